@@ -7,12 +7,12 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
+use larder_proxy::net::tls::certificates::read_chain;
 use larder_proxy::net::tls::provider;
 use larder_proxy::origin::TlsFault;
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{verify_tls12_signature, verify_tls13_signature};
-use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 use tokio::net::TcpStream;
@@ -39,11 +39,11 @@ impl Verifier {
     fn new(file: Option<&Path>) -> Result<Self, String> {
         let mut roots = RootCertStore::empty();
         let known = match file {
-            Some(path) => read(path)?,
+            Some(path) => read_chain(path)?,
             None => {
                 roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
                 // The file exists only if a larder of this user has made one.
-                state_directory().and_then(|folder| read(&folder.join(OWN)).ok()).unwrap_or_default()
+                state_directory().and_then(|folder| read_chain(&folder.join(OWN)).ok()).unwrap_or_default()
             }
         };
         if file.is_some() {
@@ -136,20 +136,5 @@ fn explain(error: io::Error) -> String {
         }
         TlsFault::NoTls => "it speaks HTTP without TLS: use http:// for it".to_owned(),
         fault => fault.to_string(),
-    }
-}
-
-/// Reads the certificates of a file in PEM; at least one.
-fn read(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
-    let failed = |why: &dyn std::fmt::Display| format!("{}: {why}", path.display());
-    let text = std::fs::read(path).map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => failed(&"no such file"),
-        _ => failed(&error),
-    })?;
-    let found = CertificateDer::pem_slice_iter(&text).collect::<Result<Vec<_>, _>>();
-    let found = found.map_err(|error| failed(&format_args!("malformed PEM: {error}")))?;
-    match found.is_empty() {
-        true => Err(failed(&"no certificate in it; it has to be PEM")),
-        false => Ok(found),
     }
 }

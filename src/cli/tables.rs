@@ -67,16 +67,33 @@ pub(crate) fn fitted(
 /// The gap between two columns.
 const GAP: &str = "  ";
 
-/// Shortens `text` to at most `width` characters, by omitting its middle.
+/// What stands for the omitted part of a text.
+const DOTS: &str = "...";
+
+/// Shortens `text` to at most `width` characters. A URL loses its scheme first, then the middle of its query, then the
+/// middle of its path: what distinguishes it from other URLs is the name of its file. The dashboard has the same rule.
+/// Other texts lose their middle.
 pub(crate) fn shortened(text: &str, width: usize) -> String {
-    const DOTS: &str = "...";
-    let count = text.chars().count();
-    if count <= width {
+    let length = |text: &str| text.chars().count();
+    if length(text) <= width {
         return text.to_owned();
     }
+    let Some(("http" | "https", url)) = text.split_once("://") else { return without_middle(text, width) };
+    let (path, query) = url.find('?').map_or((url, ""), |at| url.split_at(at));
+    let file = path.trim_end_matches('/').rfind('/').map_or("", |at| &path[at..]);
+    match (width.checked_sub(length(path)), width.saturating_sub(length(file) + DOTS.len())) {
+        (Some(room), _) if length(query) <= room => url.to_owned(),
+        (Some(room), _) if room > DOTS.len() + 1 => format!("{path}{}", without_middle(query, room)),
+        (Some(_), _) => path.to_owned(),
+        (None, 0) => without_middle(path, width),
+        (None, begin) => path.chars().take(begin).chain(DOTS.chars()).chain(file.chars()).collect(),
+    }
+}
+
+fn without_middle(text: &str, width: usize) -> String {
     let kept = width.saturating_sub(DOTS.len());
     let begin = kept.div_ceil(2);
-    let end = text.chars().skip(count - (kept - begin));
+    let end = text.chars().skip(text.chars().count().saturating_sub(kept - begin));
     text.chars().take(begin).chain(DOTS.chars()).chain(end).take(width).collect()
 }
 
@@ -86,15 +103,32 @@ mod tests {
 
     #[test]
     fn long_texts_lose_their_middle() {
-        let table = [
-            ("http://a/b", 10, "http://a/b"),
-            ("http://a/bc", 10, "http.../bc"),
-            ("http://a/\u{e4}\u{e4}\u{e4}\u{e4}", 12, "http:...\u{e4}\u{e4}\u{e4}\u{e4}"),
-            ("http://a/index.html", 12, "http:...html"),
-            ("abcdef", 2, ".."),
-        ];
+        let table =
+            [("http://a/b", 10, "http://a/b"), ("ftp://a/bcdefg", 10, "ftp:...efg"), ("abcdef", 2, "..")];
         for (text, width, expected) in table {
             assert_eq!(shortened(text, width), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn urls_lose_scheme_and_query_first_and_keep_the_name_of_the_file() {
+        let table = [
+            ("http://a/bc", 10, "a/bc"),
+            ("https://a/\u{e4}\u{e4}\u{e4}\u{e4}", 7, "a/\u{e4}\u{e4}\u{e4}\u{e4}"),
+            ("http://a/index.html", 12, "a/index.html"),
+            ("http://shop.test/photos/2024/summer/img-0017.jpg", 30, "shop.test/phot.../img-0017.jpg"),
+            (
+                "http://shop.test/photos/2024/summer/img-0017.jpg?w=300",
+                44,
+                "shop.test/photos/2024/summer/img-0017.jpg",
+            ),
+            ("http://shop.test/search?q=shoes&colour=red&page=7", 30, "shop.test/search?q=sho...age=7"),
+            ("http://shop.test/photos/2024/album/?w=300", 22, "shop.test/ph.../album/"),
+            ("http://a/the-name-of-a-file-that-is-too-long.html", 20, "a/the-nam...ong.html"),
+        ];
+        for (url, width, expected) in table {
+            assert_eq!(shortened(url, width), expected, "{url}");
+            assert!(expected.chars().count() <= width, "{url}");
         }
     }
 
@@ -109,7 +143,7 @@ mod tests {
         assert_eq!(whole[1], format!("    1  {}  {url}", "w".repeat(22)));
         let narrow = fitted(&columns, &rows, 2, Some(50));
         assert_eq!(narrow[0], "count  url");
-        assert!(narrow[1].starts_with("    1  http://a/bb") && narrow[1].ends_with("bb.html"), "{narrow:?}");
+        assert!(narrow[1].starts_with("    1  a/bb") && narrow[1].ends_with("bb.html"), "{narrow:?}");
         assert_eq!(narrow[1].chars().count(), 50);
         assert_eq!(fitted(&columns, &rows, 2, Some(80))[0], whole[0]);
     }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use larder_cli::{Failure, units, words};
-use larder_lab::trace::{self, Field, Format, Trace};
+use larder_lab::trace::{self, Field, Format, Pattern, Trace};
 
 /// How to read traces.
 #[derive(Clone, Debug, Args)]
@@ -12,9 +12,12 @@ pub(crate) struct Reading {
     /// Format of the files [default: detected]
     #[arg(long, value_name = "FORMAT", value_parser = format)]
     pub(crate) format: Option<Format>,
-    /// Columns of separated values, such as time,key,size; _ is ignored
-    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
-    pub(crate) columns: Vec<Field>,
+    /// Columns of separated values, such as time,key,size, or those of twitter, meta-kv, meta-cdn; _ is ignored
+    #[arg(long, value_name = "NAMES", value_parser = columns)]
+    pub(crate) columns: Option<Columns>,
+    /// Form of a log's lines, in the words of Apache ('%h %t "%r" %>s %b') or NGINX ('$remote_addr $request $status')
+    #[arg(long, value_name = "PATTERN")]
+    pub(crate) log_format: Option<Pattern>,
     /// Read the requests of this share of the objects, such as 0.01
     #[arg(long, value_name = "SHARE", value_parser = sample, default_value = "1")]
     pub(crate) sample: f64,
@@ -26,12 +29,17 @@ pub(crate) struct Reading {
     pub(crate) base_urls: bool,
 }
 
+/// The columns of a table, as one argument.
+#[derive(Clone, Debug)]
+pub(crate) struct Columns(Vec<Field>);
+
 impl Reading {
     /// Returns the options of the reader.
     pub(crate) fn options(&self) -> trace::Options {
         trace::Options {
             format: self.format,
-            columns: self.columns.clone(),
+            columns: self.columns.clone().map_or_else(Vec::new, |Columns(columns)| columns),
+            log_format: self.log_format.clone(),
             sample: self.sample,
             max_broken_share: self.max_broken,
             base_urls: self.base_urls,
@@ -65,6 +73,10 @@ pub(crate) fn read(path: &Path, options: &trace::Options) -> Result<Trace, Failu
 fn format(text: &str) -> Result<Format, String> {
     let names = Format::ALL.iter().map(|(name, _)| *name);
     text.parse().map_err(|error: String| error + &words::hint(text, names))
+}
+
+fn columns(text: &str) -> Result<Columns, String> {
+    trace::columns(text).map(Columns)
 }
 
 fn sample(text: &str) -> Result<f64, String> {

@@ -186,7 +186,14 @@ fn narrow([time, status, decision, took, request]: [&str; 5], width: usize) -> [
     ];
     let used: usize = cells.iter().map(|cell| cell.chars().count() + 1).sum();
     let [time, status, decision, took] = cells;
-    [time, status, decision, took, shortened(request, width.saturating_sub(used))]
+    let room = width.saturating_sub(used);
+    let request = match request.split_once(' ') {
+        Some((method, url)) => {
+            format!("{method} {}", shortened(url, room.saturating_sub(method.chars().count() + 1)))
+        }
+        None => shortened(request, room),
+    };
+    [time, status, decision, took, request]
 }
 
 #[cfg(test)]
@@ -202,7 +209,7 @@ mod tests {
                           "service_us": 35_000_000, "method": "GET", "url": url});
         let line = line(&seen, &TimeZone::UTC, Some(80));
         assert!(
-            line.chars().count() == 80 && line.contains(" GET http://") && line.ends_with(".html"),
+            line.chars().count() == 80 && line.contains(" GET a.example/") && line.ends_with(".html"),
             "{line}"
         );
     }

@@ -86,6 +86,12 @@ pub(crate) fn run(purge: &Purge) -> Result<(), Failure> {
         let what = "nothing to purge: name URLs, or --prefix, --tag, --group, --host or --all";
         return Err(Failure::Refused(what.to_owned()));
     }
+    for prefix in purge.prefix.iter().filter(|prefix| prefix.ends_with('*')) {
+        let meant = prefix.trim_end_matches('*');
+        eprintln!(
+            "larder: warning: '{prefix}': a star stands for itself in a prefix; all URLs below are --prefix {meant}"
+        );
+    }
     let remote = AdminClient::new(&purge.listener).map_err(Failure::Failed)?;
     let mut troubles = Vec::new();
     for query in queries {

@@ -239,7 +239,7 @@ hit ratio = hits / (hits + validated + misses)
         });
         let page = page(&report, 5, Some(80));
         assert!(page.lines().all(|line| line.chars().count() <= 80), "{page}");
-        assert!(page.contains("http://a.example/") && page.contains("/index.html\n"), "{page}");
+        assert!(page.contains(" a.example/") && page.contains("/index.html\n"), "{page}");
         assert!(page.contains("1 request came too fast"), "{page}");
     }
 }

@@ -184,7 +184,7 @@ fn nothing(said: &Explanation) -> String {
 }
 
 fn held(stored: &Stored) -> String {
-    let Stored { tier, status, bytes, age, lifetime, lifetime_from, ttl, prefetched, .. } = stored;
+    let Stored { tier, status, bytes, age, lifetime, lifetime_from, ttl, .. } = stored;
     let from = match lifetime_from.as_str() {
         "nothing" => "no field states a lifetime".to_owned(),
         from => format!("by {from}"),
@@ -196,8 +196,9 @@ fn held(stored: &Stored) -> String {
     };
     let place = if tier == "disk" { "on disk" } else { "in memory" };
     let bytes = about_size(*bytes);
-    let how = if *prefetched { ", prefetched" } else { "" };
-    format!("{place}: status {status}, {bytes}, {age} s old of {lifetime} s ({from}), {state}{how}")
+    let by_rules = if stored.only_by_rules { ", stored only because of rules" } else { "" };
+    let how = if stored.prefetched { ", prefetched" } else { "" };
+    format!("{place}: status {status}, {bytes}, {age} s old of {lifetime} s ({from}), {state}{by_rules}{how}")
 }
 
 fn kept(tier: &SecondTier) -> String {

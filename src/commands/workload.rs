@@ -6,7 +6,6 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use larder_lab::trace;
 use larder_lab::workload::{self, Crud, Dataset, Latency, Method, Order, Pages, Rate, Sizes, Web};
 
 use crate::cli::files::unwritten;
@@ -108,6 +107,8 @@ enum Kind {
         /// Model trace [default: a sample of web and CDN traffic]
         #[arg(long, value_name = "TRACE")]
         like: Option<PathBuf>,
+        #[command(flatten)]
+        reading: Reading,
         /// Number of requests [default: as in the trace]
         #[arg(long, value_name = "N", value_parser = whole::<u64>(SOME))]
         requests: Option<u64>,
@@ -215,9 +216,9 @@ pub(crate) fn run(args: WorkloadArgs) -> Result<(), Failure> {
                 workload::import(traces::read(&trace, &reading.options())?, &trace.display().to_string());
             return save(made, output.as_deref());
         }
-        Kind::Web { like, requests, pages, common } => {
+        Kind::Web { like, reading, requests, pages, common } => {
             let model = match like {
-                Some(path) => Web::fit(&traces::read(&path, &trace::Options::default())?),
+                Some(path) => Web::fit(&traces::read(&path, &reading.options())?),
                 None => Web::default(),
             };
             let requests = requests.unwrap_or(model.requests);

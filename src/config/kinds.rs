@@ -3,10 +3,13 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use larder_proxy::settings::Networks;
 use toml::de::DeValue;
 
 use crate::cli::units;
 use crate::cli::words::hint;
+use crate::config::names;
+use crate::config::rules::networks;
 
 /// The name of a kind in the docs and in errors.
 pub(super) trait Words {
@@ -34,6 +37,9 @@ pub(super) struct Ports;
 
 /// A number of bytes within bounds.
 pub(super) struct Size(pub(super) RangeInclusive<u64>);
+
+/// Networks, and files with networks (`@FILE`).
+pub(super) struct NetworkList;
 
 /// A duration of at most [`LONGEST`], and the shortest one allowed in milliseconds.
 pub(super) struct AtLeast(pub(super) u64);
@@ -158,6 +164,23 @@ impl<V: Copy + TryFrom<u64> + TryInto<u64>> Kind<V> for Size {
     }
 }
 
+impl Words for NetworkList {
+    fn words(&self) -> String {
+        "list of: address, network or \"@FILE\"".to_owned()
+    }
+}
+
+impl Kind<Networks> for NetworkList {
+    fn read(&self, value: &DeValue<'_>) -> Result<Networks, String> {
+        networks(value)
+    }
+
+    fn show(&self, value: &Networks) -> String {
+        let written: Vec<_> = value.iter().map(|network| quoted(&names::show_network(network))).collect();
+        format!("[{}]", written.join(", "))
+    }
+}
+
 impl Words for AtLeast {
     fn words(&self) -> String {
         let least = units::show_duration(Duration::from_millis(self.0));
@@ -167,7 +190,7 @@ impl Words for AtLeast {
 
 impl Kind<Duration> for AtLeast {
     fn read(&self, value: &DeValue<'_>) -> Result<Duration, String> {
-        let duration = units::parse_duration(text(self, value)?)?;
+        let duration = duration(self, value)?;
         match (Duration::from_millis(self.0)..=LONGEST).contains(&duration) {
             true => Ok(duration),
             false => Err(format!("{} is not a {}", units::show_duration(duration), self.words())),
@@ -187,7 +210,7 @@ impl Words for Seconds {
 
 impl Kind<u32> for Seconds {
     fn read(&self, value: &DeValue<'_>) -> Result<u32, String> {
-        let duration = units::parse_duration(text(self, value)?)?;
+        let duration = duration(self, value)?;
         let seconds = u32::try_from(duration.as_secs()).ok().filter(|_| duration.subsec_nanos() == 0);
         seconds.ok_or_else(|| format!("{} is not a {}", units::show_duration(duration), self.words()))
     }
@@ -324,6 +347,16 @@ impl<V, K: Kind<V>> Kind<Option<V>> for Or<K> {
 
 fn text<'a>(kind: &impl Words, value: &'a DeValue<'_>) -> Result<&'a str, String> {
     value.as_str().ok_or_else(|| mismatch(kind, value))
+}
+
+/// Reads a duration. Other caches count lifetimes in seconds, without a unit.
+fn duration(kind: &impl Words, value: &DeValue<'_>) -> Result<Duration, String> {
+    match value.as_integer() {
+        Some(number) => {
+            Err(format!("{number} has no unit: write \"{number}s\" for seconds", number = number.as_str()))
+        }
+        None => units::parse_duration(text(kind, value)?),
+    }
 }
 
 fn mismatch(kind: &(impl Words + ?Sized), value: &DeValue<'_>) -> String {

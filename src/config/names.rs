@@ -3,10 +3,11 @@
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
-use http::Uri;
 use http::uri::Authority;
+use http::{HeaderName, Uri};
 use ipnet::IpNet;
 use larder_evict::Spec;
+use larder_proxy::exchange::forwarded::is_dropped;
 use larder_proxy::settings::{AccessLog, ClientAddress, ClientDetail, Door, HostHeader, PathPrefix, Role};
 use larder_semantics::coding::{Coding, MediaRange};
 use larder_semantics::early_hints::EarlyHints;
@@ -80,8 +81,21 @@ pub(super) fn media_range(text: &str) -> Result<MediaRange, String> {
 
 /// Parses `ADDRESS:PORT`, where clients connect.
 pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
-    text.parse()
-        .map_err(|_| format!("{} is not an address with a port, such as '127.0.0.1:8080'", quoted(text)))
+    text.parse().map_err(|_| {
+        let port = |port: &str| port.parse::<u16>().is_ok();
+        match text.rsplit_once(':') {
+            Some(("" | "*", digits)) if port(digits) => format!(
+                "{} is not an address with a port: write '0.0.0.0:{digits}' for all addresses of this machine, or \
+                 '[::]:{digits}' for those of IPv6, too",
+                quoted(text)
+            ),
+            Some((name, digits)) if port(digits) && name.eq_ignore_ascii_case("localhost") => format!(
+                "{} is a name and not an address: write '127.0.0.1:{digits}' or '[::1]:{digits}'",
+                quoted(text)
+            ),
+            _ => format!("{} is not an address with a port, such as '127.0.0.1:8080'", quoted(text)),
+        }
+    })
 }
 
 /// Parses an address, or a network such as `10.0.0.0/8`.
@@ -234,6 +248,26 @@ pub(super) fn field_name(text: &str) -> Result<String, String> {
     token(text).map(|name| name.to_ascii_lowercase())
 }
 
+/// Parses the name of a field with a client's address. Only fields that never reach origins may be trusted.
+pub(super) fn real_ip(text: &str) -> Result<HeaderName, String> {
+    let name =
+        HeaderName::from_bytes(field_name(text)?.as_bytes()).ok().filter(|name| is_dropped(name.as_str()));
+    let is_list = |name: &HeaderName| matches!(name.as_str(), "x-forwarded-for" | "forwarded");
+    name.filter(|name| !is_list(name)).ok_or_else(|| {
+        format!(
+            "{} is not a field with one address, such as X-Real-IP, CF-Connecting-IP or True-Client-IP",
+            quoted(text)
+        )
+    })
+}
+
+/// Parses the name of the field with the ids of requests: one that origins get.
+pub(super) fn request_id(text: &str) -> Result<HeaderName, String> {
+    let name = HeaderName::from_bytes(field_name(text)?.as_bytes()).ok();
+    let name = name.filter(|name| name.as_str().ends_with("-id") && !is_dropped(name.as_str()));
+    name.ok_or_else(|| format!("{} is not a field for ids, such as X-Request-Id", quoted(text)))
+}
+
 /// Parses a path with its leading slash, without spaces or control characters.
 pub(super) fn path(text: &str) -> Result<String, String> {
     match text.starts_with('/') && text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#') {
@@ -301,11 +335,20 @@ pub(crate) fn database(text: &str) -> Result<DatabasePlace, String> {
     match text {
         DEFAULT_DATABASE => Ok(DatabasePlace::Default),
         NO_DATABASE => Ok(DatabasePlace::Off),
+        file if is_file(file) => {
+            Err(format!("{} is a file: write {}", quoted(file), quoted(&format!("sqlite:{file}"))))
+        }
         url => match larder_stats::describe(url) {
             Ok(_) => Ok(DatabasePlace::At(url.to_owned())),
             Err(error) => Err(format!("{error}{}", hint(url, [DEFAULT_DATABASE, NO_DATABASE]))),
         },
     }
+}
+
+/// Whether `text` is a path rather than a URL.
+fn is_file(text: &str) -> bool {
+    let has_ending = [".db", ".sqlite", ".sqlite3"].iter().any(|ending| text.ends_with(ending));
+    !text.contains(':') && (text.starts_with(['/', '.', '~']) || has_ending)
 }
 
 /// Formats a place for [`database`].
@@ -408,6 +451,9 @@ mod tests {
             ("non", "did you mean 'none'?"),
             ("sqllite:a.db", "did you mean 'sqlite'?"),
             ("mysql://u:secret@h", "names no database"),
+            ("/path/x.db", "'/path/x.db' is a file: write 'sqlite:/path/x.db'"),
+            ("./stats", "'./stats' is a file: write 'sqlite:./stats'"),
+            ("x.db", "'x.db' is a file: write 'sqlite:x.db'"),
         ] {
             let error = database(text).unwrap_err();
             assert!(error.contains(problem) && !error.contains("secret"), "{text}: {error}");

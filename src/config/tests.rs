@@ -45,6 +45,11 @@ fn values_of_the_wrong_kind() {
             "[stats]\nurl = 'mysql://u:p@h'",
             "2: stats.url: statistics database 'mysql://u@h': names no database",
         ),
+        ("[timeouts]\nhead = 3600", "2: timeouts.head: 3600 has no unit: write \"3600s\" for seconds"),
+        (
+            "[forward]\nheuristic_max = 60",
+            "2: forward.heuristic_max: 60 has no unit: write \"60s\" for seconds",
+        ),
         ("threads = '4'", "1: threads: expected number from 1 to 1024, got type string"),
         (
             "admin = 9145",
@@ -52,6 +57,20 @@ fn values_of_the_wrong_kind() {
         ),
         ("[line]\nform = 1", "2: line.form: expected \"framed\" or \"bare\", got type integer"),
         ("admin = 'no'", "1: admin: 'no' is not an address with a port, such as '127.0.0.1:8080'"),
+        (
+            "admin = 'localhost:9145'",
+            "1: admin: 'localhost:9145' is a name and not an address: write '127.0.0.1:9145' or '[::1]:9145'",
+        ),
+        (
+            "[reverse]\nlisten = ':8080'",
+            "2: reverse.listen: ':8080' is not an address with a port: write '0.0.0.0:8080' for all addresses of this \
+             machine, or '[::]:8080' for those of IPv6, too",
+        ),
+        (
+            "[forward]\nlisten = '*:3128'",
+            "2: forward.listen: '*:3128' is not an address with a port: write '0.0.0.0:3128' for all addresses of \
+             this machine, or '[::]:3128' for those of IPv6, too",
+        ),
         (
             "access_log = 'jsn'",
             "1: access_log: unknown word 'jsn'; did you mean 'json'?; known: off text combined squid json",
@@ -419,4 +438,12 @@ fn a_node_is_reached_without_a_path() {
     assert_eq!(settled.advertise.expect("an address").to_string(), "http://10.0.0.1:7000");
     let told = problems(&cluster("http://10.0.0.1:7000/a"), &[]).join("\n");
     assert!(told.contains("cluster.advertise: 'http://10.0.0.1:7000/a': a node has no path"), "{told}");
+}
+
+#[test]
+fn the_docs_list_the_parameters_that_tracking_stands_for() {
+    let page = include_str!("../../docs/rules.md");
+    for name in larder_proxy::settings::TRACKING {
+        assert!(page.contains(&format!("`{name}`")), "{name}");
+    }
 }

@@ -1,6 +1,6 @@
 //! `why` predicts the outcome of a request; then the request is sent, and its outcome is the predicted one.
 
-use larder_testkit::{Larder, Origin, Seen, eventually, site};
+use larder_testkit::{Answer, Larder, Origin, Seen, eventually, site};
 use serde_json::{Value, json};
 
 use super::json;
@@ -162,6 +162,73 @@ fn a_stored_response_is_shown_with_the_source_of_its_lifetime() {
 }
 
 #[test]
+fn why_says_that_only_a_rule_lets_a_response_be_stored() {
+    for (path, rule, refused) in [
+        ("/nothing", "ttl = '1h'", "no-freshness"),
+        ("/nothing", "ttl_default = '1h'", "no-freshness"),
+        ("/nothing", "match = { status = 200 }\nttl = '1h'", "no-freshness"),
+        ("/private", "ignore = ['private']", "private"),
+    ] {
+        let larder = Larder::with_site(&[&Origin::by(answer)], &format!("[[site.rule]]\n{rule}"));
+        larder.get(path);
+        let said = why(&larder, "GET", path, &[]);
+        assert_eq!(
+            (&said["decision"]["outcome"], &said["stored"]["only_by_rules"]),
+            (&json!("hit"), &json!(true))
+        );
+        let without = &said["without_rules"];
+        assert_eq!((&without["outcome"], &without["reason"]), (&json!("miss"), &json!(refused)), "{rule}");
+    }
+    let larder = Larder::with_site(&[&Origin::by(answer)], "[[site.rule]]\nttl = '1h'");
+    larder.get("/fresh");
+    let said = why(&larder, "GET", "/fresh", &[]);
+    assert_eq!(
+        (said["stored"].get("only_by_rules"), &said["without_rules"]["outcome"]),
+        (None, &json!("hit"))
+    );
+}
+
+#[test]
+fn what_helps_names_lifetimes_by_rules_for_either_role() {
+    let origin = Origin::by(answer);
+    let larder = Larder::start(&format!("[forward]\nallow_private = true\n{}", site(&[&origin], "")));
+    let url = format!("{}/nothing", origin.url());
+    larder_testkit::Client::to(larder.forward).ask(&format!("GET {url}\nHost: {}", origin.address));
+    larder.get("/nothing");
+    for (url, table) in [(&*url, "[[forward.rule]]"), ("http://site.test/nothing", "[[site.rule]]")] {
+        let said = json(&larder, &["why", "--json", url]);
+        let help = said["answer"]["why_not"]["help"].as_str().unwrap_or_default();
+        assert!(
+            help.contains(&format!("set ttl_default in a {table}")) && help.contains("max-age"),
+            "{said:#}"
+        );
+    }
+}
+
+#[test]
+fn stored_is_not_claimed_where_the_admission_filter_refuses() {
+    let origin = Origin::answering(|seen| match seen.target.as_str() {
+        "/small" => Answer::with_body("200 OK\nCache-Control: max-age=60", b"x"),
+        "/large" => Answer::with_body("200 OK\nCache-Control: max-age=60", &[b'x'; 9_000]),
+        _ => Answer::with_body("200 OK\nCache-Control: max-age=60", &vec![b'x'; 9_000_000]),
+    });
+    let larder = Larder::with(&origin, "[memory]\npolicy = 'size:max=4KiB+lru'");
+    assert_eq!(larder.get("/small").cache(), "fwd=uri-miss; fwd-status=200; stored");
+    assert_eq!(larder.get("/large").cache(), "fwd=miss; fwd-status=200; detail=not-admitted");
+    // The filter decides after the head is sent.
+    assert_eq!(larder.get("/huge").cache(), "fwd=uri-miss; fwd-status=200");
+    for path in ["/large", "/huge"] {
+        let said = why(&larder, "GET", path, &[]);
+        let refused = &said["answer"]["why_not"];
+        assert_eq!(refused["reason"], "not-admitted", "{said:#}");
+        assert!(
+            refused["explanation"].as_str().is_some_and(|text| text.contains("filter 'size'")),
+            "{said:#}"
+        );
+    }
+}
+
+#[test]
 fn an_explanation_finds_a_response_that_only_the_disk_has() {
     let (directory, origin) = (tempfile::tempdir().expect("a directory"), Origin::by(answer));
     let disk = format!("[[disk]]\npath = '{}'\n[memory]\nentries = 1\n", directory.path().display());
@@ -193,7 +260,7 @@ fn a_forward_proxy_explains_itself_too() {
     let said = json(&guarded, &["why", "--json", "http://169.254.169.254/latest"]);
     assert_eq!(
         (&said["decision"]["outcome"], &said["decision"]["reason"]),
-        (&json!("failed"), &json!("origin-forbidden"))
+        (&json!("refused"), &json!("origin-forbidden"))
     );
 }
 
@@ -275,7 +342,7 @@ fn people_read_it_in_lines() {
         "stored       nothing\n",
         "             set-cookie: ...\n",
         "storing      no: the response sets a cookie and has no lifetime of its own (set-cookie, RFC 6265 4.1)\n",
-        "what helps   set no cookie with it; ",
+        "what helps   set no cookie with it, ",
     ] {
         assert!(said.contains(line), "{line} is not in\n{said}");
     }

@@ -233,7 +233,10 @@ fn wrong_words_are_explained() {
     let larder = Larder::before(&origin);
     for (words, why) in [
         (&["log", "--outcome", "hits"][..], "outcome 'hits': expected hit, stale-hit, "),
-        (&["log", "--status", "4"], "status '4': expected a number, such as 404, or a class, such as 4xx"),
+        (
+            &["log", "--status", "999"],
+            "status '999': expected a number from 100 to 599, such as 404, or a class, such as 4xx",
+        ),
         (&["top", "--by", "size"], "by 'size': expected requests, hits, validated, misses, bytes, time"),
         (&["why", "a.test"], "'a.test': write the scheme too, such as 'http://a.test'"),
         (&["purge", "ftp://a/"], "'ftp://a/': scheme 'ftp' is neither http nor https"),

@@ -83,6 +83,7 @@ fn exercise(why: Why) -> Exercise {
             &["GET", "GET\nCache-Control: no-cache"],
         ),
         Why::TooLarge => Staged(too_large),
+        Why::NotAdmitted => Staged(not_admitted),
         Why::FillBudget => Staged(budget_used_up),
         Why::NotWritten => Staged(not_written),
         Why::OnlyIfCached => Asked(&[], &["GET\nCache-Control: only-if-cached"]),
@@ -219,6 +220,11 @@ fn always() -> Value {
 fn too_large() -> Value {
     let origin = Origin::answering(|_| Answer::with_body(FRESH, &[b'x'; 5_000]));
     seen(&Larder::with(&origin, "[memory]\nmax_object = '1KiB'"))
+}
+
+fn not_admitted() -> Value {
+    let origin = Origin::answering(|_| Answer::with_body(FRESH, &[b'x'; 5_000]));
+    seen(&Larder::with(&origin, "[memory]\npolicy = 'size:max=1KiB+lru'"))
 }
 
 /// A disk that cannot be written to is detected after some attempts.

@@ -11,7 +11,7 @@ mod troubles;
 use std::net::SocketAddr;
 
 use browser::Browser;
-use larder_testkit::{Larder, Origin, Seen};
+use larder_testkit::{Answer, Larder, Origin, Seen};
 use serde_json::Value;
 use traffic::Traffic;
 
@@ -68,6 +68,37 @@ fn figures_are_those_of_stats() {
     }
     let sites = browser.text("#sites");
     assert!(sites.contains("up ") && sites.contains(&origin.address.to_string()), "{sites}");
+    browser.is_content(larder.admin);
+}
+
+#[test]
+fn failing_requests_have_a_tile_causes_and_a_list_of_urls() {
+    let origin = Origin::answering(|seen| match seen.target.as_bytes()[1] {
+        b'a' => Answer::with_body("200 OK\nCache-Control: max-age=600", b"stored"),
+        b'b' => Answer::with_body("500 Broken", b"no"),
+        _ => Answer::default().then_close(),
+    });
+    let larder = Larder::with_site(&[&origin], "retries = 0");
+    let mut browser = Browser::at(larder.admin, WIDE);
+    browser.until("document.querySelector('#state').innerText === 'live'");
+    assert_eq!(browser.eval("document.querySelector('#failures').hidden"), true);
+    let traffic = Traffic::start(&larder, |number| match number % 8 {
+        0 => format!("/b/photos/{}.jpg?{}", number % 5, "x".repeat(90)),
+        1 => "/c".to_owned(),
+        _ => "/a".to_owned(),
+    });
+    browser.until("/^2[3-7]\\.\\d%$/.test(document.querySelector('[data-tile=errors] .figure').innerText)");
+    browser.until("document.querySelector('#failing .open').innerText.endsWith('/c')");
+    browser.until("[...document.querySelectorAll('#failing .open')].some((row) => row.innerText.includes('/photos/3.jpg'))");
+    traffic.stop();
+    let causes = browser.text("#causes");
+    assert!(causes.contains("origin closed") && causes.contains("status 500 of the origin"), "{causes}");
+    larder.settle();
+    let stats = larder.stats();
+    let number = |name: &str| stats["statuses"][name].as_u64().unwrap_or_default();
+    assert_eq!(stats["requests"], number("2xx") + number("5xx"), "{stats}");
+    let metric = format!("larder_responses_total{{site=\"site1\",code=\"5xx\"}} {}", number("5xx"));
+    assert!(larder.ask_admin("GET /metrics").text().contains(&metric), "{metric}");
     browser.is_content(larder.admin);
 }
 
@@ -289,15 +320,20 @@ fn a_narrow_page_cuts_nothing_but_the_middle_of_urls() {
         larder.get(path);
     }
     larder_testkit::eventually("rows", || (larder.stats()["statistics"]["written"] == 4).then_some(()));
-    let mut browser = Browser::at(larder.admin, 390);
+    let mut browser = Browser::at(larder.admin, 360);
     // Objects that were used before the page was opened are shown at once.
-    browser.until("document.querySelector('#top .open').innerText.endsWith('/folder/last')");
+    browser.until("document.querySelector('#top .open').innerText.endsWith('/last')");
     browser.until(
         "[...document.querySelectorAll('#objects tbody th')].some((row) => row.innerText.endsWith('/last'))",
     );
     browser.until("document.querySelectorAll('#groups tbody td').length > 0");
     let cut = "[...document.querySelectorAll('.scroll, th .name, td')].filter((box) => box.scrollWidth > box.clientWidth + 1)";
-    assert_eq!(browser.eval(&format!("{cut}.map((box) => box.innerText).join(', ')")), "");
+    let purges = "[...document.querySelectorAll('.act button')].every((button) => button.getBoundingClientRect().right <= innerWidth)";
+    for width in [360, 390, 414] {
+        browser.resize(width, 900, false);
+        browser.until(&format!("{cut}.length === 0"));
+        assert_eq!(browser.eval(purges), true, "{width}");
+    }
     browser.is_content(larder.admin);
 }
 

@@ -17,7 +17,7 @@ fn the_dashboard_reports_when_and_why_an_origin_is_down() {
     let keys = "name = 'shop'\nmax_fails = 1\nfail_timeout = '1h'";
     let larder = Larder::with_site(&[&well, &ill], keys);
     let mut browser = Browser::at(larder.admin, WIDE);
-    browser.until("document.querySelector('#sites .well') !== null");
+    browser.until("document.querySelectorAll('#sites .unknown').length === 2");
     assert_eq!(browser.eval("document.querySelector('#troubles').hidden"), true);
     ill.die();
     (0..4).for_each(|number| drop(larder.get(&format!("/b/{number}"))));

@@ -1,6 +1,7 @@
 //! Connections: the PROXY protocol, Unix sockets, balancing between origins, and the resolution of their names.
 
 mod balance;
+mod clients;
 mod names;
 mod proxy_protocol;
 mod relay;

@@ -63,3 +63,10 @@ fn connections_to_addresses_a_name_has_lost_get_no_further_requests() {
     larder.wait_for_log("the origin's name origin.test can be resolved again");
     assert_eq!(larder.get("/").text(), "one");
 }
+
+#[test]
+fn a_name_that_was_never_resolved_has_no_last_addresses() {
+    let larder = Larder::start("[[site]]\norigin = 'http://never.invalid'\nresolve_interval = '1s'\n");
+    larder.wait_for_log("cannot resolve the origin's name never.invalid");
+    larder.wait_for_log("no address of it is known, and its requests fail");
+}

@@ -1,6 +1,6 @@
 //! `/stats`: the figures by site, by reason, and the durations of requests.
 
-use larder_testkit::{Larder, Origin, eventually, mixed};
+use larder_testkit::{Answer, Larder, Origin, eventually, mixed};
 use serde_json::{Value, json};
 
 use super::site;
@@ -92,5 +92,21 @@ fn an_origin_that_fails_is_seen_to() {
     assert_eq!(told, (&json!(bad.url()), &json!(false), &json!(2)));
     assert!(origins[0]["down_seconds"].as_u64().is_some_and(|seconds| seconds < 60), "{origins}");
     assert!(origins[0]["trouble"].as_str().is_some_and(|why| why.contains("refused")), "{origins}");
-    assert_eq!(origins[1], json!({"address": good.url(), "healthy": true, "failures": 0}));
+    assert_eq!(origins[1], json!({"address": good.url(), "state": "up", "healthy": true, "failures": 0}));
+}
+
+#[test]
+fn an_origin_is_unknown_until_asked_and_up_once_it_answers() {
+    let origin = Origin::answering(|seen| match seen.number {
+        0 => Answer::default().then_close(),
+        _ => Answer::with_body("200 OK", b"well"),
+    });
+    let larder = Larder::with_site(&[&origin], "max_fails = 1\nfail_timeout = '1h'\nretries = 0");
+    let shown = || larder.stats()["sites"][0]["origins"][0]["state"].clone();
+    assert_eq!(shown(), "unknown");
+    let healthy = || larder.ask_admin("GET /metrics").text().contains("larder_origin_healthy{");
+    assert!(!healthy(), "there is no health of an origin that was never asked");
+    assert_eq!((larder.get("/").status, shown()), (502, json!("down")));
+    assert_eq!((larder.get("/").status, shown()), (200, json!("up")));
+    assert!(healthy());
 }

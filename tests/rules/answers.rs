@@ -16,7 +16,8 @@ fn redirects_take_parts_of_the_request() {
         ("GET /old/a%20b", 301, "/new/a%20b"),
         ("GET /u/17/x", 302, "/users?id=17&page=x"),
         ("GET /up//evil.test", 302, "/evil.test"),
-        ("GET /up/%5Cevil.test", 302, "/evil.test"),
+        ("GET /up/%5Cevil.test", 302, "/%5Cevil.test"),
+        ("GET /old/@types%2fnode//x", 301, "/new/@types%2fnode//x"),
     ];
     for (request, status, location) in cases {
         let answer = larder.ask(request);

@@ -90,3 +90,42 @@ fn trace_in_any_case_loses_fields_but_gets_no_secret() {
     }
     assert!(larder.ask("GET /\nX-Role: forged").text().contains("secret"));
 }
+
+#[test]
+fn responses_to_the_credential_of_the_proxy_are_shared_by_clients() {
+    let shown = |seen: &larder_testkit::Seen| seen.field("authorization").unwrap_or("-").to_owned();
+    let origin = Origin::by(move |seen| format!("200 OK\nCache-Control: max-age=100\n\n{}", shown(seen)));
+    let rules =
+        "[[site.rule]]\nmatch = { path = '/own/*' }\nrequest = { set = { Authorization = 'Basic own' } }\n";
+    let larder = with_rules(&origin, rules);
+    assert_eq!(larder.get("/own/a").text(), "Basic own");
+    let other = larder.ask("GET /own/a\nAuthorization: Basic client");
+    assert_eq!((other.text(), other.is_hit()), ("Basic own", true));
+    // A client's own credential keeps its rules (RFC 9111 section 3.5), and no client sees that of the proxy.
+    for _ in 0..2 {
+        let own = larder.ask("GET /a\nAuthorization: Basic client");
+        assert_eq!((own.text(), own.is_hit()), ("Basic client", false));
+    }
+    assert_eq!(larder.ask("TRACE /own/a").text(), "-");
+}
+
+#[test]
+fn credentials_by_client_are_not_those_of_the_proxy() {
+    let origin = Origin::always("200 OK\nCache-Control: max-age=100\n\nx");
+    for (rule, cookie) in [
+        (
+            "[[site.rule]]\nmatch = { cookie = 'admin' }\nrequest = { set = { Authorization = 'Basic admin' } }\n",
+            "admin=1",
+        ),
+        (
+            "[[site.rule]]\nmatch = { cookie = 'admin' }\nstop = true\n\
+             [[site.rule]]\nrequest = { set = { Authorization = 'Basic guest' } }\n",
+            "a=1",
+        ),
+        ("[[site.rule]]\nrequest = { default = { Authorization = 'Basic guest' } }\n", "a=1"),
+    ] {
+        let larder = with_rules(&origin, rule);
+        let ask = || larder.ask(&format!("GET /\nCookie: {cookie}")).is_hit();
+        assert_eq!([ask(), ask()], [false, false], "{rule}");
+    }
+}

@@ -14,6 +14,7 @@ mod lifetimes;
 mod limits;
 mod origins;
 mod pages;
+mod placeholders;
 mod refused;
 mod spellings;
 mod vary;

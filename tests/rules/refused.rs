@@ -131,3 +131,35 @@ fn rules_that_never_hold_or_break_guarantees_are_reported() {
     }
     assert_eq!(lines.len(), expected.len(), "{said}");
 }
+
+#[test]
+fn rules_that_say_less_than_meant_cause_a_warning() {
+    for (lines, warning) in [
+        ("query = { keep = ['a'], drop = ['a*'] }", "query: 'a' is kept and dropped"),
+        (
+            "query = { drop = ['!a'] }",
+            "query: drop = [\"!a\"] drops nothing: for all but this one, write keep = [\"a\"]",
+        ),
+        ("request = { cookies = { drop = ['!a'] } }", "'!a' is a cookie whose name begins with '!'"),
+        ("match = { method = 'POST' }\nttl = '1h'", "ttl has no effect: no response to these methods"),
+        ("cache = false\nttl = '1h'", "its lifetime has no effect: cache = false stores nothing"),
+        (
+            "match = { path = '/static/' }\nttl = '1h'",
+            "match.path = \"/static/\" is one URL: write \"/static/*\"",
+        ),
+        (
+            "limit = { requests = '1/s', by = 'field:X-Key' }",
+            "limit.by = \"field:x-key\": all requests without this field",
+        ),
+    ] {
+        let (_, told) = check(lines);
+        assert!(told.contains(&format!("larder.toml:3: {warning}")), "{lines}: {told}");
+    }
+    for lines in [
+        "query = { drop = ['@tracking', '!gclid'] }",
+        "match = { path = ['/static/', '/static/*'] }\nttl = '1h'",
+        "match = { field = 'X-Key' }\nlimit = { requests = '1/s', by = 'field:X-Key' }",
+    ] {
+        assert!(!check(lines).1.contains("warning"), "{lines}");
+    }
+}

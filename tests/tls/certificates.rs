@@ -75,6 +75,18 @@ fn new_files_are_used_without_a_word_and_bad_ones_are_refused() {
 }
 
 #[test]
+fn a_byte_order_mark_before_pem_is_ignored() {
+    let (authority, origin) = (Authority::new(), Origin::always(PAGE));
+    let pair = authority.pair("site", &["site.test"]);
+    for file in [&pair.cert, &pair.key] {
+        let text = fs::read(file).expect("read");
+        fs::write(file, [b"\xEF\xBB\xBF", &text[..]].concat()).expect("written");
+    }
+    let larder = Larder::start(&config(&authority, &origin, ""));
+    assert!(curl(&authority, larder.door(TLS), "site.test", "/", &[]).ok);
+}
+
+#[test]
 fn an_error_in_a_certificate_is_reported_with_its_line() {
     let (authority, origin) = (Authority::new(), Origin::always(PAGE));
     let (one, other) = (authority.pair("one", &["site.test"]), authority.pair("other", &["site.test"]));
@@ -88,12 +100,51 @@ fn an_error_in_a_certificate_is_reported_with_its_line() {
     openssl.args(["req", "-x509", "-newkey", "rsa:1024", "-nodes", "-subj", "/CN=site.test"]);
     let made = openssl.args(["-keyout", &short("key"), "-out", &short("pem")]).output().expect("openssl");
     assert!(made.status.success(), "{made:?}");
+    // Runs openssl, and returns the file that it writes.
+    let made = |name: &str, words: &[&str]| {
+        let path = folder.path().join(name).display().to_string();
+        let output = Command::new("openssl").args(words).args(["-out", &path]).output().expect("openssl");
+        assert!(output.status.success(), "{output:?}");
+        path
+    };
+    let public = made("public.key", &["pkey", "-pubout", "-in", &one_key]);
+    let cut = folder.path().join("cut.pem").display().to_string();
+    fs::write(&cut, &fs::read(&one.cert).expect("read")[..200]).expect("written");
     let table = [
         (pair(&one_cert, &other_key), 3, "is not the key of the certificate in"),
         (pair("/nonexistent.pem", &one_key), 2, "tls.cert: /nonexistent.pem: no such file"),
         (pair(&one_cert, "/nonexistent.key"), 3, "tls.key: /nonexistent.key: no such file"),
-        (pair(&one_key, &one_key), 2, "one.key: no certificate in it; it has to be PEM"),
-        (pair(&one_cert, &one_cert), 3, "one.pem: no private key in it; it has to be PEM"),
+        (
+            pair(&one_key, &one_cert),
+            2,
+            "one.key: no certificate in it, but a private key; are the files of certificate and key exchanged?",
+        ),
+        (
+            pair(&one_cert, &one_cert),
+            3,
+            "one.pem: no private key in it, but a certificate; are the files of certificate and key exchanged?",
+        ),
+        (
+            pair(&one_cert, &made("x.key", &["pkey", "-aes128", "-passout", "pass:x", "-in", &one_key])),
+            3,
+            "x.key: the private key is encrypted",
+        ),
+        (
+            pair(&made("x.der", &["x509", "-outform", "der", "-in", &one_cert]), &one_key),
+            2,
+            "x.der: it is DER; convert it to PEM: openssl x509",
+        ),
+        (
+            pair(&one_cert, &made("y.der", &["pkey", "-outform", "der", "-in", &one_key])),
+            3,
+            "y.der: it is DER; convert it to PEM: openssl pkey",
+        ),
+        (
+            pair(&cut, &one_key),
+            2,
+            "cut.pem: the certificate is cut short: it has no line -----END CERTIFICATE-----",
+        ),
+        (pair(&one_cert, &public), 3, "public.key: no private key in it, but 'public key'"),
         (pair(&short("pem"), &short("key")), 2, "an RSA key of 1024 bits; TLS needs at least 2048"),
     ];
     for (tables, line, expected) in table {

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 use std::{fmt, fs, io};
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 use crate::checked::Check;
 use crate::files::{Stamp, read_all};
@@ -114,7 +114,7 @@ impl Body {
         if self.is_empty() {
             return true;
         }
-        let check = self.state().check;
+        let check = self.state.lock().check;
         check.is_some_and(|check| {
             !self.shared.is_expired(check.second) && self.stamp().is_ok_and(|stamp| stamp == check.stamp)
         })
@@ -188,7 +188,7 @@ impl Body {
     fn is_byte_at_hand(&self, at: u64) -> bool {
         let read = self.segment.file.read_at_once(&mut [0], at);
         if matches!(&read, Err(error) if error.kind() == io::ErrorKind::WouldBlock) {
-            *self.state() = State::default();
+            *self.state.lock() = State::default();
             self.segment.checked.forget(self.location.unit());
         }
         matches!(read, Ok(1))
@@ -236,7 +236,7 @@ impl Body {
         if !self.stamp().is_ok_and(|stamp| stamp == check.stamp) {
             return;
         }
-        self.state().check = Some(check);
+        self.state.lock().check = Some(check);
         if begun.is_settled {
             let oldest = check.second.saturating_sub(self.shared.trust);
             self.segment.checked.note(self.location.unit(), check, oldest);
@@ -248,7 +248,7 @@ impl Body {
         if start == 0 {
             return self.begin();
         }
-        let state = self.state();
+        let state = self.state.lock();
         let (begun, up_to) = **state.reading.as_ref()?;
         (up_to == start).then_some(begun)
     }
@@ -256,7 +256,7 @@ impl Body {
     /// Records that the bytes up to `end` were verified since `begun`.
     fn read_up_to(&self, end: u64, begun: Begun) {
         let is_whole = end == self.len();
-        self.state().reading = (!is_whole).then(|| Box::new((begun, end)));
+        self.state.lock().reading = (!is_whole).then(|| Box::new((begun, end)));
         if is_whole {
             self.end(begun);
         }
@@ -264,10 +264,6 @@ impl Body {
 
     fn stamp(&self) -> io::Result<Stamp> {
         self.segment.file.stamp()
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock()
     }
 
     fn offset(&self) -> u64 {

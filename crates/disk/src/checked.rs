@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 use crate::files::Stamp;
 
@@ -39,7 +39,7 @@ impl Checked {
     /// Records that the body of the record at `at` was verified. Checks from before the second `oldest` are
     /// dropped from time to time.
     pub(crate) fn note(&self, at: u32, check: Check, oldest: u32) {
-        let mut state = self.state();
+        let mut state = self.0.lock();
         if state.stamp != Some(check.stamp) {
             state.seconds.clear();
             state.stamp = Some(check.stamp);
@@ -53,18 +53,14 @@ impl Checked {
 
     /// Returns the last check of the body of the record at `at`.
     pub(crate) fn get(&self, at: u32) -> Option<Check> {
-        let state = self.state();
+        let state = self.0.lock();
         let second = *state.seconds.get(&at)?;
         state.stamp.map(|stamp| Check { stamp, second })
     }
 
     /// Removes the check of the record at `at`.
     pub(crate) fn forget(&self, at: u32) {
-        self.state().seconds.remove(&at);
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock()
+        self.0.lock().seconds.remove(&at);
     }
 }
 
@@ -93,7 +89,7 @@ mod tests {
         let checked = Checked::default();
         for second in 0..10_000 {
             checked.note(second, check(1, second), second.saturating_sub(100));
-            assert!(checked.state().seconds.len() <= 202, "{second}");
+            assert!(checked.0.lock().seconds.len() <= 202, "{second}");
         }
         assert_eq!(checked.get(9_999), Some(check(1, 9_999)));
     }

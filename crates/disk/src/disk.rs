@@ -231,7 +231,7 @@ impl Disk {
 
     /// Begins to write an object, which replaces the object of its key. Returns `None` if it cannot be stored: its key
     /// is longer than 65,535 bytes, its meta than 1 MiB, the whole than [`largest`](Self::largest), or writing is
-    /// paused. Then the older object is removed all the same, since it is out of date.
+    /// paused. The older object is still removed, since it is out of date.
     pub fn put(&self, key: &[u8], meta: &[u8], about: About) -> Option<Writer> {
         let fits = key.len() <= MOST_KEY
             && meta.len() <= MOST_META
@@ -292,7 +292,7 @@ impl Disk {
     /// Writes the queue, makes it durable, and writes the snapshot.
     ///
     /// # Errors
-    /// The operating system's error; the store is closed all the same.
+    /// The operating system's error; the store is closed nevertheless.
     pub fn close(self) -> io::Result<()> {
         let synced = self.sync();
         match self.is_scanning() {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex, MutexGuard};
+use parking_lot::{Condvar, Mutex};
 
 use crate::snapshot::Snapshot;
 use crate::ticket::Ticket;
@@ -71,7 +71,7 @@ impl Queue {
 
     /// Adds `command`. Returns false, and drops `command`, when there is no room for its bytes.
     pub(crate) fn offer(&self, command: Command) -> bool {
-        let mut waiting = self.lock();
+        let mut waiting = self.waiting.lock();
         let bytes = waiting.bytes + command.bytes();
         if bytes > self.limit || waiting.is_closed {
             return false;
@@ -88,7 +88,7 @@ impl Queue {
     /// Adds the removal of the object of `hash`, unless it waits already. Returns false if too many removals
     /// wait, so that everything has to be removed: no removal may be lost.
     pub(crate) fn remove(&self, hash: u64) -> bool {
-        let mut waiting = self.lock();
+        let mut waiting = self.waiting.lock();
         if waiting.is_closed || waiting.removed.contains(&hash) {
             return true;
         }
@@ -104,7 +104,7 @@ impl Queue {
     /// Replaces the waiting removals by the removal of everything. A waiting sync or snapshot must include
     /// the removals before it, so everything is removed before that command as well.
     pub(crate) fn clear(&self) {
-        let mut waiting = self.lock();
+        let mut waiting = self.waiting.lock();
         if waiting.is_closed {
             return;
         }
@@ -125,7 +125,7 @@ impl Queue {
 
     /// Adds a command that must not be lost for lack of room.
     pub(crate) fn add(&self, command: Command) {
-        let mut waiting = self.lock();
+        let mut waiting = self.waiting.lock();
         if waiting.is_closed {
             return;
         }
@@ -136,7 +136,7 @@ impl Queue {
 
     /// Returns the next command, or `None` if there is none within `patience`.
     pub(crate) fn next(&self, patience: Duration) -> Option<Command> {
-        let mut waiting = self.lock();
+        let mut waiting = self.waiting.lock();
         self.filled.wait_while_for(&mut waiting, |waiting| waiting.commands.is_empty(), patience);
         let command = waiting.commands.pop_front()?;
         waiting.bytes -= command.bytes();
@@ -148,7 +148,8 @@ impl Queue {
 
     /// Drops all commands, now and from now on, so that no caller waits for an answer that does not come.
     pub(crate) fn close(&self) {
-        let waiting = std::mem::replace(&mut *self.lock(), Waiting { is_closed: true, ..Waiting::default() });
+        let waiting =
+            std::mem::replace(&mut *self.waiting.lock(), Waiting { is_closed: true, ..Waiting::default() });
         drop(waiting);
     }
 
@@ -158,11 +159,7 @@ impl Queue {
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        self.lock().bytes
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock()
+        self.waiting.lock().bytes
     }
 }
 
@@ -177,7 +174,7 @@ mod tests {
             assert!(queue.remove(hash) && queue.remove(0));
         }
         assert!(!queue.remove(u64::MAX));
-        assert_eq!(queue.lock().commands.len(), MOST_REMOVALS);
+        assert_eq!(queue.waiting.lock().commands.len(), MOST_REMOVALS);
         queue.clear();
         assert!(matches!(queue.next(Duration::ZERO), Some(Command::Clear)));
         assert!(queue.next(Duration::ZERO).is_none());

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 /// An object in progress, shared by both threads.
 pub(crate) struct Ticket {
@@ -87,37 +87,33 @@ impl Writing {
     pub(crate) fn enter(self: &Arc<Self>, new: Announced) -> Ticket {
         let Announced { hash, expected, stored, cost, .. } = new;
         let (id, given_up) = (self.next.fetch_add(1, Ordering::Relaxed), Arc::default());
-        self.lock().entry(hash).or_default().push((id, Arc::clone(&given_up)));
+        self.by_hash.lock().entry(hash).or_default().push((id, Arc::clone(&given_up)));
         let (key, meta, writing) = (new.key.into(), new.meta.into(), Arc::clone(self));
         Ticket { id, hash, key, meta, late_meta: OnceLock::new(), expected, stored, cost, given_up, writing }
     }
 
     /// Gives up the objects of `hash` with tickets below `before`.
     pub(crate) fn cancel(&self, hash: u64, before: u64) {
-        give_up(self.lock().get(&hash).into_iter().flatten().filter(|(id, _)| *id < before));
+        give_up(self.by_hash.lock().get(&hash).into_iter().flatten().filter(|(id, _)| *id < before));
     }
 
     /// Whether an object of `hash` with a ticket below `before` is in progress.
     pub(crate) fn has(&self, hash: u64, before: u64) -> bool {
-        self.lock().get(&hash).into_iter().flatten().any(|&(id, _)| id < before)
+        self.by_hash.lock().get(&hash).into_iter().flatten().any(|&(id, _)| id < before)
     }
 
     pub(crate) fn cancel_all(&self) {
-        give_up(self.lock().values().flatten());
+        give_up(self.by_hash.lock().values().flatten());
     }
 
     fn leave(&self, hash: u64, id: u64) {
-        let mut by_hash = self.lock();
+        let mut by_hash = self.by_hash.lock();
         if let Some(tickets) = by_hash.get_mut(&hash) {
             tickets.retain(|ticket| ticket.0 != id);
             if tickets.is_empty() {
                 by_hash.remove(&hash);
             }
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, ByHash> {
-        self.by_hash.lock()
     }
 }
 

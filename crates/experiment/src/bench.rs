@@ -69,7 +69,7 @@ pub struct Bench<'a> {
     pub prices: Prices,
     /// The size and the seed.
     pub scale: Scale,
-    /// Set when the user wants the experiment to end.
+    /// Set when the user ends the experiment.
     pub stop: Arc<AtomicBool>,
     /// The measurements taken so far.
     pub journal: Journal,
@@ -95,7 +95,7 @@ impl Bench<'_> {
     /// Takes the measurements of `cells`, each under its key, except those that were taken before.
     ///
     /// # Errors
-    /// If a measurement fails, or the user wants an end. Earlier measurements are in the journal.
+    /// If a measurement fails, or the user ends the experiment. Earlier measurements are in the journal.
     pub fn measure<C, M: Serialize>(
         &mut self,
         cells: &[C],

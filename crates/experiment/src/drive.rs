@@ -113,7 +113,7 @@ impl Times {
 /// Runs the clients until all requests are sent, or their time is over.
 ///
 /// # Errors
-/// If a server refuses a connection, or the user wants an end.
+/// If a server refuses a connection, or the user ends the run.
 pub fn drive(plan: &Plan) -> Result<Outcome, Halt> {
     for to in plan.to.addresses() {
         TcpStream::connect(to).map_err(|error| Halt::because("cannot connect", error))?;

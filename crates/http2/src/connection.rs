@@ -102,6 +102,20 @@ pub struct Connection {
     failed: Option<Failure>,
 }
 
+/// The meaning of a frame.
+///
+/// # Errors
+/// If the connection has to end.
+pub(crate) type Meaning<'e> = Result<Event<'e>, Failure>;
+
+/// What the handling of a frame needs besides the frame.
+pub(crate) struct Answers<'o> {
+    /// The bytes for the client.
+    pub(crate) out: &'o mut Vec<u8>,
+    /// The time, in milliseconds.
+    pub(crate) now: u64,
+}
+
 /// A frame of a connection with its payload.
 pub(crate) struct Frame<'e> {
     pub(crate) header: Header,
@@ -168,7 +182,7 @@ impl Connection {
         if let Some(failure) = self.failed {
             return Err(failure);
         }
-        let result = self.step(input, scratch, out, now);
+        let result = self.step(input, scratch, &mut Answers { out: &mut *out, now });
         if let Err(failure) = result {
             frame::go_away(out, self.streams.last, failure.code);
             self.failed = Some(failure);
@@ -180,8 +194,7 @@ impl Connection {
         &mut self,
         input: &'e [u8],
         scratch: &'e mut Scratch,
-        out: &mut Vec<u8>,
-        now: u64,
+        to: &mut Answers<'_>,
     ) -> Result<(usize, Event<'e>), Failure> {
         if !self.greeted {
             return match Self::is_preface(input) {
@@ -201,28 +214,28 @@ impl Connection {
             return Err(Failure::protocol("the first frame is not SETTINGS"));
         }
         if header.kind == kind::HEADERS {
-            return self.headers(header, input, scratch, out, now);
+            return self.headers(header, input, scratch, to);
         }
         let used = HEADER + header.length;
         let Some(payload) = input.get(HEADER..used) else { return Ok((0, Event::More)) };
-        let event = self.frame(Frame { header, payload }, out, now)?;
+        let event = self.frame(Frame { header, payload }, to)?;
         Ok((used, event))
     }
 
-    fn frame<'e>(&mut self, frame: Frame<'e>, out: &mut Vec<u8>, now: u64) -> Result<Event<'e>, Failure> {
+    fn frame<'e>(&mut self, frame: Frame<'e>, to: &mut Answers<'_>) -> Meaning<'e> {
         if frame.header.kind == kind::DATA {
-            return self.content(frame, out, now);
+            return self.content(frame, to);
         }
-        if !self.budgets.control.spend(now) {
+        if !self.budgets.control.spend(to.now) {
             return Err(Failure::flood("too many control frames"));
         }
         match frame.header.kind {
-            kind::PRIORITY => self.priority(&frame, out, now),
-            kind::RST_STREAM => self.reset_by_client(&frame, now),
-            kind::SETTINGS => self.settings(&frame, out, now),
-            kind::PING => self.pinged(&frame, out),
+            kind::PRIORITY => self.priority(&frame, to),
+            kind::RST_STREAM => self.reset_by_client(&frame, to.now),
+            kind::SETTINGS => self.settings(&frame, to),
+            kind::PING => self.pinged(&frame, to.out),
             kind::GOAWAY if frame.header.stream != 0 => Err(Failure::protocol("GOAWAY on a stream")),
-            kind::WINDOW_UPDATE => self.window_update(&frame, out, now),
+            kind::WINDOW_UPDATE => self.window_update(&frame, to),
             kind::PRIORITY_UPDATE => self.priority_update(&frame),
             kind::CONTINUATION => Err(Failure::protocol("CONTINUATION without HEADERS")),
             kind::PUSH_PROMISE => Err(Failure::protocol("PUSH_PROMISE from a client")),

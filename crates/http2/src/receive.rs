@@ -1,6 +1,6 @@
 //! The handling of the client's frames.
 
-use crate::connection::{Connection, Event, Frame, Leaving, Scratch};
+use crate::connection::{Answers, Connection, Event, Frame, Leaving, Meaning, Scratch};
 use crate::error::{Code, Failure};
 use crate::frame::{self, HEADER, Header, LARGEST_FRAME, LARGEST_WINDOW, MOST_PAYLOAD, flag, kind, setting};
 use crate::head;
@@ -25,8 +25,7 @@ impl Connection {
         header: Header,
         input: &'e [u8],
         scratch: &'e mut Scratch,
-        out: &mut Vec<u8>,
-        now: u64,
+        to: &mut Answers<'_>,
     ) -> Result<(usize, Event<'e>), Failure> {
         let id = header.stream;
         if id.is_multiple_of(2) {
@@ -40,29 +39,22 @@ impl Connection {
         decoded.map_err(|_| Failure::new(Code::COMPRESSION_ERROR, "a field section cannot be decoded"))?;
         let end = header.has(flag::END_STREAM);
         let event = if self.streams.get(id).is_some() {
-            self.trailers_received(id, end, list, out, now)?
+            self.trailers_received(id, end, list, to)?
         } else if id <= self.streams.last {
-            self.late(id, now)?
+            self.late(id, to.now)?
         } else {
             self.streams.last = id;
             match dependency == Some(id) {
-                true => self.refuse(id, Code::PROTOCOL_ERROR, out, now)?,
-                false => self.request(id, end, list, out, now)?,
+                true => self.refuse(id, Code::PROTOCOL_ERROR, to)?,
+                false => self.request(id, end, list, to)?,
             }
         };
         Ok((used, event))
     }
 
-    fn request<'e>(
-        &mut self,
-        id: u32,
-        end: bool,
-        list: &'e mut List,
-        out: &mut Vec<u8>,
-        now: u64,
-    ) -> Result<Event<'e>, Failure> {
+    fn request<'e>(&mut self, id: u32, end: bool, list: &'e mut List, to: &mut Answers<'_>) -> Meaning<'e> {
         if self.leaving == Leaving::Closing || self.streams.len() >= self.limits.streams {
-            return self.refuse(id, Code::REFUSED_STREAM, out, now);
+            return self.refuse(id, Code::REFUSED_STREAM, to);
         }
         self.budgets.control.earn(4_000);
         let mut stream = Stream {
@@ -87,7 +79,7 @@ impl Connection {
             return Ok(Event::TooLarge { stream: id });
         }
         let Ok((head, priority)) = head::request(list, end) else {
-            return self.refuse(id, Code::PROTOCOL_ERROR, out, now);
+            return self.refuse(id, Code::PROTOCOL_ERROR, to);
         };
         (stream.expected, stream.priority) = (head.length, priority);
         stream.tunnel = head.method == "CONNECT";
@@ -101,12 +93,11 @@ impl Connection {
         id: u32,
         end: bool,
         list: &'e List,
-        out: &mut Vec<u8>,
-        now: u64,
-    ) -> Result<Event<'e>, Failure> {
+        to: &mut Answers<'_>,
+    ) -> Meaning<'e> {
         let Some(stream) = self.streams.get_mut(id) else { return Ok(Event::Nothing) };
         if !stream.receives {
-            return self.refuse(id, Code::STREAM_CLOSED, out, now);
+            return self.refuse(id, Code::STREAM_CLOSED, to);
         }
         let is_whole = stream.expected.is_none_or(|left| left == 0);
         match head::trailers(list) {
@@ -115,12 +106,12 @@ impl Connection {
                 stream.receives = false;
                 Ok(Event::Trailers { stream: id, fields })
             }
-            _ => self.refuse(id, Code::PROTOCOL_ERROR, out, now),
+            _ => self.refuse(id, Code::PROTOCOL_ERROR, to),
         }
     }
 
     /// Handles `HEADERS` on a stream that has ended.
-    fn late(&mut self, id: u32, now: u64) -> Result<Event<'static>, Failure> {
+    fn late(&mut self, id: u32, now: u64) -> Meaning<'static> {
         match self.streams.ended(id) {
             End::Reset if self.budgets.control.spend(now) => Ok(Event::Nothing),
             End::Reset => Err(Failure::flood("too many frames on streams that were reset")),
@@ -132,12 +123,7 @@ impl Connection {
     }
 
     /// Handles a `DATA` frame.
-    pub(crate) fn content<'e>(
-        &mut self,
-        frame: Frame<'e>,
-        out: &mut Vec<u8>,
-        now: u64,
-    ) -> Result<Event<'e>, Failure> {
+    pub(crate) fn content<'e>(&mut self, frame: Frame<'e>, to: &mut Answers<'_>) -> Meaning<'e> {
         let id = frame.header.stream;
         if self.streams.ended(id) == End::Idle {
             return Err(Failure::protocol("content on a stream that is not open"));
@@ -150,18 +136,18 @@ impl Connection {
             self.allowed += size;
             return Err(Failure::new(Code::FLOW_CONTROL_ERROR, "more content than the connection's window"));
         }
-        if data.is_empty() && !end && !self.budgets.control.spend(now) {
+        if data.is_empty() && !end && !self.budgets.control.spend(to.now) {
             return Err(Failure::flood("too many empty DATA frames"));
         }
         let Some(stream) = self.streams.get_mut(id) else {
             self.released += size;
-            self.announce(out);
-            if !self.budgets.control.spend(now) {
+            self.announce(to.out);
+            if !self.budgets.control.spend(to.now) {
                 return Err(Failure::flood("too much content on streams that are not open"));
             }
             return match self.streams.ended(id) {
                 End::Reset => Ok(Event::Nothing),
-                _ => self.refuse(id, Code::STREAM_CLOSED, out, now),
+                _ => self.refuse(id, Code::STREAM_CLOSED, to),
             };
         };
         let length = data.len() as u64;
@@ -175,8 +161,8 @@ impl Connection {
         };
         if let Some(code) = fault {
             self.released += size;
-            self.announce(out);
-            return self.refuse(id, code, out, now);
+            self.announce(to.out);
+            return self.refuse(id, code, to);
         }
         if !data.is_empty() {
             self.budgets.control.earn(1_000);
@@ -188,29 +174,24 @@ impl Connection {
         if stream.uncounted {
             self.released += size;
         }
-        self.release(out, id, frame.payload.len() - data.len());
+        self.release(to.out, id, frame.payload.len() - data.len());
         Ok(Event::Data { stream: id, data, end })
     }
 
-    pub(crate) fn priority(
-        &mut self,
-        frame: &Frame<'_>,
-        out: &mut Vec<u8>,
-        now: u64,
-    ) -> Result<Event<'static>, Failure> {
+    pub(crate) fn priority(&mut self, frame: &Frame<'_>, to: &mut Answers<'_>) -> Meaning<'static> {
         let id = frame.header.stream;
         if id == 0 {
             return Err(Failure::protocol("PRIORITY without a stream"));
         }
         let dependency = frame.payload.first_chunk::<4>().and_then(|bytes| frame::number(bytes));
         match frame.payload.len() {
-            5 if dependency == Some(id) => self.refuse(id, Code::PROTOCOL_ERROR, out, now),
+            5 if dependency == Some(id) => self.refuse(id, Code::PROTOCOL_ERROR, to),
             5 => Ok(Event::Nothing),
-            _ => self.refuse(id, Code::FRAME_SIZE_ERROR, out, now),
+            _ => self.refuse(id, Code::FRAME_SIZE_ERROR, to),
         }
     }
 
-    pub(crate) fn priority_update(&mut self, frame: &Frame<'_>) -> Result<Event<'static>, Failure> {
+    pub(crate) fn priority_update(&mut self, frame: &Frame<'_>) -> Meaning<'static> {
         if frame.header.stream != 0 {
             return Err(Failure::protocol("PRIORITY_UPDATE on a stream"));
         }
@@ -225,7 +206,7 @@ impl Connection {
         Ok(Event::Nothing)
     }
 
-    pub(crate) fn reset_by_client(&mut self, frame: &Frame<'_>, now: u64) -> Result<Event<'static>, Failure> {
+    pub(crate) fn reset_by_client(&mut self, frame: &Frame<'_>, now: u64) -> Meaning<'static> {
         let id = frame.header.stream;
         let Ok(code) = frame.payload.try_into().map(|code| Code(u32::from_be_bytes(code))) else {
             return Err(Failure::frame_size("RST_STREAM has 4 bytes"));
@@ -243,12 +224,7 @@ impl Connection {
         Ok(Event::Reset { stream: id, code })
     }
 
-    pub(crate) fn settings(
-        &mut self,
-        frame: &Frame<'_>,
-        out: &mut Vec<u8>,
-        now: u64,
-    ) -> Result<Event<'static>, Failure> {
+    pub(crate) fn settings(&mut self, frame: &Frame<'_>, to: &mut Answers<'_>) -> Meaning<'static> {
         if frame.header.stream != 0 {
             return Err(Failure::protocol("SETTINGS on a stream"));
         }
@@ -264,7 +240,7 @@ impl Connection {
         if !rest.is_empty() {
             return Err(Failure::frame_size("SETTINGS has 6 bytes for each setting"));
         }
-        if !(0..settings.len() / SETTINGS_OF_A_TOKEN).all(|_| self.budgets.control.spend(now)) {
+        if !(0..settings.len() / SETTINGS_OF_A_TOKEN).all(|_| self.budgets.control.spend(to.now)) {
             return Err(Failure::flood("too many settings"));
         }
         let before = self.first_window;
@@ -272,7 +248,7 @@ impl Connection {
             self.setting(u16::from_be_bytes([a, b]), u32::from_be_bytes(value))?;
         }
         self.settled = true;
-        frame::write(out, kind::SETTINGS, flag::ACK, 0, &[]);
+        frame::write(to.out, kind::SETTINGS, flag::ACK, 0, &[]);
         Ok(if self.first_window > before { self.windows() } else { Event::Nothing })
     }
 
@@ -306,7 +282,7 @@ impl Connection {
         Ok(())
     }
 
-    pub(crate) fn pinged(&mut self, frame: &Frame<'_>, out: &mut Vec<u8>) -> Result<Event<'static>, Failure> {
+    pub(crate) fn pinged(&mut self, frame: &Frame<'_>, out: &mut Vec<u8>) -> Meaning<'static> {
         if frame.header.stream != 0 {
             return Err(Failure::protocol("PING on a stream"));
         }
@@ -324,12 +300,7 @@ impl Connection {
         Ok(Event::Nothing)
     }
 
-    pub(crate) fn window_update(
-        &mut self,
-        frame: &Frame<'_>,
-        out: &mut Vec<u8>,
-        now: u64,
-    ) -> Result<Event<'static>, Failure> {
+    pub(crate) fn window_update(&mut self, frame: &Frame<'_>, to: &mut Answers<'_>) -> Meaning<'static> {
         let id = frame.header.stream;
         let more = frame::number(frame.payload).ok_or(Failure::frame_size("WINDOW_UPDATE has 4 bytes"))?;
         let more = i64::from(more);
@@ -350,8 +321,8 @@ impl Connection {
             };
         };
         match more {
-            0 => self.refuse(id, Code::PROTOCOL_ERROR, out, now),
-            _ if stream.window + more > LARGEST_WINDOW => self.refuse(id, Code::FLOW_CONTROL_ERROR, out, now),
+            0 => self.refuse(id, Code::PROTOCOL_ERROR, to),
+            _ if stream.window + more > LARGEST_WINDOW => self.refuse(id, Code::FLOW_CONTROL_ERROR, to),
             _ => {
                 stream.window += more;
                 Ok(if stream.wants { Event::Windows } else { Event::Nothing })
@@ -364,21 +335,15 @@ impl Connection {
     }
 
     /// Resets a stream because the client has broken a rule on it, or has too many streams.
-    fn refuse(
-        &mut self,
-        id: u32,
-        code: Code,
-        out: &mut Vec<u8>,
-        now: u64,
-    ) -> Result<Event<'static>, Failure> {
-        if !self.budgets.faults.spend(now) {
+    fn refuse(&mut self, id: u32, code: Code, to: &mut Answers<'_>) -> Meaning<'static> {
+        if !self.budgets.faults.spend(to.now) {
             return Err(Failure::flood("too many streams have to be reset"));
         }
-        frame::reset(out, id, code);
+        frame::reset(to.out, id, code);
         let was_open = self.streams.get(id).is_some();
         if was_open {
             self.end(id, true);
-            self.announce(out);
+            self.announce(to.out);
             return Ok(Event::Reset { stream: id, code });
         }
         self.streams.remember(id, true);

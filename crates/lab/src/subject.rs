@@ -60,7 +60,7 @@ impl Subject {
 
     /// Returns the default unit of capacities.
     pub fn usual_unit(&self) -> By {
-        if self.trace.shape().sized { By::Bytes } else { By::Entries }
+        if self.trace.has_sizes() { By::Bytes } else { By::Entries }
     }
 
     /// Returns `size` as a capacity for the whole trace, counted in `by`. It is at most the total of all objects, since

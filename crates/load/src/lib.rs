@@ -67,7 +67,7 @@ pub struct Load {
     pub limit: Option<Duration>,
     /// Returns the number of the node that receives a URL, of several nodes; without it, they receive requests in turn.
     pub pick: Option<Pick>,
-    /// Set when the user wants to end the run.
+    /// Set when the user ends the run.
     pub stop: Arc<AtomicBool>,
 }
 
@@ -192,7 +192,7 @@ impl Load {
     /// Sends all requests.
     ///
     /// # Errors
-    /// If the user wants an end, or an answer is missing.
+    /// If the user ends the run, or an answer is missing.
     pub fn run(self) -> Result<LoadResult, Halt> {
         let to = [self.to];
         self.run_over(&to)
@@ -217,7 +217,7 @@ impl Load {
     /// Sends all requests, and passes each answer to `onlooker`. Answers may be missing.
     ///
     /// # Errors
-    /// If the user wants an end, or the system lacks resources.
+    /// If the user ends the run, or the system lacks resources.
     pub fn send(self, onlooker: Rc<RefCell<dyn Onlooker>>) -> Result<LoadResult, Halt> {
         let to = [self.to];
         self.send_over(&to, onlooker)

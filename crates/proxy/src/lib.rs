@@ -8,7 +8,8 @@
 //!   nodes;
 //! - `acme`: certificates that an authority issues;
 //! - `flow`: from a request to its reply; `features`: purges, the validator, gateways, explanations;
-//! - `http1`, `http2`, `rpc`, `admin`: the listeners' protocols; `server`: the process.
+//! - `wire`: what the protocols of clients share; `http1`, `http2`, `rpc`, `admin`: the listeners' protocols; `server`:
+//!   the process.
 //!
 //! `larder-semantics` decides which responses may be cached; `larder-store` stores them.
 
@@ -29,6 +30,7 @@ mod observe;
 pub mod origin;
 mod rpc;
 pub mod server;
+mod wire;
 
 pub use acme::{Kept as KeptCertificate, examine as examine_acme};
 pub use admin::metrics::reference as metrics_reference;

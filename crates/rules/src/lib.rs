@@ -19,7 +19,7 @@ mod trie;
 pub use conditions::{Conditions, Fields, Named, Names, Request, Response};
 pub use domains::{BadDomain, Domains, LARGEST_LIST};
 pub use networks::Networks;
-pub use path::{has_readings, is_ambiguous, normal as normal_path, readings};
+pub use path::{has_readings, is_ambiguous, normal as normal_path, readings, sent_captures};
 pub use pattern::Pattern;
 pub use query::{Query, TRACKING};
 pub use set::{Numbers, Rule, RuleSet};

@@ -4,6 +4,8 @@ use std::borrow::Cow;
 
 use percent_encoding::percent_decode;
 
+use crate::pattern::Pattern;
+
 /// Returns the path that conditions are compared with: percent-encoded characters are decoded, backslashes become
 /// slashes, segments `.` and `..` are resolved, and repeated slashes become one. So a rule for `/admin/*` also holds
 /// for `/%61dmin/x`, `//admin/x` and `/a/../admin/x`, which an origin may treat as the same.
@@ -33,6 +35,35 @@ pub fn normal(path: &str) -> Cow<'_, [u8]> {
         normal.push(b'/');
     }
     Cow::Owned(normal)
+}
+
+/// Returns the parts of `path` that the stars or groups of `pattern` match in its [normal form](normal), as they were
+/// sent: `%2F` stays encoded, and slashes stay double. `None` if it does not match, or if segments `.` or `..` were
+/// resolved.
+pub fn sent_captures<'p>(path: &'p str, pattern: &Pattern) -> Option<Vec<&'p str>> {
+    let normal = normal(path);
+    let captures = pattern.captures(&normal)?;
+    let starts = starts(path.as_bytes(), &normal)?;
+    captures.into_iter().map(|range| path.get(*starts.get(range.start)?..*starts.get(range.end)?)).collect()
+}
+
+/// Returns the position in `path` where each byte of its normal form begins, and at last its length.
+fn starts(path: &[u8], normal: &[u8]) -> Option<Vec<usize>> {
+    let mut starts = Vec::with_capacity(normal.len() + 1);
+    let (mut at, mut is_behind_slash) = (0, false);
+    while let Some(decoded) = percent_decode(&path[at..]).next() {
+        let byte = if decoded == b'\\' { b'/' } else { decoded };
+        if byte != b'/' || !is_behind_slash {
+            normal.get(starts.len()).filter(|own| **own == byte)?;
+            starts.push(at);
+        }
+        is_behind_slash = byte == b'/';
+        // Alone, a percent sign stands for itself.
+        let is_encoded = path[at] == b'%' && (decoded != b'%' || path[at..].starts_with(b"%25"));
+        at += if is_encoded { 3 } else { 1 };
+    }
+    starts.push(at);
+    (starts.len() == normal.len() + 1).then_some(starts)
 }
 
 /// Whether origins may read a path in ways that no rule foresees: it has dot segments, control characters or line
@@ -179,6 +210,22 @@ mod tests {
     }
 
     #[test]
+    fn captures_are_parts_of_the_path_as_it_was_sent() {
+        for (pattern, path, expected) in [
+            ("/npm/*", "/npm/@types%2fnode", Some(vec!["@types%2fnode"])),
+            ("/npm/*", "/n%70m//a%2Fb//c", Some(vec!["a%2Fb//c"])),
+            ("/*/x/*", "/a%5Cb/x/%25/", Some(vec!["a%5Cb", "%25/"])),
+            ("/*-*", "/100%-%61", Some(vec!["100%", "%61"])),
+            ("~^/u/([0-9]+)(/x)?", "/u/1%37", Some(vec!["1%37", ""])),
+            ("/a*", "/a/../ab", None),
+            ("/b", "/a", None),
+        ] {
+            let pattern = Pattern::parse(pattern).unwrap();
+            assert_eq!(sent_captures(path, &pattern), expected, "{pattern} {path}");
+        }
+    }
+
+    #[test]
     fn paths_without_one_meaning_are_found_in_each_spelling() {
         for path in [
             "/a/../b",
@@ -286,6 +333,20 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn captures_as_sent_have_the_same_normal_form(path in "/([ab/\\\\%]|%2[fF5]|%5c|%61){0,9}") {
+            let pattern = Pattern::parse("/*b*").unwrap();
+            let normal = normal(&path);
+            let Some(captures) = pattern.captures(&normal) else { return Ok(()) };
+            let sent = sent_captures(&path, &pattern).unwrap();
+            for (range, sent) in captures.into_iter().zip(sent) {
+                let mut decoded: Vec<u8> = percent_decode(sent.as_bytes()).collect();
+                decoded.iter_mut().filter(|byte| **byte == b'\\').for_each(|byte| *byte = b'/');
+                decoded.dedup_by(|one, other| (*one, *other) == (b'/', b'/'));
+                prop_assert_eq!(&decoded, &normal[range], "{}", sent);
+            }
+        }
+
         #[test]
         fn a_normal_path_has_no_segments_that_lead_elsewhere(path in "/[a.%2e2f/]{0,12}") {
             let normal = normal(&path);

@@ -1,6 +1,7 @@
 //! Patterns of text: literal text, text in which `*` stands for any characters, or a regular expression.
 
 use std::fmt;
+use std::ops::Range;
 
 use larder_semantics::readings::{self, folded};
 use regex::bytes::{Regex, RegexBuilder};
@@ -96,17 +97,15 @@ impl Pattern {
         }
     }
 
-    /// Returns the parts of `text` that the asterisks of a glob, or the groups of a regular expression,
+    /// Returns the ranges of `text` that the asterisks of a glob, or the groups of a regular expression,
     /// match, in order; `None` if it does not match. Groups without a match are empty.
-    pub fn captures<'t>(&self, text: &'t [u8]) -> Option<Vec<&'t [u8]>> {
+    pub fn captures(&self, text: &[u8]) -> Option<Vec<Range<usize>>> {
         match &self.kind {
             PatternKind::Exact => self.matches(text).then(Vec::new),
             PatternKind::Glob(parts) => self.stars(parts, text),
             PatternKind::Regex(regex) => {
                 let groups = regex.captures(text)?;
-                let group =
-                    |group: Option<regex::bytes::Match<'t>>| group.map_or(&[][..], |found| found.as_bytes());
-                Some(groups.iter().skip(1).map(group).collect())
+                Some(groups.iter().skip(1).map(|group| group.map_or(0..0, |found| found.range())).collect())
             }
         }
     }
@@ -124,17 +123,18 @@ impl Pattern {
         }
     }
 
-    /// Returns the part that each asterisk matches: as short as possible, except for the last.
-    fn stars<'t>(&self, parts: &[Box<str>], text: &'t [u8]) -> Option<Vec<&'t [u8]>> {
+    /// Returns the range that each asterisk matches: as short as possible, except for the last.
+    fn stars(&self, parts: &[Box<str>], text: &[u8]) -> Option<Vec<Range<usize>>> {
         let ([first, middle @ .., last], true) = (parts, self.folding.glob(parts, text)) else { return None };
-        let mut rest = &text[first.len()..text.len() - last.len()];
+        let (mut start, end) = (first.len(), text.len() - last.len());
         let mut stars = Vec::with_capacity(parts.len() - 1);
         for part in middle {
-            let at = if part.is_empty() { 0 } else { self.folding.find(part.as_bytes(), rest)? };
-            stars.push(&rest[..at]);
-            rest = &rest[at + part.len()..];
+            let rest = &text[start..end];
+            let length = if part.is_empty() { 0 } else { self.folding.find(part.as_bytes(), rest)? };
+            stars.push(start..start + length);
+            start += length + part.len();
         }
-        stars.push(rest);
+        stars.push(start..end);
         Some(stars)
     }
 }
@@ -259,7 +259,8 @@ mod tests {
         ];
         for (pattern, text, expected) in cases {
             let found = Pattern::parse(pattern).unwrap().captures(text.as_bytes());
-            let expected = expected.map(|texts| texts.iter().map(|text| text.as_bytes()).collect());
+            let found = found.map(|ranges| ranges.into_iter().map(|range| &text[range]).collect::<Vec<_>>());
+            let expected = expected.map(<[_]>::to_vec);
             assert_eq!(found, expected, "{pattern} {text}");
         }
     }

@@ -11,6 +11,8 @@ pub struct Query {
     pub keep: Option<Vec<Pattern>>,
     /// The parameters that do not count, in any [reading](larder_semantics::readings).
     pub drop: Vec<Pattern>,
+    /// Parameters that count although `drop` has them. Their names are compared as written.
+    pub except: Vec<Pattern>,
     /// Whether parameters are sorted by their names; those of one name stay in their order.
     pub sort: bool,
 }
@@ -66,7 +68,7 @@ impl Query {
     fn counts(&self, name: &str) -> bool {
         let is_in = |patterns: &[Pattern]| patterns.iter().any(|pattern| pattern.matches(name.as_bytes()));
         self.keep.as_deref().is_none_or(is_in)
-            && !self.drop.iter().any(|pattern| pattern.matches_name(name.as_bytes()))
+            && (is_in(&self.except) || !self.drop.iter().any(|pattern| pattern.matches_name(name.as_bytes())))
     }
 }
 
@@ -97,6 +99,8 @@ mod tests {
         let kept = Query { keep: Some(patterns(&["id", "page"])), ..Query::default() };
         let nothing = Query { keep: Some(Vec::new()), ..Query::default() };
         let tracking = Query { drop: patterns(&TRACKING), ..Query::default() };
+        let except = patterns(&["gclid", "utm_s*"]);
+        let reduced = Query { drop: patterns(&TRACKING), except, ..Query::default() };
         let cases = [
             (&all, "b=1&a=2", "?b=1&a=2"),
             (&sorted, "b=1&a=2&b=0", "?a=2&b=1&b=0"),
@@ -104,6 +108,7 @@ mod tests {
             (&nothing, "id=1", ""),
             (&tracking, "utm_source=a&id=1&fbclid=x", "?id=1"),
             (&tracking, "utm=1", "?utm=1"),
+            (&reduced, "utm_source=a&utm_id=2&gclid=3&+gclid=4", "?utm_source=a&gclid=3"),
             (&tracking, "+utm_source=a&utm.source=b&utm[source]=c&%75tm%5Fx[]=d&id=1", "?id=1"),
             (&kept, "i%64=1&id[]=2&+id=3&id=4", "?id=4"),
             (&all, "", ""),
@@ -117,7 +122,7 @@ mod tests {
         #[test]
         fn a_normalized_query_stays_the_same_when_normalized_again(text in "([a-c]=?[x&]{0,2}&?){0,6}", sort: bool, keep: bool) {
             let keep = keep.then(|| patterns(&["a", "b"]));
-            let query = Query { keep, drop: patterns(&["c*"]), sort };
+            let query = Query { keep, drop: patterns(&["c*"]), except: Vec::new(), sort };
             let once = written(&query, &text);
             prop_assert_eq!(written(&query, once.strip_prefix('?').unwrap_or_default()), once.clone());
         }

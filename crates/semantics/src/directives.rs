@@ -104,7 +104,7 @@ impl ResponseDirectives {
     /// Parses the first valid, non-empty field of `targets` (lower-case names), or else `Cache-Control`. Of
     /// repeated directives the first counts. What is malformed restricts: a lifetime is 0 (RFC 9111 section
     /// 4.2.1), and a prohibition holds. A malformed field of `targets` is ignored (RFC 9213 section 2.2), but a
-    /// lifetime from another field does not replace the one that it may have meant.
+    /// lifetime from another field does not replace the intended one.
     pub fn parse(response: &impl Fields, targets: &[String]) -> Self {
         let (mut chosen, mut ignored) = (None, Vec::new());
         for target in targets {

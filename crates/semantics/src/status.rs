@@ -77,7 +77,8 @@ reasons! {
         "a request for the whole response stores all its ranges";
     Expired "expired" "RFC 9111 4.2"
         "the stored response has exceeded its lifetime"
-        "a longer max-age; ETag or Last-Modified make revalidation cheap, and stale-while-revalidate hides it";
+        "a longer max-age, or ttl, ttl_min or ttl_default in a rule; ETag or Last-Modified make revalidation cheap, and \
+         stale-while-revalidate hides it";
     Purged "purged" "configuration"
         "a soft purge has ended the lifetime of the stored response"
         "it is validated once and then used again";
@@ -86,7 +87,8 @@ reasons! {
         "smaller groups, if it has not changed";
     ResponseNoCache "response-no-cache" "RFC 9111 5.2.2.4"
         "the origin requires validation before each use"
-        "send max-age instead of no-cache, if the response may be used for a while";
+        "send max-age instead of no-cache, or set ignore = [\"no-cache\"] in a rule, if the response may be used for a \
+         while";
     RequestNoCache "request-no-cache" "RFC 9111 5.2.1.4"
         "the client requires validation of the stored response"
         "browsers send this when a page is reloaded";
@@ -137,29 +139,34 @@ reasons! {
         "leave no-store out of the request";
     ResponseNoStore "response-no-store" "RFC 9111 5.2.2.5"
         "the origin forbids storing"
-        "send Cache-Control: max-age=SECONDS instead of no-store, if it is for all users";
+        "send Cache-Control: max-age=SECONDS instead of no-store, or set ignore = [\"no-store\"] and ttl in a rule, if it \
+         is for all users";
     Private "private" "RFC 9111 5.2.2.7"
         "the response is for one user"
-        "send Cache-Control: max-age=SECONDS without private, if it is for all users";
+        "send Cache-Control: max-age=SECONDS without private, or set ignore = [\"private\"] and ttl in a rule, if it is for \
+         all users";
     Authorization "authorization" "RFC 9111 3.5"
         "the request has credentials and the response does not allow sharing"
         "send Cache-Control: public, or s-maxage=SECONDS, if it is for all users";
     SetCookie "set-cookie" "RFC 6265 4.1"
         "the response sets a cookie and has no lifetime of its own"
-        "set no cookie with it; or send Cache-Control: max-age=SECONDS, if all users may get the cookie";
+        "set no cookie with it, or drop it by response = { cookies = \"drop\" } and set ttl_default in a rule; or send \
+         Cache-Control: max-age=SECONDS, if all users may get the cookie";
     CookieGuess "cookie-guess" "configuration"
         "the request has a cookie or a client certificate, and the origin states no lifetime"
-        "send Cache-Control: max-age=SECONDS, if the response is for all users; with heuristic_cookies = true, it \
-         gets a heuristic lifetime";
+        "send Cache-Control: max-age=SECONDS, or set ttl_default in a rule, if the response is for all users; with \
+         heuristic_cookies = true, it gets a heuristic lifetime";
     VaryAny "vary-any" "RFC 9111 4.1"
         "the response varies by something other than request fields"
         "name the request fields in Vary that matter, instead of * or the client's address";
     NoFreshness "no-freshness" "RFC 9111 3"
         "the response has neither a lifetime nor a validator"
-        "send Cache-Control: max-age=SECONDS, or an ETag or Last-Modified for validation";
+        "set ttl_default in a rule, such as ttl_default = \"10m\"; or let the origin send Cache-Control: max-age=SECONDS, \
+         or an ETag or Last-Modified for validation";
     NeverFresh "never-fresh" "RFC 9111 4.2"
         "the response has no lifetime left, no validator and no stale allowance"
-        "send Cache-Control: max-age=SECONDS beyond its Age, or an ETag or Last-Modified";
+        "set ttl in a rule, such as ttl = \"10m\"; or let the origin send Cache-Control: max-age=SECONDS beyond its Age, \
+         or an ETag or Last-Modified";
     ContentLocation "content-location" "RFC 9110 9.3.3"
         "the answer to POST does not represent its target"
         "send the target's own URL in Content-Location, if the answer equals that to a GET";
@@ -175,6 +182,9 @@ reasons! {
     TooLarge "too-large" "configuration"
         "the response is larger than may be stored"
         "a larger max_object, more memory, or a disk";
+    NotAdmitted "not-admitted" "configuration"
+        "the policy of the memory did not admit the response"
+        "a policy without an admission filter, or more memory; a filter may admit it when it is requested again";
     FillBudget "fill-budget" "configuration"
         "the memory budget for responses in progress is used up"
         "more memory, or a higher timeouts.unread_rate, if slow origins occupy it";

@@ -1,5 +1,7 @@
 //! The predefined queries, in SQL that all three databases accept.
 
+use serde::Serialize;
+
 use crate::connection::Cells;
 use crate::rollup::HOUR;
 
@@ -79,7 +81,7 @@ pub struct Group {
 }
 
 /// Sums over requests, which count by [`crate::outcome::classify`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
     /// Requests.
     pub requests: u64,

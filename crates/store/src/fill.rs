@@ -8,7 +8,7 @@
 //! readers still get their bytes.
 //!
 //! A body that turns out too large for memory continues as a window: the origin is read at most [`WINDOW`] bytes ahead
-//! of the slowest reader, and bytes that all readers have read are freed. A disk may store the body all the same.
+//! of the slowest reader, and bytes that all readers have read are freed. A disk can still store the body.
 
 mod buffer;
 mod epoch;
@@ -75,6 +75,8 @@ struct Progress {
     verdict: Option<Verdict>,
     len: u64,
     ending: Option<Ending>,
+    /// Whether the complete response has been stored; `None` before its end.
+    result: Option<Result<(), Unstored>>,
 }
 
 /// A response in progress.
@@ -119,7 +121,7 @@ impl Fill {
     }
 
     fn progress(&self) -> MutexGuard<'_, Progress> {
-        locked(&self.progress)
+        self.progress.lock()
     }
 
     fn advance(&self, change: impl FnOnce(&mut Progress)) {
@@ -164,15 +166,11 @@ impl Fill {
             fields: &head.fields,
             body,
         };
-        locked(&self.buffer).seal(|body| Entry::new(parts(body)))
+        self.buffer.lock().seal(|body| Entry::new(parts(body)))
     }
 
     /// Returns the position of the slowest reader; `None` without readers.
     fn slowest(&self) -> Option<u64> {
-        locked(&self.readers).positions.values().min().copied()
+        self.readers.lock().positions.values().min().copied()
     }
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock()
 }

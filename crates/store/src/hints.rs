@@ -13,7 +13,7 @@ use larder_evict::{AnyShard, By, Capacity, Object, Spec};
 use larder_semantics::fields::Fields;
 use larder_semantics::freshness::Freshness;
 use larder_semantics::{early_hints, groups};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 use crate::entry::Parts;
 use crate::{Body, Entry, Generation, LinePool};
@@ -72,7 +72,7 @@ impl Hints {
             return self.remove(entry.key(), hash);
         }
         let mut dropped = Vec::new();
-        let mut table = self.table();
+        let mut table = self.table.lock();
         table.insert(Object { key: hash, size, cost: 0 }, entry, &mut dropped);
         self.count.store(table.len(), Ordering::Release);
         drop(table);
@@ -83,7 +83,7 @@ impl Hints {
         if self.count.load(Ordering::Acquire) == 0 {
             return;
         }
-        let mut table = self.table();
+        let mut table = self.table.lock();
         if table.peek(hash).is_some_and(|entry| entry.key() == key) {
             let removed = table.remove(hash);
             self.count.store(table.len(), Ordering::Release);
@@ -94,7 +94,7 @@ impl Hints {
 
     pub(crate) fn clear(&self) {
         let mut dropped = Vec::new();
-        let mut table = self.table();
+        let mut table = self.table.lock();
         table.clear(&mut dropped);
         self.count.store(0, Ordering::Release);
         drop(table);
@@ -104,17 +104,13 @@ impl Hints {
         if self.count.load(Ordering::Acquire) == 0 {
             return None;
         }
-        self.table().get(hash).filter(|entry| entry.key() == key).cloned()
+        self.table.lock().get(hash).filter(|entry| entry.key() == key).cloned()
     }
 
     /// Returns the number and bytes of the hints.
     pub fn usage(&self) -> HintUsage {
-        let table = self.table();
+        let table = self.table.lock();
         HintUsage { hints: table.len() as u64, bytes: table.bytes() }
-    }
-
-    fn table(&self) -> MutexGuard<'_, Box<dyn AnyShard<Entry>>> {
-        self.table.lock()
     }
 }
 

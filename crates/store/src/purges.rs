@@ -126,6 +126,12 @@ impl Purges {
 
     /// Puts a purge in force, ordered at `second` (UNIX). Every later lookup obeys it.
     pub(crate) fn put(&self, scopes: &[Scope], effect: Effect, second: u32) -> (Generation, Vec<Written>) {
+        // 1. The rules are locked.
+        // 2. They change.
+        // 3. The generation changes, while they are still locked.
+        // A hit that reads the old number is earlier than this purge. One that reads the new number locks the rules, and
+        // so finds them changed. With 3 before 1, it could read the new number and the old rules, and would then
+        // record that no purge up to this one reaches the response.
         let mut rules = self.write();
         let second = self.latest.fetch_max(second, Ordering::Relaxed).max(second);
         let second = NonZeroU32::new(second).unwrap_or(NonZeroU32::MIN);
@@ -134,7 +140,6 @@ impl Purges {
         written.retain(|rule| rules.is_needed(rule, generation));
         written.iter().for_each(|rule| rules.add(rule, generation));
         rules.fold();
-        // Stored while the rules are locked, so that a reader of the number finds the rules.
         self.now.0.store(generation.0, Ordering::Release);
         (generation, written)
     }
@@ -272,7 +277,7 @@ fn stronger(one: Option<Reach>, other: Option<Reach>) -> Option<Reach> {
 
 impl Rules {
     /// Whether a stored response may have the group or origin that a response invalidates. If not, responses
-    /// in flight may have it all the same.
+    /// in flight may still have it.
     fn is_needed(&mut self, written: &Written, generation: Generation) -> bool {
         let origin = match written.kind {
             PurgeKind::AnsweredGroup => written.origin,

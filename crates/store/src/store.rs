@@ -10,22 +10,13 @@ use std::sync::{Arc, OnceLock};
 use larder_semantics::freshness::Freshness;
 use larder_semantics::purge::Effect;
 
+use crate::disks::Pruned;
 use crate::purges::{Generation, Reach, Since};
-use crate::{Disks, Entry, Equivalents, Hints, Memory, Purges, Tier};
+use crate::tier::{FetchStart, SignatureOf};
+use crate::{Disks, Entry, Equivalents, Hints, Memory, Purges, Tier, TierName};
 
 /// One in this many hits in memory counts as a use in the near tiers.
 const TOUCHED: u32 = 16;
-
-/// The result of pruning the tiers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Pruned {
-    /// Objects examined.
-    pub looked: u64,
-    /// Objects removed because they were spent.
-    pub spent: u64,
-    /// Objects removed because there was no request for them for a long time.
-    pub unused: u64,
-}
 
 /// The tiers.
 pub struct Store {
@@ -157,6 +148,50 @@ impl Store {
         if self.has_near() && fastrand::u32(..TOUCHED) == 0 {
             self.near.iter().for_each(|tier| tier.touch(entry, now));
         }
+    }
+}
+
+/// The tiers behind memory.
+impl Store {
+    /// Adds a far tier.
+    pub fn add_far(&self, tier: Arc<dyn Tier>) {
+        // There is one at most.
+        let _ = self.far.set(tier);
+    }
+
+    /// Whether there are near tiers.
+    #[inline]
+    pub fn has_near(&self) -> bool {
+        !self.near.is_empty()
+    }
+
+    /// Returns the near tiers, in the order of their lookups.
+    pub fn near(&self) -> &[Arc<dyn Tier>] {
+        &self.near
+    }
+
+    pub(crate) fn far(&self) -> &[Arc<dyn Tier>] {
+        self.far.get().map_or(&[], std::slice::from_ref)
+    }
+
+    /// Returns the beginning of a fetch whose response far tiers may keep.
+    pub fn begin(&self) -> FetchStart {
+        FetchStart(self.far().iter().filter_map(|tier| Some((Arc::clone(tier), tier.begin()?))).collect())
+    }
+
+    /// Removes the responses to `key` from the near tiers.
+    pub(crate) fn forget_near(&self, key: &[u8]) {
+        self.near.iter().for_each(|tier| tier.forget(key, &[]));
+    }
+
+    /// Removes the response to `key` with this signature from the far tiers.
+    pub fn forget_far(&self, key: &[u8], signature: &[u8]) {
+        self.far().iter().for_each(|tier| tier.forget(key, signature));
+    }
+
+    /// Returns the near tiers' response under `key`, and its tier, for an explanation. Blocks while a tier reads.
+    pub fn explain(&self, key: &[u8], signature: SignatureOf<'_>) -> Option<(Entry, TierName)> {
+        self.near.iter().find_map(|tier| Some((self.recalled(tier.explain(key, signature)?)?, tier.name())))
     }
 }
 

@@ -6,13 +6,17 @@
 //!
 //! A tier fails no request: one that does not work finds nothing, takes nothing, and counts that itself.
 
+use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 
 use larder_disk::AtOnce;
+use larder_semantics::freshness::Freshness;
+use larder_semantics::stored_head::StoredHead;
 
 use crate::purges::Written;
-use crate::{Entry, FillWriter, Store, Stored};
+use crate::stored::Stored;
+use crate::{Body, Entry, Extent};
 
 /// The tier of a stored response.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -86,9 +90,9 @@ pub trait Tier: Send + Sync {
     /// Passes every stored response, or those under `key`, to `see` until it returns false. Blocks while the tier reads.
     fn list<'t>(&'t self, _key: Option<&[u8]>, _see: &mut dyn FnMut(Stored<'t>) -> bool) {}
 
-    /// Returns the number of records, which are responses and what belongs to them.
-    fn records(&self) -> u64 {
-        0
+    /// Returns the use of each of its parts; none if it has no figures.
+    fn usage(&self) -> Vec<PartUsage> {
+        Vec::new()
     }
 }
 
@@ -110,7 +114,35 @@ pub struct Query<'q> {
     /// Whether another node asks, on behalf of its client.
     pub is_for_node: bool,
     /// The fill that the request leads, if the tier is a far one.
-    pub fill: Option<&'q mut FillWriter>,
+    pub fill: Option<&'q mut dyn Room>,
+}
+
+/// A fill that gets the response of a far tier.
+pub trait Room: Send {
+    /// Books room for content of `len` bytes, until the fill ends. Returns whether memory has room for it.
+    fn takes(&mut self, len: u64) -> bool;
+
+    /// Returns a memory file for content of `len` bytes.
+    ///
+    /// # Errors
+    /// The kernel's error.
+    fn extent(&self, len: u64) -> io::Result<Extent>;
+
+    /// Returns the response with this head, which has the generation of the fill; `None` if the head is too large.
+    fn entry(&self, head: &StoredHead<'_>, freshness: Freshness, body: Body) -> Option<Entry>;
+}
+
+/// The use of a part of a tier, such as a directory.
+#[derive(Clone, Debug)]
+pub struct PartUsage {
+    /// The name of the part: the path of a directory.
+    pub name: String,
+    /// The eviction policy in force.
+    pub policy: String,
+    /// The last error, if there is one.
+    pub trouble: Option<String>,
+    /// The figures; `None` while it is not in use.
+    pub figures: Option<larder_disk::Usage>,
 }
 
 /// A position in a log of purges which a tier follows.
@@ -124,7 +156,7 @@ pub struct Stamp {
 
 /// The beginning of a fetch, as the far tiers saw it. Each of these may keep its response.
 #[derive(Clone, Default)]
-pub struct FetchStart(Vec<(Arc<dyn Tier>, Stamp)>);
+pub struct FetchStart(pub(crate) Vec<(Arc<dyn Tier>, Stamp)>);
 
 impl FetchStart {
     /// Offers `entry`, the response of the fetch, or what the fetch has made of `replaced`.
@@ -140,48 +172,5 @@ impl FetchStart {
     /// Removes what the tiers have of a response that the fetch has made outdated.
     pub(crate) fn forget(&self, key: &[u8], signature: &[u8]) {
         self.0.iter().for_each(|(tier, _)| tier.forget(key, signature));
-    }
-}
-
-impl Store {
-    /// Adds a far tier.
-    pub fn add_far(&self, tier: Arc<dyn Tier>) {
-        // There is one at most.
-        let _ = self.far.set(tier);
-    }
-
-    /// Whether there are near tiers.
-    #[inline]
-    pub fn has_near(&self) -> bool {
-        !self.near.is_empty()
-    }
-
-    /// Returns the near tiers, in the order of their lookups.
-    pub fn near(&self) -> &[Arc<dyn Tier>] {
-        &self.near
-    }
-
-    pub(crate) fn far(&self) -> &[Arc<dyn Tier>] {
-        self.far.get().map_or(&[], std::slice::from_ref)
-    }
-
-    /// Returns the beginning of a fetch whose response far tiers may keep.
-    pub fn begin(&self) -> FetchStart {
-        FetchStart(self.far().iter().filter_map(|tier| Some((Arc::clone(tier), tier.begin()?))).collect())
-    }
-
-    /// Removes the responses to `key` from the near tiers.
-    pub(crate) fn forget_near(&self, key: &[u8]) {
-        self.near.iter().for_each(|tier| tier.forget(key, &[]));
-    }
-
-    /// Removes the response to `key` with this signature from the far tiers.
-    pub fn forget_far(&self, key: &[u8], signature: &[u8]) {
-        self.far().iter().for_each(|tier| tier.forget(key, signature));
-    }
-
-    /// Returns the near tiers' response under `key`, and its tier, for an explanation. Blocks while a tier reads.
-    pub fn explain(&self, key: &[u8], signature: SignatureOf<'_>) -> Option<(Entry, TierName)> {
-        self.near.iter().find_map(|tier| Some((self.recalled(tier.explain(key, signature)?)?, tier.name())))
     }
 }

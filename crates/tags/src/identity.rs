@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use larder_semantics::fields::Fields;
 use larder_semantics::key;
 
-/// The fields with secrets by which a backend may identify its client.
+/// The fields with secrets that may identify a client to a backend.
 const CREDENTIALS: [&str; 2] = ["authorization", "cookie"];
 /// The field with the certificate that the client presented on its connection.
 const CERTIFICATE: &str = "client-cert";

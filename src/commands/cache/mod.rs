@@ -12,7 +12,7 @@ use larder_proxy::inventory::Object;
 use larder_store::disks::Name;
 
 use crate::cli::progress::Bar;
-use crate::cli::{Failure, clock, say};
+use crate::cli::{Failure, clock, say, terminal};
 pub(super) use args::CacheArgs;
 use args::{Command, Key};
 use out::{Dump, Out};
@@ -34,12 +34,13 @@ pub(crate) fn run(args: &CacheArgs) -> Result<(), Failure> {
 
 fn list(place: &CacheSource, json: bool) -> Result<(), Failure> {
     let (mut out, mut total, now) = (Out::to(None), show::Total::default(), clock::now());
+    let width = terminal::columns();
     let listed = place.list(None, &mut |object| {
         let is_first = total.is_empty();
         total.add(&object);
         match json {
             true => out.line(&show::json(&object)),
-            false => (!is_first || out.line(show::HEADING)) && out.line(&show::row(&object, now)),
+            false => (!is_first || out.line(show::HEADING)) && out.line(&show::row(&object, now, width)),
         }
     });
     listed.map_err(Failure::Failed)?;

@@ -4,25 +4,28 @@ use std::fmt;
 
 use larder_proxy::inventory::{Object, Progress};
 
+use crate::cli::tables::shortened;
 use crate::cli::units::{about_size, counted};
 
 /// The heading of a list.
 pub(super) const HEADING: &str = "name                    size  stored    used  status  url";
 
+/// The fewest characters of a URL that are shown, even if the line is longer then.
+const LEAST_URL: usize = 20;
 /// Seconds and units, largest first.
 const AGES: [(u64, &str); 4] = [(86_400, "d"), (3_600, "h"), (60, "m"), (1, "s")];
 
-/// Formats an object's line in a list.
-pub(super) fn row(object: &Object, now: u64) -> String {
+/// Formats an object's line in a list, with a URL that is shortened to make a line of `width` characters.
+pub(super) fn row(object: &Object, now: u64, width: Option<usize>) -> String {
     let ago = |time: u32| about_age(now.saturating_sub(u64::from(time)));
     let (size, stored, used) = (about_size(object.bytes), ago(object.stored), ago(object.used));
     let name = if object.name.is_empty() { "in memory" } else { &object.name };
-    let (name, url) = (name.escape_debug().to_string(), object.url.escape_debug());
-    let row = format!("{name:<16}  {size:>10}  {stored:>6}  {used:>6}  {:>6}  {url}", object.status);
-    match object.vary.is_empty() {
-        true => row,
-        false => format!("{row} ({})", variant(object)),
-    }
+    let (name, url) = (name.escape_debug().to_string(), object.url.escape_debug().to_string());
+    let row = format!("{name:<16}  {size:>10}  {stored:>6}  {used:>6}  {:>6}  ", object.status);
+    let variant = if object.vary.is_empty() { String::new() } else { format!(" ({})", variant(object)) };
+    let used = row.chars().count() + variant.chars().count();
+    let url = width.map_or(url.clone(), |width| shortened(&url, width.saturating_sub(used).max(LEAST_URL)));
+    format!("{row}{url}{variant}")
 }
 
 /// Returns the properties that distinguish an object from others of its URL.
@@ -110,7 +113,7 @@ mod tests {
 
     #[test]
     fn a_row_stands_under_its_heading_and_shows_no_control_characters() {
-        let row = row(&object(), 4_600);
+        let row = row(&object(), 4_600, None);
         assert_eq!(row, "00d1f8a2c43b7e96   117.7 MiB      1h      1s     200  http://a/\\u{1b}[31m\\n");
         for column in ["size", "stored", "used", "status"] {
             let end = HEADING.find(column).unwrap() + column.len();
@@ -120,10 +123,17 @@ mod tests {
     }
 
     #[test]
+    fn a_row_fits_the_terminal_and_keeps_the_name_of_the_file() {
+        let url = format!("https://a.example/{}/index.html?{}", "long".repeat(20), "q".repeat(60));
+        let row = row(&Object { url, ..object() }, 4_600, Some(80));
+        assert!(row.chars().count() == 80 && row.ends_with("/index.html"), "{row}");
+    }
+
+    #[test]
     fn a_variant_says_what_it_was_selected_by() {
         let vary = [("accept-language".to_owned(), Some("de".to_owned())), ("foo".to_owned(), None)];
         let object = Object { vary: vary.into_iter().collect(), ..object() };
-        assert!(row(&object, 0).ends_with(" (accept-language: de; no foo)"));
+        assert!(row(&object, 0, None).ends_with(" (accept-language: de; no foo)"));
     }
 
     #[test]

@@ -114,6 +114,7 @@ fn certificates(settings: &Settings) -> Result<(Vec<String>, Vec<String>), Strin
     let lines = read.iter().filter_map(|certificate| describe(certificate, now)).collect();
     let trouble = |certificate: &Certificate| {
         let trouble = certificate.trouble(now).or_else(|| certificate.chain_trouble(now));
+        let trouble = trouble.or_else(|| certificate.missing_chain());
         trouble.map(|trouble| certificate.tell(&trouble))
     };
     let troubles = read.iter().filter_map(trouble);

@@ -10,6 +10,7 @@ use larder_rpc::line::Form;
 use larder_rpc::thrift::{Protocol, Transport};
 
 use crate::cli::numbers::whole;
+use crate::cli::traces::Reading;
 use crate::cli::{admin, units};
 
 pub(crate) const EXAMPLES: &str = "\
@@ -34,7 +35,8 @@ Examples:
 A status other than 2xx is a failure; in a workload, only a 5xx or a missing answer is. Failures are counted, and cause exit
 code 1. Requests that are measured (--workload, --repeat, --rate, --json) follow no redirects.
 
-A workload is the output of larder workload, or any trace with URLs that larder describe reads. Over HTTP, all its requests are
+A workload is the output of larder workload, or any trace with URLs that larder describe reads. A host with a path, without
+a scheme, is fetched by http. Over HTTP, all its requests are
 sent, with methods, fields and bodies; over other protocols, only its GETs. Its times are ignored: each connection sends the next
 request when its last answer has arrived. With --rate, requests are due at random moments, and latency counts from the moment at
 which a request was due, so it includes the wait for a connection.";
@@ -81,6 +83,9 @@ pub(crate) struct Fetch {
     /// Send the requests of this trace in order, and show statistics; - is standard input
     #[arg(long, value_name = "FILE", conflicts_with = "urls")]
     pub(super) workload: Option<PathBuf>,
+    /// The options for reading the trace.
+    #[command(flatten)]
+    pub(super) reading: Reading,
     /// Prefix for the paths of a workload
     #[arg(long, value_name = "URL", value_parser = url, requires = "workload")]
     pub(super) origin: Option<String>,

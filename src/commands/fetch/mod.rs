@@ -134,7 +134,7 @@ fn plan(args: &Fetch) -> Result<Plan, Failure> {
 /// Reads the requests in the file at `path`, except those that the protocol does not have; paths are on the origin.
 fn workload(path: &Path, args: &Fetch) -> Result<Requests, Failure> {
     let refused = |why: String| Failure::Refused(format!("cannot send '{}': {why}", path.display()));
-    let (mut requests, reading) = trace::requests(path, &trace::Options::default())
+    let (mut requests, reading) = trace::requests(path, &args.reading.options())
         .map_err(|error| Failure::Refused(error.to_string()))?;
     let mut notes = reading.notes();
     requests.change_urls(|url| url_of(url, args.origin.as_deref())).map_err(refused)?;
@@ -154,16 +154,24 @@ fn workload(path: &Path, args: &Fetch) -> Result<Requests, Failure> {
     Ok(requests)
 }
 
-/// Returns the URL for `text` in a workload; paths are on `origin`.
+/// Returns the URL for `text` in a workload; paths are on `origin`, and `host/path` is a URL of http.
 fn url_of(text: &str, origin: Option<&str>) -> Result<String, String> {
     match origin {
         _ if args::is_url(text) => Ok(text.to_owned()),
+        _ if begins_with_host(text) => Ok(format!("http://{text}")),
         Some(origin) if text.starts_with('/') => Ok(format!("{}{text}", origin.trim_end_matches('/'))),
         None if text.starts_with('/') => {
             Err(format!("'{}' is a path; name its server by --origin URL", text.escape_debug()))
         }
         _ => Err(format!("'{}' is neither a url nor a path", text.escape_debug())),
     }
+}
+
+/// Whether `text` is a host, with or without a port, and a path, as logs of several sites have it.
+fn begins_with_host(text: &str) -> bool {
+    let host = text.split_once('/').map_or("", |(host, _)| host);
+    let is_host = |c: char| c.is_ascii_alphanumeric() || "-.:[]_".contains(c);
+    !host.is_empty() && host.chars().all(is_host)
 }
 
 /// Returns the first failures, and the number of the others.
@@ -206,7 +214,10 @@ mod tests {
             ("http://b/", Some("http://o:1/"), Ok("http://b/")),
             ("HTTPS://b/", None, Ok("HTTPS://b/")),
             ("/a", None, Err(path)),
-            ("a.test/x", Some("http://o"), Err("'a.test/x' is neither a url nor a path")),
+            ("a.test/x", Some("http://o"), Ok("http://a.test/x")),
+            ("a.test:81/x", None, Ok("http://a.test:81/x")),
+            ("a b/x", None, Err("'a b/x' is neither a url nor a path")),
+            ("word", None, Err("'word' is neither a url nor a path")),
         ] {
             let url = url_of(text, origin);
             assert_eq!(url.as_deref().map_err(String::as_str), expected, "{text}");

@@ -1,4 +1,4 @@
-//! Watches files that rules name: when one changes, the config is read again, as after SIGHUP.
+//! Watches files that rules and `trust` name: when one changes, the config is read again, as after SIGHUP.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -75,7 +75,8 @@ impl WatchedFiles {
 fn files(settings: &Settings) -> impl Iterator<Item = &Path> {
     let sites = settings.sites.iter().flat_map(|site| &site.site_rules);
     let rules = sites.chain(&settings.forward.site_rules);
-    rules.flat_map(|rule| &rule.files).map(PathBuf::as_path)
+    let proxies = settings.trust.proxies.files().map(Path::new);
+    rules.flat_map(|rule| &rule.files).map(PathBuf::as_path).chain(proxies)
 }
 
 fn versions<'p>(paths: impl Iterator<Item = &'p Path>) -> Versions {

@@ -13,7 +13,9 @@ const ROWS: usize = 5;
 /// Returns the lines of the summary, none longer than `width`.
 pub(super) fn lines(numbers: &Map<String, Value>, width: Option<usize>) -> Vec<String> {
     let all = Value::Object(numbers.clone());
-    let mut lines = vec![requests(&all), line("", &ratios(&all)), others(&all), bytes(&all)];
+    let mut lines = vec![requests(&all), line("", &ratios(&all)), others(&all)];
+    lines.extend(statuses(&all));
+    lines.push(bytes(&all));
     lines.extend(["hit", "validated", "miss", "origin"].iter().filter_map(|kind| latency(&all, kind)));
     lines.extend(versions(&all));
     lines.push(memory(&all));
@@ -155,12 +157,7 @@ fn disk(disk: &Value) -> String {
 }
 
 fn site(site: &Value) -> String {
-    let origins = site["origins"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let healthy = origins.iter().filter(|origin| origin["healthy"] == true).count();
-    let state = match origins.len() {
-        0 => String::new(),
-        all => format!(", {healthy} of {} healthy", counted(all as u64, "origin", "origins")),
-    };
+    let state = origins(site).map(|states| format!(", {states}")).unwrap_or_default();
     let requests = counted(count(site, "requests"), "request", "requests");
     let text = match &*word(site, "site") {
         // Such as refused ones: these count in no hit ratio.
@@ -168,6 +165,27 @@ fn site(site: &Value) -> String {
         name => format!("{name}: {requests}, {}{state}", ratios(site)),
     };
     line("site", &text)
+}
+
+/// Formats the states of a site's origins; `None` without any.
+fn origins(site: &Value) -> Option<String> {
+    let origins = site["origins"].as_array()?;
+    let each = [("up", "up"), ("down", "down"), ("unknown", "not asked yet")].map(|(state, text)| {
+        let number = origins.iter().filter(|origin| origin["state"] == state).count();
+        (number > 0).then(|| format!("{number} {text}"))
+    });
+    let states: Vec<_> = each.into_iter().flatten().collect();
+    let name = if origins.len() == 1 { "origin" } else { "origins" };
+    (!states.is_empty()).then(|| format!("{name}: {}", states.join(", ")))
+}
+
+/// Formats the responses by the class of their status; `None` before the first one.
+fn statuses(all: &Value) -> Option<String> {
+    let each = all["statuses"].as_object()?.iter().filter(|(_, number)| number.as_u64() > Some(0));
+    let each: Vec<_> = each
+        .map(|(class, number)| format!("{} {}", printable(class), about_count(number.as_u64().unwrap_or(0))))
+        .collect();
+    (!each.is_empty()).then(|| line("status", &each.join(", ")))
 }
 
 /// Returns the rules of all sites, each with the name of its site.
@@ -285,13 +303,14 @@ mod tests {
     fn a_screen_has_what_most_people_look_for() {
         let numbers = json!({
             "requests": 1_234_567, "hits": 900_000, "validated": 60_000, "misses": 240_000, "passes": 34_567, "errors": 0,
+            "statuses": {"1xx": 0, "2xx": 1_200_000, "4xx": 34_000, "5xx": 567},
             "hit_ratio": 0.75, "validated_hit_ratio": 0.8, "byte_hit_ratio": 0.5, "bytes_served": 5_368_709_120_u64, "origin_bytes": 1024,
             "objects": 1, "bytes_stored": 2048, "capacity": 1_073_741_824, "by": "bytes", "policy": "adaptive",
             "evictions": 0, "connections": 2, "in_flight": 1, "queued": 0,
             "latency": {"hit": {"count": 9, "p50_us": 20, "p99_us": 1500, "p999_us": 2_000_000}, "miss": {"count": 0}},
             "disks": [{"path": "cache", "state": "ready", "objects": 3, "bytes_occupied": 1024, "size": 2048}],
             "sites": [{
-                "site": "default", "requests": 2, "hit_ratio": 1.0, "origins": [{"healthy": true}],
+                "site": "default", "requests": 2, "hit_ratio": 1.0, "origins": [{"state": "up"}, {"state": "unknown"}],
                 "rules": [{"name": "api", "requests": 2, "hits": 1, "answered": 0, "refused": 1}],
             }, {"site": "", "requests": 1, "hit_ratio": 0.0}],
             "acme": {"names": [
@@ -309,12 +328,13 @@ mod tests {
             "requests  1,234,567: 900,000 hits, 60,000 validated, 240,000 misses",
             "          75.00% hit ratio, 80.00% with validated",
             "          34,567 passes, 0 refused, 0 errors; 0 stale, 0 coalesced",
+            "status    2xx 1,200,000, 4xx 34,000, 5xx 567",
             "bytes     5.00 GiB served (50.00% byte hit ratio), 1.00 KiB from origins",
             "hit       half within 20 us, 99% within 1.50 ms, 99.9% within 2.00 s",
             "memory    1 object, 2.00 KiB of 1.00 GiB, policy adaptive, 0 evictions",
             "ahead     1,200 refreshes, 91% of 1,000 measured were of use; 1 early hint",
             "disk      ready, 3 objects, 1.00 KiB of 2.00 KiB, cache",
-            "site      default: 2 requests, 100.00% hit ratio, 1 of 1 origin healthy",
+            "site      default: 2 requests, 100.00% hit ratio, origins: 1 up, 1 not asked yet",
             "site      none: 1 request",
             "rule      api of default: 2 requests, 1 hit, 0 answered, 1 refused",
             "acme      a.test: valid, being ordered",

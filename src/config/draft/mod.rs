@@ -29,12 +29,13 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use http::HeaderName;
 use ipnet::IpNet;
 use larder_evict::Spec;
 use larder_proxy::settings::{
     AccessLog, Balance, CertificateFiles, ClientAddress, Counts, DiskTier, Doors, Forward, HostHeader, Hsts,
-    Limits, MemoryTier, Origin, PathPrefix, ProxyProtocol, Schedule, Timeouts, Token, Tracing, UnixSockets,
-    Validate,
+    Limits, MemoryTier, Origin, PathPrefix, ProxyProtocol, Schedule, Timeouts, Token, Tracing, Trust,
+    UnixSockets, Validate,
 };
 use larder_semantics::storable::Rules;
 
@@ -52,7 +53,8 @@ with_defaults! {
         name: String = "Larder".to_owned(),
         x_cache: bool = false,
         client_address: ClientAddress = ClientAddress::XForwardedFor,
-        trust: Vec<IpNet> = Vec::new(),
+        request_id: Option<HeaderName> = None,
+        trust: Trust = Trust::default(),
         memory: Memory = Memory::default(),
         disks: Vec<DiskDraft> = Vec::new(),
         schedule: Schedule = Schedule::default(),

@@ -15,7 +15,7 @@ use larder_proxy::settings::CertificateFiles;
 
 use super::bounds::{DISK, ENTRIES, MEMORY, THREADS};
 use super::draft::{DiskDraft, Draft};
-use super::kinds::{AtLeast, Count, Flag, Kind, List, Or, Ports, Share, Size, Words};
+use super::kinds::{AtLeast, Count, Flag, Kind, List, NetworkList, Or, Ports, Share, Size, Words};
 pub(super) use acme::ACME;
 pub(super) use caching::CACHING;
 pub(super) use key::{Key, Section};
@@ -23,7 +23,7 @@ use key::{MANY, keys};
 pub(super) use site::SITE;
 use values::{
     ACCESS_LOG, ADDRESS, ADMIN, CLIENT_ADDRESS, CLIENT_AUTH, COLLECTOR, COUNTS, DIRECTORY, LISTEN, MODE,
-    NETWORK, POLICY, SECRET, TIMES, TOKEN,
+    NETWORK, POLICY, REAL_IP, REQUEST_ID, SECRET, TIMES, TOKEN,
 };
 pub(super) use values::{EARLY_HINTS, HOST_HEADER, PREFETCHES};
 
@@ -40,8 +40,12 @@ pub(super) const TOP: &[Key<Draft>] = keys! {
     "name" in name: TOKEN, "name of the proxy in Via and Cache-Status";
     "x_cache" in x_cache: Flag, "also send the traditional X-Cache: HIT or MISS";
     "client_address" in client_address: CLIENT_ADDRESS, "field that tells origins the client's address";
-    "trust" in trust: List(NETWORK),
-        "proxies in front of this one, whose X-Forwarded-For, -Proto and -Host (or Forwarded) are accepted";
+    "request_id" in request_id: Or("off", REQUEST_ID),
+        "field with an id for each request, as X-Request-Id: from proxies in trust, or made; in logs, traces and requests to origins";
+    "trust" in trust.proxies: NetworkList,
+        "proxies in front of this one, whose X-Forwarded-For, -Proto and -Host (or Forwarded) are accepted; \"@FILE\": the networks in this file";
+    "real_ip" in trust.real_ip: Or("off", REAL_IP),
+        "field in which these proxies send the client's address alone, before X-Forwarded-For: CF-Connecting-IP, True-Client-IP, X-Real-IP";
 };
 
 /// Every table of the file except the sites.

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use http::HeaderName;
 use ipnet::IpNet;
 use larder_evict::Spec;
 use larder_proxy::settings::{
@@ -29,6 +30,10 @@ pub(super) const MODE: Text<u32> =
     Text { words: "file mode in octal", parse: names::mode, show: names::show_mode };
 pub(super) const NETWORK: Text<IpNet> =
     Text { words: "address or network", parse: names::network, show: names::show_network };
+pub(super) const REQUEST_ID: Text<HeaderName> =
+    Text { words: "field name", parse: names::request_id, show: |name| name.as_str().to_owned() };
+pub(super) const REAL_IP: Text<HeaderName> =
+    Text { words: "field name", parse: names::real_ip, show: |name| name.as_str().to_owned() };
 pub(super) const POLICY: Text<Spec> =
     Text { words: "policy, [filter+]name[:param=value,..]", parse: names::policy, show: Spec::to_string };
 pub(super) const TOKEN: Text<String> = Text { words: "token", parse: names::token, show: String::clone };

@@ -1,7 +1,7 @@
 //! Answers of rules: redirects and fixed responses.
 
 use http::{HeaderValue, StatusCode};
-use larder_proxy::settings::Template;
+use larder_proxy::settings::{Placeholder, Template};
 use toml::de::DeValue;
 
 use super::values::{entries, string, unknown};
@@ -28,7 +28,7 @@ fn location(value: &DeValue<'_>) -> Result<Template, String> {
     let text = string(value)?;
     let shown = text.escape_debug();
     let authority = ["http://", "https://", "{scheme}://"].iter().find_map(|start| text.strip_prefix(start));
-    let own = ["/", "{uri}", "{path}"].iter().any(|start| text.starts_with(start));
+    let own = ["/", "{uri}", "{path}", "{path:lower}"].iter().any(|start| text.starts_with(start));
     if !text.bytes().all(|byte| byte.is_ascii_graphic()) || !(own || authority.is_some()) {
         return Err(format!(
             "'{shown}' is not a URL of a redirect: begin it with '/', {{uri}}, {{path}}, http:// or https://"
@@ -36,10 +36,15 @@ fn location(value: &DeValue<'_>) -> Result<Template, String> {
     }
     let host = authority.unwrap_or("/").split(['/', '?', '#']).next().unwrap_or_default();
     // `{uri}` and `{path}` begin with a slash, and so end the host.
-    let host = host.split_once("{uri}").or_else(|| host.split_once("{path}")).map_or(host, |(host, _)| host);
-    match host.replace("{host}", "").contains(['{', '}', '@', '\\']) {
+    let host = host.split("{uri}").next().and_then(|host| host.split("{path").next()).unwrap_or_default();
+    let template = match host.replace("{host}", "").contains(['{', '}', '@', '\\']) {
         true => Err(format!("'{shown}': only {{host}} may stand in the host of a redirect")),
         false => Template::parse(&text),
+    }?;
+    let is_of_reply = template.placeholders().any(|own| own == Placeholder::Outcome);
+    match is_of_reply {
+        true => Err(format!("'{shown}': {{outcome}} is known only in replies")),
+        false => Ok(template),
     }
 }
 

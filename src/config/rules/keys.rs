@@ -143,8 +143,8 @@ fn query(value: &DeValue<'_>) -> Result<Query, String> {
     let mut query = Query::default();
     for (key, value) in entries(table) {
         match key {
-            "keep" => query.keep = Some(parameters(value)?),
-            "drop" => query.drop = parameters(value)?,
+            "keep" => query.keep = Some(parameters(&strings(value)?)?),
+            "drop" => (query.drop, query.except) = dropped(value)?,
             "sort" => query.sort = flag(value)?,
             _ => return Err(unknown(key, &["keep", "drop", "sort"])),
         }
@@ -152,9 +152,17 @@ fn query(value: &DeValue<'_>) -> Result<Query, String> {
     Ok(query)
 }
 
-fn parameters(value: &DeValue<'_>) -> Result<Vec<Pattern>, String> {
+/// Reads the parameters to drop, and those behind `!`, which are kept in spite of them.
+fn dropped(value: &DeValue<'_>) -> Result<(Vec<Pattern>, Vec<Pattern>), String> {
+    let names = strings(value)?;
+    let (excepted, dropped): (Vec<_>, Vec<_>) = names.iter().partition(|name| name.starts_with('!'));
+    let excepted = excepted.iter().map(|name| Pattern::parse(&name[1..]));
+    Ok((parameters(dropped)?, excepted.collect::<Result<_, _>>()?))
+}
+
+fn parameters<'n>(names: impl IntoIterator<Item = &'n String>) -> Result<Vec<Pattern>, String> {
     let mut patterns = Vec::new();
-    for name in strings(value)? {
+    for name in names {
         match name.as_str() {
             TRACKERS => patterns.extend(TRACKING.iter().filter_map(|name| Pattern::parse(name).ok())),
             name => patterns.push(Pattern::parse(name)?),

@@ -41,7 +41,7 @@ pub(super) fn domains(path: &str) -> Result<Arc<Domains>, String> {
 }
 
 /// Parses networks, and files with networks (`@FILE`).
-pub(super) fn networks(value: &DeValue<'_>) -> Result<Networks, String> {
+pub(crate) fn networks(value: &DeValue<'_>) -> Result<Networks, String> {
     let (mut networks, mut files) = (Vec::new(), Vec::new());
     for text in strings(value)? {
         match text.strip_prefix('@') {

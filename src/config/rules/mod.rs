@@ -20,5 +20,6 @@ pub(super) use conditions::MATCH;
 pub(super) use edits::EDITS;
 pub(super) use key::RuleKey;
 pub(super) use keys::RULE;
+pub(super) use lists::networks;
 pub(super) use settle::{Owner, settle};
 pub(super) use warnings::warnings;

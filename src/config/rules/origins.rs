@@ -16,7 +16,7 @@ pub(super) fn origins(value: &DeValue<'_>) -> Result<Vec<Origin>, String> {
 /// Parses a template such as `"/app{path}"`.
 pub(super) fn rewrite(value: &DeValue<'_>) -> Result<Template, String> {
     let text = string(value)?;
-    let begins = ["/", "{path}", "{uri}"].iter().any(|start| text.starts_with(start));
+    let begins = ["/", "{path}", "{path:lower}", "{uri}"].iter().any(|start| text.starts_with(start));
     let is_path = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'#' | b'\\');
     if !begins || !text.bytes().all(is_path) {
         return Err(format!(
@@ -38,10 +38,12 @@ pub(super) fn check(draft: &RuleDraft, effects: &Effects, of_site: bool) -> Resu
     if !draft.conditions.are_about_resource() {
         return Err("origin, rewrite and host hold for all requests of a path, since a stored response answers all of them: match only path, extension, host and scheme".to_owned());
     }
-    match &effects.rewrite {
-        Some(template) if template.stars() > 0 && draft.conditions.path.is_empty() => {
-            Err("{1} to {9} stand for parts of match.path, which the rule does not have".to_owned())
+    let mut placeholders = effects.rewrite.iter().flat_map(Template::placeholders);
+    match placeholders.find(|own| !own.is_of_resource()) {
+        Some(_) => {
+            Err("rewrite: {client}, {id} and {outcome} differ among requests that share a stored response"
+                .to_owned())
         }
-        _ => Ok(()),
+        None => Ok(()),
     }
 }

@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, StatusCode};
-use larder_proxy::settings::{Answer, Conditions, Effects, Networks, Page, Pages, Rule, SiteRule};
+use larder_proxy::settings::{
+    Answer, Conditions, Edits, Effects, Networks, Page, Pages, Placeholder, Rule, SiteRule, Template,
+};
 
 use super::{classes, cors, files, origins};
 use crate::config::draft::rule::{Content, Respond, RuleDraft};
@@ -54,12 +56,14 @@ fn settle_one(draft: &RuleDraft, number: usize, owner: Owner) -> Result<Vec<Site
         return Err("key_fields and key_cookies hold for all requests of a path: match only path, extension, host and scheme".to_owned());
     }
     origins::check(draft, &effects, owner == Owner::Site)?;
-    if let Some(answer) = &effects.answer
-        && let Answer::Redirect { location, .. } = &**answer
-        && location.stars() > 0
-        && draft.conditions.path.is_empty()
-    {
+    if draft.conditions.path.is_empty() && templates(&effects).any(|own| own.has_stars()) {
         return Err("{1} to {9} stand for parts of match.path, which the rule does not have".to_owned());
+    }
+    if placeholders(&effects.request).any(|own| own == Placeholder::Outcome) {
+        return Err("request: {outcome} is known only in replies".to_owned());
+    }
+    if placeholders(&effects.response).next().is_some() {
+        return Err("response: placeholders are for request and reply, since stored responses are for all requests of a URL".to_owned());
     }
     let rule = |conditions, effects, stop| SiteRule {
         name: draft.name.clone().unwrap_or_else(|| number.to_string()),
@@ -87,6 +91,27 @@ fn settle_one(draft: &RuleDraft, number: usize, owner: Owner) -> Result<Vec<Site
         _ => {}
     }
     Ok(rules)
+}
+
+/// Returns the texts with placeholders of a rule.
+pub(super) fn templates(effects: &Effects) -> impl Iterator<Item = Template> {
+    let redirect = effects.answer.iter().filter_map(|answer| match &**answer {
+        Answer::Redirect { location, .. } => Some(location.clone()),
+        Answer::Content { .. } => None,
+    });
+    let written = [&effects.request, &effects.reply].into_iter().flat_map(values);
+    redirect.chain(effects.rewrite.clone()).chain(written)
+}
+
+/// Returns the values of fields that are written, as text with placeholders.
+fn values(edits: &Edits) -> impl Iterator<Item = Template> {
+    edits
+        .written_lines()
+        .filter_map(|(_, value)| Some(Template::of_value(str::from_utf8(value.as_bytes()).ok()?)))
+}
+
+fn placeholders(edits: &Edits) -> impl Iterator<Item = Placeholder> {
+    values(edits).flat_map(|value| value.placeholders().collect::<Vec<_>>())
 }
 
 /// Returns the rules that follow the rule itself, for keys that stand for rules.
@@ -139,6 +164,10 @@ fn effects(draft: &RuleDraft) -> Result<Effects, String> {
         let fields: Vec<_> = cors::SECURITY.into_iter().filter(|(name, _)| missing(name)).collect();
         let field = |(name, value)| (name, HeaderValue::from_static(value));
         reply.default.extend(fields.into_iter().map(field));
+    }
+    for edits in [&mut effects.request, &mut effects.reply] {
+        let has_placeholders = placeholders(edits).next().is_some();
+        edits.has_placeholders = has_placeholders;
     }
     effects.error_page = Pages::new(draft.error_pages.iter().map(page).collect::<Result<_, String>>()?);
     Ok(effects)

@@ -1,7 +1,11 @@
 //! Rules that are valid, but most likely a mistake.
 
 use larder_proxy::Settings;
-use larder_proxy::settings::{Conditions, Ignored, Pattern, RuleSet, Site, SiteRule};
+use larder_proxy::settings::{
+    Conditions, Effects, Ignored, Limit, LimitBy, Pattern, Placeholder, Query, Rule, RuleSet, Site, SiteRule,
+};
+
+use super::settle::templates;
 
 /// Returns warnings about rules that never hold, and about those that break assumptions of origins, one line each.
 pub(crate) fn warnings(settings: &Settings) -> Vec<String> {
@@ -9,10 +13,19 @@ pub(crate) fn warnings(settings: &Settings) -> Vec<String> {
         let own =
             site.site_rules.iter().filter_map(|rule| Some((rule, elsewhere(site, &rule.rule.conditions)?)));
         let own = own.map(|(rule, why)| never(&rule.place, &why));
-        own.chain(of_rules(&site.site_rules)).collect::<Vec<_>>()
+        own.chain(of_rules(&site.site_rules, site.rules.stores_posts)).collect::<Vec<_>>()
     };
-    let sites = settings.sites.iter().flat_map(of_site);
-    sites.chain(of_rules(&settings.forward.site_rules)).collect()
+    let all = settings.sites.iter().flat_map(|site| &site.site_rules).chain(&settings.forward.site_rules);
+    let has_id = |rule: &&SiteRule| {
+        templates(&rule.effects).any(|own| own.placeholders().any(|own| own == Placeholder::Id))
+    };
+    let nameless = all.filter(|_| settings.request_id.is_none()).filter(has_id);
+    let nameless = nameless.map(|rule| {
+        format!("{}: {{id}} is empty without request_id, such as request_id = \"X-Request-Id\"", rule.place)
+    });
+    let sites = settings.sites.iter().flat_map(of_site).chain(nameless);
+    let forward = of_rules(&settings.forward.site_rules, settings.forward.rules.stores_posts);
+    sites.chain(forward).collect()
 }
 
 fn never(place: &str, why: &str) -> String {
@@ -37,7 +50,7 @@ fn elsewhere(site: &Site, conditions: &Conditions) -> Option<String> {
     Some(format!("its site is for paths below {prefix}, and not for '{path}'"))
 }
 
-fn of_rules(rules: &[SiteRule]) -> Vec<String> {
+fn of_rules(rules: &[SiteRule], stores_posts: bool) -> Vec<String> {
     let mut warnings = Vec::new();
     let set = RuleSet::new(rules.iter().map(|rule| rule.rule.clone()).collect());
     for (later, earlier) in set.unreachable() {
@@ -48,12 +61,93 @@ fn of_rules(rules: &[SiteRule]) -> Vec<String> {
         if let Some(why) = rule.conditions.contradiction() {
             warnings.push(never(place, &why));
         }
+        warnings
+            .extend(doubts(rule, effects, stores_posts).into_iter().map(|doubt| format!("{place}: {doubt}")));
         let harms = IGNORED.iter().filter(|(is_set, _)| effects.ignore.as_ref().is_some_and(is_set));
         warnings.extend(harms.map(|(_, harm)| format!("{place}: ignore = {harm}")));
     }
     // One rule of the config may become several rules.
     warnings.dedup();
     warnings
+}
+
+/// Returns what most likely differs from what the author of a rule meant.
+fn doubts(rule: &Rule, effects: &Effects, stores_posts: bool) -> Vec<String> {
+    let conditions = &rule.conditions;
+    let mut doubts: Vec<String> =
+        conditions.path.iter().filter_map(|path| one_url(path, conditions)).collect();
+    let stored = if stores_posts { &["GET", "HEAD", "POST"][..] } else { &["GET", "HEAD"] };
+    let is_stored = |method: &str| stored.iter().any(|own| method.eq_ignore_ascii_case(own));
+    let is_for_others =
+        !conditions.method.is_empty() && !conditions.method.iter().any(|method| is_stored(method));
+    if effects.ttl.is_some() && is_for_others {
+        doubts.push("ttl has no effect: no response to these methods answers a later request".to_owned());
+    }
+    let lifetimes = [effects.ttl, effects.ttl_default, effects.ttl_min, effects.ttl_max];
+    if effects.cache == Some(false) && lifetimes.iter().any(Option::is_some) {
+        doubts.push("its lifetime has no effect: cache = false stores nothing".to_owned());
+    }
+    doubts.extend(templates(effects).filter_map(|own| {
+        let word = own.unknown_word()?;
+        Some(format!("{{{word}}} stays as it is: it is no placeholder; known: {}", Placeholder::all()))
+    }));
+    doubts.extend(effects.query.iter().flat_map(of_query));
+    let cookies = [&effects.request, &effects.response, &effects.reply].map(|edits| edits.cookies.as_ref());
+    let negated =
+        cookies.into_iter().flatten().flat_map(|filter| &filter.names).filter(|name| is_negated(name));
+    doubts.extend(negated.map(|name| {
+        let meant = name.to_string().split_off(1);
+        format!(
+            "'{name}' is a cookie whose name begins with '!': for all but one, write keep = [\"{meant}\"]"
+        )
+    }));
+    doubts.extend(effects.limit.iter().flatten().filter_map(|limit| shared_limit(limit, conditions)));
+    doubts
+}
+
+/// Returns the doubt about a path that is one URL although it looks like a folder.
+fn one_url(path: &Pattern, conditions: &Conditions) -> Option<String> {
+    let (text, true) = path.literal() else { return None };
+    let below = format!("{text}x");
+    let is_folder = text.len() > 1 && text.ends_with('/');
+    let is_alone = !conditions.path.iter().any(|other| other.matches(below.as_bytes()));
+    (is_folder && is_alone)
+        .then(|| format!("match.path = \"{text}\" is one URL: write \"{text}*\" for all that are below it"))
+}
+
+fn of_query(query: &Query) -> Vec<String> {
+    let mut doubts = Vec::new();
+    let kept = query.keep.as_deref().unwrap_or_default();
+    let is_dropped = |name: &&Pattern| {
+        query.drop.iter().any(|drop| drop == *name || drop.matches(name.literal().0.as_bytes()))
+    };
+    if let Some(name) = kept.iter().find(is_dropped) {
+        doubts.push(format!(
+            "query: '{name}' is kept and dropped, and so dropped: take it from one of the lists"
+        ));
+    }
+    if let Some(name) = kept.iter().find(|name| is_negated(name)) {
+        doubts.push(format!("query: keep lists what stays: '{name}' is a name that begins with '!'"));
+    }
+    if let Some(name) = query.except.first().filter(|_| query.drop.is_empty()) {
+        doubts.push(format!(
+            "query: drop = [\"!{name}\"] drops nothing: for all but this one, write keep = [\"{name}\"]"
+        ));
+    }
+    doubts
+}
+
+fn is_negated(name: &Pattern) -> bool {
+    name.to_string().starts_with('!')
+}
+
+/// Returns the doubt about a limit for each value of a field that requests need not have.
+fn shared_limit(limit: &Limit, conditions: &Conditions) -> Option<String> {
+    let LimitBy::Field(name) = &limit.by else { return None };
+    let is_there = conditions.field.each.iter().any(|named| *named.name == *name.as_str());
+    (!is_there).then(|| {
+        format!("limit.by = \"field:{name}\": all requests without this field share one limit; match.field = \"{name}\" leaves them out")
+    })
 }
 
 /// A test whether a directive is ignored, and the consequence.

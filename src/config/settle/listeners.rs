@@ -198,7 +198,7 @@ impl Listeners {
                 .add_to_site(site, "https = \"redirect\" needs a listener for TLS: set reverse.listen_tls");
         }
         if let Some(site) = draft.sites.iter().find(|site| site.hsts.is_some())
-            && draft.trust.is_empty()
+            && draft.trust.proxies.is_empty()
         {
             let text = "hsts needs a listener for TLS, or a proxy that terminates it: set reverse.listen_tls or trust";
             problems.add_to_site(site, text);

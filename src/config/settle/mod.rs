@@ -89,6 +89,7 @@ pub(super) fn settle(draft: Draft) -> Result<Settings, Vec<String>> {
         name: draft.name,
         x_cache: draft.x_cache,
         client_address: draft.client_address,
+        request_id: draft.request_id,
         trust: draft.trust,
     })
 }

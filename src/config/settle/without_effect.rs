@@ -19,11 +19,17 @@ pub(super) fn find(draft: &Draft) -> Vec<String> {
         return of_owners(draft).chain([no_cluster]).collect();
     }
     let written = |key: &str| draft.places.get(&format!("cluster.{key}"));
+    let without_trust = draft
+        .places
+        .get("real_ip")
+        .filter(|_| draft.trust.real_ip.is_some() && draft.trust.proxies.is_empty());
+    let without_trust =
+        without_trust.map(|place| line(place, "real_ip", "trust", "trust = [\"10.0.0.0/8\"]"));
     let of_tier = OF_TIER.iter().filter(|_| written("tier").is_none()).filter_map(|key| {
         let place = written(key)?;
         Some(line(place, key, "tier", "tier = \"64KiB\""))
     });
-    of_owners(draft).chain(of_tier).collect()
+    of_owners(draft).chain(of_tier).chain(without_trust).collect()
 }
 
 fn of_owners(draft: &Draft) -> impl Iterator<Item = String> {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use larder_testkit::nodes::{self, three};
-use larder_testkit::{Engine, Larder, Origin, eventually};
+use larder_testkit::{Answer, Engine, Larder, Origin, eventually};
 use rustix::process::Signal;
 use tempfile::TempDir;
 
@@ -16,12 +16,13 @@ use crate::browser::{Browser, HAS_ROOM_FOR_STATE};
 use crate::traffic::Traffic;
 use crate::{WIDE, mixed};
 
-const PHONE: u32 = 390;
-const LOOKS: [(&str, u32, bool); 4] = [
-    ("wide-light", WIDE, false),
-    ("wide-dark", WIDE, true),
-    ("phone-light", PHONE, false),
-    ("phone-dark", PHONE, true),
+const LOOKS: [(&str, u32, bool); 6] = [
+    ("wide-light", 1400, false),
+    ("wide-dark", 1400, true),
+    ("phone-light", 360, false),
+    ("phone-dark", 360, true),
+    ("large-phone-light", 414, false),
+    ("large-phone-dark", 414, true),
 ];
 /// An expression that is true once the charts have adapted to the page's width.
 const FITS: &str = "[...document.querySelectorAll('.canvas')].every((box) => box.offsetParent === null \
@@ -31,6 +32,10 @@ const FITS: &str = "[...document.querySelectorAll('.canvas')].every((box) => box
 const CUT: &str = "[...document.querySelectorAll('html, .scroll, th .name, td, .tile dd')] \
      .filter((box) => box.scrollWidth > box.clientWidth + 1).map((box) => box.innerText).join(' | ')";
 
+/// An expression that returns the buttons that are not wholly within the page's width.
+const OUT_OF_REACH: &str = "[...document.querySelectorAll('main button')].map((button) => [button, button.getBoundingClientRect()]) \
+     .filter(([, box]) => box.width > 0 && (box.left < 0 || box.right > innerWidth)).map(([button]) => button.innerText).join(' | ')";
+
 /// Takes pictures of the current page, in each width and in each colour scheme.
 fn take(browser: &mut Browser, state: &str) {
     let folder = folder();
@@ -39,7 +44,8 @@ fn take(browser: &mut Browser, state: &str) {
     for (look, width, dark) in LOOKS {
         browser.resize(width, 900, dark);
         browser.until(FITS);
-        assert_eq!(browser.eval(CUT), "", "{state} {look}");
+        browser.until(&format!("{CUT} === ''"));
+        assert_eq!(browser.eval(OUT_OF_REACH), "", "{state} {look}");
         assert_eq!(browser.eval(HAS_ROOM_FOR_STATE), true, "{state} {look}");
         browser.eval("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))");
         fs::write(folder.join(format!("{state}-{look}.png")), browser.whole_picture()).expect("written");
@@ -128,6 +134,34 @@ fn origin_down() {
     browser.until("document.querySelectorAll('#sites .ill').length === 2");
     std::thread::sleep(Duration::from_secs(2));
     take(&mut browser, "origin-down");
+    traffic.stop();
+}
+
+/// One request in seven fails: an origin has no answer to some, and an application's error for others.
+#[test]
+#[ignore = "takes pictures; `cargo x pictures` runs it"]
+fn failing() {
+    let origin = Origin::answering(|seen| match seen.target.as_bytes().last() {
+        Some(b'3') if seen.target.starts_with("/cart") => Answer::default().then_close(),
+        Some(b'7') if seen.target.starts_with("/api") => Answer::with_body("500 Broken", b"no"),
+        _ => {
+            let response = shop(seen);
+            let (head, body) = response.split_once("\n\n").unwrap_or((&response, ""));
+            Answer::with_body(head, body.as_bytes())
+        }
+    });
+    let folder = tempfile::tempdir().expect("a folder");
+    let larder = shop_and_wiki(&folder, [&origin; 3], "");
+    let traffic = Traffic::start(&larder, |number| match number % 7 {
+        0 if number % 2 == 0 => format!("/cart/{}3?session={}", number % 50, "0123456789".repeat(6)),
+        0 => format!("/api/items/{}7", number % 90),
+        _ => path(number),
+    });
+    let mut browser = page(&larder);
+    browser.until("document.querySelectorAll('#failing tbody .open').length === 10");
+    browser.until("document.querySelectorAll('#misses tbody .open').length === 10");
+    std::thread::sleep(Duration::from_secs(4));
+    take(&mut browser, "failing");
     traffic.stop();
 }
 

@@ -31,6 +31,7 @@ pub(super) const CRATES: &[Crate] = &[
             &["acme"],
             &["flow"],
             &["features"],
+            &["wire"],
             &["http2"],
             &["http1", "rpc"],
             &["admin"],

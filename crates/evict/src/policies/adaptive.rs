@@ -1,4 +1,4 @@
-//! Adaptive: ranks objects by worth and recency, and learns from ghost caches how much each counts, and which new objects
+//! Adaptive: ranks objects by worth and recency. Ghost caches set the weight of each, and select which new objects
 //! are on probation.
 
 use crate::params::{params, read_bool};

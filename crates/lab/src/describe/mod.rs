@@ -100,12 +100,12 @@ struct Counted {
 /// Describes `trace`, which has at least one request.
 pub fn describe(trace: &Trace) -> Description {
     let counted = Counted::new(trace);
-    let shape = trace.shape();
+    let (shape, has_sizes) = (trace.shape(), trace.has_sizes());
     let (requests, objects) = (trace.len() as u64, u64::from(shape.objects));
     let one_hit_objects = counted.requests.iter().filter(|count| **count == 1).count() as u64;
     let most = counted.requests.iter().max().copied().unwrap_or(0);
-    let sized = |sum: u64| shape.sized.then_some(sum);
-    let in_bytes = shape.sized.then(|| stack::distances(trace, true));
+    let sized = |sum: u64| has_sizes.then_some(sum);
+    let in_bytes = has_sizes.then(|| stack::distances(trace, true));
     Description {
         requests,
         objects,
@@ -116,7 +116,7 @@ pub fn describe(trace: &Trace) -> Description {
         one_hit_share: one_hit_objects as f64 / objects as f64,
         most_popular_share: most as f64 / requests as f64,
         zipf_exponent: zipf::exponent(&ranked(&counted.requests)),
-        object_size: shape.sized.then(|| Percentiles::of(counted.sizes)).flatten(),
+        object_size: has_sizes.then(|| Percentiles::of(counted.sizes)).flatten(),
         reuse_distance: Percentiles::of(reused(counted.distances)),
         reuse_distance_bytes: in_bytes.and_then(|distances| Percentiles::of(reused(distances))),
         working_set: windows(trace),

@@ -1,11 +1,7 @@
-//! The formats of trace files, and their detection.
+//! The formats of trace files.
 
 use std::fmt::{self, Display};
 use std::str::FromStr;
-
-use super::formats::csv::Layout;
-use super::formats::fields::Field;
-use super::formats::{self, history, lcs, oracle, workload};
 
 /// The format of a trace file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -14,6 +10,8 @@ pub enum Format {
     OracleGeneral,
     /// libCacheSim's lcs: binary records, described by a header.
     Lcs,
+    /// libCacheSim's vscsi: binary records of disk requests.
+    Vscsi,
     /// An SQLite database with the history of Chrome or Firefox.
     History,
     /// JSON lines, such as Larder's access log or Caddy's.
@@ -22,8 +20,20 @@ pub enum Format {
     Workload,
     /// Larder's access log as text.
     Larder,
-    /// Squid's native access.log.
+    /// The extended log file format of the W3C, as of IIS and CloudFront: a line `#Fields:` names the fields.
+    W3c,
+    /// Squid's native access.log, and Traffic Server's of that form.
     Squid,
+    /// The access log of Amazon S3.
+    S3,
+    /// The access log of an application load balancer of AWS.
+    Alb,
+    /// The access log of a classic load balancer of AWS.
+    Elb,
+    /// HAProxy's HTTP log.
+    Haproxy,
+    /// Envoy's access log as text.
+    Envoy,
     /// The common log format or the combined one, as Apache and NGINX write them.
     Ncsa,
     /// Runs of blocks, as in the ARC paper.
@@ -32,6 +42,8 @@ pub enum Format {
     Csv,
     /// Lines, each of which is a key.
     Plain,
+    /// Lines of the form that the user describes.
+    Custom,
 }
 
 impl Format {
@@ -39,15 +51,23 @@ impl Format {
     pub const ALL: &[(&str, Self)] = &[
         ("lcs", Self::Lcs),
         ("history", Self::History),
+        ("vscsi", Self::Vscsi),
         ("oraclegeneral", Self::OracleGeneral),
         ("workload", Self::Workload),
+        ("w3c", Self::W3c),
         ("json", Self::Json),
         ("larder", Self::Larder),
         ("squid", Self::Squid),
+        ("s3", Self::S3),
+        ("alb", Self::Alb),
+        ("elb", Self::Elb),
+        ("haproxy", Self::Haproxy),
+        ("envoy", Self::Envoy),
         ("ncsa", Self::Ncsa),
         ("arc", Self::Arc),
         ("csv", Self::Csv),
         ("plain", Self::Plain),
+        ("custom", Self::Custom),
     ];
 
     /// Returns the name.
@@ -59,34 +79,11 @@ impl Format {
     /// Returns the unit in which broken parts are counted.
     pub(super) fn unit(self) -> &'static str {
         match self {
-            Self::OracleGeneral | Self::Lcs => "record",
+            Self::OracleGeneral | Self::Lcs | Self::Vscsi => "record",
             Self::History => "visit",
             _ => "line",
         }
     }
-
-    /// Returns the format of a file that begins with `head`, if it is known.
-    pub(super) fn detect(head: &[u8], columns: &[Field]) -> Option<Self> {
-        let is = |format: &Self| match format {
-            Self::Lcs => lcs::resembles(head),
-            Self::History => history::resembles(head),
-            Self::OracleGeneral => oracle::resembles(head),
-            Self::Workload => workload::resembles(head),
-            Self::Csv => {
-                is_text(head)
-                    && Layout::guess(head, columns)
-                        .is_some_and(|layout| !columns.is_empty() || layout.fits(head))
-            }
-            Self::Plain => is_text(head),
-            format => formats::resembles(*format, head),
-        };
-        Self::ALL.iter().map(|(_, format)| *format).find(is)
-    }
-}
-
-/// Whether `head` is text of any encoding that contains ASCII unchanged.
-fn is_text(head: &[u8]) -> bool {
-    !head.iter().any(|byte| byte.is_ascii_control() && !byte.is_ascii_whitespace())
 }
 
 impl Display for Format {

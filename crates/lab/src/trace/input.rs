@@ -13,6 +13,9 @@ const HEAD: usize = 64 << 10;
 const GZIP: &[u8] = &[0x1f, 0x8b];
 const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 
+/// The bytes before a text in UTF-8 that some editors and Windows' programs write.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
 /// An open trace file.
 pub(super) struct Input {
     head: Cursor<Vec<u8>>,
@@ -42,8 +45,11 @@ impl Input {
             () if zstd => Box::new(Decoder::new(whole)?),
             () => Box::new(whole),
         };
-        let head = Cursor::new(begin(&mut rest, HEAD)?);
-        Ok(Self { head, rest })
+        let mut head = begin(&mut rest, HEAD)?;
+        if head.starts_with(BYTE_ORDER_MARK) {
+            head.drain(..BYTE_ORDER_MARK.len());
+        }
+        Ok(Self { head: Cursor::new(head), rest })
     }
 
     /// Returns the first bytes: the whole file, or [`HEAD`] bytes.

@@ -4,6 +4,7 @@
 //! value is not stored.
 
 mod builder;
+mod detect;
 mod format;
 mod formats;
 mod input;
@@ -20,6 +21,8 @@ use names::Names;
 pub use builder::{Builder, TooMany};
 pub use format::Format;
 pub use formats::fields::Field;
+pub use formats::names::columns;
+pub use formats::pattern::Pattern;
 pub use read::{Error, LeftOut, Options, Reading, read, read_from, requests};
 
 /// The content of a line or record of a trace file.
@@ -71,6 +74,11 @@ impl Trace {
     /// Returns the columns that exist, for a replay. If all sizes are equal, the weight of an object is 1.
     pub fn shape(&self) -> Shape {
         Shape { objects: self.objects, sized: self.sizes.differs(), costed: self.costs.differs() }
+    }
+
+    /// Whether the trace has sizes, even if all are equal.
+    pub fn has_sizes(&self) -> bool {
+        self.sizes.differs() || !self.is_empty() && self.sizes.get(0) > 1
     }
 
     /// Returns the requested objects, in order.

@@ -7,8 +7,10 @@ use std::fmt::{self, Display};
 use std::io::{self, Read};
 use std::path::Path;
 
+use super::detect::{Found, detect};
 use super::formats::fields::Field;
-use super::formats::{self, Fault, csv};
+use super::formats::pattern::Pattern;
+use super::formats::{self, Fault};
 use super::input::Input;
 use super::sink::Sink;
 use super::{Format, Trace};
@@ -31,11 +33,14 @@ pub struct Options {
     pub base_urls: bool,
     /// The meaning of the columns of comma-separated values, if the first line does not give it.
     pub columns: Vec<Field>,
+    /// The form of the lines of a log.
+    pub log_format: Option<Pattern>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { format: None, sample: 1.0, max_broken_share: 0.01, base_urls: false, columns: Vec::new() }
+        let (format, columns, log_format) = (None, Vec::new(), None);
+        Self { format, sample: 1.0, max_broken_share: 0.01, base_urls: false, columns, log_format }
     }
 }
 
@@ -57,8 +62,8 @@ pub struct Reading {
     /// Requests without the size of the whole object: it was taken from other requests for the same object, if there
     /// are any.
     pub guessed_sizes: u64,
-    /// Whether each line was used as a key although the lines look like rows of a table.
-    pub ignores_columns: bool,
+    /// What was guessed about the format.
+    pub guess: Option<String>,
 }
 
 /// The reason why a request is excluded from a trace.
@@ -68,6 +73,8 @@ pub enum LeftOut {
     Method,
     /// Its status is not heuristically cacheable (RFC 9110, section 15.1).
     Status(u16),
+    /// It has no URL, or no time.
+    Incomplete,
     /// Its URL has a scheme other than `http` and `https`, such as a browser's internal pages and files.
     Scheme,
 }
@@ -82,7 +89,7 @@ pub struct Error(String);
 /// If the file cannot be opened or unpacked, has an unknown format, no requests, too many, or more broken
 /// lines than `options` allow.
 pub fn read(path: &Path, options: &Options) -> Result<(Trace, Reading), Error> {
-    let trace = Input::open(path).map_err(Fault::from).and_then(|input| take(input, path, options));
+    let trace = Input::open(path).map_err(Fault::from).and_then(|input| open(input, path, options));
     trace.map_err(|fault| Error(format!("cannot read '{}': {fault}", path.display())))
 }
 
@@ -92,7 +99,7 @@ pub fn read(path: &Path, options: &Options) -> Result<(Trace, Reading), Error> {
 /// The same as for [`read`], without the file.
 pub fn read_from(source: impl Read + 'static, options: &Options) -> Result<(Trace, Reading), Error> {
     let trace = Input::new(source).map_err(Fault::from);
-    trace.and_then(|input| take(input, Path::new("-"), options)).map_err(|fault| Error(fault.to_string()))
+    trace.and_then(|input| open(input, Path::new("-"), options)).map_err(|fault| Error(fault.to_string()))
 }
 
 /// Reads the requests in the file at `path` for a load tool: from a workload all of them, with methods, fields and
@@ -106,30 +113,30 @@ pub fn requests(path: &Path, options: &Options) -> Result<(Requests, Reading), E
 }
 
 fn gather(input: Input, path: &Path, options: &Options) -> Result<(Requests, Reading), Fault> {
-    if options.format.or_else(|| Format::detect(input.head(), &options.columns)) == Some(Format::Workload) {
-        let mut reading = Reading::new(Format::Workload);
+    let found = detect(input.head(), options).map_err(Fault::Bad)?;
+    if found.format == Format::Workload {
+        let mut reading = Reading::new(found.format);
         let requests = formats::workload::requests(input, &mut reading)?;
         reading.judge(options).map_err(Fault::Bad)?;
         return Ok((requests, reading));
     }
-    let (trace, reading) = take(input, path, options)?;
+    let (trace, reading) = take(found, input, path, options)?;
     let name = |id| trace.name(id).map(str::to_owned);
     let names: Option<Vec<_>> = (0..trace.shape().objects).map(name).collect();
     let names = names.ok_or_else(|| Fault::Bad("it has numbers for objects, and no urls".to_owned()))?;
     Ok((Requests::gets(names, trace.ids()), reading))
 }
 
-fn take(input: Input, path: &Path, options: &Options) -> Result<(Trace, Reading), Fault> {
-    if input.head().is_empty() {
-        return Err(Fault::Bad("it is empty".to_owned()));
-    }
-    let format = options.format.or_else(|| Format::detect(input.head(), &options.columns));
-    let format = format.ok_or_else(|| Fault::Bad(unknown()))?;
-    let mut reading = Reading::new(format);
-    reading.ignores_columns =
-        options.format.is_none() && format == Format::Plain && csv::is_table(input.head());
+fn open(input: Input, path: &Path, options: &Options) -> Result<(Trace, Reading), Fault> {
+    let found = detect(input.head(), options).map_err(Fault::Bad)?;
+    take(found, input, path, options)
+}
+
+fn take(found: Found, input: Input, path: &Path, options: &Options) -> Result<(Trace, Reading), Fault> {
+    let mut reading = Reading::new(found.format);
+    reading.guess.clone_from(&found.guess);
     let mut sink = Sink::new(options, reading);
-    formats::read(format, path, input, &mut sink)?;
+    formats::read(&found, path, input, &mut sink)?;
     let (trace, reading) = sink.finish();
     reading.judge(options).map_err(Fault::Bad)?;
     Ok((trace, reading))
@@ -146,7 +153,7 @@ impl Reading {
             broken: 0,
             first_broken,
             guessed_sizes: 0,
-            ignores_columns: false,
+            guess: None,
         }
     }
 
@@ -158,15 +165,9 @@ impl Reading {
         }
     }
 
-    /// Returns notes for the user, one line each: the sample, the excluded requests, the broken lines.
+    /// Returns notes for the user, one line each: a guess about the format, the sample, the excluded requests, the broken lines.
     pub fn notes(&self) -> Vec<String> {
-        let mut notes = Vec::new();
-        if self.ignores_columns {
-            notes.push(
-                "each line is read as a key; if its parts are columns, name them: --columns time,key,size"
-                    .to_owned(),
-            );
-        }
+        let mut notes: Vec<_> = self.guess.iter().cloned().collect();
         if self.kept < self.requests {
             notes.push(format!("sampled {} of {} requests", self.kept, self.requests));
         }
@@ -217,6 +218,7 @@ impl Display for LeftOut {
         match self {
             Self::Method => f.write_str("with a method other than GET"),
             Self::Status(status) => write!(f, "with status {status}"),
+            Self::Incomplete => f.write_str("without a URL or a time"),
             Self::Scheme => f.write_str("with a URL of neither http nor https"),
         }
     }
@@ -247,9 +249,4 @@ fn explain(error: &io::Error) -> String {
         io::ErrorKind::UnexpectedEof => "it is cut off".to_owned(),
         _ => error.to_string().to_lowercase(),
     }
-}
-
-fn unknown() -> String {
-    let known = Format::ALL.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(" ");
-    format!("its format is unknown; name it, if it is one of {known}")
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 use super::shared::Shared;
@@ -54,7 +54,7 @@ impl Answers {
     /// Returns the content of the file at `path`, if it is a challenge file.
     pub(super) fn find(&self, path: &[u8]) -> Option<String> {
         let token = std::str::from_utf8(path.strip_prefix(FOLDER)?).ok()?;
-        self.lock().get(token).cloned()
+        self.by_token.lock().get(token).cloned()
     }
 
     /// Starts to serve this challenge response.
@@ -65,7 +65,7 @@ impl Answers {
         if answer.kind == AcmeChallenge::TlsAlpn01.name() {
             return self.certificates.challenges.offer(&answer.name, &answer.key_authorization);
         }
-        let mut by_token = self.lock();
+        let mut by_token = self.by_token.lock();
         by_token.insert(answer.token.clone(), answer.key_authorization.clone());
         self.count.store(by_token.len(), Ordering::Release);
         Ok(())
@@ -76,13 +76,9 @@ impl Answers {
         if answer.kind == AcmeChallenge::TlsAlpn01.name() {
             return self.certificates.challenges.withdraw(&answer.name);
         }
-        let mut by_token = self.lock();
+        let mut by_token = self.by_token.lock();
         by_token.remove(&answer.token);
         self.count.store(by_token.len(), Ordering::Release);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, String>> {
-        self.by_token.lock()
     }
 }
 

@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 
 use crate::base::settings::{OriginTls, Timeouts};
 use crate::http::body::Upload;
-use crate::origin::{Chunk, Client, Connector, Destinations, Download, Outgoing, OutgoingHead, Waits};
+use crate::origin::{Chunk, Client, Connector, Destinations, Download, Outgoing, OutgoingHead};
 
 /// Timeout of a directory for one response.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -70,17 +70,7 @@ impl Asker {
             upload = made;
         }
         head.extend_from_slice(b"\r\n");
-        let outgoing = Outgoing {
-            https: true,
-            authority,
-            method: &parts.method,
-            content: &mut upload,
-            on_interim: &mut drop,
-            key: None,
-            lost_try: None,
-            client: None,
-            waits: Waits::default(),
-        };
+        let outgoing = Outgoing::new(true, authority, &parts.method, &mut upload);
         let (head, mut download) =
             self.client.send(OutgoingHead::Http1(&head), outgoing).await.map_err(|error| error.detail)?;
         let mut response = Response::new(Full::new(read(&mut download).await?));

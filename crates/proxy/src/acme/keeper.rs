@@ -35,12 +35,12 @@ pub(super) async fn keep(acme: Arc<Acme>, host: String) {
 
 impl Acme {
     fn next(&self, host: &str) -> Option<(NextAction, Arc<Notify>)> {
-        self.names().get(host).map(|name| (name.step(now()), Arc::clone(&name.changed)))
+        self.names.lock().get(host).map(|name| (name.step(now()), Arc::clone(&name.changed)))
     }
 
     /// Queries the authority for the time of renewal of the certificate of `host`.
     async fn inquire(&self, host: &str) {
-        let known = self.names().get(host).and_then(|name| {
+        let known = self.names.lock().get(host).and_then(|name| {
             let leaf = name.held.as_ref()?.certificate.leaf()?.clone().into_owned();
             Some((Arc::clone(&name.settings), name.files.clone(), leaf))
         });
@@ -52,7 +52,7 @@ impl Acme {
             inquiry::ask(&opened.account, &identifier).await.map_err(|error| error.to_string())
         };
         let asked: Result<_, String> = asked.await;
-        let mut names = self.names();
+        let mut names = self.names.lock();
         let held = names.get_mut(host).and_then(|name| name.held.as_mut());
         // Another certificate may have replaced it meanwhile.
         let Some(held) = held.filter(|held| held.certificate.leaf() == Some(&leaf)) else { return };
@@ -105,7 +105,7 @@ impl Acme {
         };
         let granted: Result<_, crate::cluster::EngineError> = granted.await;
         let obstacle = granted.as_ref().err().map(|error| Obstacle::Engine(error.to_string()));
-        let mut names = self.names();
+        let mut names = self.names.lock();
         let name = names.get_mut(host)?;
         if obstacle.is_some() && name.obstacle.is_none() {
             tracing::warn!(
@@ -117,7 +117,7 @@ impl Acme {
     }
 
     async fn obtain(&self, host: &str) -> Result<String, Failure> {
-        let wanted = self.names().get(host).and_then(|name| {
+        let wanted = self.names.lock().get(host).and_then(|name| {
             let replaced = name.held.as_ref().filter(|held| held.window.is_some() && name.standing.is_none());
             let replaces = replaced.and_then(|held| inquiry::identifier(held.certificate.leaf()?));
             let wanted = Wanted { name: host, kind: name.challenge()?, replaces };
@@ -142,7 +142,7 @@ impl Acme {
 
     async fn succeed(&self, host: &str, pem: String) {
         let parsed = {
-            let names = self.names();
+            let names = self.names.lock();
             let Some(name) = names.get(host) else { return };
             name.files.parse(host, pem.as_bytes())
         };
@@ -158,7 +158,7 @@ impl Acme {
         let held = Held::new(certificate, pem.into_bytes(), now());
         let bytes = held.pem.clone();
         let is_due = held.due() <= now();
-        let kept = self.names().get_mut(host).map(|name| {
+        let kept = self.names.lock().get_mut(host).map(|name| {
             let kept = name.files.write_certificate(host, &held.pem);
             name.held = Some(held);
             (kept, name.files.clone(), certificate_field(name, host))
@@ -182,7 +182,7 @@ impl Acme {
     }
 
     async fn fail(&self, host: &str, failure: &Failure) {
-        let files = self.names().get(host).map(|name| (name.files.clone(), name.standing.clone()));
+        let files = self.names.lock().get(host).map(|name| (name.files.clone(), name.standing.clone()));
         let Some((files, before)) = files else { return };
         self.failed.fetch_add(1, Ordering::Relaxed);
         let standing = Standing::after(before.as_ref(), failure, now(), fastrand::f64());
@@ -194,7 +194,7 @@ impl Acme {
     /// Stores the failures of orders for `host`: in memory, for the next process, and for other nodes.
     async fn stand(&self, host: &str, standing: Option<Standing>, files: &super::files::Files) {
         let field = {
-            let mut names = self.names();
+            let mut names = self.names.lock();
             let Some(name) = names.get_mut(host) else { return };
             name.standing.clone_from(&standing);
             failure_field(name, host)
@@ -213,7 +213,7 @@ impl Acme {
     }
 
     fn set_ordered(&self, host: &str, is_ordered: bool) {
-        if let Some(name) = self.names().get_mut(host) {
+        if let Some(name) = self.names.lock().get_mut(host) {
             name.is_ordered = is_ordered;
         }
     }

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::AbortHandle;
 use tokio::time::MissedTickBehavior;
@@ -136,7 +136,7 @@ impl Acme {
 
     /// Starts a task for each name that renews its certificate, and aborts the tasks of removed or changed names.
     fn employ(self: &Arc<Self>, keepers: &mut HashMap<String, (Arc<Wanted>, AbortHandle)>) {
-        let names = self.names();
+        let names = self.names.lock();
         keepers.retain(|host, (wanted, keeper)| {
             let is_wanted = names.get(host).is_some_and(|name| name.settings.is_same(wanted));
             if !is_wanted {
@@ -154,7 +154,7 @@ impl Acme {
     /// Replaces the names by those of `sites`. Returns descriptions of unusable files.
     fn want(&self, sites: &[Site]) -> Vec<String> {
         let (mut problems, now) = (Vec::new(), now());
-        let mut names = self.names();
+        let mut names = self.names.lock();
         let mut old = std::mem::take(&mut *names);
         for (position, (host, settings)) in wanted(sites).into_iter().enumerate() {
             let known = old.remove(&host).filter(|name| name.settings.directory == settings.directory);
@@ -202,7 +202,7 @@ impl Acme {
 
     /// Passes the certificates to the listeners.
     fn publish(&self) {
-        let names = self.names();
+        let names = self.names.lock();
         let mut held: Vec<_> =
             names.values().filter_map(|name| Some((name.position, name.held.as_ref()?))).collect();
         held.sort_by_key(|(position, _)| *position);
@@ -239,10 +239,6 @@ impl Acme {
             shared.wait_for_others(number).await;
         }
         Ok(offer)
-    }
-
-    fn names(&self) -> MutexGuard<'_, BTreeMap<String, Name>> {
-        self.names.lock()
     }
 }
 

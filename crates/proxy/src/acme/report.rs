@@ -45,7 +45,7 @@ pub(crate) struct OfName {
 impl Acme {
     /// Returns the current report; `None` if no site has certificates by ACME.
     pub(crate) fn report(&self) -> Option<AcmeReport> {
-        let (names, now) = (self.names(), super::now());
+        let (names, now) = (self.names.lock(), super::now());
         let issued = self.issued.load(std::sync::atomic::Ordering::Relaxed);
         let failed = self.failed.load(std::sync::atomic::Ordering::Relaxed);
         let of_names: Vec<_> = names.iter().map(|(host, name)| OfName::of(host, name, now)).collect();

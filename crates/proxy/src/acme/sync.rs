@@ -16,7 +16,7 @@ const CHALLENGE: &str = "challenge ";
 impl Acme {
     /// Applies the changes of other nodes since the last call.
     pub(super) async fn look(&self) {
-        let Some(shared) = self.shared.as_ref().filter(|_| !self.names().is_empty()) else { return };
+        let Some(shared) = self.shared.as_ref().filter(|_| !self.names.lock().is_empty()) else { return };
         if let Err(error) = self.synchronise(shared).await {
             tracing::debug!("cannot read the certificates of other nodes: {error}");
         }
@@ -65,7 +65,7 @@ impl Acme {
     /// yet.
     fn learn(&self, fields: &BTreeMap<String, Vec<u8>>) -> Vec<(String, Vec<u8>)> {
         let (mut untold, mut is_new) = (Vec::new(), false);
-        for (host, name) in self.names().iter_mut() {
+        for (host, name) in self.names.lock().iter_mut() {
             let field = certificate_field(name, host);
             let theirs = fields.get(&field);
             if theirs != name.held.as_ref().map(|held| &held.pem) {

@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::query::Query;
 use super::{Call, Outcome, Refusal, json};
 use crate::base::clock;
+use crate::counts::counters::Ratios;
 
 /// How far back a question goes by default.
 const SINCE: Duration = Duration::from_secs(3_600);
@@ -32,19 +33,10 @@ struct Row {
     /// The name of the group, unless it is a time.
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<String>,
-    requests: u64,
-    hits: u64,
-    validated: u64,
-    misses: u64,
-    hit_ratio: f64,
-    validated_hit_ratio: f64,
-    byte_hit_ratio: f64,
-    bytes: u64,
-    bytes_cacheable: u64,
-    bytes_from_cache: u64,
-    service_us: u64,
-    origin_requests: u64,
-    origin_us: u64,
+    #[serde(flatten)]
+    counts: Counts,
+    #[serde(flatten)]
+    ratios: Ratios,
 }
 
 /// Answers a question.
@@ -67,12 +59,9 @@ pub(super) async fn answer(call: Call<'_>) -> Outcome {
 }
 
 fn read(query: &Query<'_>) -> Result<(By, Duration), String> {
-    let names = Dimension::ALL.iter().map(|(name, _)| *name);
-    let expected = std::iter::once("minute").chain(names).collect::<Vec<_>>().join(", ");
-    let by = query.parse("by", &expected, |word| match word {
-        "minute" => Some(By::Minute),
-        _ => Dimension::ALL.iter().find(|(name, _)| *name == word).map(|(_, by)| By::Other(*by)),
-    })?;
+    let dimensions = Dimension::ALL.iter().map(|(name, dimension)| (*name, By::Other(*dimension)));
+    let known: Vec<_> = std::iter::once(("minute", By::Minute)).chain(dimensions).collect();
+    let by = query.choose("by", &known)?;
     let seconds = |text: &str| text.parse().ok().map(Duration::from_secs).filter(|since| *since <= LONGEST);
     let since = query.parse("since", "seconds, a year's at most", seconds)?;
     Ok((by.unwrap_or(By::Other(Dimension::Hour)), since.unwrap_or(SINCE)))
@@ -94,27 +83,11 @@ fn rows(url: &str, by: By, since: Duration) -> Result<Vec<Row>, String> {
 impl Row {
     fn of(group: Group, is_time: bool) -> Self {
         let Group { name, counts } = group;
-        let (hit_ratio, validated_hit_ratio) = (counts.hit_ratio(), counts.validated_hit_ratio());
-        let byte_hit_ratio = counts.byte_hit_ratio();
-        let Counts { requests, hits, validated, misses, bytes, bytes_cacheable, bytes_from_cache, .. } =
-            counts;
-        let Counts { service_us, origin_requests, origin_us, .. } = counts;
         Self {
             time: if is_time { name.parse().ok() } else { None },
             name: (!is_time).then_some(name),
-            requests,
-            hits,
-            validated,
-            misses,
-            hit_ratio,
-            validated_hit_ratio,
-            byte_hit_ratio,
-            bytes,
-            bytes_cacheable,
-            bytes_from_cache,
-            service_us,
-            origin_requests,
-            origin_us,
+            ratios: Ratios::of(&counts),
+            counts,
         }
     }
 }

@@ -16,6 +16,8 @@ use crate::observe::top::{Rank, Top};
 use crate::observe::transaction::{Filter, Statuses, Transaction};
 use crate::observe::watch::{self, Watcher};
 
+/// What selects requests by their status.
+const STATUSES: &str = "a number from 100 to 599, such as 404, or a class, such as 4xx";
 /// The interval at which figures are sent.
 const EVERY: Duration = Duration::from_secs(1);
 /// How long a log is silent at most.
@@ -30,8 +32,9 @@ pub(super) fn figures(call: &Call<'_>) -> Outcome {
 
 /// Sends the most requested URLs.
 pub(super) fn top(call: &Call<'_>) -> Outcome {
-    let rank = rank(&call.query)?;
-    stream(call, |events| send_top(events, call.state.shared.observers.watch.begin(), rank))
+    let (rank, window) = (rank(&call.query)?, window(&call.query)?);
+    let watcher = || call.state.shared.observers.watch.begin();
+    stream(call, |events| send_top(events, watcher(), (rank, window)))
 }
 
 /// Sends every request, from the moment at which the client reads the head of the answer.
@@ -58,18 +61,21 @@ where
 }
 
 fn rank(query: &Query<'_>) -> Result<Rank, String> {
-    let names = Rank::ALL.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
-    let named = |name: &str| Rank::ALL.iter().find(|(known, _)| *known == name).map(|(_, rank)| *rank);
-    Ok(query.parse("by", &names, named)?.unwrap_or_default())
+    Ok(query.choose("by", Rank::ALL)?.unwrap_or_default())
+}
+
+/// Returns the time over which requests are summed.
+fn window(query: &Query<'_>) -> Result<Duration, String> {
+    let read = |text: &str| text.parse().ok().filter(|minutes| (2..=60).contains(minutes));
+    let minutes = query.parse("minutes", "a number of minutes from 2 to 60", read)?;
+    Ok(Duration::from_secs(60 * minutes.unwrap_or(2)))
 }
 
 fn filter(query: &Query<'_>) -> Result<Filter, String> {
-    let outcomes = Kind::ALL.map(Kind::word).join(", ");
-    let kind = |word: &str| Kind::ALL.into_iter().find(|kind| kind.word() == word);
     Ok(Filter {
         site: query.get("site").map(str::to_owned),
-        statuses: query.parse("status", "a number, such as 404, or a class, such as 4xx", Statuses::read)?,
-        outcome: query.parse("outcome", &outcomes, kind)?,
+        statuses: query.parse("status", STATUSES, Statuses::read)?,
+        outcome: query.choose("outcome", &Kind::ALL.map(|kind| (kind.word(), kind)))?,
         url: query.get("url").map(str::to_owned),
         slower: query
             .parse("slower_us", "microseconds", |text| text.parse().ok())?
@@ -88,8 +94,8 @@ async fn send_figures(mut events: Events, state: Arc<State>) {
     }
 }
 
-async fn send_top(mut events: Events, mut watcher: Watcher, rank: Rank) {
-    let (mut top, mut ticks) = (Top::new(Instant::now()), ticks());
+async fn send_top(mut events: Events, mut watcher: Watcher, (rank, window): (Rank, Duration)) {
+    let (mut top, mut ticks) = (Top::new(Instant::now(), window), ticks());
     loop {
         let now = Instant::now();
         tokio::select! {
@@ -153,7 +159,10 @@ mod tests {
         };
         assert_eq!((read, filter("")), (Ok(expected), Ok(Filter::default())));
         for (query, why) in [
-            ("status=4", "status '4': expected a number, such as 404, or a class, such as 4xx"),
+            (
+                "status=4",
+                "status '4': expected a number from 100 to 599, such as 404, or a class, such as 4xx",
+            ),
             ("slower_us=1ms", "slower_us '1ms': expected microseconds"),
         ] {
             assert_eq!(filter(query), Err(why.to_owned()), "{query}");

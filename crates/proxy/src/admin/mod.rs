@@ -34,7 +34,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use larder_evict::By;
-use larder_store::disks::Drive;
+use larder_store::tier::PartUsage;
 use serde::Serialize;
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -50,7 +50,7 @@ use crate::cache::HintFigures;
 use crate::cache::ahead::Refreshed;
 use crate::cache::compressor::Compressed;
 use crate::cache::prefetches::Prefetched;
-use crate::counts::counters::Totals;
+use crate::counts::counters::{Ratios, Totals};
 use crate::counts::histogram::Latency;
 use crate::exchange::gateways::Holdings;
 use crate::exchange::rule_counts::RuleReport;
@@ -67,9 +67,8 @@ use crate::rpc::{self, RpcReport};
 struct Stats {
     #[serde(flatten)]
     totals: Totals,
-    hit_ratio: f64,
-    validated_hit_ratio: f64,
-    byte_hit_ratio: f64,
+    #[serde(flatten)]
+    ratios: Ratios,
     objects: u64,
     bytes_stored: u64,
     /// Bytes of content among `bytes_stored`.
@@ -165,8 +164,8 @@ struct Disk {
 }
 
 impl Disk {
-    fn of(drive: &Drive) -> Self {
-        let usage = drive.disk().map(|disk| disk.usage());
+    fn of(part: PartUsage) -> Self {
+        let PartUsage { name, policy, trouble, figures: usage } = part;
         let state = match &usage {
             None => "off",
             Some(usage) if usage.paused => "paused",
@@ -176,10 +175,10 @@ impl Disk {
         };
         let usage = usage.unwrap_or_default();
         Self {
-            path: drive.path().display().to_string(),
+            path: name,
             state,
-            trouble: drive.trouble().filter(|_| matches!(state, "off" | "paused" | "full")),
-            policy: drive.policy(),
+            trouble: trouble.filter(|_| matches!(state, "off" | "paused" | "full")),
+            policy,
             size: usage.size,
             bytes_occupied: usage.occupied,
             bytes_live: usage.live,
@@ -190,7 +189,7 @@ impl Disk {
             dropped: usage.dropped,
             evictions: usage.evictions,
             corrupt: usage.corrupt,
-            write_errors: usage.write_errors + drive.journal_errors(),
+            write_errors: usage.write_errors,
             bytes_queued: usage.queued,
             bytes_accepted: usage.accepted_bytes,
             bytes_written: usage.written_bytes,
@@ -220,9 +219,7 @@ impl Stats {
         let doors = plan.settings.doors.listen.iter();
         Self {
             totals,
-            hit_ratio: totals.hit_ratio(),
-            validated_hit_ratio: totals.validated_hit_ratio(),
-            byte_hit_ratio: totals.byte_hit_ratio(),
+            ratios: totals.ratios(),
             objects: usage.objects,
             bytes_stored: usage.bytes,
             bytes_content: usage.content,
@@ -250,7 +247,7 @@ impl Stats {
             http_versions: shared.versions().into_iter().collect(),
             in_flight,
             queued,
-            disks: shared.cache.store.disks.drives().iter().map(Disk::of).collect(),
+            disks: shared.cache.store.near().iter().flat_map(|tier| tier.usage()).map(Disk::of).collect(),
             schedule: state.done.report(),
             log_lines_lost: shared.observers.access.lost(),
             tls: shared.listener_tls.as_deref().map(tls::server::Server::report),

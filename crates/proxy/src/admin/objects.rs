@@ -104,14 +104,12 @@ pub(super) async fn answer(call: Call<'_>) -> Outcome {
 
 impl Question {
     fn read(query: &Query<'_>) -> Result<Self, String> {
-        let names = Order::ALL.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
-        let named = |name: &str| Order::ALL.iter().find(|(known, _)| *known == name).map(|(_, order)| *order);
         let limit = query.parse("limit", "a number from 1 to 1000", |text| {
             text.parse().ok().filter(|limit| (1..=LARGEST).contains(limit))
         });
         Ok(Self {
             search: query.get("search").unwrap_or_default().to_owned(),
-            order: query.parse("sort", &names, named)?.unwrap_or_default(),
+            order: query.choose("sort", Order::ALL)?.unwrap_or_default(),
             limit: limit?.unwrap_or(SHOWN),
         })
     }
@@ -119,7 +117,9 @@ impl Question {
 
 fn find(store: &Store, question: &Question) -> Found {
     let (mut search, now) = (Search::new(question), clock::now());
-    let of = store.memory.usage().objects + store.near().iter().map(|tier| tier.records()).sum::<u64>();
+    let parts = store.near().iter().flat_map(|tier| tier.usage());
+    let records: u64 = parts.filter_map(|part| part.figures).map(|figures| figures.objects).sum();
+    let of = store.memory.usage().objects + records;
     inventory::list(store.near(), Some(store), None, &mut |object| {
         search.looked += 1;
         search.see(object.into(), now);

@@ -35,6 +35,7 @@ const FILES: &[File] = &[
     file!("contents.js", SCRIPT),
     file!("dom.js", SCRIPT),
     file!("findings.js", SCRIPT),
+    file!("fit.js", SCRIPT),
     file!("format.js", SCRIPT),
     file!("history.js", SCRIPT),
     file!("live.js", SCRIPT),

@@ -38,6 +38,16 @@ impl<'q> Query<'q> {
         self.0.iter().filter(move |(known, _)| known == name).map(|(_, value)| &**value)
     }
 
+    /// Returns the one of `known` that a parameter names, if there is one.
+    ///
+    /// # Errors
+    /// The value is no known name.
+    pub(super) fn choose<T: Copy>(&self, name: &str, known: &[(&str, T)]) -> Result<Option<T>, String> {
+        let names = known.iter().map(|(word, _)| *word).collect::<Vec<_>>().join(", ");
+        let named = |word: &str| known.iter().find(|(known, _)| *known == word).map(|(_, value)| *value);
+        self.parse(name, &names, named)
+    }
+
     /// Parses the value of a parameter with `read`, if there is one.
     ///
     /// # Errors

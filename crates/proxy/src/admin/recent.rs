@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use http::StatusCode;
 use larder_store::memory::Usage;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use serde::Serialize;
 use tokio::time::{MissedTickBehavior, interval};
 
@@ -42,15 +42,11 @@ pub(crate) struct Recent(Mutex<VecDeque<Row>>);
 
 impl Recent {
     fn add(&self, row: Row) {
-        let mut rows = self.rows();
+        let mut rows = self.0.lock();
         if rows.len() == KEPT {
             rows.pop_front();
         }
         rows.push_back(row);
-    }
-
-    fn rows(&self) -> MutexGuard<'_, VecDeque<Row>> {
-        self.0.lock()
     }
 }
 
@@ -104,7 +100,7 @@ pub(super) async fn watch(state: Arc<State>) {
 pub(super) fn answer(call: &Call<'_>) -> Outcome {
     let after = call.query.parse("after", "milliseconds since 1970", |text| text.parse().ok())?;
     let after: u64 = after.unwrap_or(0);
-    let rows = call.state.recent.rows();
+    let rows = call.state.recent.0.lock();
     // Without line breaks and indentation: there are hundreds of rows.
     match serde_json::to_string(&rows.iter().filter(|row| row.time > after).collect::<Vec<_>>()) {
         Ok(rows) => Ok(text(StatusCode::OK, "application/json", rows)),

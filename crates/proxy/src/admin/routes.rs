@@ -4,6 +4,7 @@
 use std::future::{Future, ready};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Instant;
 
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, Uri, header};
 use larder_words::hint;
@@ -77,7 +78,10 @@ const ROUTES: &[Route] = &[
     get("/history", &["by", "since"], "the counters in the [statistics database](statistics.md)", |call| {
         Box::pin(history::answer(call))
     }),
-    get("/top", &["by"], "the data of `larder top`", |call| now(live::top(&call))),
+    get("/top", &["by", "minutes"], "the data of `larder top`", |call| now(live::top(&call))),
+    get("/failures", &[], "the URLs and causes of failed requests of the last ten minutes", |call| {
+        shown(&call.state.shared.observers.failures.report(Instant::now()))
+    }),
     get("/log", &["site", "status", "outcome", "url", "slower_us"], "the data of `larder log`", |call| {
         now(live::log(&call))
     }),

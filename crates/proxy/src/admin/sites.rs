@@ -2,11 +2,11 @@
 
 use serde::Serialize;
 
-use crate::counts::counters::Totals;
+use crate::counts::counters::{Ratios, Totals};
 use crate::exchange::route::{FORWARD, SiteState};
 use crate::exchange::rule_counts::RuleReport;
 use crate::flow::worker::Shared;
-use crate::origin::Pool;
+use crate::origin::{OriginHealth, OriginState, Pool};
 
 /// The figures of one site.
 #[derive(Debug, Serialize)]
@@ -15,9 +15,8 @@ pub(super) struct Site {
     pub(super) site: String,
     #[serde(flatten)]
     totals: Totals,
-    hit_ratio: f64,
-    validated_hit_ratio: f64,
-    byte_hit_ratio: f64,
+    #[serde(flatten)]
+    ratios: Ratios,
     /// Empty for a site that the config no longer has.
     pub(super) origins: Vec<Origin>,
     /// Its rules and the counts of requests for which they held.
@@ -29,14 +28,17 @@ pub(super) struct Site {
 #[derive(Debug, Serialize)]
 pub(super) struct Origin {
     pub(super) address: String,
-    /// Whether it gets requests in its turn.
-    pub(super) healthy: bool,
+    /// `up`; `down`; `unknown` before it is asked for the first time.
+    state: &'static str,
+    /// Whether it is up; absent while that is unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) healthy: Option<bool>,
     /// Requests that it has not answered since the config was read.
     pub(super) failures: u64,
-    /// Seconds for which it has failed, if it gets no requests.
+    /// Seconds for which it has failed, if it is down.
     #[serde(skip_serializing_if = "Option::is_none")]
     down_seconds: Option<u64>,
-    /// The reason of its first failure, if it gets no requests.
+    /// The reason of its first failure, if it is down.
     #[serde(skip_serializing_if = "Option::is_none")]
     trouble: Option<String>,
 }
@@ -55,9 +57,7 @@ pub(super) fn report(shared: &Shared) -> Vec<Site> {
         (totals.requests > 0 || state.is_some() || !rules.is_empty()).then(|| Site {
             site: account.site().to_string(),
             totals,
-            hit_ratio: totals.hit_ratio(),
-            validated_hit_ratio: totals.validated_hit_ratio(),
-            byte_hit_ratio: totals.byte_hit_ratio(),
+            ratios: totals.ratios(),
             origins: state.map(|state| origins(state)).unwrap_or_default(),
             rules,
         })
@@ -66,25 +66,28 @@ pub(super) fn report(shared: &Shared) -> Vec<Site> {
 }
 
 /// Returns the origins of a site. The site and its rules may name an origin several times: it is shown once, with the
-/// sum of its failures and its worst health.
+/// sum of its failures and its worst state.
 fn origins(site: &SiteState) -> Vec<Origin> {
-    let mut origins: Vec<Origin> = Vec::new();
+    let mut origins: Vec<(OriginHealth, String)> = Vec::new();
     for turn in site.pools().flat_map(Pool::all) {
-        let health = turn.health();
-        let (down_seconds, trouble) = health.down.map(|(time, why)| (time.as_secs(), why)).unzip();
-        let (healthy, mut failures) = (health.is_well, health.failures);
-        let address = turn.origin().to_string();
-        match origins.iter_mut().find(|other| other.address == address) {
-            Some(other) if healthy || !other.healthy => other.failures += failures,
-            other => {
-                failures += other.as_ref().map_or(0, |other| other.failures);
-                let origin = Origin { address, healthy, failures, down_seconds, trouble };
-                match other {
-                    Some(other) => *other = origin,
-                    None => origins.push(origin),
-                }
+        let (health, address) = (turn.health(), turn.origin().to_string());
+        match origins.iter_mut().find(|(_, other)| *other == address) {
+            Some((known, _)) => {
+                let failures = known.failures + health.failures;
+                let worst = if health.state > known.state { health } else { known.clone() };
+                *known = OriginHealth { failures, ..worst };
             }
+            None => origins.push((health, address)),
         }
     }
-    origins
+    origins.into_iter().map(|(health, address)| Origin::of(health, address)).collect()
+}
+
+impl Origin {
+    fn of(health: OriginHealth, address: String) -> Self {
+        let OriginHealth { state, failures, down } = health;
+        let (down_seconds, trouble) = down.map(|(time, why)| (time.as_secs(), why)).unzip();
+        let healthy = (state != OriginState::Unknown).then_some(state == OriginState::Up);
+        Self { address, state: state.word(), healthy, failures, down_seconds, trouble }
+    }
 }

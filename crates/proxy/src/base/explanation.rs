@@ -6,6 +6,7 @@ use larder_semantics::status::Why;
 use serde::{Deserialize, Serialize};
 
 use crate::base::clock;
+use crate::base::settings::Role;
 
 /// A request in the statistics database.
 pub(crate) struct Written {
@@ -88,6 +89,9 @@ pub struct Stored {
     /// Bytes of content of its compressed forms, by coding.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub forms: BTreeMap<String, u64>,
+    /// Whether it would not be stored without rules.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub only_by_rules: bool,
     /// Whether it was fetched without a client's request, as far as that is still known.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub prefetched: bool,
@@ -187,7 +191,7 @@ pub struct Explanation {
     pub stored: Option<Stored>,
     /// Number of responses in memory for the URL, with any values of the selecting request fields.
     pub variants: u64,
-    /// The cluster node that is asked before an origin: name and address. Absent if there is none.
+    /// The cluster node that gets the request before an origin: name and address. Absent if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
     /// The result of the second tier; absent without one.
@@ -198,6 +202,17 @@ pub struct Explanation {
     /// The outcomes of the last requests for the URL, the latest first: from live watches, or else from the statistics
     /// database, which has a request after about a second.
     pub last: Vec<Ended>,
+}
+
+impl Explanation {
+    /// Names the table of rules for this role in the help texts, which are the same for all roles.
+    pub(crate) fn name_table_of_rules(&mut self) {
+        let table = if self.role == Role::Forward.name() { "[[forward.rule]]" } else { "[[site.rule]]" };
+        let of_answer = self.answer.iter_mut().filter_map(|answer| answer.why_not.as_mut());
+        for reason in of_answer.chain([&mut self.decision.reason]) {
+            reason.help = reason.help.replace(" in a rule", &format!(" in a {table}"));
+        }
+    }
 }
 
 /// The outcome of a request.

@@ -28,7 +28,7 @@ pub(crate) async fn run<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Option<T> {
     let (sender, receiver) = oneshot::channel();
-    // If nobody waits for the result any more, it is not needed.
+    // Without a receiver, the result is not needed.
     let started = start(name, move || drop(sender.send(work())));
     if let Err(error) = started {
         tracing::debug!("{name}: no thread: {error}");

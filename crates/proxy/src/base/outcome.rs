@@ -45,7 +45,7 @@ pub enum Kind {
     Miss,
     /// Passed through without the cache.
     Pass,
-    /// Refused, because the request was malformed or exceeded a limit.
+    /// Refused, because the request was malformed, exceeded a limit, or was not allowed.
     Refused,
     /// Failed without a response to serve.
     Failed,
@@ -125,6 +125,11 @@ impl Outcome {
     /// Whether the response was stored before, with or without a revalidation.
     pub fn is_stored(&self) -> bool {
         self.is_hit() || self.kind == Kind::Revalidated
+    }
+
+    /// Whether the response is being stored, unless the admission filter refuses it in the end.
+    pub fn may_be_stored(&self) -> bool {
+        self.stored || !self.is_hit() && self.ttl.is_some()
     }
 
     /// Returns the member of `Cache-Status` (RFC 9211) of a cache called `name`.

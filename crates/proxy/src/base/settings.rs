@@ -21,6 +21,7 @@ mod pages;
 mod rule;
 mod site;
 mod statistics;
+mod template;
 mod token;
 mod users;
 mod validate;
@@ -31,6 +32,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::HeaderName;
 use ipnet::IpNet;
 use larder_evict::{By, Capacity, Spec};
 pub use larder_rpc::line::Form as LineForm;
@@ -48,15 +50,16 @@ pub use self::effects::Effects;
 pub use self::engine_tls::EngineTls;
 pub use self::hsts::Hsts;
 pub use self::limit::{Counted, Limit, LimitBy, Rate};
-pub use self::listeners::{AdminTls, Listener, ProxyProtocol, Role, UnixSockets};
+pub use self::listeners::{AdminTls, Listener, ProxyProtocol, Role, Trust, UnixSockets};
 pub use self::node_tls::{NodeTls, NodeTlsFiles};
 pub(crate) use self::origin::socket_of;
 pub use self::origin::{Balance, Origin};
 pub use self::origin_tls::{OriginTls, OriginTlsFiles};
 pub use self::pages::{Page, Pages};
-pub use self::rule::{Answer, CookieFilter, Edits, Placeholder, Template};
+pub use self::rule::{Answer, CookieFilter, Edits};
 pub use self::site::SiteRule;
 pub use self::statistics::{ClientDetail, Database, QueryStrings, Statistics};
+pub use self::template::{Placeholder, Template};
 pub(crate) use self::token::ClusterKey;
 pub use self::token::Token;
 pub(crate) use self::users::Print;
@@ -132,8 +135,10 @@ pub struct Settings {
     pub x_cache: bool,
     /// The fields that pass the client's address on.
     pub client_address: ClientAddress,
+    /// The field with the id of each request; `None`: requests have no ids.
+    pub request_id: Option<HeaderName>,
     /// Proxies in front of this one whose fields about the client's address are trusted.
-    pub trust: Vec<IpNet>,
+    pub trust: Trust,
 }
 
 /// The memory tier's size and policy.

@@ -1,6 +1,6 @@
 //! Makes the coded forms of stored responses, one after another, on a thread of low priority.
 //!
-//! No request waits for a form. A client that wants a missing form gets the uncoded content, and the form is queued.
+//! No request waits for a form. A client that accepts a missing form gets the uncoded content, and the form is queued.
 //! The thread runs while the queue has entries. If the queue is full, a later hit requests the form again.
 
 use std::io::{self, Read, Write};
@@ -10,7 +10,7 @@ use std::{collections::VecDeque, thread};
 
 use larder_semantics::coding::Coding;
 use larder_store::{Body, Entry};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use serde::Serialize;
 
 use super::Cache;
@@ -134,7 +134,7 @@ impl Compressor {
         let Figures { forms, before, after, useless, dropped } = &self.figures;
         let [forms, bytes_before, bytes_after, useless, dropped] =
             [forms, before, after, useless, dropped].map(|count| count.load(Ordering::Relaxed));
-        let waiting = self.list().waiting.len();
+        let waiting = self.list.lock().waiting.len();
         Compressed { forms, bytes_before, bytes_after, useless, dropped, waiting }
     }
 
@@ -144,13 +144,13 @@ impl Compressor {
             if let Some(entry) = job.entry(cache) {
                 self.make(cache, &entry, job.coding);
             }
-            self.list().waiting.pop_front();
+            self.list.lock().waiting.pop_front();
         }
     }
 
     /// Returns the next form to be made; `None` ends the thread.
     fn next(&self) -> Option<Job> {
-        let mut list = self.list();
+        let mut list = self.list.lock();
         let job = list.waiting.front().cloned();
         list.is_under_way = job.is_some();
         job
@@ -174,10 +174,6 @@ impl Compressor {
             figures.useless.fetch_add(1, Ordering::Relaxed);
         }
     }
-
-    fn list(&self) -> MutexGuard<'_, List> {
-        self.list.lock()
-    }
 }
 
 /// Lets a later hit start another thread if this one panics.
@@ -186,7 +182,7 @@ struct Ended<'c>(&'c Compressor);
 impl Drop for Ended<'_> {
     fn drop(&mut self) {
         if thread::panicking() {
-            *self.0.list() = List::default();
+            *self.0.list.lock() = List::default();
         }
     }
 }

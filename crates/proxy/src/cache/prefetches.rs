@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use larder_predict::{Figures, Planner, Predictor};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use serde::Serialize;
 
 use crate::base::clock;
@@ -39,7 +39,7 @@ pub(crate) struct Done {
     pub(crate) unsent: u64,
     /// Prefetches whose response a client requested within a minute.
     pub(crate) used: u64,
-    /// Prefetches that were of no use.
+    /// Prefetches whose response no client requested.
     pub(crate) unused: u64,
     /// Prefetches whose response may not be stored.
     pub(crate) refused: u64,
@@ -47,7 +47,7 @@ pub(crate) struct Done {
     pub(crate) precision: f64,
     /// Bytes of content that were prefetched.
     pub(crate) bytes: u64,
-    /// Bytes of prefetched content that were of no use.
+    /// Bytes of prefetched content that no client requested.
     pub(crate) unused_bytes: u64,
     /// Sites for which these prefetches are off at present, since too few were of use.
     pub(crate) off: u64,
@@ -63,7 +63,7 @@ impl Default for Prefetches {
 impl Prefetches {
     /// Runs `work` on the planner, under its lock.
     pub(crate) fn plan<T>(&self, work: impl FnOnce(&mut Planner) -> T) -> T {
-        work(self.planner().get_or_insert_default())
+        work(self.planner.lock().get_or_insert_default())
     }
 
     /// Returns a hash that identifies a client: by its address, or by the /64 of an IPv6 address.
@@ -93,7 +93,7 @@ impl Prefetches {
 
     /// Returns the counts so far.
     pub(crate) fn figures(&self) -> Prefetched {
-        let mut planner = self.planner();
+        let mut planner = self.planner.lock();
         let Some(planner) = planner.as_mut() else { return Prefetched::default() };
         let mut done = |kind| Done::from(planner.figures(kind, clock::millis()));
         Prefetched { association: done(Predictor::Association), sequence: done(Predictor::Sequence) }
@@ -102,10 +102,6 @@ impl Prefetches {
     fn place(&self, hash: u64, second: u32) -> (&AtomicU64, u64) {
         let stamp = (hash >> 32 << 32) | u64::from(second);
         (&self.marks[hash as usize % MARKS], stamp)
-    }
-
-    fn planner(&self) -> MutexGuard<'_, Option<Box<Planner>>> {
-        self.planner.lock()
     }
 }
 

@@ -85,7 +85,7 @@ struct Ended<'r> {
 impl Drop for Ended<'_> {
     fn drop(&mut self) {
         if thread::panicking() {
-            let mut queue = self.reclaim.queue();
+            let mut queue = self.reclaim.queue.lock();
             queue.moving = None;
             *(self.looks)(&mut queue) = Looks { is_due: true, ..Looks::default() };
         }
@@ -146,7 +146,7 @@ impl Reclaim {
         counted: Counted,
     ) -> Option<oneshot::Receiver<Reached>> {
         // Locked until the purge is queued for its count, so that no sweep passes its generation before.
-        let mut queue = self.queue();
+        let mut queue = self.queue.lock();
         let with_disks = counted == Counted::Everywhere && cache.store.has_near();
         let permits = (counted != Counted::Nowhere).then(|| self.permits(with_disks)).flatten();
         let counts = if let Some(permits) = permits {
@@ -171,7 +171,12 @@ impl Reclaim {
     ) -> Option<oneshot::Receiver<Reached>> {
         let permits = self.permits(true)?;
         let (told, counts) = oneshot::channel();
-        self.queue().disks.counts.push_back(Waiting { count, with_disks: true, told, _permits: permits });
+        self.queue.lock().disks.counts.push_back(Waiting {
+            count,
+            with_disks: true,
+            told,
+            _permits: permits,
+        });
         self.start_on_disks(cache);
         Some(counts)
     }
@@ -179,12 +184,12 @@ impl Reclaim {
     /// Has the entries freed that purges in force reach: in memory, and also on the disks if one of the purges
     /// `removes`.
     pub(crate) fn free(&self, cache: &Arc<Cache>, removes: bool) {
-        self.free_with(self.queue(), cache, removes);
+        self.free_with(self.queue.lock(), cache, removes);
     }
 
     /// [`free`](Self::free) on the disks only.
     pub(crate) fn free_on_disks(&self, cache: &Arc<Cache>) {
-        self.queue().disks.is_due = true;
+        self.queue.lock().disks.is_due = true;
         self.start_on_disks(cache);
     }
 
@@ -212,7 +217,7 @@ impl Reclaim {
         looks: fn(&mut Queue) -> &mut Looks,
         look: fn(&Self, &Arc<Cache>),
     ) {
-        let mut queue = self.queue();
+        let mut queue = self.queue.lock();
         if looks(&mut queue).is_under_way {
             return;
         }
@@ -237,7 +242,7 @@ impl Reclaim {
         while let Some((mut batch, until)) = self.next_in_memory(cache) {
             let mut counts: Vec<_> = batch.iter_mut().map(|waiting| &mut waiting.count).collect();
             cache.store.sweep_memory(&mut counts, until);
-            let mut queue = self.queue();
+            let mut queue = self.queue.lock();
             queue.moving = None;
             let (on, done): (Vec<_>, Vec<_>) = batch.into_iter().partition(|waiting| waiting.with_disks);
             queue.disks.counts.extend(on);
@@ -257,13 +262,13 @@ impl Reclaim {
     /// Waits until a count is wanted, or the pause between two sweeps of memory is over.
     fn rest(&self) {
         let is_idle = |queue: &mut Queue| queue.memory.counts.is_empty();
-        self.changed.wait_while_for(&mut self.queue(), is_idle, REST);
+        self.changed.wait_while_for(&mut self.queue.lock(), is_idle, REST);
     }
 
     /// Returns the purges to be counted in memory next, and the generation up to which purges are applied. `None` if
     /// there is no work.
     fn next_in_memory(&self, cache: &Cache) -> Option<(Vec<Waiting>, Generation)> {
-        let mut queue = self.queue();
+        let mut queue = self.queue.lock();
         let looks = &mut queue.memory;
         looks.counts.retain(|waiting| !waiting.told.is_closed());
         if looks.counts.is_empty() && !looks.is_due {
@@ -296,7 +301,7 @@ impl Reclaim {
 
     /// [`next_in_memory`](Self::next_in_memory) for the disks.
     fn next_on_disks(&self, cache: &Cache) -> Option<(Vec<Waiting>, Generation)> {
-        let mut queue = self.queue();
+        let mut queue = self.queue.lock();
         loop {
             queue.disks.counts.retain(|waiting| !waiting.told.is_closed());
             let in_memory = queue.memory.counts.iter().filter(|waiting| waiting.with_disks);
@@ -317,9 +322,5 @@ impl Reclaim {
             // Purges that are being counted in memory will join this sweep soon.
             self.changed.wait_for(&mut queue, REST);
         }
-    }
-
-    fn queue(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock()
     }
 }

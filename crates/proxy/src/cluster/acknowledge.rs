@@ -30,7 +30,7 @@ pub(crate) struct Nodes {
 }
 
 impl Cluster {
-    /// Returns the state of the purge that was `told`; with `patience`, once all nodes have it in force, or after
+    /// Returns the state of the published purge `told`; with `patience`, once all nodes have it in force, or after
     /// that time.
     pub(crate) async fn nodes(
         &self,

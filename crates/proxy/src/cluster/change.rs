@@ -16,7 +16,7 @@ use super::Cluster;
 use crate::exchange::request::Request;
 use crate::exchange::route::Route;
 
-/// A change in progress, and the gateways to be told of it.
+/// A change in progress, and the gateways that have to blank their tags.
 pub(crate) struct Change {
     held: larder_tags::Change,
     others: Option<(Arc<Cluster>, Pools)>,

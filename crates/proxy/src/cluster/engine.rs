@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use redis::aio::{ConnectionLike, MultiplexedConnection};
 use redis::cluster::ClusterClientBuilder;
 use redis::cluster_async::ClusterConnection;
@@ -154,7 +154,7 @@ impl Engine {
     }
 
     pub(crate) fn report(&self) -> EngineReport {
-        let health = self.health();
+        let health = self.health.lock();
         EngineReport {
             place: self.place.to_string(),
             up: health.is_up,
@@ -197,7 +197,7 @@ impl Engine {
     }
 
     fn wait_for_turn(&self) -> Result<(), EngineError> {
-        let health = self.health();
+        let health = self.health.lock();
         match &health.trouble {
             Some(trouble) if Instant::now() < health.retry => Err(trouble.clone()),
             _ => Ok(()),
@@ -219,7 +219,7 @@ impl Engine {
     }
 
     fn answered(&self, took: Duration) {
-        let mut health = self.health();
+        let mut health = self.health.lock();
         health.round_trip = took;
         if !health.is_up {
             tracing::info!("the engine {} answers", self.place);
@@ -231,7 +231,7 @@ impl Engine {
     fn failed(&self, error: &RedisError) -> EngineError {
         self.failures.fetch_add(1, Ordering::Relaxed);
         let trouble = EngineError::Unreachable(explain(error).into());
-        let mut health = self.health();
+        let mut health = self.health.lock();
         if health.is_up || health.trouble.is_none() {
             tracing::warn!("the engine {} does not answer: {trouble}", self.place);
             (health.is_up, health.since) = (false, Instant::now());
@@ -241,10 +241,6 @@ impl Engine {
         health.backoff = (health.backoff * 2).min(BACKOFF.1);
         health.trouble = Some(trouble.clone());
         trouble
-    }
-
-    fn health(&self) -> MutexGuard<'_, Health> {
-        self.health.lock()
     }
 }
 

@@ -107,6 +107,12 @@ async fn obey(
     known: usize,
     asked: u64,
 ) -> Option<Position> {
+    // 1. `asked`: the engine is asked for the entries behind a position.
+    // 2. The entries are put in force.
+    // 3. The position is published: a node that asks this one, or waits for it, sees that it has obeyed.
+    // 4. The lease is extended to `asked`, if these were all entries.
+    // With 3 or 4 before 2, this node would vouch for purges that its next hit does not obey. Counted from the time of
+    // 4, the lease would include purges that were published after 1.
     let invalidations = &cluster.invalidations;
     let (is_all, last) = (entries.len() <= BATCH, entries.last()?.position);
     entries.drain(..known);

@@ -1,13 +1,13 @@
 //! Decides which responses that other nodes own are copied here: those requested often, within a share of the memory.
 //!
-//! Keys are counted when another node is asked for them, which excludes hits of copies. A key is copied if it was
+//! Each request to another node counts its key, which excludes hits of copies. A key is copied if it was
 //! asked for [`OFTEN`] times lately; if the share is used up, it must have been asked for at least as often as the
 //! oldest copy, which makes room. The memory's policy may evict copies earlier.
 
 use std::collections::{HashMap, VecDeque};
 
 use larder_evict::{By, Capacity, Sketch};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 /// The requests for a key after which it is copied.
 const OFTEN: u64 = 2;
@@ -47,13 +47,13 @@ impl Hot {
 
     /// Counts a request to another node for the key with this hash.
     pub(crate) fn count(&self, hash: u64) {
-        self.kept().counts.record(hash);
+        self.kept.lock().counts.record(hash);
     }
 
     /// Decides whether an answer of `bytes` bytes to `key`, which has this hash, is copied. Returns the keys whose
     /// copies make room for it; `None` if it is not copied.
     pub(crate) fn admit(&self, key: &[u8], hash: u64, bytes: u64) -> Option<Vec<Box<[u8]>>> {
-        let mut kept = self.kept();
+        let mut kept = self.kept.lock();
         let asked = kept.counts.estimate(hash);
         let (weight, room) = (self.weight(bytes), self.capacity.amount);
         if asked < OFTEN || weight > room {
@@ -81,7 +81,7 @@ impl Hot {
 
     /// The number of copies, if the memory's policy has evicted none.
     pub(crate) fn copies(&self) -> usize {
-        self.kept().copies.len()
+        self.kept.lock().copies.len()
     }
 
     fn weight(&self, bytes: u64) -> u64 {
@@ -89,10 +89,6 @@ impl Hot {
             By::Bytes => bytes,
             By::Entries => 1,
         }
-    }
-
-    fn kept(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock()
     }
 }
 

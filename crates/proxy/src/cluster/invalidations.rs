@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use larder_cluster::{Demand, Floor, Follower, Point, Position};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use serde::Serialize;
 use tokio::sync::watch;
 
@@ -48,16 +48,12 @@ impl Invalidations {
 
     /// Records that the stream was read up to here, before those entries are obeyed.
     pub(super) fn sees(&self, follower: Follower) {
-        self.floor().read(follower);
+        self.floor.lock().read(follower);
     }
 
-    /// Records that an entry of this node is in the stream, before any client is told.
+    /// Records that an entry of this node is in the stream, before any client gets the answer.
     pub(super) fn added(&self, point: &Point) {
-        self.floor().added(point.clone(), clock::millis(), self.lease.lag());
-    }
-
-    fn floor(&self) -> MutexGuard<'_, Floor> {
-        self.floor.lock()
+        self.floor.lock().added(point.clone(), clock::millis(), self.lease.lag());
     }
 
     pub(super) fn obeyed(&self) {
@@ -81,7 +77,7 @@ impl Invalidations {
     /// Returns the position that another node must have reached before this one asks it; `None`: this node asks no
     /// other node.
     pub(crate) fn place(&self) -> Option<String> {
-        match self.floor().demand(clock::millis()) {
+        match self.floor.lock().demand(clock::millis()) {
             Demand::Nothing => Some(NOWHERE.to_owned()),
             Demand::Point(point) => Some(point.to_string()),
             Demand::Unknown => None,
@@ -91,7 +87,7 @@ impl Invalidations {
     /// Whether a response is recent enough if no purge has reached it up to `position` of the engine process called
     /// `engine`.
     pub(super) fn accepts(&self, engine: &str, position: Position) -> bool {
-        self.floor().is_met(engine, position, clock::millis())
+        self.floor.lock().is_met(engine, position, clock::millis())
     }
 
     /// Whether this node has obeyed the stream up to `place`, which another node has reached.

@@ -128,6 +128,11 @@ pub(crate) async fn confirm(cluster: &Arc<Cluster>, cache: &Arc<Cache>) {
 /// Forbids all stored responses, and those being fetched, to answer before they are revalidated; blanks all tags of
 /// gateways.
 pub(super) fn distrust(cluster: &Cluster, cache: &Cache) {
+    // 1. The time is read.
+    // 2. All stored responses become invalid.
+    // 3. The lease is extended, counted from the time of 1.
+    // A purge that another node publishes between 1 and 3 is not known here. Counted from the time of 3, the lease could
+    // outlast the lag of that purge. With 3 before 2, a hit could find a lease that holds and a response that is valid.
     let since = clock::millis();
     cache.fills.order(&[Scope::All], Effect::Invalid, clock::now());
     cache.gateways.blank_all();

@@ -238,19 +238,14 @@ impl Other {
             passes::write_via(out, plan, request, fields);
         });
         let mut content = Upload::Empty;
+        let Origin { https, authority, .. } = &self.origin;
         let outgoing = Outgoing {
-            https: self.origin.https,
-            authority: &self.origin.authority,
-            method: &request.method,
-            content: &mut content,
-            on_interim: &mut interims_of(request),
-            key: None,
-            lost_try: None,
-            client: None,
+            on_interim: Some(&mut interims_of(request)),
             waits: Waits {
                 first_byte: request.ruling.first_byte.map(|time| waiting(time, &plan.settings.timeouts)),
                 between: request.ruling.origin_idle,
             },
+            ..Outgoing::new(*https, authority, &request.method, &mut content)
         };
         let given_up = |detail: &str| OriginError {
             status: StatusCode::BAD_GATEWAY,

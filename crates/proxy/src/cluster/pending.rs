@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use larder_store::private;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 use crate::base::error::cause;
 
@@ -27,8 +27,8 @@ impl Pending {
     /// Keeps the file in `directory` from now on, and returns whether it exists.
     pub(super) fn keep(&self, directory: &Path) -> bool {
         let path = self.path.get_or_init(|| directory.join(NAME));
-        *self.written() = path.exists();
-        *self.written()
+        *self.written.lock() = path.exists();
+        *self.written.lock()
     }
 
     pub(super) fn is_kept(&self) -> bool {
@@ -39,7 +39,7 @@ impl Pending {
     pub(super) fn write(&self, waits: impl FnOnce() -> bool) {
         let Some(path) = self.path.get() else { return };
         // The holder of this lock reads whether purges wait now, so that the last caller is right.
-        let mut written = self.written();
+        let mut written = self.written.lock();
         let waits = waits();
         if *written == waits {
             return;
@@ -53,10 +53,6 @@ impl Pending {
                 cause(&error)
             );
         }
-    }
-
-    fn written(&self) -> MutexGuard<'_, bool> {
-        self.written.lock()
     }
 }
 

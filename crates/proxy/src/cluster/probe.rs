@@ -22,7 +22,7 @@ use crate::base::clock;
 use crate::base::settings::Origin;
 use crate::http::body::Upload;
 use crate::http::head;
-use crate::origin::{Client, Outgoing, OutgoingHead, Waits};
+use crate::origin::{Client, Outgoing, OutgoingHead};
 
 /// How long a node may be silent before it is probed.
 const SILENCE: Duration = Duration::from_millis(250);
@@ -115,17 +115,8 @@ async fn answers(client: &Client, origin: &Origin) -> bool {
     write_line(&mut head, b"host", origin.authority.as_bytes());
     write_line(&mut head, FIELD.as_bytes(), NO_CLIENT);
     head.extend_from_slice(b"\r\n");
-    let outgoing = Outgoing {
-        https: origin.https,
-        authority: &origin.authority,
-        method: &Method::HEAD,
-        content: &mut Upload::Empty,
-        on_interim: &mut |_| (),
-        key: None,
-        lost_try: None,
-        client: None,
-        waits: Waits::default(),
-    };
+    let mut content = Upload::Empty;
+    let outgoing = Outgoing::new(origin.https, &origin.authority, &Method::HEAD, &mut content);
     matches!(timeout(PATIENCE, client.send(OutgoingHead::Http1(&head), outgoing)).await, Ok(Ok(_)))
 }
 

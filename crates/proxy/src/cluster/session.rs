@@ -37,7 +37,7 @@ struct Looked {
 }
 
 /// Waits for a short time until this node has obeyed the purges that `request` awaits. False: it has not, and another
-/// node waits for that. For a client, the origin is asked then, and the result is true.
+/// node waits for that. A client then gets a response of the origin, and the result is true.
 pub(crate) async fn catch_up(cluster: Option<&Cluster>, request: &mut Request) -> bool {
     let (Some(cluster), Some(awaited)) = (cluster, request.awaited.take()) else { return true };
     match &awaited {

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use larder_cluster::message::{Message, Order};
 use larder_cluster::seal::MessageKind;
 use larder_cluster::{Missed, Point, Position};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use redis::{Cmd, Pipeline, Value};
 use tokio::sync::{Notify, watch};
 
@@ -150,7 +150,7 @@ impl Stream {
 
     /// Returns the number of orders that wait.
     pub(crate) fn waiting(&self) -> usize {
-        self.queue().orders.len()
+        self.waiting.lock().orders.len()
     }
 
     /// Returns the number of orders that this node has given, if all of them are in the stream.
@@ -180,7 +180,7 @@ impl Stream {
     }
 
     fn wait(&self, order: Order) {
-        let mut queue = self.queue();
+        let mut queue = self.waiting.lock();
         if queue.orders.len() >= WAITING {
             tracing::warn!("{WAITING} purges wait for the engine; the other nodes will validate everything");
             queue.orders.clear();
@@ -203,19 +203,15 @@ impl Stream {
 
     /// Returns the order that has waited longest, and its number.
     fn first(&self) -> Option<(u64, Order)> {
-        self.queue().orders.front().cloned()
+        self.waiting.lock().orders.front().cloned()
     }
 
     /// Removes the order of this number, which was added, unless the queue has been discarded meanwhile.
     fn done(&self, number: u64) {
-        let mut queue = self.queue();
+        let mut queue = self.waiting.lock();
         if queue.orders.front().is_some_and(|(first, _)| *first == number) {
             queue.orders.pop_front();
         }
-    }
-
-    fn queue(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock()
     }
 }
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use larder_cluster::Follower;
 use larder_store::{Drive, private};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
 /// The file's name. Its one line has the engine's identity and the position of the last entry obeyed.
@@ -32,7 +32,7 @@ impl StreamPositions {
     /// at the earliest position. Later, it returns whether a position is unknown, of another engine, or before the
     /// beginning.
     pub(super) fn take(&self, drives: &[Drive], follower: &watch::Sender<Follower>) -> bool {
-        let mut state = self.state();
+        let mut state = self.0.lock();
         let is_new =
             |drive: &&Drive| drive.disk().is_some() && !state.read.iter().any(|path| path == drive.path());
         let new: Vec<_> = drives.iter().filter(is_new).map(|drive| drive.path().to_owned()).collect();
@@ -59,7 +59,7 @@ impl StreamPositions {
     /// The error of the operating system.
     pub(crate) fn write(&self, follower: &Follower) -> io::Result<()> {
         let (Some(engine), Some(position)) = (follower.engine(), follower.position()) else { return Ok(()) };
-        let mut state = self.state();
+        let mut state = self.0.lock();
         let line = format!("{engine} {position}\n");
         if line == state.written {
             return Ok(());
@@ -67,10 +67,6 @@ impl StreamPositions {
         state.read.iter().try_for_each(|path| private::write(&path.join(NAME), line.as_bytes()))?;
         state.written = line;
         Ok(())
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock()
     }
 }
 

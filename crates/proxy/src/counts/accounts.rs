@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 use super::counters::{Counters, Counts};
 
@@ -66,7 +66,7 @@ impl Accounts {
 
     /// Returns the account of a site, and opens it if there is none.
     pub(crate) fn open(&self, site: &str) -> Arc<Account> {
-        let mut all = self.locked();
+        let mut all = self.all.lock();
         if let Some(account) = all.iter().find(|account| &*account.site == site) {
             return Arc::clone(account);
         }
@@ -77,7 +77,7 @@ impl Accounts {
 
     /// Returns all accounts, in the order in which they were opened.
     pub(crate) fn all(&self) -> Vec<Arc<Account>> {
-        self.locked().clone()
+        self.all.lock().clone()
     }
 
     /// Returns the sum of the counts of all sites.
@@ -87,10 +87,6 @@ impl Accounts {
             account.workers.iter().for_each(|counters| counts.add(counters));
         }
         counts
-    }
-
-    fn locked(&self) -> MutexGuard<'_, Vec<Arc<Account>>> {
-        self.all.lock()
     }
 }
 

@@ -9,13 +9,17 @@ use std::array;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use larder_semantics::status::Why;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::base::outcome::{Kind, Outcome, Tier};
 
 const TIERS: usize = Tier::ALL.len();
 const ENDS: usize = Kind::ALL.len() * TIERS;
 const REASONS: usize = Why::ALL.len();
+/// The classes of statuses (RFC 9110 section 15).
+const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
+/// The place of the class 2xx, the rest of all requests.
+const SUCCESS: usize = 1;
 
 /// The counts of one worker, which is their only writer.
 #[derive(Debug)]
@@ -25,6 +29,8 @@ pub(crate) struct Counters {
     requests: [AtomicU64; ENDS],
     bytes: [AtomicU64; ENDS],
     reasons: [AtomicU64; REASONS],
+    /// Requests by class of the status, but for the class 2xx.
+    statuses: [AtomicU64; CLASSES.len()],
     origin_bytes: AtomicU64,
     coded: AtomicU64,
     saved: AtomicU64,
@@ -37,6 +43,7 @@ pub(crate) struct Counts {
     requests: [u64; ENDS],
     bytes: [u64; ENDS],
     reasons: [u64; REASONS],
+    statuses: [u64; CLASSES.len()],
     /// Bytes of content that origins sent.
     pub(crate) origin_bytes: u64,
     coded: u64,
@@ -69,6 +76,8 @@ pub(crate) struct Totals {
     pub(crate) errors: u64,
     /// Requests refused because they were malformed or exceeded a limit.
     pub(crate) refused: u64,
+    /// Responses by the class of their status.
+    pub(crate) statuses: Statuses,
     /// Bytes sent, heads included.
     pub(crate) bytes_served: u64,
     /// Bytes sent for hits, validated and misses.
@@ -85,6 +94,31 @@ pub(crate) struct Totals {
     pub(crate) client_prefetches: u64,
 }
 
+/// The ratios of [`larder_stats::Counts`], from 0 to 1.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct Ratios {
+    pub(crate) hit_ratio: f64,
+    pub(crate) validated_hit_ratio: f64,
+    pub(crate) byte_hit_ratio: f64,
+}
+
+/// Responses by the class of their status (RFC 9110 section 15), from 1xx to 5xx.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Statuses([u64; CLASSES.len()]);
+
+impl Statuses {
+    /// Returns each class with its number of responses.
+    pub(crate) fn each(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        CLASSES.into_iter().zip(self.0)
+    }
+}
+
+impl Serialize for Statuses {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_map(self.each())
+    }
+}
+
 /// Requests with the same outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ends {
@@ -98,15 +132,15 @@ pub(crate) struct Ends {
 impl Default for Counters {
     fn default() -> Self {
         let [origin_bytes, coded, saved, prefetches] = zeros();
-        let (requests, bytes, reasons) = (zeros(), zeros(), zeros());
-        Self { requests, bytes, reasons, origin_bytes, coded, saved, prefetches }
+        let (requests, bytes, reasons, statuses) = (zeros(), zeros(), zeros(), zeros());
+        Self { requests, bytes, reasons, statuses, origin_bytes, coded, saved, prefetches }
     }
 }
 
 impl Default for Counts {
     fn default() -> Self {
-        let (requests, bytes, reasons) = ([0; ENDS], [0; ENDS], [0; REASONS]);
-        Self { requests, bytes, reasons, origin_bytes: 0, coded: 0, saved: 0, prefetches: 0 }
+        let (requests, bytes, reasons, statuses) = ([0; ENDS], [0; ENDS], [0; REASONS], [0; CLASSES.len()]);
+        Self { requests, bytes, reasons, statuses, origin_bytes: 0, coded: 0, saved: 0, prefetches: 0 }
     }
 }
 
@@ -123,6 +157,15 @@ impl Counters {
         add(&self.requests[end], 1);
     }
 
+    /// Counts the status of a response, before [`record`](Self::record) counts the request.
+    #[inline]
+    pub(crate) fn answered(&self, status: u16) {
+        let class = usize::from(status / 100).saturating_sub(1);
+        if class != SUCCESS {
+            add(&self.statuses[class.min(CLASSES.len() - 1)], 1);
+        }
+    }
+
     /// Counts content that came from an origin.
     pub(crate) fn received(&self, bytes: u64) {
         add(&self.origin_bytes, bytes);
@@ -137,10 +180,12 @@ impl Counters {
 
 impl Counts {
     pub(crate) fn add(&mut self, counters: &Counters) {
-        let Counters { requests, bytes, reasons, origin_bytes, coded, saved, prefetches } = counters;
+        let Counters { requests, bytes, reasons, statuses, origin_bytes, coded, saved, prefetches } =
+            counters;
         sum(&mut self.requests, requests);
         sum(&mut self.bytes, bytes);
         sum(&mut self.reasons, reasons);
+        sum(&mut self.statuses, statuses);
         self.origin_bytes += origin_bytes.load(Ordering::Relaxed);
         self.coded += coded.load(Ordering::Relaxed);
         self.saved += saved.load(Ordering::Relaxed);
@@ -153,6 +198,7 @@ impl Counts {
         take(&mut since.requests, &earlier.requests);
         take(&mut since.bytes, &earlier.bytes);
         take(&mut since.reasons, &earlier.reasons);
+        take(&mut since.statuses, &earlier.statuses);
         since.origin_bytes = self.origin_bytes.saturating_sub(earlier.origin_bytes);
         since.coded = self.coded.saturating_sub(earlier.coded);
         since.saved = self.saved.saturating_sub(earlier.saved);
@@ -186,7 +232,9 @@ impl Counts {
         let mut totals =
             Totals { origin_bytes, compressed, bytes_saved, client_prefetches, ..Totals::default() };
         self.ends().for_each(|ends| totals.add(&ends));
-        totals
+        let mut statuses = self.statuses;
+        statuses[SUCCESS] = totals.requests.saturating_sub(statuses.iter().sum());
+        Totals { statuses: Statuses(statuses), ..totals }
     }
 }
 
@@ -221,29 +269,26 @@ impl Totals {
         }
     }
 
-    /// Returns hits / (hits + validated + misses); 0 without requests.
-    pub(crate) fn hit_ratio(&self) -> f64 {
-        ratio(self.hits, self.hits + self.validated + self.misses)
+    pub(crate) fn ratios(&self) -> Ratios {
+        let Self { hits, validated, misses, bytes_cacheable, bytes_from_cache, .. } = *self;
+        let counts = larder_stats::Counts { hits, validated, misses, ..Default::default() };
+        Ratios::of(&larder_stats::Counts { bytes_cacheable, bytes_from_cache, ..counts })
     }
+}
 
-    /// Returns (hits + validated) / (hits + validated + misses); 0 without requests.
-    pub(crate) fn validated_hit_ratio(&self) -> f64 {
-        ratio(self.hits + self.validated, self.hits + self.validated + self.misses)
-    }
-
-    /// Returns bytes from cache / bytes served, over the same requests; 0 without requests.
-    pub(crate) fn byte_hit_ratio(&self) -> f64 {
-        ratio(self.bytes_from_cache, self.bytes_cacheable)
+impl Ratios {
+    pub(crate) fn of(counts: &larder_stats::Counts) -> Self {
+        Self {
+            hit_ratio: counts.hit_ratio(),
+            validated_hit_ratio: counts.validated_hit_ratio(),
+            byte_hit_ratio: counts.byte_hit_ratio(),
+        }
     }
 }
 
 /// Returns the index of the counters for this kind and tier.
 fn end(kind: Kind, tier: Tier) -> usize {
     kind as usize * TIERS + tier as usize
-}
-
-fn ratio(part: u64, whole: u64) -> f64 {
-    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
 fn zeros<const N: usize>() -> [AtomicU64; N] {

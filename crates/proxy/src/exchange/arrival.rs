@@ -1,6 +1,7 @@
 //! The listeners and clients from which requests arrive.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use crate::base::settings::Role;
 use crate::http::head::Target;
@@ -23,6 +24,8 @@ pub(crate) struct Asker<'a> {
     pub(crate) address: SocketAddr,
     /// Its identity, perhaps without a certificate, on a listener that requests certificates; `None` on others.
     pub(crate) identity: Option<&'a ClientIdentity>,
+    /// The id of its request, if requests have ids.
+    pub(crate) id: Option<&'a Arc<str>>,
     /// Whether another node of the cluster forwards its requests. That node applies rules to the request and the reply.
     pub(crate) by_peer: bool,
 }

@@ -9,11 +9,10 @@
 use std::net::{IpAddr, SocketAddr};
 
 use http::StatusCode;
-use ipnet::IpNet;
 use larder_semantics::fields::{is_open, list};
 
 use super::arrival::Arrival;
-use crate::base::settings::Role;
+use crate::base::settings::{Role, Trust};
 use crate::http::head::{Lines, Refusal, RequestHead, Target, authority};
 use crate::http::names::{CLIENT_CERT, CLIENT_CERT_CHAIN, PURGE};
 
@@ -130,7 +129,7 @@ pub fn is_dropped(name: &str) -> bool {
 /// The refusal of a target whose scheme differs from the connection's, and of a `Forwarded` whose elements cannot be
 /// separated: a client could hide the proxy's part behind an open quote.
 pub(crate) fn believe(
-    trust: &[IpNet],
+    trust: &Trust,
     arrival: Arrival,
     peer: SocketAddr,
     head: &mut RequestHead<'_>,
@@ -142,7 +141,7 @@ pub(crate) fn believe(
     {
         head.target = Target::Absolute { scheme: "https", authority: host, path };
     }
-    if !is_trusted(trust, peer.ip()) {
+    if !trust.has(peer.ip()) {
         let is_https = match head.target {
             Target::Absolute { scheme, .. } => scheme == "https",
             _ => arrival.tls,
@@ -157,20 +156,21 @@ pub(crate) fn believe(
     if is_reverse {
         head.target = told.target(head.target);
     }
-    Ok(told.client.map_or(peer, |client| SocketAddr::new(client, 0)))
+    let real = trust.real_ip.as_ref().and_then(|name| one_address(head.fields, name.as_str()));
+    Ok(real.or(told.client).map_or(peer, |client| SocketAddr::new(client, 0)))
 }
 
-fn is_trusted(trust: &[IpNet], address: IpAddr) -> bool {
-    !trust.is_empty() && {
-        let address = address.to_canonical();
-        trust.iter().any(|network| network.contains(&address))
+impl Trust {
+    /// Whether `address` is that of a trusted proxy.
+    pub(crate) fn has(&self, address: IpAddr) -> bool {
+        self.proxies.contains(address)
     }
 }
 
 impl<'b> Told<'b> {
     /// Reads the fields. `Forwarded` is ignored if there is any of the `X-Forwarded-*` fields, regardless of their
     /// content.
-    fn of(trust: &[IpNet], fields: Lines<'b>) -> Result<Self, Refusal> {
+    fn of(trust: &Trust, fields: Lines<'b>) -> Result<Self, Refusal> {
         const NAMES: [&str; 3] = ["x-forwarded-for", "x-forwarded-proto", "x-forwarded-host"];
         if !NAMES.iter().any(|name| lines(fields, name).next().is_some()) {
             return Self::of_forwarded(trust, fields);
@@ -183,7 +183,7 @@ impl<'b> Told<'b> {
     }
 
     /// Reads `Forwarded` (RFC 7239): the element of the client tells the scheme and host of its request.
-    fn of_forwarded(trust: &[IpNet], fields: Lines<'b>) -> Result<Self, Refusal> {
+    fn of_forwarded(trust: &Trust, fields: Lines<'b>) -> Result<Self, Refusal> {
         if lines(fields, "forwarded").any(is_open) {
             return Err(OPEN_QUOTE);
         }
@@ -228,9 +228,9 @@ impl<'b> Told<'b> {
 
 /// Returns the client after one more hop: the rightmost address that is not trusted, or else the leftmost one.
 /// Addresses before an unreadable one cannot be trusted.
-fn next(trust: &[IpNet], known: Option<IpAddr>, hop: Option<IpAddr>) -> Option<IpAddr> {
+fn next(trust: &Trust, known: Option<IpAddr>, hop: Option<IpAddr>) -> Option<IpAddr> {
     match hop {
-        Some(hop) if is_trusted(trust, hop) => known.or(Some(hop)),
+        Some(hop) if trust.has(hop) => known.or(Some(hop)),
         hop => hop,
     }
 }
@@ -238,6 +238,13 @@ fn next(trust: &[IpNet], known: Option<IpAddr>, hop: Option<IpAddr>) -> Option<I
 /// Returns the values of all lines called `name`.
 fn lines<'b>(fields: Lines<'b>, name: &str) -> impl Iterator<Item = &'b [u8]> {
     fields.iter().filter(move |(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+}
+
+/// Returns the address in the only line called `name`.
+fn one_address(fields: Lines<'_>, name: &str) -> Option<IpAddr> {
+    let mut values = lines(fields, name);
+    let value = values.next().filter(|_| values.next().is_none())?;
+    address(value.trim_ascii())
 }
 
 /// Returns the parts between commas in all lines called `name`. Quotes have no meaning in `X-Forwarded-*`.
@@ -264,6 +271,7 @@ fn host(text: &[u8]) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
+    use http::HeaderName;
     use proptest::prelude::*;
 
     use super::*;
@@ -272,12 +280,19 @@ mod tests {
 
     /// Returns the client and the target of a request with these lines; proxies in 10.0.0.0/8 are trusted.
     fn believed(lines: &str, peer: &str) -> Option<(String, String)> {
+        believed_under(None, lines, peer)
+    }
+
+    /// [`believed`], with the field that has the client's address alone.
+    fn believed_under(real_ip: Option<HeaderName>, lines: &str, peer: &str) -> Option<(String, String)> {
         let text = format!("GET /a HTTP/1.1\r\nHost: site.test\r\n{lines}\r\n");
         let (mut room, limits) = (head::room(), Limits::default());
         let Ok(Parsed::Whole(mut head, _)) = head::parse(text.as_bytes(), &mut room, &limits) else {
             return None;
         };
-        let trust = ["10.0.0.0/8".parse().unwrap(), "fd00::/8".parse().unwrap()];
+        let proxies =
+            ["10.0.0.0/8", "fd00::/8"].map(|network| network.parse().unwrap()).into_iter().collect();
+        let trust = Trust { proxies, real_ip };
         let peer = SocketAddr::new(peer.parse().unwrap(), 7);
         let arrival = Arrival { role: Role::Reverse, tls: false };
         let client = believe(&trust, arrival, peer, &mut head).ok()?.ip().to_string();
@@ -319,6 +334,24 @@ mod tests {
         }
         assert_eq!(believed("X-Forwarded-For: 192.0.2.1\r\n", "::ffff:10.0.0.1").unwrap().0, "192.0.2.1");
         assert_eq!(believed("Forwarded: for=\", for=192.0.2.1\r\n", "10.0.0.1"), None);
+    }
+
+    #[test]
+    fn the_field_with_the_address_alone_counts_from_trusted_proxies() {
+        let client = |lines: &str, peer: &str| {
+            believed_under(Some(HeaderName::from_static("cf-connecting-ip")), lines, peer).unwrap().0
+        };
+        for (lines, expected) in [
+            ("CF-Connecting-IP: 192.0.2.1\r\nX-Forwarded-For: 198.51.100.9\r\n", "192.0.2.1"),
+            ("cf-connecting-ip:  2001:db8::1 \r\n", "2001:db8::1"),
+            ("X-Forwarded-For: 198.51.100.9\r\n", "198.51.100.9"),
+            ("CF-Connecting-IP: unknown\r\nX-Forwarded-For: 198.51.100.9\r\n", "198.51.100.9"),
+            ("CF-Connecting-IP: 192.0.2.1\r\nCF-Connecting-IP: 192.0.2.2\r\n", "10.0.0.1"),
+            ("X-Real-IP: 192.0.2.1\r\n", "10.0.0.1"),
+        ] {
+            assert_eq!(client(lines, "10.0.0.1"), expected, "{lines}");
+            assert_eq!(client(lines, "192.0.2.77"), "192.0.2.77", "{lines}");
+        }
     }
 
     #[test]

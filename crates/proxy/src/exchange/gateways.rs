@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use larder_cluster::message;
 use larder_tags::{PoolReport, Pools, Segment, Settings};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use serde::Serialize;
 
 use super::settled::Settled;
@@ -50,7 +50,7 @@ impl Gateways {
     pub(crate) fn retain(&self, sites: &[Site]) {
         let is_known =
             |known: &Gateway| sites.iter().any(|site| site.name == known.site && site.tags.is_some());
-        for known in self.all().iter_mut().filter(|known| !is_known(known)) {
+        for known in self.all.lock().iter_mut().filter(|known| !is_known(known)) {
             known.pools.change(known.settings.clone());
             known.is_configured = false;
         }
@@ -66,7 +66,7 @@ impl Gateways {
     /// starts in doubt, unless the last process ended it without a change in progress.
     pub(crate) fn open(&self, site: &Site) -> Option<Arc<Pools>> {
         let settings = site.tags.as_ref()?;
-        let mut all = self.all();
+        let mut all = self.all.lock();
         if let Some(known) = all.iter_mut().find(|known| known.site == site.name) {
             let is_same = known.is_configured
                 && known.origins == site.origins
@@ -101,7 +101,7 @@ impl Gateways {
     /// Blanks the pools that a change through a gateway of the same name on another node concerns. Unless the change
     /// `is_over`, these pools are also in doubt.
     pub(crate) fn changed_elsewhere(&self, pools: &message::Pools, is_over: bool) {
-        let all = self.all();
+        let all = self.all.lock();
         let segment = pools.pool.as_deref().map_or(Segment::Anywhere, |name| Segment::Named(name.into()));
         let known = all.iter().filter(|known| known.site == pools.site);
         known.for_each(|known| known.pools.changed_elsewhere(&segment, is_over));
@@ -109,18 +109,18 @@ impl Gateways {
 
     /// Blanks all pools of all gateways.
     pub(crate) fn blank_all(&self) {
-        self.all().iter().for_each(|known| known.pools.changed_elsewhere(&Segment::Anywhere, true));
+        self.all.lock().iter().for_each(|known| known.pools.changed_elsewhere(&Segment::Anywhere, true));
     }
 
     /// Blanks all pools of all gateways, and puts them in doubt: they make no tags for a while.
     pub(crate) fn start_in_doubt(&self) {
-        self.all().iter().for_each(|known| known.pools.start_in_doubt());
+        self.all.lock().iter().for_each(|known| known.pools.start_in_doubt());
     }
 
     /// Records for the next process which gateways have no change in progress and are not in doubt. Must be called
     /// after the last connection has ended.
     pub(crate) fn ended(&self) {
-        let all = self.all();
+        let all = self.all.lock();
         // Set first: a change that a worker begins now either counts as open below, or finds this flag set.
         self.closed.store(true, Ordering::SeqCst);
         let settled = all.iter().filter(|known| known.is_configured && known.pools.is_settled());
@@ -132,13 +132,10 @@ impl Gateways {
         self.closed.load(Ordering::SeqCst)
     }
 
-    fn all(&self) -> MutexGuard<'_, Vec<Gateway>> {
-        self.all.lock()
-    }
-
     /// Returns the contents and counts of all gateways.
     pub(crate) fn report(&self) -> Vec<Holdings> {
-        self.all()
+        self.all
+            .lock()
             .iter()
             .filter(|known| known.is_configured)
             .map(|known| Holdings { site: known.site.clone(), pools: known.pools.report() })

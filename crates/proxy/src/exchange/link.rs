@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use http::StatusCode;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 use crate::counts::counters::add;
 use crate::http::response::Lines;
@@ -72,7 +72,7 @@ impl Link {
 
     /// Queues an interim response of this proxy.
     pub(crate) fn push(&self, interim: Interim) {
-        let mut interims = self.interims();
+        let mut interims = self.0.interims.lock();
         if interims.len() < INTERIMS {
             interims.push(interim);
             self.0.has_interims.store(true, Ordering::Relaxed);
@@ -116,13 +116,9 @@ impl Link {
         if self.is_empty() {
             return Vec::new();
         }
-        let mut interims = self.interims();
+        let mut interims = self.0.interims.lock();
         self.0.has_interims.store(false, Ordering::Relaxed);
         std::mem::take(&mut interims)
-    }
-
-    fn interims(&self) -> MutexGuard<'_, Vec<Interim>> {
-        self.0.interims.lock()
     }
 
     /// Records that the client has left. The waiting flow has to be polled again.

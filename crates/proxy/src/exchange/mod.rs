@@ -18,6 +18,7 @@ pub(crate) mod plan;
 pub(crate) mod position;
 pub mod reply;
 pub(crate) mod request;
+pub(crate) mod request_id;
 pub mod route;
 pub(crate) mod rule_counts;
 pub(crate) mod rulebook;

@@ -1,30 +1,107 @@
 //! The values of rules' placeholders in a request.
 
 use std::borrow::Cow;
+use std::net::IpAddr;
 
-use larder_rules::{Pattern, normal_path};
+use http::{HeaderName, HeaderValue};
+use larder_rules::{Pattern, sent_captures};
+use larder_semantics::key;
+use percent_encoding::AsciiSet;
 
 use super::request::Request;
 use crate::base::path_prefix::IN_PATH;
-use crate::base::settings::{Placeholder, Template};
+use crate::base::settings::{Edits, Placeholder, Template};
 
-/// Returns `template` filled with the parts of `request`. Text from the client cannot change the host.
-pub(crate) fn fill<'p>(
+/// The parts of a request that placeholders stand for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Parts<'r> {
+    scheme: &'r str,
+    host: &'r str,
+    path: &'r str,
+    /// With its question mark.
+    query: &'r str,
+    client: IpAddr,
+    id: &'r str,
+    outcome: &'static str,
+}
+
+impl<'r> Parts<'r> {
+    /// Returns the parts of the request of `client` for the target with this cache key.
+    pub(crate) fn new(key: &'r [u8], client: IpAddr, id: Option<&'r str>) -> Self {
+        let target = key.split_last().and_then(|(_, target)| key::parse(target));
+        let (scheme, host, uri) = target.unwrap_or(("", b"", b""));
+        let (host, uri) = (str::from_utf8(host).unwrap_or_default(), str::from_utf8(uri).unwrap_or_default());
+        let (path, query) = uri.split_at(uri.find('?').unwrap_or(uri.len()));
+        Self { scheme, host, path, query, client, id: id.unwrap_or_default(), outcome: "" }
+    }
+
+    pub(crate) fn of(request: &'r Request) -> Self {
+        Self::new(&request.key, request.client.ip(), request.id.as_deref())
+    }
+
+    /// Returns the parts of a request that has ended in this way.
+    pub(crate) fn with_outcome(self, outcome: &'static str) -> Self {
+        Self { outcome, ..self }
+    }
+
+    fn value(&self, placeholder: Placeholder, stars: &[String]) -> Cow<'r, str> {
+        match placeholder {
+            Placeholder::Uri => [self.path, self.query].concat().into(),
+            Placeholder::Path => self.path.into(),
+            Placeholder::LowerPath => lower(self.path).into(),
+            Placeholder::Query => self.query.into(),
+            Placeholder::Host => self.host.into(),
+            Placeholder::Scheme => self.scheme.into(),
+            Placeholder::Client => self.client.to_string().into(),
+            Placeholder::Id => self.id.into(),
+            Placeholder::Outcome => self.outcome.into(),
+            Placeholder::Star(number) => stars.get(number - 1).cloned().unwrap_or_default().into(),
+        }
+    }
+
+    fn fill<'p>(&self, template: &Template, paths: impl IntoIterator<Item = &'p Pattern>) -> String {
+        let stars = if template.has_stars() { self.stars(paths) } else { Vec::new() };
+        template.fill(|placeholder| self.value(placeholder, &stars))
+    }
+
+    /// Returns the parts of the path that the stars of the first matching pattern of `paths` match, as the client sent
+    /// them.
+    fn stars<'p>(&self, paths: impl IntoIterator<Item = &'p Pattern>) -> Vec<String> {
+        let mut found = paths.into_iter().filter_map(|pattern| sent_captures(self.path, pattern));
+        let encode = |star: &str| percent_encoding::utf8_percent_encode(star, UNSENT).to_string();
+        found.next().into_iter().flatten().map(encode).collect()
+    }
+}
+
+/// The bytes that a client may send, but that a URL must not contain.
+const UNSENT: &AsciiSet = &IN_PATH.remove(b'%');
+
+/// Returns a path in lower case. Encoded letters are decoded, so that none of them stays in upper case.
+fn lower(path: &str) -> String {
+    let mut parts = path.split('%');
+    let mut text = parts.next().unwrap_or_default().to_ascii_lowercase();
+    for part in parts {
+        let code = part.get(..2).and_then(|digits| Some((digits, u8::from_str_radix(digits, 16).ok()?)));
+        match code {
+            Some((_, letter)) if letter.is_ascii_alphabetic() => {
+                text.push(letter.to_ascii_lowercase().into())
+            }
+            Some((digits, _)) => text.extend(["%", digits]),
+            None => text.push('%'),
+        }
+        let rest = code.map_or(part, |(digits, _)| &part[digits.len()..]);
+        text.push_str(&rest.to_ascii_lowercase());
+    }
+    text
+}
+
+/// Returns a URL: `template` filled with `parts`. Text from the client cannot change its host.
+pub(crate) fn fill_url<'p>(
     template: &Template,
-    request: &Request,
+    parts: &Parts<'_>,
     paths: impl IntoIterator<Item = &'p Pattern>,
 ) -> String {
-    let stars = stars(request, paths);
-    let (path, query) = request.path.split_at(request.path.find('?').unwrap_or(request.path.len()));
-    let value = |placeholder| match placeholder {
-        Placeholder::Uri => Cow::Borrowed(&*request.path),
-        Placeholder::Path => Cow::Borrowed(path),
-        Placeholder::Query => Cow::Borrowed(query),
-        Placeholder::Host => Cow::Borrowed(&*request.authority),
-        Placeholder::Scheme => Cow::Borrowed(request.scheme),
-        Placeholder::Star(number) => Cow::Owned(stars.get(number - 1).cloned().unwrap_or_default()),
-    };
-    let filled = template.fill(value);
+    let filled = parts.fill(template, paths);
     match filled.starts_with(['/', '\\']) {
         // Browsers take two slashes at the beginning, or a backslash, for the start of another host.
         true => format!("/{}", filled.trim_start_matches(['/', '\\'])),
@@ -32,10 +109,90 @@ pub(crate) fn fill<'p>(
     }
 }
 
-/// Returns the parts of the path that the stars of the first matching pattern of `paths` match, encoded for a URL.
-fn stars<'p>(request: &Request, paths: impl IntoIterator<Item = &'p Pattern>) -> Vec<String> {
-    let path = normal_path(request.path.split('?').next().unwrap_or_default());
-    let mut found = paths.into_iter().filter_map(|pattern| pattern.captures(&path));
-    let encode = |star: &[u8]| percent_encoding::percent_encode(star, IN_PATH).to_string();
-    found.next().into_iter().flatten().map(encode).collect()
+/// Returns `edits` with `parts` in the places of placeholders. `paths` returns the paths of the rule that writes a line.
+/// A line whose value no field may have becomes empty: a part of a request never begins another line.
+pub(crate) fn fill_lines<'p, P: IntoIterator<Item = &'p Pattern>>(
+    edits: &Edits,
+    parts: &Parts<'_>,
+    paths: impl Fn(&(HeaderName, HeaderValue)) -> P,
+) -> Edits {
+    let fill = |line: &(HeaderName, HeaderValue)| {
+        let (name, value) = line;
+        let text = str::from_utf8(value.as_bytes()).ok().filter(|text| text.contains('{'));
+        let template = text.map(Template::of_value);
+        let filled = template.map(|template| parts.fill(&template, paths(line)));
+        let value = filled.map_or_else(|| value.clone(), |text| field_value(&text));
+        (name.clone(), value)
+    };
+    let all = |lines: &[(HeaderName, HeaderValue)]| lines.iter().map(fill).collect();
+    Edits { set: all(&edits.set), default: all(&edits.default), add: all(&edits.add), ..edits.clone() }
+}
+
+fn field_value(text: &str) -> HeaderValue {
+    HeaderValue::from_bytes(text.as_bytes()).unwrap_or_else(|_| HeaderValue::from_static(""))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::base::settings::Role;
+    use crate::exchange::target::{Address, write_key};
+
+    const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
+
+    fn key(authority: &str, path: &str) -> Vec<u8> {
+        let mut key = Vec::new();
+        write_key(&mut key, Role::Reverse, &Address { scheme: "https", authority, path }, None);
+        key
+    }
+
+    #[test]
+    fn a_path_in_lower_case_has_no_encoded_capitals() {
+        for (path, expected) in [
+            ("/About/US", "/about/us"),
+            ("/%41b%4a/%2F%C3%84", "/abj/%2F%C3%84"),
+            ("/100%/%4", "/100%/%4"),
+            ("/\u{c4}", "/\u{c4}"),
+        ] {
+            assert_eq!(lower(path), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn lines_get_the_parts_of_the_request() {
+        let line = |value: &'static str| (HeaderName::from_static("x-a"), HeaderValue::from_static(value));
+        let (key, star) = (key("a.example:8443", "/u/x%2Fy?b"), Pattern::parse("/u/*").unwrap());
+        let parts = Parts::new(&key, CLIENT, Some("7f")).with_outcome("hit");
+        for (value, expected) in [
+            ("{client} {id} {outcome}", "192.0.2.1 7f hit"),
+            ("{scheme}://{host}{uri}", "https://a.example:8443/u/x%2Fy?b"),
+            ("{1}{query}", "x%2Fy?b"),
+            ("{\"a\": {other}}", "{\"a\": {other}}"),
+        ] {
+            let edits = Edits { set: vec![line(value)], ..Edits::default() };
+            assert_eq!(fill_lines(&edits, &parts, |_| [&star]).set[0].1, expected, "{value}");
+        }
+    }
+
+    proptest! {
+        /// No part of a request adds a line, or changes the name of one.
+        #[test]
+        fn parts_of_requests_stay_in_their_value(
+            authority in ".{0,20}", path in "/(.|\r|\n|\0|:|%0[aAdD]){0,20}", id in "(.|\r|\n|:){0,20}",
+        ) {
+            let key = key(&authority, &path);
+            let parts = Parts::new(&key, CLIENT, Some(&id));
+            let value = HeaderValue::from_static("{uri} {path} {path:lower} {query} {host} {id} {client} {1}");
+            let line = (HeaderName::from_static("x-a"), value);
+            let edits = Edits { add: vec![line], ..Edits::default() };
+            let star = Pattern::parse("*").unwrap();
+            let filled = fill_lines(&edits, &parts, |_| [&star]);
+            prop_assert_eq!(filled.add.len(), 1);
+            prop_assert!(!filled.add[0].1.as_bytes().iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0)));
+        }
+    }
 }

@@ -24,6 +24,7 @@ use crate::exchange::arrival::Asker;
 use crate::exchange::entered::Entered;
 use crate::exchange::forwarded::is_dropped;
 use crate::exchange::link::{Interim, Link, Stopwatch};
+use crate::exchange::placeholders::Parts;
 use crate::exchange::plan::Plan;
 use crate::exchange::route::Route;
 use crate::exchange::rulebook::{Rulebook, Ruling};
@@ -71,6 +72,8 @@ pub(crate) struct Request {
     /// The request as the client sent it, if rules have changed it and the original is needed.
     pub(crate) unchanged: Option<Box<Unchanged>>,
     pub(crate) client: SocketAddr,
+    /// Its id, if requests have ids.
+    pub(crate) id: Option<Arc<str>>,
     /// The values of `Upgrade`.
     pub(crate) upgrade: Option<HeaderValue>,
     pub(crate) content: Upload,
@@ -141,13 +144,16 @@ impl Request {
         head: &RequestHead<'_>,
         memory: &Memory,
         plan: &Plan,
-        &Asker { role, address: client, identity, by_peer }: &Asker<'_>,
+        &Asker { role, address: client, identity, id, by_peer }: &Asker<'_>,
         rule: impl for<'p> FnOnce(&'p Rulebook, &Address<'_>, (&Method, IpAddr, &HeaderMap)) -> RuledRequest<'p>,
     ) -> Result<Box<Self>, Refusal> {
         let address @ Address { scheme, authority, path } = Address::of(head.target, role)?;
         let route = plan.sites.route(role, authority, path)?;
         let path = from_root(path);
         let mut fields = collect(head, own_field(&route, &head.method))?;
+        if let (Some(name), Some(id)) = (&plan.settings.request_id, id) {
+            fields.insert(name, HeaderValue::from_str(id).map_err(|_| MALFORMED_VALUE)?);
+        }
         let rulebook = route.rulebook(&plan.forward);
         if rulebook.is_evaded_by(&path) {
             return Err(AMBIGUOUS);
@@ -162,10 +168,11 @@ impl Request {
         let accepted = Some(Accepted::of(&fields));
         let edit = edit(&head.method);
         let taken = credentials.as_ref().filter(|_| matches!(route, Route::Site(_)));
-        let (path, unchanged) =
-            change(rulebook, &ruling, path, (&mut fields, taken, (!by_peer).then_some(edit)));
         let mut key = Vec::with_capacity(authority.len() + path.len() + 16);
         write_key(&mut key, role, &address, ruling.query.as_ref());
+        let parts = Parts::new(&key, client.ip(), id.map(|id| &**id));
+        let edit = (!by_peer).then_some(edit);
+        let (path, unchanged) = change(rulebook, &ruling, path, &parts, (&mut fields, taken, edit));
         let authority = host_in(&key, &head.method).unwrap_or_else(|| authority.to_owned());
         let mut request = in_place::boxed(|| Self {
             method: head.method.clone(),
@@ -189,6 +196,7 @@ impl Request {
             user: None,
             unchanged,
             client,
+            id: id.cloned(),
             upgrade: upgrade(head),
             content: Upload::Empty,
             link: None,
@@ -243,7 +251,7 @@ impl Request {
         self.rule_response(plan, (entry.status(), Some(entry.body().len()), &updated))
     }
 
-    /// Whether it wants a newer response than the stored one.
+    /// Whether it requires a newer response than the stored one.
     pub(crate) fn is_reload(&self) -> bool {
         self.asked.no_cache || self.asked.max_age.is_some() || self.asked.min_fresh.is_some()
     }
@@ -376,6 +384,7 @@ impl Request {
             user: None,
             unchanged: self.unchanged.clone(),
             client: self.client,
+            id: self.id.clone(),
             upgrade: None,
             content: Upload::Empty,
             link: None,
@@ -410,10 +419,15 @@ type Edit = fn(&Edits, &mut HeaderMap);
 /// Returns how the edits of rules apply to the fields of a request with this method. TRACE, which some origins accept in
 /// any case, shows the request to its client, which must not learn the secrets that rules write.
 fn edit(method: &Method) -> Edit {
-    match method.as_str().eq_ignore_ascii_case(Method::TRACE.as_str()) {
+    match is_trace(method) {
         true => Edits::remove_from,
         false => Edits::apply,
     }
+}
+
+/// Whether origins may take `method` for TRACE.
+pub(crate) fn is_trace(method: &Method) -> bool {
+    method.as_str().eq_ignore_ascii_case(Method::TRACE.as_str())
 }
 
 /// Changes a request by its rules. Returns its path with the part of its query that counts, and the original request
@@ -422,6 +436,7 @@ fn change(
     rulebook: &Rulebook,
     ruling: &Ruling,
     path: String,
+    parts: &Parts<'_>,
     (fields, taken, edit): (&mut HeaderMap, Option<&HeaderValue>, Option<Edit>),
 ) -> (String, Option<Box<Unchanged>>) {
     let counted = counted(ruling, &path).filter(|counted| *counted != path);
@@ -433,7 +448,11 @@ fn change(
         let fields = fields.iter().map(|(name, value)| (name.clone(), value.clone())).chain(taken);
         Box::new(Unchanged { fields: fields.collect(), path: path.clone() })
     });
-    edit.into_iter().for_each(|edit| edit(&ruling.request, fields));
+    let filled = ruling
+        .request
+        .has_placeholders
+        .then(|| rulebook.fill(&ruling.numbers, &ruling.request, parts, |effects| &effects.request));
+    edit.into_iter().for_each(|edit| edit(filled.as_ref().unwrap_or(&ruling.request), fields));
     if rulebook.compresses(ruling) && range::is_resumed_by_date(fields) {
         // The client may have the beginning of another form with the same date.
         fields.remove(header::RANGE);
@@ -488,11 +507,12 @@ fn collect(head: &RequestHead<'_>, own: Option<&str>) -> Result<HeaderMap, Refus
         let name = HeaderName::from_bytes(name.as_bytes());
         let name = name.map_err(|_| Refusal::bad("malformed header field name"))?;
         let value = HeaderValue::from_bytes(value);
-        fields.append(name, value.map_err(|_| Refusal::bad("malformed header field value"))?);
+        fields.append(name, value.map_err(|_| MALFORMED_VALUE)?);
     }
     Ok(fields)
 }
 
+const MALFORMED_VALUE: Refusal = Refusal::bad("malformed header field value");
 const WRITTEN_AGAIN: [&str; 3] = ["host", "expect", "content-length"];
 
 /// Returns the Larder field that a request on this route may have: one that is answered here, or one for a gateway,

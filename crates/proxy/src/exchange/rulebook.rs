@@ -8,11 +8,13 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
-use larder_rules::{Fields, Numbers, Rule, RuleSet, has_readings, is_ambiguous, readings};
+use http::{HeaderValue, header};
+use larder_rules::{Fields, Numbers, Pattern, Rule, RuleSet, has_readings, is_ambiguous, readings};
 use larder_semantics::storable::Rules;
 use parking_lot::RwLock;
 
 use crate::base::settings::{Counted, Edits, Effects, Limit, LimitBy, Pages, Query, SiteRule, Tokens, Users};
+use crate::exchange::placeholders::{Parts, fill_lines};
 use crate::exchange::rule_counts::{RuleCounts, RuleReport};
 use crate::exchange::vary::vary;
 use crate::net::limiter::Limiter;
@@ -31,6 +33,8 @@ pub(crate) struct Rulebook {
     counts: RuleCounts,
     /// Whether rules with conditions on responses decide about compression.
     compresses_by_response: bool,
+    /// Whether the credential that rules write into requests is this proxy's own.
+    owns_credential: bool,
     /// The settings for requests to which no rule applies.
     base: Arc<Ruling>,
     /// The settings for each rule alone, by its number.
@@ -72,6 +76,9 @@ pub(crate) struct Ruling {
     pub(crate) at_once: bool,
     /// Whether an origin may read the path as another one, for which rules hold that protect it: the request is refused.
     pub(crate) is_evaded: bool,
+    /// The credential with which this proxy authenticates itself to origins, written by rules. It is not among the
+    /// fields of requests, since it says nothing about their clients.
+    pub(crate) credential: Option<HeaderValue>,
     /// Edits of replies; `None` without any.
     pub(crate) reply: Option<Arc<Edits>>,
     /// The credentials that a request must have.
@@ -96,6 +103,8 @@ struct SiteRules<'s> {
     caches: bool,
     /// Whether no answer may be given at once.
     waits: bool,
+    /// Whether the credential that rules write is this proxy's own.
+    owns_credential: bool,
 }
 
 /// A ruling that is borrowed or shared.
@@ -110,7 +119,8 @@ impl Rulebook {
     pub(crate) fn new(rules: &[SiteRule], caching: &Rules, caches: bool, old: Option<&Self>) -> Self {
         let compresses_by_response =
             rules.iter().any(|rule| rule.effects.compress.is_some() && rule.rule.conditions.need_response());
-        let site = SiteRules { caching, caches, waits: compresses_by_response };
+        let owns_credential = writes_credential_by_url(rules);
+        let site = SiteRules { caching, caches, waits: compresses_by_response, owns_credential };
         let base = Ruling::new(Numbers::new(), Effects::default(), &None, &site);
         let mut kept = Vec::new();
         let limiters: Vec<_> = rules.iter().map(|rule| limiters(rule, old, &mut kept)).collect();
@@ -127,6 +137,7 @@ impl Rulebook {
                 .iter()
                 .any(|rule| rule.rule.conditions.look_at_path() || rule.effects.changes_paths()),
             compresses_by_response,
+            owns_credential,
             base: Arc::new(base),
             single: rules.iter().enumerate().map(one).collect(),
             limiters,
@@ -149,6 +160,25 @@ impl Rulebook {
     /// Returns the rule of this number.
     pub(crate) fn rule(&self, number: u16) -> Option<&SiteRule> {
         self.rules.get(usize::from(number))
+    }
+
+    /// Returns the paths in `match` of the last of these rules that `does` something: those of its placeholders.
+    pub(crate) fn paths_of(&self, numbers: &[u16], does: impl Fn(&Effects) -> bool) -> &[Pattern] {
+        let mut rules = numbers.iter().rev().filter_map(|number| self.rule(*number));
+        rules.find(|rule| does(&rule.effects)).map_or(&[], |rule| &rule.rule.conditions.path)
+    }
+
+    /// Returns `edits`, those of requests or replies that `of` returns, with `parts` in the places of placeholders.
+    pub(crate) fn fill(
+        &self,
+        numbers: &[u16],
+        edits: &Edits,
+        parts: &Parts<'_>,
+        of: fn(&Effects) -> &Edits,
+    ) -> Edits {
+        fill_lines(edits, parts, |line| {
+            self.paths_of(numbers, |effects| of(effects).written_lines().any(|own| own == line))
+        })
     }
 
     /// Returns the rules of these numbers as they were written, with the keys that they set. A rule that was written
@@ -327,8 +357,12 @@ impl Rulebook {
         }
         effects.reply.vary = vary(&effects, &numbers, &self.rules);
         let limits = holding.iter().rev().find_map(|number| self.limiters.get(usize::from(*number))?.clone());
-        let (caching, caches) = (&self.base.caching, self.base.caches);
-        let site = SiteRules { caching, caches, waits: self.compresses_by_response };
+        let site = SiteRules {
+            caching: &self.base.caching,
+            caches: self.base.caches,
+            waits: self.compresses_by_response,
+            owns_credential: self.owns_credential,
+        };
         let ruling = Arc::new(Ruling::new(Numbers::from_slice(holding), effects, &limits, &site));
         let mut kept = self.several.write();
         if kept.len() < KEPT {
@@ -350,6 +384,25 @@ impl Apart {
                 .any(|(number, _)| rules[..number].iter().any(|earlier| earlier.rule.stop)),
         }
     }
+}
+
+/// Whether all requests for a URL get the same `Authorization` from rules, if they get one: it is the credential of this
+/// proxy then, and responses to it may be stored as those to requests without one.
+fn writes_credential_by_url(rules: &[SiteRule]) -> bool {
+    let writes = |rule: &SiteRule| rule.effects.request.may_change(header::AUTHORIZATION.as_str());
+    let end = rules.iter().rposition(writes).map_or(0, |last| last + 1);
+    let mut deciding = rules[..end].iter().filter(|rule| rule.rule.stop || writes(rule));
+    deciding.all(|rule| rule.rule.conditions.are_about_resource())
+}
+
+/// Takes the `Authorization` that replaces that of clients out of `edits`, which remove that of clients from now on.
+fn take_credential(edits: &mut Edits) -> Option<HeaderValue> {
+    if edits.add.iter().any(|(name, _)| *name == header::AUTHORIZATION) {
+        return None;
+    }
+    let at = edits.set.iter().position(|(name, _)| *name == header::AUTHORIZATION)?;
+    edits.remove.push(header::AUTHORIZATION);
+    Some(edits.set.remove(at).1)
 }
 
 /// Returns the limits of `rule`. Unchanged limits are taken from a rule of the same name in `old`. `kept` has the
@@ -380,7 +433,8 @@ impl Wanted {
 }
 
 impl Ruling {
-    fn new(numbers: Numbers, effects: Effects, limits: &Limiters, site: &SiteRules<'_>) -> Self {
+    fn new(numbers: Numbers, mut effects: Effects, limits: &Limiters, site: &SiteRules<'_>) -> Self {
+        let credential = site.owns_credential.then(|| take_credential(&mut effects.request)).flatten();
         let caching = effects.on(site.caching);
         let caches = site.caches && effects.cache != Some(false);
         let limits = limits.clone().unwrap_or_default();
@@ -394,6 +448,7 @@ impl Ruling {
             at_once: caches && !caching.validated && is_free && !site.waits,
             caching,
             caches,
+            credential,
             reply: (!effects.reply.is_empty()).then(|| Arc::new(effects.reply.clone())),
             wanted,
             limits,

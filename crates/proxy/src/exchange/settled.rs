@@ -18,7 +18,7 @@ use std::io::{self, ErrorKind, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
 use larder_store::private;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use rustix::fs::{FlockOperation, flock};
 
 use crate::base::error::cause;
@@ -77,12 +77,12 @@ impl Settled {
     /// Whether the last process ended the gateway of this name, before these origins, without a change in progress or
     /// in doubt.
     pub(crate) fn has(&self, site: &str, origins: &[Origin]) -> bool {
-        self.found().contains(&line(site, origins))
+        self.found.lock().contains(&line(site, origins))
     }
 
     /// Makes [`has`](Self::has) return false from now on: this process may have forwarded changes since its start.
     pub(crate) fn forget(&self) {
-        self.found().clear();
+        self.found.lock().clear();
     }
 
     /// Writes these gateways to the files for the next process.
@@ -97,10 +97,6 @@ impl Settled {
                 }
             }
         }
-    }
-
-    fn found(&self) -> MutexGuard<'_, HashSet<String>> {
-        self.found.lock()
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::ops::Range;
+use std::os::unix::fs::FileExt;
 
 use http::HeaderMap;
 use larder_store::lines::write_line;
@@ -12,6 +13,9 @@ use crate::net::io::Writing;
 
 /// The most bytes of pipelined replies that are gathered in the buffer for one write.
 pub(crate) const GATHER: usize = 64 << 10;
+
+/// The bytes of a file that are read at once.
+const BLOCK: u64 = 64 << 10;
 
 /// The reason why a reply was not sent completely. The connection has to be closed in either case.
 #[derive(Debug, thiserror::Error)]
@@ -38,7 +42,7 @@ pub(crate) trait Sink: Send {
     /// If the client has left, or does not read.
     fn bytes(&mut self, bytes: &[u8]) -> impl Future<Output = Result<(), SendError>> + Send;
 
-    /// Sends the bytes of `content` in `range`.
+    /// Sends the bytes of `content` in `range`. By default, they are read and sent as [`bytes`](Self::bytes).
     ///
     /// # Errors
     /// As [`bytes`](Self::bytes), and when the file has fewer bytes.
@@ -46,7 +50,18 @@ pub(crate) trait Sink: Send {
         &mut self,
         content: ContentFile<'_>,
         range: Range<u64>,
-    ) -> impl Future<Output = Result<(), SendError>> + Send;
+    ) -> impl Future<Output = Result<(), SendError>> + Send {
+        let (file, Range { start: mut at, end }) = content.in_file(range);
+        async move {
+            while at < end {
+                let mut block = vec![0; (end - at).min(BLOCK) as usize];
+                file.read_exact_at(&mut block, at).map_err(cut_short)?;
+                self.bytes(&block).await?;
+                at += block.len() as u64;
+            }
+            Ok(())
+        }
+    }
 
     /// Sends the bytes that were kept.
     ///

@@ -23,12 +23,10 @@ pub(crate) enum Abort {
     Reset,
 }
 
-/// Carries bytes between `client` and the other end until both sides are done. `early` has the bytes that the client
-/// has already sent. A tunnel without traffic for `idle` is ended. Returns the number of bytes sent to the client, and
-/// the result.
+/// Carries bytes between `client` and the other end until both sides are done. A tunnel without traffic for `idle` is
+/// ended. Returns the number of bytes sent to the client, and the result.
 pub(crate) async fn carry_for<C>(
     client: C,
-    early: &[u8],
     tunnel: Tunnel,
     idle: Duration,
     abort: Abort,
@@ -41,13 +39,13 @@ where
     let carried = async {
         match tunnel {
             Tunnel::Tcp(mut origin) => {
-                let carried = carry(client, early, &mut origin).await;
+                let carried = carry(client, &mut origin).await;
                 if carried.is_err() && abort == Abort::Reset {
                     let _ = origin.set_zero_linger();
                 }
                 carried
             }
-            Tunnel::Upgraded(upgraded) => carry_upgraded(client, early, upgraded).await,
+            Tunnel::Upgraded(upgraded) => carry_upgraded(client, upgraded).await,
         }
     };
     let carried = tokio::select! {
@@ -60,24 +58,23 @@ where
     (sent.load(Ordering::Relaxed), carried)
 }
 
-async fn carry_upgraded<C>(mut client: Watched<'_, C>, early: &[u8], origin: Upgraded) -> io::Result<()>
+async fn carry_upgraded<C>(mut client: Watched<'_, C>, origin: Upgraded) -> io::Result<()>
 where
     C: AsyncRead + AsyncWrite + Unpin,
 {
     client.write_all(&origin.early).await?;
     client.flush().await?;
     match origin.stream {
-        Stream::Plain(stream) => carry(client, early, stream).await,
-        Stream::Tls(stream) => carry(client, early, stream).await,
+        Stream::Plain(stream) => carry(client, stream).await,
+        Stream::Tls(stream) => carry(client, stream).await,
     }
 }
 
-async fn carry<C, O>(mut client: Watched<'_, C>, early: &[u8], mut origin: O) -> io::Result<()>
+async fn carry<C, O>(mut client: Watched<'_, C>, mut origin: O) -> io::Result<()>
 where
     C: AsyncRead + AsyncWrite + Unpin,
     O: AsyncRead + AsyncWrite + Unpin,
 {
-    origin.write_all(early).await?;
     copy_bidirectional(&mut client, &mut origin).await.map(drop)
 }
 

@@ -17,7 +17,7 @@ use crate::origin::OriginError;
 /// The string that the handshake appends to the client's key (RFC 6455 section 1.3).
 const GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
-/// Accepts an answer unless it switches protocols in another way than `request` asked.
+/// Accepts an answer, except a switch to another protocol than `request` names.
 ///
 /// # Errors
 /// The origin's fault: a client that requested no other protocol would take the following bytes for the answer to its

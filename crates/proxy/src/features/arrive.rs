@@ -1,4 +1,4 @@
-//! The arrival of a request, for all protocols: who sends it, and whether the cache answers it at once.
+//! The arrival of a request, for all protocols: its sender, and the answer that the cache has at once.
 //!
 //! A protocol makes a head of its client's message and asks for the next [`Step`]. Then it writes the answer, passes
 //! the owned request to [`dispatch`](super::dispatch), or writes the refusal.
@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
+use larder_semantics::fields::Fields;
 use larder_stats::BatchSums;
 
 use super::validator;
@@ -18,6 +19,7 @@ use crate::exchange::forwarded;
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::Reply;
 use crate::exchange::request::Request;
+use crate::exchange::request_id;
 use crate::flow::drain::ConnectionPermit;
 use crate::flow::serve;
 use crate::flow::worker::Worker;
@@ -61,6 +63,7 @@ pub(crate) struct Visit<'c> {
     pub(crate) role: Role,
     client: SocketAddr,
     identity: Option<&'c Arc<ClientIdentity>>,
+    id: Option<Arc<str>>,
     by_peer: bool,
     now: u32,
     begun: Option<Instant>,
@@ -96,21 +99,23 @@ impl Client {
             Err(refusal) => return Step::Refuse(refusal, None),
         };
         let now = clock::now();
-        let begun = worker.begun(plan, sheet, now);
+        let begun = worker.witness.begun(plan, sheet, now);
         if self.entrance != Entrance::Calls {
             worker.versions.count(head.version);
         }
         let PeerRequest { role, client, by_peer, .. } = sender;
-        let asker = Asker { role, address: client, identity: self.identity.as_deref(), by_peer };
+        let id = self.id(plan, head);
+        let asker =
+            Asker { role, address: client, identity: self.identity.as_deref(), id: id.as_ref(), by_peer };
         let at_once = || serve::at_once(worker, plan, head, &asker, now, key);
         let Some(reply) = sender.awaited.is_none().then(at_once).flatten() else {
-            return self.take(worker, plan, head, sender, begun);
+            return self.take(worker, plan, head, sender, (id, begun));
         };
         if worker.sampler.picks(plan.settings.validate.sample) {
             validator::check_hit(worker, head, &asker, &reply);
         }
         let identity = self.identity.as_ref();
-        Step::Answer(reply, Visit { role, client, identity, by_peer, now, begun })
+        Step::Answer(reply, Visit { role, client, identity, id, by_peer, now, begun })
     }
 
     /// Returns the sender of a request: the client at the other end, or the client for which a node or a trusted proxy
@@ -136,6 +141,18 @@ impl Client {
         }
     }
 
+    /// Returns the id of the request with this head, if requests have ids: the one that a trusted proxy or another node
+    /// sends, or a new one.
+    fn id(&self, plan: &Plan, head: &RequestHead<'_>) -> Option<Arc<str>> {
+        let name = plan.settings.request_id.as_ref()?;
+        let is_trusted = match self.entrance {
+            Entrance::Clients(_) => plan.settings.trust.has(self.address.ip()),
+            Entrance::Nodes => true,
+            Entrance::Calls => false,
+        };
+        Some(request_id::of(head.fields.first(name.as_str()).filter(|_| is_trusted)))
+    }
+
     /// Makes a request that outlives its head.
     fn take(
         &self,
@@ -143,15 +160,19 @@ impl Client {
         plan: &Plan,
         head: &RequestHead<'_>,
         sender: PeerRequest,
-        begun: Option<Instant>,
+        (id, begun): (Option<Arc<str>>, Option<Instant>),
     ) -> Step<'_> {
         let PeerRequest { role, client, by_peer, awaited } = sender;
-        let memo = match self.entrance {
+        let mut memo = match self.entrance {
             Entrance::Calls => None,
-            _ => worker.note(plan, role, head, (client, self.identity.as_ref()), begun),
+            _ => worker.witness.note(plan, role, head, (client, self.identity.as_ref()), begun),
         };
+        if let Some(memo) = &mut memo {
+            memo.id.clone_from(&id);
+        }
         let permit = worker.shared.permit_of_tunnel(plan, head);
-        let asker = Asker { role, address: client, identity: self.identity.as_deref(), by_peer };
+        let asker =
+            Asker { role, address: client, identity: self.identity.as_deref(), id: id.as_ref(), by_peer };
         let request = Request::take(head, &worker.cache.store.memory, plan, &asker);
         match request.and_then(|request| Ok((request, permit?))) {
             Ok((mut request, permit)) => {
@@ -176,11 +197,14 @@ impl Visit<'_> {
     #[inline]
     pub(crate) fn hit<'h>(&'h self, head: &'h RequestHead<'h>) -> Hit<'h> {
         let Self { role, client, identity, now, begun, .. } = *self;
-        Hit { role, head, client, identity, now, begun }
+        Hit { role, head, client, identity, id: self.id.as_ref(), now, begun }
     }
 
     /// Returns the record of the request, if its reply takes longer to send; `None` if no observer needs it.
     pub(crate) fn note(&self, worker: &Worker, plan: &Plan, head: &RequestHead<'_>) -> Option<RequestRecord> {
-        worker.note(plan, self.role, head, (self.client, self.identity), self.begun)
+        let mut memo =
+            worker.witness.note(plan, self.role, head, (self.client, self.identity), self.begun)?;
+        memo.id.clone_from(&self.id);
+        Some(memo)
     }
 }

@@ -32,6 +32,8 @@ pub(crate) async fn serve(worker: &Arc<Worker>, plan: &Arc<Plan>, mut request: B
         validator::check(worker, plan, &request, &reply);
     }
     finish::finish(&Destination::of(plan, &request), &mut reply);
+    let failures = &worker.shared.observers.failures;
+    failures.note(&reply.outcome, reply.status, || request.logged_url());
     reply
 }
 
@@ -86,7 +88,7 @@ pub(crate) fn dry_run(plan: &Plan, https: Option<u16>, request: &Request) -> Opt
     own_reply(plan, https, request, own)
 }
 
-/// Returns the reply of this proxy itself by which `own`, the decision on `request`, is carried out.
+/// Returns the reply of this proxy itself that carries out `own`, the decision on `request`.
 fn own_reply(plan: &Plan, https: Option<u16>, request: &Request, own: Decision) -> Option<Reply> {
     match own.why() {
         Why::AccessDenied => Some(rules::refusal()),

@@ -18,7 +18,7 @@ use crate::exchange::chosen;
 use crate::exchange::gateways::Gateways;
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Reply, Source};
-use crate::exchange::request::Request;
+use crate::exchange::request::{Request, is_trace};
 use crate::exchange::settled::Settled;
 use crate::features::question::Question;
 use crate::features::{dispatch, etag_gateway};
@@ -60,7 +60,7 @@ pub struct Forecast {
     pub rules: Vec<String>,
     /// The URL for which a response is stored.
     pub url: String,
-    /// The URL at each origin of which one is asked; empty if none is asked.
+    /// The URL at each origin that may get the request; empty if none does.
     pub asks: Vec<String>,
     /// `stored`, `not-stored`, `passed`, `answered` or `refused`; `asked` if no answer of the origin is given.
     pub outcome: &'static str,
@@ -101,7 +101,7 @@ impl DryRun {
         let head =
             RequestHead::compose(&case.method, &target, &lines, &plan.settings.limits).map_err(refused)?;
         let client = SocketAddr::new(case.client.unwrap_or(Ipv4Addr::LOCALHOST.into()), 0);
-        let asker = Asker { role, address: client, identity: None, by_peer: false };
+        let asker = Asker { role, address: client, identity: None, id: None, by_peer: false };
         let request = Request::take(&head, &self.memory, plan, &asker).map_err(refused)?;
         Ok(self.decide(&request, head.framing != Framing::Length(0), case.answer.as_ref()))
     }
@@ -221,6 +221,9 @@ fn asks(request: &Request) -> Vec<String> {
 /// Returns the fields of `request` as the first of its origins sees them.
 fn sent(request: &Request) -> HeaderMap {
     let mut fields = request.fields.clone();
+    if let Some(credential) = request.ruling.credential.clone().filter(|_| !is_trace(&request.method)) {
+        fields.insert(header::AUTHORIZATION, credential);
+    }
     let own = || request.authority.clone();
     let host = chosen::of_request(request).and_then(|chosen| {
         let turn = chosen.pool.all().next()?;

@@ -207,6 +207,11 @@ pub(crate) async fn purge(shared: &Arc<Shared>, mut asked: Asked) -> Result<Purg
     asked.scopes = shared.cache.fills.with_equivalents(asked.scopes);
     let patience = asked.waits.then_some(asked.patience);
     let order = Order::Purge(asked.effect, asked.scopes.clone());
+    // 1. The guard counts this purge as one that is not in the stream yet.
+    // 2. It is put in force here and published, both at once: neither waits for the other.
+    // 3. The guard ends, when the purge is in the stream or waits for the engine.
+    // Between 1 and 3, this node asks no other node for a response: that node may not know of the purge, and its old
+    // response would be stored here as a new one.
     let telling = publish::telling(shared.cluster.as_deref());
     let here = async {
         // Only writes to near tiers may take time.
@@ -247,8 +252,11 @@ fn begin(cache: &Arc<Cache>, asked: Asked) -> Begun {
 /// Puts a purge of URLs in force. Its entries are counted without a search, unless responses on a disk vary.
 fn begin_with_urls(cache: &Arc<Cache>, asked: Asked) -> Begun {
     let Asked { scopes, effect, counts, waits, .. } = asked;
-    let (store, mut count) =
-        (&cache.store, Count::of(cache.fills.enforce(scopes, effect, clock::now()), true));
+    // 1. The purge is in force: no later request uses these responses. 2. They are counted. 3. They are removed.
+    // Counted before 1, a response that is stored meanwhile would be removed and missing from the count.
+    let ordered = cache.fills.enforce(scopes, effect, clock::now());
+    let store = &cache.store;
+    let mut count = Count::of(ordered, true);
     store.count_urls(&mut count);
     let is_all = store.count_urls_on_disks(&mut count);
     let has_disks = store.has_near();

@@ -4,8 +4,8 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use larder_semantics::status::Why;
 
 use crate::base::outcome::{Kind, Outcome};
-use crate::base::settings::{Answer, Template};
-use crate::exchange::placeholders;
+use crate::base::settings::Answer;
+use crate::exchange::placeholders::{self, Parts};
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Content, Reply, Source};
 use crate::exchange::request::Request;
@@ -24,7 +24,9 @@ pub(crate) fn answer(plan: &Plan, request: &Request) -> Option<Reply> {
     let mut fields = HeaderMap::new();
     let (status, content_type, content) = match answer {
         Answer::Redirect { status, location } => {
-            let location = fill(plan, request, location);
+            let rulebook = request.route.rulebook(&plan.forward);
+            let paths = rulebook.paths_of(&request.ruling.numbers, |effects| effects.answer.is_some());
+            let location = placeholders::fill_url(location, &Parts::of(request), paths);
             fields.insert(header::LOCATION, HeaderValue::from_str(&location).ok()?);
             let text = format!("{}: see {location}\n", status.as_str());
             (*status, HeaderValue::from_static("text/plain; charset=utf-8"), text.into())
@@ -39,13 +41,4 @@ pub(crate) fn answer(plan: &Plan, request: &Request) -> Option<Reply> {
     let length = Some(content.len() as u64);
     let content = if request.method == Method::HEAD { Content::None } else { Content::Bytes(content) };
     Some(Reply { length, content, ..Reply::new(status, Source::Fields(fields.into()), outcome) })
-}
-
-/// Fills `template` with the parts of `request`. Stars are those in the path of the template's rule: the last rule
-/// that answers.
-fn fill(plan: &Plan, request: &Request, template: &Template) -> String {
-    let rulebook = request.route.rulebook(&plan.forward);
-    let mut rules = request.ruling.numbers.iter().rev().filter_map(|number| rulebook.rule(*number));
-    let own = rules.find(|rule| rule.effects.answer.is_some());
-    placeholders::fill(template, request, own.into_iter().flat_map(|rule| &rule.rule.conditions.path))
 }

@@ -39,6 +39,7 @@ pub(super) fn told(request: &Request, (rules, times): (&Rules, Times), entry: &E
             .flat_map(Coded::forms)
             .map(|(coding, form)| (coding.map_or("identity", Coding::token).to_owned(), form.len()))
             .collect(),
+        only_by_rules: false,
         prefetched: false,
     }
 }

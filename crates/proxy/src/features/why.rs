@@ -32,7 +32,7 @@ use crate::exchange::route::Route;
 use crate::exchange::rulebook::Ruling;
 use crate::features::question::Question;
 use crate::features::{dispatch, etag_gateway, hints, stored};
-use crate::flow::decide::{Decision, Terms, decide, is_port_forbidden, may_stand_in};
+use crate::flow::decide::{self, Decision, Terms, is_port_forbidden, may_stand_in};
 use crate::flow::keeping;
 use crate::flow::serve;
 use crate::flow::stored::{Held, Mode};
@@ -44,7 +44,8 @@ use crate::observe::verdicts::{self, Verdict};
 use crate::origin::Turn;
 
 /// Reasons not to store an answer that do not follow from its fields.
-const UNTOLD: [Why; 4] = [Why::TooLarge, Why::FillBudget, Why::NotWritten, Why::OwnedElsewhere];
+const UNTOLD: [Why; 5] =
+    [Why::TooLarge, Why::NotAdmitted, Why::FillBudget, Why::NotWritten, Why::OwnedElsewhere];
 /// The number of recent requests that are listed.
 const LAST: usize = 5;
 /// How long a cluster's engine may take to return its entry.
@@ -77,7 +78,9 @@ pub(crate) fn explain(shared: &Shared, question: &Question) -> Result<Explanatio
         .or_else(|| tells(|said| said.second_tier.as_ref().is_some_and(|tier| tier.kept.is_some())))
         .or_else(|| tells(|said| said.answer.is_some()))
         .or_else(|| tells(|said| said.site.is_some()));
-    Ok(all.swap_remove(best.unwrap_or(0)))
+    let mut explained = all.swap_remove(best.unwrap_or(0));
+    explained.name_table_of_rules();
+    Ok(explained)
 }
 
 /// Returns the roles of all listeners, at least one.
@@ -104,11 +107,9 @@ fn run(
         Ok(head) if is_unserved(plan, head, role, false) => Err(ONLY_TLS),
         Ok(head) => {
             let has_content = head.framing != Framing::Length(0);
-            let asker = Asker { role, address: client, identity: None, by_peer: false };
-            let unruled = || Request::take_without_rules(head, memory, plan, &asker).ok();
+            let asker = Asker { role, address: client, identity: None, id: None, by_peer: false };
             Request::take(head, memory, plan, &asker).map(|request| {
-                let without = if request.ruling.numbers.is_empty() { None } else { unruled() };
-                (request, without, has_content)
+                (request, Request::take_without_rules(head, memory, plan, &asker).ok(), has_content)
             })
         }
         Err(refusal) => Err(*refusal),
@@ -122,10 +123,11 @@ fn run(
     };
     match read {
         Ok((request, without, has_content)) => {
-            let without = without.map(|request| Run { shared, plan, request, has_content, until });
-            let without_rules = without.map(|run| run.describe(run.decide(&run.look())));
-            let explained = Run { shared, plan, request, has_content, until }.explain(nothing);
-            Explanation { without_rules, ..explained }
+            let mut explained = Run { shared, plan, request, has_content, until }.explain(nothing);
+            if let Some(request) = without.filter(|_| !explained.rules.is_empty()) {
+                Run { shared, plan, request, has_content, until }.tell_without_rules(&mut explained);
+            }
+            explained
         }
         Err(refusal) => {
             let mut decision = nothing.decision.clone();
@@ -148,7 +150,7 @@ fn is_unserved(plan: &Plan, head: &RequestHead<'_>, role: Role, tls: bool) -> bo
         && (scheme == "https") == tls
         && head.method.as_str() != PURGE
         // A trusted proxy may ask for either scheme.
-        && plan.settings.trust.is_empty()
+        && plan.settings.trust.proxies.is_empty()
         && !plan.settings.listen.iter().any(takes)
         && (tls || plan.settings.sockets.paths.is_empty())
 }
@@ -180,7 +182,7 @@ impl Run<'_> {
         let request = &self.request;
         let hash = request.hash;
         let held = self.look();
-        let decision = self.decide(&held);
+        let decision = self.decide(|now| held.selected(request, now));
         let second_tier = self.second_tier(&held, decision);
         let verdict = self.shared.observers.verdicts.of(hash);
         let ruling = self.ruling(&held, verdict.as_ref());
@@ -265,7 +267,7 @@ impl Run<'_> {
         Handle::current().block_on(Held::look(&self.shared.cache, &self.request, Mode::DryRun))
     }
 
-    /// Returns the node of the cluster that is asked before an origin.
+    /// Returns the node of the cluster that gets the request before an origin.
     fn owner(&self, rules: Option<&Rules>, decision: Decision) -> Option<String> {
         let (cluster, request) = (self.shared.cluster.as_deref(), &self.request);
         let is_marked = self.shared.cache.hit_for_miss.marked(request.hash, clock::now());
@@ -289,7 +291,27 @@ impl Run<'_> {
         Handle::current().block_on(tier::explain::look(cluster, request, passed_by, self.until))
     }
 
-    fn decide(&self, held: &Held) -> Decision {
+    /// Adds the decision if there were no rules, for which this is the request: without them, some responses would not be
+    /// stored, and others would have another lifetime.
+    fn tell_without_rules(&self, explained: &mut Explanation) {
+        let (held, request) = (self.look(), &self.request);
+        let kept = held.entry.as_ref().map(|entry| {
+            let times = self.times(entry.freshness().received);
+            let rules = request.ruling.caching().ok_or(Why::Bypass)?;
+            keeping::judge(rules, request, entry.status(), &entry.fields(), times)
+        });
+        if let (Some(stored), Some(Err(_))) = (&mut explained.stored, &kept) {
+            stored.only_by_rules = true;
+        }
+        let selected = |now| {
+            let stored = held.selected(request, now)?;
+            kept.map_or(Ok(stored), |kept| Ok(stored.kept_as(&kept?)))
+        };
+        explained.without_rules = Some(self.describe(self.decide(selected)));
+    }
+
+    /// Returns the decision, given the response that the request selects at this moment (UNIX seconds).
+    fn decide(&self, selected: impl FnOnce(u32) -> Result<decide::Stored, Why>) -> Decision {
         let request = &self.request;
         if let Some(reply) = dispatch::dry_run(self.plan, self.shared.https_port(), request) {
             let Outcome { kind, why, .. } = reply.outcome;
@@ -299,7 +321,7 @@ impl Run<'_> {
             Some(pools) => etag_gateway::decide(pools, request, self.has_content),
             None => {
                 let now = clock::now();
-                decide(&Terms::of(request, self.has_content), held.selected(request, now), now)
+                decide::decide(&Terms::of(request, self.has_content), selected(now), now)
             }
         }
     }
@@ -377,6 +399,18 @@ impl Run<'_> {
             && held.entry.as_ref().is_some_and(stands_in)
     }
 
+    /// Returns the explanation of why a response is not stored.
+    fn reason(&self, why: Why) -> Reason {
+        let reason = Reason::of(why);
+        match self.plan.settings.memory.policy.filter() {
+            Some(filter) if why == Why::NotAdmitted => Reason {
+                explanation: format!("the admission filter '{filter}' did not admit the response to memory"),
+                ..reason
+            },
+            _ => reason,
+        }
+    }
+
     fn stored_answer(&self, rules: &Rules, entry: &Entry) -> Answer {
         let fields = verdicts::relevant(&entry.fields(), &rules.targeted);
         self.answer(rules, entry.freshness().received, Some(entry.status()), &fields, None)
@@ -411,7 +445,7 @@ impl Run<'_> {
             status: status.map(|status| status.as_u16()),
             fields: fields.iter().map(shown).collect(),
             storable: why_not.is_none(),
-            why_not: why_not.map(Reason::of),
+            why_not: why_not.map(|why| self.reason(why)),
             notes: notes.map(|note| (note.about, note.text.to_owned())).collect(),
         }
     }

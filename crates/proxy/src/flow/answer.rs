@@ -32,7 +32,7 @@ pub(crate) fn selects(entry: &Entry, request: &impl Fields) -> bool {
         || vary::matches(entry.signature(), request, entry.fields().first("content-language"))
 }
 
-/// Whether `entry`, a part of a representation, is without what a request with these fields wants.
+/// Whether `entry`, a part of a representation, lacks bytes that a request with these fields needs.
 pub(crate) fn lacks_range(method: &Method, request: &impl Fields, entry: &Entry, now: u32) -> bool {
     from_entry(method, request, entry.clone(), now, Outcome::hit(Kind::Hit, Why::Fresh, 0)).is_none()
 }

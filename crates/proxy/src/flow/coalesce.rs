@@ -121,6 +121,12 @@ impl Context<'_> {
     /// Returns the response and the reply if a fetch stored a usable response after the lookup in the tiers and before
     /// this request could follow that fetch.
     fn stored_meanwhile(&self, request: &Request) -> Option<(Entry, Reply)> {
+        // The lookup and the joining of a fill are two steps, and a fill can end between them:
+        // 1. Request A looks the key up: a miss.
+        // 2. Fill B of this key publishes its response, and then leaves the table of fills.
+        // 3. A joins: there is no fill to follow, so it leads a new one.
+        // 4. A has to look again, or it would fetch what B has stored.
+        // One more look is enough: since step 3, later requests follow A.
         let store = &self.worker.cache.store;
         let resident = store.memory.peek(&request.key, request.hash);
         let entry = resident.as_ref().and_then(|resident| answer::select(resident, &request.fields)).cloned();

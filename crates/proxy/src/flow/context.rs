@@ -48,7 +48,9 @@ impl Context<'_> {
 /// Returns the reply to a request for which there is no response to send.
 pub(crate) fn failure(status: StatusCode, why: Why) -> Reply {
     let text = format!("{}: {}\n", status.as_str(), why.explanation());
-    Reply::text(status, text, Outcome::forwarded(Kind::Failed, why))
+    // Nothing has failed where this proxy may not ask.
+    let kind = if status == StatusCode::FORBIDDEN { Kind::Refused } else { Kind::Failed };
+    Reply::text(status, text, Outcome::forwarded(kind, why))
 }
 
 /// Returns the refusal of a request that accepts only a stored response, for this reason.

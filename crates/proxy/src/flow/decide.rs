@@ -19,6 +19,7 @@ use crate::exchange::plan::Plan;
 use crate::exchange::request::Request;
 use crate::exchange::route::Route;
 use crate::flow::answer;
+use crate::flow::keeping::StorageTerms;
 
 /// What happens to a request, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,11 +32,11 @@ pub(crate) enum Decision {
     Hit(Why),
     /// The selected response answers it although it is stale, and is fetched again meanwhile.
     StaleAndRefresh,
-    /// An origin is asked whether the selected response is still valid.
+    /// An origin validates the selected response.
     Revalidate(Why),
-    /// An origin is asked for a response, which may be stored.
+    /// An origin sends a response, which may be stored.
     Fetch(Why),
-    /// An origin is asked past the cache.
+    /// An origin answers, past the cache.
     Pass(Why),
 }
 
@@ -65,7 +66,7 @@ pub(crate) struct Stored {
     is_own: bool,
     /// Whether it is a part of a representation (206).
     is_part: bool,
-    /// Whether it is a part without what the request wants.
+    /// Whether it is a part that lacks requested bytes.
     lacks_range: bool,
 }
 
@@ -88,12 +89,12 @@ impl Decision {
             Self::Hit(_) => Kind::Hit,
             Self::Revalidate(_) | Self::Fetch(_) => Kind::Miss,
             Self::Own(_) | Self::Pass(_) => Kind::Pass,
-            Self::Refuse(Why::OnlyIfCached | Why::OriginForbidden) => Kind::Failed,
+            Self::Refuse(Why::OnlyIfCached) => Kind::Failed,
             Self::Refuse(_) => Kind::Refused,
         }
     }
 
-    /// Whether an origin is asked before there is a reply.
+    /// Whether the reply needs an answer of an origin.
     pub(crate) fn asks_origin(self) -> bool {
         matches!(self, Self::Revalidate(_) | Self::Fetch(_) | Self::Pass(_))
     }
@@ -143,6 +144,15 @@ impl Stored {
         let is_part = entry.status() == StatusCode::PARTIAL_CONTENT;
         let lacks_range = is_part && answer::lacks_range(method, fields, entry, now);
         Self { freshness: entry.freshness(), is_own, is_part, lacks_range }
+    }
+
+    /// Returns the same response under other terms of storage.
+    pub(crate) fn kept_as(self, terms: &StorageTerms) -> Self {
+        let Freshness { received, initial_age, date, .. } = self.freshness;
+        match self.freshness.is_taken_back() {
+            true => self,
+            false => Self { freshness: Freshness { received, initial_age, date, ..terms.freshness }, ..self },
+        }
     }
 }
 

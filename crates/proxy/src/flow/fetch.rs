@@ -343,16 +343,20 @@ impl Fetched<'_> {
         }
         let kept = self.kept(head);
         task.writer.limit(kept);
-        let stored = task.writer.stream(Arc::clone(head));
-        let unstored = task.writer.unstored().filter(|_| !stored).map(fill_task::unstored);
+        let is_expected = task.writer.stream(Arc::clone(head));
+        let unstored = task.writer.unstored().filter(|_| !is_expected).and_then(fill_task::unstored);
         if let Some(why) = unstored {
             self.note(why, head.status, &head.fields.view());
         }
         self.hint(&task.writer, (head.status, &head.fields.view()), (&head.signature, head.freshness));
-        let ttl = stored.then(|| head.freshness.ttl(self.times.received));
-        let why = unstored.unwrap_or(self.why);
-        let outcome = Outcome::forwarded(Kind::Miss, why).answered(answered);
         task.start(download, beginning);
+        let result = reader.result();
+        let stored = fill_task::is_stored(self.cx.plan, &reader, is_expected);
+        let ttl =
+            (stored || is_expected && result.is_none()).then(|| head.freshness.ttl(self.times.received));
+        let refused = result.and_then(Result::err).and_then(fill_task::unstored);
+        let why = unstored.or(refused).unwrap_or(self.why);
+        let outcome = Outcome::forwarded(Kind::Miss, why).answered(answered);
         reply(self.request, head, fields, reader, Outcome { stored, ttl, ..outcome })
     }
 
@@ -460,7 +464,7 @@ pub(crate) fn reply(
     reply
 }
 
-/// Returns the single range that the client wants of an arriving whole response, if its length is known.
+/// Returns the single range that the client requests of an arriving whole response, if its length is known.
 fn wanted_part(request: &Request, head: &Head) -> Option<ContentRange> {
     let complete = head.length.filter(|_| head.status == StatusCode::OK)?;
     let specs = request.fields.first("range").and_then(range::parse)?;

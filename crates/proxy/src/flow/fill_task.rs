@@ -11,10 +11,11 @@ use http::StatusCode;
 use larder_semantics::key;
 use larder_semantics::range::ContentRange;
 use larder_semantics::status::Why;
-use larder_store::fill::{FillWriter, Unstored};
+use larder_store::fill::{FillWriter, Reader, Unstored};
 use larder_store::{Body, Entry};
 
 use crate::base::{clock, in_place};
+use crate::exchange::plan::Plan;
 use crate::flow::combine;
 use crate::flow::worker::Worker;
 use crate::origin::{Chunk, Download};
@@ -152,9 +153,21 @@ impl FillTask {
             );
         }
         match self.expected {
-            None => drop(self.writer.finish(self.replaces.as_ref())),
+            None => drop(self.finish()),
             Some(range) => self.publish_part(&range).await,
         }
+    }
+
+    /// Publishes the complete response, and records if the policy of the memory does not admit it.
+    fn finish(self) -> Option<Entry> {
+        let Self { writer, replaces, worker, .. } = self;
+        let (head, hash) = (writer.head(), writer.hash());
+        let finished = writer.try_finish(replaces.as_ref());
+        if let (Err(Unstored::NotAdmitted), Some(head)) = (&finished, head) {
+            let answer = Some((head.status, &head.fields.view()));
+            worker.shared.observers.verdicts.note(hash, Why::NotAdmitted, answer, &[]);
+        }
+        finished.ok()
     }
 
     /// Waits while the disk has much data to write and no other tier stores the response. This applies backpressure to
@@ -183,8 +196,10 @@ impl FillTask {
         if !was_stored && !is_lost {
             return;
         }
-        let why = if is_lost { Why::NotWritten } else { self::unstored(unstored) };
-        let hash = shared.cache.store.memory.hash(self.writer.key());
+        let Some(why) = (if is_lost { Some(Why::NotWritten) } else { self::unstored(unstored) }) else {
+            return;
+        };
+        let hash = self.writer.hash();
         shared.observers.verdicts.note(hash, why, Some((head.status, &head.fields.view())), &[]);
         if is_lost {
             let whole = || {
@@ -218,8 +233,9 @@ impl FillTask {
         // This fill begins before the part is published, so that it notices a purge in between.
         let fills = &self.worker.cache.fills;
         let joining = fills.alone(self.writer.key(), fills.epoch(self.writer.key()));
-        let part = self.writer.finish(None);
-        let memory = &self.worker.cache.store.memory;
+        let worker = Arc::clone(&self.worker);
+        let part = Self { replaces: None, ..self }.finish();
+        let memory = &worker.cache.store.memory;
         if let Some(joined) = part.zip(fresh).and_then(|(new, old)| combine::join(memory, &new, &old)) {
             joining.put(&joined, None);
         }
@@ -263,12 +279,23 @@ fn logged_url(worker: &Worker, key: &[u8]) -> String {
     worker.plan().settings.statistics.query.kept(&url).to_owned()
 }
 
-/// Returns the reason as `Cache-Status` names it.
-pub(crate) fn unstored(unstored: Unstored) -> Why {
+/// Returns the reason as `Cache-Status` names it; `None` for those that it does not name.
+pub(crate) fn unstored(unstored: Unstored) -> Option<Why> {
     match unstored {
-        Unstored::Unwanted => Why::OwnedElsewhere,
-        Unstored::NoRoom => Why::FillBudget,
-        Unstored::NotWritten => Why::NotWritten,
-        Unstored::TooLarge | Unstored::Refused => Why::TooLarge,
+        Unstored::Unwanted => Some(Why::OwnedElsewhere),
+        Unstored::NoRoom => Some(Why::FillBudget),
+        Unstored::NotWritten => Some(Why::NotWritten),
+        Unstored::TooLarge | Unstored::Refused => Some(Why::TooLarge),
+        Unstored::NotAdmitted => Some(Why::NotAdmitted),
+        Unstored::OnDisk | Unstored::Outdated => None,
+    }
+}
+
+/// Whether the response of `reader` is stored, as far as is known (RFC 9211 section 2.5); `is_expected`: unless the
+/// memory's filter refuses it, which it decides when the content is complete.
+pub(crate) fn is_stored(plan: &Plan, reader: &Reader, is_expected: bool) -> bool {
+    match reader.result() {
+        Some(result) => matches!(result, Ok(()) | Err(Unstored::OnDisk)),
+        None => is_expected && plan.settings.memory.policy.filter().is_none(),
     }
 }

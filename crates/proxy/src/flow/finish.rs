@@ -1,6 +1,7 @@
 //! The last steps of a reply, whether the cache, an origin or this proxy has answered: the form in which its client gets
 //! it, changes and error pages by rules, and the rule about client certificates.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use http::{Method, StatusCode};
@@ -9,8 +10,11 @@ use larder_semantics::fields::Fields;
 use larder_semantics::storable::Rules;
 use larder_store::{Body, Entry};
 
+use crate::base::outcome::Outcome;
+use crate::base::settings::Edits;
 use crate::cache::Cache;
 use crate::cache::decoder::{self, Decoded};
+use crate::exchange::placeholders::Parts;
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Content, Reply, Source};
 use crate::exchange::request::Request;
@@ -23,8 +27,12 @@ use crate::flow::worker::Worker;
 /// The request that a reply is for, as far as the last steps depend on it.
 pub(crate) struct Destination<'r> {
     pub(crate) site: SiteNumber,
+    pub(crate) key: &'r [u8],
     /// The hash of its key in the memory tier.
     pub(crate) hash: u64,
+    pub(crate) client: IpAddr,
+    /// The id of the request, if requests have ids.
+    pub(crate) id: Option<&'r Arc<str>>,
     pub(crate) rulebook: &'r Rulebook,
     pub(crate) ruling: &'r Ruling,
     pub(crate) method: &'r Method,
@@ -41,7 +49,10 @@ impl<'r> Destination<'r> {
     pub(crate) fn of(plan: &'r Plan, request: &'r Request) -> Self {
         Self {
             site: request.route.number(),
+            key: &request.key,
             hash: request.hash,
+            client: request.client.ip(),
+            id: request.id.as_ref(),
             rulebook: request.route.rulebook(&plan.forward),
             ruling: &request.ruling,
             method: &request.method,
@@ -49,6 +60,16 @@ impl<'r> Destination<'r> {
             by_peer: request.by_peer,
             asked_for_certificate: request.asked_for_certificate,
         }
+    }
+}
+
+impl Destination<'_> {
+    /// Returns `edits` with the parts of the request in the places of placeholders.
+    #[cold]
+    fn fill(&self, edits: &Edits, outcome: &Outcome) -> Edits {
+        let parts = Parts::new(self.key, self.client, self.id.map(|id| &**id));
+        let parts = parts.with_outcome(outcome.kind.word());
+        self.rulebook.fill(&self.ruling.numbers, edits, &parts, |effects| &effects.reply)
     }
 }
 
@@ -65,11 +86,14 @@ pub(crate) fn finish(to: &Destination<'_>, reply: &mut Reply) {
         return reply.for_node();
     }
     to.rulebook.counts().count(&to.ruling.numbers, &reply.outcome);
-    reply.edits.clone_from(&to.ruling.reply);
+    reply.edits = match &to.ruling.reply {
+        Some(edits) if edits.has_placeholders => Some(Arc::new(to.fill(edits, &reply.outcome))),
+        edits => edits.clone(),
+    };
     pages::replace(to.ruling, to.method, reply);
 }
 
-/// [`finish`] for a hit that takes no waiting. `selecting` are the fields by which the request selects its response,
+/// [`finish`] for a hit that is answered at once. `selecting` are the fields by which the request selects its response,
 /// `sent` those that its client sent. Returns false if the reply cannot be sent: its form has to be made first, or an
 /// error page replaces it, which would hide the stored response from the validator.
 #[inline]

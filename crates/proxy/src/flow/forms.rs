@@ -129,8 +129,12 @@ pub(crate) fn arriving(compression: &Compression, reply: &Reply) -> Negotiated {
     let length = reply.length.filter(|_| !is_part);
     match &reply.fields {
         Source::Fill(head) => noted(compression, head.status, &head.fields.view(), head.length),
-        Source::Answer(lines) if reply.outcome.stored => noted(compression, status, &**lines, length),
-        Source::Fields(fields) if reply.outcome.stored => noted(compression, status, &**fields, length),
+        Source::Answer(lines) if reply.outcome.may_be_stored() => {
+            noted(compression, status, &**lines, length)
+        }
+        Source::Fields(fields) if reply.outcome.may_be_stored() => {
+            noted(compression, status, &**fields, length)
+        }
         _ => Negotiated::default(),
     }
 }

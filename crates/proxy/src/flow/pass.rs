@@ -35,7 +35,7 @@ use crate::flow::change::Change;
 use crate::flow::conditions;
 use crate::flow::context::{Context, failure};
 use crate::flow::decide::{may_stand_in, port, port_of};
-use crate::flow::fill_task::FillTask;
+use crate::flow::fill_task::{self, FillTask};
 use crate::flow::follow::left;
 use crate::flow::keeping::{self, Update, is_by_request};
 use crate::flow::stored::Lookup;
@@ -166,7 +166,7 @@ async fn origin_answer(
     request.unless_left(noticed, no_use(request)).await
 }
 
-/// Ends at once if the answer has no use without the client. Never ends for an unsafe request, whose answer tells which
+/// Ends at once if only the client needs the answer. Never ends for an unsafe request, whose answer tells which
 /// stored responses are no longer valid.
 async fn no_use(request: &Request) {
     if invalidate::is_unsafe(&request.method) {
@@ -259,8 +259,9 @@ fn posted(
     let (cost, length) = (request.origin.micros(), download.length());
     let head = Arc::new(Head { status, fields: stored, signature, freshness, cost, length });
     let reader = writer.reader();
-    let outcome = Outcome { stored: writer.stream(Arc::clone(&head)), ..outcome };
+    let is_expected = writer.stream(Arc::clone(&head));
     FillTask::new(cx.worker, writer).start(download, None);
+    let outcome = Outcome { stored: fill_task::is_stored(cx.plan, &reader, is_expected), ..outcome };
     let reply = Reply::new(status, Source::Answer(fields), outcome);
     Reply { length: head.length, content: Content::Fill(reader.into()), ..reply }
 }
@@ -374,7 +375,7 @@ pub(crate) fn port_refusal(plan: &Plan, request: &Request) -> Reply {
     let ports: Vec<_> = plan.settings.forward.ports.iter().map(show).collect();
     let port = port(request);
     let text = format!("403: port {port} is not allowed; forward.ports: {}\n", ports.join(", "));
-    let outcome = Outcome::forwarded(Kind::Failed, Why::OriginForbidden);
+    let outcome = Outcome::forwarded(Kind::Refused, Why::OriginForbidden);
     Reply::text(StatusCode::FORBIDDEN, text, outcome)
 }
 
@@ -388,7 +389,7 @@ async fn connect(worker: &Worker, plan: &Plan, request: &Request) -> Reply {
         let why = format!("tunnels to port {port} are not allowed; connect_ports: {}", ports.join(", "));
         let whole = || format!("CONNECT {}: {why}", request.authority);
         worker.shared.observers.repeats.warn(&why, whole);
-        let outcome = Outcome { why: Why::OriginForbidden, ..outcome };
+        let outcome = Outcome::forwarded(Kind::Refused, Why::OriginForbidden);
         return Reply::text(StatusCode::FORBIDDEN, format!("403: {why}\n"), outcome);
     }
     let begun = Instant::now();

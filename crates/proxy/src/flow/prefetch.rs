@@ -77,7 +77,7 @@ struct Order {
 }
 
 /// Reports a request to the planner, and begins the prefetches that the planner returns. `None` if the planner does not
-/// learn from the request: its site prefetches nothing, or the request is a prefetch of the client.
+/// observe: the site prefetches nothing, or the request is a prefetch of the client.
 fn asked<F: Fields>(worker: &Worker, seen: &ObservedRequest<'_, F>) -> Option<Asked> {
     let is_on = !seen.rules.prefetch.is_empty();
     let is_for_client = !seen.fields.first(PURPOSE).is_some_and(|purpose| purpose.starts_with(b"prefetch"));
@@ -157,7 +157,7 @@ impl Asked {
         };
         let answer = Answer {
             by_cache: outcome.is_hit() || is_followed,
-            is_stored: (outcome.stored || outcome.is_stored() || is_followed) && !self.is_named,
+            is_stored: (outcome.may_be_stored() || outcome.is_stored() || is_followed) && !self.is_named,
             bytes: reply.length,
             complete: self.range.and_then(|_| complete()),
         };
@@ -248,7 +248,7 @@ impl Order {
         }
         let lines = head::lines(&fields);
         let head = RequestHead::compose(&Method::GET, &self.wish.url, &lines, &plan.settings.limits).ok()?;
-        let asker = Asker { role: self.role, address: self.client, identity: None, by_peer: false };
+        let asker = Asker { role: self.role, address: self.client, identity: None, id: None, by_peer: false };
         let mut request = Request::take(&head, &worker.cache.store.memory, plan, &asker).ok()?;
         request.fields.insert(HeaderName::from_static(PURPOSE), HeaderValue::from_static("prefetch"));
         request.is_own_prefetch = true;

@@ -87,7 +87,10 @@ pub(crate) fn at_once(
     let asked_for_certificate = asker.identity.is_some();
     let to = Destination {
         site,
+        key,
         hash,
+        client: asker.address.ip(),
+        id: asker.id,
         rulebook,
         ruling: &ruling,
         method: &head.method,
@@ -323,7 +326,7 @@ pub(crate) fn asks_peers(cluster: Option<&Cluster>, rules: &Rules, request: &Req
     is_current && !request.by_peer && request.awaited.is_none() && is_for_all()
 }
 
-/// Whether the answer to this request is of no use to other requests for the same URL that accept the stored response.
+/// Whether this fetch must not be shared with requests for the same URL that accept the stored response.
 pub(crate) fn goes_alone(cache: &Cache, request: &Request) -> bool {
     reload::is_for_itself(cache, request) || request.is_reload()
 }

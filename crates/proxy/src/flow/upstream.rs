@@ -22,8 +22,7 @@ use crate::exchange::link::Link;
 use crate::exchange::passes;
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Content, Reply, Source};
-use crate::exchange::request::Request;
-use crate::exchange::request::interims_of;
+use crate::exchange::request::{Request, interims_of, is_trace};
 use crate::exchange::route::{Route, SiteState};
 use crate::exchange::rulebook::Ruling;
 use crate::exchange::upgrade;
@@ -344,7 +343,7 @@ async fn once(
         authority: to.authority,
         method: &request.method,
         content,
-        on_interim: &mut interims_of(request),
+        on_interim: Some(&mut interims_of(request)),
         key: Some(&request.key),
         lost_try: Some(&request.lost_try),
         client: Some(request.client.ip()),
@@ -381,6 +380,12 @@ fn write_fields(
     let is_written_below = |name: &HeaderName| name == header::VIA || (own.is_some() && name == TRACEPARENT);
     for (name, value) in fields.iter().filter(|(name, _)| !is_written_below(name)) {
         out.mapped(name, value);
+    }
+    // An origin could show the client of a TRACE the credential.
+    if let Some(credential) = &request.ruling.credential
+        && !is_trace(&request.method)
+    {
+        out.mapped(&header::AUTHORIZATION, credential);
     }
     if let Some(own) = own {
         out.field(b"Traceparent", own.as_bytes());

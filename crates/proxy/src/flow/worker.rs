@@ -5,42 +5,33 @@
 //! connections to origins, so that no two threads write to the same cache line while they serve hits.
 
 use std::collections::HashMap;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::task::Waker;
-use std::time::Instant;
 
 use arc_swap::ArcSwap;
-use http::HeaderMap;
 use larder_semantics::key;
 use larder_semantics::purge::{Effect, Scope};
-use larder_stats::BatchSums;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use rustls::ClientConfig;
 
 use crate::acme::Acme;
 use crate::base::error::Error;
-use crate::base::settings::{Door, Role, Settings};
+use crate::base::settings::{Role, Settings};
 use crate::cache::Cache;
 use crate::cluster::proof::Prover;
 use crate::cluster::{Cluster, peers, publish};
 use crate::counts::histogram::{Distributions, Times};
 use crate::counts::versions::{self, Versions};
 use crate::exchange::plan::Plan;
-use crate::exchange::reply::Reply;
 use crate::exchange::route::SiteNumber;
 use crate::exchange::target::key_role;
-use crate::http::head::RequestHead;
 use crate::net::byte_budget::ByteBudget;
 use crate::net::own::OwnListeners;
-use crate::net::tls::client_certificates::ClientIdentity;
 use crate::net::tls::nodes::Nodes;
 use crate::net::tls::server::Server;
 use crate::observe::Observers;
 use crate::observe::ended::Witness;
-use crate::observe::memo::{Ended, RequestRecord};
-use crate::observe::sums::Hit;
 use crate::observe::validation::limits::Sampler;
 use crate::origin::{Client, Connector, Destinations, connect};
 
@@ -85,8 +76,8 @@ pub(crate) struct Worker {
     pub(crate) times: Times,
     /// The requests that it has read, by HTTP version.
     pub(crate) versions: Versions,
-    /// Tells the observers of its requests.
-    witness: Witness,
+    /// The observers' view of its requests.
+    pub(crate) witness: Witness,
     /// Selects the hits that are validated as samples.
     pub(crate) sampler: Sampler,
     clients: Mutex<(u64, Arc<Clients>)>,
@@ -205,7 +196,7 @@ impl Shared {
         self.draining.store(true, Ordering::Release);
         self.cache.reclaim.end();
         for worker in self.workers() {
-            let waiting = std::mem::take(&mut *locked(&worker.waiting));
+            let waiting = std::mem::take(&mut *worker.waiting.lock());
             waiting.into_values().for_each(Waker::wake);
         }
     }
@@ -233,14 +224,14 @@ impl Shared {
     }
 
     pub(crate) fn workers(&self) -> Vec<Arc<Worker>> {
-        locked(&self.workers).clone()
+        self.workers.lock().clone()
     }
 }
 
 impl Worker {
     pub(crate) fn new(shared: &Arc<Shared>) -> Arc<Self> {
         let plan = shared.plan();
-        let mut workers = locked(&shared.workers);
+        let mut workers = shared.workers.lock();
         let worker = Arc::new(Self {
             shared: Arc::clone(shared),
             cache: Arc::clone(&shared.cache),
@@ -269,76 +260,11 @@ impl Worker {
 
     /// Returns the clients for connections to origins under the settings of `plan`.
     pub(crate) fn clients(&self, plan: &Plan) -> Arc<Clients> {
-        let mut clients = locked(&self.clients);
+        let mut clients = self.clients.lock();
         if clients.0 != plan.version {
             *clients = (plan.version, Arc::new(Clients::new(plan, &self.shared)));
         }
         Arc::clone(&clients.1)
-    }
-
-    /// Returns the record of a request that has just been read; `None` if no observer needs it.
-    pub(crate) fn note(
-        &self,
-        plan: &Plan,
-        role: Role,
-        head: &RequestHead<'_>,
-        client: (SocketAddr, Option<&Arc<ClientIdentity>>),
-        begun: Option<Instant>,
-    ) -> Option<RequestRecord> {
-        let begin = || RequestRecord::begin(plan, role, head, client, begun.unwrap_or_else(Instant::now));
-        self.witness.needs_memos(plan).then(|| self.witness.traced(begin(), &head.fields))
-    }
-
-    /// Returns the record of a request that could not be read; `None` if no observer needs it.
-    pub(crate) fn note_unread(&self, plan: &Plan, client: SocketAddr) -> Option<RequestRecord> {
-        self.witness.needs_memos(plan).then(|| RequestRecord::unread(client))
-    }
-
-    /// Returns the record of a call for `url` through `door`; `None` if no observer needs it.
-    pub(crate) fn note_call(
-        &self,
-        plan: &Plan,
-        door: Door,
-        url: &str,
-        client: SocketAddr,
-    ) -> Option<RequestRecord> {
-        let memo = || self.witness.traced(RequestRecord::of_call(plan, door, url, client), &HeaderMap::new());
-        self.witness.needs_memos(plan).then(memo)
-    }
-
-    /// Returns the locked sheet on which hits are summed, to be held while some hits are answered.
-    pub(crate) fn sheet(&self) -> Option<MutexGuard<'_, BatchSums>> {
-        self.witness.sheet()
-    }
-
-    /// Returns the time of arrival of a request that was read at `now` (UNIX seconds), if an observer needs it.
-    pub(crate) fn begun(&self, plan: &Plan, sheet: Option<&mut BatchSums>, now: u32) -> Option<Instant> {
-        let is_timed = sheet.is_some_and(|sheet| sheet.wants_time(now)) || self.witness.needs_records(plan);
-        is_timed.then(Instant::now)
-    }
-
-    /// Tells the observers of a hit ([`Witness::hit`]).
-    #[inline]
-    pub(crate) fn record_hit(
-        &self,
-        plan: &Plan,
-        sheet: Option<&mut BatchSums>,
-        hit: &Hit<'_>,
-        reply: &Reply,
-        bytes: u64,
-    ) {
-        self.witness.hit(plan, sheet, hit, reply, bytes);
-    }
-
-    /// Tells the observers of a request with `reply`, of which `bytes` bytes were sent.
-    pub(crate) fn replied(&self, plan: &Plan, reply: &Reply, bytes: u64, mut memo: Option<RequestRecord>) {
-        memo.iter_mut().for_each(|memo| memo.answered(plan, reply));
-        self.record(plan, &Ended::by(reply, bytes), memo);
-    }
-
-    /// Tells the observers of a request with this end.
-    pub(crate) fn record(&self, plan: &Plan, ended: &Ended, memo: Option<RequestRecord>) {
-        self.witness.request(plan, ended, memo);
     }
 
     /// Returns a number under which a connection registers to be woken by a drain.
@@ -347,11 +273,11 @@ impl Worker {
     }
 
     pub(crate) fn wake_on_drain(&self, number: u64, waker: &Waker) {
-        locked(&self.waiting).insert(number, waker.clone());
+        self.waiting.lock().insert(number, waker.clone());
     }
 
     pub(crate) fn resign(&self, number: u64) {
-        locked(&self.waiting).remove(&number);
+        self.waiting.lock().remove(&number);
     }
 }
 
@@ -393,8 +319,4 @@ impl Clients {
         let own = self.by_site.iter().find(|(site, _)| *site == number);
         own.map_or(&self.reverse, |(_, client)| client)
     }
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock()
 }

@@ -49,6 +49,12 @@ impl FieldWriter for Vec<u8> {
     }
 
     #[inline]
+    fn field(&mut self, name: &[u8], value: &[u8]) {
+        self.reserve(name.len() + value.len() + b": \r\n".len());
+        self.field_with(name, |out| out.extend_from_slice(value));
+    }
+
+    #[inline]
     fn mapped(&mut self, name: &HeaderName, value: &HeaderValue) {
         write_line(self, name.as_str().as_bytes(), value.as_bytes());
     }

@@ -17,7 +17,7 @@ use larder_stats::BatchSums;
 
 use super::answer::answer;
 use super::tunnel::{self, Opened};
-use super::upload::{self, Pumped};
+use super::upload::Receiver;
 use super::watch::Watch;
 use crate::cluster::probe;
 use crate::exchange::link::Link;
@@ -34,6 +34,7 @@ use crate::http2;
 use crate::net::io::{Reading, Writing};
 use crate::net::{input::Looking, linger};
 use crate::observe::memo::RequestRecord;
+use crate::wire::content::{self, Pumped};
 
 /// A client's connection.
 pub(crate) struct Connection {
@@ -209,7 +210,7 @@ impl Connection {
         let is_whole = gather(&mut self.writing.out, &reply, &framing, banner);
         let memo = if is_whole {
             let bytes = (self.writing.out.len() - before) as u64;
-            self.worker.record_hit(plan, sheet, &visit.hit(&head), &reply, bytes);
+            self.worker.witness.hit(plan, sheet, &visit.hit(&head), &reply, bytes);
             None
         } else {
             visit.note(&self.worker, plan, &head)
@@ -278,7 +279,7 @@ impl Connection {
                 plan = worker.plan();
             }
             let begun = Instant::now();
-            look = self.look(&plan, worker.sheet().as_deref_mut(), begun);
+            look = self.look(&plan, worker.witness.sheet().as_deref_mut(), begun);
             if let hits @ 1.. = self.take_untimed() {
                 worker.times.served_as_group(hits, begun.elapsed());
             }
@@ -325,7 +326,7 @@ impl Connection {
         let from = self.writing.sent + begun.before as u64;
         let sent = send_stored(&mut Direct::new(&mut self.writing, false), &begun.reply).await;
         let bytes = self.writing.sent + self.writing.out.len() as u64 - from;
-        self.worker.replied(plan, &begun.reply, bytes, begun.memo.take());
+        self.worker.witness.replied(plan, &begun.reply, bytes, begun.memo.take());
         self.worker.times.served(begun.reply.outcome.kind, begun.since.elapsed());
         match sent {
             Ok(()) if begun.framing.keep_alive => Ok(Next::Look),
@@ -366,19 +367,15 @@ impl Connection {
     async fn ask(&mut self, plan: &Arc<Plan>, ask: Box<Ask>) -> io::Result<Next> {
         self.writing.flush().await?;
         self.rest();
-        match upload::check(ask.pending.delimited, &plan.settings.limits) {
-            Ok(()) => self.exchange(plan, ask).await,
-            Err(refusal) => Box::pin(self.refuse(plan, refusal, ask.pending.memo)).await,
-        }
-    }
-
-    async fn exchange(&mut self, plan: &Arc<Plan>, ask: Box<Ask>) -> io::Result<Next> {
         let Ask { pending, mut framing, since } = *ask;
         let PendingRequest { mut request, delimited, expects, memo, permit, .. } = pending;
-        let limits = &plan.settings.limits;
+        let (limits, timeouts) = (&plan.settings.limits, &plan.settings.timeouts);
         let link = Link::new(framing.http11);
-        let (source, content) =
-            upload::split(&mut self.reading, delimited, &link, limits, &plan.settings.timeouts);
+        let receiver = Receiver::new(&mut self.reading, delimited);
+        let (source, content) = match content::split(receiver, delimited, &link, limits, timeouts) {
+            Ok(ends) => ends,
+            Err(refusal) => return Box::pin(self.refuse(plan, refusal, memo)).await,
+        };
         let (source, watch) = Watch::beside(source);
         link.expects(expects && source.is_some());
         request.content = content;
@@ -386,9 +383,11 @@ impl Connection {
         let before = self.writing.sent;
         let talked = {
             let answer = answer(&self.worker, plan, request, &mut self.writing, (link, watch), &mut framing);
-            upload::talk(pin!(answer), source).await
+            content::talk(pin!(answer), source).await
         };
-        let (mut reply, sent, pumped) = match talked {
+        // If the answer was sent before all content arrived, the connection cannot be reused: the rest could not be
+        // distinguished from a next request.
+        let ((mut reply, sent), pumped) = match talked {
             Ok(talked) => talked,
             Err(refusal) if self.writing.sent == before => {
                 return Box::pin(self.refuse(plan, refusal, memo)).await;
@@ -403,7 +402,7 @@ impl Connection {
         {
             return Ok(Next::Tunnel(tunnel, Box::new(Opened { reply, bytes, memo, permit })));
         }
-        self.worker.replied(plan, &reply, bytes, memo);
+        self.worker.witness.replied(plan, &reply, bytes, memo);
         self.conclude(sent, framing.keep_alive && pumped == Pumped::Whole).await
     }
 
@@ -435,13 +434,13 @@ impl Connection {
     ) -> io::Result<Next> {
         let mut reply = serve::refusal(refusal);
         let framing = Framing { http11: true, keep_alive: false, head_only: false };
-        let memo = memo.or_else(|| self.worker.note_unread(plan, self.client.address));
+        let memo = memo.or_else(|| self.worker.witness.note_unread(plan, self.client.address));
         let status = refusal.status.as_u16();
         tracing::debug!(client = %self.client.address, "refused with {status}: {}", refusal.reason);
         let before = self.writing.sent;
         let _ = send(&mut self.writing, &mut reply, &framing, &plan.banner).await;
         let bytes = self.writing.sent + self.writing.out.len() as u64 - before;
-        self.worker.replied(plan, &reply, bytes, memo);
+        self.worker.witness.replied(plan, &reply, bytes, memo);
         self.writing.flush().await?;
         linger::linger(&mut self.reading, &mut self.writing).await;
         Ok(Next::Close)
@@ -456,6 +455,6 @@ impl Connection {
         let Self { worker, reading, writing, permit: _permit, .. } = self;
         let Opened { reply, bytes, memo, permit: _of_tunnel } = opened;
         let sent = tunnel::run(reading, writing, tunnel, plan.settings.timeouts.tunnel).await;
-        worker.replied(plan, &reply, bytes + sent, memo);
+        worker.witness.replied(plan, &reply, bytes + sent, memo);
     }
 }

@@ -12,7 +12,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use larder_stats::BatchSums;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use slab::Slab;
 use tokio::task::unconstrained;
 use tokio::time::{Instant, Sleep, sleep};
@@ -101,19 +101,15 @@ impl IdleConnections {
 
     /// Adds a connection that waits for its next request, and sends the replies in its buffer.
     fn enter(&self, connection: Box<Connection>) {
-        let mut inbox = self.inbox();
+        let mut inbox = self.0.lock();
         inbox.arrivals.push(connection);
         inbox.notify();
     }
 
     fn call(&self, place: usize) {
-        let mut inbox = self.inbox();
+        let mut inbox = self.0.lock();
         inbox.calls.push(place);
         inbox.notify();
-    }
-
-    fn inbox(&self) -> MutexGuard<'_, Inbox> {
-        self.0.lock()
     }
 }
 
@@ -190,7 +186,7 @@ impl IdleLoop {
     /// Takes the messages from the inbox.
     fn take_in(&mut self, cx: &Context<'_>) {
         let arrivals = {
-            let mut inbox = self.shared.inbox();
+            let mut inbox = self.shared.0.lock();
             if !inbox.task.as_ref().is_some_and(|task| task.will_wake(cx.waker())) {
                 inbox.task = Some(cx.waker().clone());
             }
@@ -221,7 +217,7 @@ impl IdleLoop {
         let mut served = std::mem::take(&mut self.served);
         served.extend(group.iter().filter(|&&place| self.read(place)));
         let worker = Arc::clone(&self.worker);
-        let mut sheet = worker.sheet();
+        let mut sheet = worker.witness.sheet();
         served.retain(|&place| self.answer(place, sheet.as_deref_mut(), begun, &mut hits));
         drop(sheet);
         let now = clock::millis();

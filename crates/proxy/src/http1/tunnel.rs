@@ -29,32 +29,32 @@ pub(super) async fn run(reading: Reading, mut writing: Writing, tunnel: Tunnel, 
     if writing.flush().await.is_err() {
         return 0;
     }
-    match reading.into_half() {
-        Ok((read, input)) => match writing.into_half().reunite(read) {
-            Ok(client) => carry_for(client, input.unread(), tunnel, idle, Abort::Close).await.0,
-            Err(_) => 0,
-        },
-        Err(reading) => carry_for(Secured { reading, writing }, &[], tunnel, idle, Abort::Close).await.0,
-    }
+    carry_for(Ends { reading, writing }, tunnel, idle, Abort::Close).await.0
 }
 
-/// A client's end of a tunnel under TLS.
-struct Secured {
+/// The client's end of a tunnel.
+struct Ends {
     reading: Reading,
     writing: Writing,
 }
 
-impl AsyncRead for Secured {
+impl AsyncRead for Ends {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if self.reading.input.is_empty() && ready!(self.reading.poll_receive(cx))? == 0 {
-            // A truncated stream must not reach the other end as complete.
-            let ended =
-                if self.reading.is_over() { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) };
-            return Poll::Ready(ended);
+        if self.reading.input.is_empty() {
+            let received = self.reading.poll_receive(cx);
+            if received.is_pending() {
+                self.reading.input.rest();
+            }
+            if ready!(received)? == 0 {
+                // A truncated stream must not reach the other end as complete.
+                let ended =
+                    if self.reading.is_over() { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) };
+                return Poll::Ready(ended);
+            }
         }
         let unread = self.reading.input.unread();
         let count = unread.len().min(buffer.remaining());
@@ -64,9 +64,9 @@ impl AsyncRead for Secured {
     }
 }
 
-impl AsyncWrite for Secured {
+impl AsyncWrite for Ends {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        self.writing.poll_seal(cx, bytes)
+        self.writing.poll_write(cx, bytes)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use tokio::time::{Sleep, sleep};
 
-use super::upload::Source;
+use super::upload::Receiver;
 use crate::net::io::Reading;
+use crate::wire::content::Source;
 
 /// The bytes that a client may send before its answer until it is no longer watched.
 const AHEAD: usize = 16 << 10;
@@ -24,12 +25,13 @@ pub(super) struct Watch<'c> {
 
 impl<'c> Watch<'c> {
     /// Watches the client of a request without content; `source`, if there is one, notices an early end itself.
-    pub(super) fn beside(source: Result<Source<'c>, &'c mut Reading>) -> (Option<Source<'c>>, Self) {
-        let (source, reading) = match source {
-            Ok(source) => (Some(source), None),
-            Err(reading) => (None, Some(reading)),
-        };
-        (source, Self { reading, grace: None })
+    pub(super) fn beside<'s>(
+        source: Result<Source<'s, Receiver<'c>>, Receiver<'c>>,
+    ) -> (Option<Source<'s, Receiver<'c>>>, Self) {
+        match source {
+            Ok(source) => (Some(source), Self { reading: None, grace: None }),
+            Err(receiver) => (None, Self { reading: Some(receiver.reading), grace: None }),
+        }
     }
 
     /// Ready once, when the client has left. Bytes that it sends meanwhile are kept: they belong to the next request.

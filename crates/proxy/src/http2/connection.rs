@@ -12,11 +12,8 @@ use larder_http2::hpack::Bounds;
 use larder_http2::{Code, Event, Failure, Head as Received, Limits, Scratch};
 use larder_stats::BatchSums;
 
-use super::answer::{Ask, Begun, answer, finish};
-use super::request::{self, FEW};
 use super::session::{Session, State};
 use super::stream::Stream;
-use super::tunnel;
 use crate::base::clock;
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::Reply;
@@ -29,6 +26,9 @@ use crate::net::deadline::Deadline;
 use crate::net::io::{Reading, Writing};
 use crate::net::linger;
 use crate::observe::memo::RequestRecord;
+use crate::wire::exchange::{Ask, Begun, answer, finish};
+use crate::wire::request::{self, FEW};
+use crate::wire::{stream, tunnel};
 
 /// Bytes of replies after which a turn ends and sends them. With twice as many, a reply of 1 KiB costs 2% more CPU time.
 const TURN: u64 = 32 << 10;
@@ -176,7 +176,7 @@ impl Connection {
             self.desk
                 .refused
                 .drain(..)
-                .for_each(|(reply, bytes, memo)| worker.replied(&plan, &reply, bytes, memo));
+                .for_each(|(reply, bytes, memo)| worker.witness.replied(&plan, &reply, bytes, memo));
             self.flush().await?;
             let any = match turn {
                 Turn::Full => continue,
@@ -227,7 +227,7 @@ impl Connection {
     /// Reads all complete frames that have arrived, and answers the requests that need no waiting.
     fn turn(&mut self, plan: &Arc<Plan>) -> Turn {
         let worker = Arc::clone(&self.desk.worker);
-        let mut sheet = worker.sheet();
+        let mut sheet = worker.witness.sheet();
         let mut state = self.session.state();
         state.begin_turn();
         let (now, mut any, before) = (clock::millis(), false, state.writing.written());
@@ -384,7 +384,7 @@ impl Responder {
         let banner = plan.banner_of(&reply, || visit.is_secure(&head));
         if state.reply(opened.stream, &reply, head_only, banner) || state.begin(opened.stream, &mut reply) {
             let bytes = state.writing.written() - before;
-            self.worker.record_hit(plan, sheet, &visit.hit(&head), &reply, bytes);
+            self.worker.witness.hit(plan, sheet, &visit.hit(&head), &reply, bytes);
             self.untimed += 1;
             return Ok(());
         }
@@ -397,13 +397,14 @@ impl Responder {
     }
 
     /// Returns the stream for a separate task; resets it and returns `None` if there are too many tasks.
-    fn enlist(&self, state: &mut State, plan: &Plan, opened: Opened) -> Option<Stream> {
-        let Opened { stream, end } = opened;
+    fn enlist(&self, state: &mut State, plan: &Plan, opened: Opened) -> Option<stream::Stream<Stream>> {
+        let Opened { stream: id, end } = opened;
         // The tasks of reset streams may still run.
-        if state.enlist(stream, end, 2 * plan.settings.limits.streams) {
-            return Some(Stream::new(&self.session, stream, &plan.settings.timeouts));
+        if state.enlist(id, end, 2 * plan.settings.limits.streams) {
+            let stream = Stream { session: Arc::clone(&self.session), id };
+            return Some(stream::Stream::new(stream, &plan.settings.timeouts));
         }
-        state.wire.reset(&mut state.writing.out, stream, Code::REFUSED_STREAM);
+        state.wire.reset(&mut state.writing.out, id, Code::REFUSED_STREAM);
         None
     }
 
@@ -419,6 +420,6 @@ impl Responder {
             state.wire.reset(&mut state.writing.out, stream, Code::NO_ERROR);
         }
         let bytes = state.writing.written() - before;
-        self.refused.push((reply, bytes, memo.or_else(|| self.worker.note_unread(plan, client))));
+        self.refused.push((reply, bytes, memo.or_else(|| self.worker.witness.note_unread(plan, client))));
     }
 }

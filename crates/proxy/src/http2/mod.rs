@@ -1,21 +1,15 @@
 //! The HTTP/2 server for clients.
 //!
 //! A connection is one task ([`connection`]). It answers requests from memory in the turn in which it reads them, and
-//! sends the replies of many streams in one write. Each other request is a separate task ([`answer`]), which sends
+//! sends the replies of many streams in one write. Each other request is a separate task ([`crate::wire`]), which sends
 //! through the connection as flow-control windows and priorities allow ([`sending`], [`stream`]). `larder_http2`
 //! encodes and decodes frames and field sections.
-//!
-//! A stream may leave HTTP for a tunnel ([`tunnel`]).
 
-mod answer;
 mod connection;
-mod content;
-mod request;
 mod section;
 mod sending;
 mod session;
 mod stream;
-mod tunnel;
 
 pub(crate) use connection::Connection;
 

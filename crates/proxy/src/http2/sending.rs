@@ -81,7 +81,7 @@ impl State {
         *from += bytes;
         let is_whole = from == to;
         match is_whole {
-            true => self.end(stream, &HeaderMap::new(), |_| true),
+            true => self.end(stream, &HeaderMap::new()),
             false => self.wire.want(stream, true),
         }
         is_whole

@@ -7,7 +7,7 @@ use std::io;
 use std::net::IpAddr;
 use std::task::{Context, Poll, Waker};
 
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use larder_http2::hpack::encoder;
 use larder_http2::{Code, Connection, Fields};
@@ -19,9 +19,11 @@ use crate::exchange::reply::{Banner, Reply};
 use crate::exchange::send::at_hand;
 use crate::exchange::sink::GATHER;
 use crate::flow::drain::ConnectionPermit;
+use crate::http::chunked::may_trail;
 use crate::http::fields::FieldWriter;
 use crate::net::byte_budget::ByteBudget;
 use crate::net::io::Writing;
+use crate::wire::content::Piece;
 
 /// The state of a connection, under a lock. Tasks of streams may hold it, and with it the socket, longer than the
 /// connection's task: it counts as a connection until then.
@@ -62,15 +64,8 @@ pub(super) struct Task {
     end: Option<HeaderMap>,
     /// Whether the client has sent all content. The content stays valid if the connection ends afterwards.
     whole: bool,
-    /// Whether its client no longer wants an answer.
+    /// Whether its client has cancelled it.
     pub(super) gone: bool,
-}
-
-/// The next part of a request's content for a stream's task.
-pub(super) enum Piece {
-    Data(Bytes),
-    End(HeaderMap),
-    Gone,
 }
 
 impl Session {
@@ -198,7 +193,7 @@ impl State {
         wake(task);
     }
 
-    /// Records the reset of a stream: its client no longer wants an answer, and its content is incomplete.
+    /// Records the reset of a stream: its client has cancelled the request, and its content is incomplete.
     pub(super) fn gone(&mut self, stream: u32) {
         if let Some(task) = self.tasks.get_mut(&stream) {
             let waker = task.waker.take();
@@ -288,13 +283,6 @@ impl State {
         }
     }
 
-    /// Returns the bytes of the fields of `reply`.
-    pub(super) fn length(reply: &Reply, banner: &Banner) -> usize {
-        let mut section = Vec::new();
-        reply.write_all_fields(&mut Section(&mut section), banner);
-        section.len()
-    }
-
     /// Writes the head of `reply`; `end`: it has no content. Returns false if the stream is closed.
     pub(super) fn head(&mut self, stream: u32, reply: &Reply, end: bool, banner: &Banner) -> bool {
         let length = reply.length.filter(|_| !reply.is_bodiless());
@@ -342,8 +330,8 @@ impl State {
     }
 
     /// Ends a stream with trailers, or with an empty frame if there are none.
-    pub(super) fn end(&mut self, stream: u32, trailers: &HeaderMap, keeps: impl Fn(&HeaderName) -> bool) {
-        let mut trailers = trailers.iter().filter(|(name, _)| keeps(name)).peekable();
+    pub(super) fn end(&mut self, stream: u32, trailers: &HeaderMap) {
+        let mut trailers = trailers.iter().filter(|(name, _)| may_trail(name)).peekable();
         match trailers.peek() {
             None => drop(self.wire.data(&mut self.writing.out, stream, &[], true)),
             Some(_) => self.wire.trailers(&mut self.writing.out, stream, |block| {

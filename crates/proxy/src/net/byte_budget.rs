@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 use crate::base::networks::network;
 
@@ -40,17 +40,13 @@ impl ByteBudget {
     pub(crate) fn share(&self, client: IpAddr) -> Share {
         Share { budget: self.clone(), client: network(client, 32, 64), bytes: 0 }
     }
-
-    fn held(&self) -> MutexGuard<'_, Held> {
-        self.held.lock()
-    }
 }
 
 impl Share {
     /// Adds `bytes` to the share. Returns false if the budget is exhausted. A client may hold as many bytes as stay
     /// free, so at most half of all: if it does not read its replies, there is room for those of others.
     pub(crate) fn grow(&mut self, bytes: usize) -> bool {
-        let mut held = self.budget.held();
+        let mut held = self.budget.held.lock();
         let (own, all) = (held.clients.get(&self.client).unwrap_or(&0) + bytes, held.all + bytes);
         if own > self.budget.most.saturating_sub(all) {
             return false;
@@ -64,7 +60,7 @@ impl Share {
 
 impl Drop for Share {
     fn drop(&mut self) {
-        let mut held = self.budget.held();
+        let mut held = self.budget.held.lock();
         held.all -= self.bytes;
         if let Some(own) = held.clients.get_mut(&self.client) {
             *own -= self.bytes;
@@ -90,6 +86,6 @@ mod tests {
         drop((one, other));
         assert!(two.grow(MOST / 4) && !two.grow(1));
         drop(two);
-        assert!(budget.held().all == 0 && budget.held().clients.is_empty());
+        assert!(budget.held.lock().all == 0 && budget.held.lock().clients.is_empty());
     }
 }

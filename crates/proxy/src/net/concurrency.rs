@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use foldhash::fast::RandomState;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 /// Maximum of permits that a site, and a client, may hold, as a multiple of the free permits.
@@ -113,13 +113,13 @@ impl ConcurrencyLimit {
 
     /// Returns a permit, if one is available at once.
     pub fn try_enter(self: &Arc<Self>, claim: Claim) -> Option<Permit> {
-        self.state().try_take(self, claim)
+        self.state.lock().try_take(self, claim)
     }
 
     /// Returns a permit for a request that no client waits for, if no request waits, half of all permits stay free, and
     /// few such permits are held.
     pub fn try_enter_spare(self: &Arc<Self>, claim: Claim) -> Option<Permit> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let is_idle = state.waiting == 0 && 2 * (state.held + 1) <= self.permits;
         let most = (self.permits / SPARE).max(1);
         let mut permit = (is_idle && state.spare < most).then(|| state.try_take(self, claim)).flatten()?;
@@ -135,7 +135,7 @@ impl ConcurrencyLimit {
     /// [`Full`] when the queue, or this client's share of it, is full.
     pub async fn enter(self: &Arc<Self>, claim: Claim, fetch: Option<usize>) -> Result<Permit, Full> {
         let (receiver, _waiting) = {
-            let mut state = self.state();
+            let mut state = self.state.lock();
             if let Some(permit) = state.try_take(self, claim) {
                 return Ok(permit);
             }
@@ -162,7 +162,7 @@ impl ConcurrencyLimit {
         if self.waiting.load(Ordering::Relaxed) == 0 {
             return;
         }
-        let served = self.state().lend(self, fetch, claim);
+        let served = self.state.lock().lend(self, fetch, claim);
         if let Some((sender, permit)) = served {
             let _ = sender.send(permit);
         }
@@ -170,17 +170,13 @@ impl ConcurrencyLimit {
 
     /// Returns the number of requests in flight, and of waiting requests.
     pub fn occupancy(&self) -> (usize, usize) {
-        let state = self.state();
+        let state = self.state.lock();
         (state.held, state.waiting)
     }
 
     /// Whether requests wait for a permit.
     pub fn is_waited_for(&self) -> bool {
         self.waiting.load(Ordering::Relaxed) > 0
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock()
     }
 }
 
@@ -269,7 +265,7 @@ impl State {
 impl Drop for Permit {
     fn drop(&mut self) {
         let served = {
-            let mut state = self.limit.state();
+            let mut state = self.limit.state.lock();
             state.spare -= usize::from(self.is_spare);
             state.give_back(self.claim);
             state.serve_line(&self.limit)
@@ -288,7 +284,7 @@ struct Waiting<'g> {
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        let mut state = self.limit.state();
+        let mut state = self.limit.state.lock();
         state.waiting -= 1;
         self.limit.waiting.store(state.waiting, Ordering::Relaxed);
         state.change(self.client, |counts| counts.waiting -= 1);
@@ -323,7 +319,7 @@ mod tests {
         drop(permit);
         assert_eq!(waiting.await.unwrap(), Ok(()));
         assert_eq!(limit.occupancy(), (0, 0));
-        assert!(limit.state().counts.is_empty());
+        assert!(limit.state.lock().counts.is_empty());
     }
 
     #[test]
@@ -338,7 +334,7 @@ mod tests {
         assert!(limit.try_enter(claim(&limit, 2, 60)).is_some());
         drop((first, all));
         assert_eq!(limit.occupancy(), (0, 0));
-        assert!(limit.state().counts.is_empty());
+        assert!(limit.state.lock().counts.is_empty());
     }
 
     #[test]
@@ -353,7 +349,7 @@ mod tests {
         let second: Vec<_> = std::iter::from_fn(spare).collect();
         assert_eq!((clients.len(), second.len(), limit.occupancy().0), (14, 2, 16));
         drop((clients, second));
-        assert_eq!((limit.occupancy(), limit.state().spare), ((0, 0), 0));
+        assert_eq!((limit.occupancy(), limit.state.lock().spare), ((0, 0), 0));
         // The only permit is reserved for clients.
         let limit = Arc::new(ConcurrencyLimit::new(1, 0));
         assert!(limit.try_enter_spare(claim(&limit, 1, 1)).is_none());

@@ -160,12 +160,6 @@ impl Reading {
         let stream: &TcpStream = self.half.as_ref();
         stream.poll_read_ready(cx).map(drop)
     }
-
-    /// Returns the half of the socket and the unconsumed bytes; `self` as the error under TLS, where socket and session
-    /// cannot be separated.
-    pub(crate) fn into_half(self) -> Result<(OwnedReadHalf, Input), Self> {
-        if self.opener.is_some() { Err(self) } else { Ok((self.half, self.input)) }
-    }
 }
 
 /// The half that writes to a client.
@@ -327,10 +321,10 @@ impl Writing {
         Poll::Ready(Ok(()))
     }
 
-    /// Seals some of `bytes` once all previous records are sent. Returns the number of sealed bytes.
-    pub(crate) fn poll_seal(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    /// Sends some of `bytes`, or seals some once all previous records are sent. Returns their number.
+    pub(crate) fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         ready!(self.poll_send_sealed(cx))?;
-        let Some(tls) = &mut self.tls else { return Poll::Ready(Ok(0)) };
+        let Some(tls) = &mut self.tls else { return Pin::new(&mut self.half).poll_write(cx, bytes) };
         let piece = &bytes[..bytes.len().min(Output::BATCH)];
         self.sent += tls.seal(&mut self.out, piece)?;
         // The next call sends the rest before it seals more.
@@ -492,9 +486,5 @@ impl Writing {
         let _ = socket2::SockRef::from(stream).set_linger(Some(Duration::ZERO));
         // Dropping the half would send a FIN first.
         self.half.forget();
-    }
-
-    pub(crate) fn into_half(self) -> OwnedWriteHalf {
-        self.half
     }
 }

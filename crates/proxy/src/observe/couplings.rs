@@ -22,7 +22,7 @@ use http::{Method, StatusCode};
 use larder_semantics::fields::Fields;
 use larder_semantics::revalidate::same_representation;
 use larder_store::Entry;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 use crate::base::findings::{self, Coupling, Proposal};
 use crate::exchange::plan::Plan;
@@ -365,7 +365,7 @@ impl Couplings {
     fn looked(&self, plan: &Plan, request: &Request, look: Look) {
         if let Some(at) = place(plan, request) {
             let url = request.hash;
-            self.history().looked(at, url, look, micros(self.since.elapsed()));
+            self.history.lock().looked(at, url, look, micros(self.since.elapsed()));
         }
     }
 
@@ -373,7 +373,7 @@ impl Couplings {
     pub(crate) fn answered(&self, plan: &Plan, request: &Request, status: StatusCode) {
         let succeeded = status.is_success() || status.is_redirection();
         if let (true, Some(at)) = (succeeded, place(plan, request)) {
-            self.history().wrote(at, &request.method, micros(self.since.elapsed()));
+            self.history.lock().wrote(at, &request.method, micros(self.since.elapsed()));
         }
     }
 
@@ -383,11 +383,7 @@ impl Couplings {
         let couples = |written: &str, read: &str| {
             gateways.iter().any(|tags| tags.couplings.of(written).iter().any(|coupled| **coupled == *read))
         };
-        self.history().found(|coupling| couples(&coupling.written, &coupling.read))
-    }
-
-    fn history(&self) -> MutexGuard<'_, History> {
-        self.history.lock()
+        self.history.lock().found(|coupling| couples(&coupling.written, &coupling.read))
     }
 }
 

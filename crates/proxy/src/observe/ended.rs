@@ -1,10 +1,16 @@
 //! The end of a request: one event, which the counters, the access log, the live log, the traces and the statistics
 //! follow. Of a hit that takes no waiting, the head is still at hand; of other requests, a [`RequestRecord`] is kept if an
 //! observer needs it.
+//!
+//! Three parts of the flow that also count requests are no observers, since they need what a reply no longer has when it
+//! is sent, and keeping that would be work on each hit: the counts of rules need the rules that hold, predictions need
+//! the cache key, and the sample of the validator makes a request of its own from the head and the stored response.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use http::HeaderMap;
 use larder_semantics::fields::Fields;
 use larder_stats::{BatchSums, Tally};
 use parking_lot::MutexGuard;
@@ -14,8 +20,11 @@ use super::ledger::Ledger;
 use super::memo::{Ended, RequestRecord};
 use super::sums::Hit;
 use super::watch::Queue;
+use crate::base::settings::{Door, Role};
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::Reply;
+use crate::http::head::RequestHead;
+use crate::net::tls::client_certificates::ClientIdentity;
 
 /// The observers' view of the requests of one worker.
 pub(crate) struct Witness {
@@ -44,17 +53,53 @@ impl Witness {
     }
 
     /// Whether an observer needs a record of each request.
-    pub(crate) fn needs_records(&self, plan: &Plan) -> bool {
+    fn needs_records(&self, plan: &Plan) -> bool {
         plan.tells || self.observers.watch.is_on()
     }
 
     /// Whether an observer needs a record of each request that takes some waiting.
-    pub(crate) fn needs_memos(&self, plan: &Plan) -> bool {
+    fn needs_memos(&self, plan: &Plan) -> bool {
         self.needs_records(plan) || self.observers.ledger.is_some()
     }
 
+    /// Returns the record of a request that has just been read; `None` if no observer needs it.
+    pub(crate) fn note(
+        &self,
+        plan: &Plan,
+        role: Role,
+        head: &RequestHead<'_>,
+        client: (SocketAddr, Option<&Arc<ClientIdentity>>),
+        begun: Option<Instant>,
+    ) -> Option<RequestRecord> {
+        let begin = || RequestRecord::begin(plan, role, head, client, begun.unwrap_or_else(Instant::now));
+        self.needs_memos(plan).then(|| self.traced(begin(), &head.fields))
+    }
+
+    /// Returns the record of a request that could not be read; `None` if no observer needs it.
+    pub(crate) fn note_unread(&self, plan: &Plan, client: SocketAddr) -> Option<RequestRecord> {
+        self.needs_memos(plan).then(|| RequestRecord::unread(client))
+    }
+
+    /// Returns the record of a call for `url` through `door`; `None` if no observer needs it.
+    pub(crate) fn note_call(
+        &self,
+        plan: &Plan,
+        door: Door,
+        url: &str,
+        client: SocketAddr,
+    ) -> Option<RequestRecord> {
+        let memo = || self.traced(RequestRecord::of_call(plan, door, url, client), &HeaderMap::new());
+        self.needs_memos(plan).then(memo)
+    }
+
+    /// Returns the time of arrival of a request that was read at `now` (UNIX seconds), if an observer needs it.
+    pub(crate) fn begun(&self, plan: &Plan, sheet: Option<&mut BatchSums>, now: u32) -> Option<Instant> {
+        let is_timed = sheet.is_some_and(|sheet| sheet.wants_time(now)) || self.needs_records(plan);
+        is_timed.then(Instant::now)
+    }
+
     /// Adds a span to the record of a request with these fields, if requests are traced.
-    pub(crate) fn traced(&self, mut memo: RequestRecord, fields: &impl Fields) -> RequestRecord {
+    fn traced(&self, mut memo: RequestRecord, fields: &impl Fields) -> RequestRecord {
         memo.trace = self.observers.tracer.as_ref().map(|tracer| tracer.begin(fields));
         memo
     }
@@ -82,6 +127,12 @@ impl Witness {
         }
     }
 
+    /// Tells the observers of a request with `reply`, of which `bytes` bytes were sent.
+    pub(crate) fn replied(&self, plan: &Plan, reply: &Reply, bytes: u64, mut memo: Option<RequestRecord>) {
+        memo.iter_mut().for_each(|memo| memo.answered(plan, reply));
+        self.request(plan, &Ended::by(reply, bytes), memo);
+    }
+
     /// Tells the observers of a request of which `memo` was kept, if one of them needs that.
     pub(crate) fn request(&self, plan: &Plan, ended: &Ended, memo: Option<RequestRecord>) {
         self.count(plan, ended);
@@ -97,6 +148,7 @@ impl Witness {
     #[inline]
     fn count(&self, plan: &Plan, ended: &Ended) {
         let counters = plan.sites.account(ended.site).of(self.worker);
+        counters.answered(ended.status);
         counters.record(&ended.outcome, ended.bytes);
         if let Some(saved) = ended.saved {
             counters.compressed(saved);

@@ -13,7 +13,7 @@ use http::Method;
 use larder_stats::{
     Content, Event, Figures, Keep, MayOpen, OpenError, Options, Recorder, Tally, Text, Transaction,
 };
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use rustix::fs::{FlockOperation, flock};
 use serde::Serialize;
 
@@ -242,7 +242,7 @@ impl Lock {
 
     /// Takes the lock until this value is dropped; an error if another process holds it.
     fn take(&self) -> Result<(), String> {
-        let mut held = self.held();
+        let mut held = self.held.lock();
         if held.is_none() {
             let file = self.file()?;
             flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|_| self.in_use())?;
@@ -259,11 +259,7 @@ impl Lock {
     }
 
     fn is_held(&self) -> bool {
-        self.held().is_some()
-    }
-
-    fn held(&self) -> MutexGuard<'_, Option<File>> {
-        self.held.lock()
+        self.held.lock().is_some()
     }
 }
 

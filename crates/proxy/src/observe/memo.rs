@@ -28,6 +28,8 @@ pub(crate) struct RequestRecord {
     pub(super) client: SocketAddr,
     /// The client's identity on listeners that request certificates.
     pub(super) identity: Option<Arc<ClientIdentity>>,
+    /// The id of the request, if requests have ids.
+    pub(crate) id: Option<Arc<str>>,
     /// The user whose password or token a rule has accepted.
     pub(super) user: Option<Arc<str>>,
     pub(super) method: Method,
@@ -117,19 +119,12 @@ impl RequestRecord {
             Target::Authority(authority) => authority.to_owned(),
             Target::Asterisk { host } => ["http://", host, " *"].concat(),
         };
-        let (site, visit, version) = (site(plan, role, head), Visit::of(plan, head), Some(head.version));
         Self {
-            client,
             identity: identity.cloned(),
-            user: None,
-            method: head.method.clone(),
-            target,
-            site,
-            door: None,
-            version,
-            visit,
-            begun,
-            trace: None,
+            site: site(plan, role, head),
+            version: Some(head.version),
+            visit: Visit::of(plan, head),
+            ..Self::of(client, head.method.clone(), target, begun)
         }
     }
 
@@ -137,39 +132,28 @@ impl RequestRecord {
     pub(crate) fn unread(client: SocketAddr) -> Self {
         // `-` is a token, so it is a valid method.
         let method = Method::from_bytes(b"-").unwrap_or_default();
-        let (target, visit) = (UNREAD.to_owned(), Visit::default());
-        let (identity, site, begun) = (None, None, Instant::now());
-        Self {
-            client,
-            identity,
-            user: None,
-            method,
-            target,
-            site,
-            door: None,
-            version: None,
-            visit,
-            begun,
-            trace: None,
-        }
+        Self::of(client, method, UNREAD.to_owned(), Instant::now())
     }
 
     /// Creates the data of a call for `url` through `door`.
     pub(crate) fn of_call(plan: &Plan, door: Door, url: &str, client: SocketAddr) -> Self {
         let target = plan.settings.statistics.query.kept(url).escape_debug().to_string();
         let site = plan.sites.name(Role::Forward, "", "");
-        let (method, visit, begun) = (Method::GET, Visit::default(), Instant::now());
-        let identity = None;
+        Self { site, door: Some(door), ..Self::of(client, Method::GET, target, Instant::now()) }
+    }
+
+    fn of(client: SocketAddr, method: Method, target: String, begun: Instant) -> Self {
         Self {
             client,
-            identity,
+            identity: None,
+            id: None,
             user: None,
             method,
             target,
-            site,
-            door: Some(door),
+            site: None,
+            door: None,
             version: None,
-            visit,
+            visit: Visit::default(),
             begun,
             trace: None,
         }

@@ -4,6 +4,7 @@ pub(crate) mod access;
 pub(crate) mod contents;
 pub(crate) mod couplings;
 pub(crate) mod ended;
+pub(crate) mod failures;
 pub(crate) mod ledger;
 pub(crate) mod memo;
 pub(crate) mod repeats;
@@ -19,6 +20,7 @@ pub(crate) mod watch;
 use std::sync::Arc;
 
 use self::couplings::Couplings;
+use self::failures::Failures;
 use self::ledger::Ledger;
 use self::repeats::Repeats;
 use self::trace::Tracer;
@@ -41,6 +43,8 @@ pub(crate) struct Observers {
     pub(crate) tracer: Option<Tracer>,
     /// The live log.
     pub(crate) watch: Watch,
+    /// The requests that failed in the last minutes.
+    pub(crate) failures: Failures,
     /// The reasons why responses were not stored.
     pub(crate) verdicts: Verdicts,
     /// Repeated warnings, which are counted instead of logged.
@@ -63,6 +67,7 @@ impl Observers {
             tracer: Tracer::start(settings)?,
             accounts: Accounts::new(settings.threads.max(1)),
             watch: Watch::default(),
+            failures: Failures::default(),
             verdicts: Verdicts::default(),
             repeats: Repeats::default(),
             couplings: Couplings::default(),

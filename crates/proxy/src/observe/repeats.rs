@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 /// Time after which the number is logged for the first time, and then again.
 const FIRST: Duration = Duration::from_secs(1);
@@ -20,7 +20,7 @@ pub(crate) struct Repeats(Arc<Mutex<HashMap<Box<str>, u64>>>);
 impl Repeats {
     /// Logs `whole`, or counts it if a warning with the same `text` was logged recently.
     pub(crate) fn warn(&self, text: &str, whole: impl FnOnce() -> String) {
-        let mut known = self.known();
+        let mut known = self.0.lock();
         let text = if known.len() >= MOST && !known.contains_key(text) { OTHERS } else { text };
         if let Some(more) = known.get_mut(text) {
             *more += 1;
@@ -38,7 +38,7 @@ impl Repeats {
         loop {
             tokio::time::sleep(wait).await;
             let more = {
-                let mut known = self.known();
+                let mut known = self.0.lock();
                 let more = known.get_mut(&text).map_or(0, std::mem::take);
                 if more == 0 {
                     known.remove(&text);
@@ -49,10 +49,6 @@ impl Repeats {
             tracing::warn!("{more} more times within {} s: {text}", wait.as_secs());
             wait = LATER;
         }
-    }
-
-    fn known(&self) -> MutexGuard<'_, HashMap<Box<str>, u64>> {
-        self.0.lock()
     }
 }
 
@@ -72,9 +68,9 @@ mod tests {
                 String::new()
             });
         }
-        assert_eq!((logged, repeats.known()["refused"]), (1, 99));
+        assert_eq!((logged, repeats.0.lock()["refused"]), (1, 99));
         let is_logged = async {
-            while repeats.known()["refused"] != 0 {
+            while repeats.0.lock()["refused"] != 0 {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         };
@@ -91,6 +87,6 @@ mod tests {
                 String::new()
             });
         }
-        assert_eq!((logged, repeats.known().len()), (MOST + 1, MOST + 1));
+        assert_eq!((logged, repeats.0.lock().len()), (MOST + 1, MOST + 1));
     }
 }

@@ -30,6 +30,8 @@ pub(crate) struct Hit<'h> {
     pub(crate) client: SocketAddr,
     /// The client's identity on listeners that request certificates.
     pub(crate) identity: Option<&'h Arc<ClientIdentity>>,
+    /// The id of the request, if requests have ids.
+    pub(crate) id: Option<&'h Arc<str>>,
     /// The arrival (UNIX seconds).
     pub(crate) now: u32,
     /// The precise arrival, if the request is timed.
@@ -39,7 +41,8 @@ pub(crate) struct Hit<'h> {
 impl Hit<'_> {
     pub(crate) fn memo(&self, plan: &Plan) -> RequestRecord {
         let begun = self.begun.unwrap_or_else(Instant::now);
-        RequestRecord::begin(plan, self.role, self.head, (self.client, self.identity), begun)
+        let memo = RequestRecord::begin(plan, self.role, self.head, (self.client, self.identity), begun);
+        RequestRecord { id: self.id.cloned(), ..memo }
     }
 }
 

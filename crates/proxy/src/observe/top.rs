@@ -1,7 +1,7 @@
 //! The most frequent requests of the last minutes: sums over URLs and routes.
 //!
-//! Sums are kept for the current minute and for the previous one, so they cover one to two minutes. Each minute has a
-//! maximum of URLs; requests for further URLs are counted, but not by URL.
+//! Sums are kept for the current half of the window and for the previous one, so they cover half of the window to all of
+//! it. Each half has a maximum of URLs; requests for further URLs are counted, but not by URL.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -13,14 +13,14 @@ use larder_stats::outcome::{Outcome as Class, classify};
 use serde::Serialize;
 
 use super::watch::EndedRequest;
+use crate::counts::counters::{Ratios, Totals};
 
-/// Maximum of URLs with their own sums in a minute.
+/// Maximum of URLs with their own sums in half of the window.
 const URLS: usize = 10_000;
-/// Maximum of routes with their own sums in a minute; further ones share the sum `*`.
+/// Maximum of routes with their own sums in half of the window; further ones share the sum `*`.
 const ROUTES: usize = 1_000;
 /// Maximum of URLs and routes in a report.
 const SHOWN: usize = 50;
-const MINUTE: Duration = Duration::from_secs(60);
 
 /// The order of URLs in a report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -116,16 +116,16 @@ impl Sums {
 
 type SiteRoute = (Arc<str>, String);
 
-/// The sums of a minute.
+/// The sums of half of the window.
 #[derive(Debug, Default)]
-struct Minute {
+struct Half {
     urls: HashMap<String, Sums>,
     routes: HashMap<SiteRoute, Sums>,
     /// Requests for URLs beyond the maximum.
     others: u64,
 }
 
-impl Minute {
+impl Half {
     fn count(&mut self, seen: &EndedRequest) {
         let has_room = self.urls.len() < URLS;
         match self.urls.get_mut(&seen.memo.target) {
@@ -145,12 +145,13 @@ impl Minute {
     }
 }
 
-/// The sums of the last two minutes.
+/// The sums of the last minutes.
 #[derive(Debug)]
 pub(crate) struct Top {
-    minutes: [Minute; 2],
-    /// The beginning of each of them.
+    halves: [Half; 2],
+    /// The beginning of each of them, and its length.
     begun: [Instant; 2],
+    length: Duration,
 }
 
 /// The report about the last minutes.
@@ -184,33 +185,30 @@ struct Route<'t> {
     hits: u64,
     validated: u64,
     misses: u64,
-    /// Hits / (hits + validated + misses); 0 without requests.
-    hit_ratio: f64,
-    /// (Hits + validated) / (hits + validated + misses); 0 without requests.
-    validated_hit_ratio: f64,
-    /// Bytes from the cache / bytes served, over the same requests; 0 without requests.
-    byte_hit_ratio: f64,
+    #[serde(flatten)]
+    ratios: Ratios,
 }
 
 impl Top {
-    pub(crate) fn new(now: Instant) -> Self {
-        Self { minutes: Default::default(), begun: [now; 2] }
+    /// Creates the sums over `window`, which begins now.
+    pub(crate) fn new(now: Instant, window: Duration) -> Self {
+        Self { halves: Default::default(), begun: [now; 2], length: window / 2 }
     }
 
     pub(crate) fn count(&mut self, seen: &EndedRequest, now: Instant) {
-        if now - self.begun[1] >= MINUTE {
-            self.minutes.swap(0, 1);
-            self.minutes[1] = Minute::default();
+        if now - self.begun[1] >= self.length {
+            self.halves.swap(0, 1);
+            self.halves[1] = Half::default();
             self.begun = [self.begun[1], now];
         }
-        self.minutes[1].count(seen);
+        self.halves[1].count(seen);
     }
 
     /// Returns the report at the time `now`; `dropped` requests were not counted.
     pub(crate) fn report(&self, rank: Rank, now: Instant, dropped: u64) -> TopReport<'_> {
-        let urls = merged(self.minutes.iter().flat_map(|minute| &minute.urls));
+        let urls = merged(self.halves.iter().flat_map(|half| &half.urls));
         let urls: Vec<_> = urls.into_iter().map(|(url, sums)| Url { url, sums }).collect();
-        let routes = merged(self.minutes.iter().flat_map(|minute| &minute.routes));
+        let routes = merged(self.halves.iter().flat_map(|half| &half.routes));
         let mut routes: Vec<_> = routes.into_iter().map(|(place, sums)| Route::of(place, &sums)).collect();
         routes.sort_by(|one, other| {
             let order = |route: &Route<'_>| Reverse(route.requests);
@@ -222,7 +220,7 @@ impl Top {
             urls: first(urls.clone(), rank),
             misses: first(urls, Rank::Misses),
             routes,
-            others: self.minutes.iter().map(|minute| minute.others).sum(),
+            others: self.halves.iter().map(|half| half.others).sum(),
             dropped,
         }
     }
@@ -250,19 +248,10 @@ fn first(mut urls: Vec<Url<'_>>, rank: Rank) -> Vec<Url<'_>> {
 
 impl<'t> Route<'t> {
     fn of((site, route): &'t SiteRoute, sums: &Sums) -> Self {
-        let ratio = |part: u64, whole: u64| if whole == 0 { 0.0 } else { part as f64 / whole as f64 };
-        let cacheable = sums.hits + sums.validated + sums.misses;
-        Self {
-            site,
-            route,
-            requests: sums.requests,
-            hits: sums.hits,
-            validated: sums.validated,
-            misses: sums.misses,
-            hit_ratio: ratio(sums.hits, cacheable),
-            validated_hit_ratio: ratio(sums.hits + sums.validated, cacheable),
-            byte_hit_ratio: ratio(sums.bytes_from_cache, sums.bytes_cacheable),
-        }
+        let Sums { requests, hits, validated, misses, bytes_cacheable, bytes_from_cache, .. } = *sums;
+        let totals =
+            Totals { hits, validated, misses, bytes_cacheable, bytes_from_cache, ..Totals::default() };
+        Self { site, route, requests, hits, validated, misses, ratios: totals.ratios() }
     }
 }
 
@@ -296,6 +285,8 @@ mod tests {
         }
     }
 
+    const MINUTE: Duration = Duration::from_secs(60);
+
     fn shown(top: &Top, rank: Rank, now: Instant) -> Value {
         serde_json::to_value(top.report(rank, now, 3)).unwrap()
     }
@@ -303,7 +294,7 @@ mod tests {
     #[test]
     fn urls_and_routes_are_summed_over_two_minutes() {
         let begun = Instant::now();
-        let mut top = Top::new(begun);
+        let mut top = Top::new(begun, 2 * MINUTE);
         top.count(&seen("http://a/x/1", Kind::Miss, Why::NoFreshness, 10), begun);
         top.count(&seen("http://a/x/1", Kind::Hit, Why::Fresh, 30), begun + MINUTE);
         top.count(&seen("http://a/y", Kind::Pass, Why::Method, 99), begun + MINUTE);
@@ -323,7 +314,7 @@ mod tests {
     #[test]
     fn requests_without_room_in_the_top_list_are_counted_as_others() {
         let begun = Instant::now();
-        let mut top = Top::new(begun);
+        let mut top = Top::new(begun, 2 * MINUTE);
         for at in 0..URLS + 7 {
             top.count(&seen(&format!("http://a/{at}"), Kind::Miss, Why::Absent, 1), begun);
         }

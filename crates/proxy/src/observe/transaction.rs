@@ -133,7 +133,7 @@ impl Statuses {
             |text: &str| text.parse().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()));
         match text.strip_suffix("xx") {
             Some(class) => number(class).filter(|class| (1..=5).contains(class)).map(Self::Class),
-            None => number(text).filter(|status| (100..=999).contains(status)).map(Self::One),
+            None => number(text).filter(|status| (100..=599).contains(status)).map(Self::One),
         }
     }
 

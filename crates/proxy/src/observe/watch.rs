@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use http::Method;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::broadcast::{Receiver, Sender, channel};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
@@ -114,12 +114,12 @@ impl Watch {
     /// Passes the recent requests to `see`, the latest first, until it returns false. There are only requests from
     /// times with a watching client.
     pub(crate) fn last(&self, mut see: impl FnMut(&EndedRequest) -> bool) {
-        let batches: Vec<_> = self.batches_of_late().iter().rev().cloned().collect();
+        let batches: Vec<_> = self.last.lock().iter().rev().cloned().collect();
         let _ = batches.iter().flat_map(|batch| batch.seen.iter().rev()).all(&mut see);
     }
 
     fn hand_out(&self, batch: Arc<Batch>) {
-        let mut last = self.batches_of_late();
+        let mut last = self.last.lock();
         if !batch.seen.is_empty() {
             last.push_back(Arc::clone(&batch));
         }
@@ -129,10 +129,6 @@ impl Watch {
         drop(last);
         // The watcher may have left.
         let _ = self.batches.send(batch);
-    }
-
-    fn batches_of_late(&self) -> MutexGuard<'_, VecDeque<Arc<Batch>>> {
-        self.last.lock()
     }
 
     /// Creates the queue of another worker.
@@ -165,7 +161,7 @@ impl Watch {
                 first = batch.end();
                 self.hand_out(Arc::new(batch));
             }
-            self.batches_of_late().clear();
+            self.last.lock().clear();
         }
     }
 

@@ -2,7 +2,6 @@
 //! connection, so for a while each connection to these origins carries only one request. If a response was among the
 //! bytes, such a mistake may have happened: what was stored from the connection is removed.
 
-use std::collections::VecDeque;
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::OnceLock;
@@ -15,8 +14,8 @@ use crate::net::stream::Surplus;
 const MEMORY: u32 = 600;
 /// Maximum of remembered origins; a new one may take the slot of another.
 const SLOTS: usize = 4096;
-/// Maximum of remembered requests on a connection.
-const MOST_SUSPECTS: usize = 32;
+/// Remembered requests on a connection: at least so many of the last ones, and at most twice as many.
+const SUSPECTS: usize = 32;
 
 /// The remembered origins, shared by all workers.
 #[derive(Debug)]
@@ -32,7 +31,7 @@ pub(super) struct Careless {
 /// A function of a cache key.
 type OfKey = dyn Fn(&[u8]) + Send + Sync;
 
-/// Removes what is stored under a cache key, and stops fetches in progress from storing more.
+/// Removes the responses under a cache key, and stops fetches in progress from storing more.
 struct Withdraw(Box<OfKey>);
 
 impl fmt::Debug for Withdraw {
@@ -43,20 +42,46 @@ impl fmt::Debug for Withdraw {
 
 /// The cache keys of the last requests on a connection, whose responses may have been unsolicited bytes. Its first
 /// request is not among them: nothing can have been left over before it.
+///
+/// The keys are in two buffers, each behind its length: the older buffer is emptied when the other one is full, so that
+/// a request allocates nothing.
 #[derive(Debug, Default)]
-pub(super) struct Suspects(VecDeque<Box<[u8]>>);
+pub(super) struct Suspects {
+    recent: Vec<u8>,
+    /// The number of keys in `recent`.
+    count: usize,
+    older: Vec<u8>,
+}
 
 impl Suspects {
-    /// Adds a key, in place of the oldest one of many.
+    /// Adds a key, in place of the oldest ones of many.
     pub(super) fn add(&mut self, key: &[u8]) {
-        if self.0.len() == MOST_SUSPECTS {
-            self.0.pop_front();
+        if self.count == SUSPECTS {
+            std::mem::swap(&mut self.recent, &mut self.older);
+            self.recent.clear();
+            self.count = 0;
         }
-        self.0.push_back(key.into());
+        let Ok(length) = u32::try_from(key.len()) else { return };
+        self.recent.extend_from_slice(&length.to_le_bytes());
+        self.recent.extend_from_slice(key);
+        self.count += 1;
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.count == 0
+    }
+
+    /// The keys, those of the older buffer first.
+    fn keys(&self) -> impl Iterator<Item = &[u8]> {
+        [&self.older, &self.recent].into_iter().flat_map(|buffer| {
+            let mut rest = buffer.as_slice();
+            std::iter::from_fn(move || {
+                let (length, behind) = rest.split_first_chunk::<4>()?;
+                let (key, after) = behind.split_at_checked(u32::from_le_bytes(*length) as usize)?;
+                rest = after;
+                Some(key)
+            })
+        })
     }
 }
 
@@ -73,10 +98,10 @@ impl Careless {
         let _ = self.withdraw.set(Withdraw(Box::new(withdraw)));
     }
 
-    /// Removes what is stored for the requests of a connection.
+    /// Removes the stored responses to the requests of a connection.
     pub(super) fn withdraw(&self, suspects: &Suspects) {
         if let Some(Withdraw(withdraw)) = self.withdraw.get() {
-            suspects.0.iter().for_each(|key| withdraw(key));
+            suspects.keys().for_each(|key| withdraw(key));
         }
     }
 
@@ -139,7 +164,12 @@ mod tests {
     #[test]
     fn of_many_requests_on_a_connection_the_last_ones_are_suspects() {
         let mut suspects = Suspects::default();
-        (0..=MOST_SUSPECTS).for_each(|number| suspects.add(&[number as u8]));
-        assert_eq!((suspects.0.len(), &*suspects.0[0]), (MOST_SUSPECTS, &[1][..]));
+        for last in 0..200_u8 {
+            suspects.add(&[last]);
+            let keys = suspects.keys().map(|key| key[0]).collect::<Vec<_>>();
+            let first = keys[0];
+            assert_eq!(keys, (first..=last).collect::<Vec<_>>());
+            assert!(first == 0 || (SUSPECTS..=2 * SUSPECTS).contains(&keys.len()), "{} keys", keys.len());
+        }
     }
 }

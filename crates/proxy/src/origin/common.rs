@@ -41,7 +41,12 @@ impl Common {
         self.resolver.resolve_again(host).await.map_err(|why| why.to_string())
     }
 
-    /// Sets how to remove what is stored under a cache key, if the response may have been bytes that belong to no request.
+    /// Whether addresses of a watched name are known.
+    pub fn has_addresses(&self, host: &str) -> bool {
+        self.resolver.has_addresses(host)
+    }
+
+    /// Sets the function that removes the responses under a cache key, if they may be bytes that belong to no request.
     pub fn withdraw_by(&self, withdraw: impl Fn(&[u8]) + Send + Sync + 'static) {
         self.careless.withdraw_by(withdraw);
     }

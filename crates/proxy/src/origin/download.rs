@@ -163,7 +163,7 @@ impl Download {
         }
     }
 
-    /// Ends the download of content that nobody wants. Short content is read to its end in the background, since a new
+    /// Ends the download of content without a reader. Short content is read to its end in the background, since a new
     /// connection would cost more.
     pub(crate) fn spare(mut self: Box<Self>) {
         if self.is_here() {

@@ -211,7 +211,7 @@ impl Exchange {
             let head = poll_fn(|cx| connection.poll_head(cx, request.method)).await?;
             if head.status.is_informational() && head.status != StatusCode::SWITCHING_PROTOCOLS {
                 interims.count(&head).map_err(Failure::Malformed)?;
-                (request.on_interim)(head);
+                request.interim(head);
                 continue;
             }
             connection.keep_alive = head.keep_alive;

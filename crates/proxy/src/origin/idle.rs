@@ -18,7 +18,7 @@ use std::task::{Wake, Waker};
 use std::time::Duration;
 
 use foldhash::fast::RandomState;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::task::unconstrained;
 use tokio::time::timeout;
@@ -125,7 +125,7 @@ impl Idle {
         if self.careless.is_marked(https, authority, Surplus::Bytes) {
             return None;
         }
-        let mut waiting = self.waiting();
+        let mut waiting = self.waiting.lock();
         let to_it = waiting.connections[usize::from(https)].get_mut(authority)?;
         while let Some(mut one) = to_it.pop() {
             match one.connection.state() {
@@ -155,7 +155,7 @@ impl Idle {
         if !connection.suspects.is_empty() && connection.has_stirred(&self.waker) {
             self.waker.wake_by_ref();
         }
-        let mut waiting = self.waiting();
+        let mut waiting = self.waiting.lock();
         let counted = self.quota.count().or_else(|| {
             waiting.close_oldest();
             self.quota.count()
@@ -196,7 +196,7 @@ impl Idle {
     /// is left.
     fn sweep(&self, only_stirred: bool) -> bool {
         let mut suspects = Vec::new();
-        let mut waiting = self.waiting();
+        let mut waiting = self.waiting.lock();
         for (https, connections) in waiting.connections.iter_mut().enumerate() {
             connections.retain(|authority, to_it| {
                 to_it.retain_mut(|one| {
@@ -223,10 +223,6 @@ impl Idle {
         drop(waiting);
         suspects.iter().for_each(|suspects| self.careless.withdraw(suspects));
         is_left
-    }
-
-    fn waiting(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock()
     }
 }
 

@@ -35,7 +35,7 @@ pub use self::download::{Chunk, Download, Upgraded};
 use self::exchange::{Connection, Exchange, Failure};
 use self::http2::Places;
 use self::idle::Idle;
-pub use self::pool::{InProgress, Pool, Turn};
+pub use self::pool::{InProgress, OriginHealth, OriginState, Pool, Turn};
 pub use self::proof::{Challenge, Prove};
 use self::source::Source;
 pub use self::tls_fault::TlsFault;
@@ -70,7 +70,7 @@ pub struct Outgoing<'r> {
     /// The content, which is taken when sending it begins.
     pub content: &'r mut Upload,
     /// Called with each interim response.
-    pub on_interim: &'r mut (dyn FnMut(Head) + Send),
+    pub on_interim: Option<&'r mut (dyn FnMut(Head) + Send)>,
     /// The cache key under which the response may be stored; `None` for a request of this process.
     pub key: Option<&'r [u8]>,
     /// Set when an attempt failed after the origin may have received the whole request, and another attempt follows.
@@ -192,7 +192,7 @@ impl Client {
                 Box::pin(self.prove(&mut exchange, request.https, request.authority)).await?;
             }
             match exchange.ask(head, &mut request, first_byte, &mut sent).await {
-                // It may belong to no request, like the bytes by which the origin has proved careless meanwhile.
+                // It may belong to no request: meanwhile, the origin has sent bytes without a request.
                 Ok(_) if !is_new && is_safe && idle.distrusts(request.https, request.authority) => {
                     exchange.withdraw();
                 }
@@ -238,10 +238,31 @@ fn error(failure: &Failure, first_byte: Duration) -> OriginError {
     OriginError { status, why, detail, unsent: false, unconnected: false }
 }
 
-impl Outgoing<'_> {
+impl<'r> Outgoing<'r> {
+    /// Returns a request of this process.
+    pub fn new(https: bool, authority: &'r str, method: &'r Method, content: &'r mut Upload) -> Self {
+        Self {
+            https,
+            authority,
+            method,
+            content,
+            on_interim: None,
+            key: None,
+            lost_try: None,
+            client: None,
+            waits: Waits::default(),
+        }
+    }
+
     fn lose_try(&self) {
         if let Some(lost_try) = self.lost_try {
             lost_try.store(true, Ordering::Relaxed);
+        }
+    }
+
+    fn interim(&mut self, head: Head) {
+        if let Some(on_interim) = &mut self.on_interim {
+            on_interim(head);
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 use super::balance;
 use crate::base::clock;
@@ -26,6 +26,8 @@ struct Member {
     origin: Origin,
     /// Requests whose response is not complete; counted only if the balance method needs it.
     in_progress: Arc<AtomicU32>,
+    /// Whether it has answered a request or an active check since the pool was created.
+    has_answered: AtomicBool,
     /// Consecutive failures.
     fails: AtomicU32,
     /// Failures since the pool was created.
@@ -43,12 +45,34 @@ struct Member {
 /// The health of an origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OriginHealth {
-    /// Whether the origin takes part in the balance.
-    pub is_well: bool,
+    /// What its last requests and active checks tell.
+    pub state: OriginState,
     /// Requests without a response since the config was read.
     pub failures: u64,
-    /// For an origin that is not well: the time since its first failure, and the reason of that failure.
+    /// For an origin that is down: the time since its first failure, and the reason of that failure.
     pub down: Option<(Duration, String)>,
+}
+
+/// Whether an origin answers, as far as is known; the worst state is the greatest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum OriginState {
+    /// It has not been asked yet.
+    Unknown,
+    /// It answers.
+    Up,
+    /// It has failed `max_fails` times in a row or its last active check, or has never answered.
+    Down,
+}
+
+impl OriginState {
+    /// Returns the state's name in statistics.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Unknown => "unknown",
+            Self::Up => "up",
+            Self::Down => "down",
+        }
+    }
 }
 
 /// An origin that was chosen for one attempt. The caller reports the result.
@@ -74,6 +98,7 @@ impl Pool {
         let origins = origins.iter().map(|origin| Member {
             origin: origin.clone(),
             in_progress: Arc::default(),
+            has_answered: AtomicBool::new(false),
             fails: AtomicU32::new(0),
             failures: AtomicU64::new(0),
             until: AtomicU64::new(0),
@@ -140,13 +165,9 @@ impl Member {
     /// Notes the reason and time of a failure, unless the origin was failing already.
     fn begin_to_fail(&self, why: &dyn Display) {
         if self.failing_since.load(Ordering::Relaxed) == 0 {
-            *self.trouble() = why.to_string();
+            *self.trouble.lock() = why.to_string();
             self.failing_since.store(clock::millis().max(1), Ordering::Relaxed);
         }
-    }
-
-    fn trouble(&self) -> MutexGuard<'_, String> {
-        self.trouble.lock()
     }
 }
 
@@ -165,10 +186,14 @@ impl<'p> Turn<'p> {
         })
     }
 
-    /// Notes that the origin sent a response.
+    /// Notes that the origin sent a response. A backoff lasts to its end, since a server that shuts down still answers
+    /// requests that it has; but the origin is shown as up.
     pub fn succeeded(&self) {
         let member = self.member();
         // Reads come before writes: most requests succeed, and without a write, workers share the cache line.
+        if !member.has_answered.load(Ordering::Relaxed) {
+            member.has_answered.store(true, Ordering::Relaxed);
+        }
         if member.fails.load(Ordering::Relaxed) != 0 {
             member.fails.store(0, Ordering::Relaxed);
         }
@@ -191,11 +216,16 @@ impl<'p> Turn<'p> {
     /// Returns the health of the origin.
     pub fn health(&self) -> OriginHealth {
         let (member, now) = (self.member(), clock::millis());
-        let (is_well, since) = (member.is_well(now), member.failing_since.load(Ordering::Relaxed));
-        let is_down = !is_well && since != 0;
-        let down =
-            is_down.then(|| (Duration::from_millis(now.saturating_sub(since)), member.trouble().clone()));
-        OriginHealth { is_well, failures: member.failures.load(Ordering::Relaxed), down }
+        let since = member.failing_since.load(Ordering::Relaxed);
+        let state = match (since, member.has_answered.load(Ordering::Relaxed)) {
+            (0, false) => OriginState::Unknown,
+            (0, true) => OriginState::Up,
+            (1.., has_answered) if has_answered && member.is_well(now) => OriginState::Up,
+            _ => OriginState::Down,
+        };
+        let since = (state == OriginState::Down).then(|| Duration::from_millis(now.saturating_sub(since)));
+        let down = since.map(|time| (time, member.trouble.lock().clone()));
+        OriginHealth { state, failures: member.failures.load(Ordering::Relaxed), down }
     }
 
     /// Whether the origin failed its last request or active check, or is in its backoff.
@@ -208,7 +238,9 @@ impl<'p> Turn<'p> {
     pub fn checked(&self, found: &Result<(), String>) -> bool {
         let member = self.member();
         match found {
+            // Requests may fail although checks succeed: the backoff tells.
             Ok(()) if member.until.load(Ordering::Relaxed) <= clock::millis() => {
+                member.has_answered.store(true, Ordering::Relaxed);
                 member.failing_since.store(0, Ordering::Relaxed);
             }
             Ok(()) => {}

@@ -7,7 +7,7 @@ use http::{Method, StatusCode};
 use larder_semantics::status::Why;
 
 use super::exchange::Exchange;
-use super::{Client, OriginError, Outgoing, Waits};
+use super::{Client, OriginError, Outgoing};
 use crate::http::body::Upload;
 use crate::http::response::Head;
 
@@ -39,17 +39,8 @@ impl Client {
     ) -> Result<(), OriginError> {
         let Some(prover) = &self.0.prover else { return Ok(()) };
         let challenge = prover.challenge(authority);
-        let mut asked = Outgoing {
-            https,
-            authority,
-            method: &Method::HEAD,
-            content: &mut Upload::Empty,
-            on_interim: &mut |_| (),
-            key: None,
-            lost_try: None,
-            client: None,
-            waits: Waits::default(),
-        };
+        let mut content = Upload::Empty;
+        let mut asked = Outgoing::new(https, authority, &Method::HEAD, &mut content);
         let answered = exchange.ask(&challenge.head, &mut asked, self.0.first_byte, &mut 0).await;
         let head = answered
             .map_err(|failure| OriginError { unsent: true, ..super::error(&failure, self.0.first_byte) })?;

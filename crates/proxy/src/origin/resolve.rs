@@ -15,7 +15,7 @@ use std::net::{IpAddr, Ipv4Addr, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
+use parking_lot::{Condvar, Mutex, RwLock};
 use tokio::sync::watch;
 
 use crate::base::clock;
@@ -145,6 +145,11 @@ impl Resolver {
         Ok(())
     }
 
+    /// Whether addresses of the watched name `host` are known.
+    pub(super) fn has_addresses(&self, host: &str) -> bool {
+        self.0.watched.read().get(host).is_some_and(|known| !known.is_empty())
+    }
+
     /// Whether addresses of the watched name `host` are known, and `ip` is not among them.
     pub(super) fn has_left(&self, host: &str, ip: IpAddr) -> bool {
         let watched = self.0.watched.read();
@@ -181,7 +186,7 @@ impl Resolver {
 
     /// Returns the lookup of `host` in progress. If there is none, begins one if there is a `permit`.
     fn ask(&self, host: &str, permit: Option<Permit>) -> Result<Option<Answer>, Unresolved> {
-        let mut state = self.0.state();
+        let mut state = self.0.state.lock();
         if let Some((why, until)) = state.unknown.get(host)
             && clock::millis() < *until
         {
@@ -217,7 +222,7 @@ impl Inner {
                 found => found,
             };
             let found = found.map(Arc::from).map_err(|error| Unresolved::NotFound(Arc::new(error)));
-            let mut state = self.state();
+            let mut state = self.state.lock();
             state.asked.remove(&name);
             if let Err(why) = &found {
                 state.remember_unknown(name, why);
@@ -229,7 +234,7 @@ impl Inner {
 
     /// Takes the next name from the queue; `None` after [`REST`] without one.
     fn next(&self) -> Option<Job> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.resting += 1;
         self.work.wait_while_for(&mut state, |state| state.queue.is_empty(), REST);
         state.resting -= 1;
@@ -238,10 +243,6 @@ impl Inner {
             state.threads -= 1;
         }
         next
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock()
     }
 }
 

@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
 use super::resolve::Resolver;
-use super::{Client, Common, Connector, Outgoing, OutgoingHead, Waits};
+use super::{Client, Common, Connector, Outgoing, OutgoingHead};
 use crate::base::settings::Timeouts;
 use crate::http::body::Upload;
 
@@ -46,17 +46,8 @@ async fn a_connection_to_an_address_that_left_dns_gets_no_request() {
     let authority = format!("origin.test:{port}");
     let ask = || async {
         let head = OutgoingHead::Http1(b"GET / HTTP/1.1\r\nHost: origin.test\r\n\r\n");
-        let request = Outgoing {
-            https: false,
-            authority: &authority,
-            method: &Method::GET,
-            content: &mut Upload::Empty,
-            on_interim: &mut drop,
-            key: None,
-            lost_try: None,
-            client: None,
-            waits: Waits::default(),
-        };
+        let mut content = Upload::Empty;
+        let request = Outgoing::new(false, &authority, &Method::GET, &mut content);
         client.send(head, request).await.unwrap().0.status.as_u16()
     };
     let resolved_to = async |found: &[IpAddr]| {

@@ -2,11 +2,12 @@
 
 use std::io::{self, Read};
 
-use bytes::{Bytes, BytesMut};
-use flate2::bufread::MultiGzDecoder;
+use bytes::BytesMut;
 use flate2::{Decompress, FlushDecompress, Status};
+use larder_semantics::coding::Coding as Known;
 
 use super::budget::{Collected, Obstacle};
+use crate::cache::decoder;
 
 /// Bytes that are decoded at once.
 const BLOCK: usize = 64 << 10;
@@ -16,10 +17,8 @@ const ZSTD_WINDOW: u32 = 27;
 /// A supported content coding (RFC 9110 section 8.4.1, RFC 7932, RFC 8878).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Coding {
-    Gzip,
+    Known(Known),
     Deflate,
-    Brotli,
-    Zstd,
 }
 
 impl Coding {
@@ -31,20 +30,18 @@ impl Coding {
         let name = String::from_utf8_lossy(field.unwrap_or_default()).trim().to_ascii_lowercase();
         match name.as_str() {
             "" | "identity" => Ok(None),
-            "gzip" | "x-gzip" => Ok(Some(Self::Gzip)),
             "deflate" => Ok(Some(Self::Deflate)),
-            "br" => Ok(Some(Self::Brotli)),
-            "zstd" => Ok(Some(Self::Zstd)),
-            other => Err(format!("unknown content coding '{}'", other.escape_debug())),
+            other => match Known::named(other.as_bytes()) {
+                Some(known) => Ok(Some(Self::Known(known))),
+                None => Err(format!("unknown content coding '{}'", other.escape_debug())),
+            },
         }
     }
 
     fn name(self) -> &'static str {
         match self {
-            Self::Gzip => "gzip",
+            Self::Known(known) => known.token(),
             Self::Deflate => "deflate",
-            Self::Brotli => "br",
-            Self::Zstd => "zstd",
         }
     }
 }
@@ -58,7 +55,10 @@ pub(super) fn decode(coding: Coding, coded: Collected, most: u64) -> Result<Coll
     let name = coding.name();
     let broken =
         |error: io::Error| Obstacle::Broken(format!("the page is not in its content coding {name}: {error}"));
-    let mut reader = reader(coding, &input).map_err(broken)?;
+    let mut reader: Box<dyn Read> = match coding {
+        Coding::Known(known) => decoder::reader(known, &input, ZSTD_WINDOW).map_err(broken)?,
+        Coding::Deflate => Box::new(Inflating::new(&input)),
+    };
     let mut whole = BytesMut::new();
     let mut block = vec![0; BLOCK];
     loop {
@@ -74,19 +74,6 @@ pub(super) fn decode(coding: Coding, coded: Collected, most: u64) -> Result<Coll
         }
         whole.extend_from_slice(&block[..count]);
     }
-}
-
-fn reader(coding: Coding, input: &Bytes) -> io::Result<Box<dyn Read + '_>> {
-    Ok(match coding {
-        Coding::Gzip => Box::new(MultiGzDecoder::new(&input[..])),
-        Coding::Deflate => Box::new(Inflating::new(input)),
-        Coding::Brotli => Box::new(brotli::Decompressor::new(&input[..], BLOCK)),
-        Coding::Zstd => {
-            let mut decoder = zstd::stream::read::Decoder::with_buffer(&input[..])?;
-            decoder.window_log_max(ZSTD_WINDOW)?;
-            Box::new(decoder)
-        }
-    })
 }
 
 /// Decodes deflate: the zlib format, or raw deflate data, which many senders use instead. The reader of `flate2`
@@ -126,6 +113,7 @@ mod tests {
     use std::io::Write;
     use std::net::Ipv4Addr;
 
+    use bytes::Bytes;
     use flate2::Compression;
     use flate2::write::{DeflateEncoder, GzEncoder, ZlibEncoder};
 
@@ -162,17 +150,18 @@ mod tests {
             out.write_all(page).unwrap();
         }
         vec![
-            (Coding::Gzip, gzip.finish().unwrap()),
+            (Coding::Known(Known::Gzip), gzip.finish().unwrap()),
             (Coding::Deflate, zlib.finish().unwrap()),
             (Coding::Deflate, raw.finish().unwrap()),
-            (Coding::Zstd, zstd::bulk::compress(page, 19).unwrap()),
+            (Coding::Known(Known::Zstd), zstd::bulk::compress(page, 19).unwrap()),
         ]
     }
 
     #[test]
     fn a_decoded_page_equals_the_coded_one() {
         let page = b"page ".repeat(100_000);
-        for (coding, bytes) in coded(&page).into_iter().chain([(Coding::Brotli, brotli(&page))]) {
+        for (coding, bytes) in coded(&page).into_iter().chain([(Coding::Known(Known::Brotli), brotli(&page))])
+        {
             assert_eq!(undo(coding, &bytes, 1 << 20).unwrap(), page, "{coding:?}");
         }
     }
@@ -190,13 +179,13 @@ mod tests {
     #[test]
     fn a_page_cut_short_or_of_another_coding_is_no_page() {
         let page = b"hello, hello, hello, hello, hello";
-        for (coding, bytes) in coded(page).into_iter().chain([(Coding::Brotli, brotli(page))]) {
+        for (coding, bytes) in coded(page).into_iter().chain([(Coding::Known(Known::Brotli), brotli(page))]) {
             for end in 1..bytes.len() {
                 let undone = undo(coding, &bytes[..end], 1 << 20);
                 assert!(matches!(undone, Err(Obstacle::Broken(_))), "{coding:?} {end}: {undone:?}");
             }
         }
-        for coding in [Coding::Gzip, Coding::Brotli, Coding::Zstd] {
+        for coding in [Coding::Known(Known::Gzip), Coding::Known(Known::Brotli), Coding::Known(Known::Zstd)] {
             assert!(matches!(undo(coding, b"<html>", 100), Err(Obstacle::Broken(_))), "{coding:?}");
         }
     }
@@ -206,7 +195,7 @@ mod tests {
         for (field, expected) in [
             (None, Ok(None)),
             (Some(&b"identity"[..]), Ok(None)),
-            (Some(b"GZIP "), Ok(Some(Coding::Gzip))),
+            (Some(b"GZIP "), Ok(Some(Coding::Known(Known::Gzip)))),
             (Some(b"gzip, br"), Err("unknown content coding 'gzip, br'".to_owned())),
         ] {
             assert_eq!(Coding::of(field), expected);

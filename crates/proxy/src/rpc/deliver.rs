@@ -1,16 +1,18 @@
 //! Sends a page in its envelope: streamed if its length is known, or else buffered first.
 
+use bytes::Bytes;
+use http::HeaderMap;
 use larder_rpc::{Envelope, Failure, Replying};
 
 use super::budget::Collected;
-use super::content::{Pieces, collect};
+use super::content::collect;
 use super::decode::Coding;
 use super::{Visitor, failure, page};
 use crate::base::settings::Door;
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Content, Reply};
 use crate::exchange::send::send_content;
-use crate::exchange::sink::{Direct, GATHER, SendError};
+use crate::exchange::sink::{Direct, GATHER, SendError, Sink};
 use crate::net::io::Writing;
 
 /// The parameters for sending a page.
@@ -63,8 +65,11 @@ impl<R: Replying> Delivery<'_, R> {
         };
         writing.out.extend_from_slice(&envelope.head);
         if envelope.chunks {
-            if let Err(why) = self.chunks(writing, reply, &envelope).await? {
-                return Ok(Err(failure(self.url, 502, why)));
+            let mut chunks = Chunks { writing: &mut *writing, envelope: &envelope, parts: Vec::new() };
+            match send_content(&mut chunks, reply).await {
+                // The protocol can say that the content ended early.
+                Err(SendError::Truncated(why)) => return Ok(Err(failure(self.url, 502, why))),
+                sent => sent?,
             }
         } else {
             send_content(&mut Direct::new(writing, false), reply).await?;
@@ -115,29 +120,33 @@ impl<R: Replying> Delivery<'_, R> {
         tracing::warn!(client = %self.visitor.client, url = self.url, "{}", failure.why);
         failure
     }
+}
 
-    /// Sends the content in chunks. The inner error is the reason why it ended early.
-    async fn chunks(
-        &self,
-        writing: &mut Writing,
-        reply: &mut Reply,
-        envelope: &Envelope,
-    ) -> Result<Result<(), String>, SendError> {
-        // Available bytes are flushed before waiting for the origin or for another request's fill.
-        let arrives = matches!(reply.content, Content::Fill(_) | Content::Origin(_));
-        let (mut pieces, mut parts) = (Pieces::of(reply), Vec::new());
-        loop {
-            let piece = match pieces.next().await {
-                Ok(Some(piece)) => piece,
-                Ok(None) => return Ok(Ok(())),
-                Err(why) => return Ok(Err(why)),
-            };
-            envelope.part(piece, &mut parts);
-            parts.drain(..).for_each(|part| writing.out.extend_from_slice(&part));
-            if arrives || writing.out.len() >= GATHER {
-                writing.flush().await?;
+/// The destination of content that is sent in chunks.
+struct Chunks<'c> {
+    writing: &'c mut Writing,
+    envelope: &'c Envelope,
+    parts: Vec<Bytes>,
+}
+
+impl Sink for Chunks<'_> {
+    async fn bytes(&mut self, bytes: &[u8]) -> Result<(), SendError> {
+        for piece in bytes.chunks(GATHER) {
+            self.envelope.part(Bytes::copy_from_slice(piece), &mut self.parts);
+            self.parts.drain(..).for_each(|part| self.writing.out.extend_from_slice(&part));
+            if self.writing.out.len() >= GATHER {
+                self.writing.flush().await?;
             }
         }
+        Ok(())
+    }
+
+    async fn flush(&mut self) -> Result<(), SendError> {
+        Ok(self.writing.flush().await?)
+    }
+
+    async fn end(&mut self, _trailers: &HeaderMap) -> Result<(), SendError> {
+        Ok(())
     }
 }
 

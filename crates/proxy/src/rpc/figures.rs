@@ -5,13 +5,13 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use larder_evict::By;
 use larder_rpc::Statistics;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use serde::Serialize;
 
 use super::Visitor;
 use crate::base::outcome::Outcome;
 use crate::base::settings::Door;
-use crate::counts::counters::{Counters, Counts as Sum, Totals};
+use crate::counts::counters::{Counters, Counts as Sum, Ratios, Totals};
 
 /// The longest time that is distinguished from longer ones, in microseconds: an hour.
 const LONGEST: u64 = 3_600_000_000;
@@ -46,9 +46,8 @@ pub(crate) struct RpcReport {
     hits: u64,
     validated: u64,
     misses: u64,
-    hit_ratio: f64,
-    validated_hit_ratio: f64,
-    byte_hit_ratio: f64,
+    #[serde(flatten)]
+    ratios: Ratios,
     bytes_served: u64,
     average_micros: f64,
     p50_micros: u64,
@@ -65,7 +64,7 @@ impl Figures {
 impl Tally {
     /// Counts a call that took `time`, with `bytes` bytes sent.
     pub(crate) fn record(&self, outcome: &Outcome, bytes: u64, time: Duration) {
-        let counts = &mut *self.counts();
+        let counts = &mut *self.0.lock();
         counts.counters.record(outcome, bytes);
         counts.times.saturating_record(u64::try_from(time.as_micros()).unwrap_or(LONGEST).max(1));
     }
@@ -73,11 +72,11 @@ impl Tally {
     /// Resets the counters.
     pub(crate) fn reset(&self) {
         let fresh = Counts::default();
-        *self.counts() = fresh;
+        *self.0.lock() = fresh;
     }
 
     pub(crate) fn report(&self) -> RpcReport {
-        let counts = self.counts();
+        let counts = self.0.lock();
         let mut sum = Sum::default();
         sum.add(&counts.counters);
         let totals = sum.totals();
@@ -87,19 +86,13 @@ impl Tally {
             hits,
             validated,
             misses,
-            hit_ratio: totals.hit_ratio(),
-            validated_hit_ratio: totals.validated_hit_ratio(),
-            byte_hit_ratio: totals.byte_hit_ratio(),
+            ratios: totals.ratios(),
             bytes_served,
             average_micros: counts.times.mean(),
             p50_micros: counts.times.value_at_quantile(0.5),
             p90_micros: counts.times.value_at_quantile(0.9),
             p99_micros: counts.times.value_at_quantile(0.99),
         }
-    }
-
-    fn counts(&self) -> MutexGuard<'_, Counts> {
-        self.0.lock()
     }
 }
 
@@ -116,8 +109,8 @@ pub(super) fn statistics(visitor: &Visitor) -> Statistics {
         requests: report.requests,
         hits: report.hits,
         misses: report.misses,
-        hit_ratio: report.hit_ratio,
-        byte_hit_ratio: report.byte_hit_ratio,
+        hit_ratio: report.ratios.hit_ratio,
+        byte_hit_ratio: report.ratios.byte_hit_ratio,
         average_micros: report.average_micros,
         p50_micros: report.p50_micros as f64,
         p90_micros: report.p90_micros as f64,
@@ -128,7 +121,7 @@ pub(super) fn statistics(visitor: &Visitor) -> Statistics {
         capacity_unit: unit.to_owned(),
         policy: shared.plan().settings.memory.policy.to_string(),
         validated: report.validated,
-        validated_hit_ratio: report.validated_hit_ratio,
+        validated_hit_ratio: report.ratios.validated_hit_ratio,
     }
 }
 
@@ -153,7 +146,7 @@ mod tests {
         tally.record(&outcome(Kind::Refused), 1, Duration::ZERO);
         let report = tally.report();
         assert_eq!((report.requests, report.hits, report.misses, report.bytes_served), (101, 25, 75, 1001));
-        assert_eq!((report.hit_ratio, report.byte_hit_ratio), (0.25, 0.25));
+        assert_eq!((report.ratios.hit_ratio, report.ratios.byte_hit_ratio), (0.25, 0.25));
         assert_eq!((report.p50_micros, report.p90_micros, report.p99_micros), (50, 90, 99));
         tally.reset();
         let report = tally.report();

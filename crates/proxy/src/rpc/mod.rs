@@ -60,7 +60,7 @@ struct Visitor {
 impl Visitor {
     /// Returns the data of a call for `url`; `None` if no log or statistics need it.
     fn note(&self, plan: &Plan, url: &str) -> Option<RequestRecord> {
-        self.worker.note_call(plan, self.door, url, self.client)
+        self.worker.witness.note_call(plan, self.door, url, self.client)
     }
 
     /// Counts a call that arrived at `begun`.
@@ -69,7 +69,7 @@ impl Visitor {
         let took = begun.elapsed();
         tally.record(&ended.outcome, ended.bytes, took);
         self.worker.times.served(ended.outcome.kind, took);
-        self.worker.record(plan, ended, memo);
+        self.worker.witness.request(plan, ended, memo);
     }
 }
 

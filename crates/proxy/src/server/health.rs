@@ -9,7 +9,7 @@ use crate::base::settings::Health;
 use crate::exchange::route::SiteState;
 use crate::flow::worker::Shared;
 use crate::http::body::Upload;
-use crate::origin::{Client, Connector, Outgoing, OutgoingHead, Pool, Turn, Waits, connect};
+use crate::origin::{Client, Connector, Outgoing, OutgoingHead, Pool, Turn, connect};
 
 /// Starts the checks of the current plan; dropping the set ends them.
 pub(crate) fn start(shared: &Arc<Shared>) -> JoinSet<()> {
@@ -62,17 +62,8 @@ async fn look(client: &Client, turn: &Turn<'_>, health: &Health) -> Result<(), S
         true => OutgoingHead::Http2 { host, path, fields: HeaderMap::new() },
         false => OutgoingHead::Http1(text.as_bytes()),
     };
-    let request = Outgoing {
-        https: origin.https,
-        authority,
-        method: &Method::GET,
-        content: &mut Upload::Empty,
-        on_interim: &mut drop,
-        key: None,
-        lost_try: None,
-        client: None,
-        waits: Waits::default(),
-    };
+    let mut content = Upload::Empty;
+    let request = Outgoing::new(origin.https, authority, &Method::GET, &mut content);
     match tokio::time::timeout(health.interval, client.send(head, request)).await {
         Ok(Ok((head, _))) if head.status.is_success() || head.status.is_redirection() => Ok(()),
         Ok(Ok((head, _))) => Err(format!("status {} for its health check {path}", head.status.as_u16())),

@@ -55,9 +55,11 @@ async fn again(shared: Arc<Shared>, name: String, interval: Duration) {
         match found {
             Ok(()) => tracing::warn!("the origin's name {name} can be resolved again"),
             Err(why) => {
-                tracing::warn!(
-                    "cannot resolve the origin's name {name}: {why}; its last addresses stay in use"
-                );
+                let then = match shared.origins.sites.has_addresses(&name) {
+                    true => "its last addresses stay in use",
+                    false => "no address of it is known, and its requests fail",
+                };
+                tracing::warn!("cannot resolve the origin's name {name}: {why}; {then}");
             }
         }
     }

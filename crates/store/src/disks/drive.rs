@@ -7,14 +7,15 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::UNIX_EPOCH;
 
-use larder_disk::{Directory, Disk, Event, OpenError, Options};
+use larder_disk::{Directory, Disk, Event, OpenError, Options, Usage};
 use larder_evict::Spec;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use siphasher::sip::SipHasher13;
 
 use super::journal::{self, Journal};
 use crate::Purges;
 use crate::purges::Written;
+use crate::tier::PartUsage;
 
 /// The configuration of a directory of the disk tier.
 #[derive(Clone, Debug, PartialEq)]
@@ -90,14 +91,18 @@ impl Drive {
         self.disk.get()
     }
 
-    /// Returns the error of the last attempt to open the directory; once it is open, the last failed write.
-    pub fn trouble(&self) -> Option<String> {
-        locked(&self.trouble).clone()
-    }
-
-    /// Returns the policy in force.
-    pub fn policy(&self) -> String {
-        locked(&self.policy).to_string()
+    /// Returns its use. Its trouble is the error of the last attempt to open it; once it is open, the last failed write.
+    pub(super) fn usage(&self) -> PartUsage {
+        PartUsage {
+            name: self.path.display().to_string(),
+            policy: self.policy.lock().to_string(),
+            trouble: self.trouble.lock().clone(),
+            figures: self.disk().map(|disk| {
+                let usage = disk.usage();
+                let journal_errors = self.journal_errors.load(Ordering::Relaxed);
+                Usage { write_errors: usage.write_errors + journal_errors, ..usage }
+            }),
+        }
     }
 
     /// Opens the directory, unless it is open already.
@@ -109,7 +114,7 @@ impl Drive {
             return Ok(());
         }
         let opened = self.try_open(tell);
-        *locked(&self.trouble) = opened.as_ref().err().map(ToString::to_string);
+        *self.trouble.lock() = opened.as_ref().err().map(ToString::to_string);
         let disk = opened?;
         disk.set_size(self.size.load(Ordering::Relaxed));
         // The purges are restored before any response can be found.
@@ -166,20 +171,15 @@ impl Drive {
         }
     }
 
-    /// Returns how often the journal could not be read or written.
-    pub fn journal_errors(&self) -> u64 {
-        self.journal_errors.load(Ordering::Relaxed)
-    }
-
     fn try_open(&self, tell: &Tell) -> Result<Disk, OpenError> {
         let files = Arc::new(Directory::open(&self.path)?);
         let (tell, path, trouble) = (Arc::clone(tell), self.path.clone(), Arc::clone(&self.trouble));
-        let policy = locked(&self.policy).clone();
+        let policy = self.policy.lock().clone();
         let options = Options::new(self.size.load(Ordering::Relaxed), policy);
         let report = move |event| {
             match &event {
-                Event::WriteFailed { .. } => *locked(&trouble) = Some(event.to_string()),
-                Event::Resumed => *locked(&trouble) = None,
+                Event::WriteFailed { .. } => *trouble.lock() = Some(event.to_string()),
+                Event::Resumed => *trouble.lock() = None,
                 _ => {}
             }
             tell(&path, event);
@@ -191,7 +191,7 @@ impl Drive {
     pub(super) fn change(&self, tier: &DiskTier) {
         self.max_object.store(tier.max_object.unwrap_or(u64::MAX), Ordering::Relaxed);
         let is_resized = self.size.swap(tier.size, Ordering::Relaxed) != tier.size;
-        let is_new_policy = std::mem::replace(&mut *locked(&self.policy), tier.policy.clone()) != tier.policy;
+        let is_new_policy = std::mem::replace(&mut *self.policy.lock(), tier.policy.clone()) != tier.policy;
         let Some(disk) = self.disk() else { return };
         if is_resized {
             disk.set_size(tier.size);
@@ -215,8 +215,4 @@ impl Drive {
         let weight = self.size.load(Ordering::Relaxed) as f64;
         -weight / even.max(f64::MIN_POSITIVE).ln()
     }
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock()
 }

@@ -22,7 +22,7 @@ use std::io::{self, BufReader, ErrorKind, Read, Write};
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use siphasher::sip::SipHasher13;
 
 use larder_semantics::purge::Effect;
@@ -91,7 +91,7 @@ impl Journal {
     /// # Errors
     /// The operating system's error.
     pub(super) fn append(&self, rules: &[Written], purges: &Purges) -> io::Result<()> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if state.records.saturating_add(rules.len()) > LONG {
             state.file = None;
         }
@@ -108,7 +108,7 @@ impl Journal {
     /// # Errors
     /// The operating system's error.
     pub(super) fn sync(&self, purges: &Purges) -> io::Result<()> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         match &state.file {
             Some(file) => file.sync_data(),
             None if purges.is_empty() => Ok(()),
@@ -126,10 +126,6 @@ impl Journal {
         File::open(&self.directory)?.sync_all()?;
         *state = State { file: Some(file), records: rules.len() };
         Ok(())
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock()
     }
 }
 

@@ -8,7 +8,7 @@ use larder_disk::{About, Disk, Writer};
 use larder_semantics::fields::{Fields, HeadLines};
 use larder_semantics::stored_head::StoredHead;
 use larder_semantics::vary;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 use super::meta::{Meta, head_key, page_key, variant_key};
 use super::{Disks, Drive, read};
@@ -174,7 +174,7 @@ impl Varying {
 
     /// Returns the number of the variants of `key` that vary by the fields of `signature`.
     fn number(&self, key: &[u8], signature: &[u8]) -> u64 {
-        let mut known = self.lock();
+        let mut known = self.0.lock();
         if let Some((number, other)) = known.get(key)
             && vary::same_fields(signature, other)
         {
@@ -190,16 +190,12 @@ impl Varying {
 
     /// Removes the number of `key`, so that it is not used again.
     pub(super) fn forget(&self, key: &[u8]) {
-        self.lock().remove(key);
+        self.0.lock().remove(key);
     }
 
     /// Removes all numbers, so that none of them is used again.
     pub(super) fn forget_all(&self) {
-        self.lock().clear();
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Numbers> {
-        self.0.lock()
+        self.0.lock().clear();
     }
 }
 

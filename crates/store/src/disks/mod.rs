@@ -1,7 +1,7 @@
 //! The disk tier: responses that survive the process, in one directory or several.
 //!
 //! Responses are written to disks while they arrive. [`larder_disk`] stores the bytes; this module maps
-//! responses to its records and finds them again ([`meta`]). Only the calls whose documentation says so block
+//! responses to its records and finds them again ([`meta`]). Only calls that document it block
 //! while a disk works; `async` ones wait on a separate thread.
 
 mod drive;
@@ -21,16 +21,19 @@ use larder_semantics::freshness::Freshness;
 use larder_semantics::stored_head::StoredHead;
 
 pub use drive::{DiskTier, Drive, Tell};
-pub use inventory::{Held, Name, NoName, Stored};
+pub use inventory::Held;
 pub(crate) use keep::Keeping;
 pub use larder_disk::{Event, OpenError, Verified};
 pub(crate) use prune::DiskResponse;
+pub use prune::Pruned;
 pub use record::Record;
+
+pub use crate::stored::{Name, NoName, Stored};
 
 use crate::body::SENDFILE_FROM;
 use crate::purges::Written;
-use crate::tier::{PendingLookup, PendingOffer, Query, SignatureOf, Stamp};
-use crate::{Entry, LinePool, Pruned, Purges, Tier, TierName};
+use crate::tier::{PartUsage, PendingLookup, PendingOffer, Query, SignatureOf, Stamp};
+use crate::{Entry, LinePool, Purges, Tier, TierName};
 use inventory::newer_head;
 use meta::{Meta, page_key, variant_key};
 use search::{Search, SearchStep};
@@ -174,6 +177,11 @@ impl Disks {
         }
     }
 
+    /// Returns the number of records, which are responses and what belongs to them.
+    pub fn records(&self) -> u64 {
+        self.in_use().map(|disk| disk.usage().objects).sum()
+    }
+
     /// Makes all stored responses durable. Blocks while the disks sync.
     ///
     /// # Errors
@@ -256,8 +264,8 @@ impl Tier for Disks {
         self.list_directories(key, see);
     }
 
-    fn records(&self) -> u64 {
-        self.in_use().map(|disk| disk.usage().objects).sum()
+    fn usage(&self) -> Vec<PartUsage> {
+        self.drives.iter().map(Drive::usage).collect()
     }
 }
 

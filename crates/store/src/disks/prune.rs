@@ -9,6 +9,17 @@ use super::inventory::{is_found, newer_head};
 use super::meta::{Meta, cache_key, page_key};
 use crate::LinesRef;
 
+/// The result of pruning the tiers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pruned {
+    /// Objects examined.
+    pub looked: u64,
+    /// Objects removed because they were spent.
+    pub spent: u64,
+    /// Objects removed because there was no request for them for a long time.
+    pub unused: u64,
+}
+
 /// A response on a disk.
 pub(crate) struct DiskResponse<'d> {
     disk: &'d Disk,

@@ -11,7 +11,7 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 
 use super::epoch::Cancelled;
-use super::{Epoch, Fill, FillWriter, Joined, Reader, Reloading, Verdict, locked};
+use super::{Epoch, Fill, FillWriter, Joined, Reader, Reloading, Verdict};
 use crate::purges::{Generation, Reach, Since};
 use crate::{Arena, Entry, LinesRef, Store};
 
@@ -190,10 +190,14 @@ impl Fills {
     /// Removes everything stored under `key`, in memory and the near tiers, and forbids its fills to publish. Returns how
     /// many responses and bytes memory had.
     pub fn purge(&self, key: &[u8]) -> (usize, u64) {
+        // 1. Fills of the key are cancelled. One that publishes meanwhile looks again after it has put its response.
+        // 2. The near tiers forget the key. A lookup that begins now finds nothing there.
+        // 3. A lookup between 1 and 2 may have found the response on a disk, and put it into memory later: the second
+        //    count makes it take the response out again.
+        // 4. Memory is last. If it were first, that lookup could put the response back without anybody noticing.
         self.store.equivalents.note_removed(key);
         self.cancel(key);
         self.store.forget_near(key);
-        // Counted once more, for responses that were found in a near tier meanwhile and are being put into memory.
         self.count_cancelled(key);
         self.store.memory.remove(key)
     }
@@ -201,6 +205,7 @@ impl Fills {
     /// Removes what [`purge`](Self::purge) removes, except the responses in memory that `may_stay`; these are validated
     /// before any use.
     pub fn spoil(&self, key: &[u8], may_stay: impl Fn(&Entry) -> bool) {
+        // In the order of `purge`, for the same reasons.
         self.store.equivalents.note_removed(key);
         self.cancel(key);
         self.store.forget_near(key);
@@ -213,8 +218,9 @@ impl Fills {
 
     /// Removes everything stored, in memory and the near tiers, and forbids all fills to publish.
     pub fn purge_all(&self) {
+        // In the order of `purge`, for all keys.
         for table in &self.table {
-            let mut table = locked(table);
+            let mut table = table.lock();
             table.cancelled.add_all();
             for fill in table.fills.drain() {
                 fill.cancelled.store(true, Ordering::Release);
@@ -222,7 +228,7 @@ impl Fills {
         }
         self.store.near().iter().for_each(|tier| tier.clear());
         self.store.hints.clear();
-        self.table.iter().for_each(|table| locked(table).cancelled.add_all());
+        self.table.iter().for_each(|table| table.lock().cancelled.add_all());
         self.store.memory.clear();
     }
 
@@ -259,7 +265,7 @@ impl Fills {
 
     /// Returns the number of fills in progress.
     pub fn under_way(&self) -> usize {
-        self.table.iter().map(|table| locked(table).fills.len()).sum()
+        self.table.iter().map(|table| table.lock().fills.len()).sum()
     }
 
     /// Changes the limit for bodies stored in memory.
@@ -326,7 +332,7 @@ impl Fills {
     /// Stops new followers if there is no reader; returns false if there is one.
     pub(super) fn close_unread(&self, fill: &Fill) -> bool {
         let _table = self.part(fill.hash);
-        let is_unread = locked(&fill.readers).positions.is_empty();
+        let is_unread = fill.readers.lock().positions.is_empty();
         if is_unread {
             fill.joinable.store(false, Ordering::Release);
         }
@@ -348,6 +354,6 @@ impl Fills {
 
     /// Locks the part of the table for keys with this hash.
     pub(super) fn part(&self, hash: u64) -> MutexGuard<'_, Table> {
-        locked(&self.table[hash as usize % self.table.len()])
+        self.table[hash as usize % self.table.len()].lock()
     }
 }

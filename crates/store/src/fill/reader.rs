@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 
-use super::{Ending, Fill, Verdict, locked};
+use super::{Ending, Fill, Unstored, Verdict};
 use crate::{Entry, Extent};
 
 /// Reads a fill from its start, or a range of it, as it arrives.
@@ -32,7 +32,7 @@ pub enum Piece {
 
 impl Reader {
     pub(super) fn new(fill: Arc<Fill>) -> Self {
-        let mut readers = locked(&fill.readers);
+        let mut readers = fill.readers.lock();
         readers.next += 1;
         let id = readers.next;
         readers.positions.insert(id, 0);
@@ -65,6 +65,11 @@ impl Reader {
         self.fill.shared.load(Ordering::Acquire)
     }
 
+    /// Returns whether the complete response has been stored; `None` before its end.
+    pub fn result(&self) -> Option<Result<(), Unstored>> {
+        self.fill.progress().result
+    }
+
     /// Reads only the bytes from `from` up to and not including `to`. To be called before the first piece is read.
     pub fn narrow(&mut self, from: u64, to: u64) {
         (self.position, self.to) = (from, to);
@@ -87,7 +92,7 @@ impl Reader {
             Err(ending) => return Piece::End(ending),
         };
         let most = len.min(to).saturating_sub(position).min(MOST);
-        match locked(&self.fill.buffer).piece(position, most) {
+        match self.fill.buffer.lock().piece(position, most) {
             Some((piece, len)) => {
                 self.position += len;
                 piece
@@ -98,7 +103,7 @@ impl Reader {
 
     /// Reports that all bytes returned so far have been sent, which lets a windowed fill continue.
     pub fn sent(&self) {
-        locked(&self.fill.readers).positions.insert(self.id, self.position);
+        self.fill.readers.lock().positions.insert(self.id, self.position);
         self.fill.moved.notify_waiters();
     }
 
@@ -111,7 +116,7 @@ impl Reader {
 
 impl Drop for Reader {
     fn drop(&mut self) {
-        locked(&self.fill.readers).positions.remove(&self.id);
+        self.fill.readers.lock().positions.remove(&self.id);
         self.fill.moved.notify_waiters();
     }
 }

@@ -109,6 +109,11 @@ impl Fills {
     /// response stored or a purge ordered since `began` takes precedence.
     fn promoted(&self, entry: Entry, began: Epoch) -> Entry {
         if entry.body().record().is_none() && fastrand::u32(..PROMOTED) == 0 {
+            // 1. `began` is taken, and then the disk finds the entry.
+            // 2. A purge removes the key from memory, or a newer response is put there.
+            // 3. The put below brings the old entry back.
+            // 4. The epoch shows the change of 2, and the entry is removed again.
+            // Compared before the put, the epoch could miss a change between the comparison and the put.
             self.store().memory.put(entry.clone(), None);
             if !self.epoch(entry.key()).is_like(began) {
                 self.store().memory.remove(entry.key());

@@ -6,14 +6,17 @@ use std::sync::atomic::Ordering;
 
 use http::StatusCode;
 use larder_semantics::fields::Fields;
+use larder_semantics::freshness::Freshness;
+use larder_semantics::stored_head::StoredHead;
 
-use super::{Ending, Fill, Fills, Head, Reader, Verdict, WINDOW, locked};
+use super::{Ending, Fill, Fills, Head, Reader, Verdict, WINDOW};
 use crate::disks::Keeping;
+use crate::entry::Parts;
 use crate::equivalents::{Began, Learned, Source};
 use crate::memory::Purpose;
 use crate::purges::{Generation, Since};
-use crate::tier::FetchStart;
-use crate::{Entry, Hinted, Memory};
+use crate::tier::{FetchStart, Room};
+use crate::{Body, Entry, Extent, Hinted, LinesRef, Memory};
 
 /// Bytes that are booked ahead for a response that will be stored.
 const AHEAD: u64 = 64 << 10;
@@ -68,6 +71,12 @@ pub enum Unstored {
     Refused,
     /// The response is only for a disk, which takes no writes at the moment.
     NotWritten,
+    /// A disk stores it.
+    OnDisk,
+    /// The policy of the memory does not admit it.
+    NotAdmitted,
+    /// A purge has reached it, or a newer response.
+    Outdated,
 }
 
 impl FillWriter {
@@ -198,7 +207,7 @@ impl FillWriter {
         {
             self.go_unstored(unstored);
         }
-        let appended = locked(&self.fill.buffer).append(bytes, self.length, &self.fills.arena);
+        let appended = self.fill.buffer.lock().append(bytes, self.length, &self.fills.arena);
         if let Err(error) = appended {
             self.fills.arena.note_refusal();
             self.refused = Some(error);
@@ -224,7 +233,7 @@ impl FillWriter {
                 None if self.disk.is_none() => return Err(io::ErrorKind::BrokenPipe.into()),
                 slowest => slowest.unwrap_or(len).min(len),
             };
-            locked(&fill.buffer).discard(slowest);
+            fill.buffer.lock().discard(slowest);
             let held = len - slowest;
             let is_booked = self.book_window(held);
             if held <= NARROW || (held <= WINDOW && is_booked) {
@@ -257,7 +266,7 @@ impl FillWriter {
 
     /// Whether all its readers have left.
     pub fn is_unread(&self) -> bool {
-        locked(&self.fill.readers).positions.is_empty()
+        self.fill.readers.lock().positions.is_empty()
     }
 
     /// Forbids requests to follow a fill without readers; returns false if it has a reader.
@@ -265,10 +274,18 @@ impl FillWriter {
         self.fills.close_unread(&self.fill)
     }
 
+    /// [`try_finish`](Self::try_finish) for callers that do not need the reason.
+    pub fn finish(self, replaces: Option<&Entry>) -> Option<Entry> {
+        self.try_finish(replaces).ok()
+    }
+
     /// Publishes the complete response, and ends the fill. `replaces` as in [`Memory::put`](crate::Memory::put).
     ///
-    /// Returns the entry stored in memory, or `None` when there is none (too large, purged meanwhile).
-    pub fn finish(mut self, replaces: Option<&Entry>) -> Option<Entry> {
+    /// Returns the entry stored in memory.
+    ///
+    /// # Errors
+    /// The reason why memory does not store it.
+    pub fn try_finish(mut self, replaces: Option<&Entry>) -> Result<Entry, Unstored> {
         let head = self.head();
         let entry = head.as_ref().filter(|_| self.unstored.is_none()).and_then(|head| self.fill.seal(head));
         let disk = self.disk.take().filter(|_| self.may_stay());
@@ -285,16 +302,27 @@ impl FillWriter {
             // The response in memory is outdated.
             self.fills.store.memory.remove(&self.fill.key);
         }
-        let stored = entry.filter(|entry| self.publish(entry, replaces));
+        // 1. The response is in the store.
+        // 2. The fill leaves the table.
+        // A request between 1 and 2 finds both, and one after 2 the stored response. With 2 before 1, it could find
+        // neither, and fetch again.
+        let stored = match entry {
+            Some(entry) if self.publish(&entry, replaces) => Ok(entry),
+            _ if on_disk => Err(Unstored::OnDisk),
+            Some(_) if !self.is_cancelled() => Err(Unstored::NotAdmitted),
+            _ => Err(self.unstored.unwrap_or(Unstored::Outdated)),
+        };
         self.fills.note_stored(&self.fill);
         let received = head.as_ref().map_or(0, |head| head.freshness.received);
         self.fills.store.learned(&self.fill.key, received, learned);
-        // Forgotten only now, so that requests find the response in the table or in the store.
         self.fills.forget(&self.fill);
+        self.fill.progress().result = Some(stored.as_ref().map(|_| ()).map_err(|why| *why));
         self.end(Ending::Complete);
         match &stored {
-            Some(entry) => self.start.offer(entry, None),
-            None => self.start.forget(&self.fill.key, head.as_ref().map_or(&[][..], |head| &head.signature)),
+            Ok(entry) => self.start.offer(entry, None),
+            Err(_) => {
+                self.start.forget(&self.fill.key, head.as_ref().map_or(&[][..], |head| &head.signature))
+            }
         }
         stored
     }
@@ -363,8 +391,10 @@ impl FillWriter {
             None => Memory::put,
             Some(_) => Memory::put_outdated,
         };
+        // 1. A purge cancels this fill: the check before the put sees it.
+        // 2. A purge cancels it between that check and the put, and empties memory too early: the second check sees it.
+        // 3. A purge cancels it after the second check: it empties memory afterwards, and with it this entry.
         let stored = !self.is_cancelled() && put(memory, entry.clone(), replaces);
-        // A purge between the check and the put must win as well.
         if stored && self.is_cancelled() {
             memory.remove(&self.fill.key);
             return false;
@@ -397,14 +427,14 @@ impl FillWriter {
         !self.is_cancelled() && self.fills.reach_of(&self.fill).is_none()
     }
 
-    /// Returns the table of fills that it is in.
-    pub fn fills(&self) -> &Fills {
-        &self.fills
-    }
-
     /// Returns the cache key that the response is stored under.
     pub fn key(&self) -> &[u8] {
         &self.fill.key
+    }
+
+    /// Returns the hash of that key.
+    pub fn hash(&self) -> u64 {
+        self.fill.hash
     }
 
     /// Returns the bytes of content so far.
@@ -454,7 +484,7 @@ impl FillWriter {
     pub async fn deserted(&self) {
         loop {
             let moved = self.fill.moved.notified();
-            if locked(&self.fill.readers).positions.is_empty() {
+            if self.fill.readers.lock().positions.is_empty() {
                 return;
             }
             moved.await;
@@ -480,12 +510,6 @@ impl FillWriter {
         });
     }
 
-    /// Books room for content of `len` bytes that does not come from an origin, until this writer ends.
-    /// Returns whether memory has room for it.
-    pub fn takes(&mut self, len: u64) -> bool {
-        self.make_room(len, len).is_none()
-    }
-
     /// Books room for the first `len` bytes of `whole`, and some more; returns the reason if there is no room.
     fn make_room(&mut self, len: u64, whole: u64) -> Option<Unstored> {
         let purpose = Purpose::of(whole);
@@ -506,6 +530,23 @@ impl FillWriter {
         let booked = held <= memory.most_held() && memory.filling().book(bytes, purpose);
         self.booked += if booked { bytes } else { 0 };
         booked
+    }
+}
+
+impl Room for FillWriter {
+    fn takes(&mut self, len: u64) -> bool {
+        self.make_room(len, len).is_none()
+    }
+
+    fn extent(&self, len: u64) -> io::Result<Extent> {
+        self.fills.arena.extent(Some(len))
+    }
+
+    fn entry(&self, head: &StoredHead<'_>, freshness: Freshness, body: Body) -> Option<Entry> {
+        let StoredHead { key, signature, status, cost, shared, own, .. } = *head;
+        let fields = LinesRef::written(shared, own).to_map();
+        let fields = &self.fills.store.memory.keep(&fields, freshness.date);
+        Entry::new(Parts { key, signature, status, freshness, cost, born: self.fill.born, fields, body })
     }
 }
 

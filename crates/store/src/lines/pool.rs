@@ -13,7 +13,7 @@ use std::sync::{Arc, Weak};
 
 use http::{HeaderMap, HeaderName, header};
 use larder_semantics::date;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use triomphe::ThinArc;
 
 use super::repeats::Repeats;
@@ -108,7 +108,7 @@ impl LinePool {
             names.push((lines, hash));
         }
         let (mut shared, mut own) = (Vec::with_capacity(256), Vec::with_capacity(128));
-        let mut table = self.0.table();
+        let mut table = self.0.table.lock();
         for (lines, hash) in names {
             let repeats = hash.is_some_and(|hash| table.repeats.saw(hash));
             let lines = &all[lines];
@@ -133,7 +133,7 @@ impl LinePool {
             return None;
         }
         let hash = self.0.hashes.hash_one(lines);
-        let mut table = self.0.table();
+        let mut table = self.0.table.lock();
         if let Some(known) = table.blocks.get(lines) {
             return Some(known.share());
         }
@@ -151,18 +151,14 @@ impl LinePool {
 
     /// Returns the bytes of memory that the blocks take.
     pub fn bytes(&self) -> u64 {
-        self.0.table().bytes as u64
+        self.0.table.lock().bytes as u64
     }
 }
 
 impl Pool {
-    fn table(&self) -> MutexGuard<'_, Table> {
-        self.table.lock()
-    }
-
     /// Removes `block` if it is unused.
     fn forget(&self, block: &ThinArc<Users, u8>) {
-        let mut table = self.table();
+        let mut table = self.table.lock();
         // Checked under the lock, which each new user needs.
         if block.header.header.count.load(Ordering::Acquire) > 0 {
             return;
@@ -272,7 +268,7 @@ mod tests {
         drop(kept);
         assert!(pool.bytes() > 0);
         drop(copies);
-        assert_eq!((pool.bytes(), pool.0.table().blocks.len()), (0, 0));
+        assert_eq!((pool.bytes(), pool.0.table.lock().blocks.len()), (0, 0));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::thread;
 
 use larder_evict::{By, Capacity};
 use larder_semantics::purge::Scope;
-use larder_store::fill::{FillWriter, WINDOW};
+use larder_store::fill::{FillWriter, Unstored, WINDOW};
 use larder_store::{Ending, Fills, Joined, Store};
 use tokio::task::{JoinHandle, yield_now};
 
@@ -77,7 +77,7 @@ async fn a_purged_fill_is_not_stored_and_its_readers_get_everything() {
     fills.cancel(KEY);
     assert!(matches!(fills.join(KEY, b""), Joined::Writer(_)), "no request joins a purged fill");
     append(&mut writer, LEN / 2, LEN).await;
-    assert!(writer.finish(None).is_none());
+    assert_eq!(writer.try_finish(None).err(), Some(Unstored::Outdated));
     assert_eq!(all(readers).await, [Some((LEN, Ending::Complete)); 4]);
     assert!(find(&store.memory, KEY).is_none());
     assert_nothing_under_way(&store, &fills);

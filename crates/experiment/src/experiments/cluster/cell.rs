@@ -110,7 +110,7 @@ fn capacity(plan: &Plan, set: &str) -> Capacity {
 /// Sends clients' requests to new nodes, after filling the nodes with the objects that they will keep.
 ///
 /// # Errors
-/// If a process does not start or answer, or the user wants an end.
+/// If a process does not start or answer, or the user ends the experiment.
 pub(super) fn take(bench: &Bench, plan: &Plan, cell: &Cell) -> Result<Measured, Halt> {
     let course = plan.course(bench.scale.of(cell.repetition));
     let origin = Origin::start(Model::of(&course.pages))?;

@@ -148,7 +148,7 @@ pub(super) struct Room {
 /// Measures a cell whose cache may keep `percent` of `full` bytes.
 ///
 /// # Errors
-/// If a process does not start or answer, or the user wants an end.
+/// If a process does not start or answer, or the user ends the experiment.
 pub(super) fn take(bench: &Bench, cell: &Cell, full: u64) -> Result<Measured, Halt> {
     let capacity = if cell.percent == 0 { ROOMY } else { part(By::Bytes, full, cell.percent) };
     let mut open = Open::start(bench, cell, capacity)?;

@@ -1,69 +1,117 @@
-//! Values separated by commas, `;`, `|` or tabs, with or without a line of names.
+//! Values separated by commas, `;`, `|`, tabs or spaces, with or without a line of names, which may be a comment.
 //!
-//! Without names, three or more columns are time, key and size, as usual for libCacheSim; two are key and size.
+//! Without names, three or more columns are time, key and size, as usual for libCacheSim; two are key and size. That is a
+//! guess, which [`Layout::judge`] compares with the values.
 
 use std::io::Read;
 
 use csv::{ByteRecord, ReaderBuilder, Trim};
 
 use super::fields::{Field, Fields};
-use super::lines::{Parsed, Said};
-use super::words::text;
-use super::{Fault, lines};
+use super::lines::{Lines, Parsed, Said, put};
+use super::names::{meaning, twitter};
+use super::words::{decimal, text};
+use super::{Fault, TRIED, w3c};
+use crate::trace::detect::Verdict;
 use crate::trace::sink::Sink;
 
 const DELIMITERS: [u8; 4] = *b",;\t|";
+
+/// The number of rows from which on two columns may be doubted.
+const ENOUGH: usize = 8;
 
 /// The layout of a file of values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::trace) struct Layout {
     delimiter: u8,
     columns: Vec<Field>,
-    /// Whether the first line names the columns.
-    names: bool,
+    /// Whether the file or the user names the columns.
+    named: bool,
+    /// Whether the first line that is no comment has names.
+    begins_with_names: bool,
+    /// Whether lines that begin with `#` are comments.
+    has_comments: bool,
 }
 
 impl Layout {
-    /// Returns the layout of a file that begins with `head`, or `None` if no column of it is a key. `columns` defines
-    /// the columns if the file does not.
+    /// Returns the layout of a file that begins with `head`, or `None` if its lines have only one part. `columns` defines
+    /// the columns if the user named them.
     pub(in crate::trace) fn guess(head: &[u8], columns: &[Field]) -> Option<Self> {
-        let first = head.split(|byte| *byte == b'\n').find(|line| !line.trim_ascii().is_empty())?;
-        let first = text(first.trim_ascii_end()).ok()?;
-        let count = |delimiter: &&u8| first.bytes().filter(|byte| byte == *delimiter).count();
-        let delimiter = *DELIMITERS.iter().rev().max_by_key(count)?;
-        let words: Vec<_> =
-            first.split(char::from(delimiter)).map(|word| word.trim().trim_matches('"')).collect();
-        let named: Vec<_> = words.iter().map(|word| Field::named(word)).collect();
-        let names = named.contains(&Field::Key);
-        let columns = match (columns, words.len()) {
-            ([_, ..], _) => columns.to_vec(),
-            (_, 0..2) => return None,
-            _ if names => named,
-            (_, 2) => vec![Field::Key, Field::Size],
-            _ => vec![Field::Time, Field::Key, Field::Size],
+        let is_comment = |line: &&[u8]| line.starts_with(b"#");
+        let (first, second) = (rows(head, false).next()?, rows(head, true).nth(1));
+        let comments = rows(head, false).take_while(is_comment);
+        let commented = comments.filter_map(names).find(|names| names.contains(&Field::Key));
+        let row = rows(head, true).next().unwrap_or(first);
+        let delimiter = delimiter(row);
+        let count = parts(row, delimiter).count();
+        if count < 2 {
+            return None;
+        }
+        let header = names(row);
+        let mut layout = Self {
+            delimiter,
+            named: true,
+            begins_with_names: header.is_some(),
+            has_comments: is_comment(&first),
+            columns: match (columns, commented.or(header)) {
+                ([_, ..], _) => columns.to_vec(),
+                ([], Some(names)) => names,
+                _ => Vec::new(),
+            },
         };
-        Some(Self { delimiter, columns, names })
+        if layout.columns.is_empty() {
+            layout.named = false;
+            layout.columns = match count {
+                2 => vec![Field::Key, Field::Size],
+                _ if layout.is_twitter(row) => twitter(),
+                _ => vec![Field::Time, Field::Key, Field::Size],
+            };
+        }
+        // The user's names are also of use if those in the file are unknown.
+        let fits = |row| layout.row(row).request().is_ok();
+        layout.begins_with_names |= !columns.is_empty() && !fits(row) && second.is_some_and(fits);
+        Some(layout)
     }
 
-    /// Whether the first line of `head` names the columns, or most of the lines have this layout.
-    pub(in crate::trace) fn fits(&self, head: &[u8]) -> bool {
-        let lines = head.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).skip(self.names.into());
-        let (mut good, mut all) = (0, 0);
-        for line in lines.take(super::TRIED) {
-            let mut fields = Fields::default();
-            for (field, word) in self.columns.iter().zip(line.split(|byte| *byte == self.delimiter)) {
-                fields.put(*field, String::from_utf8_lossy(word.trim_ascii()));
-            }
-            all += 1;
-            good += usize::from(fields.request().is_ok());
+    /// Judges whether the lines of `head` have this layout.
+    pub(in crate::trace) fn judge(&self, head: &[u8]) -> Verdict {
+        let has_key = self.columns.iter().any(|field| matches!(field, Field::Key | Field::Request));
+        if self.named {
+            let why = "no name in its first line is known as that of the key; name the columns, as --columns time,key,size";
+            return if has_key { Verdict::Sure } else { Verdict::Doubt(why.to_owned()) };
         }
-        self.names || good * 2 > all
+        let rows: Vec<_> = rows(head, self.has_comments).take(TRIED).collect();
+        let good = rows.iter().filter(|row| self.row(row).request().is_ok()).count();
+        if good * 2 <= rows.len() {
+            return Verdict::No;
+        }
+        let number = |row: &&[u8]| parts(row, self.delimiter).next().and_then(|part| decimal(part, 6));
+        let firsts: Vec<_> = rows.iter().filter_map(number).collect();
+        let ascending = firsts.windows(2).filter(|pair| pair[0] < pair[1]).count();
+        let descending = firsts.windows(2).filter(|pair| pair[0] > pair[1]).count();
+        match self.columns[..] {
+            [Field::Key, Field::Size] if rows.len() >= ENOUGH && ascending + 1 == rows.len() => Verdict::Doubt(
+                "its first column, of two, may be the time or the key; name them, as --columns time,key or --columns key,size"
+                    .to_owned(),
+            ),
+            [Field::Time, Field::Key, Field::Size] if descending * 10 > rows.len() => Verdict::Doubt(
+                "its columns have no names, and the first one is not the time; name them, as --columns time,key,size"
+                    .to_owned(),
+            ),
+            [Field::Key, Field::Size] => guess("key,size"),
+            [Field::Time, Field::Key, Field::Size] => guess("time,key,size"),
+            _ => guess("twitter"),
+        }
     }
 
     pub(super) fn read(&self, input: impl Read, sink: &mut Sink<'_>) -> Result<(), Fault> {
+        if self.delimiter == b' ' {
+            return self.read_words(input, sink);
+        }
         let mut reader = ReaderBuilder::new()
             .delimiter(self.delimiter)
-            .has_headers(self.names)
+            .has_headers(self.begins_with_names)
+            .comment(self.has_comments.then_some(b'#'))
             .flexible(true)
             .trim(Trim::All)
             .from_reader(input);
@@ -75,8 +123,19 @@ impl Layout {
                 Err(error) => return Err(fault(error)),
             }
             let number = record.position().map_or(0, csv::Position::line);
-            lines::put(sink, number, self.parse(&record))?;
+            put(sink, number, self.parse(&record))?;
         }
+    }
+
+    fn read_words(&self, input: impl Read, sink: &mut Sink<'_>) -> Result<(), Fault> {
+        let (mut lines, mut begins_with_names) = (Lines::new(input), self.begins_with_names);
+        while let Some((number, line)) = lines.next()? {
+            if self.has_comments && line.starts_with(b"#") || std::mem::take(&mut begins_with_names) {
+                continue;
+            }
+            put(sink, number, w3c::parse(&self.columns, line))?;
+        }
+        Ok(())
     }
 
     fn parse<'l>(&self, record: &'l ByteRecord) -> Parsed<'l> {
@@ -85,20 +144,75 @@ impl Layout {
         }
         let mut fields = Fields::default();
         for (field, word) in self.columns.iter().zip(record) {
-            if *field != Field::Ignored && !word.is_empty() {
+            if *field != Field::Ignored {
                 fields.put(*field, text(word)?);
             }
         }
         fields.request()
     }
+
+    /// Returns the fields of a line, without regard to quotation marks.
+    fn row<'l>(&self, line: &'l [u8]) -> Fields<'l> {
+        let mut fields = Fields::default();
+        for (field, part) in self.columns.iter().zip(parts(line, self.delimiter)) {
+            fields.put(*field, String::from_utf8_lossy(part));
+        }
+        fields
+    }
+
+    /// Whether a line may be one of Twitter's traces: `time,key,key size,value size,client,operation,TTL`.
+    fn is_twitter(&self, line: &[u8]) -> bool {
+        const OPERATIONS: [&[u8]; 11] = [
+            b"get", b"gets", b"set", b"add", b"replace", b"cas", b"append", b"prepend", b"delete", b"incr",
+            b"decr",
+        ];
+        let parts: Vec<_> = parts(line, self.delimiter).collect();
+        parts.len() == 7 && OPERATIONS.contains(&parts[5])
+    }
+}
+
+fn guess(columns: &str) -> Verdict {
+    Verdict::Guess(format!("its columns are taken as {columns}; if they are others, name them by --columns"))
+}
+
+/// Returns the lines of `head` that are not empty, and optionally no comments.
+fn rows(head: &[u8], without_comments: bool) -> impl Iterator<Item = &[u8]> {
+    let lines = head.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).filter(|line| !line.is_empty());
+    lines.filter(move |line| !(without_comments && line.starts_with(b"#")))
+}
+
+/// Returns the most frequent delimiter of `line`; a space if it has none of the others.
+fn delimiter(line: &[u8]) -> u8 {
+    let count = |delimiter: &u8| memchr::memchr_iter(*delimiter, line).count();
+    let found = DELIMITERS.into_iter().rev().max_by_key(count);
+    found.filter(|delimiter| count(delimiter) > 0).unwrap_or(b' ')
+}
+
+/// Returns the parts of `line`, without spaces and quotation marks around them.
+fn parts(line: &[u8], delimiter: u8) -> impl Iterator<Item = &[u8]> {
+    let parts = line.split(move |byte| *byte == delimiter);
+    let parts = parts.filter(move |part| delimiter != b' ' || !part.is_empty()).map(<[u8]>::trim_ascii);
+    parts.map(|part| part.strip_prefix(b"\"").and_then(|part| part.strip_suffix(b"\"")).unwrap_or(part))
+}
+
+/// Returns the meanings of the names in `line`, if it has names: the key's among them, or only words, two of which are
+/// known. A `#` may precede them.
+fn names(line: &[u8]) -> Option<Vec<Field>> {
+    let line = line.strip_prefix(b"#").unwrap_or(line).trim_ascii();
+    let words: Vec<_> = parts(line, delimiter(line)).map(String::from_utf8_lossy).collect();
+    let fields: Vec<_> = words.iter().map(|word| meaning(word)).collect();
+    let are_words =
+        words.iter().all(|word| word.starts_with(|c: char| c.is_alphabetic() || "_@".contains(c)));
+    let known = fields.iter().filter(|field| **field != Field::Ignored).count();
+    (fields.len() > 1 && (fields.contains(&Field::Key) || are_words && known > 1)).then_some(fields)
 }
 
 /// Whether the first line of `head` has delimiters, and most lines have the same number of them.
-pub(in crate::trace) fn is_table(head: &[u8]) -> bool {
-    let mut lines = head.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty());
+pub(super) fn is_table(head: &[u8]) -> bool {
+    let mut lines = rows(head, false);
     let Some(first) = lines.next() else { return false };
     let counts = |line: &[u8]| DELIMITERS.map(|delimiter| memchr::memchr_iter(delimiter, line).count());
-    let (expected, lines) = (counts(first), lines.take(super::TRIED).collect::<Vec<_>>());
+    let (expected, lines) = (counts(first), lines.take(TRIED).collect::<Vec<_>>());
     let alike = lines.iter().filter(|line| counts(line) == expected).count();
     lines.len() > 1 && alike * 2 > lines.len() && expected.iter().any(|count| *count > 0)
 }

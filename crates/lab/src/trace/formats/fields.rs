@@ -1,10 +1,11 @@
-//! The names of JSON fields and CSV columns, and their meaning.
+//! A record as fields with a meaning: from JSON, columns, or the parts of a log line.
 
 use std::borrow::Cow;
 
 use super::lines::{Parsed, Said};
-use super::words::{Access, Wrong, integer, moment, no, seconds, size, status};
-use super::{larder, plain};
+use super::names::{self, FIRST};
+use super::plain;
+use super::words::{Access, Wrong, cost, decimal, integer, no, seconds, size, status, time};
 use crate::trace::read::LeftOut;
 use crate::trace::sink::{Fact, Facts, client};
 
@@ -13,96 +14,58 @@ use crate::trace::sink::{Fact, Facts, client};
 pub enum Field {
     /// Ignored.
     Ignored,
-    /// The time of the request: seconds with decimals, or a date in the format of HTTP or ISO 8601.
+    /// The time of the request: seconds with decimals, a date in the format of HTTP, ISO 8601 or NCSA, or the time of
+    /// day of a [`Self::Date`].
     Time,
+    /// The day of the request.
+    Date,
     /// The object.
     Key,
+    /// The query of the object's URL, if the key has none.
+    Query,
     /// The host of the object, if the key is a path.
     Host,
+    /// The scheme of the object's URL, if there is a host.
+    Scheme,
+    /// The bucket of the object, if the key is a path, with or without the bucket.
+    Bucket,
+    /// The request line: method, target and version.
+    Request,
     /// The size of the object or of the response, in bytes.
     Size,
+    /// The size of the object, in bytes, even if the response has only a part of it.
+    Whole,
     /// The time of the response, in microseconds.
     Micros,
+    /// The time of the response, in milliseconds.
+    Millis,
     /// The time of the response, in seconds with decimals.
     Seconds,
+    /// The time of the response, in seconds if it has decimals, and otherwise in milliseconds.
+    Elapsed,
     /// The method.
     Method,
+    /// The operation of a cache or a disk, such as `get` or `write`.
+    Operation,
     /// The status code.
     Status,
-    /// The Cache-Status.
+    /// The Cache-Status, or another product's word for hits and misses.
     Cache,
     /// The client.
     Client,
 }
 
-/// The names of fields, in lower case and without `-` and `_`. The first ones are the names of columns in options.
-const NAMES: &[(&str, Field)] = &[
-    ("time", Field::Time),
-    ("key", Field::Key),
-    ("size", Field::Size),
-    ("micros", Field::Micros),
-    ("seconds", Field::Seconds),
-    ("method", Field::Method),
-    ("status", Field::Status),
-    ("cache", Field::Cache),
-    ("client", Field::Client),
-    ("_", Field::Ignored),
-    ("timestamp", Field::Time),
-    ("ts", Field::Time),
-    ("clocktime", Field::Time),
-    ("date", Field::Time),
-    ("timeiso8601", Field::Time),
-    ("object", Field::Key),
-    ("objectid", Field::Key),
-    ("objid", Field::Key),
-    ("id", Field::Key),
-    ("url", Field::Key),
-    ("uri", Field::Key),
-    ("requesturi", Field::Key),
-    ("path", Field::Key),
-    ("host", Field::Host),
-    ("vhost", Field::Host),
-    ("lbn", Field::Key),
-    ("block", Field::Key),
-    ("objsize", Field::Size),
-    ("objectsize", Field::Size),
-    ("bytes", Field::Size),
-    ("bytessent", Field::Size),
-    ("bodybytessent", Field::Size),
-    ("length", Field::Size),
-    ("cost", Field::Micros),
-    ("duration", Field::Seconds),
-    ("requesttime", Field::Seconds),
-    ("requestmethod", Field::Method),
-    ("cachestatus", Field::Cache),
-    ("clientip", Field::Client),
-    ("remoteaddr", Field::Client),
-    ("remoteip", Field::Client),
-];
-
-/// The number of [`NAMES`] that an error suggests.
-const PROPOSED: usize = 10;
-
-impl Field {
-    /// Returns the meaning of a field with this name, if known.
-    pub(super) fn named(name: &str) -> Self {
-        let name = name.trim();
-        let plain: String = name.chars().filter(|c| !"-_".contains(*c)).collect();
-        let plain = plain.to_ascii_lowercase();
-        let found = NAMES.iter().find(|(known, _)| *known == plain);
-        found.map_or(Self::Ignored, |(_, field)| *field)
-    }
-}
+/// The number of fields.
+const FIELDS: usize = Field::Client as usize + 1;
 
 impl std::str::FromStr for Field {
     type Err = String;
 
     /// Returns the meaning of a column with this name. The error names the valid ones.
     fn from_str(name: &str) -> Result<Self, String> {
-        match Self::named(name) {
+        match names::meaning(name) {
             Self::Ignored if name != "_" => {
-                let known = NAMES[..PROPOSED].iter().map(|(known, _)| *known).collect::<Vec<_>>().join(" ");
-                Err(format!("unknown column '{}'; known: {known}", name.escape_debug()))
+                Err(format!("unknown column '{}'; known: {}", name.escape_debug(), FIRST.join(" ")))
             }
             field => Ok(field),
         }
@@ -110,76 +73,155 @@ impl std::str::FromStr for Field {
 }
 
 /// The fields of one record that were present.
-#[derive(Default)]
-pub(super) struct Fields<'l> {
-    time: Option<Cow<'l, str>>,
-    key: Option<Cow<'l, str>>,
-    host: Option<Cow<'l, str>>,
-    size: Option<Cow<'l, str>>,
-    micros: Option<Cow<'l, str>>,
-    seconds: Option<Cow<'l, str>>,
-    method: Option<Cow<'l, str>>,
-    status: Option<Cow<'l, str>>,
-    cache: Option<Cow<'l, str>>,
-    client: Option<Cow<'l, str>>,
+pub(super) struct Fields<'l>([Option<Cow<'l, str>>; FIELDS]);
+
+impl Default for Fields<'_> {
+    fn default() -> Self {
+        Self([const { None }; FIELDS])
+    }
 }
 
 impl<'l> Fields<'l> {
-    /// Stores the value of `field`, unless it already has one.
+    /// Stores the value of `field`, unless it already has one. `-` means that there is none, or a size of 0.
     pub(super) fn put(&mut self, field: Field, value: impl Into<Cow<'l, str>>) {
-        let place = match field {
-            Field::Ignored => return,
-            Field::Time => &mut self.time,
-            Field::Key => &mut self.key,
-            Field::Host => &mut self.host,
-            Field::Size => &mut self.size,
-            Field::Micros => &mut self.micros,
-            Field::Seconds => &mut self.seconds,
-            Field::Method => &mut self.method,
-            Field::Status => &mut self.status,
-            Field::Cache => &mut self.cache,
-            Field::Client => &mut self.client,
+        let place = &mut self.0[field as usize];
+        if field == Field::Ignored || place.is_some() {
+            return;
+        }
+        *place = match (value.into(), field) {
+            (dash, Field::Size) if dash == "-" => Some(Cow::Borrowed("0")),
+            (value, _) if value.is_empty() || value == "-" => None,
+            (value, _) => Some(value),
         };
-        place.get_or_insert_with(|| value.into());
     }
 
     /// Returns the request. A missing method counts as GET; a missing status counts as a served request.
     pub(super) fn request(mut self) -> Parsed<'l> {
-        let key = self.key.take().filter(|key| !key.trim().is_empty()).ok_or("no key")?;
-        let key = match &self.host {
-            Some(host) if key.starts_with('/') => format!("{host}{key}").into(),
-            _ => key,
-        };
-        let time = self.time.as_deref().map_or(Ok(0), time)?;
+        self.open_request_line();
+        let key = self.key()?;
+        let time = self.time()?;
         let cost = self.cost()?;
-        let bytes = self.size.as_deref().map_or(Ok(1), |text| size(text.as_bytes()))?;
-        let client = self.client.as_deref().map_or(0, |name| client(name.as_bytes()));
-        let method = self.method.as_deref().unwrap_or("GET");
-        if let Some(text) = &self.status {
-            let status = status(text.as_bytes())?;
-            return Access { method: method.as_bytes(), status, time, bytes, cost, client }.of(key);
+        let whole = self.get(Field::Whole).map(|text| size(text.as_bytes())).transpose()?;
+        let bytes = match (self.get(Field::Size), whole) {
+            (Some(text), _) => size(text.as_bytes())?,
+            (None, whole) => whole.unwrap_or(1),
+        };
+        let client = self.get(Field::Client).map_or(0, |name| client(name.as_bytes()));
+        let method = self.get(Field::Method).unwrap_or("GET");
+        let is_get = method.eq_ignore_ascii_case("get") && self.get(Field::Operation).is_none_or(reads);
+        let said = match self.get(Field::Status) {
+            Some(text) => {
+                let method = if is_get { &b"GET"[..] } else { b"" };
+                let status = status(text.as_bytes())?;
+                Access { method, status, time, bytes, cost, client }.of(key)?
+            }
+            None if !is_get => Said::LeftOut(LeftOut::Method),
+            None => plain::key(key, Facts { time, size: Fact::Known(bytes), cost, client })?,
+        };
+        Ok(match (said, whole) {
+            (Said::Name(key, facts), Some(whole)) => {
+                Said::Name(key, Facts { size: Fact::Known(whole), ..facts })
+            }
+            (said, _) => said,
+        })
+    }
+
+    fn get(&self, field: Field) -> Option<&str> {
+        self.0[field as usize].as_deref()
+    }
+
+    fn take(&mut self, field: Field) -> Option<Cow<'l, str>> {
+        self.0[field as usize].take()
+    }
+
+    /// Puts the method and the target of the request line into their fields. The target comes before another key, which
+    /// may lack the query.
+    fn open_request_line(&mut self) {
+        let (method, target) = match self.take(Field::Request) {
+            None => return,
+            Some(Cow::Borrowed(line)) => {
+                let (method, target) = split(line);
+                (Cow::Borrowed(method), Cow::Borrowed(target))
+            }
+            Some(Cow::Owned(line)) => {
+                let (method, target) = split(&line);
+                (method.to_owned().into(), target.to_owned().into())
+            }
+        };
+        self.put(Field::Method, method);
+        if !target.is_empty() {
+            self.take(Field::Key);
+            self.put(Field::Key, target);
         }
-        if !method.eq_ignore_ascii_case("get") {
-            return Ok(Said::LeftOut(LeftOut::Method));
+    }
+
+    /// Returns the key, with the query, and with what tells the path of one site from that of another.
+    fn key(&mut self) -> Result<Cow<'l, str>, Wrong> {
+        let mut key = self.take(Field::Key).filter(|key| !key.trim().is_empty()).ok_or("no key")?;
+        if let Some(query) = self.get(Field::Query).filter(|_| !key.contains('?')) {
+            key = format!("{key}?{}", query.trim_start_matches('?')).into();
         }
-        plain::key(key, Facts { time, size: Fact::Known(bytes), cost, client })
+        if !key.starts_with('/') {
+            return Ok(key);
+        }
+        if let Some(bucket) = self.get(Field::Bucket) {
+            let path = key[1..].strip_prefix(bucket).filter(|path| path.starts_with('/')).unwrap_or(&key);
+            return Ok(format!("{bucket}{path}").into());
+        }
+        Ok(match (self.get(Field::Host), self.get(Field::Scheme)) {
+            (Some(host), Some(scheme)) => format!("{}://{host}{key}", scheme.to_ascii_lowercase()).into(),
+            (Some(host), None) => format!("{host}{key}").into(),
+            (None, _) => key,
+        })
+    }
+
+    fn time(&self) -> Result<u64, Wrong> {
+        match (self.get(Field::Date), self.get(Field::Time)) {
+            (Some(date), Some(hour)) if hour.as_bytes().get(2) == Some(&b':') => {
+                time(&format!("{date}T{hour}"))
+            }
+            (_, Some(text)) | (Some(text), None) => time(text),
+            (None, None) => Ok(0),
+        }
     }
 
     fn cost(&self) -> Result<Fact<u32>, Wrong> {
-        let (text, micros) = match (&self.micros, &self.seconds) {
-            (Some(text), _) => (text, integer(text.as_bytes())),
-            (None, Some(text)) => (text, seconds(text.as_bytes())),
-            (None, None) => return Ok(Fact::Known(0)),
+        let units = [Field::Micros, Field::Millis, Field::Seconds, Field::Elapsed];
+        // A negative time means that there is none.
+        let found = units.iter().find_map(|unit| Some((*unit, self.get(*unit)?)));
+        let Some((unit, text)) = found.filter(|(_, text)| !text.starts_with('-')) else {
+            return Ok(Fact::Known(0));
         };
-        let micros = micros.ok_or_else(|| no("a duration", text.as_bytes()))?;
-        Ok(match &self.cache {
-            Some(cache) => larder::cost(micros, cache),
+        let word = text.trim().as_bytes();
+        let micros = match unit {
+            Field::Micros => decimal(word, 0),
+            Field::Millis => decimal(word, 3),
+            Field::Elapsed if integer(word).is_some() => decimal(word, 3),
+            _ => seconds(word),
+        };
+        let micros = micros.ok_or_else(|| no("a duration", word))?;
+        Ok(match self.get(Field::Cache) {
+            Some(cache) => cost(micros, cache),
             None => Fact::Known(u32::try_from(micros).unwrap_or(u32::MAX)),
         })
     }
 }
 
-fn time(text: &str) -> Result<u64, Wrong> {
-    let text = text.trim();
-    seconds(text.as_bytes()).map_or_else(|| moment(text), Ok)
+/// Splits a request line into its method and its target; the latter may contain spaces.
+fn split(line: &str) -> (&str, &str) {
+    let (method, rest) = line.split_once(' ').unwrap_or((line, ""));
+    match rest.rsplit_once(' ') {
+        Some((target, version)) if version.starts_with("HTTP/") => (method, target),
+        _ => (method, rest),
+    }
+}
+
+/// Whether `operation` reads an object: words that are not known as such write it. Codes count as reads, since each
+/// system has its own.
+fn reads(operation: &str) -> bool {
+    const READS: [&str; 3] = ["get", "read", "head"];
+    let begins = |word: &str| operation.get(..word.len()).is_some_and(|head| head.eq_ignore_ascii_case(word));
+    !operation.starts_with(|c: char| c.is_ascii_alphabetic())
+        || READS.into_iter().any(begins)
+        || operation.eq_ignore_ascii_case("r")
 }

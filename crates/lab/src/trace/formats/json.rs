@@ -7,19 +7,17 @@ use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::fields::{Field, Fields};
-use super::larder;
-use super::lines::{Parsed, Said};
+use super::lines::Parsed;
+use super::names::meaning;
+use super::words::unescape;
 
 /// Nested objects whose fields count as fields of the line.
-const INNER: &[&str] = &["request", "response", "http"];
+const INNER: &[&str] = &["request", "response", "http", "req", "resp"];
 
 /// The maximum nesting depth of such objects.
 const DEPTH: u8 = 3;
 
 pub(super) fn parse(line: &[u8]) -> Parsed<'_> {
-    if larder::announces(line) {
-        return Ok(Said::Nothing);
-    }
     let text = super::words::text(line)?;
     let mut fields = Fields::default();
     gather(text, &mut fields, DEPTH).map_err(|error| format!("no JSON object: {error}"))?;
@@ -46,7 +44,7 @@ impl<'l> Visitor<'l> for Gather<'_, 'l> {
 
     fn visit_map<M: MapAccess<'l>>(self, mut map: M) -> Result<(), M::Error> {
         while let Some(Name(name)) = map.next_key()? {
-            let field = Field::named(&name);
+            let field = meaning(&name);
             let inner = INNER.contains(&&*name);
             if field == Field::Ignored && !inner {
                 map.next_value::<IgnoredAny>()?;
@@ -59,13 +57,24 @@ impl<'l> Visitor<'l> for Gather<'_, 'l> {
                 }
                 Some(b'"') => {
                     let Name(text) = serde_json::from_str(value).map_err(serde::de::Error::custom)?;
-                    self.fields.put(field, text);
+                    self.fields.put(field, address(field, text));
                 }
                 Some(b'0'..=b'9') => self.fields.put(field, value),
                 _ => {}
             }
         }
         Ok(())
+    }
+}
+
+/// Returns `text` without the escapes that some servers write in addition to those of JSON.
+fn address(field: Field, text: Cow<'_, str>) -> Cow<'_, str> {
+    match text {
+        Cow::Borrowed(text) if matches!(field, Field::Key | Field::Request) => unescape(text),
+        Cow::Owned(text) if matches!(field, Field::Key | Field::Request) => {
+            unescape(&text).into_owned().into()
+        }
+        text => text,
     }
 }
 

@@ -5,9 +5,9 @@
 
 use std::borrow::Cow;
 
-use super::lines::{Parsed, Said};
-use super::words::{Access, integer, moment, no, size, status, text, word};
-use crate::trace::sink::{Fact, client};
+use super::lines::Parsed;
+use super::words::{Access, cost, integer, moment, no, size, status, text, word};
+use crate::trace::sink::client;
 
 /// The length of a date in the format of HTTP.
 const DATE: usize = "Sun, 06 Nov 1994 08:49:37 GMT".len();
@@ -16,9 +16,6 @@ const DATE: usize = "Sun, 06 Nov 1994 08:49:37 GMT".len();
 const ANNOUNCEMENTS: [&[u8]; 4] = [b"listening on ", b"admin on http://", b"statistics in ", b"try: "];
 
 pub(super) fn parse(line: &[u8]) -> Parsed<'_> {
-    if announces(line) {
-        return Ok(Said::Nothing);
-    }
     let is_http = line.get(3) == Some(&b',');
     let length = if is_http { DATE } else { memchr::memchr(b' ', line).unwrap_or(line.len()) };
     let (date, mut rest) = line.split_at_checked(length).ok_or("no date")?;
@@ -42,11 +39,4 @@ pub(super) fn parse(line: &[u8]) -> Parsed<'_> {
 /// Whether `line` precedes the log.
 pub(super) fn announces(line: &[u8]) -> bool {
     ANNOUNCEMENTS.iter().any(|beginning| line.starts_with(beginning))
-}
-
-/// Returns the cost from a reply's time `micros` and its Cache-Status (RFC 9211): a reply that was not forwarded has no
-/// information about it.
-pub(super) fn cost(micros: u64, cache: &str) -> Fact<u32> {
-    let micros = u32::try_from(micros).unwrap_or(u32::MAX);
-    if cache.contains("fwd=") { Fact::Known(micros) } else { Fact::Guessed(0) }
 }

@@ -3,7 +3,7 @@
 use std::io::Read;
 
 use super::Fault;
-use super::records::{Records, u32_at, u64_at};
+use super::records::{Records, u16_at, u32_at, u64_at};
 use crate::trace::sink::{Fact, Facts, Sink};
 
 const MAGIC: u64 = 0x1234_5678_9abc_def0;
@@ -82,7 +82,7 @@ impl Field {
     /// Returns the number in `record`. A negative integer counts as its bits, and a negative float as 0.
     fn value(self, record: &[u8]) -> u64 {
         match self.kind {
-            b'h' | b'H' => u16::from_le_bytes([record[self.at], record[self.at + 1]]).into(),
+            b'h' | b'H' => u16_at(record, self.at).into(),
             b'i' | b'I' => u32_at(record, self.at).into(),
             b'q' | b'Q' => u64_at(record, self.at),
             b'f' => f32::from_bits(u32_at(record, self.at)) as u64,

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use memchr::memchr;
 
-use super::{Fault, Parse};
+use super::{Fault, LineParser};
 use crate::trace::TooMany;
 use crate::trace::read::LeftOut;
 use crate::trace::sink::{Facts, Sink};
@@ -34,15 +34,15 @@ pub(super) enum Said<'l> {
 /// The content of a line, or the error in it.
 pub(super) type Parsed<'l> = Result<Said<'l>, Cow<'static, str>>;
 
-/// Parses each line with `parse`, and puts the result into `sink`.
-pub(super) fn read(input: impl Read, sink: &mut Sink<'_>, parse: Parse) -> Result<(), Fault> {
+/// Parses each line with `parser`, and puts the result into `sink`.
+pub(super) fn read(input: impl Read, sink: &mut Sink<'_>, parser: &LineParser) -> Result<(), Fault> {
     let mut lines = Lines::new(input);
     while let Some((number, line)) = lines.next()? {
         if line.len() >= LONGEST {
             sink.broken(number, || format!("longer than {LONGEST} bytes"));
             continue;
         }
-        put(sink, number, parse(line))?;
+        put(sink, number, parser.parse(line))?;
     }
     Ok(())
 }

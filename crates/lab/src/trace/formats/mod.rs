@@ -1,6 +1,6 @@
 //! The formats, one file each: the content of a record or line.
 
-mod arc;
+pub(super) mod arc;
 pub(super) mod csv;
 pub(super) mod fields;
 pub(super) mod history;
@@ -8,22 +8,29 @@ mod json;
 mod larder;
 pub(super) mod lcs;
 mod lines;
+mod logs;
+pub(super) mod names;
 mod ncsa;
 pub(super) mod oracle;
-mod plain;
+pub(super) mod pattern;
+pub(super) mod plain;
 mod records;
-mod squid;
+mod syslog;
+pub(super) mod vscsi;
+pub(super) mod w3c;
 mod words;
 pub(super) mod workload;
 
 use std::io;
 use std::path::Path;
 
+use super::detect::Found;
 use super::input::Input;
 use super::sink::Sink;
-use super::{Format, TooMany};
+use super::{Format, Options, TooMany};
 use csv::Layout;
-use lines::Parsed;
+use lines::{Parsed, Said};
+use pattern::Pattern;
 
 /// The number of lines that are tried to detect a format.
 const TRIED: usize = 50;
@@ -50,45 +57,77 @@ impl From<TooMany> for Fault {
     }
 }
 
-type Parse = for<'l> fn(&'l [u8]) -> Parsed<'l>;
-
-/// Returns the parser for lines of `format`, if its lines are independent.
-fn parser(format: Format) -> Option<Parse> {
-    match format {
-        Format::Workload => Some(workload::parse),
-        Format::Json => Some(json::parse),
-        Format::Larder => Some(larder::parse),
-        Format::Squid => Some(squid::parse),
-        Format::Ncsa => Some(ncsa::parse),
-        Format::Arc => Some(arc::parse),
-        Format::Plain => Some(plain::parse),
-        Format::OracleGeneral | Format::Lcs | Format::Csv | Format::History => None,
-    }
+/// The parser of a format whose lines are independent.
+pub(super) struct LineParser {
+    kind: Kind,
+    /// Whether each line begins with the words of syslog.
+    behind_syslog: bool,
 }
 
-/// Puts the content of `input`, which is the file at `path`, into `sink`.
-pub(super) fn read(format: Format, path: &Path, input: Input, sink: &mut Sink<'_>) -> Result<(), Fault> {
-    match (format, parser(format)) {
-        (_, Some(parse)) => lines::read(input, sink, parse),
-        (Format::OracleGeneral, _) => oracle::read(input, sink),
-        (Format::Lcs, _) => lcs::read(input, sink),
-        (Format::History, _) => history::read(path, input, sink),
-        _ => {
-            let layout = Layout::guess(input.head(), &sink.options().columns);
-            let layout = layout.ok_or_else(|| Fault::Bad("its first line has no columns".to_owned()))?;
-            layout.read(input, sink)
+enum Kind {
+    Code(for<'l> fn(&'l [u8]) -> Parsed<'l>),
+    Pattern(Pattern),
+}
+
+impl LineParser {
+    /// Returns the parser for lines of `format`, if its lines are independent.
+    pub(super) fn of(format: Format, options: &Options, behind_syslog: bool) -> Option<Self> {
+        let kind = match format {
+            Format::Workload => Kind::Code(workload::parse),
+            Format::Json => Kind::Code(json::parse),
+            Format::Larder => Kind::Code(larder::parse),
+            Format::Ncsa => Kind::Code(ncsa::parse),
+            Format::Arc => Kind::Code(arc::parse),
+            Format::Plain => Kind::Code(plain::parse),
+            Format::Custom => Kind::Pattern(options.log_format.clone()?),
+            format => Kind::Pattern(logs::pattern(format)?),
+        };
+        Some(Self { kind, behind_syslog })
+    }
+
+    fn parse<'l>(&self, line: &'l [u8]) -> Parsed<'l> {
+        let line = match self.behind_syslog {
+            true => syslog::message(line).ok_or("no words of syslog before it")?,
+            false => line,
+        };
+        if larder::announces(line) {
+            return Ok(Said::Nothing);
+        }
+        match &self.kind {
+            Kind::Code(parse) => parse(line),
+            Kind::Pattern(pattern) => pattern.parse(line),
         }
     }
 }
 
-/// Whether at least half of the first lines of `head` have the format `format`.
-pub(super) fn resembles(format: Format, head: &[u8]) -> bool {
-    let Some(parse) = parser(format) else { return false };
+/// Puts the content of `input`, which is the file at `path`, into `sink`.
+pub(super) fn read(found: &Found, path: &Path, input: Input, sink: &mut Sink<'_>) -> Result<(), Fault> {
+    let options = sink.options();
+    if let Some(parser) = LineParser::of(found.format, options, found.behind_syslog) {
+        return lines::read(input, sink, &parser);
+    }
+    let bad = |why: &str| Fault::Bad(why.to_owned());
+    match found.format {
+        Format::OracleGeneral => oracle::read(input, sink),
+        Format::Lcs => lcs::read(input, sink),
+        Format::Vscsi => vscsi::read(input, sink),
+        Format::History => history::read(path, input, sink),
+        Format::W3c => w3c::read(input, sink),
+        Format::Custom => Err(bad("the format 'custom' needs --log-format")),
+        _ => {
+            let layout = Layout::guess(input.head(), &options.columns);
+            layout.ok_or_else(|| bad("its first line has no columns"))?.read(input, sink)
+        }
+    }
+}
+
+/// Whether at least half of the first lines of `head` are what `parser` reads.
+pub(super) fn fit(parser: &LineParser, head: &[u8]) -> bool {
     let lines = head.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty());
     let (mut good, mut all) = (0, 0);
     for line in lines.take(TRIED) {
-        match parse(line.trim_ascii_end()) {
-            Ok(lines::Said::Nothing) => {}
+        match parser.parse(line.trim_ascii_end()) {
+            Ok(Said::Nothing) => {}
             Ok(_) => (good, all) = (good + 1, all + 1),
             Err(_) => all += 1,
         }

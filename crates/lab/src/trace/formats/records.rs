@@ -62,6 +62,12 @@ impl<R: Read> Records<R> {
 
 /// Returns the number at `at` of `record`, which must be long enough.
 #[inline]
+pub(super) fn u16_at(record: &[u8], at: usize) -> u16 {
+    u16::from_le_bytes([record[at], record[at + 1]])
+}
+
+/// Returns the number at `at` of `record`, which must be long enough.
+#[inline]
 pub(super) fn u32_at(record: &[u8], at: usize) -> u32 {
     let mut bytes = [0; 4];
     bytes.copy_from_slice(&record[at..at + 4]);

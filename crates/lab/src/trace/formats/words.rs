@@ -1,6 +1,7 @@
 //! The parts of log lines: words, numbers, dates, and requests that a cache could answer.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use jiff::Timestamp;
 use jiff::civil::DateTime;
@@ -19,6 +20,9 @@ const LARGEST: u64 = 1 << 40;
 
 /// Statuses of heuristically cacheable responses (RFC 9110, section 15.1), and 304.
 const KEPT: &[u16] = &[200, 203, 204, 206, 300, 301, 304, 308, 404, 405, 410, 414, 501];
+
+/// The date of NCSA's formats.
+const NCSA: &str = "%d/%b/%Y:%H:%M:%S %z";
 
 /// Returns the next word of `line`, and advances `line` past it. Spaces separate words.
 pub(super) fn word<'l>(line: &mut &'l [u8]) -> Option<&'l [u8]> {
@@ -39,24 +43,40 @@ pub(super) fn integer(word: &[u8]) -> Option<u64> {
     if word.is_empty() { None } else { word.iter().try_fold(0, digit) }
 }
 
-/// Reads a size in bytes.
+/// Reads a size in bytes. Some programs write whole numbers with decimals or an exponent.
 pub(super) fn size(word: &[u8]) -> Result<u64, Wrong> {
-    match integer(word) {
+    let whole = || decimal(word, 3).filter(|thousandths| thousandths % 1000 == 0).map(|size| size / 1000);
+    match integer(word).or_else(whole) {
         Some(size) if size <= LARGEST => Ok(size),
         Some(size) => Err(format!("a size of {size} bytes, more than {LARGEST}").into()),
         None => Err(no("a size", word)),
     }
 }
 
-/// Reads seconds with optional decimals, and returns microseconds.
+/// Reads seconds with optional decimals and exponent, and returns microseconds.
 pub(super) fn seconds(word: &[u8]) -> Option<u64> {
+    decimal(word, 6)
+}
+
+/// Reads a number with optional decimals and exponent, and returns it in units of 10^-`digits`, without the rest.
+pub(super) fn decimal(word: &[u8], digits: u32) -> Option<u64> {
+    let scale = 10u64.checked_pow(digits)?;
+    if memchr::memchr2(b'e', b'E', word).is_some() {
+        let begins = word.first()?.is_ascii_digit();
+        let number: f64 = str::from_utf8(word).ok().filter(|_| begins)?.parse().ok()?;
+        let scaled = (number * scale as f64).round();
+        return (scaled < u64::MAX as f64).then_some(scaled as u64);
+    }
     let (whole, decimals) = match memchr::memchr(b'.', word) {
         Some(point) => (&word[..point], &word[point + 1..]),
         None => (word, &b"0"[..]),
     };
-    let kept = &decimals[..decimals.len().min(6)];
-    let micros = integer(kept)? * 10u64.pow(6 - kept.len() as u32);
-    integer(whole)?.checked_mul(1_000_000)?.checked_add(micros)
+    if decimals.is_empty() || !decimals.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let kept = &decimals[..decimals.len().min(digits as usize)];
+    let fraction = integer(kept).unwrap_or(0) * 10u64.pow(digits - kept.len() as u32);
+    integer(whole)?.checked_mul(scale)?.checked_add(fraction)
 }
 
 /// Reads a status code; `000` means none.
@@ -65,20 +85,32 @@ pub(super) fn status(word: &[u8]) -> Result<u16, Wrong> {
     status.map(|status| status as u16).ok_or_else(|| no("a status", word))
 }
 
-/// Reads a date with offset in the format `pattern`, and returns microseconds since 1970.
-pub(super) fn date(pattern: &str, text: &[u8]) -> Result<u64, Wrong> {
-    let time = strtime::parse(pattern, text).and_then(|parsed| parsed.to_timestamp());
-    time.ok().and_then(micros).ok_or_else(|| no("a date", text))
+/// Reads a time as a number or as a date, and returns microseconds of any epoch. A number is one of seconds, or since
+/// 1970 of milli-, micro- or nanoseconds if it is one of this century in that unit.
+pub(super) fn time(text: &str) -> Result<u64, Wrong> {
+    const CENTURY: Range<u64> = 1_000_000_000..4_100_000_000;
+    let text = text.trim().trim_start_matches('[').trim_end_matches(']');
+    let word = text.as_bytes();
+    let number = match integer(word) {
+        Some(millis) if CENTURY.contains(&(millis / 1_000)) => Some(millis * 1_000),
+        Some(micros) if CENTURY.contains(&(micros / 1_000_000)) => Some(micros),
+        Some(nanos) if CENTURY.contains(&(nanos / 1_000_000_000)) => Some(nanos / 1_000),
+        _ => seconds(word),
+    };
+    number.map_or_else(|| moment(text), Ok)
 }
 
-/// Reads a date in the format of HTTP (RFC 9110, section 5.6.7) or ISO 8601, and returns microseconds since 1970.
+/// Reads a date in the format of HTTP (RFC 9110, section 5.6.7), ISO 8601 or NCSA, and returns microseconds since 1970.
+/// Dates without an offset are in UTC.
 pub(super) fn moment(text: &str) -> Result<u64, Wrong> {
+    let utc = |date: Result<DateTime, jiff::Error>| date.and_then(|date| TimeZone::UTC.to_timestamp(date));
     let time = match text.strip_suffix(" GMT") {
-        Some(date) => {
-            let date: Result<DateTime, _> = DateTime::strptime("%a, %d %b %Y %H:%M:%S", date);
-            date.and_then(|date| TimeZone::UTC.to_timestamp(date))
-        }
-        None => text.parse::<Timestamp>(),
+        Some(date) => utc(DateTime::strptime("%a, %d %b %Y %H:%M:%S", date)),
+        None if text.as_bytes().get(2) == Some(&b'/') => match text.contains(' ') {
+            true => strtime::parse(NCSA, text).and_then(|parsed| parsed.to_timestamp()),
+            false => utc(DateTime::strptime("%d/%b/%Y:%H:%M:%S%.f", text)),
+        },
+        None => text.parse::<Timestamp>().or_else(|_| utc(text.parse())),
     };
     time.ok().and_then(micros).ok_or_else(|| no("a date", text.as_bytes()))
 }
@@ -90,6 +122,60 @@ fn micros(time: Timestamp) -> Option<u64> {
 /// Reads a name in UTF-8.
 pub(super) fn text(word: &[u8]) -> Result<&str, Wrong> {
     str::from_utf8(word).map_err(|_| "not UTF-8".into())
+}
+
+/// Returns the end of the quotation in which `text` begins. An odd number of backslashes escapes a quotation mark.
+pub(super) fn closing(text: &[u8]) -> Option<usize> {
+    memchr::memchr_iter(b'"', text).find(|&at| !is_escaped(text, at))
+}
+
+/// Whether backslashes before position `at` of `text` escape it.
+pub(super) fn is_escaped(text: &[u8], at: usize) -> bool {
+    text[..at].iter().rev().take_while(|byte| **byte == b'\\').count() % 2 == 1
+}
+
+/// Undoes the escapes of access logs, such as `\xc3\xa9` for one letter. What is not text, or no part of a URL, becomes
+/// `%ff`.
+pub(super) fn unescape(text: &str) -> Cow<'_, str> {
+    if memchr::memchr(b'\\', text.as_bytes()).is_none() {
+        return text.into();
+    }
+    let (mut bytes, mut rest) = (Vec::with_capacity(text.len()), text.as_bytes());
+    while let [first, others @ ..] = rest {
+        let (byte, after) = match (first, others) {
+            (b'\\', [b'x', high, low, after @ ..]) => match (hex(*high), hex(*low)) {
+                (Some(high), Some(low)) => (high << 4 | low, after),
+                _ => (*first, others),
+            },
+            (b'\\', [escaped @ (b'\\' | b'"'), after @ ..]) => (*escaped, after),
+            _ => (*first, others),
+        };
+        rest = after;
+        match byte {
+            0..=b' ' | 0x7f => bytes.extend_from_slice(format!("%{byte:02x}").as_bytes()),
+            _ => bytes.push(byte),
+        }
+    }
+    let mut text = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        text.push_str(chunk.valid());
+        text.extend(chunk.invalid().iter().map(|byte| format!("%{byte:02x}")));
+    }
+    text.into()
+}
+
+fn hex(digit: u8) -> Option<u8> {
+    char::from(digit).to_digit(16).map(|digit| digit as u8)
+}
+
+/// Returns the cost from a response's time `micros` and from what was said of the cache: a response that was not fetched
+/// has no information about it. A Cache-Status (RFC 9211) of a fetch contains `fwd`; other products have a single word,
+/// such as `TCP_MISS`, and those for hits contain `hit`.
+pub(super) fn cost(micros: u64, cache: &str) -> Fact<u32> {
+    let micros = u32::try_from(micros).unwrap_or(u32::MAX);
+    let is_hit = || cache.as_bytes().windows(3).any(|word| word.eq_ignore_ascii_case(b"hit"));
+    let was_fetched = cache.contains("fwd=") || !cache.contains(['=', ';', ' ']) && !is_hit();
+    if was_fetched { Fact::Known(micros) } else { Fact::Guessed(0) }
 }
 
 /// Returns the error that `word` is not the expected `what`.

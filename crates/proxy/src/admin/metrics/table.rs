@@ -34,6 +34,13 @@ pub(super) const METRICS: &[Metric] = &[
     metric!(Counter "larder_requests_total" ["site", "outcome", "tier"]
         "Requests answered, by outcome."
         |moment, to| ends(moment, to, |ends| ends.requests)),
+    metric!(Counter "larder_responses_total" ["site", "code"]
+    "Responses to clients, by class of the status: 1xx, 2xx, 3xx, 4xx or 5xx."
+    |moment, to| {
+        for (site, counts) in &moment.sites {
+            counts.totals().statuses.each().for_each(|(code, responses)| to.put(&[site, code], responses));
+        }
+    }),
     metric!(Counter "larder_sent_bytes_total" ["site", "outcome", "tier"]
         "Bytes sent to clients, heads included."
         |moment, to| ends(moment, to, |ends| ends.bytes)),
@@ -71,9 +78,9 @@ pub(super) const METRICS: &[Metric] = &[
         "Time until the origin began to answer, for each request to one."
         |moment, to| to.put_times(&[], &moment.times.origin)),
     metric!(Gauge "larder_origin_healthy" ["site", "origin"]
-    "1 if the origin gets requests, 0 while it gets none after failures."
+    "1 if the origin answers, 0 while it is down after failures. Absent until the origin is asked for the first time."
     |moment, to| moment.stats.origins().for_each(|(site, origin)| {
-        to.put(&[site, &origin.address], u8::from(origin.healthy));
+        origin.healthy.iter().for_each(|healthy| to.put(&[site, &origin.address], u8::from(*healthy)));
     })),
     metric!(Counter "larder_origin_failures_total" ["site", "origin"]
     "Requests that the origin did not answer, since the config was read."

@@ -8,7 +8,7 @@ const HEIGHT = 200;
 /** Seconds on either side of a single time. */
 const ALONE = 300;
 /** Seconds between the times below a chart. */
-const STEPS = [1, 2, 5, 10, 15, 30, ...[1, 2, 5, 10, 30, 60, 180, 360, 720, 1440].map((minutes) => 60 * minutes)];
+const STEPS = [1, 2, 5, 10, 15, 30, ...[1, 2, 5, 10, 30, 60, 180, 360, 720, 1440, 2880].map((minutes) => 60 * minutes)];
 const probe = document.body.appendChild(make("i", { hidden: true }));
 
 /** A colour of the style sheet, as the canvas understands it. */
@@ -20,11 +20,11 @@ function colour(name) {
 /**
  * A chart in `host`. `series` are `{ label, colour, dash, fill, bars }`; values are drawn as they are, or on top of each
  * other if `stacked`; `format` writes them. `log` is for values that differ by orders of magnitude, `top` is a
- * fixed end of the scale.
+ * fixed end of the scale. Times are `least` seconds apart, at least, and so are the marks of their axis.
  */
 export class Chart {
-  constructor(host, { title, about, series, format, stacked = false, log = false, top, when = clock }) {
-    Object.assign(this, { series, format, stacked, log, top, when, columns: [[], ...series.map(() => [])] });
+  constructor(host, { title, about, series, format, stacked = false, log = false, top, when = clock, least = 1 }) {
+    Object.assign(this, { series, format, stacked, log, top, when, least, columns: [[], ...series.map(() => [])] });
     this.figures = series.map(() => make("b"));
     const items = series.map(({ label, colour, dash }, at) =>
       make("li", {}, make("i", { class: `key ${colour} ${dash ? "dash" : ""}` }), label, " ", this.figures[at]));
@@ -72,7 +72,7 @@ export class Chart {
       padding: [8, 18, 0, 0],
       scales: { x: { range: (_, first, last) => this.ends(first, last) }, y: this.log ? { distr: 3, range: decades } : { range: (_, low, high) => [0, this.top ?? headroom(high)] } },
       axes: [
-        { ...axis, grid: { show: false }, size: 26, space: 70, incrs: STEPS, values: (_, times, axis, room, step) => times.map((time) => this.label(time, step)) },
+        { ...axis, grid: { show: false }, size: 26, space: 70, incrs: STEPS.filter((step) => step >= this.least), values: (_, times, axis, room, step) => times.map((time) => this.label(time, step)) },
         {
           ...axis, ...(this.log && { filter: powers, grid: { ...grid, filter: powers } }), size: 64, space: this.log ? 1 : 36,
           values: (_, values) => values.map((value) => (value == null ? "" : this.format(value))),
@@ -102,8 +102,11 @@ export class Chart {
     };
   }
 
+  /** A mark of the time axis: the day where a day begins, or else the time of day. */
   label(time, step) {
-    return this.when(time).slice(0, step < 60 ? 8 : 5);
+    const text = clock(time);
+    if (step >= 3600 && text === "00:00:00") return new Date(time * 1000).toLocaleDateString("en-GB", { weekday: "short", day: "numeric" });
+    return text.slice(0, step < 60 ? 8 : 5);
   }
 
   /** Puts the figures of one moment into the legend: of the one pointed at, else the last one. */

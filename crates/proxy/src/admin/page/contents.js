@@ -1,7 +1,8 @@
 // How full the cache is, of what, and a search through it.
 
 import { bar, byId, make, say } from "./dom.js";
-import { brief, count, percent, plural, size, span } from "./format.js";
+import { fit } from "./fit.js";
+import { count, percent, plural, size, span } from "./format.js";
 import { ask, listen } from "./purge.js";
 import { Refused, get } from "./source.js";
 import { Table } from "./table.js";
@@ -71,7 +72,7 @@ export async function search() {
     none: "no stored response",
     key: (row) => [row.url, row.role, row.tier, row.stored, row.bytes].join(" "),
     columns: [
-      { title: "URL", text: (row) => brief(row.url, 110), hint: (row) => row.url, class: "name" },
+      { title: "URL", text: (row) => row.url, fill: (place, row) => fit(place, row.url), hint: (row) => row.url, class: "name" },
       { title: "Size", text: (row) => size(row.bytes), class: "n" },
       { title: "Age", text: (row) => ago(row.stored), class: "n" },
       { title: "Fresh for", text: left, class: "n wide" },

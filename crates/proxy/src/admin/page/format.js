@@ -59,12 +59,24 @@ export function span(seconds) {
 /** Seconds since 1970 as a time of day. */
 export const clock = (seconds) => new Date(seconds * 1000).toLocaleTimeString("en-GB");
 
-const phone = matchMedia("(max-width: 600px)");
+/** A text without its middle, in at most `room` letters. */
+function withoutMiddle(text, room) {
+  const begin = Math.ceil((room - 1) / 2), end = Math.max(0, room - 1 - begin);
+  return `${text.slice(0, begin)}…${end > 0 ? text.slice(-end) : ""}`;
+}
 
-/** A URL without its scheme and, if it is longer than `room` letters, without its middle. */
+/**
+ * A URL in at most `room` letters: it loses its scheme first, then the middle of its query, then the middle of its path.
+ * What distinguishes it from others is the name of its file. The commands have the same rule.
+ */
 export function brief(url, room) {
+  if (url.length <= room) return url;
   const text = url.replace(/^https?:\/\//, "");
-  const most = phone.matches ? 42 : room;
-  const end = Math.floor(most / 2);
-  return text.length <= most ? text : `${text.slice(0, most - end - 1)}…${text.slice(-end)}`;
+  const [path] = text.split("?", 1);
+  const query = text.slice(path.length);
+  if (text.length <= room) return text;
+  if (path.length <= room) return room - path.length > 2 ? path + withoutMiddle(query, room - path.length) : path;
+  const file = path.match(/\/[^/]+\/*$/)?.[0] ?? "";
+  const begin = room - file.length - 1;
+  return begin > 0 ? `${path.slice(0, begin)}…${file}` : withoutMiddle(path, room);
 }

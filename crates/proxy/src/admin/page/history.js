@@ -21,17 +21,17 @@ function draw(since) {
   const past = byId("past");
   past.replaceChildren();
   const about = since > 3600 ? "by the hour" : "by the minute";
-  const when = since > 86_400 ? day : hour;
+  const [when, least] = [since > 86_400 ? day : hour, since > 3600 ? 3600 : 60];
   charts = [
     new Chart(past, {
-      title: "Requests", about, when, format: short, stacked: true,
+      title: "Requests", about, when, least, format: short, stacked: true,
       series: [
         { label: "hits", colour: "hit", bars: true }, { label: "validated", colour: "valid", bars: true },
         { label: "misses", colour: "miss", bars: true }, { label: "others", colour: "pass", bars: true },
       ],
     }),
     new Chart(past, {
-      title: "Hit ratio", about, when, format: (share) => percent(share), top: 1,
+      title: "Hit ratio", about, when, least, format: (share) => percent(share), top: 1,
       series: [
         { label: "hit ratio", colour: "hit", fill: true }, { label: "with validated", colour: "valid" }, { label: "of bytes", colour: "byte" },
       ],

@@ -18,7 +18,7 @@ import * as urls from "./urls.js";
 const SELDOM = 60_000;
 /** How often it is asked again while there is little of it, and it costs little. */
 const WHILE_LITTLE = 5000;
-/** Milliseconds between two requests for the nodes of a cluster. */
+/** Milliseconds between two requests for failures, and for the nodes of a cluster. */
 const OFTEN = 2000;
 /** How often figures are read aloud. */
 const ALOUD = 30_000;
@@ -46,6 +46,7 @@ function login(error) {
 let spokenAt = 0;
 let requests = null;
 let lostAt = null;
+let hasFailed = false;
 
 function show(stats) {
   attempt(live.update).then(() => tiles.show(stats));
@@ -61,6 +62,7 @@ function show(stats) {
   // The first requests show at once, not when somebody looks again.
   if (requests === 0 && stats.requests > 0) seldom();
   requests = stats.requests;
+  hasFailed = stats.statuses["5xx"] > 0;
   if (Date.now() - spokenAt > ALOUD && stats.requests > 0) {
     spokenAt = Date.now();
     setTimeout(() => say(byId("spoken"), tiles.spoken()), 500);
@@ -96,6 +98,11 @@ function seldom() {
   attempt(findings.update);
 }
 
+/** Asks what fails, once anything has failed. */
+async function failures() {
+  if (hasFailed) await urls.updateFailures();
+}
+
 /** What a new server shows grows quickly. */
 function whileLittle() {
   if (past.isEmpty()) attempt(past.update);
@@ -127,9 +134,10 @@ async function begin() {
   say(byId("try"), listeners.map(command).join("\n"));
   past.keep(statistics);
   attempt(urls.begin);
-  const follows = [follow("/live", show, state), follow("/top", urls.show)];
+  const follows = [follow("/live", show, state), follow("/top?minutes=10", urls.show)];
   every(SELDOM, seldom);
   every(WHILE_LITTLE, whileLittle);
+  every(OFTEN, () => attempt(failures));
   if (clustered) every(OFTEN, () => attempt(cluster.update));
   byId("pause").addEventListener("click", () => {
     const paused = byId("pause").ariaPressed !== "true";

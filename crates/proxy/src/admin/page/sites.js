@@ -8,9 +8,14 @@ const REASONS = 12;
 const RULES = 50;
 let sites = null, reasons = null, rules = null;
 
+/** How states of origins look, and what they are called. */
+const STATES = { up: ["well", "up"], down: ["ill", "down"], unknown: ["unknown", "not asked yet"] };
+
 function name(cell, { site, origins }) {
-  const marks = origins.map(({ address, healthy, failures, down_seconds: down }) => make("span", { class: `origin ${healthy ? "well" : "ill"}` },
-    make("b", {}, healthy ? "up" : "down"), ` ${address}`, make("span", { class: "quiet" }, fails(failures, down))));
+  const marks = origins.map(({ address, state, failures, down_seconds: down }) => {
+    const [look, word] = STATES[state];
+    return make("span", { class: `origin ${look}` }, make("b", {}, word), ` ${address}`, make("span", { class: "quiet" }, fails(failures, down)));
+  });
   const shown = make("div", {}, make("div", {}, site || "(no site)"), ...marks);
   if (cell.textContent !== shown.textContent) cell.replaceChildren(shown);
 }
@@ -22,10 +27,10 @@ function fails(failures, down) {
 }
 
 /** The origins that are down, and what that means for their sites. */
-export const troubles = (stats) => (stats.sites ?? []).flatMap(({ site, origins }) => origins.filter(({ healthy }) => !healthy).map(({ address, trouble, down_seconds: seconds }) => ({
+export const troubles = (stats) => (stats.sites ?? []).flatMap(({ site, origins }) => origins.filter(({ state }) => state === "down").map(({ address, trouble, down_seconds: seconds }) => ({
   about: `${site} ${address}`,
   seconds,
-  text: (since) => `Origin ${address} of ${site || "no site"} is down${since}${trouble ? `: ${trouble}` : ""}. ${origins.some(({ healthy }) => healthy)
+  text: (since) => `Origin ${address} of ${site || "no site"} is down${since}${trouble ? `: ${trouble}` : ""}. ${origins.some(({ state }) => state !== "down")
     ? "The other origins of the site get its requests." : "Its site is answered from the cache, or with 502 without a usable stored response."}`,
 })));
 

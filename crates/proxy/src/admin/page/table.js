@@ -16,6 +16,7 @@ export class Table {
     host.replaceChildren(make("div", { class: "scroll" }, make("table", {},
       make("caption", { class: "hidden" }, caption), make("thead", {}, make("tr", {}, ...heads)), this.body)));
     this.show([]);
+    new ResizeObserver(() => this.rows.forEach(({ cells, row }) => fill(this.columns[0], cells[0], row))).observe(host);
   }
 
   /** Shows `rows` in their order. Those that were there keep focus; those that are open stay, whatever comes. */
@@ -27,10 +28,11 @@ export class Table {
       gone.delete(key);
       const shown = this.rows.get(key) ?? this.add(key, row);
       shown.row = row;
-      this.columns.forEach((column, at) => fill(column, shown.cells[at], row));
       const next = before ? before.nextSibling : this.body.firstChild;
       if (next !== shown.line) this.body.insertBefore(shown.line, next);
       if (shown.below) shown.line.after(shown.below);
+      // In the page, since some texts depend on the room.
+      this.columns.forEach((column, at) => fill(column, shown.cells[at], row));
       before = shown.below ?? shown.line;
     }
     for (const key of gone) {

@@ -15,6 +15,9 @@ const tiles = [
   ["byte-hit-ratio", "Byte hit ratio", (stats, now) => [
     percent(now.sum("bytes_from_cache"), now.sum("bytes_cacheable")),
     since(stats.bytes_from_cache, stats.bytes_cacheable)]],
+  ["errors", "Errors", (stats, now) => [
+    percent(now.errors, now.sum("requests")),
+    now.errors > 0 ? `${short(now.errors / now.seconds)} per second` : `${count(stats.statuses["5xx"])} since start`]],
   ["saved", "Bytes saved", (stats, now) => [
     size(stats.bytes_from_cache), `${size(now.each("bytes_from_cache"))} per second`]],
   ["hit-time", "Hit latency", (stats, now) => times(stats.latency?.hit, now.last("hit"))],
@@ -41,6 +44,8 @@ export function show(stats) {
   const sum = (name) => rows.reduce((sum, row) => sum + row[name], 0);
   const now = {
     sum,
+    seconds,
+    errors: rows.reduce((sum, row) => sum + row.statuses["5xx"], 0),
     sums: { hits: sum("hits"), validated: sum("validated"), misses: sum("misses") },
     each: (name) => (seconds > 0 ? sum(name) / seconds : 0),
     last: (kind) => recent(60).findLast((row) => row.latency[kind].count > 0)?.latency[kind],
@@ -51,17 +56,19 @@ export function show(stats) {
     const place = places.get(name);
     say(place.first, first);
     say(place.second, second);
+    if (name === "errors") place.card.classList.toggle("failing", now.errors > 0);
   }
 }
 
 function tile(name, title) {
   const [first, second] = [make("dd", { class: "figure" }), make("dd", { class: "quiet" })];
-  byId("tiles").append(make("div", { class: `tile card ${name}`, "data-tile": name }, make("dt", {}, title), first, second));
-  return { first, second };
+  const card = make("div", { class: `tile card ${name}`, "data-tile": name, title: name === "errors" ? "responses 5xx, of this proxy and of origins" : false }, make("dt", {}, title), first, second);
+  byId("tiles").append(card);
+  return { card, first, second };
 }
 
 /** The tiles in a sentence. */
 export const spoken = () => {
   const text = (name) => places.get(name)?.first.textContent ?? "unknown";
-  return `${text("rate")} requests per second, hit ratio ${text("hit-ratio")}, median latency of a hit ${text("hit-time")}, of a miss ${text("miss-time")}.`;
+  return `${text("rate")} requests per second, hit ratio ${text("hit-ratio")}, errors ${text("errors")}, median latency of a hit ${text("hit-time")}, of a miss ${text("miss-time")}.`;
 };

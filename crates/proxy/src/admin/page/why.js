@@ -19,9 +19,9 @@ const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1) + (/[.!?
 
 function stored({ stored, variants }) {
   if (!stored) return variants > 0 ? `${plural(variants, "response", "responses")}, none for this request` : "nothing";
-  const { tier, status, bytes, age, lifetime, lifetime_from: from, ttl, fresh } = stored;
+  const { tier, status, bytes, age, lifetime, lifetime_from: from, ttl, fresh, only_by_rules: ruled } = stored;
   const good = fresh ? `fresh for ${span(ttl)} more` : ttl > 0 ? "validated at each use" : `stale for ${span(-ttl)}`;
-  return `${status}, ${size(bytes)}, in ${tier === "disk" ? "a disk" : tier}; ${span(age)} old, ${good}: lifetime ${span(lifetime)} by ${from}`;
+  return `${status}, ${size(bytes)}, in ${tier === "disk" ? "a disk" : tier}; ${span(age)} old, ${good}: lifetime ${span(lifetime)} by ${from}${ruled ? "; stored only because of rules" : ""}`;
 }
 
 function kept({ result, explanation, kept }) {

@@ -12,7 +12,8 @@ use larder_semantics::storable::{Prediction, Rules};
 
 use super::limit::Limit;
 use super::pages::Pages;
-use super::rule::{Answer, Edits, Template, Value};
+use super::rule::{Answer, Edits, Value};
+use super::template::Template;
 use super::users::{Tokens, Users};
 use super::{HostHeader, Origin};
 
@@ -55,7 +56,7 @@ macro_rules! effects {
             ignore: Option<Ignored> => ignored, Response { "ignore", "list of: no-cache no-store private must-revalidate", read[ignored],
                 "directives of the origin's Cache-Control that have no effect, against RFC 9111"; }
             query: Option<Query>, Request { "query", "\"drop\", or { keep = [names] } or { drop = [names] }, with sort = true if wanted", read[query],
-                "parameters of the query that stay in the cache key and in the request to the origin; \"@tracking\" stands for those of advertisements"; }
+                "parameters of the query that stay in the cache key and in the request to the origin; \"@tracking\" stands for those of advertisements (docs/rules.md), and \"!gclid\" behind it keeps one of them"; }
             /// Fields and cookies of requests that select separate stored responses, named as in `larder_semantics::vary`.
             /// The lists of several rules are combined.
             apart: Vec<String>, Request, named "key_fields, key_cookies" {
@@ -81,7 +82,7 @@ macro_rules! effects {
             /// The response that is sent instead of a response from the cache or an origin.
             answer: Option<Arc<Answer>>, Guard, named "respond" {
                 "redirect", "URL, or { to = URL, status = 301 }", draft[redirect = redirect],
-                "redirects to this URL; {uri} {path} {query} {host} {scheme} and {1} to {9} (the stars of match.path) stand for parts of the request";
+                "redirects to this URL; {uri} {path} {query} {host} {scheme} {client} {id}, {path:lower} and {1} to {9} (the stars of match.path) stand for parts of the request";
                 "respond", "status code, or { status = 200, type = \"text/plain\", body = text } or with file = path", draft[respond = respond],
                 "answers without a request to an origin"; }
             origin: Option<Vec<Origin>>, Guard { "origin", "URL or list of URLs", read[origins],
@@ -116,7 +117,7 @@ macro_rules! effects {
     };
 }
 
-/// The latest time at which an effect can begin.
+/// The latest phase in which an effect can begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     /// When the response has arrived.

@@ -3,7 +3,9 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use http::HeaderName;
 use ipnet::IpNet;
+use larder_rules::Networks;
 
 use super::CertificateFiles;
 
@@ -53,6 +55,16 @@ pub struct ProxyProtocol {
     pub reverse: Vec<IpNet>,
     /// For listeners of the forward proxy.
     pub forward: Vec<IpNet>,
+}
+
+/// The proxies in front of this one that tell the addresses of clients in fields.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Trust {
+    /// The networks of these proxies.
+    pub proxies: Networks,
+    /// The field with the client's address alone, such as `CF-Connecting-IP`, which counts more than
+    /// `X-Forwarded-For`; `None`: there is none.
+    pub real_ip: Option<HeaderName>,
 }
 
 /// Unix sockets for clients of the sites, without TLS. Their clients count as clients at 127.0.0.1.

@@ -1,9 +1,11 @@
-//! The values of the effects of rules: changes of fields, answers, and templates.
+//! The values of the effects of rules: changes of fields, and answers.
 
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, StatusCode};
 use larder_rules::Pattern;
 use larder_semantics::readings;
+
+use super::template::Template;
 
 /// The value of an effect. It is set if it is not the default.
 pub(super) trait Value: Clone + Default + PartialEq {
@@ -42,6 +44,8 @@ pub struct Edits {
     pub add: Vec<(HeaderName, HeaderValue)>,
     /// Names that `Vary` of replies must have.
     pub vary: Vec<String>,
+    /// Whether values have placeholders ([`Template::of_value`]).
+    pub has_placeholders: bool,
 }
 
 /// A filter of cookies.
@@ -76,119 +80,20 @@ pub enum Answer {
     },
 }
 
-/// Text with placeholders: `{uri}`, `{path}`, `{query}`, `{host}`, `{scheme}`, and `{1}` to `{9}` for the stars of the
-/// rule's path.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Template {
-    parts: Vec<Part>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Part {
-    Text(String),
-    Value(Placeholder),
-}
-
-/// A part of the request that replaces a placeholder.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Placeholder {
-    /// Path and query.
-    Uri,
-    /// The path.
-    Path,
-    /// The query with its question mark; empty without a query.
-    Query,
-    /// The host, with its port if the request contains one.
-    Host,
-    /// `http` or `https`.
-    Scheme,
-    /// The star or group of this number, counted from 1.
-    Star(usize),
-}
-
-const PLACEHOLDERS: [(&str, Placeholder); 5] = [
-    ("uri", Placeholder::Uri),
-    ("path", Placeholder::Path),
-    ("query", Placeholder::Query),
-    ("host", Placeholder::Host),
-    ("scheme", Placeholder::Scheme),
-];
-
-impl Template {
-    /// Parses text with placeholders in braces.
-    ///
-    /// # Errors
-    /// The description of an invalid placeholder, in one line.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        let (mut parts, mut rest) = (Vec::new(), text);
-        while let Some((before, after)) = rest.split_once('{') {
-            let (name, behind) = after
-                .split_once('}')
-                .ok_or_else(|| format!("'{}': a '{{' has no '}}'", text.escape_debug()))?;
-            if !before.is_empty() {
-                parts.push(Part::Text(before.to_owned()));
-            }
-            parts.push(Part::Value(placeholder(name)?));
-            rest = behind;
-        }
-        if !rest.is_empty() {
-            parts.push(Part::Text(rest.to_owned()));
-        }
-        Ok(Self { parts })
-    }
-
-    /// Returns the text with `value` in the place of each placeholder.
-    pub fn fill<'v>(&self, value: impl Fn(Placeholder) -> std::borrow::Cow<'v, str>) -> String {
-        let mut text = String::new();
-        for part in &self.parts {
-            match part {
-                Part::Text(own) => text.push_str(own),
-                Part::Value(placeholder) => text.push_str(&value(*placeholder)),
-            }
-        }
-        text
-    }
-
-    /// Whether the text contains a question mark or a placeholder for the query.
-    pub fn is_about_query(&self) -> bool {
-        self.parts.iter().any(|part| match part {
-            Part::Text(text) => text.contains('?'),
-            Part::Value(placeholder) => matches!(placeholder, Placeholder::Uri | Placeholder::Query),
-        })
-    }
-
-    /// Returns the largest number of a star in the text; 0 without one.
-    pub fn stars(&self) -> usize {
-        let star = |part: &Part| match part {
-            Part::Value(Placeholder::Star(number)) => *number,
-            _ => 0,
-        };
-        self.parts.iter().map(star).max().unwrap_or(0)
-    }
-}
-
-fn placeholder(name: &str) -> Result<Placeholder, String> {
-    if let Some((_, placeholder)) = PLACEHOLDERS.iter().find(|(known, _)| *known == name) {
-        return Ok(*placeholder);
-    }
-    match name.parse() {
-        Ok(number @ 1..=9) => Ok(Placeholder::Star(number)),
-        _ => Err(format!(
-            "unknown placeholder '{{{}}}'; known: {{uri}} {{path}} {{query}} {{host}} {{scheme}} {{1}} to {{9}}",
-            name.escape_debug()
-        )),
-    }
-}
-
 impl Edits {
     /// Whether there are no changes.
     pub fn is_empty(&self) -> bool {
         !self.changes_lines() && self.vary.is_empty()
     }
 
+    /// Iterates over the lines that are written.
+    pub fn written_lines(&self) -> impl Iterator<Item = &(HeaderName, HeaderValue)> {
+        self.set.iter().chain(&self.default).chain(&self.add)
+    }
+
     /// Whether there are changes other than further names in `Vary`.
     pub(crate) fn changes_lines(&self) -> bool {
-        let Self { remove, cookies, set, default, add, vary: _ } = self;
+        let Self { remove, cookies, set, default, add, vary: _, has_placeholders: _ } = self;
         !(remove.is_empty() && cookies.is_none() && set.is_empty() && default.is_empty() && add.is_empty())
     }
 }
@@ -211,6 +116,7 @@ impl Value for Edits {
         self.default.extend(later.default.iter().filter(|(name, _)| !is_added(name)).cloned());
         self.set.extend(later.set.iter().cloned());
         self.add.extend(later.add.iter().cloned());
+        self.has_placeholders |= later.has_placeholders;
     }
 }
 
@@ -226,29 +132,5 @@ impl CookieFilter {
             true => is_listed(name) || !readings::any_name(name, |name| !one_matches(name)),
             false => !self.names.iter().any(|pattern| pattern.matches_name(name)),
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn placeholders_are_filled() {
-        let template = Template::parse("https://www.{host}{1}?a={query}").unwrap();
-        let value = |placeholder| match placeholder {
-            Placeholder::Host => "a.example".into(),
-            Placeholder::Star(1) => "/x".into(),
-            _ => "-".into(),
-        };
-        assert_eq!(template.fill(value), "https://www.a.example/x?a=-");
-        assert_eq!(template.stars(), 1);
-        for (text, error) in [
-            ("{ur}", "unknown placeholder '{ur}'; known: {uri} {path} {query} {host} {scheme} {1} to {9}"),
-            ("{0}", "unknown placeholder '{0}'; known: {uri} {path} {query} {host} {scheme} {1} to {9}"),
-            ("/a{uri", "'/a{uri': a '{' has no '}'"),
-        ] {
-            assert_eq!(Template::parse(text), Err(error.to_owned()));
-        }
     }
 }

@@ -17,7 +17,7 @@ use larder_semantics::freshness::Freshness;
 use larder_semantics::stored_head::StoredHead;
 use larder_store::tier::Stamp;
 use larder_store::{Entry, Store};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::{EngineTier, chunk};
@@ -60,11 +60,11 @@ enum Job {
 
 impl Queue {
     pub(super) fn waiting(&self) -> usize {
-        self.jobs().jobs.len()
+        self.jobs.lock().jobs.len()
     }
 
     fn push(&self, job: Job) -> Result<(), Job> {
-        let mut jobs = self.jobs();
+        let mut jobs = self.jobs.lock();
         let bytes = job.bytes();
         if jobs.jobs.len() >= JOBS || jobs.bytes + bytes > WAITING {
             return Err(job);
@@ -79,7 +79,7 @@ impl Queue {
     async fn pop(&self) -> Job {
         loop {
             let job = {
-                let mut jobs = self.jobs();
+                let mut jobs = self.jobs.lock();
                 let job = jobs.jobs.pop_front();
                 jobs.bytes -= job.as_ref().map_or(0, Job::bytes);
                 job
@@ -89,10 +89,6 @@ impl Queue {
                 None => self.more.notified().await,
             }
         }
-    }
-
-    fn jobs(&self) -> MutexGuard<'_, Jobs> {
-        self.jobs.lock()
     }
 }
 
@@ -113,7 +109,7 @@ impl EngineTier {
             return self.forget(entry.key(), entry.signature());
         }
         if self.queue.push(Job::Keep(entry.clone(), since.clone())).is_err() {
-            self.figures().dropped += 1;
+            self.figures.lock().dropped += 1;
             self.forget(entry.key(), entry.signature());
         }
     }
@@ -140,7 +136,7 @@ pub(crate) async fn run(cluster: Arc<Cluster>, store: Arc<Store>) {
         let job = tier.queue.pop().await;
         let is_lost = u64::from(matches!(job, Job::Keep(..)));
         if !tier.writes.admits() {
-            tier.figures().dropped += is_lost;
+            tier.figures.lock().dropped += is_lost;
             continue;
         }
         let writing = Writing { cluster: &cluster, tier };
@@ -154,7 +150,7 @@ pub(crate) async fn run(cluster: Arc<Cluster>, store: Arc<Store>) {
         };
         tier.writes.went(written.as_ref());
         if let Err(error) = written {
-            tier.figures().dropped += is_lost;
+            tier.figures.lock().dropped += is_lost;
             tracing::debug!("the second tier has not taken a response: {error}");
         }
     }
@@ -198,7 +194,7 @@ impl Writing<'_> {
             self.set(MessageKind::Record, &of_key, varies, self.tier.settings.lifetime).await?;
         }
         written += self.set(MessageKind::Record, &name, value, expires).await?;
-        let mut figures = self.tier.figures();
+        let mut figures = self.tier.figures.lock();
         figures.written += 1;
         figures.written_bytes += written;
         Ok(())

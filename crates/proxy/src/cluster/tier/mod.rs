@@ -20,7 +20,7 @@ use std::time::Duration;
 use larder_cluster::{Breaker, breaker, key_hash};
 use larder_store::tier::{PendingLookup, PendingOffer, Query, Stamp};
 use larder_store::{Entry, Tier, TierName};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use redis::{FromRedisValue, Pipeline};
 use serde::Serialize;
 
@@ -103,31 +103,23 @@ impl EngineTier {
             reads: self.reads.standing().word(),
             writes: self.writes.standing().word(),
             waiting: self.queue.waiting(),
-            ..self.figures().clone()
+            ..self.figures.lock().clone()
         }
-    }
-
-    fn figures(&self) -> MutexGuard<'_, TierReport> {
-        self.figures.lock()
     }
 }
 
 impl Side {
-    fn breaker(&self) -> MutexGuard<'_, Breaker> {
-        self.breaker.lock()
-    }
-
     fn standing(&self) -> breaker::Standing {
-        self.breaker().standing(clock::millis())
+        self.breaker.lock().standing(clock::millis())
     }
 
     fn admits(&self) -> bool {
-        self.breaker().admits(clock::millis())
+        self.breaker.lock().admits(clock::millis())
     }
 
     /// Reports the result of a command to the breaker.
     fn went<T>(&self, how: Result<T, &EngineError>) {
-        let mut breaker = self.breaker();
+        let mut breaker = self.breaker.lock();
         match how {
             Ok(_) => {
                 let was_closed = breaker.standing(clock::millis()) == breaker::Standing::Closed;

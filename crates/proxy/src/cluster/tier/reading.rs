@@ -12,9 +12,8 @@ use larder_cluster::{Follower, Missed, Position};
 use larder_semantics::freshness::Freshness;
 use larder_semantics::purge::Effect;
 use larder_semantics::stored_head::StoredHead;
-use larder_store::entry::Parts;
-use larder_store::fill::FillWriter;
-use larder_store::{Body, Entry, Fills, LinesRef, Purges};
+use larder_store::tier::Room;
+use larder_store::{Body, Entry, LinesRef, Purges};
 
 use super::{EngineTier, Side, chunk};
 use crate::base::clock;
@@ -97,17 +96,17 @@ pub(super) struct Reading<'r> {
 }
 
 impl Reading<'_> {
-    /// Reads the response and makes it that of `writer`.
-    pub(super) async fn response(&self, writer: &mut FillWriter) -> Result<Entry, Unfit> {
+    /// Reads the response for a fill.
+    pub(super) async fn response(&self, room: &mut dyn Room) -> Result<Entry, Unfit> {
         let found = self.find().await?;
         let (response, freshness) = self.record(&found)?;
         let position = self.judge(&response, &freshness).await?;
         tracing::trace!("second tier: {}: not purged since {position}", found.name);
-        if !writer.takes(response.content.len()) {
+        if !room.takes(response.content.len()) {
             return Err(Unfit::NoRoom);
         }
-        let body = self.body(writer.fills(), &found.name, &response.content).await?;
-        entry(writer, &response.head, freshness, body).ok_or(Unfit::Damaged)
+        let body = self.body(room, &found.name, &response.content).await?;
+        room.entry(&response.head, freshness, body).ok_or(Unfit::Damaged)
     }
 
     /// Finds the record of the response that the request selects.
@@ -222,7 +221,7 @@ impl Reading<'_> {
     }
 
     /// Reads the content, if it is intact.
-    async fn body(&self, fills: &Fills, name: &str, content: &Content<'_>) -> Result<Body, Unfit> {
+    async fn body(&self, room: &mut dyn Room, name: &str, content: &Content<'_>) -> Result<Body, Unfit> {
         let (number, len, sums) = match content {
             Content::Inline(len, piece) => {
                 let bytes = plain(piece, *len as usize).ok_or(Unfit::Damaged)?;
@@ -230,7 +229,7 @@ impl Reading<'_> {
             }
             Content::Chunks { number, len, sums } => (*number, *len, sums),
         };
-        let extent = fills.arena().extent(Some(len)).map_err(|_| Unfit::NoRoom)?;
+        let extent = room.extent(len).map_err(|_| Unfit::NoRoom)?;
         for (at, expected) in sums.iter().enumerate() {
             let (mut commands, name) = (redis::pipe(), chunk(name, number, at));
             commands.cmd("GET").arg(&name);
@@ -243,12 +242,6 @@ impl Reading<'_> {
         }
         Ok(Body::file(Arc::new(extent)))
     }
-}
-
-fn entry(writer: &FillWriter, head: &StoredHead<'_>, freshness: Freshness, body: Body) -> Option<Entry> {
-    let StoredHead { key, signature, status, cost, .. } = *head;
-    let fields = &writer.fills().store().memory.keep(&fields(head).to_map(), freshness.date);
-    Entry::new(Parts { key, signature, status, freshness, cost, born: writer.born(), fields, body })
 }
 
 fn fields<'h>(head: &StoredHead<'h>) -> LinesRef<'h> {

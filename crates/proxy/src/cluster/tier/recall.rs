@@ -9,14 +9,14 @@ use crate::cluster::Cluster;
 /// Returns the second tier's response to `query`.
 pub(super) async fn recall(cluster: &Cluster, query: Query<'_>) -> Option<Entry> {
     let Query { key, signature, is_for_node, fill, .. } = query;
-    let (tier, writer) = cluster.tier_for(key, is_for_node).zip(fill)?;
+    let (tier, room) = cluster.tier_for(key, is_for_node).zip(fill)?;
     if !tier.reads.admits() {
-        tier.figures().skipped += 1;
+        tier.figures.lock().skipped += 1;
         return None;
     }
-    tier.figures().asked += 1;
+    tier.figures.lock().asked += 1;
     let ordered = cluster.invalidations.stream.ordered();
-    let found = Reading { cluster, tier, key, signature }.response(writer).await;
+    let found = Reading { cluster, tier, key, signature }.response(room).await;
     tier.reads.went(match &found {
         Err(Unfit::Failed(error)) => Err(error),
         _ => Ok(()),
@@ -28,7 +28,7 @@ pub(super) async fn recall(cluster: &Cluster, query: Query<'_>) -> Option<Entry>
         }
         found => found,
     };
-    let mut figures = tier.figures();
+    let mut figures = tier.figures.lock();
     match &found {
         Ok(_) => figures.hits += 1,
         Err(unfit) => {

@@ -3,7 +3,6 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
-use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,7 +11,6 @@ use arc_swap::ArcSwap;
 use aws_lc_rs::digest::{SHA256, digest};
 use parking_lot::Mutex;
 use rustls::client::ResolvesClientCert;
-use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
@@ -22,9 +20,8 @@ use x509_cert::der::asn1::{ObjectIdentifier, UintRef};
 use x509_cert::der::{Decode, Reader, SliceReader};
 
 use super::challenges::{self, Challenges};
-use super::provider;
+use super::{pem, provider};
 use crate::base::clock;
-use crate::base::error::cause;
 use crate::base::file_version::FileVersion;
 use crate::base::settings::{CertificateFault, CertificateFiles};
 
@@ -61,9 +58,7 @@ impl Certificate {
         // Taken before the content is read, so that the next check detects a change in between.
         let versions = [FileVersion::of(cert), FileVersion::of(key)];
         let chain = read_chain(cert).map_err(CertificateFault::of_cert)?;
-        let private = read(key).and_then(|pem| {
-            PrivateKeyDer::from_pem_slice(&pem).map_err(|error| explain(key, "private key", &error))
-        });
+        let private = pem::read(key).and_then(|pem| pem::private_key(key, &pem));
         let private = private.map_err(CertificateFault::of_key)?;
         Self::of(files, versions, chain, private)
     }
@@ -74,9 +69,8 @@ impl Certificate {
     /// # Errors
     /// As [`read`](Self::read).
     pub(crate) fn from_pem(files: &CertificateFiles, pem: &[u8]) -> Result<Self, CertificateFault> {
-        let chain = chain_of(&files.cert, pem).map_err(CertificateFault::of_cert)?;
-        let private = PrivateKeyDer::from_pem_slice(pem)
-            .map_err(|error| CertificateFault::of_key(explain(&files.key, "private key", &error)))?;
+        let chain = pem::certificates(&files.cert, pem).map_err(CertificateFault::of_cert)?;
+        let private = pem::private_key(&files.key, pem).map_err(CertificateFault::of_key)?;
         Self::of(files, [None, None], chain, private)
     }
 
@@ -176,15 +170,11 @@ fn rsa_bits(certificate: &x509_cert::Certificate) -> Option<usize> {
 }
 
 /// Reads the certificates in a PEM file; at least one.
-pub(crate) fn read_chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
-    chain_of(path, &read(path)?)
-}
-
-/// Parses the certificates in `pem`, the content of the file at `path`.
-fn chain_of(path: &Path, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
-    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
-    let chain = chain.map_err(|error| explain(path, "certificate", &error))?;
-    if chain.is_empty() { Err(explain(path, "certificate", &pem::Error::NoItemsFound)) } else { Ok(chain) }
+///
+/// # Errors
+/// The file with the problem, and its description.
+pub fn read_chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+    pem::certificates(path, &pem::read(path)?)
 }
 
 /// Reads the certificates of authorities in a PEM file; at least one.
@@ -198,22 +188,6 @@ pub fn authorities(path: &Path) -> Result<RootCertStore, String> {
         roots.add(authority).map_err(why)?;
     }
     Ok(roots)
-}
-
-fn read(path: &Path) -> Result<Vec<u8>, String> {
-    fs::read(path).map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => format!("{}: no such file", path.display()),
-        std::io::ErrorKind::PermissionDenied => format!("{}: permission denied", path.display()),
-        std::io::ErrorKind::IsADirectory => format!("{}: it is a directory", path.display()),
-        _ => format!("{}: {}", path.display(), cause(&error)),
-    })
-}
-
-fn explain(path: &Path, what: &str, error: &pem::Error) -> String {
-    match error {
-        pem::Error::NoItemsFound => format!("{}: no {what} in it; it has to be PEM", path.display()),
-        error => format!("{}: malformed PEM: {error}", path.display()),
-    }
 }
 
 /// The certificates in use, by their names.

@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use aws_lc_rs::digest::{SHA256, digest};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use rcgen::{CertificateParams, CustomExtension, KeyPair};
 use rustls::pki_types::PrivatePkcs8KeyDer;
 use rustls::server::ClientHello;
@@ -29,28 +29,24 @@ impl Challenges {
     /// The reason why the certificate cannot be made.
     pub(crate) fn offer(&self, name: &str, key_authorization: &str) -> Result<(), String> {
         let made = certificate(name, key_authorization).map_err(|error| error.to_string())?;
-        self.lock().insert(name.to_owned(), Arc::new(made));
+        self.0.lock().insert(name.to_owned(), Arc::new(made));
         Ok(())
     }
 
     /// Removes the certificate for `name`.
     pub(crate) fn withdraw(&self, name: &str) {
-        self.lock().remove(name);
+        self.0.lock().remove(name);
     }
 
     /// Returns the certificate for the authority that requests `name`.
     pub(super) fn answer(&self, name: &str) -> Option<Arc<CertifiedKey>> {
-        self.lock().get(&name.to_ascii_lowercase()).cloned()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<CertifiedKey>>> {
-        self.0.lock()
+        self.0.lock().get(&name.to_ascii_lowercase()).cloned()
     }
 }
 
 impl fmt::Debug for Challenges {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.lock().keys()).finish()
+        f.debug_set().entries(self.0.lock().keys()).finish()
     }
 }
 

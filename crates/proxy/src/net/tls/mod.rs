@@ -12,6 +12,7 @@ pub(crate) mod halves;
 mod keys;
 pub mod nodes;
 pub(crate) mod output;
+mod pem;
 pub(crate) mod record;
 pub(crate) mod records;
 pub(crate) mod server;

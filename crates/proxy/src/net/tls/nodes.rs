@@ -200,6 +200,39 @@ impl KeyType for Seed {
     }
 }
 
+/// The methods that both verifiers have in common: peers sign with a raw Ed25519 key, by TLS 1.3.
+macro_rules! verifies_raw_keys {
+    () => {
+        fn verify_tls12_signature(
+            &self,
+            _message: &[u8],
+            _certificate: &CertificateDer<'_>,
+            _signed: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, Error> {
+            Err(PeerIncompatible::Tls12NotOffered.into())
+        }
+
+        fn verify_tls13_signature(
+            &self,
+            message: &[u8],
+            certificate: &CertificateDer<'_>,
+            signed: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, Error> {
+            let public = SubjectPublicKeyInfoDer::from(certificate.as_ref());
+            let algorithms = provider().signature_verification_algorithms;
+            verify_tls13_signature_with_raw_key(message, &public, signed, &algorithms)
+        }
+
+        fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+            vec![SignatureScheme::ED25519]
+        }
+
+        fn requires_raw_public_keys(&self) -> bool {
+            true
+        }
+    };
+}
+
 /// Accepts peers that present this public key.
 #[derive(Debug)]
 struct SameKey(CertificateDer<'static>);
@@ -207,16 +240,6 @@ struct SameKey(CertificateDer<'static>);
 impl SameKey {
     fn is_same(&self, shown: &CertificateDer<'_>) -> Result<(), Error> {
         if *shown == self.0 { Ok(()) } else { Err(CertificateError::UnknownIssuer.into()) }
-    }
-
-    fn verify(
-        message: &[u8],
-        shown: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        let public = SubjectPublicKeyInfoDer::from(shown.as_ref());
-        let algorithms = provider().signature_verification_algorithms;
-        verify_tls13_signature_with_raw_key(message, &public, signed, &algorithms)
     }
 }
 
@@ -232,31 +255,7 @@ impl ServerCertVerifier for SameKey {
         self.is_same(end_entity).map(|()| ServerCertVerified::assertion())
     }
 
-    fn verify_tls12_signature(
-        &self,
-        _message: &[u8],
-        _certificate: &CertificateDer<'_>,
-        _signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        Err(PeerIncompatible::Tls12NotOffered.into())
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        Self::verify(message, certificate, signed)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        vec![SignatureScheme::ED25519]
-    }
-
-    fn requires_raw_public_keys(&self) -> bool {
-        true
-    }
+    verifies_raw_keys!();
 }
 
 impl ClientCertVerifier for SameKey {
@@ -273,31 +272,7 @@ impl ClientCertVerifier for SameKey {
         self.is_same(end_entity).map(|()| ClientCertVerified::assertion())
     }
 
-    fn verify_tls12_signature(
-        &self,
-        _message: &[u8],
-        _certificate: &CertificateDer<'_>,
-        _signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        Err(PeerIncompatible::Tls12NotOffered.into())
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        Self::verify(message, certificate, signed)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        vec![SignatureScheme::ED25519]
-    }
-
-    fn requires_raw_public_keys(&self) -> bool {
-        true
-    }
+    verifies_raw_keys!();
 }
 
 /// Accepts the certificates that `clients` accepts, if they are valid for `name`.

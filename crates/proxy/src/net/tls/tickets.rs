@@ -9,7 +9,7 @@ use std::time::Duration;
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use aws_lc_rs::error::Unspecified;
 use aws_lc_rs::rand;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use rustls::server::ProducesTickets;
 use zeroize::Zeroizing;
 
@@ -74,7 +74,7 @@ impl Tickets {
 
     /// Replaces the current key with a random one if its time is over.
     pub(crate) fn renew(&self) {
-        let since = self.lock().since;
+        let since = self.keys.lock().since;
         if u128::from((self.clock)().saturating_sub(since)) >= PERIOD.as_millis()
             && let Ok(secret) = random_secret()
         {
@@ -84,17 +84,13 @@ impl Tickets {
 
     /// Seals tickets with the key in `secret` from now on. The key before the current one is erased.
     pub(crate) fn adopt(&self, secret: &TicketSecret) {
-        let mut keys = self.lock();
+        let mut keys = self.keys.lock();
         if keys.current.name != secret[..NAME]
             && let Ok(new) = Key::new(secret)
         {
             keys.previous = Some(std::mem::replace(&mut keys.current, new));
             keys.since = (self.clock)();
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Keys> {
-        self.keys.lock()
     }
 }
 
@@ -115,7 +111,7 @@ impl ProducesTickets for Tickets {
     }
 
     fn encrypt(&self, plain: &[u8]) -> Option<Vec<u8>> {
-        let Key { name, key } = self.lock().current.clone();
+        let Key { name, key } = self.keys.lock().current.clone();
         let mut nonce = [0; NONCE_LEN];
         rand::fill(&mut nonce).ok()?;
         let mut ticket = Vec::with_capacity(NAME + NONCE_LEN + plain.len() + TAG);
@@ -135,7 +131,7 @@ impl ProducesTickets for Tickets {
         let (name, rest) = cipher.split_first_chunk::<NAME>()?;
         let (nonce, sealed) = rest.split_first_chunk::<NONCE_LEN>()?;
         let key = {
-            let keys = self.lock();
+            let keys = self.keys.lock();
             let mut held = std::iter::once(&keys.current).chain(&keys.previous);
             Arc::clone(&held.find(|held| held.name == *name)?.key)
         };
@@ -188,7 +184,7 @@ mod tests {
         assert_eq!(other.decrypt(&ticket).as_deref(), Some(&b"session"[..]));
         assert_eq!(stranger.decrypt(&ticket), None);
         other.adopt(&secret);
-        assert!(other.lock().previous.is_some(), "the same key again replaces nothing");
+        assert!(other.keys.lock().previous.is_some(), "the same key again replaces nothing");
     }
 
     #[test]

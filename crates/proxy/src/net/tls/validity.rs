@@ -59,6 +59,17 @@ impl Certificate {
             Err(error) => Some(format!("is in a file whose chain does not verify: {error}")),
         }
     }
+
+    /// Returns the reason, as [`trouble`](Self::trouble) does, why clients may refuse a certificate that is alone in its
+    /// file: few of them fetch missing intermediate certificates. `None` for one that signs itself.
+    pub fn missing_chain(&self) -> Option<String> {
+        let [leaf] = self.chain() else { return None };
+        let parsed = x509_cert::Certificate::from_der(leaf).ok()?.tbs_certificate;
+        (parsed.issuer != parsed.subject).then(|| {
+            let issuer = parsed.issuer;
+            format!("is alone in its file: append the intermediate certificates, unless clients trust its issuer {issuer} itself")
+        })
+    }
 }
 
 #[cfg(test)]

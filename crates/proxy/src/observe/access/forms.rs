@@ -29,6 +29,8 @@ pub(super) struct Entry<'e> {
 struct Json<'l> {
     time: &'l str,
     client: IpAddr,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<&'l str>,
     method: &'l str,
     url: &'l str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -97,6 +99,9 @@ impl Entry<'_> {
         if let Some(purpose) = self.ended.outcome.purpose() {
             let _ = write!(line, " purpose={purpose}");
         }
+        if let Some(id) = &self.memo.id {
+            let _ = write!(line, " id={id}");
+        }
     }
 
     fn json(&self, line: &mut String) {
@@ -104,6 +109,7 @@ impl Entry<'_> {
         let json = Json {
             time: &self.date(),
             client: self.client(),
+            id: memo.id.as_deref(),
             method: memo.method.as_str(),
             url: &memo.target,
             http_version: memo.version.map(versions::name),

@@ -209,6 +209,9 @@ fn attributes(memo: &RequestRecord, ended: &Ended) -> Vec<KeyValue> {
     if let Some(version) = memo.version {
         attributes.push(KeyValue::new("network.protocol.version", versions::name(version)));
     }
+    if let Some(id) = memo.id.as_deref() {
+        attributes.push(KeyValue::new("request.id", id.to_owned()));
+    }
     if outcome.is_hit() {
         attributes.push(KeyValue::new("cache.tier", outcome.tier.name()));
     }

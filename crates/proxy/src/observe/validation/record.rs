@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 use crate::base::findings::{Lifetime, Percentiles, Route, Verdicts};
 
@@ -145,7 +145,7 @@ pub(crate) struct Record(Mutex<BTreeMap<(Arc<str>, String), Account>>);
 impl Record {
     /// Counts the result of a checked hit of `age` seconds; `None`: the check failed.
     pub(crate) fn count(&self, (site, route): (&Arc<str>, &str), age: u32, verdict: Option<Verdict>) {
-        let mut routes = self.routes();
+        let mut routes = self.0.lock();
         let has_room = routes.len() < ROUTES && route.len() <= LONGEST_NAME;
         let mut key = (Arc::clone(site), route.to_owned());
         if !has_room && !routes.contains_key(&key) {
@@ -156,7 +156,7 @@ impl Record {
 
     /// Returns the results, the routes with the most stale hits first.
     pub(crate) fn report(&self) -> (Verdicts, Vec<Route>) {
-        let routes = self.routes();
+        let routes = self.0.lock();
         let report = |((site, route), account): (&(Arc<str>, String), &Account)| Route {
             site: site.to_string(),
             route: route.clone(),
@@ -169,10 +169,6 @@ impl Record {
             (std::cmp::Reverse(route.verdicts.stale), std::cmp::Reverse(route.verdicts.checked))
         });
         (routes.iter().fold(Verdicts::default(), |sum, route| sum.and(&route.verdicts)), routes)
-    }
-
-    fn routes(&self) -> MutexGuard<'_, BTreeMap<(Arc<str>, String), Account>> {
-        self.0.lock()
     }
 }
 

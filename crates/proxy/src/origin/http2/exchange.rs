@@ -65,7 +65,7 @@ impl Exchange {
                     let head = response::of_stream(request.method, parts.status, &parts.headers, false);
                     let head = head.map_err(Failure::Malformed)?;
                     interims.count(&head).map_err(Failure::Malformed)?;
-                    (request.on_interim)(head);
+                    request.interim(head);
                 }
                 Ok(Answered::Final(answer)) => break answer,
                 Err(failure) => {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use http::StatusCode;
 use larder_semantics::status::Why;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 use super::connection::{Connection, Stream};
 use crate::origin::resolve::Resolver;
@@ -59,15 +59,15 @@ impl Places {
             return Ok(stream);
         }
         if place.failures.load(Ordering::Relaxed) != failures
-            && let Some(failure) = locked(&place.failure).clone()
+            && let Some(failure) = place.failure.lock().clone()
         {
             return Err(failure);
         }
         let opened = self.open(connector, https, authority, &place).await;
         match &opened {
-            Ok(connection) => locked(&place.connections).push(Arc::clone(connection)),
+            Ok(connection) => place.connections.lock().push(Arc::clone(connection)),
             Err(error) => {
-                *locked(&place.failure) = Some(error.clone());
+                *place.failure.lock() = Some(error.clone());
                 place.failures.fetch_add(1, Ordering::Relaxed);
             }
         }
@@ -95,7 +95,7 @@ impl Places {
     }
 
     fn place(&self, https: bool, authority: &str) -> Arc<OriginConnections> {
-        let mut places = locked(&self.places[usize::from(https)]);
+        let mut places = self.places[usize::from(https)].lock();
         match places.get(authority) {
             Some(place) => Arc::clone(place),
             None => Arc::clone(places.entry(authority.into()).or_default()),
@@ -107,7 +107,7 @@ impl OriginConnections {
     /// Returns a slot on a usable connection: on the first one with room, or on the one with the fewest requests if no
     /// further connection may be opened.
     fn take(&self, resolver: &Resolver) -> Option<Stream> {
-        let mut connections = locked(&self.connections);
+        let mut connections = self.connections.lock();
         connections.retain(|connection| connection.is_good(resolver));
         let with_room = connections.iter().find(|connection| connection.has_room());
         let least_busy = || connections.iter().min_by_key(|connection| connection.streams());
@@ -118,10 +118,6 @@ impl OriginConnections {
     /// Drops connections that are unusable, or had no requests for long.
     fn tidy(&self, resolver: &Resolver) {
         let is_kept = |connection: &Arc<Connection>| connection.is_good(resolver) && !connection.is_idle();
-        locked(&self.connections).retain(is_kept);
+        self.connections.lock().retain(is_kept);
     }
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock()
 }

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use h2::{Reason, SendStream};
 use http::HeaderMap;
 use http_body::Frame;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::task::JoinHandle;
 
 use crate::http::body::{ClientGone, Upload};
@@ -57,12 +57,12 @@ impl Sending {
 
     /// Drops the kept copy of sent content.
     pub(super) fn forget(&self) {
-        self.content.kept().forget();
+        self.content.kept.lock().forget();
     }
 
     /// Returns the whole content; empty if it was too long to be kept.
     pub(super) fn take_back(self) -> Upload {
-        std::mem::take(&mut *self.content.kept()).into_whole().unwrap_or_default()
+        std::mem::take(&mut *self.content.kept.lock()).into_whole().unwrap_or_default()
     }
 }
 
@@ -72,11 +72,7 @@ impl Drop for Sending {
     }
 }
 
-impl Content {
-    fn kept(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock()
-    }
-}
+impl Content {}
 
 impl Kept {
     /// Returns the next frame of the content, and keeps a copy.
@@ -108,7 +104,7 @@ impl Kept {
 
 async fn send(mut stream: SendStream<Bytes>, content: Arc<Content>) {
     loop {
-        let frame = match poll_fn(|cx| content.kept().poll_frame(cx)).await {
+        let frame = match poll_fn(|cx| content.kept.lock().poll_frame(cx)).await {
             // An error means that the origin accepts no more: the response, or its error, tells why.
             None => return drop(stream.send_data(Bytes::new(), true)),
             // A truncated request must not look complete.

@@ -1,5 +1,5 @@
-//! Streams that leave HTTP: `CONNECT` (RFC 9113 section 8.5), and WebSocket by extended `CONNECT` (RFC 8441), which is
-//! forwarded to origins as an upgrade of HTTP/1.1.
+//! Streams that leave HTTP: `CONNECT` (RFC 9113 section 8.5), and WebSocket by extended `CONNECT` (RFC 8441, RFC 9220),
+//! which is forwarded to origins as an upgrade of HTTP/1.1.
 
 use std::io;
 use std::pin::Pin;
@@ -11,12 +11,11 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::{Buf, Bytes};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
-use larder_http2::Code;
 use larder_semantics::status::Why;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::session::Piece;
-use super::stream::Stream;
+use super::content::Piece;
+use super::stream::{RawStream, Reset, Stream};
 use crate::base::clock;
 use crate::exchange::reply::{Content, Reply, Source, Tunnel};
 use crate::exchange::request::Request;
@@ -27,12 +26,12 @@ use crate::flow::context::failure;
 const WEBSOCKET: &str = "websocket";
 
 /// Whether an extended `CONNECT` may request `protocol`.
-pub(super) fn is_known(protocol: &str) -> bool {
+pub(crate) fn is_known(protocol: &str) -> bool {
     protocol.eq_ignore_ascii_case(WEBSOCKET)
 }
 
 /// Makes `request` the handshake of a WebSocket over HTTP/1.1, with a generated key (RFC 8441 section 5.1).
-pub(super) fn shake_hands(request: &mut Request) {
+pub(crate) fn shake_hands(request: &mut Request) {
     let mut nonce = [0; 16];
     // A failure is ignored: without randomness TLS would fail, too, and the key only has to differ between handshakes.
     let _ = rand::fill(&mut nonce);
@@ -42,7 +41,7 @@ pub(super) fn shake_hands(request: &mut Request) {
     }
 }
 
-/// Translates the reply to that handshake to the equivalent reply of HTTP/2.
+/// Translates the reply to that handshake to the equivalent reply to extended `CONNECT`.
 pub(super) fn translate(reply: &mut Reply) {
     match (&reply.content, &mut reply.fields) {
         (Content::Tunnel(_), Source::Fields(fields)) => {
@@ -58,36 +57,45 @@ pub(super) fn translate(reply: &mut Reply) {
 }
 
 /// Carries bytes between the client of `stream` and the other end of `tunnel`.
-pub(super) async fn run(stream: &mut Stream, tunnel: Tunnel, idle: Duration) {
+pub(super) async fn run<S: RawStream>(stream: &mut Stream<S>, tunnel: Tunnel, idle: Duration) {
     let (sent, carried) = {
-        let ends = Ends { stream, unread: Bytes::new(), read_at: clock::millis() };
-        carry_for(ends, &[], tunnel, idle, Abort::Reset).await
+        let ends = Ends { stream: &*stream, unread: Bytes::new(), read_at: clock::millis() };
+        carry_for(ends, tunnel, idle, Abort::Reset).await
     };
     stream.sent += sent;
     match carried {
         Ok(()) => {}
-        Err(error) if error.kind() == io::ErrorKind::TimedOut => stream.reset(Code::CANCEL),
-        Err(_) => stream.reset(Code::CONNECT_ERROR),
+        Err(error) if error.kind() == io::ErrorKind::TimedOut => stream.raw.reset(Reset::Cancel),
+        Err(_) => stream.raw.reset(Reset::Connect),
     }
 }
 
 /// A stream as the client's end of a tunnel.
-struct Ends<'s> {
-    stream: &'s mut Stream,
+struct Ends<'s, S: RawStream> {
+    stream: &'s Stream<S>,
     /// Content that the other end has not taken.
     unread: Bytes,
     /// The time at which the other end last took content, in `clock::millis`.
     read_at: u64,
 }
 
-impl AsyncRead for Ends<'_> {
+impl<S: RawStream> Ends<'_, S> {
+    /// Whether the client has left after it had sent all content, and the other end took some of that within the last
+    /// `timeouts.stall`.
+    fn has_left_whole(&self) -> bool {
+        let is_recent = clock::millis().saturating_sub(self.read_at) <= self.stream.stall;
+        is_recent && self.stream.raw.has_left_whole()
+    }
+}
+
+impl<S: RawStream> AsyncRead for Ends<'_, S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         if self.unread.is_empty() {
-            match ready!(self.stream.poll_content(cx)) {
+            match ready!(self.stream.raw.poll_content(cx)) {
                 Piece::Data(data) => self.unread = data,
                 Piece::End(_) => return Poll::Ready(Ok(())),
                 Piece::Gone => return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into())),
@@ -98,17 +106,17 @@ impl AsyncRead for Ends<'_> {
         self.read_at = clock::millis();
         self.unread.advance(count);
         // If the other end reads slowly, the client's window stays closed.
-        self.stream.release(count);
+        self.stream.raw.release(count);
         Poll::Ready(Ok(()))
     }
 }
 
-impl AsyncWrite for Ends<'_> {
+impl<S: RawStream> AsyncWrite for Ends<'_, S> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        match self.stream.poll_send_some(cx, bytes) {
+        match self.stream.raw.poll_send(cx, bytes) {
             // An answer that cannot be sent must not end the tunnel before all content of its client has reached the
             // other end.
-            Poll::Ready(Err(_)) if self.stream.has_left_whole(self.read_at) => Poll::Ready(Ok(bytes.len())),
+            Poll::Ready(Err(_)) if self.has_left_whole() => Poll::Ready(Ok(bytes.len())),
             sent => sent,
         }
     }
@@ -119,7 +127,7 @@ impl AsyncWrite for Ends<'_> {
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.stream.finish(&HeaderMap::new());
+        self.stream.raw.end(&HeaderMap::new());
         Poll::Ready(Ok(()))
     }
 }

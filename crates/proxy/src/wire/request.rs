@@ -1,6 +1,7 @@
-//! Converts the head of a request to the type that all protocols share.
+//! Converts the head of a request with pseudo-header fields to the type that all protocols share.
 
 use http::{Method, StatusCode, Version};
+use larder_http2::Head;
 use larder_semantics::purpose;
 
 use super::tunnel;
@@ -11,7 +12,7 @@ use crate::http::head::{
 };
 
 /// The number of field lines in the small array on the stack, which suffices for most requests.
-pub(super) const FEW: usize = 32;
+pub(crate) const FEW: usize = 32;
 
 const NO_PROTOCOL: Refusal = Refusal {
     status: StatusCode::NOT_IMPLEMENTED,
@@ -19,7 +20,7 @@ const NO_PROTOCOL: Refusal = Refusal {
 };
 
 /// Writes the field lines of `received` to the beginning of `lines`.
-pub(super) fn lines<'b, 'l>(received: &larder_http2::Head<'b>, lines: &'l mut [Line<'b>]) -> &'l [Line<'b>] {
+pub(crate) fn lines<'b, 'l>(received: &Head<'b>, lines: &'l mut [Line<'b>]) -> &'l [Line<'b>] {
     let mut count = 0;
     for (line, (name, value)) in lines.iter_mut().zip(received.fields.iter()) {
         *line = Line { name, value };
@@ -32,23 +33,18 @@ pub(super) fn lines<'b, 'l>(received: &larder_http2::Head<'b>, lines: &'l mut [L
 ///
 /// # Errors
 /// The refusal of a request that would also be refused in HTTP/1.1.
-pub(super) fn head<'b>(
-    received: &larder_http2::Head<'b>,
+pub(crate) fn head<'b>(
+    received: &Head<'b>,
     lines: &'b [Line<'b>],
     end: bool,
     limits: &Limits,
 ) -> Result<RequestHead<'b>, Refusal> {
-    let larder_http2::Head { method, protocol, scheme, authority, path, .. } = *received;
+    let Head { method, protocol, scheme, authority, path, .. } = *received;
     let method = Method::from_bytes(method.as_bytes()).map_err(|_| Refusal::bad("malformed method"))?;
     match protocol {
         // The request to the origin is a `GET`.
         Some(protocol) if tunnel::is_known(protocol) => {
-            let head = self::head(
-                &larder_http2::Head { method: "GET", protocol: None, ..*received },
-                lines,
-                true,
-                limits,
-            );
+            let head = self::head(&Head { method: "GET", protocol: None, ..*received }, lines, true, limits);
             return head.map(|head| RequestHead { upgrade: true, ..head });
         }
         Some(_) => return Err(NO_PROTOCOL),

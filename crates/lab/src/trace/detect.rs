@@ -1,0 +1,108 @@
+//! The detection of a file's format from its beginning. A format that the content shows is taken silently; a guess is
+//! told; what may be several things is refused, with the option that makes it clear.
+
+use super::formats::csv::Layout;
+use super::formats::{self, LineParser, arc, history, lcs, oracle, plain, vscsi, w3c, workload};
+use super::{Format, Options};
+
+/// How a file is read.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub(super) format: Format,
+    /// Whether each line begins with the words of syslog.
+    pub(super) behind_syslog: bool,
+    /// What was guessed, for the user.
+    pub(super) guess: Option<String>,
+}
+
+/// Whether a file has a format.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Sure,
+    /// Probably; the text says what is taken for granted.
+    Guess(String),
+    /// It may, but may as well have another; the text says what would make it clear.
+    Doubt(String),
+    No,
+}
+
+impl Found {
+    fn sure(format: Format) -> Self {
+        Self { format, behind_syslog: false, guess: None }
+    }
+}
+
+/// Returns the way to read a file that begins with `head`.
+///
+/// # Errors
+/// If its format is unknown or doubtful: what would make it clear.
+pub(super) fn detect(head: &[u8], options: &Options) -> Result<Found, String> {
+    if head.is_empty() {
+        return Err("it is empty".to_owned());
+    }
+    let lines_fit = |format, behind_syslog| {
+        LineParser::of(format, options, behind_syslog).is_some_and(|parser| formats::fit(&parser, head))
+    };
+    let chosen = options.format.or(options.log_format.as_ref().map(|_| Format::Custom));
+    if let Some(format) = chosen {
+        let behind_syslog = !lines_fit(format, false) && lines_fit(format, true);
+        return Ok(Found { behind_syslog, ..Found::sure(format) });
+    }
+    if !options.columns.is_empty() && is_text(head) {
+        return Ok(Found::sure(Format::Csv));
+    }
+    let is = |format: &Format| match format {
+        Format::Lcs => lcs::resembles(head),
+        Format::History => history::resembles(head),
+        Format::Vscsi => vscsi::resembles(head),
+        Format::OracleGeneral => oracle::resembles(head),
+        Format::Workload => workload::resembles(head),
+        Format::W3c => w3c::resembles(head),
+        Format::Arc => arc::resembles(head),
+        Format::Csv | Format::Plain | Format::Custom => false,
+        format => lines_fit(*format, false),
+    };
+    let formats = || Format::ALL.iter().map(|(_, format)| *format);
+    if let Some(format) = formats().find(is) {
+        return Ok(Found::sure(format));
+    }
+    if head.starts_with(b"\xff\xfe") || head.starts_with(b"\xfe\xff") {
+        return Err("its text is UTF-16; convert it to UTF-8, such as by iconv -f UTF-16 -t UTF-8".to_owned());
+    }
+    if !is_text(head) {
+        let known = formats().map(Format::name).collect::<Vec<_>>().join(" ");
+        return Err(format!("its format is unknown; name it, if it is one of {known}"));
+    }
+    let is_log = |format: &Format| !matches!(format, Format::Plain | Format::Arc) && lines_fit(*format, true);
+    if let Some(format) = formats().find(is_log) {
+        let guess = format!("its lines are read as {format} after the words of syslog");
+        return Ok(Found { format, behind_syslog: true, guess: Some(guess) });
+    }
+    text(head)
+}
+
+/// Judges a text that is no log of a known form: JSON, a table, or keys.
+fn text(head: &[u8]) -> Result<Found, String> {
+    let start = head.trim_ascii_start();
+    if start.starts_with(b"{") || start.starts_with(b"[{") || start.starts_with(b"[\n") {
+        return Err(
+            "it is JSON, but not with an object a line and a field that is known as the key, such as url"
+                .to_owned(),
+        );
+    }
+    let table = Layout::guess(head, &[]).map_or(Verdict::No, |layout| layout.judge(head));
+    let (format, verdict) = match table {
+        Verdict::No => (Format::Plain, plain::judge(head)),
+        verdict => (Format::Csv, verdict),
+    };
+    match verdict {
+        Verdict::Doubt(why) => Err(why),
+        Verdict::Guess(guess) => Ok(Found { guess: Some(guess), ..Found::sure(format) }),
+        Verdict::Sure | Verdict::No => Ok(Found::sure(format)),
+    }
+}
+
+/// Whether `head` is text of any encoding that contains ASCII unchanged.
+fn is_text(head: &[u8]) -> bool {
+    !head.iter().any(|byte| byte.is_ascii_control() && !byte.is_ascii_whitespace())
+}

@@ -1,0 +1,27 @@
+//! The words that syslog writes before a message: `Feb  6 12:14:14 host program[7]: message`, the same with a date in
+//! ISO 8601, or `<134>1 2009-02-06T12:14:14Z host program 7 - - message` (RFC 5424).
+
+use super::words::word;
+
+/// The most words of a date, a host and a program.
+const WORDS: usize = 5;
+
+/// Returns the message of `line`, if it begins as syslog writes it.
+pub(super) fn message(line: &[u8]) -> Option<&[u8]> {
+    let mut rest = line;
+    let first = word(&mut rest)?;
+    if first.starts_with(b"<") && first.ends_with(b">1") {
+        // Date, host, program, process, message and structured data, which is taken as one word.
+        for _ in 0..6 {
+            word(&mut rest)?;
+        }
+        return Some(rest.trim_ascii_start());
+    }
+    for _ in 1..WORDS {
+        // The first word with a colon at its end is the program.
+        if word(&mut rest)?.ends_with(b":") {
+            return Some(rest.trim_ascii_start());
+        }
+    }
+    None
+}

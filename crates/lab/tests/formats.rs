@@ -1,0 +1,257 @@
+//! The page of formats: each of its examples is detected and read as it says.
+
+use std::io::Cursor;
+
+use larder_lab::trace::{Format, Options, Reading, Trace, read_from};
+
+const PAGE: &str = include_str!("../../../docs/traces.md");
+
+/// An example of the page: the title of its section with the format, its lines, and the first request in them.
+struct Example {
+    title: &'static str,
+    format: &'static str,
+    lines: &'static str,
+    request: &'static str,
+}
+
+fn example(section: &'static str) -> Option<Example> {
+    let (title, rest) = section.split_once('\n')?;
+    let (_, format) = title.strip_suffix("`)")?.split_once("(`")?;
+    let (_, block) = rest.split_once("```")?;
+    let (_, block) = block.split_once('\n')?;
+    let (lines, after) = block.split_once("```")?;
+    let (_, request) = after.split_once("Read as ")?;
+    Some(Example { title, format, lines, request: request.trim_end().strip_suffix('.')? })
+}
+
+fn examples() -> Vec<Example> {
+    PAGE.split("\n### ")
+        .skip(1)
+        .map(|section| example(section).unwrap_or_else(|| panic!("{section}")))
+        .collect()
+}
+
+fn read(text: &str, options: &Options) -> Result<(Trace, Reading), String> {
+    read_from(Cursor::new(text.as_bytes().to_vec()), options).map_err(|error| error.to_string())
+}
+
+/// Returns the keys and sizes of the requests in `text`, and the notes.
+fn requests(text: &str, options: &Options) -> (Vec<(String, u64)>, Vec<String>) {
+    let (trace, reading) = read(text, options).unwrap_or_else(|why| panic!("{why}: {text}"));
+    let request = |at: usize| {
+        let request = trace.request(at);
+        (
+            trace.name(request.id).map_or_else(|| format!("number {}", request.id), str::to_owned),
+            trace.size(at),
+        )
+    };
+    ((0..trace.len()).map(request).collect(), reading.notes())
+}
+
+fn keys(text: &str) -> Vec<String> {
+    requests(text, &Options::default()).0.into_iter().map(|(key, _)| key).collect()
+}
+
+#[test]
+fn each_example_of_the_page_is_read_as_it_says() {
+    for Example { title, format, lines, request } in examples() {
+        let (trace, reading) =
+            read(lines, &Options::default()).unwrap_or_else(|why| panic!("{title}: {why}"));
+        let first = trace.request(0);
+        let key = trace.name(first.id).map_or("number 110765".to_owned(), |name| format!("`{name}`"));
+        let found = format!("{key}, {} bytes, {} us", trace.size(0), first.cost);
+        assert_eq!((reading.format.name(), &*found), (format, request), "{title}");
+    }
+}
+
+#[test]
+fn the_page_has_every_format() {
+    let table = PAGE.split("\n\n").find(|part| part.starts_with("| format |")).expect("the table");
+    for (name, _) in Format::ALL {
+        assert!(table.contains(&format!("`{name}`")), "{name} is not in the table of docs/traces.md");
+    }
+    let shown: Vec<_> = examples().iter().map(|example| example.format).collect();
+    // Records and databases are no lines, and a pattern is the user's.
+    let binary = ["lcs", "history", "vscsi", "oraclegeneral", "custom"];
+    let missing = Format::ALL.iter().filter(|(name, _)| !shown.contains(name) && !binary.contains(name));
+    assert_eq!(missing.count(), 0, "{shown:?}");
+}
+
+#[test]
+fn tables_separated_by_spaces_are_read_by_columns() {
+    let webcachesim = "1 7 120\n2 8 64\n2 7 120\n";
+    let (found, notes) = requests(webcachesim, &Options::default());
+    assert_eq!(found.iter().map(|(_, size)| *size).collect::<Vec<_>>(), [120, 64, 120]);
+    assert_eq!(notes, ["its columns are taken as time,key,size; if they are others, name them by --columns"]);
+    let columns = larder_lab::trace::columns("size,_,key").unwrap();
+    let (found, notes) = requests("120 1 a\n64 2 b\n", &Options { columns, ..Options::default() });
+    assert_eq!((found, notes.len()), (vec![("a".to_owned(), 120), ("b".to_owned(), 64)], 0));
+    // Not runs of blocks: the fourth number does not count the lines.
+    assert_eq!(requests("1 3 10 1\n2 4 20 1\n3 5 30 1\n3 3 10 1\n", &Options::default()).0.len(), 4);
+}
+
+#[test]
+fn doubtful_files_are_refused_with_what_makes_them_clear() {
+    let ascending: String = (0..20).map(|at| format!("{at},{}\n", at * 7 % 5)).collect();
+    for (text, hint) in [
+        ("The quick brown fox\njumps over the lazy dog\n", "--log-format"),
+        ("1286536308 [a] GET /x sent 200\n1286536309 [b] GET /y sent 200\n", "--log-format"),
+        ("timestamp,contentHash,status\n1,a,200\n2,b,200\n", "--columns"),
+        (&*ascending, "--columns time,key"),
+        ("9 a 1\n7 b 2\n8 c 3\n1 d 4\n", "--columns"),
+        ("a,b\nc,d\ne,f\n", "--columns"),
+        ("{\"colour\":\"red\"}\n{\"colour\":\"blue\"}\n", "known as the key"),
+        ("[\n  {\"url\": \"/a\"}\n]\n", "an object a line"),
+        ("\u{feff}", "it is empty"),
+    ] {
+        let why = read(text, &Options::default()).map(|(trace, _)| trace.len()).unwrap_err();
+        assert!(why.contains(hint) && !why.contains('\n'), "{why}");
+    }
+    let utf16: Vec<u8> = "\u{feff}/a\n".encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let why = read_from(Cursor::new(utf16), &Options::default()).unwrap_err();
+    assert!(why.to_string().contains("UTF-8"), "{why}");
+    assert_eq!(requests("b\na\nb\n", &Options::default()).1, ["each line is taken as a key"]);
+}
+
+#[test]
+fn numbers_with_exponents_keep_their_power_of_ten() {
+    let line = "{\"key\":\"k\",\"time\":1.5e3,\"duration\":9.5e-05,\"size\":1.024e3}\n";
+    let (trace, _) = read(line, &Options::default()).unwrap();
+    assert_eq!((trace.time(0), trace.request(0).cost, trace.size(0)), (1_500_000_000, 95, 1_024));
+    let (trace, _) = read("time,key,seconds,size\n2e0,k,5E-6,7.0\n", &Options::default()).unwrap();
+    assert_eq!((trace.time(0), trace.request(0).cost, trace.size(0)), (2_000_000, 5, 7));
+}
+
+#[test]
+fn times_of_this_century_tell_their_unit() {
+    for time in ["1700000000", "1700000000000", "1700000000000000", "1700000000000000000"] {
+        let (trace, _) = read(&format!("time,key,size\n{time},k,5\n"), &Options::default()).unwrap();
+        assert_eq!(trace.time(0), 1_700_000_000_000_000, "{time}");
+    }
+}
+
+#[test]
+fn names_are_found_behind_a_mark_of_byte_order_or_of_comments() {
+    for begin in ["\u{feff}", "# ", "#", "# from a.test\n#"] {
+        let text = format!("{begin}key,time,size\nk,1,5\n");
+        assert_eq!(requests(&text, &Options::default()).0, [("k".to_owned(), 5)], "{text}");
+    }
+    let text = "# block_id io_offset io_size op_time op_name\n17 0 4096 1e3 1\n";
+    assert_eq!(requests(text, &Options::default()).0, [("number 0".to_owned(), 4096)]);
+}
+
+#[test]
+fn sites_without_ports_stay_apart() {
+    let line =
+        |before: &str| format!("{before} - - [10/Oct/2000:13:55:36 -0700] \"GET /a HTTP/1.0\" 200 5\n");
+    assert_eq!(keys(&[line("a.test ::1"), line("b.test ::1")].concat()), ["a.test/a", "b.test/a"]);
+    let user = "10.0.0.1 - ann lee [10/Oct/2000:13:55:36 -0700] \"GET /a HTTP/1.0\" 200 5\n";
+    assert_eq!(keys(user), ["/a"]);
+}
+
+#[test]
+fn requests_with_backslashes_end_at_their_quotation_marks() {
+    let line =
+        |request: &str| format!("::1 - - [10/Oct/2000:13:55:36 -0700] \"{request}\" 200 5 \"-\" \"agent\"\n");
+    for (request, key) in [
+        (r"GET /a\\", r"/a\"),
+        (r"GET /a\", r"/a\"),
+        (r#"GET /a\"b HTTP/1.1"#, r#"/a"b"#),
+        (r"GET /a\xC3\xA9 HTTP/1.1", "/a\u{e9}"),
+        (r"GET /a\xff\x20 HTTP/1.1", "/a%ff%20"),
+    ] {
+        assert_eq!(keys(&line(request)), [key], "{request}");
+    }
+}
+
+#[test]
+fn logs_are_read_behind_syslog() {
+    let squid =
+        "1286536308.779    180 ::1 TCP_MISS/200 411 GET http://a.test/x - DIRECT/10.0.0.1 text/html\n";
+    for before in [
+        "Oct  8 11:11:48 host squid[7]: ",
+        "<134>Oct  8 11:11:48 host squid: ",
+        "2010-10-08T11:11:48.779+00:00 host squid[7]: ",
+        "<134>1 2010-10-08T11:11:48.779Z host squid 7 - - ",
+    ] {
+        let (found, notes) = requests(&format!("{before}{squid}"), &Options::default());
+        assert_eq!(found, [("http://a.test/x".to_owned(), 411)], "{before}");
+        assert_eq!(notes, ["its lines are read as squid after the words of syslog"]);
+    }
+}
+
+#[test]
+fn logs_are_read_by_the_pattern_of_their_server() {
+    for (pattern, line, key, cost) in [
+        (
+            r#"%v %h %t \"%r\" %>s %b %D"#,
+            r#"a.test ::1 [10/Oct/2000:13:55:36 -0700] "GET /x HTTP/1.1" 200 5 77"#,
+            "a.test/x",
+            77,
+        ),
+        ("%h|%{%s}t|%m|%U%q|%s|%B|%{ms}T", "::1|1700000000|GET|/x?y|200|5|7", "/x?y", 7_000),
+        (
+            r#"$scheme $host [$time_iso8601] "$request" $status $bytes_sent $request_time $upstream_cache_status"#,
+            r#"https a.test [2024-03-01T10:00:00+01:00] "GET /x HTTP/2.0" 200 5 0.250 MISS"#,
+            "https://a.test/x",
+            250_000,
+        ),
+        ("$msec $host$request_uri ${status} $body_bytes_sent", "1700000000.5 a.test/x 200 5", "a.test/x", 0),
+    ] {
+        let options = Options { log_format: Some(pattern.parse().unwrap()), ..Options::default() };
+        let (trace, reading) = read(line, &options).unwrap_or_else(|why| panic!("{why}: {pattern}"));
+        let found = (trace.name(0), trace.size(0), trace.request(0).cost, reading.format);
+        assert_eq!(found, (Some(key), 5, cost, Format::Custom), "{pattern}");
+    }
+    let why = "%h %s".parse::<larder_lab::trace::Pattern>().unwrap_err();
+    assert_eq!(why, "a log format needs the request: $request, $request_uri, %r or %U");
+}
+
+#[test]
+fn hits_have_no_cost_of_a_fetch() {
+    let line = |word: &str| {
+        format!(
+            "{{\"host\":\"a\",\"url\":\"/{word}\",\"status\":200,\"micros\":9,\"response_state\":\"{word}\"}}\n"
+        )
+    };
+    let text: String = ["HIT-CLUSTER", "MISS", "PASS", "fwd=miss; stored"].map(line).concat();
+    let (trace, _) = read(&text, &Options::default()).unwrap();
+    let costs: Vec<_> = (0..4).map(|at| trace.request(at).cost).collect();
+    assert_eq!(costs, [0, 9, 9, 9]);
+}
+
+#[test]
+fn equal_sizes_are_sizes() {
+    let (trace, _) = read("key,size\na,4096\nb,4096\na,4096\n", &Options::default()).unwrap();
+    assert!(trace.has_sizes());
+    let found = larder_lab::describe::describe(&trace);
+    assert_eq!((found.bytes_requested, found.bytes_distinct), (Some(3 * 4_096), Some(2 * 4_096)));
+    let (trace, _) = read("/a\n/b\n", &Options::default()).unwrap();
+    assert!(!trace.has_sizes());
+}
+
+#[test]
+fn records_of_disk_requests_are_read_in_both_versions() {
+    let first = |block: u64| {
+        [
+            &7u32.to_le_bytes()[..],
+            &4096u32.to_le_bytes(),
+            &[0; 4],
+            &[0x28, 0, 0, 1],
+            &block.to_le_bytes(),
+            &5u64.to_le_bytes(),
+        ]
+        .concat()
+    };
+    let second = |block: u64| {
+        let start = [&[0x28, 0, 0, 2][..], &7u32.to_le_bytes(), &4096u32.to_le_bytes(), &[0; 4]].concat();
+        [&start[..], &block.to_le_bytes(), &5u64.to_le_bytes(), &[0; 8]].concat()
+    };
+    for records in [[9, 8, 9].map(first).concat(), [9, 8, 9].map(second).concat()] {
+        let (trace, reading) = read_from(Cursor::new(records), &Options::default()).unwrap();
+        assert_eq!(
+            (reading.format, trace.ids(), trace.size(1), trace.time(1)),
+            (Format::Vscsi, &[0, 1, 0][..], 4096, 5)
+        );
+    }
+}

@@ -1,0 +1,85 @@
+//! Placeholders in the fields that rules write, in redirects, and in maps.
+
+use crate::with_rules;
+use larder_testkit::{Larder, Origin, Seen, eventually, site};
+
+/// Returns an origin whose content is the value of this field of the request.
+fn echo(field: &'static str) -> Origin {
+    Origin::by(move |seen: &Seen| {
+        format!("200 OK\nCache-Control: max-age=100\n\n{}", seen.field(field).unwrap_or("-"))
+    })
+}
+
+#[test]
+fn fields_of_requests_and_replies_get_parts_of_the_request() {
+    let origin = echo("x-from");
+    let rules = "[[site.rule]]\nmatch = { path = '/u/*' }\n\
+                 request = { set = { X-From = '{client} {scheme}://{host}{uri} {1}' } }\n\
+                 reply = { set = { X-Outcome = '{outcome} {1}' }, add = { Link = '<https://{host}{path}>' } }\n";
+    let larder = with_rules(&origin, rules);
+    let ask = || larder.ask("GET /u/a%2Fb?c\nHost: Site.Test\nX-From: forged");
+    for outcome in ["miss a%2Fb", "hit a%2Fb"] {
+        let answer = ask();
+        assert_eq!(answer.text(), "127.0.0.1 http://site.test/u/a%2Fb?c a%2Fb");
+        assert_eq!(answer.field("x-outcome"), Some(outcome));
+        assert_eq!(answer.field("link"), Some("<https://site.test/u/a%2Fb>"));
+    }
+}
+
+#[test]
+fn a_request_has_one_id_in_logs_replies_and_at_the_origin() {
+    let origin = echo("x-request-id");
+    let rules = "[[site.rule]]\nreply = { set = { X-Request-Id = '{id}' } }\n";
+    let folder = tempfile::tempdir().expect("a folder");
+    let log = folder.path().join("access.log");
+    let top =
+        format!("request_id = 'X-Request-Id'\naccess_log = 'json'\naccess_log_file = '{}'\n", log.display());
+    let wait_for = |id: &str| {
+        let line = format!("\"id\":\"{id}\"");
+        let has_it = || std::fs::read_to_string(&log).is_ok_and(|text| text.contains(&line));
+        eventually("the line with the id", || has_it().then_some(()));
+    };
+    for (trust, is_kept) in [("127.0.0.1", true), ("10.0.0.0/8", false)] {
+        let larder = Larder::start(&format!("{top}trust = '{trust}'\n{}", site(&[&origin], rules)));
+        let miss = larder.ask("GET /\nX-Request-Id: Root=1-a");
+        let id = miss.field("x-request-id").expect("an id");
+        assert_eq!((miss.text(), id == "Root=1-a"), (id, is_kept));
+        wait_for(id);
+        let hit = larder.get("/");
+        let own = hit.field("x-request-id").expect("an id");
+        assert!(hit.is_hit() && own.len() == 32 && own != id, "{own}");
+        wait_for(own);
+    }
+}
+
+#[test]
+fn urls_with_capitals_are_redirected_to_lower_case() {
+    let origin = Origin::always("200 OK\n\nx");
+    let rules = "[[site.rule]]\nmatch = { path = '~[A-Z]' }\nredirect = { to = '{path:lower}{query}', status = 301 }\n";
+    let larder = with_rules(&origin, rules);
+    for (path, location) in [("/About/Us?Q=1", "/about/us?Q=1"), ("/%41bout", "/about"), ("/a%2FB", "/a%2Fb")]
+    {
+        assert_eq!(larder.get(path).field("location"), Some(location), "{path}");
+        assert_eq!(larder.get(location).status, 200, "{location}");
+    }
+}
+
+#[test]
+fn placeholders_that_cannot_be_known_are_refused_by_the_config() {
+    let origin = Origin::always("200 OK\n\nx");
+    let larder = with_rules(&origin, "");
+    for (rule, why) in [
+        ("response = { set = { X-A = '{path}' } }", "placeholders are for request and reply"),
+        ("request = { set = { X-A = '{outcome}' } }", "{outcome} is known only in replies"),
+        ("reply = { set = { X-A = '{1}' } }", "stand for parts of match.path"),
+        ("rewrite = '/{client}'", "differ among requests that share a stored response"),
+    ] {
+        larder.reload(&site(&[&origin], &format!("[[site.rule]]\n{rule}\n")));
+        larder.wait_for_log(why);
+    }
+    larder
+        .reload(&site(&[&origin], "[[site.rule]]\nreply = { set = { X-A = '{clinet} {id} {\"a\":1}' } }\n"));
+    eventually("the rule", || (larder.get("/").field("x-a") == Some("{clinet}  {\"a\":1}")).then_some(()));
+    larder.wait_for_log("{clinet} stays as it is");
+    larder.wait_for_log("{id} is empty without request_id");
+}
