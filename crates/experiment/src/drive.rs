@@ -3,20 +3,18 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::io;
-use std::net::SocketAddr;
+use std::net::TcpStream;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use hdrhistogram::Histogram;
-use larder_lab::workload::{self, Crud, Method, Pages, Rate, Sent, Sizes, Workload, WorkloadRequest};
-use larder_load::{Connection, Dialect, Reply, Via};
+use larder_lab::workload::{self, Crud, Method, Pages, Rate, Requests, Sizes};
+use larder_load::{Answered, Load, Onlooker, Pace, Via};
 use serde::Deserialize;
-use tokio::task::LocalSet;
 
-use super::{Ledger, Slots, Stale, Versions};
+use super::{Halt, Ledger, Slots, Stale, Versions};
 
 /// The timeout for an answer.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -65,7 +63,7 @@ pub struct Exchange {
 }
 
 /// The outcome of a plan.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Outcome {
     /// Answers to GET.
     pub reads: Times,
@@ -89,11 +87,13 @@ pub struct Outcome {
 #[derive(Debug)]
 pub struct Times(Histogram<u64>);
 
-impl Times {
-    fn new() -> Self {
+impl Default for Times {
+    fn default() -> Self {
         Self(Histogram::new_with_max(LONGEST, 3).expect("three digits are within what it takes"))
     }
+}
 
+impl Times {
     /// Returns the number of answers.
     pub fn count(&self) -> u64 {
         self.0.len()
@@ -113,71 +113,35 @@ impl Times {
 /// Runs the clients until all requests are sent, or their time is over.
 ///
 /// # Errors
-/// If the connection is refused, or the runtime cannot be created.
-pub fn drive(plan: &Plan) -> io::Result<Outcome> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+/// If a server refuses a connection, or the user ends the run.
+pub fn drive(plan: &Plan) -> Result<Outcome, Halt> {
+    for to in plan.to.addresses() {
+        TcpStream::connect(to).map_err(|error| Halt::because("cannot connect", error))?;
+    }
     // The services define the sizes of their answers, and the clients decide when to send.
     let pages = Pages { sizes: Sizes::Fixed(0), latency: workload::Latency::Constant(0) };
-    let Workload { steps, .. } = plan.workload.workload(&pages, Rate(1.0), plan.seed);
-    let shared = Rc::new(Shared {
-        to: plan.to.clone(),
+    let requests = Requests::of(plan.workload.workload(&pages, Rate(1.0), plan.seed));
+    let (slots, addresses) = (plan.to.clone(), plan.to.addresses());
+    let load = Load {
+        pace: Pace::Closed { clients: plan.clients as usize },
+        patience: PATIENCE,
+        accepts: |_| true,
+        limit: plan.limit,
+        pick: Some(Arc::new(move |path| slots.pick(path))),
         stop: Arc::clone(&plan.stop),
-        begun: Instant::now(),
-        limit: plan.limit.unwrap_or(Duration::MAX),
-        steps: RefCell::new(steps),
-        ledger: RefCell::default(),
-        outcome: RefCell::new(Outcome {
-            reads: Times::new(),
-            writes: Times::new(),
-            statuses: BTreeMap::new(),
-            failed: 0,
-            stale: 0,
-            examples: Vec::new(),
-            exchanges: Vec::new(),
-            elapsed: Duration::ZERO,
-        }),
-    });
-    let tasks = LocalSet::new();
-    runtime.block_on(tasks.run_until(async {
-        let mut clients = Vec::new();
-        for _ in 0..plan.clients {
-            let mut connections = Vec::new();
-            for &to in plan.to.addresses() {
-                connections.push(Some(connect(to).await?));
-            }
-            clients.push(tokio::task::spawn_local(Rc::clone(&shared).work(connections)));
-        }
-        for client in clients {
-            client.await.map_err(io::Error::other)?;
-        }
-        Ok::<_, io::Error>(())
-    }))?;
-    drop(tasks);
-    let shared = Rc::into_inner(shared).ok_or_else(|| io::Error::other("a client is still at work"))?;
-    let elapsed = shared.begun.elapsed();
-    Ok(Outcome { elapsed, ..shared.outcome.into_inner() })
+        ..Load::new(addresses[0], Via::Http, requests)
+    };
+    let observer = Rc::new(RefCell::new(Observer::default()));
+    let elapsed = load.send_over(addresses, observer.clone())?.elapsed;
+    let outcome = std::mem::take(&mut observer.borrow_mut().outcome);
+    Ok(Outcome { elapsed, ..outcome })
 }
 
-async fn connect(to: SocketAddr) -> io::Result<Connection> {
-    Connection::open(Via::Http, Dialect::default(), to).await.map_err(io::Error::other)
-}
-
-/// The state that all clients share.
-struct Shared {
-    to: Slots,
-    begun: Instant,
-    limit: Duration,
-    stop: Arc<AtomicBool>,
-    steps: RefCell<Box<dyn Iterator<Item = WorkloadRequest>>>,
-    ledger: RefCell<Ledger>,
-    outcome: RefCell<Outcome>,
-}
-
-/// A complete answer, with the times of the request's first byte and of its own last one.
-struct Answer {
-    reply: Reply,
-    sent: Duration,
-    received: Duration,
+/// Judges the answers, and collects their times.
+#[derive(Default)]
+struct Observer {
+    ledger: Ledger,
+    outcome: Outcome,
 }
 
 #[derive(Deserialize)]
@@ -185,59 +149,39 @@ struct Body {
     versions: Versions,
 }
 
-impl Shared {
-    /// Runs one client, with a connection to each address.
-    async fn work(self: Rc<Self>, mut connections: Vec<Option<Connection>>) {
-        while self.begun.elapsed() < self.limit && !self.stop.load(Ordering::Relaxed) {
-            let Some(step) = self.steps.borrow_mut().next() else { return };
-            let at = self.to.pick(&step.path);
-            let connection = &mut connections[at];
-            if connection.is_none() {
-                *connection = connect(self.to.addresses()[at]).await.ok();
-            }
-            let answer = self.ask(connection, &step).await;
-            self.note(&step, answer);
-        }
+impl Onlooker for Observer {
+    fn wants_content(&self) -> bool {
+        true
     }
 
-    /// Returns the answer over `connection`, which stays open if it can be used again.
-    async fn ask(&self, connection: &mut Option<Connection>, step: &WorkloadRequest) -> Option<Answer> {
-        let mut open = connection.take()?;
-        let request = Sent { method: step.method.name(), url: &step.path, fields: &[], body: &step.body };
-        let sent = self.begun.elapsed();
-        let (reply, is_kept) = tokio::time::timeout(PATIENCE, open.ask(request, true)).await.ok()?.ok()?;
-        let received = self.begun.elapsed();
-        *connection = is_kept.then_some(open);
-        Some(Answer { reply, sent, received })
-    }
-
-    fn note(&self, step: &WorkloadRequest, answer: Option<Answer>) {
-        let mut outcome = self.outcome.borrow_mut();
-        let Some(Answer { reply, sent, received }) = answer else {
+    fn see(&mut self, answered: &Answered<'_>) {
+        let Self { ledger, outcome } = self;
+        let Ok(reply) = answered.reply else {
             outcome.failed += 1;
             return;
         };
-        let read = (step.method == Method::Get).then(|| source(&reply.cache));
+        let is_read = answered.sent.method == Method::Get.name();
         let bytes = u32::try_from(reply.bytes).unwrap_or(u32::MAX);
-        outcome.exchanges.push(Exchange { read, bytes, took: received - sent });
+        let read = is_read.then(|| source(&reply.cache));
+        outcome.exchanges.push(Exchange { read, bytes, took: answered.served });
         *outcome.statuses.entry(reply.status).or_default() += 1;
-        let latency = if step.method == Method::Get { &mut outcome.reads } else { &mut outcome.writes };
-        latency.0.saturating_record(u64::try_from((received - sent).as_nanos()).unwrap_or(u64::MAX));
+        let latency = if is_read { &mut outcome.reads } else { &mut outcome.writes };
+        latency.0.saturating_record(u64::try_from(answered.served.as_nanos()).unwrap_or(u64::MAX));
         let body = serde_json::from_slice(&reply.content).ok().filter(|_| reply.status < 500);
         let Some(Body { versions }) = body else {
             outcome.failed += 1;
             return;
         };
-        if step.method != Method::Get {
+        if !is_read {
             if (200..300).contains(&reply.status) {
-                self.ledger.borrow_mut().acknowledge(&versions, received);
+                ledger.acknowledge(&versions, answered.begun + answered.served);
             }
             return;
         }
-        if let Some(stale) = self.ledger.borrow().judge(&versions, sent) {
+        if let Some(stale) = ledger.judge(&versions, answered.begun) {
             outcome.stale += 1;
             if outcome.examples.len() < EXAMPLES {
-                outcome.examples.push((step.path.clone(), stale));
+                outcome.examples.push((answered.sent.url.to_owned(), stale));
             }
         }
     }

@@ -63,9 +63,16 @@ pub struct Load {
     pub foreign: Option<MakeForeign>,
     /// Whether that client receives all URLs.
     pub is_foreign: bool,
+    /// The time after which no further request is sent, if there is a limit.
+    pub limit: Option<Duration>,
+    /// Returns the number of the node that receives a URL, of several nodes; without it, they receive requests in turn.
+    pub pick: Option<Pick>,
     /// Set when the user ends the run.
     pub stop: Arc<AtomicBool>,
 }
+
+/// Selects a node for a URL.
+pub type Pick = Arc<dyn Fn(&str) -> usize>;
 
 /// Creates a client of another kind, or returns the reason why it cannot, in one line.
 pub type MakeForeign = Arc<dyn Fn() -> Result<Box<dyn Foreign>, String>>;
@@ -88,6 +95,8 @@ pub struct Answered<'a> {
     pub sent: Sent<'a>,
     /// The outcome.
     pub outcome: Outcome,
+    /// The time from the start of the load to that of the request.
+    pub begun: Duration,
     /// The answer, even if its status is a failure; or the reason why there is none.
     pub reply: Result<&'a Reply, &'a str>,
     /// The time from when it was due, or otherwise sent, to the end of the answer.
@@ -174,6 +183,8 @@ impl Load {
             origin: None,
             foreign: None,
             is_foreign: false,
+            limit: None,
+            pick: None,
             stop: Arc::default(),
         }
     }
@@ -212,7 +223,11 @@ impl Load {
         self.send_over(&to, onlooker)
     }
 
-    fn send_over(
+    /// Does the same as [`send`](Self::send), over several nodes, in place of the load's own server.
+    ///
+    /// # Errors
+    /// The same as for [`send`](Self::send).
+    pub fn send_over(
         self,
         nodes: &[SocketAddr],
         onlooker: Rc<RefCell<dyn Onlooker>>,
@@ -299,6 +314,13 @@ struct Work {
     begun: Instant,
 }
 
+/// The times of a request, as in [`Answered`].
+struct Times {
+    begun: Duration,
+    took: Duration,
+    served: Duration,
+}
+
 /// One client.
 struct Client {
     /// The nodes, each with a connection if there is one.
@@ -310,7 +332,8 @@ impl Client {
     /// Repeatedly takes the next request that no other client has taken.
     async fn work(mut self, work: Rc<Work>) {
         let (load, count) = (&work.load, self.ways.len());
-        while !load.stop.load(Ordering::Relaxed) {
+        let is_over = || load.limit.is_some_and(|limit| work.begun.elapsed() >= limit);
+        while !load.stop.load(Ordering::Relaxed) && !is_over() {
             let at = work.next.replace(work.next.get() + 1);
             if at >= load.requests.len() * load.times {
                 return;
@@ -320,12 +343,14 @@ impl Client {
             let begun = Instant::now();
             let asked = || load.origin.as_ref().map(|count| count.load(Ordering::Relaxed));
             let before = asked();
-            let reply = tokio::time::timeout(load.patience, self.ask(&work, at % count, sent)).await;
+            let node = load.pick.as_ref().map_or(at % count, |pick| pick(sent.url));
+            let reply = tokio::time::timeout(load.patience, self.ask(&work, node, sent)).await;
             let late = |_| Err(format!("no answer in {} seconds", load.patience.as_secs_f64()));
             let reply = reply.unwrap_or_else(late);
             let served = begun.elapsed();
             let took = due.map_or(served, |due| due.elapsed());
-            work.note(at, sent, &reply, (before, asked()), (took, served));
+            let times = Times { begun: begun - work.begun, took, served };
+            work.note(at, sent, &reply, (before, asked()), times);
         }
     }
 
@@ -372,7 +397,7 @@ impl Work {
         sent: Sent<'_>,
         reply: &Result<Reply, String>,
         (before, after): (Option<u64>, Option<u64>),
-        (took, served): (Duration, Duration),
+        Times { begun, took, served }: Times,
     ) {
         let mut failed = None;
         let outcome = match reply {
@@ -400,7 +425,7 @@ impl Work {
         }
         self.answers.borrow_mut()[at] = (outcome, u32::try_from(took.as_micros()).unwrap_or(u32::MAX));
         let reply = reply.as_ref().map_err(String::as_str);
-        self.onlooker.borrow_mut().see(&Answered { sent, outcome, reply, took, served });
+        self.onlooker.borrow_mut().see(&Answered { sent, outcome, begun, reply, took, served });
     }
 }
 

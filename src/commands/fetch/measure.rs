@@ -239,7 +239,8 @@ mod tests {
     fn see(seen: &mut Measured, method: &str, reply: Result<&Reply, &str>, outcome: Outcome, ms: u64) {
         let sent = Sent { method, url: "http://a/", fields: &[], body: "" };
         let (took, served) = (Duration::from_millis(ms), Duration::from_millis(1));
-        seen.note(&Answered { sent, outcome, reply, took, served });
+        let begun = Duration::ZERO;
+        seen.note(&Answered { sent, outcome, begun, reply, took, served });
     }
 
     #[test]

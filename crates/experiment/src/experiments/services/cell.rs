@@ -205,10 +205,7 @@ fn send(bench: &Bench, cell: &Cell, open: &mut Open) -> Result<Outcome, Halt> {
         limit: None,
         stop: bench.stop.clone(),
     };
-    let outcome = drive(&plan).map_err(|error| open.explain(Halt::because("cannot send requests", error)))?;
-    if bench.stop.load(std::sync::atomic::Ordering::Relaxed) {
-        return Err(Halt::Stopped);
-    }
+    let outcome = drive(&plan).map_err(|error| open.explain(error))?;
     match outcome.failed {
         0 => Ok(outcome),
         failed => {
