@@ -45,12 +45,12 @@ fn rfc_9112_section_6_3_a_get_may_have_chunked_content() {
 #[test]
 fn the_time_for_an_answer_counts_from_the_end_of_the_request() {
     let origin = Origin::always("200 OK\n\nall");
-    let larder = Larder::with(&origin, "[timeouts]\nfirst_byte = '300ms'");
+    let larder = Larder::with(&origin, "[timeouts]\nfirst_byte = '2s'");
     let mut client = larder.client();
     client.send("POST /\nContent-Length: 8");
     for _ in 0..8 {
-        // The upload takes 800 ms in total, with pauses shorter than 300 ms.
-        std::thread::sleep(Duration::from_millis(100));
+        // The upload takes longer than the limit in total.
+        std::thread::sleep(Duration::from_millis(300));
         client.raw(b"x");
     }
     assert_eq!(client.receive("POST").status, 200);

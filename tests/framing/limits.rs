@@ -2,18 +2,18 @@
 
 use larder_testkit::{Answer, Client, Larder, Origin};
 
-const LIMITS: &str = "[limits]\nhead = '1KiB'\nfields = 10\nuri = '100B'\nbody = '1KiB'\n\
-                      [timeouts]\nhead = '300ms'\nstall = '300ms'\nidle = '300ms'";
+const SIZES: &str = "[limits]\nhead = '1KiB'\nfields = 10\nuri = '100B'\nbody = '1KiB'";
+const TIMES: &str = "[timeouts]\nhead = '300ms'\nstall = '300ms'\nidle = '2s'";
 
-fn limited() -> (Origin, Larder) {
+fn limited(limits: &str) -> (Origin, Larder) {
     let origin = Origin::always("200 OK\n\nbody");
-    let larder = Larder::with(&origin, LIMITS);
+    let larder = Larder::with(&origin, limits);
     (origin, larder)
 }
 
 #[test]
 fn requests_beyond_the_size_limits_are_refused_and_others_served() {
-    let (origin, larder) = limited();
+    let (origin, larder) = limited(SIZES);
     let long = |length: usize| "a".repeat(length);
     let fields = |count| format!("GET /{}", "\nA: b".repeat(count));
     for (request, status) in [
@@ -55,7 +55,7 @@ fn fields_of_responses_are_limited_by_their_bytes_only() {
 
 #[test]
 fn a_head_without_end_is_refused_before_it_ends() {
-    let (_origin, larder) = limited();
+    let (_origin, larder) = limited(SIZES);
     for (bytes, status) in
         [("a".repeat(2000), 414), (format!("GET / HTTP/1.1\r\nA: {}", "a".repeat(2000)), 431)]
     {
@@ -67,7 +67,7 @@ fn a_head_without_end_is_refused_before_it_ends() {
 
 #[test]
 fn chunked_content_is_counted_as_it_comes() {
-    let (origin, larder) = limited();
+    let (origin, larder) = limited(SIZES);
     let mut client = larder.client();
     client.send("POST /\nTransfer-Encoding: chunked");
     client.raw(format!("400\r\n{}\r\n1\r\nb\r\n", "a".repeat(1024)).as_bytes());
@@ -79,7 +79,7 @@ fn chunked_content_is_counted_as_it_comes() {
 
 #[test]
 fn a_client_that_takes_too_long_gets_408() {
-    let (origin, larder) = limited();
+    let (origin, larder) = limited(TIMES);
     for begun in [
         "G",
         "GET / HTTP/1.1\r\nHost: a\r\n",
@@ -96,7 +96,7 @@ fn a_client_that_takes_too_long_gets_408() {
 
 #[test]
 fn an_idle_connection_is_closed_without_a_word() {
-    let (_origin, larder) = limited();
+    let (_origin, larder) = limited(TIMES);
     let mut client = larder.client();
     assert!(client.is_closed());
     let mut client = larder.client();

@@ -1,7 +1,5 @@
 //! A gateway in front of its backend.
 
-use std::time::Duration;
-
 use larder_testkit::{Answer, Client, Gate, Larder, Origin, Seen, eventually, site};
 
 use crate::{gateway, is_current};
@@ -272,11 +270,10 @@ fn doubt_ends() {
     let larder = gateway(&origin, "retries = 0\ntag_doubt = '1s'");
     let tag = tag(&larder, "/users");
     larder.ask("POST /users\n\nx");
-    let ended = eventually("the end of doubt", || {
+    eventually("the end of doubt", || {
         larder.get("/users");
-        is_current(&larder, "/users", &tag).then(std::time::Instant::now)
+        is_current(&larder, "/users", &tag).then_some(())
     });
-    assert!(ended.elapsed() < Duration::from_secs(5));
 }
 
 #[test]

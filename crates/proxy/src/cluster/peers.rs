@@ -31,7 +31,7 @@ use crate::http::body::Upload;
 use crate::http::response::Head;
 use crate::origin::{Client, Download, OriginError, Outgoing, OutgoingHead, Waits};
 
-/// How long a connection to a node may take.
+/// How long a connection to a node may take, without the handshake of TLS.
 pub(crate) const CONNECT: Duration = Duration::from_millis(500);
 /// The initial capacity for the head of a request to a node; few heads need more.
 const HEAD: usize = 1 << 10;
@@ -170,7 +170,7 @@ pub(crate) async fn ask(
     }
 }
 
-/// Returns the name and the address of the node that owns `key`, if that is another node and it is asked.
+/// Returns the name and the address of the node that owns `key`, if that is another node and gets requests.
 pub(crate) fn owner(cluster: &Cluster, key: &[u8]) -> Option<String> {
     let view = cluster.members.view();
     let owner = view.ring.owner(key_hash(key)).filter(|_| view.standing == Standing::Member)?;

@@ -25,9 +25,9 @@ use crate::http::head;
 use crate::origin::{Client, Outgoing, OutgoingHead};
 
 /// How long a node may be silent before it is probed.
-const SILENCE: Duration = Duration::from_millis(250);
+pub(crate) const SILENCE: Duration = Duration::from_millis(250);
 /// How long the answer to a probe may take.
-const PATIENCE: Duration = Duration::from_millis(750);
+pub(crate) const PATIENCE: Duration = Duration::from_millis(750);
 /// The pause before a lost node is probed again.
 const PAUSE: Duration = Duration::from_secs(1);
 /// The value of the field that describes a client, in requests without a client.

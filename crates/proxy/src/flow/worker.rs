@@ -20,7 +20,7 @@ use crate::base::error::Error;
 use crate::base::settings::{Role, Settings};
 use crate::cache::Cache;
 use crate::cluster::proof::Prover;
-use crate::cluster::{Cluster, peers, publish};
+use crate::cluster::{Cluster, peers, probe, publish};
 use crate::counts::histogram::{Distributions, Times};
 use crate::counts::versions::{self, Versions};
 use crate::exchange::plan::Plan;
@@ -147,7 +147,7 @@ impl Shared {
         Ok(shared)
     }
 
-    /// Removes what is stored under `key`, on this node at once and on others soon.
+    /// Removes the responses under `key`, on this node at once and on others soon.
     fn withdraw(&self, key: &[u8]) {
         let _telling = publish::telling(self.cluster.as_deref());
         self.cache.fills.purge(key);
@@ -291,6 +291,8 @@ impl Clients {
             Connector::new(timeouts.connect, !settings.forward.allow_private, named).never_to(own);
         let of_nodes = shared.cluster.as_ref().and_then(|cluster| cluster.tls.as_ref());
         let to_peers = Connector::new(peers::CONNECT, false, nodes).never_to(own);
+        // A busy node accepts connections at once, but answers a handshake as late as a request.
+        let to_peers = to_peers.with_handshake(probe::SILENCE + probe::PATIENCE);
         let to_peers = to_peers.with_tls_of(of_nodes.map(|nodes| &nodes.client), tls);
         // If TLS is authenticated by the token, the handshake proves the identity of the nodes.
         let is_proven = of_nodes.is_some_and(Nodes::is_by_token);

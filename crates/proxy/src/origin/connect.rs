@@ -56,7 +56,10 @@ pub enum ConnectError {
 /// Opens connections for one kind of destination.
 #[derive(Clone, Debug)]
 pub struct Connector {
+    /// The time limit of a connection, without the handshake of TLS.
     timeout: Duration,
+    /// The time limit of that handshake.
+    handshake: Duration,
     public_only: bool,
     own: OwnListeners,
     tls: Option<Arc<ClientConfig>>,
@@ -70,7 +73,13 @@ impl Connector {
     /// addresses of other machines.
     pub fn new(timeout: Duration, public_only: bool, common: &Common) -> Self {
         let own = OwnListeners::default();
-        Self { timeout, public_only, own, tls: None, name: None, resolver: Arc::clone(&common.resolver) }
+        let resolver = Arc::clone(&common.resolver);
+        Self { timeout, handshake: timeout, public_only, own, tls: None, name: None, resolver }
+    }
+
+    /// Sets the time limit of TLS handshakes; the default is that of connections.
+    pub fn with_handshake(self, handshake: Duration) -> Self {
+        Self { handshake, ..self }
     }
 
     /// Forbids connections to this process's `own` listeners.
@@ -145,9 +154,9 @@ impl Connector {
             return self.tcp(host, port.unwrap_or(80), client).await.map(Stream::Plain);
         }
         let stream = self.tcp(host, port.unwrap_or(443), client).await?;
-        match tokio::time::timeout(self.timeout, self.secure(host, stream, protocol)).await {
+        match tokio::time::timeout(self.handshake, self.secure(host, stream, protocol)).await {
             Ok(secured) => secured.map_err(|error| ConnectError::Tls(authority.to_owned(), error.into())),
-            Err(_) => Err(ConnectError::Timeout(authority.to_owned(), self.timeout)),
+            Err(_) => Err(ConnectError::Timeout(authority.to_owned(), self.handshake)),
         }
     }
 
