@@ -10,8 +10,7 @@ use crate::policy::{Capacity, Object, Param, Params, Policy, Residents, Slot, re
 /// New objects enter a small queue. An object that leaves it without enough hits is evicted, and its key becomes a ghost;
 /// with enough hits, or when a ghost is requested, the object enters the main queue, a CLOCK with two bits.
 ///
-/// Until the first eviction, new objects enter the main queue once the small queue has reached its share, unless `fill`
-/// says otherwise.
+/// With `fill=main`, new objects enter the main queue before the first eviction, once the small queue has reached its share.
 ///
 /// Two parameters are of S4-FIFO (H. Xia et al., Learning-augmented heuristics, OSDI 2026), and have no effect by default.
 /// Hits of objects in the newest part of the small queue, `skip`, do not count, since an object is often requested again at
@@ -66,7 +65,7 @@ enum Fill {
 
 impl Default for S3FifoParams {
     fn default() -> Self {
-        Self { small: 0.1, ghost: 0.9, threshold: 2, fill: Fill::Main, skip: 0.0, returns: 1 }
+        Self { small: 0.1, ghost: 0.9, threshold: 2, fill: Fill::Small, skip: 0.0, returns: 1 }
     }
 }
 
@@ -80,7 +79,7 @@ impl Params for S3FifoParams {
         Param { name: "threshold", about: "hits that move an object to the main queue: 1 to 3" },
         Param {
             name: "fill",
-            about: "queue that new objects fill before the first eviction: main or small (the paper)",
+            about: "queue that new objects fill before the first eviction: small (the paper) or main",
         },
         Param {
             name: "skip",
@@ -102,7 +101,7 @@ impl Params for S3FifoParams {
                 self.fill = match value {
                     "main" => Fill::Main,
                     "small" => Fill::Small,
-                    _ => return Err("main or small".into()),
+                    _ => return Err("small or main".into()),
                 };
             }
             _ => self.threshold = read_count(value, 1..=u32::from(MOST_HITS))?,
@@ -290,9 +289,9 @@ mod tests {
     }
 
     #[test]
-    fn the_main_queue_fills_before_the_first_eviction() {
-        assert_eq!(stay("s3fifo"), 9);
-        assert_eq!(stay("s3fifo:fill=small"), 0);
+    fn the_main_queue_fills_before_the_first_eviction_if_users_want_it() {
+        assert_eq!(stay("s3fifo"), 0);
+        assert_eq!(stay("s3fifo:fill=main"), 9);
     }
 
     /// Requests objects in sequence from a cache for ten. Returns the final residents.
@@ -312,21 +311,21 @@ mod tests {
     fn hits_in_the_new_part_of_the_small_queue_do_not_count() {
         // Object 500 is requested three times at once, and then leaves with the others, unless its hits count.
         let requests = || (0..10).chain([500; 3]).chain(10..30);
-        assert!(residents("s3fifo:small=0.4", requests()).contains(&500));
-        assert!(!residents("s3fifo:small=0.4,skip=0.5", requests()).contains(&500));
+        assert!(residents("s3fifo:fill=main,small=0.4", requests()).contains(&500));
+        assert!(!residents("s3fifo:fill=main,small=0.4,skip=0.5", requests()).contains(&500));
         // Three others come between its requests: it is in the old half of the queue.
         let apart = || (0..10).chain([500, 10, 11, 12, 500, 500]).chain(13..30);
-        assert!(residents("s3fifo:small=0.4,skip=0.5", apart()).contains(&500));
+        assert!(residents("s3fifo:fill=main,small=0.4,skip=0.5", apart()).contains(&500));
     }
 
     #[test]
     fn an_object_has_to_return_as_often_as_the_parameter_says() {
         // Object 500 leaves the small queue each time, and returns.
         let once = || (0..10).chain([500]).chain(10..14).chain([500]).chain(14..30);
-        assert!(residents("s3fifo", once()).contains(&500));
-        assert!(!residents("s3fifo:returns=2", once()).contains(&500));
+        assert!(residents("s3fifo:fill=main", once()).contains(&500));
+        assert!(!residents("s3fifo:fill=main,returns=2", once()).contains(&500));
         let twice =
             || (0..10).chain([500]).chain(10..14).chain([500]).chain(14..18).chain([500]).chain(18..30);
-        assert!(residents("s3fifo:returns=2", twice()).contains(&500));
+        assert!(residents("s3fifo:fill=main,returns=2", twice()).contains(&500));
     }
 }
