@@ -100,3 +100,19 @@ fn nowhere_misses_more_than_lru_by_a_percent() {
         }
     }
 }
+
+#[test]
+fn probation_costs_no_cell_half_a_percent() {
+    for (name, sizes, between) in TRACES {
+        let trace = shipped(name);
+        for &amount in sizes.iter().chain(between) {
+            for (unit, objective) in ["requests", "bytes"].into_iter().enumerate() {
+                let of = |probation| format!("adaptive:objective={objective},probation={probation}");
+                let [with, without] =
+                    [true, false].map(|probation| misses(&trace, amount, &of(probation))[unit]);
+                let gain = percent_less(with, without);
+                assert!(gain > -0.5, "{objective} on {name} in {amount}: {gain:.2}%");
+            }
+        }
+    }
+}

@@ -15,8 +15,11 @@ use crate::shard::{AnyShard, Shard};
 /// residents, the sample includes all keys; beyond that, it is a share of the keys that includes between 64 and 128
 /// residents. A decision follows each time the ghosts have seen as many lookups as they hold objects, and at least
 /// 256. The cache then adopts the candidate of the ghost with the fewest recent misses, if these are at least 2% fewer
-/// than those of the current candidate. A candidate with probation must also have missed less than LRU over a longer
-/// time: where requests go back and forth over all objects, probation is better on each way and worse on the whole.
+/// than those of the current candidate, or 2.3% to begin probation. A candidate with probation must also have missed less
+/// than all others over a longer time: where requests go back and forth over all objects, probation is better on each way and worse on the whole.
+/// And it must have been worth it: while one leads, the cache's own misses of sampled keys are compared with those of the
+/// best ghost without probation. If they are more, beyond chance, no candidate with probation leads until this is mostly
+/// forgotten.
 ///
 /// Any object that fits may be stored, even a large one. But a new object that ranks below its victims is refused until
 /// it has been requested often enough. An object of size 0 is worth as much as one of 1.
@@ -32,6 +35,11 @@ pub struct Adaptive {
     thinning: u32,
     /// Lookups that the ghosts have seen since the latest decision.
     heard: usize,
+    /// The cache's own misses in the sample since the latest decision, in the objective's unit.
+    missed: f64,
+    /// By how much these exceeded the misses of the best ghost without probation while a candidate with probation led;
+    /// old ones weigh less than new ones.
+    excess: f64,
     objective: Objective,
 }
 
@@ -45,9 +53,9 @@ const CANDIDATES: [(Exponent, Newcomers); 5] = [
     (Exponent::One, Newcomers::Unknown),
 ];
 
-/// The index of the initial candidate, and of LRU.
+/// The number of candidates without probation, which come first, and the index of the initial one.
+const PLAIN: usize = 3;
 const FIRST: usize = 1;
-const LRU: usize = 0;
 
 /// The maximum number of residents in the sample: at least half as many once there are more residents.
 const SAMPLE: usize = 128;
@@ -58,14 +66,24 @@ const HEARING: usize = 256;
 /// A ghost replaces the leader if it missed less than this share of the leader's misses.
 const MARGIN: f64 = 0.98;
 
+/// The same for a ghost with probation and a leader without: a change that turns out wrong costs more.
+const PROBATION_MARGIN: f64 = 0.977;
+
+/// The excess that bars probation, as shares of the recent misses and of those over a longer time: chance has more weight
+/// in few misses.
+const TOLERANCE: f64 = 0.1;
+const LONG_TOLERANCE: f64 = 0.005;
+
 /// The weight of earlier misses after a decision, in the recent sum and in the long one.
 const MEMORY: f64 = 0.5;
 const LONG_MEMORY: f64 = 0.99;
 
 struct Ghost {
     cache: Shard<Ranking, ()>,
-    /// The sum of missed benefits, in the objective's unit; old misses weigh less than new ones.
+    /// The sum of missed benefits since the latest decision, in the objective's unit.
     missed: f64,
+    /// The same with earlier ones; old misses weigh less than new ones.
+    missed_recently: f64,
     /// The same over a longer time.
     missed_long: f64,
 }
@@ -84,9 +102,7 @@ impl Ghost {
     #[inline]
     fn hear(&mut self, object: &Object, objective: Objective) {
         if self.cache.get(object.key).is_none() {
-            let missed = objective.benefit(object.size) as f64;
-            self.missed += missed;
-            self.missed_long += missed;
+            self.missed += objective.benefit(object.size) as f64;
             let _stored = self.cache.insert(*object, (), &mut Vec::new());
         }
     }
@@ -107,15 +123,18 @@ impl Ghost {
 
 impl Adaptive {
     #[inline]
-    fn hear(&mut self, object: &Object) {
+    fn hear(&mut self, object: &Object, is_hit: bool) {
         if is_sampled(object.key, self.thinning) {
-            self.tell_ghosts(object);
+            self.tell_ghosts(object, is_hit);
         }
     }
 
     #[cold]
-    fn tell_ghosts(&mut self, object: &Object) {
+    fn tell_ghosts(&mut self, object: &Object, is_hit: bool) {
         self.heard += 1;
+        if !is_hit {
+            self.missed += self.objective.benefit(object.size) as f64;
+        }
         for ghost in &mut self.ghosts {
             ghost.hear(object, self.objective);
         }
@@ -129,23 +148,35 @@ impl Adaptive {
     #[cold]
     fn judge<R: Residents>(&mut self, residents: &R) {
         self.heard = 0;
-        let missed = |place: usize| self.ghosts[place].missed;
-        let eligible = (0..self.ghosts.len()).filter(|&place| self.may_lead(place));
-        let best = eligible.min_by(|&a, &b| missed(a).total_cmp(&missed(b))).unwrap_or(FIRST);
-        if missed(best) < MARGIN * missed(self.leader) || !self.may_lead(self.leader) {
+        for ghost in &mut self.ghosts {
+            ghost.missed_recently = MEMORY * ghost.missed_recently + ghost.missed;
+            ghost.missed_long = LONG_MEMORY * ghost.missed_long + ghost.missed;
+        }
+        let plain = self.best(|place| place < PLAIN);
+        self.excess *= LONG_MEMORY;
+        if self.leader >= PLAIN {
+            self.excess += self.missed - self.ghosts[plain].missed;
+        }
+        let least = self.ghosts[..PLAIN].iter().map(|ghost| ghost.missed_long).fold(f64::INFINITY, f64::min);
+        let recently = |place: usize| self.ghosts[place].missed_recently;
+        let is_barred = self.excess > LONG_TOLERANCE * least + TOLERANCE * recently(plain);
+        let may_lead = |place: usize| place < PLAIN || !is_barred && self.ghosts[place].missed_long < least;
+        let best = self.best(may_lead);
+        let margin = if best >= PLAIN && self.leader < PLAIN { PROBATION_MARGIN } else { MARGIN };
+        if recently(best) < margin * recently(self.leader) || !may_lead(self.leader) {
             self.leader = best;
             self.residents.change(measure(self.objective, CANDIDATES[best]), residents);
         }
-        for ghost in &mut self.ghosts {
-            ghost.missed *= MEMORY;
-            ghost.missed_long *= LONG_MEMORY;
-        }
+        self.missed = 0.0;
+        self.ghosts.iter_mut().for_each(|ghost| ghost.missed = 0.0);
         self.fit_ghosts(residents);
     }
 
-    fn may_lead(&self, place: usize) -> bool {
-        let (_, on_probation) = CANDIDATES[place];
-        on_probation == Newcomers::None || self.ghosts[place].missed_long < self.ghosts[LRU].missed_long
+    /// Returns the candidate with the fewest recent misses among those that `may_lead`.
+    fn best(&self, may_lead: impl Fn(usize) -> bool) -> usize {
+        let missed = |place: &usize| self.ghosts[*place].missed_recently;
+        let places = (0..self.ghosts.len()).filter(|&place| may_lead(place));
+        places.min_by(|a, b| missed(a).total_cmp(&missed(b))).unwrap_or(FIRST)
     }
 
     /// Halves the sample.
@@ -194,21 +225,27 @@ impl Policy for Adaptive {
         let candidates =
             CANDIDATES.iter().filter(|(_, newcomers)| params.probation || *newcomers == Newcomers::None);
         let measures = candidates.map(|&candidate| measure(objective, candidate));
-        let ghost =
-            |measure| Ghost { cache: Shard::new(capacity, measure, seed), missed: 0.0, missed_long: 0.0 };
+        let ghost = |measure| Ghost {
+            cache: Shard::new(capacity, measure, seed),
+            missed: 0.0,
+            missed_recently: 0.0,
+            missed_long: 0.0,
+        };
         Self {
             residents: Ranking::new(capacity, measure(objective, CANDIDATES[FIRST]), seed),
             ghosts: measures.map(ghost).collect(),
             leader: FIRST,
             thinning: 0,
             heard: 0,
+            missed: 0.0,
+            excess: 0.0,
             objective,
         }
     }
 
     #[inline]
     fn admit<R: Residents>(&mut self, new: &Object, residents: &R) -> bool {
-        self.hear(new);
+        self.hear(new, false);
         if residents.len() >> self.thinning > SAMPLE {
             self.thin(residents);
         }
@@ -226,7 +263,7 @@ impl Policy for Adaptive {
     #[inline]
     fn on_hit<R: Residents>(&mut self, slot: Slot, residents: &R) {
         self.residents.on_hit(slot, residents);
-        self.hear(&residents.object(slot));
+        self.hear(&residents.object(slot), true);
     }
 
     #[inline]

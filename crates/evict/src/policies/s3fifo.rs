@@ -13,8 +13,7 @@ use crate::policy::{Capacity, Object, Policy, Residents, Slot};
 /// New objects enter a small queue. An object that leaves it without enough hits is evicted, and its key becomes a ghost;
 /// with enough hits, or when a ghost is requested, the object enters the main queue, a CLOCK with two bits.
 ///
-/// Until the first eviction, new objects enter the main queue once the small queue has reached its share, unless `fill`
-/// says otherwise.
+/// With `fill=main`, new objects enter the main queue before the first eviction, once the small queue has reached its share.
 ///
 /// Two parameters are of S4-FIFO (H. Xia et al., Learning-augmented heuristics, OSDI 2026), and have no effect by default.
 /// Hits of objects in the newest part of the small queue, `skip`, do not count, since an object is often requested again at
@@ -57,8 +56,8 @@ params! {
             "size of the evicted objects whose keys are remembered, as a share of the capacity: 0 to 1";
         threshold: u32 = 2, |value| read_count(value, 1..=u32::from(MOST_HITS)),
             "hits that move an object to the main queue: 1 to 3";
-        fill: Fill = Fill::Main, Fill::read,
-            "queue that new objects fill before the first eviction: main or small (the paper)";
+        fill: Fill = Fill::Small, Fill::read,
+            "queue that new objects fill before the first eviction: small (the paper) or main";
         skip: f64 = 0.0, read_share,
             "share of the small queue, at its new end, in which hits do not count: 0 to 1";
         returns: u32 = 1, |value| read_count(value, 1..=2),
@@ -78,7 +77,7 @@ impl Fill {
         match value {
             "main" => Ok(Self::Main),
             "small" => Ok(Self::Small),
-            _ => Err("main or small".into()),
+            _ => Err("small or main".into()),
         }
     }
 }
@@ -253,9 +252,9 @@ mod tests {
     }
 
     #[test]
-    fn the_main_queue_fills_before_the_first_eviction() {
-        assert_eq!(stay("s3fifo"), 9);
-        assert_eq!(stay("s3fifo:fill=small"), 0);
+    fn the_main_queue_fills_before_the_first_eviction_if_users_want_it() {
+        assert_eq!(stay("s3fifo"), 0);
+        assert_eq!(stay("s3fifo:fill=main"), 9);
     }
 
     /// Requests objects in sequence from a cache for ten. Returns the final residents.
@@ -275,21 +274,21 @@ mod tests {
     fn hits_in_the_new_part_of_the_small_queue_do_not_count() {
         // Object 500 is requested three times at once, and then leaves with the others, unless its hits count.
         let requests = || (0..10).chain([500; 3]).chain(10..30);
-        assert!(residents("s3fifo:small=0.4", requests()).contains(&500));
-        assert!(!residents("s3fifo:small=0.4,skip=0.5", requests()).contains(&500));
+        assert!(residents("s3fifo:fill=main,small=0.4", requests()).contains(&500));
+        assert!(!residents("s3fifo:fill=main,small=0.4,skip=0.5", requests()).contains(&500));
         // Three others come between its requests: it is in the old half of the queue.
         let apart = || (0..10).chain([500, 10, 11, 12, 500, 500]).chain(13..30);
-        assert!(residents("s3fifo:small=0.4,skip=0.5", apart()).contains(&500));
+        assert!(residents("s3fifo:fill=main,small=0.4,skip=0.5", apart()).contains(&500));
     }
 
     #[test]
     fn an_object_has_to_return_as_often_as_the_parameter_says() {
         // Object 500 leaves the small queue each time, and returns.
         let once = || (0..10).chain([500]).chain(10..14).chain([500]).chain(14..30);
-        assert!(residents("s3fifo", once()).contains(&500));
-        assert!(!residents("s3fifo:returns=2", once()).contains(&500));
+        assert!(residents("s3fifo:fill=main", once()).contains(&500));
+        assert!(!residents("s3fifo:fill=main,returns=2", once()).contains(&500));
         let twice =
             || (0..10).chain([500]).chain(10..14).chain([500]).chain(14..18).chain([500]).chain(18..30);
-        assert!(residents("s3fifo:returns=2", twice()).contains(&500));
+        assert!(residents("s3fifo:fill=main,returns=2", twice()).contains(&500));
     }
 }

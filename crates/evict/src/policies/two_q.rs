@@ -11,7 +11,9 @@ use crate::policy::{Capacity, Object, Policy, Residents, Slot};
 /// The full version of the paper. New objects pass through a FIFO queue, `a1in`, in which hits change nothing,
 /// and their keys become ghosts when they leave it. If a ghost is requested, the object enters an LRU queue, `am`.
 ///
-/// An object larger than a queue's share is stored, too; `a1in` shrinks to its share when room is needed.
+/// An object larger than a queue's share is stored, too; `a1in` shrinks to its share when room is needed. The paper counts
+/// pages, one of which may exceed the share. Here the weight of the new object counts, less 1, so that a large one makes
+/// room in `a1in` before it enters, and pages are evicted as in the paper.
 pub struct TwoQ {
     kin: Share,
     kout: Share,
@@ -22,6 +24,8 @@ pub struct TwoQ {
     is_in_am: BySlot<bool>,
     /// Whether the object admitted last was remembered.
     returning: bool,
+    /// The weight, less 1, of the object admitted last if it enters `a1in`.
+    incoming: u64,
 }
 
 params! {
@@ -50,18 +54,22 @@ impl Policy for TwoQ {
             am: Segment::new(),
             is_in_am: BySlot::new(),
             returning: false,
+            incoming: 0,
         }
     }
 
     #[inline]
     fn admit<R: Residents>(&mut self, new: &Object, residents: &R) -> bool {
         self.returning = self.a1out.remove(Name::of_newcomer(new, residents), residents).is_some();
+        let weight = residents.capacity().weigh(new.size);
+        self.incoming = if self.returning { 0 } else { weight.saturating_sub(1) };
         true
     }
 
     #[inline]
     fn on_insert<R: Residents>(&mut self, slot: Slot, residents: &R) {
         let returning = std::mem::take(&mut self.returning);
+        self.incoming = 0;
         self.is_in_am.put(slot, returning);
         let queue = if returning { &mut self.am } else { &mut self.a1in };
         queue.push_front(&mut self.links, slot, residents);
@@ -77,7 +85,8 @@ impl Policy for TwoQ {
     #[inline(always)]
     fn evict<R: Residents>(&mut self, residents: &R) -> Option<Slot> {
         let capacity = residents.capacity();
-        if self.a1in.used() <= self.kin.of(capacity) && !self.am.is_empty() {
+        let is_within = self.a1in.used().saturating_add(self.incoming) <= self.kin.of(capacity);
+        if self.a1in.is_empty() || is_within && !self.am.is_empty() {
             return self.am.pop_back(&mut self.links, residents);
         }
         let slot = self.a1in.pop_back(&mut self.links, residents)?;

@@ -122,3 +122,70 @@ fn a_large_cache_spends_little_on_it() {
     let own = adaptive - lru + 8.0;
     assert!(own < 38.0, "{own} bytes an object");
 }
+
+/// Numbers that look random, by xorshift.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
+    }
+
+    /// Returns a number from 0 to 1.
+    fn share(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    /// Returns a number below `n`: the lower, the more often, by the power `skew`.
+    fn popular(&mut self, n: f64, skew: f64) -> u64 {
+        let rest = 1.0 - skew;
+        ((n.powf(rest) - 1.0) * self.share() + 1.0).powf(1.0 / rest) as u64 - 1
+    }
+}
+
+/// Requests for the blocks of a disk: files that are read in sequence from the start or from the middle, some of them more
+/// often than others, and single blocks between them.
+fn blocks(seed: u64) -> Vec<u64> {
+    let (mut random, mut requests) = (Random(seed * 7_919 + 1), Vec::new());
+    while requests.len() < 60_000 {
+        let file = random.popular(800.0, 0.9);
+        let length = 4 + (spread(file as u32) >> 33) % 60;
+        let start = if random.share() < 0.6 { 0 } else { random.next() % length };
+        for block in start..length {
+            requests.push(file * 64 + block);
+            if random.share() < 0.05 {
+                break;
+            }
+        }
+        if random.share() < 0.3 {
+            requests.extend((0..20).map(|_| 100_000 + random.popular(5_000.0, 0.7)));
+        }
+    }
+    requests
+}
+
+#[test]
+fn probation_costs_disk_traces_at_most_half_a_percent() {
+    // From 4 to 256 KiB.
+    let size = |block: u64| 4_096 << ((spread(block as u32) >> 40) % 7);
+    for (seed, share) in [(1, 0.05), (1, 0.2), (2, 0.01), (2, 0.1)] {
+        let requests = blocks(seed);
+        let mut distinct = requests.clone();
+        distinct.sort_unstable();
+        distinct.dedup();
+        let total: u64 = distinct.iter().map(|&block| size(block)).sum();
+        for (objective, counts_bytes) in [("requests", false), ("bytes", true)] {
+            let missed = |probation: bool| {
+                let spec = format!("adaptive:objective={objective},probation={probation}");
+                let mut shard = shard(&spec, By::Bytes, (total as f64 * share) as u64);
+                let missed = requests.iter().filter(|&&block| !ask(&mut *shard, block, size(block)));
+                missed.map(|&block| if counts_bytes { size(block) } else { 1 }).sum::<u64>() as f64
+            };
+            let cost = missed(true) / missed(false) - 1.0;
+            assert!(cost < 0.005, "{objective}, trace {seed} at {share}: {:.2}%", 100.0 * cost);
+        }
+    }
+}

@@ -33,6 +33,18 @@ const MODELS: &[(&str, Model)] = &[
 /// Like [`MODELS`], for keys that collide in no sketch.
 const COUNTING: &[(&str, Model)] = &[("tinylfu", answers::<naive::TinyLfu>)];
 
+/// Compares a policy with its model over requests for these keys: see [`QUEUES`].
+type Comparison = fn(&str, Capacity, &[u64]);
+
+/// Policies of several queues, over requests: what they remember of objects that are removed or replaced is not in their
+/// papers.
+const QUEUES: &[(&str, Comparison)] = &[
+    ("2q", compare::<naive::TwoQ>),
+    ("arc", compare::<naive::Arc>),
+    ("lirs", compare::<naive::Lirs>),
+    ("s3fifo", compare::<naive::S3Fifo>),
+];
+
 fn spec(name: &str) -> Spec {
     Spec::parse(name).expect("a listed policy")
 }
@@ -71,21 +83,40 @@ fn requests(keys: impl Iterator<Item = u64>) -> impl Iterator<Item = [Op; 2]> {
     })
 }
 
-/// Compares `adaptive` with its model after each request. Returns the final cache of the model.
-fn adapt(capacity: Capacity, keys: impl Iterator<Item = u64>) -> Cache<naive::Adaptive<naive::ByRequests>> {
-    let (mut shard, mut model) = (spec("adaptive").build(capacity, 7), Cache::new(capacity));
+/// Compares the policy `name` with its model after each request. Returns the final cache of the model.
+fn follow<N: naive::Naive>(name: &str, capacity: Capacity, keys: impl Iterator<Item = u64>) -> Cache<N> {
+    let (mut shard, mut model) = (spec(name).build(capacity, 7), Cache::new(capacity));
     for (at, [get, insert]) in requests(keys).enumerate() {
         let found = apply(&mut *shard, &get, at);
-        assert_eq!(found, model.answer(at, &get), "request {at}: {get:?}");
+        assert_eq!(found, model.answer(at, &get), "{name}, request {at}: {get:?}");
         if found.found.is_none() {
-            assert_eq!(
-                apply(&mut *shard, &insert, at),
-                model.answer(at, &insert),
-                "request {at}: {insert:?}"
-            );
+            let stored = apply(&mut *shard, &insert, at);
+            assert_eq!(stored, model.answer(at, &insert), "{name}, request {at}: {insert:?}");
         }
     }
     model
+}
+
+fn compare<N: naive::Naive>(name: &str, capacity: Capacity, keys: &[u64]) {
+    follow::<N>(name, capacity, keys.iter().copied());
+}
+
+fn adapt(capacity: Capacity, keys: impl Iterator<Item = u64>) -> Cache<naive::Adaptive<naive::ByRequests>> {
+    follow("adaptive", capacity, keys)
+}
+
+proptest! {
+    #[test]
+    fn policies_of_queues_evict_in_bytes_as_their_papers(
+        amount in 1..600_u64,
+        by in prop::sample::select(&[By::Bytes, By::Entries]),
+        keys in prop::collection::vec(0..40_u64, 1..400),
+    ) {
+        let amount = if by == By::Bytes { amount } else { amount / 20 + 1 };
+        for (name, compare) in QUEUES {
+            compare(name, Capacity { by, amount }, &keys);
+        }
+    }
 }
 
 /// Rounds in which only recency matters, and rounds in which only frequency matters.
@@ -167,6 +198,7 @@ fn the_docs_say_which_policies_have_a_model() {
     let told: BTreeSet<_> =
         rows.iter().filter(|(_, cells)| cells[0] == "yes").map(|(name, _)| *name).collect();
     let modelled = MODELS.iter().chain(COUNTING).map(|(spec, _)| spec.split(':').next().expect("a name"));
+    let modelled = modelled.chain(QUEUES.iter().map(|(name, _)| *name));
     assert_eq!(told, modelled.collect());
     for (name, cells) in rows {
         assert!(

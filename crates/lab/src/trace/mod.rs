@@ -20,8 +20,8 @@ use names::Names;
 
 pub use builder::{Builder, TooMany};
 pub use format::Format;
-pub use formats::fields::Field;
-pub use formats::names::columns;
+
+pub use formats::names::{Field, columns};
 pub use formats::pattern::Pattern;
 pub use read::{Error, LeftOut, Options, Reading, read, read_from, requests};
 

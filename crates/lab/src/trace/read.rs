@@ -8,7 +8,7 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use super::detect::{Found, detect};
-use super::formats::fields::Field;
+use super::formats::names::Field;
 use super::formats::pattern::Pattern;
 use super::formats::{self, Fault};
 use super::input::Input;

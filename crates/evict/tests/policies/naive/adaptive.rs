@@ -338,11 +338,12 @@ impl<O: Objective> Ranking<O> {
     }
 }
 
-/// A cache without bodies, and its recent misses, and those of a longer time.
+/// A cache without bodies, and its misses since the latest decision, recently, and over a longer time.
 struct Ghost<O> {
     ranking: Ranking<O>,
     capacity: Capacity,
     missed: f64,
+    missed_recently: f64,
     missed_long: f64,
 }
 
@@ -352,7 +353,6 @@ impl<O: Objective> Ghost<O> {
             return self.ranking.hit(key);
         }
         self.missed += O::benefit(size) as f64;
-        self.missed_long += O::benefit(size) as f64;
         let weight = self.capacity.weigh(size);
         if weight <= self.capacity.amount && self.ranking.admits(key, size, self.capacity) {
             self.ranking.make_room(weight, self.capacity);
@@ -368,6 +368,10 @@ pub(crate) struct Adaptive<O> {
     /// The sample is one key in 2 to the power of this number.
     pub(crate) thinning: u32,
     heard: usize,
+    /// The cache's own misses in the sample since the latest decision.
+    missed: f64,
+    /// By how much probation missed more than the best candidate without.
+    excess: f64,
     /// The number of changes of the candidate.
     pub(crate) changes: usize,
 }
@@ -388,9 +392,10 @@ impl<O: Objective> Adaptive<O> {
         key.wrapping_mul(0x9E37_79B9_7F4A_7C15) <= u64::MAX >> self.thinning
     }
 
-    fn hear(&mut self, key: u64, size: u64) {
+    fn hear(&mut self, key: u64, size: u64, is_hit: bool) {
         if self.is_in_sample(key) {
             self.heard += 1;
+            self.missed += if is_hit { 0.0 } else { O::benefit(size) as f64 };
             self.ghosts.iter_mut().for_each(|ghost| ghost.hear(key, size));
         }
     }
@@ -407,25 +412,36 @@ impl<O: Objective> Adaptive<O> {
 
     fn judge(&mut self, capacity: Capacity) {
         self.heard = 0;
-        // A candidate with probation must have missed less than LRU over the longer time.
-        let lru = self.ghosts[0].missed_long;
-        let may_lead = CANDIDATES.map(|(_, most_on_probation)| most_on_probation == 0);
-        let may_lead: [bool; 5] = std::array::from_fn(|at| may_lead[at] || self.ghosts[at].missed_long < lru);
-        let missed: [f64; 5] = std::array::from_fn(|at| match may_lead[at] {
-            true => self.ghosts[at].missed,
-            false => f64::INFINITY,
-        });
-        let least = missed.into_iter().fold(f64::INFINITY, f64::min);
-        let best = missed.iter().position(|&it| it == least).expect("five numbers");
-        if least < 0.98 * self.ghosts[self.leader].missed || !may_lead[self.leader] {
+        for ghost in &mut self.ghosts {
+            ghost.missed_recently = ghost.missed_recently / 2.0 + ghost.missed;
+            ghost.missed_long = ghost.missed_long * 0.99 + ghost.missed;
+        }
+        let recently = |at: usize| self.ghosts[at].missed_recently;
+        let least_of = |places: &[usize]| {
+            let least = places.iter().map(|at| recently(*at)).fold(f64::INFINITY, f64::min);
+            *places.iter().find(|at| recently(**at) == least).expect("candidates")
+        };
+        let (plain, others): (Vec<_>, Vec<_>) = (0..5).partition(|&at| CANDIDATES[at].1 == 0);
+        self.excess *= 0.99;
+        if others.contains(&self.leader) {
+            self.excess += self.missed - self.ghosts[least_of(&plain)].missed;
+        }
+        // A candidate with probation must have missed less than the others over the longer time, and must have kept
+        // its promise.
+        let least = plain.iter().map(|at| self.ghosts[*at].missed_long).fold(f64::INFINITY, f64::min);
+        let tolerance = 0.005 * least + 0.1 * recently(least_of(&plain));
+        let is_worth_it = |at: &usize| self.ghosts[*at].missed_long < least && self.excess <= tolerance;
+        let may_lead: Vec<_> = (0..5).filter(|at| plain.contains(at) || is_worth_it(at)).collect();
+        let best = least_of(&may_lead);
+        let begins_probation = others.contains(&best) && plain.contains(&self.leader);
+        let margin = if begins_probation { 0.977 } else { 0.98 };
+        if recently(best) < margin * recently(self.leader) || !may_lead.contains(&self.leader) {
             self.leader = best;
             self.changes += 1;
             self.residents.change(CANDIDATES[best], capacity);
         }
-        for ghost in &mut self.ghosts {
-            ghost.missed /= 2.0;
-            ghost.missed_long *= 0.99;
-        }
+        self.missed = 0.0;
+        self.ghosts.iter_mut().for_each(|ghost| ghost.missed = 0.0);
         self.fit_ghosts(capacity);
     }
 
@@ -439,10 +455,23 @@ impl<O: Objective> Adaptive<O> {
 
 impl<O: Objective> Naive for Adaptive<O> {
     fn new(capacity: Capacity) -> Self {
-        let ghost =
-            |candidate| Ghost { ranking: Ranking::new(candidate), capacity, missed: 0.0, missed_long: 0.0 };
-        let residents = Ranking::new(CANDIDATES[FIRST]);
-        Self { residents, ghosts: CANDIDATES.map(ghost), leader: FIRST, thinning: 0, heard: 0, changes: 0 }
+        let ghost = |candidate| Ghost {
+            ranking: Ranking::new(candidate),
+            capacity,
+            missed: 0.0,
+            missed_recently: 0.0,
+            missed_long: 0.0,
+        };
+        Self {
+            residents: Ranking::new(CANDIDATES[FIRST]),
+            ghosts: CANDIDATES.map(ghost),
+            leader: FIRST,
+            thinning: 0,
+            heard: 0,
+            missed: 0.0,
+            excess: 0.0,
+            changes: 0,
+        }
     }
 
     fn victim(&mut self, cache: &mut [Entry], now: Now) -> usize {
@@ -451,7 +480,7 @@ impl<O: Objective> Naive for Adaptive<O> {
     }
 
     fn admits(&mut self, new: &Entry, cache: &[Entry], now: Now) -> bool {
-        self.hear(new.key, new.size);
+        self.hear(new.key, new.size, false);
         if cache.len() >> self.thinning > SAMPLE {
             self.thin(now.capacity);
         }
@@ -464,7 +493,7 @@ impl<O: Objective> Naive for Adaptive<O> {
 
     fn on_hit(&mut self, entry: &Entry, _now: Now) {
         self.residents.hit(entry.key);
-        self.hear(entry.key, entry.size);
+        self.hear(entry.key, entry.size, true);
     }
 
     fn on_enter(&mut self, new: &Entry, now: Now) {

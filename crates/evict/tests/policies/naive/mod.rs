@@ -3,6 +3,7 @@
 mod adaptive;
 mod greedy_dual;
 mod lru_k;
+mod queues;
 mod tiny_lfu;
 
 use std::cmp::Reverse;
@@ -13,6 +14,7 @@ use super::operations::{Answer, Op, Value};
 pub(crate) use adaptive::{Adaptive, ByBytes, ByRequests};
 pub(crate) use greedy_dual::{Gds, GdsByPackets, Gdsf, Lfuda};
 pub(crate) use lru_k::LruK;
+pub(crate) use queues::{Arc, Lirs, S3Fifo, TwoQ};
 pub(crate) use tiny_lfu::{TinyLfu, keys};
 
 /// An object in the cache.

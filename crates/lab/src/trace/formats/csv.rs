@@ -7,9 +7,9 @@ use std::io::Read;
 
 use csv::{ByteRecord, ReaderBuilder, Trim};
 
-use super::fields::{Field, Fields};
+use super::fields::Fields;
 use super::lines::{Lines, Parsed, Said, put};
-use super::names::{meaning, twitter};
+use super::names::{Field, meaning, twitter};
 use super::words::{decimal, text};
 use super::{Fault, TRIED, w3c};
 use crate::trace::detect::Verdict;

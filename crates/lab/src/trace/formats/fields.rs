@@ -3,74 +3,14 @@
 use std::borrow::Cow;
 
 use super::lines::{Parsed, Said};
-use super::names::{self, FIRST};
+use super::names::Field;
 use super::plain;
 use super::words::{Access, Wrong, cost, decimal, integer, no, seconds, size, status, time};
 use crate::trace::read::LeftOut;
 use crate::trace::sink::{Fact, Facts, client};
 
-/// The meaning of a field.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Field {
-    /// Ignored.
-    Ignored,
-    /// The time of the request: seconds with decimals, a date in the format of HTTP, ISO 8601 or NCSA, or the time of
-    /// day of a [`Self::Date`].
-    Time,
-    /// The day of the request.
-    Date,
-    /// The object.
-    Key,
-    /// The query of the object's URL, if the key has none.
-    Query,
-    /// The host of the object, if the key is a path.
-    Host,
-    /// The scheme of the object's URL, if there is a host.
-    Scheme,
-    /// The bucket of the object, if the key is a path, with or without the bucket.
-    Bucket,
-    /// The request line: method, target and version.
-    Request,
-    /// The size of the object or of the response, in bytes.
-    Size,
-    /// The size of the object, in bytes, even if the response has only a part of it.
-    Whole,
-    /// The time of the response, in microseconds.
-    Micros,
-    /// The time of the response, in milliseconds.
-    Millis,
-    /// The time of the response, in seconds with decimals.
-    Seconds,
-    /// The time of the response, in seconds if it has decimals, and otherwise in milliseconds.
-    Elapsed,
-    /// The method.
-    Method,
-    /// The operation of a cache or a disk, such as `get` or `write`.
-    Operation,
-    /// The status code.
-    Status,
-    /// The Cache-Status, or another product's word for hits and misses.
-    Cache,
-    /// The client.
-    Client,
-}
-
 /// The number of fields.
 const FIELDS: usize = Field::Client as usize + 1;
-
-impl std::str::FromStr for Field {
-    type Err = String;
-
-    /// Returns the meaning of a column with this name. The error names the valid ones.
-    fn from_str(name: &str) -> Result<Self, String> {
-        match names::meaning(name) {
-            Self::Ignored if name != "_" => {
-                Err(format!("unknown column '{}'; known: {}", name.escape_debug(), FIRST.join(" ")))
-            }
-            field => Ok(field),
-        }
-    }
-}
 
 /// The fields of one record that were present.
 pub(super) struct Fields<'l>([Option<Cow<'l, str>>; FIELDS]);

@@ -6,9 +6,9 @@ use std::fmt;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::fields::{Field, Fields};
+use super::fields::Fields;
 use super::lines::Parsed;
-use super::names::meaning;
+use super::names::{Field, meaning};
 use super::words::unescape;
 
 /// Nested objects whose fields count as fields of the line.

@@ -2,7 +2,7 @@
 
 pub(super) mod arc;
 pub(super) mod csv;
-pub(super) mod fields;
+mod fields;
 pub(super) mod history;
 mod json;
 mod larder;

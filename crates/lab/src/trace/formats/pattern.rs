@@ -5,9 +5,9 @@ use std::str::FromStr;
 
 use memchr::memmem;
 
-use super::fields::{Field, Fields};
+use super::fields::Fields;
 use super::lines::Parsed;
-use super::names::meaning;
+use super::names::{Field, meaning};
 use super::words::{closing, text, unescape};
 
 /// The format of a log line.

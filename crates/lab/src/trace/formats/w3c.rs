@@ -3,9 +3,9 @@
 
 use std::io::Read;
 
-use super::fields::{Field, Fields};
+use super::fields::Fields;
 use super::lines::{Lines, Parsed, put};
-use super::names::meaning;
+use super::names::{Field, meaning};
 use super::words::text;
 use super::{Fault, words};
 use crate::trace::sink::Sink;
