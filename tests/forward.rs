@@ -167,6 +167,9 @@ fn addresses_that_are_not_public_are_refused_by_default() {
             assert!(response.cache().ends_with("detail=origin-forbidden"), "{response:?}");
         }
     }
+    larder.settle();
+    let stats = larder.stats();
+    assert_eq!((&stats["refused"], &stats["errors"]), (&stats["requests"], &0.into()), "{stats}");
     // Numeric spellings of addresses are not valid hosts.
     for host in ["2130706433", "0x7f.1"] {
         for request in [format!("GET http://{host}:{port}/"), format!("CONNECT {host}:{port}")] {

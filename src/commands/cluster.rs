@@ -98,7 +98,10 @@ fn lines(cluster: &Value) -> Vec<String> {
     });
     let heading = ["NODE", "STATE", "ADDRESS", "VERSION", "WEIGHT", "SHARE"].map(str::to_owned).to_vec();
     let rows: Vec<_> = [heading].into_iter().chain(rows).collect();
-    let standing = format!("node {}: {}", text(&cluster["node"]), text(&cluster["standing"]));
+    let trouble = cluster["trouble"].as_str().filter(|_| engine["up"] == true);
+    let trouble = trouble.map(|why| format!(", the engine refuses its commands: {}", printable(why)));
+    let trouble = trouble.unwrap_or_default();
+    let standing = format!("node {}: {}{trouble}", text(&cluster["node"]), text(&cluster["standing"]));
     let engine = format!("engine {}: {health}", text(&engine["place"]));
     let mut lines = vec![standing, engine];
     lines.extend(cluster.get("tier").map(tier));

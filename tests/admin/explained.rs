@@ -189,7 +189,7 @@ fn why_says_that_only_a_rule_lets_a_response_be_stored() {
 }
 
 #[test]
-fn what_helps_names_lifetimes_by_rules_for_either_role() {
+fn the_remedy_in_why_names_lifetimes_by_rules_for_either_role() {
     let origin = Origin::by(answer);
     let larder = Larder::start(&format!("[forward]\nallow_private = true\n{}", site(&[&origin], "")));
     let url = format!("{}/nothing", origin.url());

@@ -155,3 +155,20 @@ fn a_drained_node_owns_nothing_and_serves() {
     }
     assert_eq!(names_of(&nodes[0]).len(), 3);
 }
+
+#[test]
+fn a_node_tells_that_the_engine_has_no_memory_for_it() {
+    let (engine, origin) = (Engine::start(), Origin::always(PAGE));
+    engine.tell(&["config", "set", "maxmemory", "1"]);
+    let node = node(&engine, &origin, "a", "");
+    wait_to_be(&node, "alone");
+    let seen = cluster(&node);
+    assert_eq!(
+        (&seen["engine"]["up"], seen["trouble"].as_str()),
+        (&true.into(), Some("it has no memory left: raise its maxmemory, or let it evict keys"))
+    );
+    node.wait_for_log("is now: alone (it has no memory left");
+    engine.tell(&["config", "set", "maxmemory", "0"]);
+    wait_to_be(&node, "member");
+    assert_eq!(cluster(&node).get("trouble"), None);
+}

@@ -181,7 +181,10 @@ impl Engine {
                 *self.link.lock().await = None;
                 Err(self.failed(&error))
             }
-            Err(error) => Err(EngineError::Refused(explain(&error).into())),
+            Err(error) => {
+                self.answered(begun.elapsed());
+                Err(EngineError::Refused(explain(&error).into()))
+            }
         }
     }
 
@@ -250,6 +253,9 @@ fn explain(error: &RedisError) -> String {
         _ if error.is_timeout() => "no answer in time".to_owned(),
         ErrorKind::AuthenticationFailed => "it does not accept the user or the password".to_owned(),
         ErrorKind::Parse => "its answer is not of a Valkey or Redis".to_owned(),
+        _ if has_no_memory(error) => {
+            "it has no memory left: raise its maxmemory, or let it evict keys".to_owned()
+        }
         _ => part(&error.to_string()),
     }
 }
@@ -296,7 +302,12 @@ fn spoils(error: &RedisError) -> bool {
         ) | ErrorKind::ClusterConnectionNotFound
             | ErrorKind::AuthenticationFailed
     );
-    is_lost || is_no_master
+    (is_lost || is_no_master) && !has_no_memory(error)
+}
+
+/// Whether the engine refuses commands that store something. It answers others, and its connections are of use.
+fn has_no_memory(error: &RedisError) -> bool {
+    error.to_string().contains("when used memory > 'maxmemory'")
 }
 
 /// Returns the error of a command on a [dedicated](Engine::dedicated) connection. If the connection was lost or is of

@@ -66,7 +66,7 @@ pub(super) async fn run(cluster: Arc<Cluster>, listening: SocketAddr) {
                 tracing::debug!("no heartbeat: {error}");
                 let is_out = said.is_none_or(|said| said.elapsed() >= cluster.settings.drop_out);
                 if is_out {
-                    cluster.members.see(View::empty(Standing::Alone));
+                    cluster.members.see(View::alone(error.to_string()));
                 }
             }
         }

@@ -29,6 +29,8 @@ const MOST_GONE: usize = 16;
 pub(crate) struct View {
     /// The standing of this node.
     pub(crate) standing: Standing,
+    /// The reason why it is alone, if it is.
+    pub(crate) trouble: Option<String>,
     /// The nodes in the order of their names, with this one as long as it is a member.
     pub(crate) nodes: Vec<Member>,
     /// The owners of keys; its indices are those of `nodes`.
@@ -80,7 +82,7 @@ impl Standing {
 impl Members {
     /// Creates the members before any node has been read.
     pub(super) fn new() -> Self {
-        let view = ArcSwap::from_pointee(View::empty(Standing::Joining));
+        let view = ArcSwap::from_pointee(View::joining());
         Self { view, changes: watch::Sender::new(0), gone: Mutex::default() }
     }
 
@@ -140,7 +142,7 @@ impl View {
             draining: node.draining,
         });
         let peers = nodes.iter().map(|_| Arc::default()).collect();
-        Self { standing, ring: Ring::new(ring.collect()), peers, nodes }
+        Self { standing, trouble: None, ring: Ring::new(ring.collect()), peers, nodes }
     }
 
     /// Returns the node that owns `key`; `None` if there is none.
@@ -157,9 +159,14 @@ impl View {
         }
     }
 
-    /// Returns the view of a node that knows no other node.
-    pub(super) fn empty(standing: Standing) -> Self {
-        Self::new(standing, Vec::new())
+    /// Returns the view of a node that has not tried to join.
+    fn joining() -> Self {
+        Self::new(Standing::Joining, Vec::new())
+    }
+
+    /// Returns the view of a node that knows no other node, because of this `trouble` with the engine.
+    pub(super) fn alone(trouble: String) -> Self {
+        Self { trouble: Some(trouble), ..Self::new(Standing::Alone, Vec::new()) }
     }
 }
 
@@ -174,6 +181,7 @@ fn tell(old: &View, new: &View) {
         tracing::warn!("node {name} is no longer in the cluster");
     }
     if old.standing != new.standing {
-        tracing::info!("the state of this node is now: {}; nodes: {}", new.standing.word(), now.len());
+        let why = new.trouble.iter().map(|why| format!(" ({why})")).collect::<String>();
+        tracing::info!("the state of this node is now: {}{why}; nodes: {}", new.standing.word(), now.len());
     }
 }

@@ -12,8 +12,11 @@ use super::{Cluster, engine, invalidations, peers, sealed, tier};
 pub(crate) struct ClusterReport {
     /// The name of this node.
     pub(crate) node: String,
-    /// `member`, `alone` or `name taken`.
+    /// `joining`, `member`, `alone` or `name taken`.
     pub(crate) standing: &'static str,
+    /// The reason why the node is alone, if it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trouble: Option<String>,
     pub(crate) engine: engine::EngineReport,
     pub(crate) invalidations: invalidations::InvalidationsReport,
     pub(crate) nodes: Vec<Node>,
@@ -79,6 +82,7 @@ impl ClusterReport {
         Self {
             node: cluster.settings.node.clone(),
             standing: view.standing.word(),
+            trouble: view.trouble.clone(),
             engine: cluster.engine.report(),
             invalidations: cluster.invalidations.report(),
             nodes: nodes.collect(),

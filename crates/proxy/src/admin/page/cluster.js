@@ -71,8 +71,9 @@ function tier({ reads, writes, asked, hits, failed, written, dropped }) {
 }
 
 /** The engine or nodes that are gone or do not answer, and what that means. */
-function* lost({ engine, nodes, gone = [] }) {
+function* lost({ engine, trouble, nodes, gone = [] }) {
   if (!engine.up) yield { about: "engine", seconds: engine.seconds, text: (since) => `The engine of the cluster is down${since}: ${engine.trouble ?? "no answer"}. This node works alone until the engine answers.` };
+  else if (trouble) yield { about: "alone", text: () => `This node works alone, since the engine refuses its commands: ${trouble}.` };
   for (const { name, advertise, unreachable_seconds: seconds } of nodes.filter(({ reachable }) => !reachable))
     yield { about: `down ${name}`, seconds, text: (since) => `Node ${name} (${advertise}) does not answer${since}. For its keys, this node asks the origin itself.` };
   for (const { name, advertise, seconds } of gone)
@@ -83,7 +84,8 @@ function* lost({ engine, nodes, gone = [] }) {
 export async function update() {
   const cluster = await get("/cluster");
   nodes ??= table();
-  const [words, look] = STANDINGS[cluster.standing] ?? [`is ${cluster.standing}`, "waiting"];
+  const refused = cluster.trouble && cluster.engine.up ? [`works alone: the engine refuses its commands: ${cluster.trouble}`, "lost"] : null;
+  const [words, look] = refused ?? STANDINGS[cluster.standing] ?? [`is ${cluster.standing}`, "waiting"];
   byId("standing").dataset.state = look;
   say(byId("standing"), `${cluster.node} ${words}`);
   say(byId("engine"), engine(cluster.engine));

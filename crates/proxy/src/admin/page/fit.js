@@ -9,8 +9,10 @@ const pen = document.createElement("canvas").getContext("2d");
 
 /** Shows `url` in a cell, or in what stands in the cell, and shortens it as far as the cell is narrow. */
 export function fit(place, url) {
-  const cell = place.closest("th, td");
-  const room = cell.getBoundingClientRect().right - parseFloat(getComputedStyle(cell).paddingRight) - place.getBoundingClientRect().left;
+  const cell = place.closest("th, td"), frame = place.closest(".scroll");
+  // A text that is too long widens its cell.
+  const right = Math.min(...[cell, frame].map((box) => box.getBoundingClientRect().right));
+  const room = right - parseFloat(getComputedStyle(cell).paddingRight) - place.getBoundingClientRect().left;
   say(place, brief(url, room > 0 ? letters(place, url, room - 1) : USUAL));
 }
 

@@ -10,13 +10,18 @@ export class Table {
   constructor(host, { caption, columns, key, detail, actions = [], none = "nothing yet" }) {
     Object.assign(this, { columns, key, detail, actions, none, rows: new Map() });
     const heads = columns.map(({ title, class: kind }) => make("th", { scope: "col", class: kind }, title));
-    if (actions.length > 0) heads.push(make("th", { scope: "col" }, make("span", { class: "hidden" }, "Actions")));
+    if (actions.length > 0) heads.push(make("th", { scope: "col", class: "act" }, make("span", { class: "hidden" }, "Actions")));
     this.width = heads.length;
     this.body = make("tbody");
     host.replaceChildren(make("div", { class: "scroll" }, make("table", {},
       make("caption", { class: "hidden" }, caption), make("thead", {}, make("tr", {}, ...heads)), this.body)));
     this.show([]);
-    new ResizeObserver(() => this.rows.forEach(({ cells, row }) => fill(this.columns[0], cells[0], row))).observe(host);
+    new ResizeObserver(() => this.name()).observe(host);
+  }
+
+  /** Fills the first cells, whose texts depend on the room that the others leave. */
+  name() {
+    this.rows.forEach(({ cells, row }) => fill(this.columns[0], cells[0], row));
   }
 
   /** Shows `rows` in their order. Those that were there keep focus; those that are open stay, whatever comes. */
@@ -31,8 +36,7 @@ export class Table {
       const next = before ? before.nextSibling : this.body.firstChild;
       if (next !== shown.line) this.body.insertBefore(shown.line, next);
       if (shown.below) shown.line.after(shown.below);
-      // In the page, since some texts depend on the room.
-      this.columns.forEach((column, at) => fill(column, shown.cells[at], row));
+      this.columns.forEach((column, at) => at > 0 && fill(column, shown.cells[at], row));
       before = shown.below ?? shown.line;
     }
     for (const key of gone) {
@@ -43,6 +47,7 @@ export class Table {
         this.rows.delete(key);
       }
     }
+    this.name();
     if (this.rows.size > 0) this.empty?.remove();
     else this.body.append((this.empty ??= make("tr", {}, make("td", { colspan: this.width, class: "quiet none" }, this.none))));
   }
