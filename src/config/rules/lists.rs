@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ipnet::IpNet;
-use larder_proxy::settings::{BadLine, Domains, LARGEST_LIST, Networks, Tokens, Users};
+use larder_proxy::settings::{BadLine, Domains, LARGEST_LIST, Networks, PathMap, Tokens, Users};
 use toml::de::DeValue;
 
 use super::values::strings;
@@ -38,6 +38,12 @@ pub(super) fn domains(path: &str) -> Result<Arc<Domains>, String> {
         )
     })?;
     Ok(Arc::new(domains))
+}
+
+/// Reads the map in the file at `path`.
+pub(super) fn map(path: &str) -> Result<Arc<PathMap>, String> {
+    let map = PathMap::parse(path, &text(path)?);
+    map.map(Arc::new).map_err(|(line, why)| told(path, &BadLine { line, why }))
 }
 
 /// Parses networks, and files with networks (`@FILE`).

@@ -37,7 +37,7 @@ use ipnet::IpNet;
 use larder_evict::{By, Capacity, Spec};
 pub use larder_rpc::line::Form as LineForm;
 pub use larder_rules::{Conditions, Domains, LARGEST_LIST, Named, Names, Networks, Pattern, Query, Rule};
-pub use larder_rules::{RuleSet, TRACKING, normal_path};
+pub use larder_rules::{PathMap, RuleSet, TRACKING, normal_path};
 pub use larder_semantics::lifetimes::{Ignored, Lifetimes};
 use larder_semantics::storable::Rules;
 pub use larder_store::{Counts, DiskTier};

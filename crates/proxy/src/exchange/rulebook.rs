@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 use http::{HeaderValue, header};
-use larder_rules::{Fields, Numbers, Pattern, Rule, RuleSet, has_readings, is_ambiguous, readings};
+use larder_rules::{Conditions, Fields, Numbers, Rule, RuleSet, has_readings, is_ambiguous, readings};
 use larder_semantics::storable::Rules;
 use parking_lot::RwLock;
 
@@ -162,10 +162,10 @@ impl Rulebook {
         self.rules.get(usize::from(number))
     }
 
-    /// Returns the paths in `match` of the last of these rules that `does` something: those of its placeholders.
-    pub(crate) fn paths_of(&self, numbers: &[u16], does: impl Fn(&Effects) -> bool) -> &[Pattern] {
+    /// Returns the conditions of the last of these rules that `does` something: its placeholders stand for what they match.
+    pub(crate) fn last_that(&self, numbers: &[u16], does: impl Fn(&Effects) -> bool) -> Option<&Conditions> {
         let mut rules = numbers.iter().rev().filter_map(|number| self.rule(*number));
-        rules.find(|rule| does(&rule.effects)).map_or(&[], |rule| &rule.rule.conditions.path)
+        rules.find(|rule| does(&rule.effects)).map(|rule| &rule.rule.conditions)
     }
 
     /// Returns `edits`, those of requests or replies that `of` returns, with `parts` in the places of placeholders.
@@ -177,7 +177,7 @@ impl Rulebook {
         of: fn(&Effects) -> &Edits,
     ) -> Edits {
         fill_lines(edits, parts, |line| {
-            self.paths_of(numbers, |effects| of(effects).written_lines().any(|own| own == line))
+            self.last_that(numbers, |effects| of(effects).written_lines().any(|own| own == line))
         })
     }
 

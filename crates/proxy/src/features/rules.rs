@@ -25,8 +25,8 @@ pub(crate) fn answer(plan: &Plan, request: &Request) -> Option<Reply> {
     let (status, content_type, content) = match answer {
         Answer::Redirect { status, location } => {
             let rulebook = request.route.rulebook(&plan.forward);
-            let paths = rulebook.paths_of(&request.ruling.numbers, |effects| effects.answer.is_some());
-            let location = placeholders::fill_url(location, &Parts::of(request), paths);
+            let rule = rulebook.last_that(&request.ruling.numbers, |effects| effects.answer.is_some());
+            let location = placeholders::fill_url(location, &Parts::of(request), rule);
             fields.insert(header::LOCATION, HeaderValue::from_str(&location).ok()?);
             let text = format!("{}: see {location}\n", status.as_str());
             (*status, HeaderValue::from_static("text/plain; charset=utf-8"), text.into())
