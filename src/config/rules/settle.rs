@@ -160,6 +160,8 @@ fn files(draft: &RuleDraft) -> Vec<PathBuf> {
     let pages = draft.error_pages.iter().map(|(_, path)| path.clone());
     let users = draft.effects.users.iter().flatten().map(|users| PathBuf::from(users.source()));
     let tokens = draft.effects.tokens.iter().flatten().map(|tokens| PathBuf::from(tokens.source()));
+    let signed = draft.effects.signed.iter().flatten().map(|signed| PathBuf::from(signed.source()));
+    let networks = networks.chain(signed);
     domains.chain(maps).chain(networks).chain(content).chain(users).chain(tokens).chain(pages).collect()
 }
 

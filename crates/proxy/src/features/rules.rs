@@ -4,16 +4,21 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use larder_semantics::status::Why;
 
 use crate::base::outcome::{Kind, Outcome};
-use crate::base::settings::Answer;
+use crate::base::settings::{Answer, Unsigned};
 use crate::exchange::placeholders::{self, Parts};
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Content, Reply, Source};
 use crate::exchange::request::Request;
 
-/// Returns the refusal of a client that the rules for its request do not serve.
-pub(crate) fn refusal() -> Reply {
+/// Returns the refusal of a client or a URL that the rules for the request do not serve.
+pub(crate) fn refusal(request: &Request) -> Reply {
     let outcome = Outcome::forwarded(Kind::Refused, Why::AccessDenied);
-    let text = "403: a rule of this proxy does not serve this client\n".to_owned();
+    let text = match request.unsigned {
+        Some(Unsigned::Expired) => "403: this link has expired\n",
+        Some(Unsigned::Forged) => "403: this URL needs a valid signature\n",
+        None => "403: a rule of this proxy does not serve this client\n",
+    }
+    .to_owned();
     Reply::text(StatusCode::FORBIDDEN, text, outcome)
 }
 
