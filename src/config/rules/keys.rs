@@ -18,7 +18,7 @@ use super::origins::{origins, rewrite};
 use super::values::{by_status, each, entries, field, flag, string, strings, unknown, word};
 use crate::config::draft::rule::RuleDraft;
 use crate::config::keys::{EARLY_HINTS, HOST_HEADER, PREFETCHES};
-use crate::config::kinds::{AtLeast, Count, Flag, Kind, Percent, Seconds};
+use crate::config::kinds::{AtLeast, Count, Flag, Kind, Percent, Seconds, Size};
 use crate::config::names;
 
 /// Makes the keys of a rule from the table of effects.

@@ -248,6 +248,11 @@ impl Request {
         self.rule_response(plan, (entry.status(), Some(entry.body().len()), &updated))
     }
 
+    /// Returns the most bytes that its content may have.
+    pub(crate) fn max_body(&self, plan: &Plan) -> u64 {
+        self.ruling.max_body.unwrap_or(plan.settings.limits.body_bytes)
+    }
+
     /// Whether it requires a newer response than the stored one.
     pub(crate) fn is_reload(&self) -> bool {
         self.asked.no_cache || self.asked.max_age.is_some() || self.asked.min_fresh.is_some()

@@ -92,6 +92,8 @@ macro_rules! effects {
                 "path of the request to the origin; placeholders as for redirect; the query is appended unless the path contains {uri}, {query} or a ?"; }
             host: Option<HostHeader>, Guard { "host", "\"preserve\" or \"origin\" or a host", kind[HOST_HEADER],
                 "as the site's key of this name"; }
+            max_body: Option<u64>, Guard { "max_body", "size", kind[Size(1..=1 << 50)],
+                "longest content of requests, in place of limits.body; a longer one gets 413"; }
             retries: Option<u32>, Request { "retries", "number", kind[Count(0..=100)],
                 "as the site's key of this name"; }
             first_byte: Option<Duration>, Request { "first_byte", "duration", kind[AtLeast(1)],
