@@ -8,12 +8,16 @@ const PAGE: &str = include_str!("../docs/cookbook.md");
 const TASKS: usize = 40;
 
 /// The files that the tasks refer to.
-const FILES: [(&str, &str); 5] = [
+const FILES: [(&str, &str); 9] = [
     ("users.txt", "bea:$2y$04$kTb6CD33HQu5TaNPdAbYNujtpQj1pW5VBgqhBLfyhnd.v0UWCPJza\n"),
     ("tokens.txt", "app 0123456789abcdef\n"),
     ("blocked.txt", "ads.test\n"),
     ("404.html", "<p>404"),
     ("sorry.html", "<p>5xx"),
+    ("moved.txt", "/old /new\n/far https://other.example/\n"),
+    ("tenants.txt", "/a/b alpha\n"),
+    ("cdn.txt", "127.0.0.0/8\n"),
+    ("signing-keys.txt", "0123456789abcdef\n"),
 ];
 
 /// A check of a task's effect, for a proxy with the task's lines.
@@ -165,6 +169,60 @@ const MORE: &[(usize, Check)] = &[
         assert!(other.field("cache-status").is_some_and(|status| status.contains("detail=no-vary-search")));
         assert_eq!(origin.last().target, "/cc:max-age=9?utm_source=a");
         assert!(!larder.get("/cc:max-age=9?page=2").is_hit());
+    }),
+    (53, |larder, _| {
+        let kept = larder.ask("GET /cc:max-age=9\nX-Request-Id: 7f");
+        assert_eq!(kept.field("x-request-id"), Some("7f"));
+        let made = larder.get("/cc:max-age=9");
+        assert_eq!((made.is_hit(), made.field("x-request-id").map(str::len)), (true, Some(32)));
+    }),
+    (54, |larder, _| {
+        let ask = || larder.ask("GET /u/cc:max-age=9?a\nHost: a.test");
+        for outcome in ["miss", "hit"] {
+            let answer = ask();
+            assert_eq!(part(&answer, 5), "127.0.0.1 http://a.test/u/cc:max-age=9?a");
+            assert_eq!(answer.field("x-cache"), Some(outcome));
+            assert_eq!(answer.field("link"), Some("<https://a.test/u/cc:max-age=9>; rel=\"canonical\""));
+        }
+    }),
+    (55, |larder, _| {
+        redirects(larder, "GET /A/b?C", 301, "/a/b?C");
+        assert_eq!(larder.get("/a/b?C").status, 200);
+    }),
+    (56, |larder, _| {
+        redirects(larder, "GET /old?a", 301, "/new?a");
+        redirects(larder, "GET /far", 301, "https://other.example/");
+        assert_eq!(larder.get("/other").status, 200);
+    }),
+    (57, |larder, _| {
+        assert_eq!(
+            ["/a/b", "/%61/b", "/a"].map(|path| part(&larder.get(path), 5).to_owned()),
+            ["alpha", "alpha", "-"]
+        );
+    }),
+    (58, |larder, _| {
+        let status = |client: &str| larder.ask(&format!("GET /\nCF-Connecting-IP: {client}")).status;
+        assert_eq!(["203.0.113.9", "192.0.2.1"].map(status), [403, 200]);
+    }),
+    (59, |larder, origin| {
+        larder.get("/npm/@types%2fnode");
+        assert_eq!(origin.last().target, "/@types%2fnode");
+    }),
+    (60, |larder, origin| {
+        assert!(shares(larder, "GET /own/cc:max-age=9", "GET /own/cc:max-age=9\nAuthorization: Basic eDp5"));
+        assert_eq!(origin.last().field("authorization"), Some("Basic bGFyZGVyOnNlY3JldA=="));
+        assert!(!hits(larder, "GET /cc:max-age=9\nAuthorization: Basic eDp5"));
+    }),
+    (61, |larder, _| {
+        let answer = larder.get("/?utm_source=a&gclid=1&page=2");
+        assert_eq!(part(&answer, 1), "gclid=1&page=2");
+    }),
+    (62, |larder, _| {
+        // printf '/paid/cc:max-age=9?expires=9000000000' | openssl dgst -sha256 -hmac 0123456789abcdef
+        let signature = "fe2bd0c2c705c37ad1f2b41ceeace4b1696b356bcc727b5cdd4d0255c9a42980";
+        let signed = format!("GET /paid/cc:max-age=9?expires=9000000000&signature={signature}");
+        assert!(hits(larder, &signed));
+        assert_eq!([larder.get("/paid/cc:max-age=9").status, larder.get("/free").status], [403, 200]);
     }),
     (51, |larder, origin| {
         let answer = larder.get("/api/users?page=2");
@@ -352,6 +410,7 @@ fn each_task_is_done_by_its_lines() {
         for (name, _) in FILES {
             lines = lines.replace(name, &folder.path().join(name).to_string_lossy());
         }
-        check(&Larder::start(&format!("trust = '127.0.0.1'\n{lines}")), &origin);
+        let trust = if lines.contains("trust = ") { "" } else { "trust = '127.0.0.1'\n" };
+        check(&Larder::start(&format!("{trust}{lines}")), &origin);
     }
 }

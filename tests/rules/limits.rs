@@ -225,3 +225,17 @@ fn a_304_by_a_tag_gateway_counts_as_a_hit_for_limits() {
         [200, 304, 304, 429]
     );
 }
+
+#[test]
+fn uploads_have_a_limit_by_path() {
+    let origin = Origin::by(|seen| format!("200 OK\n\n{}", seen.body.len()));
+    let rules = "[[site.rule]]\nmatch = { path = '/small/*' }\nmax_body = '4B'\n\
+                 [[site.rule]]\nmatch = { path = '/large/*' }\nmax_body = '1KiB'\n";
+    let larder = Larder::start(&format!("[limits]\nbody = '8B'\n{}", site(&[&origin], rules)));
+    for (path, length, status) in
+        [("/small/a", 4, 200), ("/small/a", 5, 413), ("/a", 8, 200), ("/a", 9, 413), ("/large/a", 1024, 200)]
+    {
+        let answer = larder.ask(&format!("POST {path}\n\n{}", "x".repeat(length)));
+        assert_eq!(answer.status, status, "{path} {length}");
+    }
+}

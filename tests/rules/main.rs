@@ -16,6 +16,7 @@ mod origins;
 mod pages;
 mod placeholders;
 mod refused;
+mod signed;
 mod spellings;
 mod vary;
 mod ways;

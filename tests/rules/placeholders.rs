@@ -83,3 +83,31 @@ fn placeholders_that_cannot_be_known_are_refused_by_the_config() {
     larder.wait_for_log("{clinet} stays as it is");
     larder.wait_for_log("{id} is empty without request_id");
 }
+
+#[test]
+fn a_map_names_redirects_and_values_and_is_read_again() {
+    let origin = echo("x-tenant");
+    let folder = tempfile::tempdir().expect("a folder");
+    let [moved, tenants] = ["moved", "tenants"].map(|name| folder.path().join(name));
+    let many: String = (0..100_000).map(|number| format!("/p/{number} /new/{number}\n")).collect();
+    std::fs::write(&moved, &many).expect("written");
+    std::fs::write(&tenants, "/a alpha 1;\n").expect("written");
+    let rules = format!(
+        "[[site.rule]]\nmatch = {{ map = '{}' }}\nredirect = {{ to = '{{map}}{{query}}', status = 301 }}\n\
+         [[site.rule]]\nmatch = {{ map = '{}' }}\nrequest = {{ set = {{ X-Tenant = '{{map}}' }} }}\n",
+        moved.display(),
+        tenants.display()
+    );
+    let larder = with_rules(&origin, &rules);
+    let location = |path: &str| larder.get(path).field("location").map(str::to_owned);
+    assert_eq!(location("/p/99999?a").as_deref(), Some("/new/99999?a"));
+    assert_eq!([larder.get("/a").text(), larder.get("/b").text()], ["alpha 1", "-"]);
+    assert!(larder.get("/b").is_hit());
+    std::fs::write(&moved, "/b https://other.test/\n").expect("written");
+    eventually("the map to be read", || {
+        (location("/b").as_deref() == Some("https://other.test/")).then_some(())
+    });
+    assert_eq!(location("/p/99999"), None);
+    std::fs::write(&moved, "/b javascript:x\n").expect("written");
+    larder.wait_for_log("'javascript:x' is not a URL of a redirect");
+}

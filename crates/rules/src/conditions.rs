@@ -8,6 +8,7 @@ pub use larder_semantics::fields::Fields;
 use larder_semantics::readings;
 
 use crate::domains::Domains;
+use crate::map::PathMap;
 use crate::networks::Networks;
 use crate::path::extension;
 use crate::pattern::Pattern;
@@ -17,6 +18,8 @@ use crate::pattern::Pattern;
 pub struct Conditions {
     /// The path in its [normal form](crate::normal_path), without its query.
     pub path: Vec<Pattern>,
+    /// The map that must have the path.
+    pub map: Option<Arc<PathMap>>,
     /// The extension of the path's last segment, without its dot, in any case.
     pub extension: Vec<Box<str>>,
     /// The host without its port, lower case.
@@ -128,6 +131,7 @@ impl Conditions {
     /// Whether some of the conditions are about the path.
     pub fn look_at_path(&self) -> bool {
         !self.path.is_empty()
+            || self.map.is_some()
             || !self.extension.is_empty()
             || self.not.as_ref().is_some_and(|not| not.look_at_path())
     }
@@ -155,6 +159,7 @@ impl Conditions {
             && is_in(&self.scheme, request.scheme)
             && one_matches(&self.path, request.path)
             && self.has_extension(request.path)
+            && self.map.as_ref().is_none_or(|map| map.get(request.path).is_some())
             && one_matches(&self.host, request.host.as_bytes())
             && (self.domains.is_empty() || self.domains.iter().any(|domains| domains.contains(request.host)))
             && (self.client.is_empty() || self.client.contains(request.client))

@@ -8,6 +8,7 @@
 
 mod conditions;
 mod domains;
+mod map;
 mod networks;
 mod path;
 mod pattern;
@@ -18,6 +19,7 @@ mod trie;
 
 pub use conditions::{Conditions, Fields, Named, Names, Request, Response};
 pub use domains::{BadDomain, Domains, LARGEST_LIST};
+pub use map::PathMap;
 pub use networks::Networks;
 pub use path::{has_readings, is_ambiguous, normal as normal_path, readings, sent_captures};
 pub use pattern::Pattern;

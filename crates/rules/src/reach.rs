@@ -68,6 +68,7 @@ fn covers(earlier: &Conditions, later: &Conditions) -> bool {
     patterns_cover(&earlier.path, &later.path)
         && patterns_cover(&earlier.host, &later.host)
         && patterns_cover(&earlier.content_type, &later.content_type)
+        && (earlier.map.is_none() || earlier.map == later.map)
         && (earlier.domains.is_empty() || earlier.domains == later.domains)
         && is_part(&earlier.extension, &later.extension)
         && is_part(&earlier.method, &later.method)

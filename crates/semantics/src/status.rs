@@ -233,8 +233,8 @@ reasons! {
         "the origin's address is not allowed"
         "allow_private, ports and connect_ports in [forward] permit addresses and ports";
     AccessDenied "access-denied" "configuration"
-        "a rule of the configuration does not serve this client"
-        "allow and deny in the site's rules name clients; larder why names the rule";
+        "a rule of the configuration does not serve this client, or the URL lacks the signature that it requires"
+        "allow and deny in the site's rules name clients, signed names the keys of URLs; larder why names the rule";
     RateLimited "rate-limited" "RFC 6585 4"
         "the request is beyond a limit that a rule of the configuration sets"
         "a larger limit in the site's rules; Retry-After tells the client when to retry";

@@ -28,7 +28,7 @@ fn location(value: &DeValue<'_>) -> Result<Template, String> {
     let text = string(value)?;
     let shown = text.escape_debug();
     let authority = ["http://", "https://", "{scheme}://"].iter().find_map(|start| text.strip_prefix(start));
-    let own = ["/", "{uri}", "{path}", "{path:lower}"].iter().any(|start| text.starts_with(start));
+    let own = ["/", "{uri}", "{path}", "{path:lower}", "{map}"].iter().any(|start| text.starts_with(start));
     if !text.bytes().all(|byte| byte.is_ascii_graphic()) || !(own || authority.is_some()) {
         return Err(format!(
             "'{shown}' is not a URL of a redirect: begin it with '/', {{uri}}, {{path}}, http:// or https://"

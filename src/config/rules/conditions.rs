@@ -3,9 +3,9 @@
 use larder_proxy::settings::{Conditions, Pattern};
 
 use super::key::{RuleKey, rows};
-use super::lists::{domains, networks};
+use super::lists::{domains, map, networks};
 use super::patterns::{host_pattern, path_pattern, type_pattern};
-use super::values::{each, field, named, status, word};
+use super::values::{each, field, named, status, string, word};
 use crate::config::kinds::{Kind, Size};
 use crate::config::names;
 
@@ -13,6 +13,8 @@ use crate::config::names;
 pub(crate) const MATCH: &[RuleKey<Conditions>] = rows! {
     "path": "list of paths", |own, value| own.path = each(value, path_pattern)?,
         "the path without its query; `*` stands for any characters, `~` begins a regular expression";
+    "map": "file", |own, value| own.map = Some(map(&string(value)?)?),
+        "file with a path and a text on each line: the path is one of them; {map} stands for the text";
     "extension": "list of extensions", |own, value| own.extension = each(value, extension)?,
         "the extension of the path's last segment, such as \"css\", in any case";
     "host": "list of hosts", |own, value| own.host = each(value, host_pattern)?,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use larder_proxy::settings::{Ignored, Pattern, Query, TRACKING, Tokens, Users};
+use larder_proxy::settings::{Ignored, Pattern, Query, SignedUrls, TRACKING, Tokens, Users};
 use larder_semantics::coding::Coding;
 use larder_semantics::storable::Prediction;
 use toml::de::DeValue;
@@ -13,12 +13,12 @@ use super::cors::cors;
 use super::files::error_pages;
 use super::key::{RuleKey, rows};
 use super::limits::limits;
-use super::lists::{networks, tokens, users};
+use super::lists::{networks, signed_urls, tokens, users};
 use super::origins::{origins, rewrite};
 use super::values::{by_status, each, entries, field, flag, string, strings, unknown, word};
 use crate::config::draft::rule::RuleDraft;
 use crate::config::keys::{EARLY_HINTS, HOST_HEADER, PREFETCHES};
-use crate::config::kinds::{AtLeast, Count, Flag, Kind, Percent, Seconds};
+use crate::config::kinds::{AtLeast, Count, Flag, Kind, Percent, Seconds, Size};
 use crate::config::names;
 
 /// Makes the keys of a rule from the table of effects.
@@ -80,6 +80,28 @@ fn users_in_file(value: &DeValue<'_>) -> Result<Option<Arc<Users>>, String> {
 
 fn tokens_in_file(value: &DeValue<'_>) -> Result<Option<Arc<Tokens>>, String> {
     file_or_false(value)?.map(|path| tokens(&path)).transpose()
+}
+
+fn signed(value: &DeValue<'_>) -> Result<Option<Arc<SignedUrls>>, String> {
+    let Some(table) = value.as_table() else {
+        return file_or_false(value)?.map(|path| signed_urls(&path).map(Arc::new)).transpose();
+    };
+    let keys =
+        entries(table).find(|(key, _)| *key == "keys").ok_or("it has no 'keys', the file of the keys")?.1;
+    let mut signed = signed_urls(&string(keys)?)?;
+    for (key, value) in entries(table) {
+        match key {
+            "keys" => {}
+            "expires" => signed.expires = names::token(&string(value)?)?.into(),
+            "signature" => signed.signature = names::token(&string(value)?)?.into(),
+            "skew" => signed.skew = Seconds.read(value)?,
+            _ => return Err(unknown(key, &["keys", "expires", "signature", "skew"])),
+        }
+    }
+    match signed.expires == signed.signature {
+        true => Err("expires and signature are different parameters".to_owned()),
+        false => Ok(Some(Arc::new(signed))),
+    }
 }
 
 fn realm(value: &DeValue<'_>) -> Result<Arc<str>, String> {

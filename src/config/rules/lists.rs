@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ipnet::IpNet;
-use larder_proxy::settings::{BadLine, Domains, LARGEST_LIST, Networks, Tokens, Users};
+use larder_proxy::settings::{BadLine, Domains, LARGEST_LIST, Networks, PathMap, SignedUrls, Tokens, Users};
 use toml::de::DeValue;
 
 use super::values::strings;
@@ -21,6 +21,11 @@ pub(super) fn users(path: &str) -> Result<Arc<Users>, String> {
 /// Reads the tokens in the file at `path`.
 pub(super) fn tokens(path: &str) -> Result<Arc<Tokens>, String> {
     Tokens::parse(path, &text(path)?).map(Arc::new).map_err(|bad| told(path, &bad))
+}
+
+/// Reads the keys of signed URLs in the file at `path`.
+pub(super) fn signed_urls(path: &str) -> Result<SignedUrls, String> {
+    SignedUrls::parse(path, &text(path)?).map_err(|bad| told(path, &bad))
 }
 
 fn told(path: &str, BadLine { line, why }: &BadLine) -> String {
@@ -38,6 +43,12 @@ pub(super) fn domains(path: &str) -> Result<Arc<Domains>, String> {
         )
     })?;
     Ok(Arc::new(domains))
+}
+
+/// Reads the map in the file at `path`.
+pub(super) fn map(path: &str) -> Result<Arc<PathMap>, String> {
+    let map = PathMap::parse(path, &text(path)?);
+    map.map(Arc::new).map_err(|(line, why)| told(path, &BadLine { line, why }))
 }
 
 /// Parses networks, and files with networks (`@FILE`).

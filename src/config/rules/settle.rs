@@ -59,6 +59,7 @@ fn settle_one(draft: &RuleDraft, number: usize, owner: Owner) -> Result<Vec<Site
     if draft.conditions.path.is_empty() && templates(&effects).any(|own| own.has_stars()) {
         return Err("{1} to {9} stand for parts of match.path, which the rule does not have".to_owned());
     }
+    check_map(draft, &effects)?;
     if placeholders(&effects.request).any(|own| own == Placeholder::Outcome) {
         return Err("request: {outcome} is known only in replies".to_owned());
     }
@@ -91,6 +92,24 @@ fn settle_one(draft: &RuleDraft, number: usize, owner: Owner) -> Result<Vec<Site
         _ => {}
     }
     Ok(rules)
+}
+
+/// Checks that there is a map for `{map}`, and that its texts are URLs where that is the URL of a redirect.
+fn check_map(draft: &RuleDraft, effects: &Effects) -> Result<(), String> {
+    let Some(map) = &draft.conditions.map else {
+        return match templates(effects).any(|own| own.has_map()) {
+            true => Err("{map} stands for a text of match.map, which the rule does not have".to_owned()),
+            false => Ok(()),
+        };
+    };
+    let is_redirect = draft.redirect.as_ref().is_some_and(|(location, _)| location.has_map());
+    let begins = draft.redirect.as_ref().is_some_and(|(location, _)| location.begins_with_map());
+    let is_begin = |text: &str| ["/", "http://", "https://"].iter().any(|start| text.starts_with(start));
+    let is_url = |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic()) && (!begins || is_begin(text));
+    match map.texts().find(|text| is_redirect && !is_url(text)) {
+        Some(text) => Err(format!("{}: '{}' is not a URL of a redirect", map.source(), text.escape_debug())),
+        None => Ok(()),
+    }
 }
 
 /// Returns the texts with placeholders of a rule.
@@ -130,6 +149,7 @@ fn following(draft: &RuleDraft) -> Result<Vec<(Conditions, Effects)>, String> {
 fn files(draft: &RuleDraft) -> Vec<PathBuf> {
     let conditions = || std::iter::once(&draft.conditions).chain(draft.conditions.not.as_deref());
     let domains = conditions().flat_map(|own| &own.domains).map(|domains| PathBuf::from(domains.source()));
+    let maps = conditions().filter_map(|own| own.map.as_ref()).map(|map| PathBuf::from(map.source()));
     let access = draft.effects.allow.iter().chain(&draft.effects.deny);
     let networks = conditions().map(|own| &own.client).chain(access).flat_map(Networks::files);
     let networks = networks.chain(classes::files(&draft.classes)).map(PathBuf::from);
@@ -140,7 +160,9 @@ fn files(draft: &RuleDraft) -> Vec<PathBuf> {
     let pages = draft.error_pages.iter().map(|(_, path)| path.clone());
     let users = draft.effects.users.iter().flatten().map(|users| PathBuf::from(users.source()));
     let tokens = draft.effects.tokens.iter().flatten().map(|tokens| PathBuf::from(tokens.source()));
-    domains.chain(networks).chain(content).chain(users).chain(tokens).chain(pages).collect()
+    let signed = draft.effects.signed.iter().flatten().map(|signed| PathBuf::from(signed.source()));
+    let networks = networks.chain(signed);
+    domains.chain(maps).chain(networks).chain(content).chain(users).chain(tokens).chain(pages).collect()
 }
 
 fn effects(draft: &RuleDraft) -> Result<Effects, String> {

@@ -41,10 +41,10 @@ pub(crate) fn of<'s>(site: &'s SiteState, request: &Request) -> Chosen<'s> {
     for branch in site.upstreams.on(&seen) {
         chosen.pool = branch.pool.as_ref().unwrap_or(chosen.pool);
         chosen.host = branch.host.as_ref().unwrap_or(chosen.host);
-        rewrite = branch.rewrite.as_ref().map(|template| (template, &branch.paths)).or(rewrite);
+        rewrite = branch.rewrite.as_ref().map(|template| (template, &branch.conditions)).or(rewrite);
     }
-    chosen.path = rewrite.map(|(template, paths)| {
-        let mut path = placeholders::fill_url(template, &Parts::of(request), paths);
+    chosen.path = rewrite.map(|(template, rule)| {
+        let mut path = placeholders::fill_url(template, &Parts::of(request), Some(rule));
         if !template.is_about_query() {
             path.push_str(query);
         }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::net::IpAddr;
 
 use http::{HeaderName, HeaderValue};
-use larder_rules::{Pattern, sent_captures};
+use larder_rules::{Conditions, Pattern, normal_path, sent_captures};
 use larder_semantics::key;
 use percent_encoding::AsciiSet;
 
@@ -44,7 +44,7 @@ impl<'r> Parts<'r> {
         Self { outcome, ..self }
     }
 
-    fn value(&self, placeholder: Placeholder, stars: &[String]) -> Cow<'r, str> {
+    fn value(&self, placeholder: Placeholder) -> Cow<'r, str> {
         match placeholder {
             Placeholder::Uri => [self.path, self.query].concat().into(),
             Placeholder::Path => self.path.into(),
@@ -55,19 +55,32 @@ impl<'r> Parts<'r> {
             Placeholder::Client => self.client.to_string().into(),
             Placeholder::Id => self.id.into(),
             Placeholder::Outcome => self.outcome.into(),
-            Placeholder::Star(number) => stars.get(number - 1).cloned().unwrap_or_default().into(),
+            // These depend on a rule.
+            Placeholder::Map | Placeholder::Star(_) => Cow::default(),
         }
     }
 
-    fn fill<'p>(&self, template: &Template, paths: impl IntoIterator<Item = &'p Pattern>) -> String {
-        let stars = if template.has_stars() { self.stars(paths) } else { Vec::new() };
-        template.fill(|placeholder| self.value(placeholder, &stars))
+    /// Fills a template of the rule with these conditions.
+    fn fill(&self, template: &Template, rule: Option<&Conditions>) -> String {
+        let stars =
+            rule.filter(|_| template.has_stars()).map_or_else(Vec::new, |rule| self.stars(&rule.path));
+        template.fill(|placeholder| match placeholder {
+            Placeholder::Map => self.mapped(rule).into(),
+            Placeholder::Star(number) => stars.get(number - 1).cloned().unwrap_or_default().into(),
+            other => self.value(other),
+        })
+    }
+
+    /// Returns the text that the map of a rule has for the path.
+    fn mapped<'m>(&self, rule: Option<&'m Conditions>) -> &'m str {
+        let map = rule.and_then(|rule| rule.map.as_deref());
+        map.and_then(|map| map.get(&normal_path(self.path))).unwrap_or_default()
     }
 
     /// Returns the parts of the path that the stars of the first matching pattern of `paths` match, as the client sent
     /// them.
-    fn stars<'p>(&self, paths: impl IntoIterator<Item = &'p Pattern>) -> Vec<String> {
-        let mut found = paths.into_iter().filter_map(|pattern| sent_captures(self.path, pattern));
+    fn stars(&self, paths: &[Pattern]) -> Vec<String> {
+        let mut found = paths.iter().filter_map(|pattern| sent_captures(self.path, pattern));
         let encode = |star: &str| percent_encoding::utf8_percent_encode(star, UNSENT).to_string();
         found.next().into_iter().flatten().map(encode).collect()
     }
@@ -96,12 +109,8 @@ fn lower(path: &str) -> String {
 }
 
 /// Returns a URL: `template` filled with `parts`. Text from the client cannot change its host.
-pub(crate) fn fill_url<'p>(
-    template: &Template,
-    parts: &Parts<'_>,
-    paths: impl IntoIterator<Item = &'p Pattern>,
-) -> String {
-    let filled = parts.fill(template, paths);
+pub(crate) fn fill_url(template: &Template, parts: &Parts<'_>, rule: Option<&Conditions>) -> String {
+    let filled = parts.fill(template, rule);
     match filled.starts_with(['/', '\\']) {
         // Browsers take two slashes at the beginning, or a backslash, for the start of another host.
         true => format!("/{}", filled.trim_start_matches(['/', '\\'])),
@@ -109,18 +118,18 @@ pub(crate) fn fill_url<'p>(
     }
 }
 
-/// Returns `edits` with `parts` in the places of placeholders. `paths` returns the paths of the rule that writes a line.
+/// Returns `edits` with `parts` in the places of placeholders. `rule` returns the conditions of the rule that writes a line.
 /// A line whose value no field may have becomes empty: a part of a request never begins another line.
-pub(crate) fn fill_lines<'p, P: IntoIterator<Item = &'p Pattern>>(
+pub(crate) fn fill_lines<'r>(
     edits: &Edits,
     parts: &Parts<'_>,
-    paths: impl Fn(&(HeaderName, HeaderValue)) -> P,
+    rule: impl Fn(&(HeaderName, HeaderValue)) -> Option<&'r Conditions>,
 ) -> Edits {
     let fill = |line: &(HeaderName, HeaderValue)| {
         let (name, value) = line;
         let text = str::from_utf8(value.as_bytes()).ok().filter(|text| text.contains('{'));
         let template = text.map(Template::of_value);
-        let filled = template.map(|template| parts.fill(&template, paths(line)));
+        let filled = template.map(|template| parts.fill(&template, rule(line)));
         let value = filled.map_or_else(|| value.clone(), |text| field_value(&text));
         (name.clone(), value)
     };
@@ -135,7 +144,9 @@ fn field_value(text: &str) -> HeaderValue {
 #[cfg(test)]
 mod tests {
     use std::net::Ipv4Addr;
+    use std::sync::Arc;
 
+    use larder_rules::PathMap;
     use proptest::prelude::*;
 
     use super::*;
@@ -165,16 +176,19 @@ mod tests {
     #[test]
     fn lines_get_the_parts_of_the_request() {
         let line = |value: &'static str| (HeaderName::from_static("x-a"), HeaderValue::from_static(value));
-        let (key, star) = (key("a.example:8443", "/u/x%2Fy?b"), Pattern::parse("/u/*").unwrap());
+        let map = PathMap::parse("map", "/u/x/y mapped text").unwrap();
+        let (key, path) = (key("a.example:8443", "/u/x%2Fy?b"), vec![Pattern::parse("/u/*").unwrap()]);
+        let rule = Conditions { path, map: Some(Arc::new(map)), ..Conditions::default() };
         let parts = Parts::new(&key, CLIENT, Some("7f")).with_outcome("hit");
         for (value, expected) in [
             ("{client} {id} {outcome}", "192.0.2.1 7f hit"),
             ("{scheme}://{host}{uri}", "https://a.example:8443/u/x%2Fy?b"),
             ("{1}{query}", "x%2Fy?b"),
+            ("{map}", "mapped text"),
             ("{\"a\": {other}}", "{\"a\": {other}}"),
         ] {
             let edits = Edits { set: vec![line(value)], ..Edits::default() };
-            assert_eq!(fill_lines(&edits, &parts, |_| [&star]).set[0].1, expected, "{value}");
+            assert_eq!(fill_lines(&edits, &parts, |_| Some(&rule)).set[0].1, expected, "{value}");
         }
     }
 
@@ -189,8 +203,8 @@ mod tests {
             let value = HeaderValue::from_static("{uri} {path} {path:lower} {query} {host} {id} {client} {1}");
             let line = (HeaderName::from_static("x-a"), value);
             let edits = Edits { add: vec![line], ..Edits::default() };
-            let star = Pattern::parse("*").unwrap();
-            let filled = fill_lines(&edits, &parts, |_| [&star]);
+            let rule = Conditions { path: vec![Pattern::parse("*").unwrap()], ..Conditions::default() };
+            let filled = fill_lines(&edits, &parts, |_| Some(&rule));
             prop_assert_eq!(filled.add.len(), 1);
             prop_assert!(!filled.add[0].1.as_bytes().iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0)));
         }

@@ -17,8 +17,8 @@ use larder_semantics::{purpose, range, revalidate, storable};
 use larder_store::{Entry, Memory};
 
 use super::position::Awaited;
-use crate::base::in_place;
-use crate::base::settings::{Edits, QueryStrings};
+use crate::base::settings::{Edits, Query, QueryStrings, Role, Unsigned};
+use crate::base::{clock, in_place};
 use crate::counts::span::Trace;
 use crate::exchange::arrival::Asker;
 use crate::exchange::entered::Entered;
@@ -68,6 +68,8 @@ pub(crate) struct Request {
     pub(crate) accepted: Option<Accepted>,
     /// The credentials that its rules require. They are not forwarded.
     pub(crate) credentials: Option<HeaderValue>,
+    /// The reason why the signature of its URL is refused, if its rules require one.
+    pub(crate) unsigned: Option<Unsigned>,
     /// The name of the user with these credentials, after they have been checked.
     pub(crate) user: Option<Arc<str>>,
     /// The request as the client sent it, if rules have changed it and the original is needed.
@@ -151,10 +153,7 @@ impl Request {
         let address @ Address { scheme, authority, path } = Address::of(head.target, role)?;
         let route = plan.sites.route(role, authority, path)?;
         let path = from_root(path);
-        let mut fields = collect(head, own_field(&route, &head.method))?;
-        if let (Some(name), Some(id)) = (&plan.settings.request_id, id) {
-            fields.insert(name, HeaderValue::from_str(id).map_err(|_| MALFORMED_VALUE)?);
-        }
+        let mut fields = collect(head, own_field(&route, &head.method), (plan, id))?;
         let rulebook = route.rulebook(&plan.forward);
         if rulebook.is_evaded_by(&path) {
             return Err(AMBIGUOUS);
@@ -164,16 +163,16 @@ impl Request {
         if ruling.is_evaded {
             return Err(EVADED);
         }
-        let is_asked = ruling.wanted.is_some() && !by_peer && !is_purge(&head.method, &route);
-        let credentials = is_asked.then(|| credentials(head, &route, &mut fields)).flatten();
+        // A node that forwards a request has checked it.
+        let is_asked = !by_peer && !is_purge(&head.method, &route);
+        let credentials = is_asked.then(|| credentials(head, &route, &ruling, &mut fields)).flatten();
+        let unsigned = if is_asked { ruling.verify(address.path, clock::now).err() } else { None };
         let accepted = Some(Accepted::of(&fields));
-        let edit = edit(&head.method);
         let taken = credentials.as_ref().filter(|_| matches!(route, Route::Site(_)));
-        let mut key = Vec::with_capacity(authority.len() + path.len() + 16);
-        write_key(&mut key, role, &address, ruling.query.as_ref());
-        let parts = Parts::new(&key, client.ip(), id.map(|id| &**id));
-        let edit = (!by_peer).then_some(edit);
-        let (path, unchanged) = change(rulebook, &ruling, path, &parts, (&mut fields, taken, edit));
+        let key = key_of(role, &address, ruling.query.as_ref());
+        let parts = Parts::new(&key, client.ip(), id.map(AsRef::as_ref));
+        let edits = (&mut fields, taken, (!by_peer).then(|| edit(&head.method)));
+        let (path, unchanged) = change(rulebook, &ruling, path, &parts, edits);
         let authority = host_in(&key, &head.method).unwrap_or_else(|| authority.to_owned());
         let mut request = in_place::boxed(|| Self {
             method: head.method.clone(),
@@ -182,10 +181,7 @@ impl Request {
             authority,
             path,
             forbids_guess: ruling.caching().is_some_and(|caching| caching.forbids_guess(&fields)),
-            asked: match ruling.caching() {
-                Some(caching) => asked(&fields, caching),
-                None => RequestDirectives::parse(&fields),
-            },
+            asked: directives(&ruling, &fields),
             fields,
             hash: memory.hash(&key),
             key,
@@ -194,6 +190,7 @@ impl Request {
             apart,
             accepted,
             credentials,
+            unsigned,
             user: None,
             unchanged,
             client,
@@ -250,6 +247,11 @@ impl Request {
     pub(crate) fn rule_update(&self, plan: &Plan, entry: &Entry, news: &HeaderMap) -> Option<Arc<Ruling>> {
         let updated = revalidate::update(&entry.fields().to_map(), news);
         self.rule_response(plan, (entry.status(), Some(entry.body().len()), &updated))
+    }
+
+    /// Returns the most bytes that its content may have.
+    pub(crate) fn max_body(&self, plan: &Plan) -> u64 {
+        self.ruling.max_body.unwrap_or(plan.settings.limits.body_bytes)
     }
 
     /// Whether it requires a newer response than the stored one.
@@ -381,6 +383,7 @@ impl Request {
             apart: self.apart.clone(),
             accepted: self.accepted,
             credentials: None,
+            unsigned: None,
             user: None,
             unchanged: self.unchanged.clone(),
             client: self.client,
@@ -461,6 +464,21 @@ fn change(
     (counted.unwrap_or(path), unchanged)
 }
 
+/// Returns the cache key of a target.
+fn key_of(role: Role, address: &Address<'_>, query: Option<&Query>) -> Vec<u8> {
+    let mut key = Vec::with_capacity(address.authority.len() + address.path.len() + 16);
+    write_key(&mut key, role, address, query);
+    key
+}
+
+/// Returns the directives for caches in these fields of a request, as far as its rules obey them.
+fn directives(ruling: &Ruling, fields: &HeaderMap) -> RequestDirectives {
+    match ruling.caching() {
+        Some(caching) => asked(fields, caching),
+        None => RequestDirectives::parse(fields),
+    }
+}
+
 /// Returns the protocol to which a request may switch. Others (h2c) would carry requests past all checks of this proxy.
 fn upgrade(head: &RequestHead<'_>) -> Option<HeaderValue> {
     let protocol = head.fields.first("upgrade").filter(|_| head.upgrade)?;
@@ -472,8 +490,14 @@ fn is_purge(method: &Method, route: &Route) -> bool {
     matches!(route, Route::Site(_)) && method.as_str() == names::PURGE
 }
 
-/// Takes the credentials for this proxy out of a request; `None` without any, or with several.
-fn credentials(head: &RequestHead<'_>, route: &Route, fields: &mut HeaderMap) -> Option<HeaderValue> {
+/// Takes the credentials for this proxy out of a request whose rules want some; `None` without any, or with several.
+fn credentials(
+    head: &RequestHead<'_>,
+    route: &Route,
+    ruling: &Ruling,
+    fields: &mut HeaderMap,
+) -> Option<HeaderValue> {
+    ruling.wanted.as_ref()?;
     if let Route::Anywhere = route {
         let mut lines = head.fields.lines("proxy-authorization");
         let line = lines.next().filter(|_| lines.next().is_none())?;
@@ -493,8 +517,13 @@ fn counted(ruling: &Ruling, path: &str) -> Option<String> {
 }
 
 /// Collects the fields to forward: without those of this connection, those that are written again, and those that tell
-/// origins more than the cache key has, except for the one called `own`.
-fn collect(head: &RequestHead<'_>, own: Option<&str>) -> Result<HeaderMap, Refusal> {
+/// origins more than the cache key has, except for the one called `own`. The `id` of the request replaces the field of
+/// its name.
+fn collect(
+    head: &RequestHead<'_>,
+    own: Option<&str>,
+    (plan, id): (&Plan, Option<&Arc<str>>),
+) -> Result<HeaderMap, Refusal> {
     let concerns_hop = storable::is_hop_by_hop(&head.fields);
     let is_own = |name: &str| own.is_some_and(|own| name.eq_ignore_ascii_case(own));
     let is_written_again = |name: &str| WRITTEN_AGAIN.iter().any(|again| name.eq_ignore_ascii_case(again));
@@ -508,6 +537,9 @@ fn collect(head: &RequestHead<'_>, own: Option<&str>) -> Result<HeaderMap, Refus
         let name = name.map_err(|_| Refusal::bad("malformed header field name"))?;
         let value = HeaderValue::from_bytes(value);
         fields.append(name, value.map_err(|_| MALFORMED_VALUE)?);
+    }
+    if let (Some(name), Some(id)) = (&plan.settings.request_id, id) {
+        fields.insert(name, HeaderValue::from_str(id).map_err(|_| MALFORMED_VALUE)?);
     }
     Ok(fields)
 }

@@ -9,11 +9,15 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 use http::{HeaderValue, header};
-use larder_rules::{Fields, Numbers, Pattern, Rule, RuleSet, has_readings, is_ambiguous, readings};
+use larder_rules::{
+    Conditions, Fields, Numbers, Pattern, Rule, RuleSet, has_readings, is_ambiguous, readings,
+};
 use larder_semantics::storable::Rules;
 use parking_lot::RwLock;
 
-use crate::base::settings::{Counted, Edits, Effects, Limit, LimitBy, Pages, Query, SiteRule, Tokens, Users};
+use crate::base::settings::{
+    Counted, Edits, Effects, Limit, LimitBy, Pages, Query, SiteRule, Tokens, Unsigned, Users,
+};
 use crate::exchange::placeholders::{Parts, fill_lines};
 use crate::exchange::rule_counts::{RuleCounts, RuleReport};
 use crate::exchange::vary::vary;
@@ -162,10 +166,10 @@ impl Rulebook {
         self.rules.get(usize::from(number))
     }
 
-    /// Returns the paths in `match` of the last of these rules that `does` something: those of its placeholders.
-    pub(crate) fn paths_of(&self, numbers: &[u16], does: impl Fn(&Effects) -> bool) -> &[Pattern] {
+    /// Returns the conditions of the last of these rules that `does` something: its placeholders stand for what they match.
+    pub(crate) fn last_that(&self, numbers: &[u16], does: impl Fn(&Effects) -> bool) -> Option<&Conditions> {
         let mut rules = numbers.iter().rev().filter_map(|number| self.rule(*number));
-        rules.find(|rule| does(&rule.effects)).map_or(&[], |rule| &rule.rule.conditions.path)
+        rules.find(|rule| does(&rule.effects)).map(|rule| &rule.rule.conditions)
     }
 
     /// Returns `edits`, those of requests or replies that `of` returns, with `parts` in the places of placeholders.
@@ -177,7 +181,7 @@ impl Rulebook {
         of: fn(&Effects) -> &Edits,
     ) -> Edits {
         fill_lines(edits, parts, |line| {
-            self.paths_of(numbers, |effects| of(effects).written_lines().any(|own| own == line))
+            self.last_that(numbers, |effects| of(effects).written_lines().any(|own| own == line))
         })
     }
 
@@ -434,6 +438,12 @@ impl Wanted {
 
 impl Ruling {
     fn new(numbers: Numbers, mut effects: Effects, limits: &Limiters, site: &SiteRules<'_>) -> Self {
+        if let Some(signed) = effects.signed.as_ref().and_then(Option::as_ref) {
+            let query = effects.query.get_or_insert_default();
+            query.drop.extend(
+                [&signed.expires, &signed.signature].into_iter().flat_map(|name| Pattern::parse(name)),
+            );
+        }
         let credential = site.owns_credential.then(|| take_credential(&mut effects.request)).flatten();
         let caching = effects.on(site.caching);
         let caches = site.caches && effects.cache != Some(false);
@@ -459,7 +469,11 @@ impl Ruling {
 
     /// Whether a response for `client` may be prefetched: no rule answers, refuses, limits or identifies the client.
     pub(crate) fn may_prefetch(&self, client: IpAddr) -> bool {
-        self.answer.is_none() && self.wanted.is_none() && self.limits.is_empty() && self.serves(client)
+        self.answer.is_none()
+            && self.wanted.is_none()
+            && self.signed.as_ref().is_none_or(Option::is_none)
+            && self.limits.is_empty()
+            && self.serves(client)
     }
 
     /// Whether clients at this address are served.
@@ -467,6 +481,18 @@ impl Ruling {
     pub(crate) fn serves(&self, client: IpAddr) -> bool {
         self.allow.as_ref().is_none_or(|networks| networks.contains(client))
             && !self.deny.as_ref().is_some_and(|networks| networks.contains(client))
+    }
+
+    /// Checks the signature of `uri`, path and query as sent, at the time that `now` returns (UNIX seconds), if a signature is required.
+    ///
+    /// # Errors
+    /// The reason why the URL is refused.
+    #[inline]
+    pub(crate) fn verify(&self, uri: &str, now: impl FnOnce() -> u32) -> Result<(), Unsigned> {
+        match self.signed.as_ref().and_then(Option::as_ref) {
+            None => Ok(()),
+            Some(signed) => signed.verify(uri, now().into()),
+        }
     }
 
     /// Whether a limit counts by a field of requests.

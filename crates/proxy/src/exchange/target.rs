@@ -10,6 +10,7 @@ use larder_semantics::fields::Fields;
 use larder_semantics::key;
 use larder_semantics::storable::Rules;
 
+use crate::base::clock;
 use crate::base::networks::host_of;
 use crate::base::settings::{Query, Role};
 use crate::exchange::plan::Plan;
@@ -122,7 +123,8 @@ pub(crate) fn cached_site<'p>(
         return None;
     }
     let ruled = rulebook.on_request(&seen(address, &path, (method, client, fields)));
-    (ruled.at_once && ruled.serves(client)).then_some((number, rulebook, ruled))
+    let is_served = ruled.at_once && ruled.serves(client) && ruled.verify(address.path, clock::now).is_ok();
+    is_served.then_some((number, rulebook, ruled))
 }
 
 /// Returns the other keys that the URL of `key` has under the rules of its site about queries.

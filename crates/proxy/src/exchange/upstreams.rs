@@ -3,7 +3,7 @@
 //! All rules that apply to the host and path of a request count, and `stop` is ignored: one cache key must have one
 //! origin for all clients.
 
-use larder_rules::{Fields, Pattern, Rule, RuleSet};
+use larder_rules::{Conditions, Fields, Rule, RuleSet};
 
 use crate::base::settings::{HostHeader, Site, SiteRule, Template};
 use crate::origin::Pool;
@@ -18,8 +18,8 @@ pub(crate) struct Upstreams {
 /// The destination that one rule sets.
 #[derive(Debug)]
 pub(crate) struct Branch {
-    /// The paths to which the rule applies.
-    pub(crate) paths: Vec<Pattern>,
+    /// The requests to which the rule applies.
+    pub(crate) conditions: Conditions,
     /// The path of requests to the origins.
     pub(crate) rewrite: Option<Template>,
     /// The value of `Host` in requests to them.
@@ -33,7 +33,7 @@ impl Upstreams {
         let rules = || site.site_rules.iter().filter(|rule| rule.effects.redirect_to_origins());
         let condition = |rule: &SiteRule| Rule { conditions: rule.rule.conditions.clone(), stop: false };
         let branch = |rule: &SiteRule| Branch {
-            paths: rule.rule.conditions.path.clone(),
+            conditions: rule.rule.conditions.clone(),
             rewrite: rule.effects.rewrite.clone(),
             host: rule.effects.host.clone(),
             pool: rule.effects.origin.as_ref().map(|origins| Pool::new(origins, site)),

@@ -45,7 +45,7 @@ async fn answer(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut Request) -
     // The credentials are checked below, which takes time.
     let own = decide::own(plan, request, || false);
     if own == Some(Decision::Refuse(Why::AccessDenied)) {
-        return rules::refusal();
+        return rules::refusal(request);
     }
     if let Err(reply) = limits::enter(request, Counted::All) {
         return *reply;
@@ -91,7 +91,7 @@ pub(crate) fn dry_run(plan: &Plan, https: Option<u16>, request: &Request) -> Opt
 /// Returns the reply of this proxy itself that carries out `own`, the decision on `request`.
 fn own_reply(plan: &Plan, https: Option<u16>, request: &Request, own: Decision) -> Option<Reply> {
     match own.why() {
-        Why::AccessDenied => Some(rules::refusal()),
+        Why::AccessDenied => Some(rules::refusal(request)),
         Why::OnlyHttps => redirect::to_https(https, request),
         Why::Unauthorized => Some(*credentials::refusal(request)),
         Why::OriginForbidden => Some(pass::port_refusal(plan, request)),

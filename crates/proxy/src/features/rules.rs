@@ -4,16 +4,21 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use larder_semantics::status::Why;
 
 use crate::base::outcome::{Kind, Outcome};
-use crate::base::settings::Answer;
+use crate::base::settings::{Answer, Unsigned};
 use crate::exchange::placeholders::{self, Parts};
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Content, Reply, Source};
 use crate::exchange::request::Request;
 
-/// Returns the refusal of a client that the rules for its request do not serve.
-pub(crate) fn refusal() -> Reply {
+/// Returns the refusal of a client or a URL that the rules for the request do not serve.
+pub(crate) fn refusal(request: &Request) -> Reply {
     let outcome = Outcome::forwarded(Kind::Refused, Why::AccessDenied);
-    let text = "403: a rule of this proxy does not serve this client\n".to_owned();
+    let text = match request.unsigned {
+        Some(Unsigned::Expired) => "403: this link has expired\n",
+        Some(Unsigned::Forged) => "403: this URL needs a valid signature\n",
+        None => "403: a rule of this proxy does not serve this client\n",
+    }
+    .to_owned();
     Reply::text(StatusCode::FORBIDDEN, text, outcome)
 }
 
@@ -25,8 +30,8 @@ pub(crate) fn answer(plan: &Plan, request: &Request) -> Option<Reply> {
     let (status, content_type, content) = match answer {
         Answer::Redirect { status, location } => {
             let rulebook = request.route.rulebook(&plan.forward);
-            let paths = rulebook.paths_of(&request.ruling.numbers, |effects| effects.answer.is_some());
-            let location = placeholders::fill_url(location, &Parts::of(request), paths);
+            let rule = rulebook.last_that(&request.ruling.numbers, |effects| effects.answer.is_some());
+            let location = placeholders::fill_url(location, &Parts::of(request), rule);
             fields.insert(header::LOCATION, HeaderValue::from_str(&location).ok()?);
             let text = format!("{}: see {location}\n", status.as_str());
             (*status, HeaderValue::from_static("text/plain; charset=utf-8"), text.into())

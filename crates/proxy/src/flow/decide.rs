@@ -167,6 +167,9 @@ pub(crate) fn own(
     if !request.by_peer && !request.ruling.serves(request.client.ip()) {
         return Some(Decision::Refuse(Why::AccessDenied));
     }
+    if request.unsigned.is_some() {
+        return Some(Decision::Refuse(Why::AccessDenied));
+    }
     // This precedes the request for a password, which would cross the network without encryption.
     if wants_https(request) {
         return Some(Decision::Own(Why::OnlyHttps));

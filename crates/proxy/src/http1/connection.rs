@@ -369,10 +369,10 @@ impl Connection {
         self.rest();
         let Ask { pending, mut framing, since } = *ask;
         let PendingRequest { mut request, delimited, expects, memo, permit, .. } = pending;
-        let (limits, timeouts) = (&plan.settings.limits, &plan.settings.timeouts);
+        let (most, timeouts) = (request.max_body(plan), &plan.settings.timeouts);
         let link = Link::new(framing.http11);
         let receiver = Receiver::new(&mut self.reading, delimited);
-        let (source, content) = match content::split(receiver, delimited, &link, limits, timeouts) {
+        let (source, content) = match content::split(receiver, delimited, &link, most, timeouts) {
             Ok(ends) => ends,
             Err(refusal) => return Box::pin(self.refuse(plan, refusal, memo)).await,
         };

@@ -8,7 +8,7 @@ use http::{HeaderMap, StatusCode};
 use http_body::Frame;
 
 use crate::base::clock;
-use crate::base::settings::{Limits, Timeouts};
+use crate::base::settings::Timeouts;
 use crate::exchange::link::{self, Link};
 use crate::http::body::{ClientGone, Frames, Upload};
 use crate::http::head::{Framing, Refusal};
@@ -49,7 +49,8 @@ pub(crate) struct Source<'c, R> {
     /// The length that the client has announced.
     length: Option<u64>,
     link: Link,
-    limits: &'c Limits,
+    /// The most bytes of the content.
+    most: u64,
     timeouts: &'c Timeouts,
     received: u64,
     started: u64,
@@ -64,7 +65,7 @@ pub(crate) enum Pumped {
     Unwanted,
 }
 
-/// Returns the two ends of a request's content, or `receiver` itself if there is no content.
+/// Returns the two ends of a request's content of at most `most` bytes, or `receiver` itself if there is no content.
 ///
 /// # Errors
 /// The refusal of content whose announced length is too large.
@@ -73,18 +74,18 @@ pub(crate) fn split<'c, R>(
     receiver: R,
     framing: Framing,
     link: &Link,
-    limits: &'c Limits,
+    most: u64,
     timeouts: &'c Timeouts,
 ) -> Result<(Result<Source<'c, R>, R>, Upload), Refusal> {
     let length = match framing {
         Framing::Length(0) => return Ok((Err(receiver), Upload::Empty)),
-        Framing::Length(length) if length > limits.body_bytes => return Err(TOO_LARGE),
+        Framing::Length(length) if length > most => return Err(TOO_LARGE),
         Framing::Length(length) => Some(length),
         Framing::Chunked => None,
     };
     let (frames, upload) = Upload::channel(length);
     let (link, started) = (link.clone(), clock::millis());
-    Ok((Ok(Source { receiver, frames, length, link, limits, timeouts, received: 0, started }), upload))
+    Ok((Ok(Source { receiver, frames, length, link, most, timeouts, received: 0, started }), upload))
 }
 
 /// Waits for the end of a message whose client has announced no content.
@@ -194,7 +195,7 @@ impl<R: Receive> Source<'_, R> {
     /// Checks the size limit and the rate. A slow client occupies a connection to an origin: after a grace period, the
     /// mean rate must reach the minimum.
     fn check(&self) -> Result<(), Refusal> {
-        if self.received > self.limits.body_bytes {
+        if self.received > self.most {
             return Err(TOO_LARGE);
         }
         let elapsed = Duration::from_millis(clock::millis() - self.started);
@@ -226,8 +227,8 @@ mod tests {
 
     /// Returns what a reader gets of content with this framing: the bytes, and whether they are whole.
     async fn read(framing: Framing, pieces: Vec<Piece>) -> (Vec<u8>, bool) {
-        let (limits, timeouts, link) = (Limits::default(), Timeouts::default(), Link::new(true));
-        let ends = split(Arrived(pieces.into()), framing, &link, &limits, &timeouts);
+        let (timeouts, link) = (Timeouts::default(), Link::new(true));
+        let ends = split(Arrived(pieces.into()), framing, &link, u64::MAX, &timeouts);
         let Ok((Ok(source), mut upload)) = ends else { panic!("it has content") };
         let reader = async {
             let mut bytes = Vec::new();

@@ -44,7 +44,7 @@ pub(crate) async fn answer<S: RawStream>(
 ) {
     let Ask { pending, head_only, since } = *ask;
     let PendingRequest { mut request, delimited, expects, memo, permit, .. } = pending;
-    let (limits, timeouts) = (&plan.settings.limits, &plan.settings.timeouts);
+    let (most, timeouts) = (request.max_body(&plan), &plan.settings.timeouts);
     let link = Link::new(true);
     let content = match (delimited, &permit) {
         // The bytes in a tunnel are no content.
@@ -52,7 +52,7 @@ pub(crate) async fn answer<S: RawStream>(
             let ended = content::none(&mut stream.raw, timeouts).await;
             ended.map(|()| (None, Upload::Empty))
         }
-        (delimited, _) => content::split(stream.raw.clone(), delimited, &link, limits, timeouts)
+        (delimited, _) => content::split(stream.raw.clone(), delimited, &link, most, timeouts)
             .map(|(source, upload)| (source.ok(), upload)),
     };
     let (source, content) = match content {

@@ -13,6 +13,7 @@ use larder_semantics::storable::{Prediction, Rules};
 use super::limit::Limit;
 use super::pages::Pages;
 use super::rule::{Answer, Edits, Value};
+use super::signed::SignedUrls;
 use super::template::Template;
 use super::users::{Tokens, Users};
 use super::{HostHeader, Origin};
@@ -91,6 +92,8 @@ macro_rules! effects {
                 "path of the request to the origin; placeholders as for redirect; the query is appended unless the path contains {uri}, {query} or a ?"; }
             host: Option<HostHeader>, Guard { "host", "\"preserve\" or \"origin\" or a host", kind[HOST_HEADER],
                 "as the site's key of this name"; }
+            max_body: Option<u64>, Guard { "max_body", "size", kind[Size(1..=1 << 50)],
+                "longest content of requests, in place of limits.body; a longer one gets 413"; }
             retries: Option<u32>, Request { "retries", "number", kind[Count(0..=100)],
                 "as the site's key of this name"; }
             first_byte: Option<Duration>, Request { "first_byte", "duration", kind[AtLeast(1)],
@@ -109,6 +112,9 @@ macro_rules! effects {
             /// `Some(None)`: no token is required, even if earlier rules require one.
             tokens: Option<Option<Arc<Tokens>>>, Guard { "tokens", "file, or false", read[tokens_in_file],
                 "requires a bearer token in this file, or the password of a user; a line is a token, or a name and a token"; }
+            /// `Some(None)`: no signature is required, even if earlier rules require one.
+            signed: Option<Option<Arc<SignedUrls>>>, Guard { "signed", "file of keys, { keys = file, expires = \"expires\", signature = \"signature\", skew = \"0s\" }, or false", read[signed],
+                "requires a URL that one of the keys has signed (HMAC-SHA256) and that has not expired (docs/rules.md); others get 403. Neither parameter is part of the cache key, or reaches origins"; }
             realm: Option<Arc<str>>, Request { "realm", "text", read[realm],
                 "text that clients show when they request the password from their user"; }
             limit: Option<Vec<Limit>>, Guard { "limit", "{ requests = \"10/s\", burst = 20, concurrent = 5, by = \"client\", count = \"misses\" }, or a list of such tables", read[limits],

@@ -35,11 +35,13 @@ pub enum Placeholder {
     Id,
     /// The outcome in the cache, such as `hit`.
     Outcome,
+    /// The text that the rule's map has for the path.
+    Map,
     /// The star or group of this number, counted from 1.
     Star(usize),
 }
 
-const PLACEHOLDERS: [(&str, Placeholder); 9] = [
+const PLACEHOLDERS: [(&str, Placeholder); 10] = [
     ("uri", Placeholder::Uri),
     ("path", Placeholder::Path),
     ("path:lower", Placeholder::LowerPath),
@@ -49,6 +51,7 @@ const PLACEHOLDERS: [(&str, Placeholder); 9] = [
     ("client", Placeholder::Client),
     ("id", Placeholder::Id),
     ("outcome", Placeholder::Outcome),
+    ("map", Placeholder::Map),
 ];
 
 impl Template {
@@ -123,6 +126,16 @@ impl Template {
         self.placeholders().any(|own| matches!(own, Placeholder::Star(_)))
     }
 
+    /// Whether a placeholder stands for a text of the rule's map.
+    pub fn has_map(&self) -> bool {
+        self.placeholders().any(|own| own == Placeholder::Map)
+    }
+
+    /// Whether the text begins with that placeholder.
+    pub fn begins_with_map(&self) -> bool {
+        self.parts.first() == Some(&Part::Value(Placeholder::Map))
+    }
+
     /// Returns the first word in braces that is no placeholder, although it looks like one.
     pub fn unknown_word(&self) -> Option<&str> {
         let is_word = |name: &&str| {
@@ -177,7 +190,8 @@ mod tests {
         };
         assert_eq!(template.fill(value), "https://www.a.example/x?a=-");
         assert!(template.has_stars() && template.is_about_query());
-        let known = "{uri} {path} {path:lower} {query} {host} {scheme} {client} {id} {outcome} {1} to {9}";
+        let known =
+            "{uri} {path} {path:lower} {query} {host} {scheme} {client} {id} {outcome} {map} {1} to {9}";
         for (text, error) in [
             ("{ur}", format!("unknown placeholder '{{ur}}'; known: {known}")),
             ("{0}", format!("unknown placeholder '{{0}}'; known: {known}")),

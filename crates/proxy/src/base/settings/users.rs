@@ -51,7 +51,7 @@ const MOST_PASSES: u64 = 1 << 20;
 const MOST_ROUNDS: u32 = 15;
 
 /// Returns the [`Print`] of these parts.
-fn print(parts: &[&[u8]]) -> Print {
+pub(super) fn print(parts: &[&[u8]]) -> Print {
     static KEY: LazyLock<hmac::Key> = LazyLock::new(|| {
         let mut key = [0; 32];
         // Without random bytes, TLS would not work either. The fixed key only makes hashes comparable between

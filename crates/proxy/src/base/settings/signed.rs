@@ -1,0 +1,216 @@
+//! Signed URLs: links that only the owner of a key can make, and that expire.
+//!
+//! The last parameter of the query is the signature: the HMAC-SHA256, in hexadecimal digits, of all that is before it in path
+//! and query, as sent. So nothing of a URL is unsigned. An earlier parameter is the UNIX time at which the URL expires.
+
+use std::fmt;
+
+use aws_lc_rs::hmac;
+
+use super::users::{BadLine, Print, print};
+
+/// The keys and the parameters of signed URLs.
+#[derive(Clone)]
+pub struct SignedUrls {
+    source: Box<str>,
+    /// Each may sign, so that keys can be exchanged.
+    keys: Vec<hmac::Key>,
+    /// A hash that identifies the keys.
+    print: Print,
+    /// The parameter with the time.
+    pub expires: Box<str>,
+    /// The parameter with the signature.
+    pub signature: Box<str>,
+    /// How long URLs stay valid behind their time, in seconds: clocks differ.
+    pub skew: u32,
+}
+
+/// The reason why a URL is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unsigned {
+    /// It has no signature by one of the keys, or no time.
+    Forged,
+    /// Its time is over.
+    Expired,
+}
+
+/// The shortest key, in bytes.
+const SHORTEST: usize = 16;
+
+/// The most keys: each takes a computation for a forged URL.
+const MOST: usize = 8;
+
+impl SignedUrls {
+    /// Parses the lines of a file called `source`: a key each, or a name and a key. `#` begins a comment.
+    ///
+    /// # Errors
+    /// The first line without a key of at least 16 bytes, or the line behind the last, without any.
+    pub fn parse(source: &str, text: &str) -> Result<Self, BadLine> {
+        let mut keys = Vec::new();
+        let bad = |line, why: &str| BadLine { line, why: why.to_owned() };
+        for (line, number) in text.lines().zip(1..) {
+            let line = line.trim();
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            let key = line.split_ascii_whitespace().last().unwrap_or_default();
+            if key.len() < SHORTEST || line.split_ascii_whitespace().count() > 2 {
+                return Err(bad(
+                    number,
+                    "expected a key of at least 16 characters, or a name and such a key",
+                ));
+            }
+            if keys.len() == MOST {
+                return Err(bad(number, "more than 8 keys"));
+            }
+            keys.push(hmac::Key::new(hmac::HMAC_SHA256, key.as_bytes()));
+        }
+        if keys.is_empty() {
+            return Err(bad(text.lines().count() + 1, "no key in this file"));
+        }
+        let (expires, signature) = ("expires".into(), "signature".into());
+        Ok(Self {
+            source: source.into(),
+            keys,
+            print: print(&[text.as_bytes()]),
+            expires,
+            signature,
+            skew: 0,
+        })
+    }
+
+    /// Returns the name of the file.
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// Checks `uri`, path and query as sent, at `now` in UNIX seconds. Comparisons of signatures take the same time for
+    /// all of them.
+    ///
+    /// # Errors
+    /// The reason why the URL is refused.
+    pub fn verify(&self, uri: &str, now: u64) -> Result<(), Unsigned> {
+        let (signed, last) = uri.rsplit_once(['?', '&']).ok_or(Unsigned::Forged)?;
+        let signature = self.value(last, &self.signature).and_then(bytes_of).ok_or(Unsigned::Forged)?;
+        let is_by = |key: &hmac::Key| hmac::verify(key, signed.as_bytes(), &signature).is_ok();
+        if !self.keys.iter().any(is_by) {
+            return Err(Unsigned::Forged);
+        }
+        let (_, query) = signed.split_once('?').ok_or(Unsigned::Forged)?;
+        let time = query.split('&').find_map(|pair| self.value(pair, &self.expires));
+        let time: u64 = time.and_then(|time| time.parse().ok()).ok_or(Unsigned::Forged)?;
+        if now > time.saturating_add(self.skew.into()) { Err(Unsigned::Expired) } else { Ok(()) }
+    }
+
+    /// Returns the value of a parameter if it is the one called `name`.
+    fn value<'p>(&self, pair: &'p str, name: &str) -> Option<&'p str> {
+        pair.strip_prefix(name)?.strip_prefix('=')
+    }
+}
+
+/// Returns the bytes of a signature.
+fn bytes_of(digits: &str) -> Option<[u8; 32]> {
+    let mut bytes = [0; 32];
+    let is_whole = digits.len() == 64 && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+    for (byte, at) in bytes.iter_mut().zip((0..64).step_by(2)).filter(|_| is_whole) {
+        *byte = u8::from_str_radix(digits.get(at..at + 2)?, 16).ok()?;
+    }
+    is_whole.then_some(bytes)
+}
+
+impl PartialEq for SignedUrls {
+    fn eq(&self, other: &Self) -> bool {
+        let own = |one: &Self| {
+            (one.source.clone(), one.print, one.expires.clone(), one.signature.clone(), one.skew)
+        };
+        own(self) == own(other)
+    }
+}
+
+impl fmt::Debug for SignedUrls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SignedUrls({})", self.source)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const OLD: &str = "0123456789abcdef";
+    const NEW: &str = "fedcba9876543210";
+
+    fn urls() -> SignedUrls {
+        SignedUrls { skew: 30, ..SignedUrls::parse("keys", &format!("# both\n{OLD}\nnew {NEW}\n")).unwrap() }
+    }
+
+    /// Returns the URL with the signature by `key`.
+    fn sign(uri: &str, key: &str) -> String {
+        let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key.as_bytes()), uri.as_bytes());
+        let digits: String = tag.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+        format!("{uri}&signature={digits}")
+    }
+
+    #[test]
+    fn urls_are_valid_with_a_signature_until_their_time() {
+        let at = |uri: &str, now| urls().verify(uri, now);
+        for key in [OLD, NEW] {
+            let url = sign("/a.zip?v=1&expires=1000", key);
+            assert_eq!([1_000, 1_030].map(|now| at(&url, now)), [Ok(()), Ok(())]);
+            assert_eq!(at(&url, 1_031), Err(Unsigned::Expired));
+        }
+        let stranger = sign("/a.zip?expires=1000", "0123456789abcdeF");
+        let timeless = sign("/a.zip?v=1", OLD);
+        let negative = sign("/a.zip?expires=-1", OLD);
+        let later = format!("{}&v=2", sign("/a.zip?expires=1000", OLD));
+        for url in [
+            &*stranger,
+            &*timeless,
+            &*negative,
+            &*later,
+            "/a.zip",
+            "/a.zip?signature=",
+            "/a?expires=1000&signature=00",
+        ] {
+            assert_eq!(at(url, 0), Err(Unsigned::Forged), "{url}");
+        }
+        for text in ["", "short", "a b 0123456789abcdef"] {
+            assert!(SignedUrls::parse("keys", text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_signature_is_what_openssl_prints() {
+        // printf '/a?expires=9' | openssl dgst -sha256 -hmac 0123456789abcdef
+        let signature = "310cd3491005a1b968b1110c8f6216b99e944df9686ac65b1693e83aedebb7e8";
+        assert_eq!(urls().verify(&format!("/a?expires=9&signature={signature}"), 0), Ok(()));
+    }
+
+    proptest! {
+        #[test]
+        fn no_change_of_a_signed_url_passes(
+            path in "/[a-z%/]{0,8}", time in 0..9_999_u32, at: prop::sample::Index, byte in "[ -~]",
+        ) {
+            let url = sign(&format!("{path}?expires={time}"), OLD);
+            let mut changed = url.clone();
+            let at = at.index(url.len());
+            changed.replace_range(at..=at, &byte);
+            // The digits of a signature may be in either case.
+            prop_assume!(changed != url && !(at >= url.len() - 64 && changed.eq_ignore_ascii_case(&url)));
+            prop_assert_eq!(urls().verify(&changed, 0), Err(Unsigned::Forged));
+            prop_assert_eq!(urls().verify(&url, 0), Ok(()));
+            for end in 0..url.len() {
+                prop_assert!(urls().verify(&url[..end], 0).is_err());
+            }
+        }
+
+        #[test]
+        fn any_text_is_checked_without_a_panic(uri in ".{0,90}", digits in "[0-9a-f]{64}") {
+            let _ = urls().verify(&uri, 0);
+            let forged = format!("{uri}?expires=9&signature={digits}");
+            prop_assert_eq!(urls().verify(&forged, 0), Err(Unsigned::Forged));
+        }
+    }
+}
