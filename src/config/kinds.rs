@@ -72,10 +72,23 @@ pub(super) struct List<K>(pub(super) K);
 /// A value, or the word for its absence.
 pub(super) struct Or<K>(pub(super) &'static str, pub(super) K);
 
-impl Words for Flag {
-    fn words(&self) -> String {
-        "true or false".to_owned()
-    }
+/// Names kinds without bounds.
+macro_rules! words {
+    ($($kind:ident: $words:literal;)*) => {
+        $(impl Words for $kind {
+            fn words(&self) -> String {
+                $words.to_owned()
+            }
+        })*
+    };
+}
+
+words! {
+    Flag: "true or false";
+    Ports: "port or range such as \"1025-65535\"";
+    Seconds: "duration in whole seconds";
+    Percent: "share from 0% to 100%, in whole percent";
+    Share: "share from 0% to 100%";
 }
 
 impl Kind<bool> for Flag {
@@ -106,12 +119,6 @@ impl<V: Copy + TryFrom<u64> + TryInto<u64>> Kind<V> for Count {
 
     fn show(&self, value: &V) -> String {
         (*value).try_into().unwrap_or(u64::MAX).to_string()
-    }
-}
-
-impl Words for Ports {
-    fn words(&self) -> String {
-        "port or range such as \"1025-65535\"".to_owned()
     }
 }
 
@@ -202,12 +209,6 @@ impl Kind<Duration> for AtLeast {
     }
 }
 
-impl Words for Seconds {
-    fn words(&self) -> String {
-        "duration in whole seconds".to_owned()
-    }
-}
-
 impl Kind<u32> for Seconds {
     fn read(&self, value: &DeValue<'_>) -> Result<u32, String> {
         let duration = duration(self, value)?;
@@ -217,12 +218,6 @@ impl Kind<u32> for Seconds {
 
     fn show(&self, value: &u32) -> String {
         AtLeast(0).show(&Duration::from_secs(u64::from(*value)))
-    }
-}
-
-impl Words for Percent {
-    fn words(&self) -> String {
-        "share from 0% to 100%, in whole percent".to_owned()
     }
 }
 
@@ -238,12 +233,6 @@ impl Kind<u8> for Percent {
 
     fn show(&self, value: &u8) -> String {
         quoted(&format!("{value}%"))
-    }
-}
-
-impl Words for Share {
-    fn words(&self) -> String {
-        "share from 0% to 100%".to_owned()
     }
 }
 

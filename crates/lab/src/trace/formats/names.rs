@@ -181,7 +181,7 @@ pub(super) fn meaning(name: &str) -> Field {
     let plain: String = name.chars().filter(|c| !"-_()".contains(*c)).collect();
     let plain = plain.to_ascii_lowercase();
     let is = |known: &&str| *known == plain || *known == name;
-    let found = NAMES.iter().find(|(_, names)| names.iter().any(|known| is(known)));
+    let found = NAMES.iter().find(|(_, names)| names.iter().any(&is));
     found.map_or(Field::Ignored, |(field, _)| *field)
 }
 
