@@ -9,12 +9,12 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use larder_evict::Spec;
-use larder_proxy::settings::{AccessLog, CertificateFiles, DiskTier, HostHeader, Origin};
+use larder_proxy::settings::{AccessLog, CertificateFiles, Counts, DiskTier, HostHeader, Origin};
 
 use super::bounds::{DISK, ENTRIES, MEMORY, THREADS};
 use super::draft::statistics::DatabasePlace;
 use super::draft::{AdminAddress, DiskDraft, Draft, Listen, SiteDraft};
-use super::names::{self, ACCESS_LOGS};
+use super::names::{self, ACCESS_LOGS, COUNTS};
 use super::places;
 use super::self_signed;
 use crate::cli::numbers::whole;
@@ -70,6 +70,9 @@ pub(crate) struct Flags {
     /// Capacity of the memory in responses instead of bytes
     #[arg(long, value_name = "NUMBER", value_parser = whole::<u64>(ENTRIES))]
     pub(crate) entries: Option<u64>,
+    /// What the capacity and the policy count of a response [default: all]
+    #[arg(long, value_name = "WHAT", value_parser = choice(COUNTS))]
+    pub(crate) count: Option<Counts>,
     /// Eviction policy, such as s3fifo or tinylfu+gdsf [default: adaptive]
     #[arg(long, value_name = "POLICY", value_parser = names::policy)]
     pub(crate) policy: Option<Spec>,
@@ -92,7 +95,7 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "NUMBER", value_parser = whole::<usize>(THREADS))]
     pub(crate) threads: Option<usize>,
     /// Write an access log in this form [default: off]
-    #[arg(long, value_name = "FORM", value_parser = access_log())]
+    #[arg(long, value_name = "FORM", value_parser = choice(ACCESS_LOGS))]
     pub(crate) access_log: Option<AccessLog>,
     /// File of the access log [default: standard output]
     #[arg(long, value_name = "FILE", value_parser = names::directory)]
@@ -157,6 +160,7 @@ impl Flags {
         draft.threads = self.threads.or(draft.threads);
         draft.statistics.place = self.stats.clone().unwrap_or_else(|| draft.statistics.place.clone());
         draft.memory.policy = self.policy.clone().unwrap_or_else(|| draft.memory.policy.clone());
+        draft.memory.counts = self.count.unwrap_or(draft.memory.counts);
         draft.access_log = self.access_log.unwrap_or(draft.access_log);
         draft.access_log_file = self.access_log_file.clone().or(draft.access_log_file.take());
         draft.forward.allow_private |= self.allow_private;
@@ -208,10 +212,13 @@ fn admin(text: &str) -> Result<Admin, String> {
     names::admin(text).map(Admin)
 }
 
-fn access_log() -> impl TypedValueParser<Value = AccessLog> {
-    let form = |word: String| ACCESS_LOGS.iter().find(|(known, _)| *known == word).map(|(_, form)| *form);
-    let words = PossibleValuesParser::new(ACCESS_LOGS.iter().map(|(word, _)| *word));
-    words.try_map(move |word| form(word).ok_or("no form"))
+/// Reads a word of `table`.
+fn choice<T: Copy + Send + Sync + 'static>(
+    table: &'static [(&'static str, T)],
+) -> impl TypedValueParser<Value = T> {
+    let value = |word: String| table.iter().find(|(known, _)| *known == word).map(|(_, value)| *value);
+    let words = PossibleValuesParser::new(table.iter().map(|(word, _)| *word));
+    words.try_map(move |word| value(word).ok_or("unknown"))
 }
 
 fn memory(text: &str) -> Result<u64, String> {

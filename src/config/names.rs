@@ -8,7 +8,9 @@ use http::{HeaderName, Uri};
 use ipnet::IpNet;
 use larder_evict::Spec;
 use larder_proxy::exchange::forwarded::is_dropped;
-use larder_proxy::settings::{AccessLog, ClientAddress, ClientDetail, Door, HostHeader, PathPrefix, Role};
+use larder_proxy::settings::{
+    AccessLog, ClientAddress, ClientDetail, Counts, Door, HostHeader, PathPrefix, Role,
+};
 use larder_semantics::coding::{Coding, MediaRange};
 use larder_semantics::early_hints::EarlyHints;
 use larder_semantics::storable::Prediction;
@@ -25,6 +27,9 @@ pub(crate) const ACCESS_LOGS: &[(&str, AccessLog)] = &[
     ("squid", AccessLog::Squid),
     ("json", AccessLog::Json),
 ];
+
+/// What of a response counts for the capacity of the memory.
+pub(crate) const COUNTS: &[(&str, Counts)] = &[("all", Counts::All), ("content", Counts::Content)];
 
 /// The codings in which responses can be compressed.
 pub(crate) const CODINGS: &[(&str, Coding)] =

@@ -346,6 +346,9 @@ fn a_size_counts_all_or_content() {
     assert_eq!(of(content), row(Counts::Content, "10KiB of content, maxs"));
     let entries = "[memory]\nentries = 10\ncount = 'content'\npolicy = 'maxs'";
     assert_eq!(of(entries), row(Counts::Content, "10 entries by content, maxs"));
+    let flags = ["--count", "content", "--memory", "1MiB"];
+    assert_eq!(settings("", &flags).memory.counts, Counts::Content);
+    assert_eq!(settings("[memory]\ncount = 'content'", &["--count", "all"]).memory.counts, Counts::All);
 }
 
 #[test]

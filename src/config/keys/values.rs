@@ -76,7 +76,7 @@ pub(super) const CODING: Choice<Coding> = Choice(names::CODINGS);
 pub(super) const PREDICTION: Choice<Prediction> = Choice(names::PREDICTIONS);
 pub(super) const MEDIA_RANGE: Text<MediaRange> =
     Text { words: "media type", parse: names::media_range, show: MediaRange::to_string };
-pub(super) const COUNTS: Choice<Counts> = Choice(&[("all", Counts::All), ("content", Counts::Content)]);
+pub(super) const COUNTS: Choice<Counts> = Choice(names::COUNTS);
 pub(super) const RELOADS: Choice<bool> = Choice(&[("obey", false), ("ignore", true)]);
 pub(crate) const PREFETCHES: Choice<bool> = Choice(names::CLIENT_PREFETCHES);
 pub(crate) const EARLY_HINTS: Choice<EarlyHints> = Choice(names::EARLY_HINTS);

@@ -4,8 +4,7 @@ use std::borrow::Cow;
 
 use super::lines::{Parsed, Said};
 use super::names::Field;
-use super::plain;
-use super::words::{Access, Wrong, cost, decimal, integer, no, seconds, size, status, time};
+use super::words::{Access, Wrong, cost, decimal, integer, keyed, no, seconds, size, status, time};
 use crate::trace::read::LeftOut;
 use crate::trace::sink::{Fact, Facts, client};
 
@@ -56,7 +55,7 @@ impl<'l> Fields<'l> {
                 Access { method, status, time, bytes, cost, client }.of(key)?
             }
             None if !is_get => Said::LeftOut(LeftOut::Method),
-            None => plain::key(key, Facts { time, size: Fact::Known(bytes), cost, client })?,
+            None => keyed(key, Facts { time, size: Fact::Known(bytes), cost, client })?,
         };
         Ok(match (said, whole) {
             (Said::Name(key, facts), Some(whole)) => {

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use super::TRIED;
 use super::csv::is_table;
-use super::lines::{Parsed, Said};
-use super::words::{integer, text};
+use super::lines::Parsed;
+use super::words::{integer, keyed, text};
 use crate::trace::detect::Verdict;
 use crate::trace::sink::Facts;
 
@@ -35,15 +35,5 @@ pub(in crate::trace) fn judge(head: &[u8]) -> Verdict {
 }
 
 pub(super) fn parse(line: &[u8]) -> Parsed<'_> {
-    key(Cow::Borrowed(text(line.trim_ascii())?), Facts::NONE)
-}
-
-/// Returns a request for an object identified by a number if `key` is written as one; `007` is not `7`.
-pub(super) fn key(key: Cow<'_, str>, facts: Facts) -> Parsed<'_> {
-    let plain = key == "0" || !key.starts_with('0');
-    let number = integer(key.as_bytes()).filter(|_| plain);
-    Ok(match number {
-        Some(number) => Said::Number(number, facts),
-        None => Said::Name(key, facts),
-    })
+    keyed(Cow::Borrowed(text(line.trim_ascii())?), Facts::NONE)
 }

@@ -178,6 +178,16 @@ pub(super) fn cost(micros: u64, cache: &str) -> Fact<u32> {
     if was_fetched { Fact::Known(micros) } else { Fact::Guessed(0) }
 }
 
+/// Returns a request for an object identified by a number if `key` is written as one; `007` is not `7`.
+pub(super) fn keyed(key: Cow<'_, str>, facts: Facts) -> Parsed<'_> {
+    let plain = key == "0" || !key.starts_with('0');
+    let number = integer(key.as_bytes()).filter(|_| plain);
+    Ok(match number {
+        Some(number) => Said::Number(number, facts),
+        None => Said::Name(key, facts),
+    })
+}
+
 /// Returns the error that `word` is not the expected `what`.
 pub(super) fn no(what: &str, word: &[u8]) -> Wrong {
     let shown = String::from_utf8_lossy(&word[..word.len().min(40)]);
