@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn urls_lose_scheme_and_query_first_and_keep_the_name_of_the_file() {
+    fn urls_lose_scheme_and_query_first_and_keep_the_files_name() {
         let table = [
             ("http://a/bc", 10, "a/bc"),
             ("https://a/\u{e4}\u{e4}\u{e4}\u{e4}", 7, "a/\u{e4}\u{e4}\u{e4}\u{e4}"),

@@ -448,6 +448,20 @@ mod tests {
     }
 
     #[test]
+    fn addresses_as_other_programs_write_them_are_refused_with_the_right_ones() {
+        for (text, right) in [
+            ("localhost:9145", "write '127.0.0.1:9145' or '[::1]:9145'"),
+            (":8080", "write '0.0.0.0:8080' for all addresses of this machine, or '[::]:8080'"),
+            ("*:8080", "write '0.0.0.0:8080' for all addresses of this machine, or '[::]:8080'"),
+            ("8080", "such as '127.0.0.1:8080'"),
+            (":99999", "such as '127.0.0.1:8080'"),
+        ] {
+            let error = address(text).unwrap_err();
+            assert!(error.starts_with(&format!("'{text}' is ")) && error.contains(right), "{error}");
+        }
+    }
+
+    #[test]
     fn a_place_is_a_word_or_a_url() {
         for text in ["auto", "none", "sqlite:a.db", "mysql://u:p@h/d", "postgres://h/d"] {
             assert_eq!(database(text).map(|place| show_database(&place)), Ok(text.to_owned()));

@@ -58,20 +58,6 @@ fn values_of_the_wrong_kind() {
         ("[line]\nform = 1", "2: line.form: expected \"framed\" or \"bare\", got type integer"),
         ("admin = 'no'", "1: admin: 'no' is not an address with a port, such as '127.0.0.1:8080'"),
         (
-            "admin = 'localhost:9145'",
-            "1: admin: 'localhost:9145' is a name and not an address: write '127.0.0.1:9145' or '[::1]:9145'",
-        ),
-        (
-            "[reverse]\nlisten = ':8080'",
-            "2: reverse.listen: ':8080' is not an address with a port: write '0.0.0.0:8080' for all addresses of this \
-             machine, or '[::]:8080' for those of IPv6, too",
-        ),
-        (
-            "[forward]\nlisten = '*:3128'",
-            "2: forward.listen: '*:3128' is not an address with a port: write '0.0.0.0:3128' for all addresses of \
-             this machine, or '[::]:3128' for those of IPv6, too",
-        ),
-        (
             "access_log = 'jsn'",
             "1: access_log: unknown word 'jsn'; did you mean 'json'?; known: off text combined squid json",
         ),

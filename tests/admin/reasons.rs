@@ -82,8 +82,7 @@ fn exercise(why: Why) -> Exercise {
             &[FRESH, "404 Not Found\nCache-Control: max-age=100"],
             &["GET", "GET\nCache-Control: no-cache"],
         ),
-        Why::TooLarge => Staged(too_large),
-        Why::NotAdmitted => Staged(not_admitted),
+        Why::TooLarge | Why::NotAdmitted => exercise_memory(why),
         Why::FillBudget => Staged(budget_used_up),
         Why::NotWritten => Staged(not_written),
         Why::OnlyIfCached => Asked(&[], &["GET\nCache-Control: only-if-cached"]),
@@ -111,6 +110,13 @@ fn exercise(why: Why) -> Exercise {
         Why::PositionAhead => Staged(ahead),
         Why::OwnedElsewhere => Staged(owned_elsewhere),
     }
+}
+
+fn exercise_memory(why: Why) -> Exercise {
+    Exercise::Staged(match why {
+        Why::TooLarge => too_large,
+        _ => not_admitted,
+    })
 }
 
 fn exercise_rules(why: Why) -> Exercise {

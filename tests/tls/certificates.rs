@@ -91,7 +91,6 @@ fn an_error_in_a_certificate_is_reported_with_its_line() {
     let (authority, origin) = (Authority::new(), Origin::always(PAGE));
     let (one, other) = (authority.pair("one", &["site.test"]), authority.pair("other", &["site.test"]));
     let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("larder.toml");
     let pair = |cert: &str, key: &str| format!("[[tls]]\ncert = '{cert}'\nkey = '{key}'\n");
     let [one_cert, one_key, other_key] =
         [&one.cert, &one.key, &other.key].map(|path| path.display().to_string());
@@ -100,6 +99,23 @@ fn an_error_in_a_certificate_is_reported_with_its_line() {
     openssl.args(["req", "-x509", "-newkey", "rsa:1024", "-nodes", "-subj", "/CN=site.test"]);
     let made = openssl.args(["-keyout", &short("key"), "-out", &short("pem")]).output().expect("openssl");
     assert!(made.status.success(), "{made:?}");
+    let table = [
+        (pair(&one_cert, &other_key), 3, "is not the key of the certificate in"),
+        (pair("/nonexistent.pem", &one_key), 2, "tls.cert: /nonexistent.pem: no such file"),
+        (pair(&one_cert, "/nonexistent.key"), 3, "tls.key: /nonexistent.key: no such file"),
+        (pair(&short("pem"), &short("key")), 2, "an RSA key of 1024 bits; TLS needs at least 2048"),
+    ];
+    for (tables, line, expected) in table {
+        assert_refused(&format!("{tables}{}", site(&[&origin], "")), line, expected);
+    }
+}
+
+#[test]
+fn a_pem_file_of_the_wrong_kind_is_refused_with_the_remedy() {
+    let (authority, folder) = (Authority::new(), tempfile::tempdir().expect("a folder"));
+    let one = authority.pair("one", &["site.test"]);
+    let pair = |cert: &str, key: &str| format!("[[tls]]\ncert = '{cert}'\nkey = '{key}'\n");
+    let [one_cert, one_key] = [&one.cert, &one.key].map(|path| path.display().to_string());
     // Runs openssl, and returns the file that it writes.
     let made = |name: &str, words: &[&str]| {
         let path = folder.path().join(name).display().to_string();
@@ -111,9 +127,6 @@ fn an_error_in_a_certificate_is_reported_with_its_line() {
     let cut = folder.path().join("cut.pem").display().to_string();
     fs::write(&cut, &fs::read(&one.cert).expect("read")[..200]).expect("written");
     let table = [
-        (pair(&one_cert, &other_key), 3, "is not the key of the certificate in"),
-        (pair("/nonexistent.pem", &one_key), 2, "tls.cert: /nonexistent.pem: no such file"),
-        (pair(&one_cert, "/nonexistent.key"), 3, "tls.key: /nonexistent.key: no such file"),
         (
             pair(&one_key, &one_cert),
             2,
@@ -145,20 +158,26 @@ fn an_error_in_a_certificate_is_reported_with_its_line() {
             "cut.pem: the certificate is cut short: it has no line -----END CERTIFICATE-----",
         ),
         (pair(&one_cert, &public), 3, "public.key: no private key in it, but 'public key'"),
-        (pair(&short("pem"), &short("key")), 2, "an RSA key of 1024 bits; TLS needs at least 2048"),
     ];
     for (tables, line, expected) in table {
-        fs::write(&file, format!("{tables}{}", site(&[&origin], ""))).expect("written");
-        for command in ["check", "serve"] {
-            let mut larder = Command::new(env!("CARGO_BIN_EXE_larder"));
-            let output = larder.arg(command).arg("--config").arg(&file).output().expect("it runs");
-            let told = String::from_utf8_lossy(&output.stderr);
-            assert!(
-                told.contains(&format!("larder.toml:{line}: ")) && told.contains(expected),
-                "{command}: {told}"
-            );
-            assert!(!output.status.success());
-        }
+        assert_refused(&format!("{tables}[[site]]\norigin = 'http://127.0.0.1:1'\n"), line, expected);
+    }
+}
+
+/// Checks that commands refuse this config with an error about this line.
+fn assert_refused(config: &str, line: u32, expected: &str) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("larder.toml");
+    fs::write(&file, config).expect("written");
+    for command in ["check", "serve"] {
+        let mut larder = Command::new(env!("CARGO_BIN_EXE_larder"));
+        let output = larder.arg(command).arg("--config").arg(&file).output().expect("it runs");
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            told.contains(&format!("larder.toml:{line}: ")) && told.contains(expected),
+            "{command}: {told}"
+        );
+        assert!(!output.status.success());
     }
 }
 
