@@ -187,14 +187,14 @@ impl Request {
         let target = format!("{}{}", some(rng, paths), some(rng, QUERIES));
         let request = Self { wire: Wire::Http1, method: some(rng, METHODS), target, fields };
         match (role, rng.usize(..3)) {
-            (Role::Forward, 0) => request.as_call(DOORS[rng.usize(..DOORS.len())]),
+            (Role::Forward, 0) => request.by_call(DOORS[rng.usize(..DOORS.len())]),
             (Role::Site | Role::Gateway, 0) => Self { wire: Wire::Http2, ..request },
             _ => request,
         }
     }
 
     /// Returns the request that an RPC listener makes of a call.
-    fn as_call(self, door: &'static str) -> Self {
+    fn by_call(self, door: &'static str) -> Self {
         let fields = vec![("Accept", "*/*"), ("Accept-Encoding", "identity")];
         Self { wire: Wire::Call(door), method: "GET", fields, ..self }
     }

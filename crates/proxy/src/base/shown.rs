@@ -12,6 +12,15 @@ pub fn is_hidden(c: char) -> bool {
     !matches!(c, ' '..='~') && c.escape_debug().len() > 1
 }
 
+/// Cuts a text to at most `most` bytes, between two characters.
+pub(crate) fn cut(text: &mut String, most: usize) {
+    let mut end = text.len().min(most);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text.truncate(end);
+}
+
 /// Returns `text` with its hidden characters escaped as in `\u{202e}`.
 pub fn visible(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());

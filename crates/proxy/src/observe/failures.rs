@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 use serde::Serialize;
 
 use crate::base::outcome::{Kind, Outcome};
+use crate::base::shown::cut;
 
 /// Maximum of URLs with their own sums in half of the time.
 const URLS: usize = 1_000;
@@ -114,7 +115,7 @@ impl Failures {
     pub(crate) fn note(&self, outcome: &Outcome, status: StatusCode, url: impl FnOnce() -> String) {
         if let Some(cause) = Cause::of(outcome, status) {
             let mut url = url();
-            url.truncate(url.floor_char_boundary(LONGEST));
+            cut(&mut url, LONGEST);
             self.add(url, Sum { requests: 1, cause, status, last: Instant::now() });
         }
     }

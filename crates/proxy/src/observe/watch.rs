@@ -17,6 +17,7 @@ use tokio::sync::broadcast::{Receiver, Sender, channel};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 use super::memo::{Ended, RequestRecord, Visit};
+use crate::base::shown::cut;
 
 /// Maximum of concurrent watchers.
 pub(crate) const MOST: usize = 16;
@@ -185,7 +186,7 @@ impl Queue {
             queued.dropped += 1;
             return;
         }
-        shorten(&mut memo.target);
+        cut(&mut memo.target, LONGEST_URL);
         if memo.method.as_str().len() > LONGEST_METHOD {
             memo.method = Method::from_bytes(LONG_METHOD).unwrap_or_default();
         }
@@ -197,14 +198,6 @@ impl Queue {
     fn take(&self) -> Queued {
         std::mem::take(&mut *self.0.lock())
     }
-}
-
-fn shorten(url: &mut String) {
-    let mut end = url.len().min(LONGEST_URL);
-    while !url.is_char_boundary(end) {
-        end -= 1;
-    }
-    url.truncate(end);
 }
 
 /// A watching client.
@@ -339,7 +332,7 @@ mod tests {
     fn urls_are_cut_between_characters() {
         let mut url = "\u{e4}".repeat(LONGEST_URL);
         url.insert(0, 'a');
-        shorten(&mut url);
+        cut(&mut url, LONGEST_URL);
         assert_eq!(url.len(), LONGEST_URL - 1);
     }
 }

@@ -101,7 +101,7 @@ impl Careless {
     /// Removes the stored responses to the requests of a connection.
     pub(super) fn withdraw(&self, suspects: &Suspects) {
         if let Some(Withdraw(withdraw)) = self.withdraw.get() {
-            suspects.keys().for_each(|key| withdraw(key));
+            suspects.keys().for_each(withdraw);
         }
     }
 

@@ -69,7 +69,6 @@ pub(crate) enum Pumped {
 ///
 /// # Errors
 /// The refusal of content whose announced length is too large.
-#[expect(clippy::type_complexity, reason = "the receiver is either used or returned")]
 pub(crate) fn split<'c, R>(
     receiver: R,
     framing: Framing,

@@ -16,7 +16,7 @@ use super::certificates::authorities;
 use super::provider;
 use crate::base::file_version::FileVersion;
 use crate::base::settings::{ClientAuth, ClientAuthFiles};
-use crate::base::shown::visible;
+use crate::base::shown::{cut, visible};
 
 /// Maximum of bytes of a subject in logs.
 const LONGEST_SUBJECT: usize = 200;
@@ -84,11 +84,7 @@ fn subject(leaf: &CertificateDer<'_>) -> String {
         text = name.unwrap_or_else(|| fingerprint(leaf));
     }
     text = visible(&text);
-    let mut end = text.len().min(LONGEST_SUBJECT);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    text.truncate(end);
+    cut(&mut text, LONGEST_SUBJECT);
     text
 }
 
