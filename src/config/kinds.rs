@@ -8,8 +8,8 @@ use toml::de::DeValue;
 
 use crate::cli::units;
 use crate::cli::words::hint;
+use crate::config::lists::networks;
 use crate::config::names;
-use crate::config::rules::networks;
 
 /// The name of a kind in the docs and in errors.
 pub(super) trait Words {

@@ -10,6 +10,7 @@ pub(crate) mod flags;
 mod hsts;
 mod keys;
 mod kinds;
+mod lists;
 mod machine;
 pub(crate) mod names;
 pub(crate) mod places;

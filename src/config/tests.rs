@@ -45,11 +45,6 @@ fn values_of_the_wrong_kind() {
             "[stats]\nurl = 'mysql://u:p@h'",
             "2: stats.url: statistics database 'mysql://u@h': names no database",
         ),
-        ("[timeouts]\nhead = 3600", "2: timeouts.head: 3600 has no unit: write \"3600s\" for seconds"),
-        (
-            "[forward]\nheuristic_max = 60",
-            "2: forward.heuristic_max: 60 has no unit: write \"60s\" for seconds",
-        ),
         ("threads = '4'", "1: threads: expected number from 1 to 1024, got type string"),
         (
             "admin = 9145",
@@ -101,6 +96,21 @@ fn values_of_the_wrong_kind() {
             "3: site.health: 'up' is not a path such as '/health'",
         ),
     ];
+    assert_problems(table);
+}
+
+#[test]
+fn durations_without_a_unit() {
+    assert_problems(&[
+        ("[timeouts]\nhead = 3600", "2: timeouts.head: 3600 has no unit: write \"3600s\" for seconds"),
+        (
+            "[forward]\nheuristic_max = 60",
+            "2: forward.heuristic_max: 60 has no unit: write \"60s\" for seconds",
+        ),
+    ]);
+}
+
+fn assert_problems(table: &[Row]) {
     for (text, line) in table {
         let found = problems(text, &[]);
         assert!(found.len() == 1 && found[0].starts_with(line), "{text}\n{found:?}");

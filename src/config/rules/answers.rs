@@ -4,8 +4,9 @@ use http::{HeaderValue, StatusCode};
 use larder_proxy::settings::{Placeholder, Template};
 use toml::de::DeValue;
 
-use super::values::{entries, string, unknown};
+use super::values::{entries, unknown};
 use crate::config::draft::rule::{Content, Respond};
+use crate::config::lists::string;
 
 /// Parses `"https://www.example.com{uri}"`, or `{ to = .., status = 301 }`.
 pub(super) fn redirect(value: &DeValue<'_>) -> Result<(Template, StatusCode), String> {

@@ -4,9 +4,9 @@ use http::HeaderValue;
 use larder_proxy::settings::{Conditions, Effects, Named, Names, Networks, Pattern};
 use toml::de::DeValue;
 
-use super::lists::networks;
-use super::values::{each, entries, field, string, unknown, written_field};
+use super::values::{each, entries, field, unknown, written_field};
 use crate::config::draft::rule::{Class, Members};
+use crate::config::lists::{networks, string};
 
 const KEYS: [&str; 4] = ["field", "of", "values", "else"];
 

@@ -3,10 +3,10 @@
 use larder_proxy::settings::{Conditions, Pattern};
 
 use super::key::{RuleKey, rows};
-use super::lists::{domains, map, networks};
 use super::patterns::{host_pattern, path_pattern, type_pattern};
-use super::values::{each, field, named, status, string, word};
+use super::values::{each, field, named, status, word};
 use crate::config::kinds::{Kind, Size};
+use crate::config::lists::{domains, map, networks, string};
 use crate::config::names;
 
 /// The keys of a rule's `match`.

@@ -9,8 +9,9 @@ use bytes::Bytes;
 use http::HeaderValue;
 use toml::de::DeValue;
 
-use super::values::{entries, status_text, string};
+use super::values::{entries, status_text};
 use crate::cli::files;
+use crate::config::lists::string;
 
 /// The largest file, in bytes.
 const LARGEST: u64 = 4 << 20;

@@ -13,12 +13,12 @@ use super::cors::cors;
 use super::files::error_pages;
 use super::key::{RuleKey, rows};
 use super::limits::limits;
-use super::lists::{networks, signed_urls, tokens, users};
 use super::origins::{origins, rewrite};
-use super::values::{by_status, each, entries, field, flag, string, strings, unknown, word};
+use super::values::{by_status, each, entries, field, flag, unknown, word};
 use crate::config::draft::rule::RuleDraft;
 use crate::config::keys::{EARLY_HINTS, HOST_HEADER, PREFETCHES};
 use crate::config::kinds::{AtLeast, Count, Flag, Kind, Percent, Seconds, Size};
+use crate::config::lists::{networks, signed_urls, string, strings, tokens, users};
 use crate::config::names;
 
 /// Makes the keys of a rule from the table of effects.

@@ -6,9 +6,10 @@ use http::HeaderName;
 use larder_proxy::settings::{Counted, Limit, LimitBy, Rate};
 use toml::de::{DeTable, DeValue};
 
-use super::values::{entries, field, string, unknown, word};
+use super::values::{entries, field, unknown, word};
 use crate::cli::units::parse_duration;
 use crate::config::kinds::{Count, Kind};
+use crate::config::lists::string;
 use crate::config::names;
 
 const KEYS: [&str; 5] = ["requests", "burst", "concurrent", "by", "count"];

@@ -3,8 +3,9 @@
 use larder_proxy::settings::{Effects, Origin, Template};
 use toml::de::DeValue;
 
-use super::values::{each, string};
+use super::values::each;
 use crate::config::draft::rule::RuleDraft;
+use crate::config::lists::string;
 use crate::config::places;
 
 /// Parses a URL, or a list of URLs.

@@ -11,23 +11,8 @@ use toml::de::{DeTable, DeValue};
 
 use crate::cli::words::hint;
 use crate::config::kinds::{Kind, Seconds};
+use crate::config::lists::{string, strings};
 use crate::config::names;
-
-/// Reads the strings of a list; a single string may be written without brackets.
-pub(super) fn strings(value: &DeValue<'_>) -> Result<Vec<String>, String> {
-    match value.as_array() {
-        Some(items) => items.iter().map(|item| string(item.get_ref())).collect(),
-        None => Ok(vec![string(value)?]),
-    }
-}
-
-/// Reads a string.
-pub(super) fn string(value: &DeValue<'_>) -> Result<String, String> {
-    match value.as_str() {
-        Some(text) => Ok(text.to_owned()),
-        None => Err(format!("expected text, got type {}", value.type_str())),
-    }
-}
 
 /// Reads a flag.
 pub(super) fn flag(value: &DeValue<'_>) -> Result<bool, String> {

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use larder_rules::{is_ambiguous, normal_path};
 
-use super::placeholders::{self, Parts};
+use super::placeholders;
 use super::request::Request;
 use super::route::{Route, SiteState};
 use super::target::ruled_host;
@@ -44,7 +44,7 @@ pub(crate) fn of<'s>(site: &'s SiteState, request: &Request) -> Chosen<'s> {
         rewrite = branch.rewrite.as_ref().map(|template| (template, &branch.conditions)).or(rewrite);
     }
     chosen.path = rewrite.map(|(template, rule)| {
-        let mut path = placeholders::fill_url(template, &Parts::of(request), Some(rule));
+        let mut path = placeholders::fill_url(template, &request.parts(), Some(rule));
         if !template.is_about_query() {
             path.push_str(query);
         }

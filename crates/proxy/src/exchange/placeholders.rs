@@ -8,7 +8,6 @@ use larder_rules::{Conditions, Pattern, normal_path, sent_captures};
 use larder_semantics::key;
 use percent_encoding::AsciiSet;
 
-use super::request::Request;
 use crate::base::path_prefix::IN_PATH;
 use crate::base::settings::{Edits, Placeholder, Template};
 
@@ -33,10 +32,6 @@ impl<'r> Parts<'r> {
         let (host, uri) = (str::from_utf8(host).unwrap_or_default(), str::from_utf8(uri).unwrap_or_default());
         let (path, query) = uri.split_at(uri.find('?').unwrap_or(uri.len()));
         Self { scheme, host, path, query, client, id: id.unwrap_or_default(), outcome: "" }
-    }
-
-    pub(crate) fn of(request: &'r Request) -> Self {
-        Self::new(&request.key, request.client.ip(), request.id.as_deref())
     }
 
     /// Returns the parts of a request that has ended in this way.

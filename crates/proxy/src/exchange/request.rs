@@ -117,6 +117,11 @@ pub(crate) struct Unchanged {
 }
 
 impl Request {
+    /// Returns the parts that placeholders of rules stand for.
+    pub(crate) fn parts(&self) -> Parts<'_> {
+        Parts::new(&self.key, self.client.ip(), self.id.as_deref())
+    }
+
     /// Converts a borrowed head to a request that outlives the buffer, in a box, since it is large and often moved.
     ///
     /// # Errors

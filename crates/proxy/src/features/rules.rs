@@ -5,7 +5,7 @@ use larder_semantics::status::Why;
 
 use crate::base::outcome::{Kind, Outcome};
 use crate::base::settings::{Answer, Unsigned};
-use crate::exchange::placeholders::{self, Parts};
+use crate::exchange::placeholders;
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Content, Reply, Source};
 use crate::exchange::request::Request;
@@ -31,7 +31,7 @@ pub(crate) fn answer(plan: &Plan, request: &Request) -> Option<Reply> {
         Answer::Redirect { status, location } => {
             let rulebook = request.route.rulebook(&plan.forward);
             let rule = rulebook.last_that(&request.ruling.numbers, |effects| effects.answer.is_some());
-            let location = placeholders::fill_url(location, &Parts::of(request), rule);
+            let location = placeholders::fill_url(location, &request.parts(), rule);
             fields.insert(header::LOCATION, HeaderValue::from_str(&location).ok()?);
             let text = format!("{}: see {location}\n", status.as_str());
             (*status, HeaderValue::from_static("text/plain; charset=utf-8"), text.into())

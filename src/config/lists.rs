@@ -1,4 +1,4 @@
-//! Files with lists, which rules name.
+//! Lists: those of keys, and the files that keys name.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -9,9 +9,24 @@ use ipnet::IpNet;
 use larder_proxy::settings::{BadLine, Domains, LARGEST_LIST, Networks, PathMap, SignedUrls, Tokens, Users};
 use toml::de::DeValue;
 
-use super::values::strings;
 use crate::cli::files::unread;
 use crate::config::names;
+
+/// Reads the strings of a list; a single string may be written without brackets.
+pub(crate) fn strings(value: &DeValue<'_>) -> Result<Vec<String>, String> {
+    match value.as_array() {
+        Some(items) => items.iter().map(|item| string(item.get_ref())).collect(),
+        None => Ok(vec![string(value)?]),
+    }
+}
+
+/// Reads a string.
+pub(crate) fn string(value: &DeValue<'_>) -> Result<String, String> {
+    match value.as_str() {
+        Some(text) => Ok(text.to_owned()),
+        None => Err(format!("expected text, got type {}", value.type_str())),
+    }
+}
 
 /// Reads the users in the file at `path`.
 pub(super) fn users(path: &str) -> Result<Arc<Users>, String> {
@@ -52,7 +67,7 @@ pub(super) fn map(path: &str) -> Result<Arc<PathMap>, String> {
 }
 
 /// Parses networks, and files with networks (`@FILE`).
-pub(crate) fn networks(value: &DeValue<'_>) -> Result<Networks, String> {
+pub(super) fn networks(value: &DeValue<'_>) -> Result<Networks, String> {
     let (mut networks, mut files) = (Vec::new(), Vec::new());
     for text in strings(value)? {
         match text.strip_prefix('@') {
