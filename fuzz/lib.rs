@@ -2,13 +2,13 @@
 //! few of them.
 
 use bytes::BytesMut;
-use larder_rpc::{Answering, Call, Calling, Limits};
+use larder_rpc::{Call, ClientProtocol, Limits, ServerProtocol};
 
 /// Small limits, so that the fuzzer reaches them.
 pub const LIMITS: Limits = Limits { message: 256, page: 4096 };
 
 /// Returns the calls and rejections that `server` decodes from `wire` in pieces of `piece` bytes.
-fn heard<S: Answering>(mut server: S, wire: &[u8], piece: usize) -> Vec<Result<Call, (Vec<u8>, bool)>> {
+fn heard<S: ServerProtocol>(mut server: S, wire: &[u8], piece: usize) -> Vec<Result<Call, (Vec<u8>, bool)>> {
     let (mut buffer, mut found) = (BytesMut::new(), Vec::new());
     for part in wire.chunks(piece) {
         buffer.extend_from_slice(part);
@@ -31,7 +31,7 @@ fn heard<S: Answering>(mut server: S, wire: &[u8], piece: usize) -> Vec<Result<C
 
 /// Returns the answer that `client` decodes from `wire` in pieces of `piece` bytes; as text, because a NaN is not equal
 /// to itself.
-fn answered<C: Calling>(mut client: C, call: &Call, wire: &[u8], piece: usize) -> String {
+fn answered<C: ClientProtocol>(mut client: C, call: &Call, wire: &[u8], piece: usize) -> String {
     if client.encode(call).is_err() {
         return String::new();
     }
@@ -49,12 +49,12 @@ fn answered<C: Calling>(mut client: C, call: &Call, wire: &[u8], piece: usize) -
 }
 
 /// Checks a server.
-pub fn server<S: Answering>(make: impl Fn() -> S, wire: &[u8], piece: u8) {
+pub fn server<S: ServerProtocol>(make: impl Fn() -> S, wire: &[u8], piece: u8) {
     assert_eq!(heard(make(), wire, usize::from(piece) + 1), heard(make(), wire, wire.len().max(1)));
 }
 
 /// Checks a client, for the answer to each kind of call.
-pub fn client<C: Calling>(make: impl Fn() -> C, wire: &[u8], piece: u8) {
+pub fn client<C: ClientProtocol>(make: impl Fn() -> C, wire: &[u8], piece: u8) {
     for call in [Call::Fetch { url: "a".to_owned() }, Call::Statistics, Call::Reset, Call::Ping] {
         let whole = answered(make(), &call, wire, wire.len().max(1));
         assert_eq!(answered(make(), &call, wire, usize::from(piece) + 1), whole);

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use larder_rpc::line::Form;
-use larder_rpc::{Answering, Call, Failure, Limits, Replying, Statistics, line, onc, thrift};
+use larder_rpc::{Call, Failure, Limits, ReplyEncoder, ServerProtocol, Statistics, line, onc, thrift};
 use larder_testkit::{Answer, Larder, Origin, listen};
 use serde_json::{Value, json};
 
@@ -47,7 +47,7 @@ impl Server {
         }
     }
 
-    fn start<S: Answering>(codec: impl Fn() -> S + Send + Sync + 'static) -> Self {
+    fn start<S: ServerProtocol>(codec: impl Fn() -> S + Send + Sync + 'static) -> Self {
         let (listener, address) = listen();
         let asked = Arc::new(AtomicU64::new(0));
         let (codec, counter) = (Arc::new(codec), Arc::clone(&asked));
@@ -62,7 +62,7 @@ impl Server {
 }
 
 /// Answers on `stream` until it ends, or until a request requires a closed connection.
-fn serve(mut stream: TcpStream, mut codec: impl Answering, asked: &AtomicU64) {
+fn serve(mut stream: TcpStream, mut codec: impl ServerProtocol, asked: &AtomicU64) {
     let (mut buffer, mut bytes) = (BytesMut::new(), [0; 4096]);
     loop {
         while let Some(call) = codec.decode(&mut buffer).expect("a call") {

@@ -2,14 +2,14 @@
 
 #![no_main]
 
-use larder_proxy::http::head::{Framing, Parsed, Target, is_authority, parse, room};
+use larder_proxy::http::head::{Framing, ParseResult, Target, is_authority, parse, room};
 use larder_proxy::settings::Limits;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|wire: &[u8]| {
     let limits = Limits::default();
     let mut lines = room();
-    let Ok(Parsed::Whole(head, used)) = parse(wire, &mut lines, &limits) else { return };
+    let Ok(ParseResult::Whole(head, used)) = parse(wire, &mut lines, &limits) else { return };
     assert!(wire[..used].ends_with(b"\r\n\r\n"));
     assert!(used <= limits.head_bytes && head.fields.count() <= limits.head_fields);
     for (name, value) in head.fields.iter() {
@@ -33,5 +33,5 @@ fuzz_target!(|wire: &[u8]| {
     }
     // A head without its last byte is incomplete.
     let mut lines = room();
-    assert!(matches!(parse(&wire[..used - 1], &mut lines, &limits), Ok(Parsed::Partial)));
+    assert!(matches!(parse(&wire[..used - 1], &mut lines, &limits), Ok(ParseResult::Partial)));
 });

@@ -2,18 +2,18 @@
 
 #![no_main]
 
-use larder_proxy::net::proxy_protocol::{MOST, Parsed, parse};
+use larder_proxy::net::proxy_protocol::{MOST, ParseResult, parse};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|wire: &[u8]| {
     let decided = (0..=wire.len().min(MOST)).find_map(|end| match parse(&wire[..end]) {
-        Ok(Parsed::Partial) => None,
+        Ok(ParseResult::Partial) => None,
         decided => Some((end, decided)),
     });
-    assert_eq!(decided.is_none(), wire.len() < MOST && parse(wire) == Ok(Parsed::Partial));
+    assert_eq!(decided.is_none(), wire.len() < MOST && parse(wire) == Ok(ParseResult::Partial));
     let Some((end, decided)) = decided else { return };
     assert_eq!(parse(wire), decided);
-    if let Ok(Parsed::Whole { used, .. }) = decided {
+    if let Ok(ParseResult::Whole { used, .. }) = decided {
         assert_eq!(used, end);
     }
 });

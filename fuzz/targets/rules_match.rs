@@ -5,7 +5,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use larder_rules::{Conditions, Named, Names, Pattern, Query, Request, Rule, RuleSet, normal_path};
+use larder_rules::{Conditions, NamedPatterns, Names, Pattern, Query, Request, Rule, RuleSet, normal_path};
 use larder_semantics::fields::HeadLines;
 use libfuzzer_sys::fuzz_target;
 
@@ -14,7 +14,7 @@ fn rule(line: &str) -> Option<Rule> {
     let mut word = || words.next().filter(|word| !word.is_empty());
     let path = word().map(Pattern::parse).transpose().ok()?.into_iter().collect();
     let extension = word().into_iter().map(Box::from).collect();
-    let named = |name| Some(Named { name: Pattern::parse(name).ok()?, values: Vec::new() });
+    let named = |name| Some(NamedPatterns { name: Pattern::parse(name).ok()?, values: Vec::new() });
     let parameter = word().and_then(named);
     let query = Names { each: parameter.into_iter().collect(), all: true };
     let conditions = Conditions { path, extension, query, ..Conditions::default() };

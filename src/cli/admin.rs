@@ -25,7 +25,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::admin_tls::AdminTls;
-use super::admin_token::{Secret, Shown, TOKEN};
+use super::admin_token::{Secret, TOKEN, TokenDecision};
 use super::words::printable;
 
 /// The address of the admin listener by default.
@@ -305,7 +305,7 @@ impl AdminClient {
     }
 
     /// Connects to the listener. Also returns how the token is shown over this connection.
-    async fn connect(&self) -> Result<(SendRequest<Empty<Bytes>>, Shown), String> {
+    async fn connect(&self) -> Result<(SendRequest<Empty<Bytes>>, TokenDecision), String> {
         let failed = |error: io::Error| explain(&error);
         let stream = timeout(PATIENCE, TcpStream::connect(&self.address)).await;
         let stream = stream.unwrap_or_else(|_| Err(ErrorKind::TimedOut.into())).map_err(failed)?;
@@ -326,21 +326,21 @@ impl AdminClient {
         &self,
         method: Method,
         target: String,
-        shown: &Shown,
+        shown: &TokenDecision,
     ) -> Result<Request<Empty<Bytes>>, String> {
         let mut request = Request::builder()
             .method(method)
             .uri(target)
             .header("host", &self.address)
             .header("larder-admin", "1");
-        if let Shown::Authorization(authorization) = shown {
+        if let TokenDecision::Authorization(authorization) = shown {
             request = request.header("authorization", authorization);
         }
         request.body(Empty::new()).map_err(|error| error.to_string())
     }
 
     /// Returns the problem that an answer other than 200 reports. For a token that is missing, it has the remedy.
-    async fn refused(&self, response: Response<Incoming>, shown: &Shown) -> Problem {
+    async fn refused(&self, response: Response<Incoming>, shown: &TokenDecision) -> Problem {
         let is_text = |kind: &HeaderValue| kind.as_bytes().starts_with(b"text/plain");
         if !response.headers().get(CONTENT_TYPE).is_some_and(is_text) {
             let why = format!("status {}; is this its admin listener?", response.status().as_u16());
@@ -348,8 +348,8 @@ impl AdminClient {
         }
         let (status, why) = words(response).await;
         let why = match (status, shown) {
-            (StatusCode::UNAUTHORIZED, Shown::Withheld(reason)) => format!("{why}; {reason}"),
-            (StatusCode::UNAUTHORIZED, Shown::Nothing) => {
+            (StatusCode::UNAUTHORIZED, TokenDecision::Withheld(reason)) => format!("{why}; {reason}"),
+            (StatusCode::UNAUTHORIZED, TokenDecision::Nothing) => {
                 format!("{why}; set ${TOKEN} here, or name it by --token")
             }
             _ => why,

@@ -21,7 +21,7 @@ pub(crate) struct Secret {
 
 /// The decision about a token at a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Shown {
+pub(crate) enum TokenDecision {
     /// There is no token.
     Nothing,
     /// The value of `Authorization` to send.
@@ -47,14 +47,14 @@ impl Secret {
     }
 
     /// Decides whether to send the token at a connection from `here` to `there`.
-    pub(crate) fn at(secret: Option<&Self>, here: SocketAddr, there: SocketAddr) -> Shown {
-        let Some(secret) = secret else { return Shown::Nothing };
+    pub(crate) fn at(secret: Option<&Self>, here: SocketAddr, there: SocketAddr) -> TokenDecision {
+        let Some(secret) = secret else { return TokenDecision::Nothing };
         let own = rustix::process::geteuid().as_raw();
         match owner(here, there, own) {
-            Err(why) if secret.is_ambient => {
-                Shown::Withheld(format!("${TOKEN} was not sent: {why}; --token sends it nevertheless"))
-            }
-            _ => Shown::Authorization(format!("Bearer {}", secret.token.secret())),
+            Err(why) if secret.is_ambient => TokenDecision::Withheld(format!(
+                "${TOKEN} was not sent: {why}; --token sends it nevertheless"
+            )),
+            _ => TokenDecision::Authorization(format!("Bearer {}", secret.token.secret())),
         }
     }
 }

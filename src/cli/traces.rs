@@ -8,7 +8,7 @@ use larder_lab::trace::{self, Field, Format, Pattern, Trace};
 
 /// How to read traces.
 #[derive(Clone, Debug, Args)]
-pub(crate) struct Reading {
+pub(crate) struct TraceOptions {
     /// Format of the files [default: detected]
     #[arg(long, value_name = "FORMAT", value_parser = format)]
     pub(crate) format: Option<Format>,
@@ -33,7 +33,7 @@ pub(crate) struct Reading {
 #[derive(Clone, Debug)]
 pub(crate) struct Columns(Vec<Field>);
 
-impl Reading {
+impl TraceOptions {
     /// Returns the options of the reader.
     pub(crate) fn options(&self) -> trace::Options {
         trace::Options {

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::cli::files::unwritten;
 use crate::cli::progress::Bar;
-use crate::cli::traces::{Reading, names};
+use crate::cli::traces::{TraceOptions, names};
 use crate::cli::units::{about_count, about_size};
 use crate::cli::{Failure, say};
 
@@ -41,7 +41,7 @@ pub(crate) struct Describe {
     json: bool,
     /// The options for reading the files.
     #[command(flatten)]
-    reading: Reading,
+    reading: TraceOptions,
 }
 
 /// A figure's name, and its value.
@@ -83,7 +83,7 @@ pub(crate) fn run(args: &Describe) -> Result<(), Failure> {
     Ok(())
 }
 
-fn as_json(name: &str, reading: &trace::Reading, found: &Description) -> Value {
+fn as_json(name: &str, reading: &trace::ReadSummary, found: &Description) -> Value {
     let left_out: u64 = reading.left_out.values().sum();
     json!({
         "trace": name,

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use clap::Args;
 use larder_proxy::explanation::{
-    Answer, AppliedRule, Decision, Ended, Explanation, Kept, Reason, SecondTier, Stored,
+    Answer, AppliedRule, Decision, EngineCopy, Explanation, Reason, RequestEnd, SecondTier, StoredView,
 };
 use larder_semantics::status::Why as Word;
 
@@ -136,7 +136,7 @@ fn rows(said: &Explanation, now: u64) -> Vec<Vec<String>> {
         None if decision.asks_origin => row("last answer", "not known".to_owned()),
         None => {}
     }
-    for Ended { ago, method, http_version, status, outcome, reason } in &said.last {
+    for RequestEnd { ago, method, http_version, status, outcome, reason } in &said.last {
         let version = http_version.iter().map(|version| format!(" (HTTP/{version})")).collect::<String>();
         row(&format!("{ago} s ago"), format!("{method}{version}: {status}, {outcome} ({reason})"));
     }
@@ -183,8 +183,8 @@ fn nothing(said: &Explanation) -> String {
     }
 }
 
-fn held(stored: &Stored) -> String {
-    let Stored { tier, status, bytes, age, lifetime, lifetime_from, ttl, .. } = stored;
+fn held(stored: &StoredView) -> String {
+    let StoredView { tier, status, bytes, age, lifetime, lifetime_from, ttl, .. } = stored;
     let from = match lifetime_from.as_str() {
         "nothing" => "no field states a lifetime".to_owned(),
         from => format!("by {from}"),
@@ -204,7 +204,7 @@ fn held(stored: &Stored) -> String {
 fn kept(tier: &SecondTier) -> String {
     let SecondTier { result, explanation, kept, .. } = tier;
     match kept {
-        Some(Kept { status, bytes, age, lifetime, .. }) => {
+        Some(EngineCopy { status, bytes, age, lifetime, .. }) => {
             let size = about_size(*bytes);
             format!("{result}: status {status}, {size}, {age} s old of {lifetime} s; {explanation}")
         }
@@ -235,9 +235,9 @@ mod tests {
         }
     }
 
-    fn ended() -> Ended {
+    fn ended() -> RequestEnd {
         let [method, outcome, reason] = ["GET", "miss", "set-cookie"].map(str::to_owned);
-        Ended { ago: 3, method, http_version: Some("2".to_owned()), status: 200, outcome, reason }
+        RequestEnd { ago: 3, method, http_version: Some("2".to_owned()), status: 200, outcome, reason }
     }
 
     fn applied() -> AppliedRule {
@@ -283,7 +283,7 @@ mod tests {
                 explanation: "not purged since its fetch began, but node 'b' owns the key".to_owned(),
                 answers: false,
                 owner: Some("b".to_owned()),
-                kept: Some(Kept {
+                kept: Some(EngineCopy {
                     status: 200,
                     bytes: 1_200,
                     age: 7,

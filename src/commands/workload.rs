@@ -10,7 +10,7 @@ use larder_lab::workload::{self, Crud, Dataset, Latency, Method, Order, Pages, R
 
 use crate::cli::files::unwritten;
 use crate::cli::numbers::whole;
-use crate::cli::traces::{self, Reading};
+use crate::cli::traces::{self, TraceOptions};
 use crate::cli::{Failure, units};
 
 const EXAMPLES: &str = "\
@@ -108,7 +108,7 @@ enum Kind {
         #[arg(long, value_name = "TRACE")]
         like: Option<PathBuf>,
         #[command(flatten)]
-        reading: Reading,
+        reading: TraceOptions,
         /// Number of requests [default: as in the trace]
         #[arg(long, value_name = "N", value_parser = whole::<u64>(SOME))]
         requests: Option<u64>,
@@ -124,7 +124,7 @@ enum Kind {
         #[arg(value_name = "TRACE")]
         trace: PathBuf,
         #[command(flatten)]
-        reading: Reading,
+        reading: TraceOptions,
         /// Output file [default: standard output]
         #[arg(short, long, value_name = "FILE")]
         output: Option<PathBuf>,

@@ -13,7 +13,7 @@ use larder_proxy::settings::{AccessLog, CertificateFiles, Counts, DiskTier, Host
 
 use super::bounds::{DISK, ENTRIES, MEMORY, THREADS};
 use super::draft::statistics::DatabasePlace;
-use super::draft::{AdminAddress, DiskDraft, Draft, Listen, SiteDraft};
+use super::draft::{AdminAddress, DiskDraft, Draft, ListenAddress, SiteDraft};
 use super::names::{self, ACCESS_LOGS, COUNTS};
 use super::places;
 use super::self_signed;
@@ -36,7 +36,7 @@ pub(crate) struct Run {
 pub(crate) struct Flags {
     /// Serve sites at this address, or at a Unix socket as in unix:/run/larder.sock [default: 127.0.0.1:8080]; repeatable
     #[arg(long, value_name = "ADDRESS", value_parser = places::listen)]
-    pub(crate) listen: Vec<Listen>,
+    pub(crate) listen: Vec<ListenAddress>,
     /// Serve sites over TLS at this address [default: 127.0.0.1:8443 with a certificate]; repeatable
     #[arg(long, value_name = "ADDRESS", value_parser = names::address)]
     pub(crate) listen_tls: Vec<SocketAddr>,

@@ -70,7 +70,7 @@ pub(super) struct Choice<V: 'static>(pub(super) &'static [(&'static str, V)]);
 pub(super) struct List<K>(pub(super) K);
 
 /// A value, or the word for its absence.
-pub(super) struct Or<K>(pub(super) &'static str, pub(super) K);
+pub(super) struct OrWord<K>(pub(super) &'static str, pub(super) K);
 
 /// Names kinds without bounds.
 macro_rules! words {
@@ -311,13 +311,13 @@ impl<V, K: Kind<V>> Kind<Vec<V>> for List<K> {
     }
 }
 
-impl<K: Words> Words for Or<K> {
+impl<K: Words> Words for OrWord<K> {
     fn words(&self) -> String {
         format!("{} or {}", quoted(self.0), self.1.words())
     }
 }
 
-impl<V, K: Kind<V>> Kind<Option<V>> for Or<K> {
+impl<V, K: Kind<V>> Kind<Option<V>> for OrWord<K> {
     fn read(&self, value: &DeValue<'_>) -> Result<Option<V>, String> {
         match value.as_str() {
             Some(word) if word == self.0 => Ok(None),

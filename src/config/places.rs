@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use http::Uri;
 use larder_proxy::settings::Origin;
 
-use super::draft::Listen;
+use super::draft::ListenAddress;
 use super::names::{address, prefix, quoted};
 
 /// The largest weight of an origin.
@@ -14,20 +14,20 @@ const MOST_WEIGHT: u16 = 256;
 const MOST_OF_SOCKET: usize = 107;
 
 /// Parses `ADDRESS:PORT` or `unix:/PATH`, where clients of sites connect.
-pub(crate) fn listen(text: &str) -> Result<Listen, String> {
+pub(crate) fn listen(text: &str) -> Result<ListenAddress, String> {
     match text.strip_prefix(Origin::SOCKET) {
-        Some(path) => unix_socket(path).map(|()| Listen::Socket(PathBuf::from(path))),
-        None => {
-            address(text).map(Listen::Address).map_err(|error| format!("{error} or 'unix:/run/larder.sock'"))
-        }
+        Some(path) => unix_socket(path).map(|()| ListenAddress::Socket(PathBuf::from(path))),
+        None => address(text)
+            .map(ListenAddress::Address)
+            .map_err(|error| format!("{error} or 'unix:/run/larder.sock'")),
     }
 }
 
 /// Formats an address for [`listen`].
-pub(super) fn show_listen(listen: &Listen) -> String {
+pub(super) fn show_listen(listen: &ListenAddress) -> String {
     match listen {
-        Listen::Address(address) => address.to_string(),
-        Listen::Socket(path) => show_socket(path),
+        ListenAddress::Address(address) => address.to_string(),
+        ListenAddress::Socket(path) => show_socket(path),
     }
 }
 

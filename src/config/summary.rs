@@ -2,7 +2,7 @@
 
 use larder_evict::{By, Capacity};
 use larder_proxy::Settings;
-use larder_proxy::settings::{Cluster, Counts, Listener, Role, Statistics, Tracing, Validate};
+use larder_proxy::settings::{Cluster, Counts, Listener, Role, Statistics, TraceSettings, ValidatorSettings};
 
 use super::names::{self, CLIENT_DETAILS, door_name, front_name};
 use super::places;
@@ -48,7 +48,7 @@ pub(crate) fn summary(settings: &Settings) -> Vec<(&'static str, String)> {
         rows.push(("trace", show_trace(settings)));
     }
     if settings.validate.sample > 0.0 {
-        let Validate { sample, rate, .. } = settings.validate;
+        let ValidatorSettings { sample, rate, .. } = settings.validate;
         rows.push(("validate", format!("sample {}, at most {rate} a second", show_share(sample))));
     }
     if !settings.doors.listen.is_empty() {
@@ -111,7 +111,7 @@ fn show_admin(settings: &Settings) -> String {
 }
 
 fn show_trace(settings: &Settings) -> String {
-    let Tracing { endpoint, sample } = &settings.trace;
+    let TraceSettings { endpoint, sample } = &settings.trace;
     endpoint
         .as_ref()
         .map_or_else(|| "off".to_owned(), |endpoint| format!("{endpoint}, sample {}", show_share(*sample)))

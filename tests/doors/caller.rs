@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 
 use bytes::{Bytes, BytesMut};
-use larder_rpc::{Answer, Call, Calling, Failure, Limits, Statistics, line, onc, thrift};
+use larder_rpc::{Answer, Call, ClientProtocol, Failure, Limits, Statistics, line, onc, thrift};
 use larder_testkit::{Larder, PATIENCE};
 
 /// The doors of every scenario.
@@ -36,14 +36,14 @@ pub(crate) fn get(url: &str) -> Call {
 /// A client with one connection.
 pub(crate) struct Caller {
     pub(crate) stream: TcpStream,
-    codec: Box<dyn Calling>,
+    codec: Box<dyn ClientProtocol>,
     buffer: BytesMut,
 }
 
 impl Caller {
     pub(crate) fn to(larder: &Larder, door: &str) -> Self {
         let limits = Limits::default();
-        let codec: Box<dyn Calling> = match door {
+        let codec: Box<dyn ClientProtocol> = match door {
             "thrift" => {
                 let (transport, protocol) = (thrift::Transport::Framed, thrift::Protocol::Compact);
                 Box::new(thrift::Client::new(transport, protocol, limits))
@@ -54,7 +54,7 @@ impl Caller {
         Self::speaking(larder, door, codec)
     }
 
-    pub(crate) fn speaking(larder: &Larder, door: &str, codec: Box<dyn Calling>) -> Self {
+    pub(crate) fn speaking(larder: &Larder, door: &str, codec: Box<dyn ClientProtocol>) -> Self {
         let stream = TcpStream::connect(larder.door(door)).expect("a connection");
         stream.set_read_timeout(Some(PATIENCE)).expect("a limit");
         stream.set_nodelay(true).expect("no delay");

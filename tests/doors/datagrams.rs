@@ -6,7 +6,7 @@ use std::os::unix::net::UnixListener;
 use std::sync::mpsc;
 
 use bytes::BytesMut;
-use larder_rpc::{Answer, Call, Calling, Limits, onc};
+use larder_rpc::{Answer, Call, ClientProtocol, Limits, onc};
 use larder_testkit::{Larder, Origin, PATIENCE};
 use rustix::process::Signal;
 

@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
-use larder_rpc::{Call, Calling, Limits, onc};
+use larder_rpc::{Call, ClientProtocol, Limits, onc};
 use larder_testkit::{Client, Larder, OUTER, Origin, PATIENCE, with_outer_address};
 
 /// Returns a socket at `ip` that has sent `count` calls to `door`.

@@ -25,7 +25,7 @@ enum State {
 
 /// The state of the breaker, for users.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum BreakerState {
     /// All callers may send requests.
     Closed,
     /// No request is sent.
@@ -34,7 +34,7 @@ pub enum Standing {
     Trying,
 }
 
-impl Standing {
+impl BreakerState {
     /// Returns the state in a word.
     pub const fn word(self) -> &'static str {
         match self {
@@ -86,11 +86,11 @@ impl Breaker {
     }
 
     /// Returns the state.
-    pub fn standing(&self, now: u64) -> Standing {
+    pub fn standing(&self, now: u64) -> BreakerState {
         match self.state {
-            State::Closed => Standing::Closed,
-            State::Open(until) if now < until => Standing::Open,
-            State::Open(_) | State::Trying(_) => Standing::Trying,
+            State::Closed => BreakerState::Closed,
+            State::Open(until) if now < until => BreakerState::Open,
+            State::Open(_) | State::Trying(_) => BreakerState::Trying,
         }
     }
 }
@@ -115,14 +115,14 @@ mod tests {
             assert!(!breaker.failed(0) && !breaker.failed(0));
             breaker.succeeded();
         }
-        assert_eq!((breaker.standing(0), breaker.admits(0)), (Standing::Closed, true));
-        assert_eq!((opened(0).standing(0), opened(0).admits(0)), (Standing::Open, false));
+        assert_eq!((breaker.standing(0), breaker.admits(0)), (BreakerState::Closed, true));
+        assert_eq!((opened(0).standing(0), opened(0).admits(0)), (BreakerState::Open, false));
     }
 
     #[test]
     fn one_tries_and_if_that_goes_well_all_may() {
         let mut breaker = opened(0);
-        assert_eq!(breaker.standing(PAUSE.0), Standing::Trying);
+        assert_eq!(breaker.standing(PAUSE.0), BreakerState::Trying);
         assert_eq!([breaker.admits(PAUSE.0), breaker.admits(PAUSE.0)], [true, false]);
         breaker.succeeded();
         assert_eq!([breaker.admits(PAUSE.0), breaker.admits(PAUSE.0)], [true, true]);
@@ -169,8 +169,8 @@ mod tests {
                     Event::Asks => {
                         let standing = breaker.standing(now);
                         let admitted = breaker.admits(now);
-                        prop_assert!(!(admitted && standing == Standing::Open));
-                        prop_assert!(admitted || standing != Standing::Closed);
+                        prop_assert!(!(admitted && standing == BreakerState::Open));
+                        prop_assert!(admitted || standing != BreakerState::Closed);
                     }
                     Event::Succeeds => breaker.succeeded(),
                     Event::Fails => drop(breaker.failed(now)),

@@ -30,12 +30,12 @@ pub enum Demand {
 pub struct Floor {
     read: Follower,
     /// For each process of the engine, the last entry that this node has added there.
-    own: Vec<Own>,
+    own: Vec<OwnEntry>,
 }
 
 /// An entry that this node has added.
 #[derive(Clone, Debug)]
-struct Own {
+struct OwnEntry {
     point: Point,
     /// The time until which it counts, in milliseconds.
     until: u64,
@@ -57,14 +57,14 @@ impl Floor {
         self.own.retain(|own| now < own.until);
         match self.own.iter_mut().find(|own| own.point.engine == point.engine) {
             Some(own) => (own.point.position, own.until) = (max(own.point.position, point.position), until),
-            None => self.own.push(Own { point, until }),
+            None => self.own.push(OwnEntry { point, until }),
         }
     }
 
     /// Returns the position that another node has to have reached at `now` (milliseconds).
     pub fn demand(&self, now: u64) -> Demand {
         let mut demand = self.read.point();
-        for Own { point, .. } in self.own.iter().filter(|own| now < own.until) {
+        for OwnEntry { point, .. } in self.own.iter().filter(|own| now < own.until) {
             match &mut demand {
                 None => demand = Some(point.clone()),
                 Some(read) if read.engine == point.engine => {

@@ -9,7 +9,7 @@ use crate::{Point, Position};
 
 /// The reason why the missed entries are unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Missed {
+pub enum GapReason {
     /// The node has never followed this stream.
     New,
     /// The last entry that the node has applied is not in the stream any more.
@@ -20,7 +20,7 @@ pub enum Missed {
     Unknown,
 }
 
-impl Missed {
+impl GapReason {
     /// Returns the reason in words.
     pub const fn name(self) -> &'static str {
         match self {
@@ -72,14 +72,14 @@ impl Follower {
     /// # Errors
     /// The reason why entries may have been missed. Then all responses have to be revalidated, and the stream
     /// is followed [from](Self::at) the end that it had before.
-    pub fn check(&self, engine: &str, entries: &[Position]) -> Result<usize, Missed> {
-        let (Some(known), Some(position)) = (&self.engine, self.position) else { return Err(Missed::New) };
+    pub fn check(&self, engine: &str, entries: &[Position]) -> Result<usize, GapReason> {
+        let (Some(known), Some(position)) = (&self.engine, self.position) else { return Err(GapReason::New) };
         if **known != *engine {
-            return Err(Missed::Restarted);
+            return Err(GapReason::Restarted);
         }
         match entries.first() {
             Some(first) if *first == position => Ok(1),
-            _ => Err(Missed::Trimmed),
+            _ => Err(GapReason::Trimmed),
         }
     }
 
@@ -105,14 +105,14 @@ mod tests {
         for (engine, entries, expected) in [
             ("e", &[at(5)][..], Ok(1)),
             ("e", &[at(5), at(6)], Ok(1)),
-            ("e", &[], Err(Missed::Trimmed)),
-            ("e", &[at(6)], Err(Missed::Trimmed)),
-            ("f", &[at(5)], Err(Missed::Restarted)),
-            ("f", &[], Err(Missed::Restarted)),
+            ("e", &[], Err(GapReason::Trimmed)),
+            ("e", &[at(6)], Err(GapReason::Trimmed)),
+            ("f", &[at(5)], Err(GapReason::Restarted)),
+            ("f", &[], Err(GapReason::Restarted)),
         ] {
             assert_eq!(follower.check(engine, entries), expected, "{engine} {entries:?}");
         }
-        assert_eq!(Follower::default().check("e", &[at(5)]), Err(Missed::New));
+        assert_eq!(Follower::default().check("e", &[at(5)]), Err(GapReason::New));
     }
 
     #[test]

@@ -11,7 +11,7 @@
 //!
 //! Not here: membership and its discovery, sockets, runtimes, clocks.
 
-mod acknowledged;
+mod acknowledgement;
 pub mod breaker;
 mod floor;
 mod follower;
@@ -26,10 +26,10 @@ mod ring;
 mod score;
 pub mod seal;
 
-pub use acknowledged::Acknowledged;
+pub use acknowledgement::Acknowledgement;
 pub use breaker::Breaker;
 pub use floor::{Demand, Floor};
-pub use follower::{Follower, Missed};
+pub use follower::{Follower, GapReason};
 pub use hash::key_hash;
 pub use lag::Lag;
 pub use load::Load;

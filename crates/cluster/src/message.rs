@@ -61,7 +61,7 @@ pub struct Pools {
 
 /// The error for an entry that this version does not understand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Unknown;
+pub struct UnknownEntry;
 
 const EFFECTS: [(&str, Effect); 3] =
     [("stale", Effect::Stale), ("invalid", Effect::Invalid), ("remove", Effect::Remove)];
@@ -92,15 +92,15 @@ impl Message {
     /// Parses the entry with these fields.
     ///
     /// # Errors
-    /// [`Unknown`] for any fields that differ from the form of [`fields`](Self::fields).
-    pub fn parse<'f>(fields: impl IntoIterator<Item = (&'f [u8], &'f [u8])>) -> Result<Self, Unknown> {
+    /// [`UnknownEntry`] for any fields that differ from the form of [`fields`](Self::fields).
+    pub fn parse<'f>(fields: impl IntoIterator<Item = (&'f [u8], &'f [u8])>) -> Result<Self, UnknownEntry> {
         let mut fields = fields.into_iter();
         let mut named = |name: &str| match fields.next() {
             Some((field, value)) if field == name.as_bytes() => Ok(value),
-            _ => Err(Unknown),
+            _ => Err(UnknownEntry),
         };
         if named("v")? != VERSION {
-            return Err(Unknown);
+            return Err(UnknownEntry);
         }
         let (by, order) = (text(named("by")?)?, named("do")?);
         let order = match order {
@@ -110,7 +110,7 @@ impl Message {
                 let site = text(named("site")?)?;
                 let pool = fields.next().map(|(name, pool)| match name {
                     b"pool" => text(pool),
-                    _ => Err(Unknown),
+                    _ => Err(UnknownEntry),
                 });
                 let pools = Pools { site, pool: pool.transpose()? };
                 if order == b"blank" { Order::Blank(pools) } else { Order::Doubt(pools) }
@@ -119,17 +119,17 @@ impl Message {
                 let seconds = named("seconds")?;
                 let number = std::str::from_utf8(seconds).ok().and_then(|text| text.parse::<u32>().ok());
                 let number = number.filter(|number| number.to_string().as_bytes() == seconds);
-                Order::Unsure(number.ok_or(Unknown)?, scopes(&mut fields)?)
+                Order::Unsure(number.ok_or(UnknownEntry)?, scopes(&mut fields)?)
             }
             effect => {
                 let known = EFFECTS.iter().find(|(name, _)| name.as_bytes() == effect);
-                let (_, effect) = known.ok_or(Unknown)?;
+                let (_, effect) = known.ok_or(UnknownEntry)?;
                 Order::Purge(*effect, scopes(&mut fields)?)
             }
         };
         match fields.next() {
             None => Ok(Self { by, order }),
-            Some(_) => Err(Unknown),
+            Some(_) => Err(UnknownEntry),
         }
     }
 }
@@ -167,7 +167,7 @@ fn write(scope: &Scope, fields: &mut Vec<Field>) {
     }
 }
 
-fn scopes<'f>(fields: &mut impl Iterator<Item = (&'f [u8], &'f [u8])>) -> Result<Vec<Scope>, Unknown> {
+fn scopes<'f>(fields: &mut impl Iterator<Item = (&'f [u8], &'f [u8])>) -> Result<Vec<Scope>, UnknownEntry> {
     let mut scopes = Vec::new();
     while let Some((field, value)) = fields.next() {
         scopes.push(match field {
@@ -179,20 +179,20 @@ fn scopes<'f>(fields: &mut impl Iterator<Item = (&'f [u8], &'f [u8])>) -> Result
             b"all" if value.is_empty() => Scope::All,
             b"site" => match fields.next() {
                 Some((b"tag", tag)) => Scope::SiteTag { site: text(value)?, tag: tag.to_vec() },
-                _ => return Err(Unknown),
+                _ => return Err(UnknownEntry),
             },
             b"origin" => match fields.next() {
                 Some((b"group", name)) => Scope::Group { origin: value.to_vec(), name: text(name)? },
-                _ => return Err(Unknown),
+                _ => return Err(UnknownEntry),
             },
-            _ => return Err(Unknown),
+            _ => return Err(UnknownEntry),
         });
     }
     Ok(scopes)
 }
 
-fn text(value: &[u8]) -> Result<String, Unknown> {
-    std::str::from_utf8(value).map(str::to_owned).map_err(|_| Unknown)
+fn text(value: &[u8]) -> Result<String, UnknownEntry> {
+    std::str::from_utf8(value).map(str::to_owned).map_err(|_| UnknownEntry)
 }
 
 #[cfg(test)]
@@ -201,7 +201,7 @@ mod tests {
 
     use super::*;
 
-    fn parse(fields: &[(&str, &[u8])]) -> Result<Message, Unknown> {
+    fn parse(fields: &[(&str, &[u8])]) -> Result<Message, UnknownEntry> {
         Message::parse(fields.iter().map(|(name, value)| (name.as_bytes(), *value)))
     }
 
@@ -267,7 +267,7 @@ mod tests {
             &[v, by, ("do", b"stale"), ("all", b"x")],
         ];
         for fields in cases {
-            assert_eq!(parse(fields), Err(Unknown), "{fields:?}");
+            assert_eq!(parse(fields), Err(UnknownEntry), "{fields:?}");
         }
     }
 

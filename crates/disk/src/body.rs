@@ -7,18 +7,18 @@ use std::{fmt, fs, io};
 
 use parking_lot::Mutex;
 
-use crate::checked::Check;
 use crate::files::{Stamp, read_all};
 use crate::index::Location;
-use crate::record::{self, BLOCK, Fixed};
+use crate::record::{self, BLOCK, RecordPrefix};
 use crate::segment::Segment;
-use crate::shared::Shared;
+use crate::segment_checks::Check;
+use crate::shared::DiskState;
 
 /// The least bytes that enter memory together.
 const PAGE: u64 = 4096;
 
 /// An object at the time of the lookup. It can be read while this value exists, even after it is removed.
-pub struct Found {
+pub struct StoredObject {
     /// The caller's metadata beside the body.
     pub meta: Vec<u8>,
     /// The time at which it was stored, in seconds since 1970.
@@ -35,10 +35,10 @@ pub struct Found {
 
 /// The content of an object.
 pub struct Body {
-    shared: Arc<Shared>,
+    shared: Arc<DiskState>,
     segment: Arc<Segment>,
     location: Location,
-    pub(crate) fixed: Fixed,
+    pub(crate) fixed: RecordPrefix,
     /// The table of block sums, read at its first use.
     table: OnceLock<Arc<[u8]>>,
     state: Mutex<State>,
@@ -50,12 +50,12 @@ struct State {
     /// The last check that verified all bytes.
     check: Option<Check>,
     /// A check in progress, and the number of bytes verified so far from the start.
-    reading: Option<Box<(Begun, u64)>>,
+    reading: Option<Box<(CheckStart, u64)>>,
 }
 
 /// The start of a check.
 #[derive(Clone, Copy)]
-struct Begun {
+struct CheckStart {
     check: Check,
     /// Whether every later change of the file would change its stamp. If not, other readers may not rely on the check.
     is_settled: bool,
@@ -63,17 +63,17 @@ struct Begun {
 
 /// The bytes differ from the written ones, or cannot be read; the object has been removed from the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Damaged;
+pub struct Damage;
 
-impl fmt::Display for Damaged {
+impl fmt::Display for Damage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the stored object is damaged")
     }
 }
 
-impl std::error::Error for Damaged {}
+impl std::error::Error for Damage {}
 
-/// The location of a body in a file. The file's bytes there never change while a [`Body`] or [`Found`] of it,
+/// The location of a body in a file. The file's bytes there never change while a [`Body`] or [`StoredObject`] of it,
 /// or the file itself, is held.
 pub struct Span<'a> {
     /// The file; `None` if the store does not use real files.
@@ -87,10 +87,10 @@ pub struct Span<'a> {
 impl Body {
     /// Creates the body of the record at `location`. `seek_check` says whether to look for a recent verification.
     pub(crate) fn new(
-        shared: Arc<Shared>,
+        shared: Arc<DiskState>,
         segment: Arc<Segment>,
         location: Location,
-        fixed: Fixed,
+        fixed: RecordPrefix,
         seek_check: bool,
     ) -> Self {
         let check = seek_check.then(|| segment.checked.get(location.unit())).flatten();
@@ -123,8 +123,8 @@ impl Body {
     /// Checks that the file is still long enough. Reads no bytes.
     ///
     /// # Errors
-    /// [`Damaged`] when the file was cut short.
-    pub fn is_there(&self) -> Result<(), Damaged> {
+    /// [`Damage`] when the file was cut short.
+    pub fn is_there(&self) -> Result<(), Damage> {
         let end = self.offset() + self.len() + self.fixed.table();
         match self.segment.file.size() {
             Ok(size) if size < end => Err(self.damaged("the file was cut short")),
@@ -142,10 +142,10 @@ impl Body {
     /// Allocates as many bytes as the range has. A body read from its beginning to its end counts as verified.
     ///
     /// # Errors
-    /// [`Damaged`] when the bytes differ from the written ones, or do not exist.
-    pub fn read(&self, range: Range<u64>) -> Result<Vec<u8>, Damaged> {
+    /// [`Damage`] when the bytes differ from the written ones, or do not exist.
+    pub fn read(&self, range: Range<u64>) -> Result<Vec<u8>, Damage> {
         if range.start > range.end || range.end > self.len() {
-            return Err(Damaged);
+            return Err(Damage);
         }
         let begun = self.go_on_at(range.start);
         let mut read = Vec::with_capacity((range.end - range.start) as usize);
@@ -197,8 +197,8 @@ impl Body {
     /// Reads the whole body unless it [is verified](Self::is_verified), so that it may be sent without being read.
     ///
     /// # Errors
-    /// [`Damaged`] when the bytes differ from the written ones.
-    pub fn verify(&self) -> Result<(), Damaged> {
+    /// [`Damage`] when the bytes differ from the written ones.
+    pub fn verify(&self) -> Result<(), Damage> {
         if self.is_verified() {
             return Ok(());
         }
@@ -212,7 +212,7 @@ impl Body {
 
     /// Reads the whole body while `go_on` returns true; `go_on` receives the bytes of each block. Returns
     /// false if `go_on` stopped it.
-    pub(crate) fn read_through(&self, go_on: &mut dyn FnMut(u64) -> bool) -> Result<bool, Damaged> {
+    pub(crate) fn read_through(&self, go_on: &mut dyn FnMut(u64) -> bool) -> Result<bool, Damage> {
         let mut block = Vec::new();
         for n in 0..self.len().div_ceil(BLOCK) {
             self.read_block(n, &mut block)?;
@@ -224,14 +224,14 @@ impl Body {
     }
 
     /// Takes the file's stamp before a check of all bytes; returns `None` where the stamp is not available.
-    fn begin(&self) -> Option<Begun> {
+    fn begin(&self) -> Option<CheckStart> {
         let second = self.shared.second();
         let stamp = self.stamp().ok()?;
-        Some(Begun { check: Check { stamp, second }, is_settled: stamp.is_settled() })
+        Some(CheckStart { check: Check { stamp, second }, is_settled: stamp.is_settled() })
     }
 
     /// Records that all bytes are verified, if the file has not changed since the check began.
-    fn end(&self, begun: Begun) {
+    fn end(&self, begun: CheckStart) {
         let check = begun.check;
         if !self.stamp().is_ok_and(|stamp| stamp == check.stamp) {
             return;
@@ -244,7 +244,7 @@ impl Body {
     }
 
     /// Returns the check that a read from `start` on continues, if all bytes before it have been read.
-    fn go_on_at(&self, start: u64) -> Option<Begun> {
+    fn go_on_at(&self, start: u64) -> Option<CheckStart> {
         if start == 0 {
             return self.begin();
         }
@@ -254,7 +254,7 @@ impl Body {
     }
 
     /// Records that the bytes up to `end` were verified since `begun`.
-    fn read_up_to(&self, end: u64, begun: Begun) {
+    fn read_up_to(&self, end: u64, begun: CheckStart) {
         let is_whole = end == self.len();
         self.state.lock().reading = (!is_whole).then(|| Box::new((begun, end)));
         if is_whole {
@@ -270,7 +270,7 @@ impl Body {
         self.location.at() + self.fixed.head()
     }
 
-    fn read_block(&self, n: u64, block: &mut Vec<u8>) -> Result<(), Damaged> {
+    fn read_block(&self, n: u64, block: &mut Vec<u8>) -> Result<(), Damage> {
         let table = self.table()?;
         block.resize((self.len() - n * BLOCK).min(BLOCK) as usize, 0);
         if let Err(error) = read_all(&*self.segment.file, block, self.offset() + n * BLOCK) {
@@ -282,7 +282,7 @@ impl Body {
         Ok(())
     }
 
-    fn table(&self) -> Result<&[u8], Damaged> {
+    fn table(&self) -> Result<&[u8], Damage> {
         if self.table.get().is_none() {
             let mut table = vec![0; self.fixed.table() as usize];
             if let Err(error) = read_all(&*self.segment.file, &mut table, self.offset() + self.len()) {
@@ -296,8 +296,8 @@ impl Body {
         Ok(self.table.get().map_or(&[], |table| table))
     }
 
-    fn damaged(&self, why: &str) -> Damaged {
+    fn damaged(&self, why: &str) -> Damage {
         self.shared.damaged(self.fixed.hash, self.location, &self.segment, why);
-        Damaged
+        Damage
     }
 }

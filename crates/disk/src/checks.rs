@@ -5,7 +5,7 @@ use std::io;
 use std::ops::ControlFlow;
 
 use crate::files::File;
-use crate::record::{ALIGN, FIXED, Fixed, Secret, sum};
+use crate::record::{ALIGN, FIXED, RecordPrefix, Secret, sum};
 use crate::scan::scan;
 use crate::snapshot::Snapshot;
 
@@ -16,7 +16,7 @@ const SECRET: Secret = [0; 16];
 pub fn check_records(bytes: &[u8], repair: bool) -> u64 {
     let mut bytes = bytes.to_vec();
     for head in bytes.chunks_exact_mut(ALIGN as usize).filter(|_| repair) {
-        Fixed::repair(head, &SECRET);
+        RecordPrefix::repair(head, &SECRET);
     }
     let (mut records, mut end, len) = (0, 0, bytes.len() as u64);
     scan(&Bytes(bytes), (0, len), &SECRET, &mut |at, fixed| {
@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn a_scan_finds_its_way_again() {
-        let mark = |serial| Fixed::mark(RecordKind::Removal, serial, 1).encode(&SECRET);
+        let mark = |serial| RecordPrefix::mark(RecordKind::Removal, serial, 1).encode(&SECRET);
         let noise = [0xA5; 640];
         let segment = [&mark(1)[..], &noise, &mark(2), &[0; 6400], &mark(3), &noise[..10]].concat();
         assert_eq!(check_records(&segment, false), 3);

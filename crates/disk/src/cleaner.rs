@@ -13,8 +13,8 @@ use crate::engine::Engine;
 use crate::files::read_all;
 use crate::full::is_full;
 use crate::index::Location;
-use crate::log::{Class, Open};
-use crate::record::{ALIGN, Fixed, RecordKind};
+use crate::log::{Class, OpenSegment};
+use crate::record::{ALIGN, RecordKind, RecordPrefix};
 use crate::scan::scan;
 use crate::segment::{HEADER, Segment};
 
@@ -150,14 +150,15 @@ impl Engine {
     }
 
     /// Writes the marks of `victim` again that an object elsewhere may still need.
-    fn move_marks(&mut self, victim: &Segment, marks: &BTreeMap<u64, Fixed>) -> bool {
+    fn move_marks(&mut self, victim: &Segment, marks: &BTreeMap<u64, RecordPrefix>) -> bool {
         if (marks.len() as u64) * 2 * ALIGN < victim.marks.load(Ordering::Relaxed) {
             // Some marks are unreadable at the moment. The segment stays, so that the next start can try again.
             victim.known.store(false, Ordering::Release);
             return false;
         }
         let oldest = self.oldest_beside(victim);
-        let needed: Vec<Fixed> = marks.range(oldest.saturating_add(1)..).map(|(_, mark)| *mark).collect();
+        let needed: Vec<RecordPrefix> =
+            marks.range(oldest.saturating_add(1)..).map(|(_, mark)| *mark).collect();
         needed.is_empty() || self.append_marks(Class::Moved, &needed)
     }
 
@@ -173,7 +174,7 @@ impl Engine {
         &mut self,
         victim: &Segment,
         at: u64,
-        fixed: &Fixed,
+        fixed: &RecordPrefix,
         live: LiveObjects,
     ) -> io::Result<()> {
         let Some(from) = Location::new(victim.number, at) else { return Ok(()) };
@@ -201,7 +202,7 @@ impl Engine {
         Ok(())
     }
 
-    fn copy(&mut self, victim: &Segment, at: u64, len: u64, open: &Open) -> io::Result<()> {
+    fn copy(&mut self, victim: &Segment, at: u64, len: u64, open: &OpenSegment) -> io::Result<()> {
         let mut bytes = vec![0; len.min(PIECE) as usize];
         let mut done = 0;
         while done < len {

@@ -20,9 +20,9 @@ use crate::index::Index;
 use crate::queue::{Command, Queue};
 use crate::record::{ALIGN, MOST_KEY, MOST_META, Secret};
 use crate::recovery::{self, Inventory};
-use crate::shared::{Late, Shared, live_capacity};
-use crate::snapshot::{self, Snapshot, Unusable};
-use crate::ticket::{Announced, Writing};
+use crate::shared::{DiskState, ScanRemovals, live_capacity};
+use crate::snapshot::{self, Snapshot, SnapshotFault};
+use crate::ticket::{NewObject, WriteTable};
 use crate::usage::{Counts, Usage};
 use crate::writer::Writer;
 
@@ -142,7 +142,7 @@ impl std::error::Error for OpenError {}
 
 /// The properties of an object that are known before its body arrives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct About {
+pub struct ObjectInfo {
     /// Bytes of the body, if they are known: a body of another length is not stored.
     pub len: Option<u64>,
     /// The current time, in seconds since 1970.
@@ -156,7 +156,7 @@ pub struct About {
 /// When it is dropped, it finishes the waiting writes; [`close`](Self::close) makes the next start quick as
 /// well. The directory stays locked until all objects found in it are dropped, too.
 pub struct Disk {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<DiskState>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -182,14 +182,14 @@ impl Disk {
         let room = if whole > 0 { size.min(whole.max(LEAST)) } else { size };
         let segment = segment.unwrap_or(room / SEGMENTS).clamp(*SEGMENT.start(), *SEGMENT.end());
         let segment = segment.clamp(room / MOST_SEGMENTS, room / FEWEST_SEGMENTS) / ALIGN * ALIGN;
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(DiskState {
             files,
             secret,
             index,
             segments,
             queue: Queue::new(queue),
             counts: Counts::default(),
-            writing: Arc::<Writing>::default(),
+            writing: Arc::<WriteTable>::default(),
             late: Mutex::default(),
             report,
             is_paused: AtomicBool::new(false),
@@ -204,7 +204,7 @@ impl Disk {
         let mut disk = Self { shared: Arc::clone(&shared), threads: Mutex::default() };
         let next_segment = match loaded {
             Ok(next) => next_segment.max(next),
-            Err(Unusable::Future(format)) => {
+            Err(SnapshotFault::Future(format)) => {
                 return Err(OpenError::Future { name: snapshot::NAME.into(), format });
             }
             Err(_) if old.is_empty() => next_segment,
@@ -232,7 +232,7 @@ impl Disk {
     /// Begins to write an object, which replaces the object of its key. Returns `None` if it cannot be stored: its key
     /// is longer than 65,535 bytes, its meta than 1 MiB, the whole than [`largest`](Self::largest), or writing is
     /// paused. The older object is still removed, since it is out of date.
-    pub fn put(&self, key: &[u8], meta: &[u8], about: About) -> Option<Writer> {
+    pub fn put(&self, key: &[u8], meta: &[u8], about: ObjectInfo) -> Option<Writer> {
         let fits = key.len() <= MOST_KEY
             && meta.len() <= MOST_META
             && about.len.unwrap_or(0) <= self.largest()
@@ -240,13 +240,13 @@ impl Disk {
         let hash = self.shared.hash(key);
         if !fits {
             self.shared.counts.dropped.add(1);
-            if self.shared.supersede(hash, Writing::ALL) {
+            if self.shared.supersede(hash, WriteTable::ALL) {
                 self.shared.remove(hash);
             }
             return None;
         }
-        let About { len: expected, stored, cost } = about;
-        let ticket = self.shared.writing.enter(Announced { hash, key, meta, expected, stored, cost });
+        let ObjectInfo { len: expected, stored, cost } = about;
+        let ticket = self.shared.writing.enter(NewObject { hash, key, meta, expected, stored, cost });
         Some(Writer::new(Arc::clone(&self.shared), ticket))
     }
 
@@ -259,7 +259,7 @@ impl Disk {
     /// process once the queue has been written, and after a crash of the machine that follows a [`sync`](Self::sync).
     pub fn remove(&self, key: &[u8]) {
         let hash = self.shared.hash(key);
-        self.shared.take_out(hash, Writing::ALL);
+        self.shared.take_out(hash, WriteTable::ALL);
         self.shared.remove(hash);
     }
 
@@ -309,7 +309,7 @@ impl Disk {
 
     /// Whether records are still being read after a start without a good snapshot.
     pub fn is_scanning(&self) -> bool {
-        !matches!(*self.shared.late(), Late::Known)
+        !matches!(*self.shared.late(), ScanRemovals::Known)
     }
 
     /// Waits until all records have been read, so that all stored objects can be found.
@@ -379,7 +379,7 @@ impl Disk {
 impl Drop for Disk {
     fn drop(&mut self) {
         if self.is_scanning() {
-            *self.shared.late() = Late::Cleared;
+            *self.shared.late() = ScanRemovals::Cleared;
         }
         self.shared.queue.add(Command::Stop);
         let threads = self.threads.get_mut();

@@ -12,9 +12,9 @@ use crate::event::{Event, words};
 use crate::full::{Ceiling, is_full};
 use crate::log::{Class, Log};
 use crate::queue::Command;
-use crate::record::{Fixed, RecordKind};
-use crate::shared::{Late, Shared};
-use crate::snapshot::{Known, Snapshot};
+use crate::record::{RecordKind, RecordPrefix};
+use crate::shared::{DiskState, ScanRemovals};
+use crate::snapshot::{SegmentSummary, Snapshot};
 use streams::Stream;
 
 /// Consecutive failures after which writing is paused.
@@ -29,7 +29,7 @@ const TICK: Duration = Duration::from_secs(1);
 const TELL: Duration = Duration::from_secs(60);
 
 pub(crate) struct Engine {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<DiskState>,
     pub(crate) log: Log,
     pub(crate) streams: HashMap<u64, Stream>,
     next_serial: u64,
@@ -46,7 +46,7 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    pub(crate) fn new(shared: Arc<Shared>, next_number: u32, pause: Duration) -> Self {
+    pub(crate) fn new(shared: Arc<DiskState>, next_number: u32, pause: Duration) -> Self {
         Self {
             log: Log::new(Arc::clone(&shared), next_number),
             ceiling: Ceiling::new(shared.segment, pause),
@@ -213,12 +213,13 @@ impl Engine {
     }
 
     fn mark(&mut self, kind: RecordKind, hashes: &[u64]) -> bool {
-        let marks = hashes.iter().map(|&hash| Fixed::mark(kind, self.serial(), hash)).collect::<Vec<_>>();
+        let marks =
+            hashes.iter().map(|&hash| RecordPrefix::mark(kind, self.serial(), hash)).collect::<Vec<_>>();
         self.append_marks(Class::New, &marks)
     }
 
     /// Writes each mark twice, so that a flipped bit cannot undo a removal.
-    pub(crate) fn append_marks(&mut self, class: Class, marks: &[Fixed]) -> bool {
+    pub(crate) fn append_marks(&mut self, class: Class, marks: &[RecordPrefix]) -> bool {
         let twice = marks.iter().map(|mark| [mark.encode(&self.shared.secret); 2]);
         let bytes = twice.flatten().flatten().collect::<Vec<u8>>();
         // On a full disk, marks go into the reserved free space.
@@ -238,7 +239,7 @@ impl Engine {
         true
     }
 
-    pub(crate) fn give_back(&mut self, open: crate::log::Open) {
+    pub(crate) fn give_back(&mut self, open: crate::log::OpenSegment) {
         let name = open.segment.name.clone();
         if let Err(error) = self.log.give_back(open) {
             self.note(&name, &Err(error));
@@ -257,8 +258,8 @@ impl Engine {
         let ids: Vec<u64> = self.streams.keys().copied().collect();
         ids.into_iter().for_each(|id| self.abort(id));
         let mut late = self.shared.late();
-        if !matches!(*late, Late::Known) {
-            *late = Late::Cleared;
+        if !matches!(*late, ScanRemovals::Known) {
+            *late = ScanRemovals::Cleared;
         }
     }
 
@@ -309,7 +310,7 @@ impl Engine {
         self.settle();
         let mut up_to: HashMap<u32, u64> = self.log.published().collect();
         up_to.extend(self.streams.values().map(Stream::published));
-        let known = |segment: &Arc<crate::segment::Segment>| Known {
+        let known = |segment: &Arc<crate::segment::Segment>| SegmentSummary {
             number: segment.number,
             up_to: up_to.get(&segment.number).copied().unwrap_or_else(|| segment.end()),
             oldest: segment.oldest(),

@@ -244,13 +244,13 @@ impl Files for Directory {
             Err(error) if is_refused(&error) => private::open(private::options().read(true), &path)?,
             other => other?,
         };
-        Ok(Arc::new(Real(file)))
+        Ok(Arc::new(OsFile(file)))
     }
 
     fn create(&self, name: &str) -> io::Result<Arc<dyn File>> {
         let options = private::options().read(true).write(true).create_new(true).clone();
         let file = private::open(&options, &self.path.join(name))?;
-        Ok(Arc::new(Real(file)))
+        Ok(Arc::new(OsFile(file)))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
@@ -280,9 +280,9 @@ fn nanos(seconds: i64, nanos: i64) -> i64 {
     seconds.saturating_mul(1_000_000_000).saturating_add(nanos)
 }
 
-struct Real(fs::File);
+struct OsFile(fs::File);
 
-impl File for Real {
+impl File for OsFile {
     fn read_at(&self, into: &mut [u8], at: u64) -> io::Result<usize> {
         FileExt::read_at(&self.0, into, at)
     }

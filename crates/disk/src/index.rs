@@ -7,7 +7,7 @@ use std::cell::Cell;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use larder_evict::{AnyShard, By, Capacity, Inserted, Object, Spec};
+use larder_evict::{AnyShard, By, Capacity, InsertResult, Object, Spec};
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::record::ALIGN;
@@ -97,7 +97,7 @@ impl ObjectLocation {
 
 /// The result of putting an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Put {
+pub(crate) enum PutResult {
     /// The entry was added; `instead` says whether it replaced another.
     In { instead: bool },
     /// The policy refused the entry; `instead` says whether an earlier entry was removed.
@@ -162,20 +162,20 @@ impl Index {
     }
 
     /// Puts `place` in place of the hash's entry, if `may` still allows it.
-    pub(crate) fn put(&self, hash: u64, place: ObjectLocation, may: impl FnOnce() -> bool) -> Put {
-        let Some(segment) = self.segments.get(place.segment.get()) else { return Put::Forbidden };
+    pub(crate) fn put(&self, hash: u64, place: ObjectLocation, may: impl FnOnce() -> bool) -> PutResult {
+        let Some(segment) = self.segments.get(place.segment.get()) else { return PutResult::Forbidden };
         let (len, object) = (place.len(), Object { key: hash, size: place.len(), cost: place.cost });
         let mut dropped = Vec::new();
         let mut shard = self.shard(hash);
         if !may() {
-            return Put::Forbidden;
+            return PutResult::Forbidden;
         }
         let instead = shard.peek(hash).is_some();
         let put = match shard.insert(object, place, &mut dropped) {
-            Inserted::Stored => Put::In { instead },
-            Inserted::TooLarge(_) | Inserted::Refused(_) => Put::Refused { instead },
+            InsertResult::Stored => PutResult::In { instead },
+            InsertResult::TooLarge(_) | InsertResult::Refused(_) => PutResult::Refused { instead },
         };
-        if let Put::In { .. } = put {
+        if let PutResult::In { .. } = put {
             segment.enliven(len);
         }
         drop(shard);

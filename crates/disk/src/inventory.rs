@@ -3,17 +3,17 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::body::Damaged;
+use crate::body::Damage;
 use crate::disk::Disk;
 use crate::index::ObjectLocation;
-use crate::open::{Opened, Reading, Record, open};
+use crate::open::{OpenResult, ReadMode, Record, open};
 
 /// An object, as an element of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Listed {
+pub struct ObjectSummary {
     /// The hash of its key in this directory, the same after restarts: the name that [`Disk::named`] finds it by.
     pub hash: u64,
-    /// The serial number, as in [`Found::serial`](crate::Found::serial).
+    /// The serial number, as in [`Found::serial`](crate::StoredObject::serial).
     pub serial: u64,
     /// The key.
     pub key: Vec<u8>,
@@ -29,7 +29,7 @@ pub struct Listed {
     pub used: u32,
 }
 
-impl Listed {
+impl ObjectSummary {
     pub(crate) fn new(hash: u64, record: &Record, place: &ObjectLocation) -> Self {
         Self {
             hash,
@@ -46,7 +46,7 @@ impl Listed {
 
 /// The result of pruning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Pruned {
+pub struct PruneResult {
     /// Objects examined.
     pub looked: u64,
     /// Objects removed.
@@ -57,7 +57,7 @@ pub struct Pruned {
 
 /// The result of a verification of all objects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Verified {
+pub struct VerifyResult {
     /// Objects without damage.
     pub objects: u64,
     /// Bytes of bodies without damage.
@@ -68,10 +68,12 @@ pub struct Verified {
 
 impl Disk {
     /// Passes every object to `see`, in the order on the disk, until `see` returns false. Reads the head of each.
-    pub fn list(&self, see: &mut dyn FnMut(Listed) -> bool) {
+    pub fn list(&self, see: &mut dyn FnMut(ObjectSummary) -> bool) {
         for (hash, place) in self.places() {
-            let Opened::Found(record) = open(&self.shared, hash, &place, Reading::HEAD) else { continue };
-            if !see(Listed::new(hash, &record, &place)) {
+            let OpenResult::Found(record) = open(&self.shared, hash, &place, ReadMode::HEAD) else {
+                continue;
+            };
+            if !see(ObjectSummary::new(hash, &record, &place)) {
                 return;
             }
         }
@@ -79,14 +81,14 @@ impl Disk {
 
     /// Reads all objects, at most `rate` bytes a second, and removes those whose bytes differ from the written ones.
     /// Continues while `go_on` returns true; it receives the progress before each object and after each block.
-    pub fn verify(&self, rate: u64, go_on: &mut dyn FnMut(&Verified) -> bool) -> Verified {
-        let (mut verified, mut pace) = (Verified::default(), Pace::new(rate));
+    pub fn verify(&self, rate: u64, go_on: &mut dyn FnMut(&VerifyResult) -> bool) -> VerifyResult {
+        let (mut verified, mut pace) = (VerifyResult::default(), Pace::new(rate));
         for (hash, place) in self.places() {
             if !go_on(&verified) {
                 break;
             }
-            match open(&self.shared, hash, &place, Reading::HEAD) {
-                Opened::Found(record) => {
+            match open(&self.shared, hash, &place, ReadMode::HEAD) {
+                OpenResult::Found(record) => {
                     let before = verified.bytes;
                     let checked = record.body.read_through(&mut |block| {
                         verified.bytes += block;
@@ -96,14 +98,14 @@ impl Disk {
                     match checked {
                         Ok(true) => verified.objects += 1,
                         Ok(false) => break,
-                        Err(Damaged) => {
+                        Err(Damage) => {
                             (verified.corrupt, verified.bytes) = (verified.corrupt + 1, before);
                         }
                     }
                     pace.wait(place.len() - record.body.len());
                 }
-                Opened::Damaged => verified.corrupt += 1,
-                Opened::Moved | Opened::Waits => {}
+                OpenResult::Damaged => verified.corrupt += 1,
+                OpenResult::Moved | OpenResult::Waits => {}
             }
         }
         verified
@@ -116,17 +118,17 @@ impl Disk {
     pub fn prune(
         &self,
         rate: u64,
-        dies: &mut dyn FnMut(&Listed) -> bool,
+        dies: &mut dyn FnMut(&ObjectSummary) -> bool,
         go_on: &mut dyn FnMut() -> bool,
-    ) -> Pruned {
-        let (mut pruned, mut pace) = (Pruned::default(), Pace::new(rate));
+    ) -> PruneResult {
+        let (mut pruned, mut pace) = (PruneResult::default(), Pace::new(rate));
         for (hash, place) in self.places() {
             if !go_on() {
                 break;
             }
-            if let Opened::Found(record) = open(&self.shared, hash, &place, Reading::HEAD) {
+            if let OpenResult::Found(record) = open(&self.shared, hash, &place, ReadMode::HEAD) {
                 pruned.looked += 1;
-                let listed = Listed::new(hash, &record, &place);
+                let listed = ObjectSummary::new(hash, &record, &place);
                 if dies(&listed) && self.shared.index.remove_at(hash, place.location()) {
                     pruned.objects += 1;
                     pruned.bytes += place.len();
@@ -139,8 +141,8 @@ impl Disk {
 
     /// Removes the objects that were last used before `before`, in seconds since 1970. Does not read the
     /// disk, and like [`prune`](Self::prune) writes no marks.
-    pub fn prune_unused(&self, before: u32) -> Pruned {
-        let (mut pruned, mut unused) = (Pruned::default(), Vec::new());
+    pub fn prune_unused(&self, before: u32) -> PruneResult {
+        let (mut pruned, mut unused) = (PruneResult::default(), Vec::new());
         self.shared.index.for_each(|hash, place| {
             pruned.looked += 1;
             if place.used() < before {

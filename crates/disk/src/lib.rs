@@ -9,7 +9,6 @@
 //! the time, in seconds. All access to files goes through [`Files`], so that tests can inject faults.
 
 mod body;
-mod checked;
 mod checks;
 mod cleaner;
 mod disk;
@@ -28,18 +27,19 @@ mod record;
 mod recovery;
 mod scan;
 mod segment;
+mod segment_checks;
 mod shared;
 mod snapshot;
 mod ticket;
 mod usage;
 mod writer;
 
-pub use body::{Body, Damaged, Found, Span};
+pub use body::{Body, Damage, Span, StoredObject};
 pub use checks::{check_records, check_snapshot};
-pub use disk::{About, Disk, OpenError, Options};
+pub use disk::{Disk, ObjectInfo, OpenError, Options};
 pub use event::{Event, OnEvent};
 pub use files::{Directory, File, Files, Space, Stamp};
-pub use inventory::{Listed, Pruned, Verified};
+pub use inventory::{ObjectSummary, PruneResult, VerifyResult};
 pub use lookup::AtOnce;
 pub use usage::Usage;
 pub use writer::Writer;

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 
 use crate::files::write_all;
 use crate::segment::{self, HEADER, Segment};
-use crate::shared::Shared;
+use crate::shared::DiskState;
 
 /// Records with similar lifetimes are stored together: records moved by the cleaner have proved long-lived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub(crate) enum Class {
 }
 
 /// A segment with a single writer.
-pub(crate) struct Open {
+pub(crate) struct OpenSegment {
     pub(crate) segment: Arc<Segment>,
     /// The offset of the next record.
     pub(crate) at: u64,
@@ -28,8 +28,8 @@ pub(crate) struct Open {
 }
 
 pub(crate) struct Log {
-    shared: Arc<Shared>,
-    idle: Vec<Open>,
+    shared: Arc<DiskState>,
+    idle: Vec<OpenSegment>,
     next_number: u32,
     /// Segments with bytes that are not durable.
     dirty: HashMap<u32, Arc<Segment>>,
@@ -37,7 +37,7 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    pub(crate) fn new(shared: Arc<Shared>, next_number: u32) -> Self {
+    pub(crate) fn new(shared: Arc<DiskState>, next_number: u32) -> Self {
         Self { shared, idle: Vec::new(), next_number, dirty: HashMap::new(), has_new_names: false }
     }
 
@@ -46,7 +46,7 @@ impl Log {
     }
 
     /// Takes an open segment: the fullest that is idle, or a new one.
-    pub(crate) fn take(&mut self, class: Class) -> io::Result<Open> {
+    pub(crate) fn take(&mut self, class: Class) -> io::Result<OpenSegment> {
         let of_class = self.idle.iter().enumerate().filter(|(_, open)| open.class == class);
         match of_class.max_by_key(|(_, open)| open.at).map(|(n, _)| n) {
             Some(n) => Ok(self.idle.swap_remove(n)),
@@ -54,7 +54,7 @@ impl Log {
         }
     }
 
-    fn create(&mut self, class: Class) -> io::Result<Open> {
+    fn create(&mut self, class: Class) -> io::Result<OpenSegment> {
         let number = self.next_number;
         let next = number.checked_add(1).ok_or_else(|| io::Error::other("no segment number is left"))?;
         let name = segment::name(number);
@@ -68,11 +68,11 @@ impl Log {
         }
         self.has_new_names = true;
         let segment = self.shared.segments.add(number, file, HEADER);
-        Ok(Open { segment, at: HEADER, class })
+        Ok(OpenSegment { segment, at: HEADER, class })
     }
 
     /// Writes `bytes` at `at` in `open`'s segment, behind the published bytes.
-    pub(crate) fn write(&mut self, open: &Open, bytes: &[u8], at: u64) -> io::Result<()> {
+    pub(crate) fn write(&mut self, open: &OpenSegment, bytes: &[u8], at: u64) -> io::Result<()> {
         open.segment.extend(at + bytes.len() as u64);
         self.dirty.entry(open.segment.number).or_insert_with(|| Arc::clone(&open.segment));
         self.shared.counts.written_bytes.add(bytes.len() as u64);
@@ -81,7 +81,7 @@ impl Log {
     }
 
     /// Takes an open segment back, and seals it when it is full.
-    pub(crate) fn give_back(&mut self, open: Open) -> io::Result<()> {
+    pub(crate) fn give_back(&mut self, open: OpenSegment) -> io::Result<()> {
         if open.at < self.shared.segment {
             self.idle.push(open);
             return Ok(());

@@ -1,16 +1,16 @@
 //! Lookup of an object by its key, with or without waiting for the disk.
 
-use crate::body::Found;
+use crate::body::StoredObject;
 use crate::disk::Disk;
-use crate::inventory::Listed;
-use crate::open::{Opened, Reading, open};
+use crate::inventory::ObjectSummary;
+use crate::open::{OpenResult, ReadMode, open};
 
 /// The number of times that a lookup follows an object which the cleaner moves meanwhile.
 const TURNS: usize = 4;
 
 /// The result of a lookup that does not wait.
 #[allow(clippy::large_enum_variant, reason = "a box would be an allocation for each hit")]
-pub enum AtOnce<T = Found> {
+pub enum AtOnce<T = StoredObject> {
     /// The object was found.
     Found(T),
     /// There is no such object.
@@ -23,8 +23,8 @@ pub enum AtOnce<T = Found> {
 impl Disk {
     /// Finds the object of `key`, and counts a use at `now`, in seconds since 1970. Reads the head of its
     /// record, and with it the whole body if it has at most `whole` bytes.
-    pub fn find(&self, key: &[u8], now: u32, whole: u64) -> Option<Found> {
-        match self.answer(key, now, Reading { whole, at_once: false }) {
+    pub fn find(&self, key: &[u8], now: u32, whole: u64) -> Option<StoredObject> {
+        match self.answer(key, now, ReadMode { whole, at_once: false }) {
             AtOnce::Found(found) => Some(found),
             AtOnce::Absent | AtOnce::Waits => None,
         }
@@ -32,12 +32,12 @@ impl Disk {
 
     /// Finds a record as [`find`](Self::find) does, if that need not wait for the disk.
     pub fn find_at_once(&self, key: &[u8], now: u32, whole: u64) -> AtOnce {
-        self.answer(key, now, Reading { whole, at_once: true })
+        self.answer(key, now, ReadMode { whole, at_once: true })
     }
 
     /// Finds a record as [`find`](Self::find) does, without counting a use.
-    pub fn peek(&self, key: &[u8], whole: u64) -> Option<Found> {
-        match self.look(self.shared.hash(key), key, Reading { whole, at_once: false }) {
+    pub fn peek(&self, key: &[u8], whole: u64) -> Option<StoredObject> {
+        match self.look(self.shared.hash(key), key, ReadMode { whole, at_once: false }) {
             AtOnce::Found(found) => Some(found),
             AtOnce::Absent | AtOnce::Waits => None,
         }
@@ -45,20 +45,20 @@ impl Disk {
 
     /// Finds the object with this `hash`, as in lists, and its key, without counting a use. Reads as
     /// [`find`](Self::find) does.
-    pub fn named(&self, hash: u64, whole: u64) -> Option<(Box<[u8]>, Found)> {
-        match self.seek(hash, Reading { whole, at_once: false }) {
-            Opened::Found(record) => Some((record.key().into(), record.into_found())),
-            Opened::Damaged | Opened::Moved | Opened::Waits => None,
+    pub fn named(&self, hash: u64, whole: u64) -> Option<(Box<[u8]>, StoredObject)> {
+        match self.seek(hash, ReadMode { whole, at_once: false }) {
+            OpenResult::Found(record) => Some((record.key().into(), record.into_found())),
+            OpenResult::Damaged | OpenResult::Moved | OpenResult::Waits => None,
         }
     }
 
     /// Returns the object of `key` as lists show it, without counting a use. Reads its head.
-    pub fn listed(&self, key: &[u8]) -> Option<Listed> {
+    pub fn listed(&self, key: &[u8]) -> Option<ObjectSummary> {
         let hash = self.shared.hash(key);
-        match self.seek(hash, Reading::HEAD) {
-            Opened::Found(record) if record.key() == key => {
+        match self.seek(hash, ReadMode::HEAD) {
+            OpenResult::Found(record) if record.key() == key => {
                 let place = self.shared.index.peek(hash)?;
-                Some(Listed::new(hash, &record, &place))
+                Some(ObjectSummary::new(hash, &record, &place))
             }
             _ => None,
         }
@@ -70,7 +70,7 @@ impl Disk {
         self.shared.index.touch(self.shared.hash(key), now);
     }
 
-    fn answer(&self, key: &[u8], now: u32, reading: Reading) -> AtOnce {
+    fn answer(&self, key: &[u8], now: u32, reading: ReadMode) -> AtOnce {
         let hash = self.shared.hash(key);
         let answer = self.look(hash, key, reading);
         match answer {
@@ -83,29 +83,29 @@ impl Disk {
         answer
     }
 
-    fn look(&self, hash: u64, key: &[u8], reading: Reading) -> AtOnce {
+    fn look(&self, hash: u64, key: &[u8], reading: ReadMode) -> AtOnce {
         match self.seek(hash, reading) {
-            Opened::Found(record) if record.key() == key => AtOnce::Found(record.into_found()),
-            Opened::Waits => AtOnce::Waits,
-            Opened::Found(_) | Opened::Damaged | Opened::Moved => AtOnce::Absent,
+            OpenResult::Found(record) if record.key() == key => AtOnce::Found(record.into_found()),
+            OpenResult::Waits => AtOnce::Waits,
+            OpenResult::Found(_) | OpenResult::Damaged | OpenResult::Moved => AtOnce::Absent,
         }
     }
 
     /// Opens the record of `hash`, and follows it if the cleaner moves it meanwhile.
-    fn seek(&self, hash: u64, reading: Reading) -> Opened {
+    fn seek(&self, hash: u64, reading: ReadMode) -> OpenResult {
         for _ in 0..TURNS {
             let Some(place) = self.shared.index.peek(hash) else { break };
             match open(&self.shared, hash, &place, reading) {
-                Opened::Moved
+                OpenResult::Moved
                     if self.shared.index.peek(hash).is_some_and(|now| now.location() == place.location()) =>
                 {
                     self.shared.index.remove_at(hash, place.location());
                     break;
                 }
-                Opened::Moved => {}
+                OpenResult::Moved => {}
                 opened => return opened,
             }
         }
-        Opened::Moved
+        OpenResult::Moved
     }
 }

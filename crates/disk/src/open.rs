@@ -2,26 +2,26 @@
 
 use std::sync::Arc;
 
-use crate::body::{Body, Found};
+use crate::body::{Body, StoredObject};
 use crate::files::{File, read_all};
 use crate::index::ObjectLocation;
-use crate::record::{FIXED, Fixed, RecordKind};
+use crate::record::{FIXED, RecordKind, RecordPrefix};
 use crate::segment::Segment;
-use crate::shared::Shared;
+use crate::shared::DiskState;
 
 /// Bytes read first for the head of a record.
 const GUESS: u64 = 1024;
 
 /// The way to read a record.
 #[derive(Clone, Copy)]
-pub(crate) struct Reading {
+pub(crate) struct ReadMode {
     /// The most bytes of a body that is read with the head.
     pub(crate) whole: u64,
     /// Whether to read only bytes in memory, without waiting for the disk.
     pub(crate) at_once: bool,
 }
 
-impl Reading {
+impl ReadMode {
     /// The head alone, waiting for the disk if necessary.
     pub(crate) const HEAD: Self = Self { whole: 0, at_once: false };
 
@@ -31,7 +31,7 @@ impl Reading {
     }
 
     /// Reads until `bytes` has `to` of the bytes from `at` on.
-    fn fill(self, file: &dyn File, bytes: &mut Vec<u8>, at: u64, to: u64) -> Result<(), Unread> {
+    fn fill(self, file: &dyn File, bytes: &mut Vec<u8>, at: u64, to: u64) -> Result<(), ReadFailure> {
         let there = bytes.len();
         if to <= there as u64 {
             return Ok(());
@@ -40,18 +40,18 @@ impl Reading {
         let (missing, at) = (&mut bytes[there..], at + there as u64);
         if !self.at_once {
             return read_all(file, missing, at)
-                .map_err(|error| Unread::Damaged(format!("cannot read: {error}")));
+                .map_err(|error| ReadFailure::Damaged(format!("cannot read: {error}")));
         }
         // A reader that may wait determines other errors.
         match file.read_at_once(missing, at) {
             Ok(read) if read == missing.len() => Ok(()),
-            _ => Err(Unread::Waits),
+            _ => Err(ReadFailure::Waits),
         }
     }
 }
 
 /// The result of opening a record.
-pub(crate) enum Opened {
+pub(crate) enum OpenResult {
     Found(Record),
     /// The record differs from the written one; it is removed.
     Damaged,
@@ -62,12 +62,12 @@ pub(crate) enum Opened {
 }
 
 /// The reason why a record was not read.
-enum Unread {
+enum ReadFailure {
     Waits,
     Damaged(String),
 }
 
-impl From<&str> for Unread {
+impl From<&str> for ReadFailure {
     fn from(why: &str) -> Self {
         Self::Damaged(why.into())
     }
@@ -89,48 +89,53 @@ impl Record {
         &self.bytes[..self.body.fixed.head() as usize][FIXED + usize::from(self.body.fixed.key)..]
     }
 
-    pub(crate) fn into_found(self) -> Found {
+    pub(crate) fn into_found(self) -> StoredObject {
         let meta = self.meta().to_vec();
         let Self { mut bytes, has_content, body } = self;
-        let Fixed { stored, cost, serial, .. } = body.fixed;
+        let RecordPrefix { stored, cost, serial, .. } = body.fixed;
         let content = has_content.then(|| {
             let head = body.fixed.head() as usize;
             bytes.truncate(head + body.len() as usize);
             bytes.drain(..head);
             bytes
         });
-        Found { meta, stored, cost, serial, content, body }
+        StoredObject { meta, stored, cost, serial, content, body }
     }
 }
 
 /// Opens the record at the location in `place`.
-pub(crate) fn open(shared: &Arc<Shared>, hash: u64, place: &ObjectLocation, reading: Reading) -> Opened {
+pub(crate) fn open(
+    shared: &Arc<DiskState>,
+    hash: u64,
+    place: &ObjectLocation,
+    reading: ReadMode,
+) -> OpenResult {
     let location = place.location();
-    let Some(segment) = shared.segments.get(location.segment.get()) else { return Opened::Moved };
+    let Some(segment) = shared.segments.get(location.segment.get()) else { return OpenResult::Moved };
     match read(shared, hash, place, &segment, reading) {
         Ok((fixed, bytes)) => {
             let has_content = fixed.body <= reading.whole;
             let body = Body::new(Arc::clone(shared), segment, location, fixed, !has_content);
-            Opened::Found(Record { bytes, has_content, body })
+            OpenResult::Found(Record { bytes, has_content, body })
         }
-        Err(Unread::Damaged(why)) => {
+        Err(ReadFailure::Damaged(why)) => {
             shared.damaged(hash, location, &segment, &why);
-            Opened::Damaged
+            OpenResult::Damaged
         }
-        Err(Unread::Waits) => Opened::Waits,
+        Err(ReadFailure::Waits) => OpenResult::Waits,
     }
 }
 
 fn read(
-    shared: &Shared,
+    shared: &DiskState,
     hash: u64,
     place: &ObjectLocation,
     segment: &Segment,
-    reading: Reading,
-) -> Result<(Fixed, Vec<u8>), Unread> {
+    reading: ReadMode,
+) -> Result<(RecordPrefix, Vec<u8>), ReadFailure> {
     let (file, at, mut bytes) = (&*segment.file, place.location().at(), Vec::new());
     reading.fill(file, &mut bytes, at, reading.first(place.len()).min(place.len()))?;
-    let fixed = Fixed::decode(&bytes, &shared.secret).ok_or("no record here")?;
+    let fixed = RecordPrefix::decode(&bytes, &shared.secret).ok_or("no record here")?;
     if fixed.kind != RecordKind::Object || fixed.hash != hash || fixed.len() != place.len() {
         return Err("another record is here".into());
     }

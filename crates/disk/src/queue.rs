@@ -49,13 +49,13 @@ impl Command {
 
 /// A queue with any number of writers and one reader.
 pub(crate) struct Queue {
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<Backlog>,
     filled: Condvar,
     limit: usize,
 }
 
 #[derive(Default)]
-struct Waiting {
+struct Backlog {
     commands: VecDeque<Command>,
     bytes: usize,
     /// The hashes whose latest command is a removal.
@@ -149,7 +149,7 @@ impl Queue {
     /// Drops all commands, now and from now on, so that no caller waits for an answer that does not come.
     pub(crate) fn close(&self) {
         let waiting =
-            std::mem::replace(&mut *self.waiting.lock(), Waiting { is_closed: true, ..Waiting::default() });
+            std::mem::replace(&mut *self.waiting.lock(), Backlog { is_closed: true, ..Backlog::default() });
         drop(waiting);
     }
 

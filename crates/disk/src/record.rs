@@ -53,7 +53,7 @@ pub(crate) enum RecordKind {
 
 /// The fixed part of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Fixed {
+pub(crate) struct RecordPrefix {
     pub(crate) kind: RecordKind,
     pub(crate) serial: u64,
     pub(crate) hash: u64,
@@ -66,7 +66,7 @@ pub(crate) struct Fixed {
     pub(crate) cost: u32,
 }
 
-impl Fixed {
+impl RecordPrefix {
     /// Returns a mark of a removal; `hash` matters only for [`RecordKind::Removal`].
     pub(crate) fn mark(kind: RecordKind, serial: u64, hash: u64) -> Self {
         Self { kind, serial, hash, key: 0, meta: 0, body: 0, sums: 0, names: 0, stored: 0, cost: 0 }
@@ -276,8 +276,8 @@ mod tests {
 
     const SECRET: Secret = *b"0123456789abcdef";
 
-    fn example() -> Fixed {
-        Fixed {
+    fn example() -> RecordPrefix {
+        RecordPrefix {
             kind: RecordKind::Object,
             serial: 7,
             hash: 0x0123_4567_89AB_CDEF,
@@ -303,26 +303,26 @@ mod tests {
     #[test]
     fn every_flipped_bit_is_noticed_and_one_can_be_mended() {
         let bytes = example().encode(&SECRET);
-        assert_eq!(Fixed::decode(&bytes, &SECRET), Some(example()));
+        assert_eq!(RecordPrefix::decode(&bytes, &SECRET), Some(example()));
         for bit in 0..FIXED * 8 {
             let mut bytes = bytes;
             bytes[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(Fixed::decode(&bytes, &SECRET), None, "bit {bit}");
-            assert!(Fixed::is_alike(&bytes), "bit {bit}");
-            assert_eq!(Fixed::mend(&bytes, &SECRET), Some(example()), "bit {bit}");
-            assert_eq!(Fixed::mend(&bytes, b"another secret!!"), None, "bit {bit}");
+            assert_eq!(RecordPrefix::decode(&bytes, &SECRET), None, "bit {bit}");
+            assert!(RecordPrefix::is_alike(&bytes), "bit {bit}");
+            assert_eq!(RecordPrefix::mend(&bytes, &SECRET), Some(example()), "bit {bit}");
+            assert_eq!(RecordPrefix::mend(&bytes, b"another secret!!"), None, "bit {bit}");
             let next = bit / 8 * 8 + (bit + 1) % 8;
             bytes[next / 8] ^= 1 << (next % 8);
-            assert_eq!(Fixed::mend(&bytes, &SECRET), None, "bits {bit} and {next}");
+            assert_eq!(RecordPrefix::mend(&bytes, &SECRET), None, "bits {bit} and {next}");
         }
-        assert_eq!(Fixed::decode(&bytes, b"another secret!!"), None);
+        assert_eq!(RecordPrefix::decode(&bytes, b"another secret!!"), None);
     }
 
     proptest! {
         #[test]
         fn any_bytes_are_no_record_by_chance(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-            prop_assert_eq!(Fixed::decode(&bytes, &SECRET), None);
-            prop_assert_eq!(Fixed::mend(&bytes, &SECRET), None);
+            prop_assert_eq!(RecordPrefix::decode(&bytes, &SECRET), None);
+            prop_assert_eq!(RecordPrefix::mend(&bytes, &SECRET), None);
         }
 
         #[test]

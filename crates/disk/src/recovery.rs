@@ -13,11 +13,11 @@ use crate::OpenError;
 use crate::event::Event;
 use crate::files::Files;
 use crate::index::{Index, Location, ObjectLocation};
-use crate::record::{Fixed, RecordKind, Secret};
+use crate::record::{RecordKind, RecordPrefix, Secret};
 use crate::scan::scan;
 use crate::segment::{self, HEADER, Header, Segment, Segments};
-use crate::shared::{Late, Shared};
-use crate::snapshot::{Snapshot, Unusable};
+use crate::shared::{DiskState, ScanRemovals};
+use crate::snapshot::{Snapshot, SnapshotFault};
 
 /// Objects added to the index under one lock, for which removals wait.
 const BATCH: usize = 1000;
@@ -72,7 +72,7 @@ pub(crate) fn load(
     index: &Index,
     segments: &Segments,
     secret: &Secret,
-) -> Result<u32, Unusable> {
+) -> Result<u32, SnapshotFault> {
     let snapshot = Snapshot::read(files)?;
     let ends: HashMap<u32, u64> = segments.all().iter().map(|all| (all.number, all.end())).collect();
     for (hash, place) in snapshot.objects {
@@ -125,10 +125,10 @@ fn renew(index: &Index, hash: u64, place: ObjectLocation) {
 }
 
 /// Reads all records of all segments that existed at the start, and then adds them to the index.
-pub(crate) fn scan_all(shared: &Shared, segments: &[Arc<Segment>]) {
+pub(crate) fn scan_all(shared: &DiskState, segments: &[Arc<Segment>]) {
     let (mut operations, mut damaged) = (Vec::new(), 0);
     for segment in segments {
-        if matches!(*shared.late(), Late::Cleared) {
+        if matches!(*shared.late(), ScanRemovals::Cleared) {
             break;
         }
         damaged += read_segment(segment, HEADER, &shared.secret, &mut operations);
@@ -137,7 +137,7 @@ pub(crate) fn scan_all(shared: &Shared, segments: &[Arc<Segment>]) {
     let objects: Vec<_> = net.last.into_iter().filter_map(|(hash, place)| Some((hash, place?))).collect();
     for batch in objects.chunks(BATCH) {
         let late = shared.late();
-        let Late::Scanning(removed) = &*late else { break };
+        let ScanRemovals::Scanning(removed) = &*late else { break };
         for (hash, place) in batch {
             if !removed.contains(hash) && !shared.index.has(*hash) {
                 shared.index.put(*hash, place.clone(), || true);
@@ -148,12 +148,12 @@ pub(crate) fn scan_all(shared: &Shared, segments: &[Arc<Segment>]) {
         segment.known.store(true, Ordering::Release);
     }
     shared.tell(Event::Scanned { objects: shared.index.usage().objects, damaged });
-    *shared.late() = Late::Known;
+    *shared.late() = ScanRemovals::Known;
 }
 
 /// Begins to record the removals that a scan must respect.
-pub(crate) fn begin_scan(shared: &Shared) {
-    *shared.late() = Late::Scanning(HashSet::new());
+pub(crate) fn begin_scan(shared: &DiskState) {
+    *shared.late() = ScanRemovals::Scanning(HashSet::new());
 }
 
 /// Adds the operations of the records from `from` on; returns the number of damaged places.
@@ -177,7 +177,7 @@ struct Operation {
 }
 
 impl Operation {
-    fn new(segment: u32, at: u64, fixed: &Fixed) -> Option<Self> {
+    fn new(segment: u32, at: u64, fixed: &RecordPrefix) -> Option<Self> {
         let place = ObjectLocation::new(Location::new(segment, at)?, fixed.len(), fixed.cost, fixed.stored)?;
         Some(Self { serial: fixed.serial, hash: fixed.hash, kind: fixed.kind, place })
     }

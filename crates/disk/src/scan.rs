@@ -4,7 +4,7 @@ use std::io;
 use std::ops::ControlFlow;
 
 use crate::files::{File, read_all};
-use crate::record::{ALIGN, FIXED, Fixed, Secret};
+use crate::record::{ALIGN, FIXED, RecordPrefix, Secret};
 
 /// Bytes read at once: many small records, and a small part of a large body.
 const WINDOW: usize = 256 << 10;
@@ -21,7 +21,7 @@ pub(crate) fn scan(
     file: &dyn File,
     (from, to): (u64, u64),
     secret: &Secret,
-    see: &mut dyn FnMut(u64, &Fixed) -> ControlFlow<()>,
+    see: &mut dyn FnMut(u64, &RecordPrefix) -> ControlFlow<()>,
 ) -> u64 {
     let mut window = Window { file, to, bytes: Vec::new(), from: 0 };
     let (mut at, mut damaged, mut is_lost) = (from.next_multiple_of(ALIGN), 0, false);
@@ -33,9 +33,9 @@ pub(crate) fn scan(
             continue;
         };
         let is_blank = bytes.iter().all(|&byte| byte == 0);
-        let whole = Fixed::decode(bytes, secret);
-        let is_tried = whole.is_none() && Fixed::is_alike(bytes) && tries.next().is_some();
-        let mended = is_tried.then(|| Fixed::mend(bytes, secret)).flatten();
+        let whole = RecordPrefix::decode(bytes, secret);
+        let is_tried = whole.is_none() && RecordPrefix::is_alike(bytes) && tries.next().is_some();
+        let mended = is_tried.then(|| RecordPrefix::mend(bytes, secret)).flatten();
         if let Some(fixed) = whole.or(mended)
             && fixed.len() <= to - at
             && window.has_names(at, &fixed)
@@ -82,7 +82,7 @@ impl Window<'_> {
         Ok(&self.bytes[start..start + len])
     }
 
-    fn has_names(&mut self, at: u64, fixed: &Fixed) -> bool {
+    fn has_names(&mut self, at: u64, fixed: &RecordPrefix) -> bool {
         let len = (fixed.head() - FIXED as u64) as usize;
         len == 0 || self.view(at + FIXED as u64, len).is_ok_and(|bytes| fixed.names(bytes).is_some())
     }

@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::RwLock;
 
-use crate::checked::Checked;
 use crate::files::{File, Files, read_all};
 use crate::record::{self, FORMAT, Secret};
+use crate::segment_checks::SegmentChecks;
 
 /// Bytes before the first record: the header and its copy, so that a flipped bit does not hide the segment's removals.
 pub(crate) const HEADER: u64 = 2 * COPY as u64;
@@ -95,7 +95,7 @@ pub(crate) struct Segment {
     /// Whether all of its records have been read and added to the index where needed.
     pub(crate) known: AtomicBool,
     /// The bodies that were verified recently.
-    pub(crate) checked: Checked,
+    pub(crate) checked: SegmentChecks,
     retired: AtomicBool,
     totals: Arc<Totals>,
 }
@@ -187,7 +187,7 @@ impl Segments {
             oldest: AtomicU64::new(u64::MAX),
             sealed: AtomicBool::new(false),
             known: AtomicBool::new(true),
-            checked: Checked::default(),
+            checked: SegmentChecks::default(),
             retired: AtomicBool::new(false),
             totals: Arc::clone(&self.totals),
         });

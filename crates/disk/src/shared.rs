@@ -15,7 +15,7 @@ use crate::index::{Index, Location};
 use crate::queue::{MOST_REMOVALS, Queue};
 use crate::record::Secret;
 use crate::segment::{Segment, Segments};
-use crate::ticket::Writing;
+use crate::ticket::WriteTable;
 use crate::usage::Counts;
 
 /// The part of the size that live records may take; the rest makes cleaning cheap.
@@ -23,15 +23,15 @@ const LIVE_SHARE: (u64, u64) = (4, 5);
 /// The divisor for the part of the size that one object may take.
 const LARGEST_SHARE: u64 = 2;
 
-pub(crate) struct Shared {
+pub(crate) struct DiskState {
     pub(crate) files: Arc<dyn Files>,
     pub(crate) secret: Secret,
     pub(crate) index: Index,
     pub(crate) segments: Arc<Segments>,
     pub(crate) queue: Queue,
     pub(crate) counts: Counts,
-    pub(crate) writing: Arc<Writing>,
-    pub(crate) late: Mutex<Late>,
+    pub(crate) writing: Arc<WriteTable>,
+    pub(crate) late: Mutex<ScanRemovals>,
     pub(crate) report: OnEvent,
     pub(crate) is_paused: AtomicBool,
     /// Whether the disk had no space for the last object.
@@ -49,7 +49,7 @@ pub(crate) struct Shared {
 
 /// Removals during a scan, which the scan must respect.
 #[derive(Default)]
-pub(crate) enum Late {
+pub(crate) enum ScanRemovals {
     /// No scan is running.
     #[default]
     Known,
@@ -64,7 +64,7 @@ pub(crate) fn live_capacity(size: u64) -> u64 {
     size / LIVE_SHARE.1 * LIVE_SHARE.0
 }
 
-impl Shared {
+impl DiskState {
     /// Returns the hash of `key` in this directory, the same after a restart.
     pub(crate) fn hash(&self, key: &[u8]) -> u64 {
         let mut hasher = SipHasher13::new_with_key(&self.secret);
@@ -96,7 +96,7 @@ impl Shared {
         (self.size() / LARGEST_SHARE).min(self.index.largest())
     }
 
-    pub(crate) fn late(&self) -> MutexGuard<'_, Late> {
+    pub(crate) fn late(&self) -> MutexGuard<'_, ScanRemovals> {
         self.late.lock()
     }
 
@@ -110,9 +110,9 @@ impl Shared {
         self.writing.cancel(hash, before);
         let mut late = self.late();
         match &mut *late {
-            Late::Scanning(removed) if removed.len() < MOST_REMOVALS => _ = removed.insert(hash),
-            Late::Scanning(_) => *late = Late::Cleared,
-            Late::Known | Late::Cleared => {}
+            ScanRemovals::Scanning(removed) if removed.len() < MOST_REMOVALS => _ = removed.insert(hash),
+            ScanRemovals::Scanning(_) => *late = ScanRemovals::Cleared,
+            ScanRemovals::Known | ScanRemovals::Cleared => {}
         }
         drop(late);
         self.index.remove(hash);
@@ -131,8 +131,8 @@ impl Shared {
     pub(crate) fn clear(&self) {
         self.writing.cancel_all();
         let mut late = self.late();
-        if !matches!(*late, Late::Known) {
-            *late = Late::Cleared;
+        if !matches!(*late, ScanRemovals::Known) {
+            *late = ScanRemovals::Cleared;
         }
         drop(late);
         self.index.clear();
@@ -142,7 +142,7 @@ impl Shared {
     /// Removes the objects before the one of `hash` that is given up, with the ticket `given_up`, since they
     /// are out of date. Returns true if there were any, or may have been.
     pub(crate) fn supersede(&self, hash: u64, given_up: u64) -> bool {
-        let is_unknown = !matches!(*self.late(), Late::Known);
+        let is_unknown = !matches!(*self.late(), ScanRemovals::Known);
         let may_be = is_unknown || self.index.has(hash) || self.writing.has(hash, given_up);
         if may_be {
             self.take_out(hash, given_up);

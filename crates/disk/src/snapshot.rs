@@ -27,7 +27,7 @@ const OBJECT: usize = 28;
 
 /// The snapshot's data about a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Known {
+pub(crate) struct SegmentSummary {
     pub(crate) number: u32,
     pub(crate) up_to: u64,
     pub(crate) oldest: u64,
@@ -39,13 +39,13 @@ pub(crate) struct Known {
 pub(crate) struct Snapshot {
     pub(crate) next_segment: u32,
     pub(crate) next_serial: u64,
-    pub(crate) segments: Vec<Known>,
+    pub(crate) segments: Vec<SegmentSummary>,
     pub(crate) objects: Vec<(u64, ObjectLocation)>,
 }
 
 /// The reason why a snapshot cannot be used.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Unusable {
+pub(crate) enum SnapshotFault {
     /// There is no snapshot.
     Absent,
     /// Its format is a later one.
@@ -54,7 +54,7 @@ pub(crate) enum Unusable {
     Damaged(String),
 }
 
-impl fmt::Display for Unusable {
+impl fmt::Display for SnapshotFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Absent => f.write_str("there is none"),
@@ -95,8 +95,8 @@ impl Snapshot {
     }
 
     /// Decodes bytes of [`encode`](Self::encode); others are an error.
-    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Unusable> {
-        let damaged = |why: &str| Unusable::Damaged(why.into());
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, SnapshotFault> {
+        let damaged = |why: &str| SnapshotFault::Damaged(why.into());
         if bytes.len() < HEAD + 8 || bytes[..8] != MAGIC {
             return Err(damaged("not a snapshot"));
         }
@@ -107,7 +107,7 @@ impl Snapshot {
         let both = record::number(whole, 8);
         let (format, next_segment) = (both as u32, (both >> 32) as u32);
         if format != u32::from(FORMAT) {
-            return Err(Unusable::Future(format));
+            return Err(SnapshotFault::Future(format));
         }
         let (segments, objects) = (record::number(whole, 24), record::number(whole, 32));
         let len = u128::from(segments) * SEGMENT as u128 + u128::from(objects) * OBJECT as u128;
@@ -140,24 +140,24 @@ impl Snapshot {
         files.sync()
     }
 
-    pub(crate) fn read(files: &dyn Files) -> Result<Self, Unusable> {
-        let unreadable = |error: io::Error| Unusable::Damaged(error.to_string());
+    pub(crate) fn read(files: &dyn Files) -> Result<Self, SnapshotFault> {
+        let unreadable = |error: io::Error| SnapshotFault::Damaged(error.to_string());
         let file = match files.open(NAME) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(Unusable::Absent),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(SnapshotFault::Absent),
             other => other.map_err(unreadable)?,
         };
         let size = usize::try_from(file.size().map_err(unreadable)?).unwrap_or(usize::MAX);
         let mut bytes = Vec::new();
-        bytes.try_reserve_exact(size).map_err(|error| Unusable::Damaged(error.to_string()))?;
+        bytes.try_reserve_exact(size).map_err(|error| SnapshotFault::Damaged(error.to_string()))?;
         bytes.resize(size, 0);
         read_all(&*file, &mut bytes, 0).map_err(unreadable)?;
         Self::decode(&bytes)
     }
 }
 
-fn known(bytes: &[u8]) -> Known {
+fn known(bytes: &[u8]) -> SegmentSummary {
     let number = |at| record::number(bytes, at);
-    Known { number: number(0) as u32, up_to: number(8), oldest: number(16), marks: number(24) }
+    SegmentSummary { number: number(0) as u32, up_to: number(8), oldest: number(16), marks: number(24) }
 }
 
 fn object(bytes: &[u8]) -> Option<(u64, ObjectLocation)> {
@@ -181,7 +181,7 @@ mod tests {
         Snapshot {
             next_segment: 4,
             next_serial: 99,
-            segments: vec![Known { number: 3, up_to: 64_000, oldest: 5, marks: 128 }],
+            segments: vec![SegmentSummary { number: 3, up_to: 64_000, oldest: 5, marks: 128 }],
             objects: vec![(1, place(1, 30)), (2, place(2, 10)), (3, place(3, 20))],
         }
     }

@@ -21,7 +21,7 @@ pub(crate) struct Ticket {
     pub(crate) stored: u32,
     pub(crate) cost: u32,
     given_up: Arc<AtomicBool>,
-    writing: Arc<Writing>,
+    writing: Arc<WriteTable>,
 }
 
 impl Ticket {
@@ -65,13 +65,13 @@ type ByHash = HashMap<u64, Vec<(u64, Arc<AtomicBool>)>>;
 
 /// Every object in progress, so that a removal reaches it: a removed object must not be published later.
 #[derive(Default)]
-pub(crate) struct Writing {
+pub(crate) struct WriteTable {
     next: AtomicU64,
     by_hash: Mutex<ByHash>,
 }
 
 /// The caller's data about a new object.
-pub(crate) struct Announced<'a> {
+pub(crate) struct NewObject<'a> {
     pub(crate) hash: u64,
     pub(crate) key: &'a [u8],
     pub(crate) meta: &'a [u8],
@@ -80,12 +80,12 @@ pub(crate) struct Announced<'a> {
     pub(crate) cost: u32,
 }
 
-impl Writing {
+impl WriteTable {
     /// A number above that of every ticket.
     pub(crate) const ALL: u64 = u64::MAX;
 
-    pub(crate) fn enter(self: &Arc<Self>, new: Announced) -> Ticket {
-        let Announced { hash, expected, stored, cost, .. } = new;
+    pub(crate) fn enter(self: &Arc<Self>, new: NewObject) -> Ticket {
+        let NewObject { hash, expected, stored, cost, .. } = new;
         let (id, given_up) = (self.next.fetch_add(1, Ordering::Relaxed), Arc::default());
         self.by_hash.lock().entry(hash).or_default().push((id, Arc::clone(&given_up)));
         let (key, meta, writing) = (new.key.into(), new.meta.into(), Arc::clone(self));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::queue::Command;
 use crate::record::record_len;
-use crate::shared::Shared;
+use crate::shared::DiskState;
 use crate::ticket::Ticket;
 
 /// Bytes of a body that are passed to the writing thread at once.
@@ -15,7 +15,7 @@ const PIECE: usize = 256 << 10;
 /// is out of date. No call waits for the disk.
 #[must_use = "an object is stored by `finish`"]
 pub struct Writer {
-    shared: Arc<Shared>,
+    shared: Arc<DiskState>,
     ticket: Arc<Ticket>,
     piece: Vec<u8>,
     taken: u64,
@@ -24,7 +24,7 @@ pub struct Writer {
 }
 
 impl Writer {
-    pub(crate) fn new(shared: Arc<Shared>, ticket: Ticket) -> Self {
+    pub(crate) fn new(shared: Arc<DiskState>, ticket: Ticket) -> Self {
         let ticket = Arc::new(ticket);
         Self { shared, ticket, piece: Vec::new(), taken: 0, has_begun: false, is_finished: false }
     }

@@ -8,7 +8,7 @@ mod faults;
 use std::sync::Arc;
 
 use faults::{Faults, Memory};
-use larder_disk::{About, Disk, Options, Usage};
+use larder_disk::{Disk, ObjectInfo, Options, Usage};
 
 const SIZE: u64 = 16 << 20;
 
@@ -17,7 +17,7 @@ fn open(memory: &Memory, policy: &str) -> Disk {
 }
 
 fn put(disk: &Disk, key: u64, len: usize) {
-    let about = About { len: Some(len as u64), ..About::default() };
+    let about = ObjectInfo { len: Some(len as u64), ..ObjectInfo::default() };
     let mut writer = disk.put(&key.to_le_bytes(), b"", about).unwrap();
     assert!(writer.write(&vec![key as u8; len]) && writer.finish());
 }

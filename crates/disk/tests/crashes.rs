@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use faults::{Faults, Memory};
-use larder_disk::{About, Disk, Options};
+use larder_disk::{Disk, ObjectInfo, Options};
 
 const SIZE: u64 = 2 << 20;
 const KEYS: u8 = 12;
@@ -98,7 +98,9 @@ impl Run {
         self.expected.entry(key).or_default().version = None;
         let body = body(key, self.version);
         let len = self.random.bool().then_some(body.len() as u64);
-        let Some(mut writer) = disk.put(&[key], &[key; 9], About { len, stored: 1, cost: 0 }) else { return };
+        let Some(mut writer) = disk.put(&[key], &[key; 9], ObjectInfo { len, stored: 1, cost: 0 }) else {
+            return;
+        };
         for piece in body.chunks(50_000) {
             writer.write(piece);
         }
@@ -195,7 +197,7 @@ fn a_full_disk_still_takes_new_objects() {
     for version in 0..400 {
         let mut writer = None;
         while writer.is_none() {
-            writer = disk.put(&version_key(version), b"", About::default());
+            writer = disk.put(&version_key(version), b"", ObjectInfo::default());
         }
         let mut writer = writer.unwrap();
         writer.write(&[version as u8; 20_000]);
@@ -218,7 +220,7 @@ fn writing_stops_for_a_while_after_repeated_errors_and_then_goes_on() {
     memory.set_faults(Faults { failing_writes: 1000, ..Faults::default() });
     let mut was_paused = false;
     for version in 0..20 {
-        if let Some(mut writer) = disk.put(&version_key(version), b"", About::default()) {
+        if let Some(mut writer) = disk.put(&version_key(version), b"", ObjectInfo::default()) {
             writer.write(b"body");
             writer.finish();
         }
@@ -230,7 +232,7 @@ fn writing_stops_for_a_while_after_repeated_errors_and_then_goes_on() {
     memory.set_faults(Faults::default());
     let mut is_stored = false;
     while !is_stored {
-        if let Some(mut writer) = disk.put(b"k", b"", About::default()) {
+        if let Some(mut writer) = disk.put(b"k", b"", ObjectInfo::default()) {
             writer.write(b"body");
             is_stored = writer.finish() && disk.sync().is_ok() && disk.find(b"k", 1, 0).is_some();
         }
@@ -245,7 +247,7 @@ fn a_damaged_record_is_a_miss_and_is_reported_once() {
     options.report = Arc::new(move |event| drop(sender.send(event)));
     let disk = Disk::open(Arc::new(memory.clone()), options).unwrap();
     for key in 0..3 {
-        let mut writer = disk.put(&[key], b"", About::default()).unwrap();
+        let mut writer = disk.put(&[key], b"", ObjectInfo::default()).unwrap();
         assert!(writer.write(&[key; 1000]) && writer.finish());
         disk.sync().unwrap();
     }
@@ -270,7 +272,7 @@ fn a_check_of_everything_finds_what_is_damaged() {
     let memory = Memory::new(1, Faults::default());
     let disk = open(&memory);
     for key in 0..10 {
-        let mut writer = disk.put(&[key], b"", About::default()).unwrap();
+        let mut writer = disk.put(&[key], b"", ObjectInfo::default()).unwrap();
         assert!(writer.write(&[key; 1000]) && writer.finish());
     }
     disk.sync().unwrap();

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use faults::{Faults, Memory};
-use larder_disk::{About, AtOnce, Disk, Options};
+use larder_disk::{AtOnce, Disk, ObjectInfo, Options};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -104,13 +104,13 @@ fn find(disk: &Disk, model: &Model, key: u8, whole: u64) {
 fn apply(disk: Disk, memory: &Memory, model: &mut Model, op: &Op) -> Disk {
     match *op {
         Op::Put { key, seed, len } => {
-            let about = About { len: (seed % 2 == 0).then_some(len as u64), ..About::default() };
+            let about = ObjectInfo { len: (seed % 2 == 0).then_some(len as u64), ..ObjectInfo::default() };
             let mut writer = disk.put(&[key], b"", about).unwrap();
             assert!(writer.write(&body(seed, len)) && writer.finish());
             model.insert(key, (seed, len));
         }
         Op::Abandon { key, len } => {
-            let mut writer = disk.put(&[key], b"", About::default()).unwrap();
+            let mut writer = disk.put(&[key], b"", ObjectInfo::default()).unwrap();
             assert!(writer.write(&body(0, len)));
         }
         Op::Remove(key) => {

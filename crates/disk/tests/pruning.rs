@@ -6,7 +6,7 @@ mod support;
 
 use std::time::{Duration, Instant};
 
-use larder_disk::{Disk, Pruned};
+use larder_disk::{Disk, PruneResult};
 use support::{Folder, body, store, text};
 
 const MOST: u64 = u64::MAX;
@@ -28,7 +28,7 @@ fn pruning_removes_the_chosen_objects_and_keeps_the_rest() {
     let folder = Folder::new();
     let disk = filled(&folder);
     let before = disk.usage();
-    let mut dies = |listed: &larder_disk::Listed| {
+    let mut dies = |listed: &larder_disk::ObjectSummary| {
         assert_eq!((listed.len, &*listed.meta), (u64::from(listed.stored) * 100, &b"meta"[..]));
         listed.stored.is_multiple_of(2)
     };
@@ -36,7 +36,10 @@ fn pruning_removes_the_chosen_objects_and_keeps_the_rest() {
     let after = disk.usage();
     assert_eq!((pruned.looked, pruned.objects, pruned.bytes), (20, 10, before.live - after.live));
     assert_eq!(left(&disk), (0..20).filter(|n| n % 2 == 1).collect::<Vec<_>>());
-    assert_eq!(disk.prune(MOST, &mut dies, &mut || true), Pruned { looked: 10, ..Pruned::default() });
+    assert_eq!(
+        disk.prune(MOST, &mut dies, &mut || true),
+        PruneResult { looked: 10, ..PruneResult::default() }
+    );
     disk.validate().unwrap();
 }
 

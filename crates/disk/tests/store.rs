@@ -4,7 +4,7 @@
 
 mod support;
 
-use larder_disk::{About, Directory, Event, OpenError};
+use larder_disk::{Directory, Event, ObjectInfo, OpenError};
 use support::{Folder, about, body, text};
 
 #[test]
@@ -14,7 +14,7 @@ fn a_stored_object_is_found_with_its_content_and_metadata() {
     for len in [0, 1, 63, 64, 65_535, 65_536, 65_537, 262_143, 262_144, 900_000] {
         let key = format!("object of {len}");
         let mut writer =
-            disk.put(key.as_bytes(), b"head", About { cost: 7, ..about(len as u64, 50) }).unwrap();
+            disk.put(key.as_bytes(), b"head", ObjectInfo { cost: 7, ..about(len as u64, 50) }).unwrap();
         body(len, 1).chunks(100_000).for_each(|piece| assert!(writer.write(piece)));
         assert!(writer.finish());
         disk.sync().unwrap();
@@ -84,7 +84,7 @@ fn several_long_objects_are_written_at_once() {
     let folder = Folder::new();
     let disk = folder.open(32 << 20);
     let mut writers: Vec<_> = (0..8_u8)
-        .map(|n| (n, disk.put(&[n], b"", About { stored: 1, ..About::default() }).unwrap()))
+        .map(|n| (n, disk.put(&[n], b"", ObjectInfo { stored: 1, ..ObjectInfo::default() }).unwrap()))
         .collect();
     for piece in body(700_000, 5).chunks(50_000) {
         writers.iter_mut().for_each(|(_, writer)| assert!(writer.write(piece)));
@@ -148,7 +148,7 @@ fn a_writer_that_outlives_its_store_stores_nothing() {
 fn a_full_queue_drops_and_counts() {
     let folder = Folder::new();
     let disk = folder.open_with(4 << 20, |options| options.queue = 1000);
-    let mut writer = disk.put(b"k", b"", About::default()).unwrap();
+    let mut writer = disk.put(b"k", b"", ObjectInfo::default()).unwrap();
     assert!(writer.write(&[0; 2000]));
     assert!(!writer.finish());
     assert_eq!((disk.usage().dropped, disk.usage().queued), (1, 0));
@@ -161,7 +161,7 @@ fn an_object_too_large_to_store_is_refused_at_once() {
     assert!(disk.put(&vec![0; 65_536], b"", about(1, 1)).is_none());
     assert!(disk.put(b"k", &vec![0; (1 << 20) + 1], about(1, 1)).is_none());
     assert!(disk.put(b"k", b"", about(disk.largest() + 1, 1)).is_none());
-    let mut endless = disk.put(b"k", b"", About::default()).unwrap();
+    let mut endless = disk.put(b"k", b"", ObjectInfo::default()).unwrap();
     let taken = (0..100).take_while(|_| endless.write(&[0; 100_000])).count();
     assert!((5..50).contains(&taken), "{taken} pieces");
     assert_eq!(disk.usage().dropped, 4);

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use faults::{Faults, Memory};
-use larder_disk::{About, Disk, Options, Writer};
+use larder_disk::{Disk, ObjectInfo, Options, Writer};
 use support::{about, body, store};
 
 const SIZE: u64 = 4 << 20;
@@ -56,7 +56,7 @@ fn older_after(fail: impl FnOnce(&Memory, &Disk)) -> (bool, bool) {
 }
 
 fn put(disk: &Disk, len: Option<u64>) -> Writer {
-    disk.put(b"k", b"", About { len, ..About::default() }).unwrap()
+    disk.put(b"k", b"", ObjectInfo { len, ..ObjectInfo::default() }).unwrap()
 }
 
 #[test]

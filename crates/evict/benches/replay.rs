@@ -10,7 +10,7 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use larder_evict::{Alike, By, Capacity, POLICIES, Policy, Replay, Request, Select, Spec};
+use larder_evict::{By, Capacity, POLICIES, Policy, PolicyVisitor, Replay, Request, Spec, UnitAttributes};
 
 const OBJECTS: u32 = 100_000;
 const REQUESTS: u32 = 1_000_000;
@@ -51,14 +51,14 @@ struct Run<'a> {
     capacity: Capacity,
 }
 
-impl Select for Run<'_> {
+impl PolicyVisitor for Run<'_> {
     type Output = Speed;
 
     fn run<P: Policy>(self, params: P::Params) -> Speed {
         let mut best = vec![Duration::MAX; self.ids.len().div_ceil(SLICE)];
         let mut speed = Speed { millions: 0.0, hit_share: 0.0, bytes: 0.0 };
         for _ in 0..RUNS {
-            let mut replay = Replay::<P, Alike>::of_alike(self.capacity, OBJECTS, params.clone(), 1);
+            let mut replay = Replay::<P, UnitAttributes>::of_alike(self.capacity, OBJECTS, params.clone(), 1);
             let mut hits = 0;
             for (slice, best) in self.ids.chunks(SLICE).zip(&mut best) {
                 let start = Instant::now();
@@ -75,7 +75,7 @@ impl Select for Run<'_> {
 }
 
 #[inline(never)]
-fn drive<P: Policy>(replay: &mut Replay<P, Alike>, ids: &[u32]) -> u64 {
+fn drive<P: Policy>(replay: &mut Replay<P, UnitAttributes>, ids: &[u32]) -> u64 {
     replay.requests(ids.iter().map(|&id| Request { id, size: 1, cost: 0, next: u64::MAX }))
 }
 

@@ -1,6 +1,6 @@
 //! Admission: decides which objects enter, before any policy.
 //!
-//! A [`Filter`] sees every request and decides on each miss. [`Filtered`] puts one in front of a policy, and is a policy
+//! A [`Filter`] sees every request and decides on each miss. [`FilteredPolicy`] puts one in front of a policy, and is a policy
 //! itself. A filter may refuse any object, even if there is room.
 
 use std::collections::VecDeque;
@@ -47,13 +47,13 @@ pub trait Filter: Sized + Send + 'static {
 /// Victims that the filter examines are removed from the policy's order and wait here; they are evicted next. If a
 /// waiting object is requested, it returns to the policy as if it had just been inserted and requested. With LRU, that
 /// is its correct position.
-pub struct Filtered<F, P> {
+pub struct FilteredPolicy<F, P> {
     filter: F,
     policy: P,
     waiting: VecDeque<Slot>,
 }
 
-/// The parameters of a [`Filtered`] policy. Reading and setting by name applies to the policy's parameters.
+/// The parameters of a [`FilteredPolicy`] policy. Reading and setting by name applies to the policy's parameters.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FilteredParams<F, P> {
     /// The parameters of the filter.
@@ -77,14 +77,15 @@ where
     }
 }
 
-impl<F: Filter, P: Policy> Filtered<F, P> {
+impl<F: Filter, P: Policy> FilteredPolicy<F, P> {
     /// Returns the waiting `slot` to the policy.
     #[cold]
     fn restore<R: Residents>(&mut self, slot: Slot, residents: &R) {
         let object = residents.object(slot);
-        let _stays_anyway = self.policy.admit(&object, &Without { residents, hidden: &self.waiting });
+        let _stays_anyway =
+            self.policy.admit(&object, &RemainingResidents { residents, hidden: &self.waiting });
         self.waiting.retain(|&other| other != slot);
-        let rest = Without { residents, hidden: &self.waiting };
+        let rest = RemainingResidents { residents, hidden: &self.waiting };
         self.policy.on_insert(slot, &rest);
         self.policy.on_hit(slot, &rest);
     }
@@ -95,7 +96,7 @@ impl<F: Filter, P: Policy> Filtered<F, P> {
     }
 }
 
-impl<F: Filter, P: Policy> Policy for Filtered<F, P> {
+impl<F: Filter, P: Policy> Policy for FilteredPolicy<F, P> {
     type Params = FilteredParams<F::Params, P::Params>;
 
     const ABOUT: &'static str = F::ABOUT;
@@ -120,12 +121,12 @@ impl<F: Filter, P: Policy> Policy for Filtered<F, P> {
         let (policy, waiting) = (&mut self.policy, &mut self.waiting);
         let victims = Victims { policy, waiting, residents, seen: 0, needed };
         self.filter.admit(new, residents, victims)
-            && self.policy.admit(new, &Without { residents, hidden: &self.waiting })
+            && self.policy.admit(new, &RemainingResidents { residents, hidden: &self.waiting })
     }
 
     #[inline]
     fn on_insert<R: Residents>(&mut self, slot: Slot, residents: &R) {
-        self.policy.on_insert(slot, &Without { residents, hidden: &self.waiting });
+        self.policy.on_insert(slot, &RemainingResidents { residents, hidden: &self.waiting });
     }
 
     #[inline]
@@ -133,7 +134,7 @@ impl<F: Filter, P: Policy> Policy for Filtered<F, P> {
         self.filter.on_hit(slot, residents);
         match self.waits(slot) {
             true => self.restore(slot, residents),
-            false => self.policy.on_hit(slot, &Without { residents, hidden: &self.waiting }),
+            false => self.policy.on_hit(slot, &RemainingResidents { residents, hidden: &self.waiting }),
         }
     }
 
@@ -145,7 +146,7 @@ impl<F: Filter, P: Policy> Policy for Filtered<F, P> {
     fn on_remove<R: Residents>(&mut self, slot: Slot, residents: &R) {
         match self.waits(slot) {
             true => self.waiting.retain(|&other| other != slot),
-            false => self.policy.on_remove(slot, &Without { residents, hidden: &self.waiting }),
+            false => self.policy.on_remove(slot, &RemainingResidents { residents, hidden: &self.waiting }),
         }
     }
 
@@ -157,7 +158,7 @@ impl<F: Filter, P: Policy> Policy for Filtered<F, P> {
         if let Some(slot) = self.waiting.iter().find(|&&slot| !residents.contains(slot)) {
             return Err(format!("slot {slot} waits to leave and is not resident"));
         }
-        self.policy.validate(&Without { residents, hidden: &self.waiting })
+        self.policy.validate(&RemainingResidents { residents, hidden: &self.waiting })
     }
 }
 
@@ -180,7 +181,7 @@ impl<P: Policy, R: Residents> Iterator for Victims<'_, P, R> {
             return None;
         }
         if self.seen == self.waiting.len() {
-            let rest = Without { residents: self.residents, hidden: self.waiting };
+            let rest = RemainingResidents { residents: self.residents, hidden: self.waiting };
             let victim = self.policy.evict(&rest)?;
             self.waiting.push_back(victim);
         }
@@ -192,12 +193,12 @@ impl<P: Policy, R: Residents> Iterator for Victims<'_, P, R> {
 }
 
 /// The residents without the waiting victims, which the inner policy has already removed.
-struct Without<'a, R> {
+struct RemainingResidents<'a, R> {
     residents: &'a R,
     hidden: &'a VecDeque<Slot>,
 }
 
-impl<R: Residents> Residents for Without<'_, R> {
+impl<R: Residents> Residents for RemainingResidents<'_, R> {
     #[inline]
     fn object(&self, slot: Slot) -> Object {
         self.residents.object(slot)

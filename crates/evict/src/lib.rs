@@ -21,14 +21,14 @@ mod shard;
 mod slab;
 mod spec;
 
-pub use filter::{Filter, Filtered, FilteredParams};
+pub use filter::{Filter, FilteredParams, FilteredPolicy};
 pub use filters::*;
-pub use numbered::{Alike, Attributes, Differing};
+pub use numbered::{Attributes, ObjectAttributes, UnitAttributes};
 pub use params::{Param, Params};
 pub use parts::sketch::Sketch;
 pub use policies::*;
 pub use policy::{By, Capacity, Object, Policy, Residents, Slot};
-pub use registry::{Listing, Select};
+pub use registry::{Listing, PolicyVisitor};
 pub use replay::{Replay, Request, Shape, spread};
-pub use shard::{AnyShard, Inserted, Shard};
+pub use shard::{AnyShard, InsertResult, Shard};
 pub use spec::{Spec, SpecError};

@@ -32,10 +32,10 @@ pub trait Attributes: Send {
 }
 
 /// No attributes: every size is 1 and every cost 0.
-pub struct Alike;
+pub struct UnitAttributes;
 
 /// Sizes, costs or both, if they differ between objects.
-pub struct Differing {
+pub struct ObjectAttributes {
     shape: Shape,
     /// By slot. 4 bytes are enough for most sizes; [`ELSEWHERE`] marks the others.
     sizes: BySlot<u32>,
@@ -46,7 +46,7 @@ pub struct Differing {
 /// The mark of a size that is stored among the giants.
 const ELSEWHERE: u32 = u32::MAX;
 
-impl Attributes for Alike {
+impl Attributes for UnitAttributes {
     const ARE_ALIKE: bool = true;
 
     #[inline(always)]
@@ -72,7 +72,7 @@ impl Attributes for Alike {
     }
 }
 
-impl Differing {
+impl ObjectAttributes {
     pub(crate) fn new(shape: Shape) -> Self {
         Self { shape, sizes: BySlot::new(), giants: HashMap::new(), costs: BySlot::new() }
     }
@@ -89,7 +89,7 @@ impl Differing {
     }
 }
 
-impl Attributes for Differing {
+impl Attributes for ObjectAttributes {
     const ARE_ALIKE: bool = false;
 
     #[inline(always)]
@@ -132,7 +132,7 @@ impl Attributes for Differing {
 }
 
 /// The slot of each object.
-pub(crate) struct Numbered<A> {
+pub(crate) struct SlotMap<A> {
     /// By object: its slot, or [`NONE`], or a policy's note and [`NOTED`]. Slot and note share a place, which halves
     /// the memory that a replay waits for.
     slots: Vec<Cell<Slot>>,
@@ -151,7 +151,7 @@ pub(crate) struct Numbered<A> {
     now: u64,
 }
 
-impl<A: Attributes> Numbered<A> {
+impl<A: Attributes> SlotMap<A> {
     pub(crate) fn new(capacity: Capacity, objects: u32, attributes: A) -> Self {
         Self {
             slots: vec![Cell::new(NONE); objects as usize],
@@ -277,7 +277,7 @@ impl<A: Attributes> Numbered<A> {
     }
 }
 
-impl<A: Attributes> Contents for Numbered<A> {
+impl<A: Attributes> Contents for SlotMap<A> {
     type Value = ();
 
     #[inline(always)]
@@ -297,7 +297,7 @@ impl<A: Attributes> Contents for Numbered<A> {
     }
 }
 
-impl<A: Attributes> Residents for Numbered<A> {
+impl<A: Attributes> Residents for SlotMap<A> {
     #[inline]
     fn object(&self, slot: Slot) -> Object {
         let (size, cost) = (self.attributes.size(slot), self.attributes.cost(slot));

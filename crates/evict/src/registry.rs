@@ -5,7 +5,7 @@
 
 use std::marker::PhantomData;
 
-use crate::filter::{Filtered, FilteredParams};
+use crate::filter::{FilteredParams, FilteredPolicy};
 use crate::filters::{AnyFilter, FilterSpec};
 use crate::params::{Param, Params};
 use crate::policies::POLICIES;
@@ -71,7 +71,7 @@ macro_rules! policies {
 
         impl PolicySpec {
             /// Runs `code` with the policy's type.
-            pub(crate) fn select<S: $crate::Select>(&self, code: S) -> S::Output {
+            pub(crate) fn select<S: $crate::PolicyVisitor>(&self, code: S) -> S::Output {
                 match self {
                     $(Self::$policy(params) => code.run::<$policy>(params.clone()),)+
                 }
@@ -156,7 +156,7 @@ pub(crate) fn defaults<P: Params>() -> Vec<String> {
 }
 
 /// Code that needs the policy of a [`Spec`] as a type, so that the compiler makes one copy for each policy.
-pub trait Select {
+pub trait PolicyVisitor {
     /// The result of the code.
     type Output;
 
@@ -165,16 +165,16 @@ pub trait Select {
 }
 
 /// Code that puts a filter in front of the selected policy.
-struct Behind<S> {
+struct FilteredVisitor<S> {
     filter: FilterSpec,
     code: S,
 }
 
-impl<S: Select> Select for Behind<S> {
+impl<S: PolicyVisitor> PolicyVisitor for FilteredVisitor<S> {
     type Output = S::Output;
 
     fn run<P: Policy>(self, policy: P::Params) -> S::Output {
-        self.code.run::<Filtered<AnyFilter, P>>(FilteredParams { filter: self.filter, policy })
+        self.code.run::<FilteredPolicy<AnyFilter, P>>(FilteredParams { filter: self.filter, policy })
     }
 }
 
@@ -186,10 +186,10 @@ impl Spec {
     }
 
     /// Runs `code` with the type of the policy, including the filter in front of it.
-    pub fn select<S: Select>(&self, code: S) -> S::Output {
+    pub fn select<S: PolicyVisitor>(&self, code: S) -> S::Output {
         match self.filter.clone() {
             None => self.policy.select(code),
-            Some(filter) => self.policy.select(Behind { filter, code }),
+            Some(filter) => self.policy.select(FilteredVisitor { filter, code }),
         }
     }
 
@@ -201,7 +201,7 @@ impl Spec {
     /// Returns a shard under this policy with the contents, capacity and count of evictions of `old`, which is empty
     /// afterwards. No object is lost: objects are inserted in the order in which the old policy would evict them.
     pub fn succeed<V: Send + 'static>(&self, old: &mut dyn AnyShard<V>, seed: u64) -> Box<dyn AnyShard<V>> {
-        self.select(Succeed { old, seed })
+        self.select(SuccessionVisitor { old, seed })
     }
 }
 
@@ -211,12 +211,12 @@ struct Build<V> {
     value: PhantomData<V>,
 }
 
-struct Succeed<'a, V> {
+struct SuccessionVisitor<'a, V> {
     old: &'a mut dyn AnyShard<V>,
     seed: u64,
 }
 
-impl<V: Send + 'static> Select for Succeed<'_, V> {
+impl<V: Send + 'static> PolicyVisitor for SuccessionVisitor<'_, V> {
     type Output = Box<dyn AnyShard<V>>;
 
     fn run<P: Policy>(self, params: P::Params) -> Self::Output {
@@ -231,7 +231,7 @@ impl Default for FilterSpec {
     }
 }
 
-impl<V: Send + 'static> Select for Build<V> {
+impl<V: Send + 'static> PolicyVisitor for Build<V> {
     type Output = Box<dyn AnyShard<V>>;
 
     fn run<P: Policy>(self, params: P::Params) -> Self::Output {

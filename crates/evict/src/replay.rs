@@ -4,7 +4,7 @@
 //! holds the slot of each object, so that no key is hashed, and the policy is known at compile time, so that a request
 //! is a few instructions in the caller's loop.
 
-use crate::numbered::{Alike, Attributes, Differing, Numbered};
+use crate::numbered::{Attributes, ObjectAttributes, SlotMap, UnitAttributes};
 use crate::policy::{Capacity, NOTED, Object, Policy, Residents, Slot};
 use crate::shard::{Contents, make_room};
 
@@ -33,11 +33,11 @@ pub struct Shape {
     pub costed: bool,
 }
 
-/// The cache: see the module. `A` holds the attributes of objects in addition to their numbers: [`Alike`] if there are
+/// The cache: see the module. `A` holds the attributes of objects in addition to their numbers: [`UnitAttributes`] if there are
 /// none.
-pub struct Replay<P: Policy, A: Attributes = Differing> {
+pub struct Replay<P: Policy, A: Attributes = ObjectAttributes> {
     policy: P,
-    contents: Numbered<A>,
+    contents: SlotMap<A>,
     evictions: u64,
 }
 
@@ -48,22 +48,22 @@ impl<P: Policy> Replay<P> {
     /// Returns an empty cache for requests of `shape`. It does not store properties that `shape` excludes. `seed` is
     /// for the policy.
     pub fn new(capacity: Capacity, shape: Shape, params: P::Params, seed: u64) -> Self {
-        Self::with(capacity, shape.objects, Differing::new(shape), params, seed)
+        Self::with(capacity, shape.objects, ObjectAttributes::new(shape), params, seed)
     }
 }
 
-impl<P: Policy> Replay<P, Alike> {
+impl<P: Policy> Replay<P, UnitAttributes> {
     /// Returns an empty cache for requests for `objects` objects, each of size 1 and without costs. `seed` is for the
     /// policy.
     pub fn of_alike(capacity: Capacity, objects: u32, params: P::Params, seed: u64) -> Self {
-        Self::with(capacity, objects, Alike, params, seed)
+        Self::with(capacity, objects, UnitAttributes, params, seed)
     }
 }
 
 impl<P: Policy, A: Attributes> Replay<P, A> {
     fn with(capacity: Capacity, objects: u32, attributes: A, params: P::Params, seed: u64) -> Self {
         let policy = P::new(capacity, params, seed);
-        Self { policy, contents: Numbered::new(capacity, objects, attributes), evictions: 0 }
+        Self { policy, contents: SlotMap::new(capacity, objects, attributes), evictions: 0 }
     }
 
     /// Requests an object, and stores it on a miss. Returns whether it was a hit.

@@ -12,7 +12,7 @@ use crate::slab::Slab;
 
 /// The result of an insertion.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Inserted<V> {
+pub enum InsertResult<V> {
     /// The object is resident.
     Stored,
     /// The object is heavier than the whole capacity, and is returned. No object was evicted for it.
@@ -24,7 +24,7 @@ pub enum Inserted<V> {
 /// Values of type `V` by key, under a policy `P` known at compile time. Its methods are those of [`AnyShard`].
 pub struct Shard<P: Policy, V> {
     policy: P,
-    contents: Hashed<V>,
+    contents: ShardIndex<V>,
     params: P::Params,
     seed: u64,
     evictions: u64,
@@ -34,7 +34,7 @@ impl<P: Policy, V> Shard<P, V> {
     /// Returns an empty shard. `seed` is for the policy: the same seed and calls give the same results.
     pub fn new(capacity: Capacity, params: P::Params, seed: u64) -> Self {
         let policy = P::new(capacity, params.clone(), seed);
-        Self { policy, contents: Hashed::new(capacity), params, seed, evictions: 0 }
+        Self { policy, contents: ShardIndex::new(capacity), params, seed, evictions: 0 }
     }
 
     /// Returns the bytes allocated in addition to the values themselves.
@@ -106,7 +106,7 @@ pub trait AnyShard<V>: Send {
 
     /// Stores `value`, and evicts until it fits. The previous object with this key is removed in any case, even if the
     /// new object cannot be stored. Replaced and evicted values are added to `dropped`.
-    fn insert(&mut self, object: Object, value: V, dropped: &mut Vec<V>) -> Inserted<V>;
+    fn insert(&mut self, object: Object, value: V, dropped: &mut Vec<V>) -> InsertResult<V>;
 
     /// Removes and returns the value of `key`. This does not count as an eviction.
     fn remove(&mut self, key: u64) -> Option<V>;
@@ -174,20 +174,20 @@ impl<P: Policy, V: Send> AnyShard<V> for Shard<P, V> {
         self.contents.slab.value_mut(slot)
     }
 
-    fn insert(&mut self, object: Object, value: V, dropped: &mut Vec<V>) -> Inserted<V> {
+    fn insert(&mut self, object: Object, value: V, dropped: &mut Vec<V>) -> InsertResult<V> {
         let replaced = self.remove(object.key);
         let is_miss = replaced.is_none();
         dropped.extend(replaced);
         let weight = self.contents.capacity.weigh(object.size);
         if weight > self.contents.capacity.amount {
-            return Inserted::TooLarge(value);
+            return InsertResult::TooLarge(value);
         }
         if is_miss && !self.policy.admit(&object, &self.contents) || !self.make_room(weight, dropped) {
-            return Inserted::Refused(value);
+            return InsertResult::Refused(value);
         }
         let slot = self.contents.put(object, value);
         self.policy.on_insert(slot, &self.contents);
-        Inserted::Stored
+        InsertResult::Stored
     }
 
     fn remove(&mut self, key: u64) -> Option<V> {
@@ -240,7 +240,7 @@ impl<P: Policy, V: Send> AnyShard<V> for Shard<P, V> {
     fn clear(&mut self, dropped: &mut Vec<V>) {
         let capacity = self.contents.capacity;
         self.policy = P::new(capacity, self.params.clone(), self.seed);
-        let emptied = Hashed { now: self.contents.now, ..Hashed::new(capacity) };
+        let emptied = ShardIndex { now: self.contents.now, ..ShardIndex::new(capacity) };
         dropped.extend(std::mem::replace(&mut self.contents, emptied).slab.into_values());
     }
 
@@ -266,7 +266,7 @@ impl<P: Policy, V: Send> AnyShard<V> for Shard<P, V> {
 }
 
 /// All parts of a shard except the policy; they are separate, so that the policy can read them during its own changes.
-struct Hashed<V> {
+struct ShardIndex<V> {
     index: Index,
     slab: Slab<V>,
     used: u64,
@@ -276,7 +276,7 @@ struct Hashed<V> {
     now: u64,
 }
 
-impl<V> Hashed<V> {
+impl<V> ShardIndex<V> {
     const fn new(capacity: Capacity) -> Self {
         Self { index: Index::new(), slab: Slab::new(), used: 0, bytes: 0, capacity, now: 0 }
     }
@@ -326,7 +326,7 @@ impl<V> Hashed<V> {
     }
 }
 
-impl<V> Contents for Hashed<V> {
+impl<V> Contents for ShardIndex<V> {
     type Value = V;
 
     fn has_room(&self, weight: u64) -> bool {
@@ -343,7 +343,7 @@ impl<V> Contents for Hashed<V> {
     }
 }
 
-impl<V> Residents for Hashed<V> {
+impl<V> Residents for ShardIndex<V> {
     #[inline]
     fn object(&self, slot: Slot) -> Object {
         match self.slab.object(slot) {

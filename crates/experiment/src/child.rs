@@ -15,14 +15,14 @@ use super::subprocess::Subprocess;
 const LAST_MOMENTS: Duration = Duration::from_millis(500);
 
 /// A child process with its output.
-pub(super) struct Running {
+pub(super) struct ChildProcess {
     /// The command line that a user would type for it.
     name: String,
     child: Subprocess,
     said: Vec<String>,
 }
 
-impl Running {
+impl ChildProcess {
     /// Starts `program` with the subcommand in its `name`, such as `larder serve`, and with `words`. Waits for the line
     /// that `is_ready` accepts.
     ///

@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use larder_lab::workload::{self, Crud, Method, Pages, Rate, Requests, Sizes};
-use larder_load::{Answered, Load, Onlooker, Pace, Via};
+use larder_load::{AnsweredRequest, Load, Onlooker, Pace, Via};
 use serde::Deserialize;
 
-use super::{Halt, Ledger, Slots, Stale, Versions};
+use super::{Halt, Ledger, Slots, StaleError, Versions};
 
 /// The timeout for an answer.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -76,7 +76,7 @@ pub struct Outcome {
     /// Stale answers.
     pub stale: u64,
     /// The first stale answers: a path, and the error.
-    pub examples: Vec<(String, Stale)>,
+    pub examples: Vec<(String, StaleError)>,
     /// All answers in the order of arrival.
     pub exchanges: Vec<Exchange>,
     /// The time from the first request to the last answer.
@@ -154,7 +154,7 @@ impl Onlooker for Observer {
         true
     }
 
-    fn see(&mut self, answered: &Answered<'_>) {
+    fn see(&mut self, answered: &AnsweredRequest<'_>) {
         let Self { ledger, outcome } = self;
         let Ok(reply) = answered.reply else {
             outcome.failed += 1;

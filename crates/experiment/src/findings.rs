@@ -60,7 +60,7 @@ impl Ruling {
 
 /// A finding with its verdict.
 #[derive(Clone, Debug)]
-pub struct Decided<'a> {
+pub struct JudgedFinding<'a> {
     /// The finding.
     pub finding: &'a Finding,
     /// The verdict.
@@ -155,7 +155,7 @@ impl Finding {
     }
 
     /// Decides the finding at a level.
-    pub(super) fn decide(&self, level: f64) -> Decided<'_> {
+    pub(super) fn decide(&self, level: f64) -> JudgedFinding<'_> {
         let (verdict, rule) = match &self.basis {
             Basis::Tested(claim) => (claim.verdict(level), claim.rule()),
             Basis::Given(why, is_so) => {
@@ -170,7 +170,7 @@ impl Finding {
         let sides = match &self.basis {
             Basis::Tested(claim) => claim.sides(level).into_iter().map(|side| told_side(side, claim.unit)),
             Basis::Given(..) => {
-                return Decided {
+                return JudgedFinding {
                     finding: self,
                     verdict,
                     rule,
@@ -182,7 +182,7 @@ impl Finding {
         let sides: Vec<String> = sides.collect();
         let conditions = if sides.len() > 1 { sides.join("; ") } else { String::new() };
         let effect = self.effect.clone().or_else(|| self.told()).unwrap_or_default();
-        Decided { finding: self, verdict, rule, effect, conditions }
+        JudgedFinding { finding: self, verdict, rule, effect, conditions }
     }
 
     fn told(&self) -> Option<String> {
@@ -194,7 +194,7 @@ impl Finding {
     }
 }
 
-impl Decided<'_> {
+impl JudgedFinding<'_> {
     /// Returns the explanations of the verdict.
     pub fn explanations(&self) -> impl Iterator<Item = &str> {
         let outcome = Ruling::of(&self.verdict);

@@ -20,7 +20,7 @@ pub(super) async fn more(from: &mut (impl AsyncRead + Unpin), into: &mut BytesMu
 
 /// The parts of a request that an origin uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Asked {
+pub(super) struct OriginRequest {
     pub(super) path: String,
     /// Its `If-None-Match`.
     pub(super) known: Option<String>,
@@ -30,12 +30,15 @@ pub(super) struct Asked {
 ///
 /// # Errors
 /// If the bytes are no request.
-pub(super) fn asked(bytes: &[u8]) -> Result<Option<(usize, Asked)>, String> {
+pub(super) fn asked(bytes: &[u8]) -> Result<Option<(usize, OriginRequest)>, String> {
     let mut lines = [EMPTY_HEADER; LINES];
     let mut request = Request::new(&mut lines);
     let Some(length) = whole(request.parse(bytes), bytes)? else { return Ok(None) };
     let path = path(request.path.unwrap_or_default()).to_owned();
-    Ok(Some((length, Asked { path, known: field(request.headers, "if-none-match").map(str::to_owned) })))
+    Ok(Some((
+        length,
+        OriginRequest { path, known: field(request.headers, "if-none-match").map(str::to_owned) },
+    )))
 }
 
 /// Returns the path in a request's target, which may be absolute (RFC 9112, section 3.2.2).
@@ -51,7 +54,7 @@ mod tests {
     #[test]
     fn a_request_says_what_is_wanted() {
         let head = b"GET /page/7 HTTP/1.1\r\nHost: a\r\nIf-None-Match: \"7\"\r\n\r\n";
-        let expected = Asked { path: "/page/7".to_owned(), known: Some("\"7\"".to_owned()) };
+        let expected = OriginRequest { path: "/page/7".to_owned(), known: Some("\"7\"".to_owned()) };
         assert_eq!(asked(head), Ok(Some((head.len(), expected))));
         assert_eq!(asked(&head[..30]), Ok(None));
         for (target, expected) in [("http://a:80/page/7", "/page/7"), ("http://a", "/"), ("/", "/")] {

@@ -21,7 +21,7 @@ pub struct Ledger {
 
 /// The error in a stale answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stale {
+pub struct StaleError {
     /// The data of which the answer shows an old version.
     pub resource: String,
     /// The version shown.
@@ -51,19 +51,19 @@ impl Ledger {
 
     /// Returns the stale part of an answer with these versions to a request sent at `sent`; of several, the one
     /// superseded for the longest time.
-    pub fn judge(&self, shown: &Versions, sent: Duration) -> Option<Stale> {
+    pub fn judge(&self, shown: &Versions, sent: Duration) -> Option<StaleError> {
         let stale = |(resource, &shown): (&String, &u64)| {
             let known = self.acknowledged.get(resource)?;
             let before = &known[..known.partition_point(|&(at, _)| at < sent)];
             let &(_, newest) = before.last()?;
             let &(superseded, _) = before.get(before.partition_point(|&(_, version)| version <= shown))?;
-            Some(Stale { resource: resource.clone(), shown, newest, by: sent - superseded })
+            Some(StaleError { resource: resource.clone(), shown, newest, by: sent - superseded })
         };
         shown.iter().filter_map(stale).max_by_key(|stale| stale.by)
     }
 }
 
-impl fmt::Display for Stale {
+impl fmt::Display for StaleError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { resource, shown, newest, by } = self;
         write!(f, "{resource} of version {shown}, {newest} known, superseded {} us before", by.as_micros())

@@ -33,10 +33,10 @@ mod subprocess;
 
 pub use bench::{Bench, Scale, Size, Watch};
 pub use drive::{Exchange, Outcome, Plan, Source, Times, drive};
-pub use findings::{Basis, Decided, Figure, Finding, Findings, Grid, Ruling};
+pub use findings::{Basis, Figure, Finding, Findings, Grid, JudgedFinding, Ruling};
 pub use journal::{Head, Journal};
 pub use larder_load::Halt;
-pub use ledger::{Ledger, Stale, Versions};
+pub use ledger::{Ledger, StaleError, Versions};
 pub use machine::Host;
 pub use prices::{Fees, Machine, Prices};
 pub use report::{Part, Provenance, write as write_report};

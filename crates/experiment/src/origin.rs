@@ -23,7 +23,7 @@ use tokio::sync::{Semaphore, oneshot};
 
 use super::Halt;
 use super::course::Page;
-use super::http::{Asked, asked, more};
+use super::http::{OriginRequest, asked, more};
 
 /// The way in which an origin spends a page's cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,7 +92,7 @@ impl Origin {
         let address = listener.local_addr().map_err(failed)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
         let requests = Arc::new(AtomicU64::new(0));
-        let served = Served::new(model, Arc::clone(&requests));
+        let served = OriginState::new(model, Arc::clone(&requests));
         let (end, ended) = oneshot::channel();
         let (tell, told) = std::sync::mpsc::channel();
         let work = move || {
@@ -143,7 +143,7 @@ pub(super) fn spent(schedstat: &str) -> Option<Duration> {
 }
 
 /// The state that all connections share.
-struct Served {
+struct OriginState {
     model: Model,
     requests: Arc<AtomicU64>,
     /// The content of the longest page; every page is a prefix of it.
@@ -152,7 +152,7 @@ struct Served {
     places: Arc<Semaphore>,
 }
 
-impl Served {
+impl OriginState {
     fn new(model: Model, requests: Arc<AtomicU64>) -> Arc<Self> {
         let longest = model.pages.iter().map(|page| page.size).max().unwrap_or(0);
         let places = Arc::new(Semaphore::new(model.at_once.unwrap_or(Semaphore::MAX_PERMITS)));
@@ -160,7 +160,7 @@ impl Served {
     }
 
     /// Waits as the model defines. Returns the head and the content.
-    async fn answer(&self, asked: &Asked, timer: &Timer) -> io::Result<(String, Bytes)> {
+    async fn answer(&self, asked: &OriginRequest, timer: &Timer) -> io::Result<(String, Bytes)> {
         let number = self.requests.fetch_add(1, Ordering::Relaxed);
         let page = asked.path.strip_prefix("/page/").and_then(|page| page.parse::<usize>().ok());
         let found = page.and_then(|number| Some((number, self.model.pages.get(number)?)));
@@ -211,7 +211,7 @@ impl Served {
     }
 }
 
-async fn serve(listener: std::net::TcpListener, served: Arc<Served>) {
+async fn serve(listener: std::net::TcpListener, served: Arc<OriginState>) {
     let (Ok(listener), Ok(timer)) = (TcpListener::from_std(listener), Timer::new()) else { return };
     let timer = Arc::new(timer);
     let accept = async {
@@ -230,7 +230,7 @@ async fn serve(listener: std::net::TcpListener, served: Arc<Served>) {
 }
 
 /// Answers consecutive requests.
-async fn converse(mut stream: TcpStream, served: &Served, timer: &Timer) -> Result<(), String> {
+async fn converse(mut stream: TcpStream, served: &OriginState, timer: &Timer) -> Result<(), String> {
     let said = |error: io::Error| error.to_string();
     let mut buffer = BytesMut::new();
     loop {

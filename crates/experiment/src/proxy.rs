@@ -13,7 +13,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use super::Halt;
-use super::child::Running;
+use super::child::ChildProcess;
 use super::origin::spent;
 
 /// The timeout of the admin listener.
@@ -100,7 +100,7 @@ fn with_filling(kept: u64) -> u64 {
 
 /// A running `larder serve`.
 pub(crate) struct Proxy {
-    running: Running,
+    running: ChildProcess,
     _directory: TempDir,
 }
 
@@ -123,7 +123,7 @@ impl Proxy {
         let file = directory.path().join("larder.toml");
         fs::write(&file, toml).map_err(failed)?;
         let words = ["--config".as_ref(), file.as_os_str()];
-        let running = Running::start(program, "larder serve", &words, |line| line.starts_with("try: "))?;
+        let running = ChildProcess::start(program, "larder serve", &words, |line| line.starts_with("try: "))?;
         Ok(Self { running, _directory: directory })
     }
 

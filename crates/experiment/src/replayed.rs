@@ -1,6 +1,6 @@
 //! The simulation of a live run's requests: for each, whether it is a hit.
 
-use larder_evict::{Capacity, Policy, Replay, Select, Shape, Spec};
+use larder_evict::{Capacity, Policy, PolicyVisitor, Replay, Shape, Spec};
 
 use larder_lab::trace::Trace;
 
@@ -15,7 +15,7 @@ struct Each<'a> {
     seed: u64,
 }
 
-impl Select for Each<'_> {
+impl PolicyVisitor for Each<'_> {
     type Output = Vec<bool>;
 
     fn run<P: Policy>(self, params: P::Params) -> Vec<bool> {

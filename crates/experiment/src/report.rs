@@ -9,7 +9,7 @@ use std::path::Path;
 
 use larder_lab::html::escape;
 
-use super::findings::{Decided, Figure, Finding, Findings, Grid, common_level};
+use super::findings::{Figure, Finding, Findings, Grid, JudgedFinding, common_level};
 use super::statistics::Verdict;
 use super::{Halt, Host};
 
@@ -200,7 +200,7 @@ fn answer_rows(parts: &[Part], level: f64, is_it: fn(&Finding) -> bool) -> Strin
             escape(part.title)
         );
         for (at, finding) in those {
-            let Decided { verdict, effect, .. } = finding.decide(level);
+            let JudgedFinding { verdict, effect, .. } = finding.decide(level);
             let _ = writeln!(
                 text,
                 "<tr><td><a href=\"#{}-{at}\">{}</a><br><span class=\"quiet\">{}</span></td><td>{}</td><td>{}</td></tr>",
@@ -255,8 +255,8 @@ fn section(part: &Part, level: f64) -> String {
 }
 
 /// Returns a claim with its verdict, the rule, the measurements, and the explanations of the verdict.
-fn article(name: &str, decided: &Decided<'_>) -> String {
-    let Decided { finding, verdict, rule, effect, conditions } = decided;
+fn article(name: &str, decided: &JudgedFinding<'_>) -> String {
+    let JudgedFinding { finding, verdict, rule, effect, conditions } = decided;
     let explanations: Vec<&str> =
         std::iter::once(finding.text.as_str()).chain(decided.explanations()).collect();
     let conditions = match conditions.is_empty() {

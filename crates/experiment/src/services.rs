@@ -27,7 +27,7 @@ use hyper_util::rt::TokioIo;
 use larder_lab::workload::Method;
 use tempfile::TempDir;
 
-pub(crate) use self::rehearsal::{Rehearsal, Said};
+pub(crate) use self::rehearsal::{AnswerTraits, Rehearsal};
 use self::routes::{Reply, Services};
 
 /// The maximum content of a request, in bytes.
@@ -60,10 +60,10 @@ pub struct Cost {
 /// A listening backend.
 pub struct Backend {
     listener: TcpListener,
-    shared: Arc<Shared>,
+    shared: Arc<ServiceState>,
 }
 
-struct Shared {
+struct ServiceState {
     services: Services,
     options: Options,
     _folder: TempDir,
@@ -77,7 +77,7 @@ impl Backend {
     pub fn bind(address: SocketAddr, options: Options) -> io::Result<Self> {
         let folder = tempfile::tempdir()?;
         let services = Services::create(folder.path(), options.entities).map_err(io::Error::other)?;
-        let shared = Arc::new(Shared { services, options, _folder: folder });
+        let shared = Arc::new(ServiceState { services, options, _folder: folder });
         Ok(Self { listener: TcpListener::bind(address)?, shared })
     }
 
@@ -103,7 +103,7 @@ impl Backend {
     }
 }
 
-impl Shared {
+impl ServiceState {
     /// Serves one connection until it ends.
     fn serve(&self, stream: TcpStream) -> io::Result<()> {
         stream.set_nodelay(true)?;

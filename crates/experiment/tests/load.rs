@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use larder_experiment::course::{Course, Page};
 use larder_experiment::origin::{Effort, Model, Origin};
-use larder_load::{Answered, Halt, Load, Onlooker, Outcome, Pace, Via};
+use larder_load::{AnsweredRequest, Halt, Load, Onlooker, Outcome, Pace, Via};
 
 fn load(origin: &Origin, course: &Course, pace: Pace) -> Load {
     Load { pace, ..Load::new(origin.address(), Via::Http, course.requests(origin.address())) }
@@ -52,7 +52,7 @@ fn an_open_loop_charges_for_what_was_due() {
 struct Longest(Duration, Duration);
 
 impl Onlooker for Longest {
-    fn see(&mut self, answered: &Answered<'_>) {
+    fn see(&mut self, answered: &AnsweredRequest<'_>) {
         let reply = answered.reply.expect("an answer");
         assert_eq!((reply.status, reply.bytes), (200, 1));
         (self.0, self.1) = (self.0.max(answered.took), self.1.max(answered.served));

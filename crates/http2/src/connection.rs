@@ -67,7 +67,7 @@ pub enum Event<'e> {
 
 /// The stage of a graceful shutdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Leaving {
+pub(crate) enum ShutdownStage {
     No,
     /// The client was asked to leave; requests that it sends before it receives this are still answered.
     Announced,
@@ -96,7 +96,7 @@ pub struct Connection {
     greeted: bool,
     /// Whether the client's first `SETTINGS` frame has arrived.
     pub(crate) settled: bool,
-    pub(crate) leaving: Leaving,
+    pub(crate) leaving: ShutdownStage,
     /// Whether a `PING` was sent and not answered.
     pub(crate) pinged: bool,
     failed: Option<Failure>,
@@ -152,7 +152,7 @@ impl Connection {
             shrinks: false,
             greeted: false,
             settled: false,
-            leaving: Leaving::No,
+            leaving: ShutdownStage::No,
             pinged: false,
             failed: None,
         }
@@ -256,7 +256,7 @@ impl Connection {
 
     /// Whether the connection is finished: a graceful shutdown was announced, and all requests are answered.
     pub fn is_done(&self) -> bool {
-        self.leaving == Leaving::Closing && self.streams.len() == 0
+        self.leaving == ShutdownStage::Closing && self.streams.len() == 0
     }
 
     /// Checks the invariants.

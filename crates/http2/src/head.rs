@@ -39,7 +39,7 @@ struct Parts<'l> {
 }
 
 /// The relevant values of the fields other than pseudo-header fields.
-struct Said<'l> {
+struct FieldSummary<'l> {
     host: Option<&'l [u8]>,
     length: Option<u64>,
     priority: Priority,
@@ -54,7 +54,7 @@ pub(crate) fn request(list: &mut List, end: bool) -> Result<(Head<'_>, Priority)
     let all = list.fields();
     let parts = Parts::collect(all)?;
     let fields = all.behind(parts.count);
-    let said = Said::collect(fields)?;
+    let said = FieldSummary::collect(fields)?;
     let method = parts.method.filter(|method| is_token(method)).ok_or("no :method")?;
     let authority = match (parts.authority, said.host) {
         (Some(authority), Some(host))
@@ -133,7 +133,7 @@ impl<'l> Parts<'l> {
     }
 }
 
-impl<'l> Said<'l> {
+impl<'l> FieldSummary<'l> {
     fn collect(fields: Fields<'l>) -> Result<Self, Fault> {
         let mut said = Self { host: None, length: None, priority: Priority::default() };
         for (name, value) in fields.iter() {

@@ -1,6 +1,6 @@
 //! The handling of the client's frames.
 
-use crate::connection::{Answers, Connection, Event, Frame, Leaving, Meaning, Scratch};
+use crate::connection::{Answers, Connection, Event, Frame, Meaning, Scratch, ShutdownStage};
 use crate::error::{Code, Failure};
 use crate::frame::{self, HEADER, Header, LARGEST_FRAME, LARGEST_WINDOW, MOST_PAYLOAD, flag, kind, setting};
 use crate::head;
@@ -53,7 +53,7 @@ impl Connection {
     }
 
     fn request<'e>(&mut self, id: u32, end: bool, list: &'e mut List, to: &mut Answers<'_>) -> Meaning<'e> {
-        if self.leaving == Leaving::Closing || self.streams.len() >= self.limits.streams {
+        if self.leaving == ShutdownStage::Closing || self.streams.len() >= self.limits.streams {
             return self.refuse(id, Code::REFUSED_STREAM, to);
         }
         self.budgets.control.earn(4_000);
@@ -294,7 +294,7 @@ impl Connection {
             return Ok(Event::Nothing);
         }
         self.pinged = false;
-        if frame.payload == DRAIN && self.leaving == Leaving::Announced {
+        if frame.payload == DRAIN && self.leaving == ShutdownStage::Announced {
             self.go_away(out, Code::NO_ERROR);
         }
         Ok(Event::Nothing)

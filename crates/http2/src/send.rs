@@ -1,6 +1,6 @@
 //! The frames that the server sends to the client.
 
-use crate::connection::{Connection, Leaving};
+use crate::connection::{Connection, ShutdownStage};
 use crate::error::Code;
 use crate::frame::{self, DATA_PAYLOAD, HEADER, flag, kind};
 use crate::hpack::encoder;
@@ -223,8 +223,8 @@ impl Connection {
     /// Starts a graceful shutdown. Requests that the client sends before it receives this are answered (RFC 9113
     /// section 6.8); [`is_done`](Self::is_done) returns whether that is complete.
     pub fn drain(&mut self, out: &mut Vec<u8>) {
-        if self.leaving == Leaving::No {
-            self.leaving = Leaving::Announced;
+        if self.leaving == ShutdownStage::No {
+            self.leaving = ShutdownStage::Announced;
             frame::go_away(out, i32::MAX as u32, Code::NO_ERROR);
             frame::write(out, kind::PING, 0, 0, DRAIN);
         }
@@ -232,7 +232,7 @@ impl Connection {
 
     /// Refuses new streams from now on.
     pub fn go_away(&mut self, out: &mut Vec<u8>, code: Code) {
-        self.leaving = Leaving::Closing;
+        self.leaving = ShutdownStage::Closing;
         frame::go_away(out, self.streams.last, code);
     }
 

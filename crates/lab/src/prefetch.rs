@@ -7,9 +7,9 @@
 //! Outside this module: lifetimes, ranges, and the number of concurrent prefetches.
 
 use hashbrown::HashMap;
-use larder_evict::{Capacity, Policy, Replay, Request, Select, Spec, spread};
+use larder_evict::{Capacity, Policy, PolicyVisitor, Replay, Request, Spec, spread};
 use larder_predict::budget::Share;
-use larder_predict::{Answer, Ask, Ending, Planner, Predictor, Predictors, Wish};
+use larder_predict::{Answer, Candidate, ClientRequest, Planner, Predictor, Predictors, PrefetchResult};
 
 use crate::parallel::in_parallel;
 use crate::replay::{Run, in_units, ratio};
@@ -180,7 +180,7 @@ impl<'t> Objects<'t> {
     }
 
     /// Returns the object of a wish; `None` if it does not exist.
-    fn find(&self, wish: &Wish) -> Option<u32> {
+    fn find(&self, wish: &Candidate) -> Option<u32> {
         match wish.target {
             Some(url) => self.by_url.get(&url).copied(),
             None => self.by_name.get(&*wish.url).copied(),
@@ -197,7 +197,7 @@ struct Loop<'a> {
     watch: &'a dyn Fn(usize) -> bool,
 }
 
-impl Select for Loop<'_> {
+impl PolicyVisitor for Loop<'_> {
     type Output = Option<Counts>;
 
     fn run<P: Policy>(self, params: P::Params) -> Option<Counts> {
@@ -251,7 +251,7 @@ impl<P: Policy> World<'_, P> {
         let time = if trace.times().is_some() { trace.time(at) / 1_000 } else { at as u64 * STEP };
         self.now = self.now.max(time);
         let name = trace.name(request.id).unwrap_or_default();
-        let ask = Ask {
+        let ask = ClientRequest {
             now: self.now,
             client: trace.client(at).into(),
             site: 0,
@@ -281,7 +281,7 @@ impl<P: Policy> World<'_, P> {
         self.counts.saved += u128::from(time.saturating_sub(begun).min(request.cost.into()));
     }
 
-    fn prefetch(&mut self, wish: &Wish, time: u64) {
+    fn prefetch(&mut self, wish: &Candidate, time: u64) {
         let found = self.objects.find(wish);
         if found.is_some_and(|id| self.cache.contains(id)) {
             return;
@@ -289,7 +289,7 @@ impl<P: Policy> World<'_, P> {
         let target = found.map_or_else(|| hash(&wish.url), spread);
         let Some(ticket) = self.planner.start(wish, target, 0, self.now) else { return };
         self.counts.prefetches += 1;
-        let Some(id) = found else { return self.planner.ended(ticket, Ending::Failed(0), self.now) };
+        let Some(id) = found else { return self.planner.ended(ticket, PrefetchResult::Failed(0), self.now) };
         let size = self.objects.sizes[id as usize];
         let bytes = self.bytes(size).min(ticket.most());
         self.counts.prefetched_bytes += u128::from(size.min(ticket.most()));
@@ -300,7 +300,7 @@ impl<P: Policy> World<'_, P> {
         if is_stored {
             self.early.insert(id, time);
         }
-        let ending = if is_stored { Ending::Stored(bytes) } else { Ending::Failed(bytes) };
+        let ending = if is_stored { PrefetchResult::Stored(bytes) } else { PrefetchResult::Failed(bytes) };
         self.planner.ended(ticket, ending, self.now);
     }
 

@@ -6,7 +6,7 @@
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use larder_evict::{Alike, Attributes, Capacity, Policy, Replay, Request, Select, Spec};
+use larder_evict::{Attributes, Capacity, Policy, PolicyVisitor, Replay, Request, Spec, UnitAttributes};
 
 use crate::trace::Trace;
 
@@ -73,7 +73,7 @@ struct Loop<'a> {
     watch: &'a dyn Fn(usize) -> bool,
 }
 
-impl Select for Loop<'_> {
+impl PolicyVisitor for Loop<'_> {
     type Output = Option<Counts>;
 
     fn run<P: Policy>(self, params: P::Params) -> Option<Counts> {
@@ -87,7 +87,7 @@ impl Select for Loop<'_> {
                 whole(cache, trace, range, nexts, misses)
             })
         } else {
-            let cache = Replay::<P, Alike>::of_alike(capacity, shape.objects, params, seed);
+            let cache = Replay::<P, UnitAttributes>::of_alike(capacity, shape.objects, params, seed);
             self.stretches(cache, &mut [], |cache, range, _| {
                 let hits = bare(cache, &trace.ids()[range.clone()], nexts.get(range).unwrap_or(&[]));
                 Tally { hits, ..Tally::default() }
@@ -145,7 +145,7 @@ impl Loop<'_> {
 
 /// Returns the hits of requests that differ only in the object; `nexts` is empty for an online policy.
 #[inline(never)]
-fn bare<P: Policy>(cache: &mut Replay<P, Alike>, ids: &[u32], nexts: &[u32]) -> u64 {
+fn bare<P: Policy>(cache: &mut Replay<P, UnitAttributes>, ids: &[u32], nexts: &[u32]) -> u64 {
     let request = |id, next| Request { id, size: 1, cost: 0, next };
     if P::OFFLINE {
         cache.requests(ids.iter().zip(nexts).map(|(&id, &next)| request(id, known(next))))

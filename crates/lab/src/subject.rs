@@ -32,15 +32,15 @@ pub struct Subject {
 
 /// The reason why a plan does not suit a trace: one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unsuitable(String);
+pub struct PlanMismatch(String);
 
-impl Display for Unsuitable {
+impl Display for PlanMismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for Unsuitable {}
+impl std::error::Error for PlanMismatch {}
 
 impl Subject {
     /// Returns a subject with a whole trace.
@@ -68,8 +68,8 @@ impl Subject {
     ///
     /// # Errors
     /// If it is 0, or in the wrong unit.
-    pub fn capacity(&self, size: Size, by: By) -> Result<Capacity, Unsuitable> {
-        let unsuitable = |why: String| Err(Unsuitable(format!("{}: {why}", self.name)));
+    pub fn capacity(&self, size: Size, by: By) -> Result<Capacity, PlanMismatch> {
+        let unsuitable = |why: String| Err(PlanMismatch(format!("{}: {why}", self.name)));
         let all = self.distinct(by);
         let unit = unit(by);
         let amount = match size {

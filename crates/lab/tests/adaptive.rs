@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use larder_evict::{By, Capacity, POLICIES, Policy, Replay, Select, Spec};
+use larder_evict::{By, Capacity, POLICIES, Policy, PolicyVisitor, Replay, Spec};
 use larder_lab::trace::{Options, Trace, read};
 
 /// Traces, the capacities of the reference measurements, and others between them. In bytes, or in objects if the trace
@@ -29,7 +29,7 @@ struct Count<'a> {
     capacity: Capacity,
 }
 
-impl Select for Count<'_> {
+impl PolicyVisitor for Count<'_> {
     type Output = Misses;
 
     fn run<P: Policy>(self, params: P::Params) -> Misses {

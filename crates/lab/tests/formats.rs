@@ -2,7 +2,7 @@
 
 use std::io::Cursor;
 
-use larder_lab::trace::{Format, Options, Reading, Trace, read_from};
+use larder_lab::trace::{Format, Options, ReadSummary, Trace, read_from};
 
 const PAGE: &str = include_str!("../../../docs/traces.md");
 
@@ -31,7 +31,7 @@ fn examples() -> Vec<Example> {
         .collect()
 }
 
-fn read(text: &str, options: &Options) -> Result<(Trace, Reading), String> {
+fn read(text: &str, options: &Options) -> Result<(Trace, ReadSummary), String> {
     read_from(Cursor::new(text.as_bytes().to_vec()), options).map_err(|error| error.to_string())
 }
 

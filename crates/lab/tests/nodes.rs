@@ -4,7 +4,7 @@ use std::num::{NonZeroU16, NonZeroUsize};
 
 use larder_cluster::{Node, Ring, key_hash};
 use larder_evict::{By, Capacity, POLICIES, Spec};
-use larder_lab::nodes::{Cell, Placement, Plan, Sharing};
+use larder_lab::nodes::{Cell, LoadShares, Placement, Plan};
 use larder_lab::subject::Subject;
 use larder_lab::sweep;
 use larder_lab::trace::{Builder, Record, Trace};
@@ -34,7 +34,7 @@ fn nodes(count: u16) -> NonZeroU16 {
 fn plan(policy: &str, count: u16, hot: f64) -> Plan {
     let specs = vec![Spec::parse(policy).expect("a policy")];
     let base = sweep::Plan { specs, warmup: 0.0, seed: SEED, threads: NonZeroUsize::MIN };
-    Plan { base, nodes: vec![nodes(count)], hot: vec![hot], sharing: Sharing::default() }
+    Plan { base, nodes: vec![nodes(count)], hot: vec![hot], sharing: LoadShares::default() }
 }
 
 fn run(plan: &Plan, trace: Trace, capacity: Capacity) -> Cell {
@@ -102,7 +102,7 @@ proptest! {
         share in prop_oneof![Just(0.0), 0.05_f64..0.9],
         affinity in prop_oneof![Just(0.0), 0.0_f64..1.0],
     ) {
-        let sharing = Sharing { affinity, ..Sharing::default() };
+        let sharing = LoadShares { affinity, ..LoadShares::default() };
         // A filter that admits everything: copies are then treated like other objects.
         let plan = Plan { sharing: sharing.clone(), ..plan("size:max=1MiB+lru", count, share) };
         let capacity = Capacity { by: By::Bytes, amount };
@@ -149,7 +149,7 @@ proptest! {
 fn owners_are_the_rings() {
     let ring = Ring::new((0..30).map(|node| Node::new(format!("node-{node:05}"))).collect());
     let trace = skewed(2_000, 500);
-    let placement = Placement::new(&trace, nodes(30), &Sharing::default(), 0, SEED);
+    let placement = Placement::new(&trace, nodes(30), &LoadShares::default(), 0, SEED);
     for (at, &id) in trace.ids().iter().enumerate() {
         assert_eq!(Some(usize::from(placement.at(at).1)), ring.owner(key_hash(&id.to_le_bytes())));
     }
@@ -167,7 +167,7 @@ fn nodes_with_room_for_all_objects_fetch_each_once() {
 
 #[test]
 fn a_balancer_by_the_ring_causes_no_requests_between_peers() {
-    let sharing = Sharing { affinity: 1.0, ..Sharing::default() };
+    let sharing = LoadShares { affinity: 1.0, ..LoadShares::default() };
     let counts = run(&Plan { sharing, ..plan("lru", 10, 0.1) }, skewed(20_000, 2_000), entries(50)).counts;
     assert_eq!((counts.peer_requests, counts.local_hits), (0, counts.hits));
 }
@@ -187,7 +187,7 @@ fn copies_of_popular_objects_save_requests_between_peers() {
 #[test]
 fn a_lost_node_costs_its_share_and_the_fixed_pool_most() {
     let dip = |slots| {
-        let sharing = Sharing { lost: 1, slots, ..Sharing::default() };
+        let sharing = LoadShares { lost: 1, slots, ..LoadShares::default() };
         let counts =
             run(&Plan { sharing, ..plan("lru", 10, 0.0) }, skewed(50_000, 5_000), entries(500)).counts;
         let (before, after) = counts.around_loss.expect("a loss");

@@ -4,8 +4,8 @@ use std::fs;
 use std::io::Write;
 use std::path::PathBuf;
 
-use larder_lab::trace::{Field, Format, Options, Reading, Trace, read};
-use larder_lab::workload::Sent;
+use larder_lab::trace::{Field, Format, Options, ReadSummary, Trace, read};
+use larder_lab::workload::SentRequest;
 use tempfile::TempDir;
 
 const DAY: u64 = 86_400_000_000;
@@ -23,7 +23,7 @@ impl File {
         self.0.path().join("trace")
     }
 
-    fn read(&self, options: &Options) -> Result<(Trace, Reading), String> {
+    fn read(&self, options: &Options) -> Result<(Trace, ReadSummary), String> {
         let shown = self.path().display().to_string();
         read(&self.path(), options).map_err(|error| error.to_string().replace(&shown, "trace"))
     }
@@ -321,10 +321,10 @@ fn workloads_are_sent_with_all_that_they_say() {
     let (requests, reading) = larder_lab::trace::requests(&file.path(), &lenient()).unwrap();
     let fields = [("Accept", "text/html, */*"), ("X-Key", "7")];
     let fields = fields.map(|(name, value)| (name.to_owned(), value.to_owned()));
-    let sent = |method, url, body| Sent { method, url, fields: &[], body };
+    let sent = |method, url, body| SentRequest { method, url, fields: &[], body };
     let found: Vec<_> = (0..requests.len()).map(|at| requests.get(at)).collect();
     let expected = [
-        Sent { fields: &fields, ..sent("GET", "/a", "") },
+        SentRequest { fields: &fields, ..sent("GET", "/a", "") },
         sent("POST", "/users", "{\"name\": \"a  b\"}"),
         sent("DELETE", "/users/1", ""),
         sent("GET", "/a", ""),

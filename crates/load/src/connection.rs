@@ -5,10 +5,10 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 
 use bytes::{Bytes, BytesMut};
-use larder_lab::workload::Sent;
+use larder_lab::workload::SentRequest;
 use larder_rpc::line::Form;
 use larder_rpc::thrift::{Protocol, Transport};
-use larder_rpc::{Answer, Call, Calling, Limits, line, onc, thrift};
+use larder_rpc::{Answer, Call, ClientProtocol, Limits, line, onc, thrift};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -74,12 +74,12 @@ impl Reply {
 }
 
 /// A client with separate connections, for URLs that the client here does not support.
-pub trait Foreign {
+pub trait ForeignClient {
     /// Returns the answer to a request, with its content if `wants` is set; or the reason why there is none, in one
     /// line.
     fn ask<'f>(
         &'f mut self,
-        sent: Sent<'f>,
+        sent: SentRequest<'f>,
         wants: bool,
     ) -> Pin<Box<dyn Future<Output = Result<Reply, String>> + 'f>>;
 }
@@ -95,7 +95,7 @@ enum Wire {
 
 struct Rpc {
     stream: TcpStream,
-    codec: Box<dyn Calling>,
+    codec: Box<dyn ClientProtocol>,
     buffer: BytesMut,
 }
 
@@ -109,7 +109,7 @@ impl Connection {
         let stream = stream.map_err(|error| format!("cannot connect to {to}: {error}"))?;
         stream.set_nodelay(true).map_err(|error| error.to_string())?;
         let limits = Limits::default();
-        let codec: Box<dyn Calling> = match via {
+        let codec: Box<dyn ClientProtocol> = match via {
             Via::Http => return Ok(Self(Wire::Http(http::Connection::new(stream, to)))),
             Via::Http2 => {
                 let connection = http2::Connection::new(stream, to).await;
@@ -134,7 +134,7 @@ impl Connection {
     ///
     /// # Errors
     /// If there is no answer, or only a part of it. The connection must not be used again.
-    pub async fn ask(&mut self, sent: Sent<'_>, wants: bool) -> Result<(Reply, bool), Fault> {
+    pub async fn ask(&mut self, sent: SentRequest<'_>, wants: bool) -> Result<(Reply, bool), Fault> {
         match &mut self.0 {
             Wire::Http(connection) => connection.ask(sent, wants).await,
             Wire::Http2(connection) => connection.ask(sent, wants).await,

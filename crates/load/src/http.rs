@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 
 use bytes::{Buf, Bytes, BytesMut};
 use httparse::{EMPTY_HEADER, Response};
-use larder_lab::workload::Sent;
+use larder_lab::workload::SentRequest;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -113,7 +113,7 @@ impl Connection {
     ///
     /// # Errors
     /// If there is no answer, or only a part of it.
-    pub(super) async fn ask(&mut self, sent: Sent<'_>, wants: bool) -> Result<(Reply, bool), Fault> {
+    pub(super) async fn ask(&mut self, sent: SentRequest<'_>, wants: bool) -> Result<(Reply, bool), Fault> {
         self.out.clear();
         write_request(&mut self.out, sent, &self.host);
         let closed = |error: std::io::Error| Fault { why: error.to_string(), is_closed: true };
@@ -211,8 +211,8 @@ impl Connection {
 
 /// Writes a request. A URL is written as to a forward proxy (RFC 9112, section 3.2.2), a path as to a server, which is
 /// `host`.
-fn write_request(out: &mut Vec<u8>, sent: Sent<'_>, host: &str) {
-    let Sent { method, url, fields, body } = sent;
+fn write_request(out: &mut Vec<u8>, sent: SentRequest<'_>, host: &str) {
+    let SentRequest { method, url, fields, body } = sent;
     let has = |name: &str| fields.iter().any(|(known, _)| known.eq_ignore_ascii_case(name));
     // Writing to a vector cannot fail.
     let _ = write!(out, "{method} {url} HTTP/1.1\r\n");
@@ -268,10 +268,10 @@ mod tests {
 
     use super::*;
 
-    const GET: Sent<'_> = Sent { method: "GET", url: "http://a:1/x?y", fields: &[], body: "" };
+    const GET: SentRequest<'_> = SentRequest { method: "GET", url: "http://a:1/x?y", fields: &[], body: "" };
 
     /// Returns the client's result for these bytes, after which the server closes the connection.
-    fn answered(sent: Sent<'_>, bytes: &str, wants: bool) -> Result<(Reply, bool), Fault> {
+    fn answered(sent: SentRequest<'_>, bytes: &str, wants: bool) -> Result<(Reply, bool), Fault> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
         runtime.block_on(async {
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -294,19 +294,19 @@ mod tests {
         for (sent, expected) in [
             (GET, "GET http://a:1/x?y HTTP/1.1\r\nHost: a:1\r\n\r\n"),
             (
-                Sent { method: "DELETE", url: "/x", fields: &fields, body: "" },
+                SentRequest { method: "DELETE", url: "/x", fields: &fields, body: "" },
                 "DELETE /x HTTP/1.1\r\nHost: h:2\r\nA: b\r\n\r\n",
             ),
             (
-                Sent { method: "POST", url: "http://a", fields: &[], body: "" },
+                SentRequest { method: "POST", url: "http://a", fields: &[], body: "" },
                 "POST http://a HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n",
             ),
             (
-                Sent { method: "PUT", url: "http://a?q", fields: &[], body: "{}" },
+                SentRequest { method: "PUT", url: "http://a?q", fields: &[], body: "{}" },
                 "PUT http://a?q HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}",
             ),
             (
-                Sent { method: "PATCH", url: "/", fields: &own, body: "z" },
+                SentRequest { method: "PATCH", url: "/", fields: &own, body: "z" },
                 "PATCH / HTTP/1.1\r\nhost: c\r\nContent-Type: x/y\r\nContent-Length: 1\r\n\r\nz",
             ),
         ] {
@@ -318,7 +318,7 @@ mod tests {
 
     #[test]
     fn answers_of_every_framing_are_read() {
-        let head = Sent { method: "HEAD", ..GET };
+        let head = SentRequest { method: "HEAD", ..GET };
         for (sent, bytes, status, content, is_kept) in [
             (GET, "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc", 200, "abc", true),
             (GET, "HTTP/1.1 200 OK\r\nContent-Length: 3\r\nConnection: close\r\n\r\nabc", 200, "abc", false),

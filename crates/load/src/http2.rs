@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use bytes::Bytes;
 use h2::client::SendRequest;
 use http::{Method, Request, Response, Uri};
-use larder_lab::workload::Sent;
+use larder_lab::workload::SentRequest;
 use tokio::net::TcpStream;
 
 use crate::Reply;
@@ -43,7 +43,7 @@ impl Connection {
     ///
     /// # Errors
     /// If there is no answer, or only a part of it.
-    pub(super) async fn ask(&mut self, sent: Sent<'_>, wants: bool) -> Result<(Reply, bool), Fault> {
+    pub(super) async fn ask(&mut self, sent: SentRequest<'_>, wants: bool) -> Result<(Reply, bool), Fault> {
         let request = request(sent, &self.host)?;
         let mut requests = self.requests.clone().ready().await?;
         let (answer, mut body) = requests.send_request(request, sent.body.is_empty())?;
@@ -64,8 +64,8 @@ impl Connection {
     }
 }
 
-fn request(sent: Sent<'_>, host: &str) -> Result<Request<()>, String> {
-    let Sent { method, url, fields, body } = sent;
+fn request(sent: SentRequest<'_>, host: &str) -> Result<Request<()>, String> {
+    let SentRequest { method, url, fields, body } = sent;
     let failed = |error: http::Error| format!("{method} {url} cannot be sent: {error}");
     let has = |name: &str| fields.iter().any(|(known, _)| known.eq_ignore_ascii_case(name));
     let url = if url.starts_with('/') { format!("http://{host}{url}") } else { url.to_owned() };
@@ -123,9 +123,9 @@ mod tests {
         // Only one connection is accepted.
         tokio::spawn(serve(listener));
         let first = Connection::new(TcpStream::connect(to).await.unwrap(), to).await.unwrap();
-        let get = Sent { method: "GET", url: "http://a:1/x?y", fields: &[], body: "" };
-        let put = Sent { method: "PUT", url: "/x", fields: &[], body: "{}" };
-        let missing = Sent { url: "/404", ..get };
+        let get = SentRequest { method: "GET", url: "http://a:1/x?y", fields: &[], body: "" };
+        let put = SentRequest { method: "PUT", url: "/x", fields: &[], body: "{}" };
+        let missing = SentRequest { url: "/404", ..get };
         let put_text = format!("PUT http://{to}/x Some(\"application/json\") {{}}");
         let missing_text = format!("GET http://{to}/404 None ");
         let all = [
@@ -157,7 +157,7 @@ mod tests {
                 .unwrap();
         });
         let mut connection = Connection::new(TcpStream::connect(to).await.unwrap(), to).await.unwrap();
-        let get = Sent { method: "GET", url: "/", fields: &[], body: "" };
+        let get = SentRequest { method: "GET", url: "/", fields: &[], body: "" };
         assert!(connection.ask(get, true).await.is_err());
     }
 }

@@ -24,11 +24,11 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 use larder_lab::replay::ratio;
-use larder_lab::workload::{Requests, Sent};
+use larder_lab::workload::{Requests, SentRequest};
 use rustix::time::{ClockId, clock_gettime};
 use tokio::task::LocalSet;
 
-pub use self::connection::{Connection, Dialect, Foreign, Reply, Via};
+pub use self::connection::{Connection, Dialect, ForeignClient, Reply, Via};
 pub use self::halt::Halt;
 pub use self::http::Fault;
 pub use self::pace::Pace;
@@ -60,7 +60,7 @@ pub struct Load {
     /// misses if the protocol does not.
     pub origin: Option<Arc<AtomicU64>>,
     /// Creates a client for `https` URLs, which are passed to it.
-    pub foreign: Option<MakeForeign>,
+    pub foreign: Option<ForeignFactory>,
     /// Whether that client receives all URLs.
     pub is_foreign: bool,
     /// The time after which no further request is sent, if there is a limit.
@@ -75,7 +75,7 @@ pub struct Load {
 pub type Pick = Arc<dyn Fn(&str) -> usize>;
 
 /// Creates a client of another kind, or returns the reason why it cannot, in one line.
-pub type MakeForeign = Arc<dyn Fn() -> Result<Box<dyn Foreign>, String>>;
+pub type ForeignFactory = Arc<dyn Fn() -> Result<Box<dyn ForeignClient>, String>>;
 
 /// Receives each answer when it arrives.
 pub trait Onlooker {
@@ -85,14 +85,14 @@ pub trait Onlooker {
     }
 
     /// Receives the answer to a request.
-    fn see(&mut self, answered: &Answered<'_>);
+    fn see(&mut self, answered: &AnsweredRequest<'_>);
 }
 
 /// A request with its outcome.
 #[derive(Clone, Copy, Debug)]
-pub struct Answered<'a> {
+pub struct AnsweredRequest<'a> {
     /// The request.
-    pub sent: Sent<'a>,
+    pub sent: SentRequest<'a>,
     /// The outcome.
     pub outcome: Outcome,
     /// The time from the start of the load to that of the request.
@@ -106,10 +106,10 @@ pub struct Answered<'a> {
 }
 
 /// An onlooker that ignores all answers.
-struct Blind;
+struct NoOnlooker;
 
-impl Onlooker for Blind {
-    fn see(&mut self, _: &Answered<'_>) {}
+impl Onlooker for NoOnlooker {
+    fn see(&mut self, _: &AnsweredRequest<'_>) {}
 }
 
 /// The outcome of a request.
@@ -203,7 +203,7 @@ impl Load {
     /// # Errors
     /// The same as for [`run`](Self::run).
     pub fn run_over(self, nodes: &[SocketAddr]) -> Result<LoadResult, Halt> {
-        let seen = self.send_over(nodes, Rc::new(RefCell::new(Blind)))?;
+        let seen = self.send_over(nodes, Rc::new(RefCell::new(NoOnlooker)))?;
         match &seen.failure {
             None => Ok(seen),
             Some(why) => Err(Halt::Failed(format!(
@@ -244,7 +244,7 @@ impl Load {
         };
         let before = spent_by_thread();
         let wants = onlooker.borrow().wants_content();
-        let work = Rc::new(Work {
+        let work = Rc::new(RunState {
             answers: RefCell::new(vec![(Outcome::Failed, 0); length]),
             dues,
             next: Cell::new(0),
@@ -301,7 +301,7 @@ impl Load {
 }
 
 /// The state that all clients share.
-struct Work {
+struct RunState {
     load: Load,
     dues: Option<Vec<Duration>>,
     timer: Timer,
@@ -314,7 +314,7 @@ struct Work {
     begun: Instant,
 }
 
-/// The times of a request, as in [`Answered`].
+/// The times of a request, as in [`AnsweredRequest`].
 struct Times {
     begun: Duration,
     took: Duration,
@@ -325,12 +325,12 @@ struct Times {
 struct Client {
     /// The nodes, each with a connection if there is one.
     ways: Vec<(SocketAddr, Option<Connection>)>,
-    foreign: Option<Box<dyn Foreign>>,
+    foreign: Option<Box<dyn ForeignClient>>,
 }
 
 impl Client {
     /// Repeatedly takes the next request that no other client has taken.
-    async fn work(mut self, work: Rc<Work>) {
+    async fn work(mut self, work: Rc<RunState>) {
         let (load, count) = (&work.load, self.ways.len());
         let is_over = || load.limit.is_some_and(|limit| work.begun.elapsed() >= limit);
         while !load.stop.load(Ordering::Relaxed) && !is_over() {
@@ -356,7 +356,7 @@ impl Client {
 
     /// Returns the answer to `sent`. If the server closed the connection before any byte arrived, the client opens it
     /// again once, unless the request may have been carried out (RFC 9110, section 9.2.2).
-    async fn ask(&mut self, work: &Work, node: usize, sent: Sent<'_>) -> Result<Reply, String> {
+    async fn ask(&mut self, work: &RunState, node: usize, sent: SentRequest<'_>) -> Result<Reply, String> {
         let is_foreign = work.load.is_foreign || sent.url.starts_with("https:");
         if let Some(foreign) = self.foreign.as_mut().filter(|_| is_foreign) {
             return foreign.ask(sent, work.wants).await;
@@ -380,7 +380,7 @@ impl Client {
     }
 }
 
-impl Work {
+impl RunState {
     /// Waits until request `at` is due, and returns the due time, from which its latency counts. Returns `None` in a
     /// closed loop.
     async fn wait(&self, at: usize) -> Option<Instant> {
@@ -394,7 +394,7 @@ impl Work {
     fn note(
         &self,
         at: usize,
-        sent: Sent<'_>,
+        sent: SentRequest<'_>,
         reply: &Result<Reply, String>,
         (before, after): (Option<u64>, Option<u64>),
         Times { begun, took, served }: Times,
@@ -425,7 +425,7 @@ impl Work {
         }
         self.answers.borrow_mut()[at] = (outcome, u32::try_from(took.as_micros()).unwrap_or(u32::MAX));
         let reply = reply.as_ref().map_err(String::as_str);
-        self.onlooker.borrow_mut().see(&Answered { sent, outcome, begun, reply, took, served });
+        self.onlooker.borrow_mut().see(&AnsweredRequest { sent, outcome, begun, reply, took, served });
     }
 }
 

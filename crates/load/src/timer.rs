@@ -22,11 +22,11 @@ const TOGETHER: Duration = Duration::from_micros(50);
 /// The waits of a runtime's thread.
 pub struct Timer {
     file: AsyncFd<OwnedFd>,
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<WaitQueue>,
 }
 
 #[derive(Default)]
-struct Waiting {
+struct WaitQueue {
     /// The waits by end time, and in the order in which they began.
     ends: BTreeMap<(Instant, u64), oneshot::Sender<()>>,
     begun: u64,
@@ -95,7 +95,7 @@ impl Timer {
         }
     }
 
-    fn ring(&self, waiting: &mut Waiting, at: Instant) -> io::Result<()> {
+    fn ring(&self, waiting: &mut WaitQueue, at: Instant) -> io::Result<()> {
         // A timer that is set to 0 never expires.
         let time = at.saturating_duration_since(Instant::now()).max(Duration::from_nanos(1));
         let none = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -107,7 +107,7 @@ impl Timer {
         Ok(())
     }
 
-    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+    fn waiting(&self) -> MutexGuard<'_, WaitQueue> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

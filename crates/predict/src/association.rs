@@ -36,14 +36,14 @@ const HALVED_AT: u16 = 1_024;
 
 /// The last two URLs of a client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Past {
+pub struct LastUrls {
     /// The last URL.
     pub last: Option<u64>,
     /// The URL before the last one.
     pub before: Option<u64>,
 }
 
-impl Past {
+impl LastUrls {
     /// Returns the past after a request for `url`.
     #[must_use]
     pub fn then(self, url: u64) -> Self {
@@ -96,11 +96,11 @@ struct Common {
     clients: [Clients; SUCCESSORS],
     /// The clients since `predicted` was determined.
     recent: Clients,
-    predicted: Likely,
+    predicted: Successors,
 }
 
 /// The most probable successors, the most probable first. An unused entry has no support.
-type Likely = [Successor; AT_ONCE];
+type Successors = [Successor; AT_ONCE];
 
 /// A set of clients. Each sets one of 32 bits, so that the number of set bits is a lower bound of the number of clients.
 #[derive(Clone, Copy, Debug, Default)]
@@ -114,7 +114,7 @@ impl Default for Association {
 
 impl Association {
     /// Records that `client` has requested `url` after `past`.
-    pub fn follows(&mut self, past: Past, url: u64, client: u64) {
+    pub fn follows(&mut self, past: LastUrls, url: u64, client: u64) {
         for context in past.contexts() {
             if let Some(common) = self.common.get_mut(context) {
                 common.follow(url, client);
@@ -127,9 +127,9 @@ impl Association {
 
     /// Returns the predicted next requests of `client`, whose URLs so far are `past`, the most probable first. Counts
     /// this occurrence, too.
-    pub fn occurs(&mut self, past: Past, client: u64) -> impl Iterator<Item = Successor> + use<> {
+    pub fn occurs(&mut self, past: LastUrls, client: u64) -> impl Iterator<Item = Successor> + use<> {
         let mut found = [None; AT_ONCE];
-        let mut find = |likely: Likely| {
+        let mut find = |likely: Successors| {
             for successor in likely.into_iter().filter(|successor| successor.support > 0) {
                 let is_known = found.iter().flatten().any(|other: &Successor| other.url == successor.url);
                 if let Some(place) = found.iter_mut().find(|place| place.is_none()).filter(|_| !is_known) {
@@ -186,7 +186,7 @@ impl Counts {
     }
 
     /// Returns the successors that support and confidence allow, of those at the places that `is_open` allows.
-    fn likely(&self, is_open: impl Fn(usize) -> bool) -> Likely {
+    fn likely(&self, is_open: impl Fn(usize) -> bool) -> Successors {
         let of = u32::from(self.seen);
         let is_sure = |support: u32| support >= SUPPORT && support * 100 >= CONFIDENCE * of;
         let mut likely = [Successor::default(); SUCCESSORS];
@@ -204,7 +204,7 @@ impl Counts {
 impl Common {
     /// Returns the predictions, and counts this occurrence. The predictions are determined again only if enough clients
     /// have changed the counts since the last time.
-    fn occur(&mut self, client: u64) -> Likely {
+    fn occur(&mut self, client: u64) -> Successors {
         if self.recent.are_enough() {
             self.recent = Clients::default();
             self.predicted = self.counts.likely(|at| self.clients[at].are_enough());
@@ -242,7 +242,7 @@ mod tests {
     /// Requests the URLs in sequence as `client`, `times` times.
     fn walk(model: &mut Association, urls: &[u64], client: u64, times: u32) {
         for _ in 0..times {
-            let mut past = Past::default();
+            let mut past = LastUrls::default();
             for &url in urls {
                 model.follows(past, url, client);
                 past = past.then(url);
@@ -252,7 +252,7 @@ mod tests {
     }
 
     fn predicted(model: &mut Association, urls: &[u64], client: u64) -> Vec<u64> {
-        let past = urls.iter().fold(Past::default(), |past, &url| past.then(url));
+        let past = urls.iter().fold(LastUrls::default(), |past, &url| past.then(url));
         model.occurs(past, client).map(|successor| successor.url).collect()
     }
 

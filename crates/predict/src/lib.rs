@@ -17,7 +17,7 @@ pub mod precision;
 pub mod sequence;
 mod table;
 
-pub use planner::{Answer, Ask, Ending, Figures, MOST_BYTES, Planner, Ticket, Wish};
+pub use planner::{Answer, Candidate, ClientRequest, Figures, MOST_BYTES, Planner, PrefetchResult, Ticket};
 
 /// The method of a prediction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -27,13 +27,13 @@ pub(crate) struct Prefetch {
 
 /// All observed prefetches.
 #[derive(Debug, Default)]
-pub(crate) struct Pending {
+pub(crate) struct PrefetchWatch {
     all: HashMap<Key, Prefetch>,
     /// Expiry times and keys, in the order of time; some of the prefetches may be gone.
     ends: VecDeque<(u64, Key)>,
 }
 
-impl Pending {
+impl PrefetchWatch {
     pub(crate) fn has_room_for(&self, key: Key) -> bool {
         self.all.len() < MOST && self.ends.len() < 2 * MOST && !self.all.contains_key(&key)
     }

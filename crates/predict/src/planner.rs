@@ -3,11 +3,11 @@
 
 use std::collections::HashMap;
 
-use crate::association::{Association, Past};
+use crate::association::{Association, LastUrls};
 use crate::budget::{Budget, Share};
-use crate::pending::{Key, Pending};
+use crate::pending::{Key, PrefetchWatch};
 use crate::precision::Switch;
-use crate::sequence::{Numbered, Range, Runs};
+use crate::sequence::{NumberedUrl, Range, Runs};
 use crate::table::Table;
 use crate::{Predictor, Predictors, WINDOW, mix};
 
@@ -29,7 +29,7 @@ const LEAST_BYTES: u64 = 16 << 10;
 
 /// A GET request of a client.
 #[derive(Clone, Copy, Debug)]
-pub struct Ask<'a> {
+pub struct ClientRequest<'a> {
     /// The time, in milliseconds.
     pub now: u64,
     /// The client.
@@ -65,7 +65,7 @@ pub struct Answer {
 
 /// A prediction that may be prefetched.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wish {
+pub struct Candidate {
     /// The predictor.
     pub kind: Predictor,
     /// The text of the URL.
@@ -96,7 +96,7 @@ impl Ticket {
 
 /// The result of a prefetch, with the bytes of content that were fetched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
+pub enum PrefetchResult {
     /// No request was sent.
     Unsent,
     /// The response is stored.
@@ -141,25 +141,25 @@ impl Figures {
 pub struct Planner {
     association: Association,
     clients: Table<History>,
-    urls: Table<Known>,
+    urls: Table<KnownUrl>,
     /// Hashes of URLs and templates that could not be stored. The later of two hashes replaces the earlier one in the
     /// same place.
     refused: Box<[u64]>,
-    pending: Pending,
+    pending: PrefetchWatch,
     sites: HashMap<u64, Site>,
     figures: [Figures; 2],
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct History {
-    past: Past,
+    past: LastUrls,
     asked: u64,
     runs: Runs,
 }
 
 /// A URL whose response can be stored.
 #[derive(Debug)]
-struct Known {
+struct KnownUrl {
     text: Box<str>,
     bytes: u64,
 }
@@ -177,7 +177,7 @@ impl Default for Planner {
             clients: Table::new(CLIENTS),
             urls: Table::new(URLS),
             refused: vec![0; REFUSED].into(),
-            pending: Pending::default(),
+            pending: PrefetchWatch::default(),
             sites: HashMap::new(),
             figures: <_>::default(),
         }
@@ -186,12 +186,12 @@ impl Default for Planner {
 
 impl Planner {
     /// Records a request, and adds the resulting predictions to `wishes`.
-    pub fn asked(&mut self, ask: &Ask<'_>, wishes: &mut Vec<Wish>) {
+    pub fn asked(&mut self, ask: &ClientRequest<'_>, wishes: &mut Vec<Candidate>) {
         self.expire(ask.now);
         self.site(ask.site).budget.request(ask.share);
         let key = history_of(ask);
         let Some(history) = self.clients.entry(key, History::default) else { return };
-        let numbered = Numbered::of(ask.text).map(|numbered| (numbered, numbered.template()));
+        let numbered = NumberedUrl::of(ask.text).map(|numbered| (numbered, numbered.template()));
         let (mut next, mut following) = (None, None);
         match (ask.range, &numbered) {
             (Some(range), _) => following = history.runs.range(ask.url, range, ask.now),
@@ -201,7 +201,7 @@ impl Planner {
             (None, None) => {}
         }
         let is_late = ask.now.saturating_sub(history.asked) > WINDOW;
-        let past = if is_late { Past::default() } else { history.past };
+        let past = if is_late { LastUrls::default() } else { history.past };
         history.asked = ask.now;
         // A repeated request for the same URL, such as for another range of it, does not change the history.
         if past.last != Some(ask.url) {
@@ -223,7 +223,7 @@ impl Planner {
     }
 
     /// Records the result of a request that was passed to `asked` before.
-    pub fn answered(&mut self, ask: &Ask<'_>, answer: &Answer) {
+    pub fn answered(&mut self, ask: &ClientRequest<'_>, answer: &Answer) {
         if let Some(bytes) = answer.bytes {
             self.site(ask.site).budget.bytes(ask.share, bytes);
         }
@@ -232,7 +232,7 @@ impl Planner {
             self.judge((ask.url, first), true, ask.now);
         }
         if answer.is_stored && ask.text.len() <= LONGEST_URL && !self.is_refused(ask.url) {
-            let known = self.urls.entry(ask.url, || Known { text: ask.text.into(), bytes: 0 });
+            let known = self.urls.entry(ask.url, || KnownUrl { text: ask.text.into(), bytes: 0 });
             if let (Some(known), Some(bytes)) = (known, answer.bytes) {
                 known.bytes = bytes;
             }
@@ -244,7 +244,7 @@ impl Planner {
 
     /// Returns the permit to prefetch `wish`, whose URL is `target`, at the expense of `site`. Returns `None` if it may
     /// not be prefetched now.
-    pub fn start(&mut self, wish: &Wish, target: u64, site: u64, now: u64) -> Option<Ticket> {
+    pub fn start(&mut self, wish: &Candidate, target: u64, site: u64, now: u64) -> Option<Ticket> {
         let key = (target, wish.range.map_or(u64::MAX, |(first, _)| first));
         let is_refused =
             self.is_refused(target) || wish.template.is_some_and(|template| self.is_refused(template));
@@ -261,13 +261,15 @@ impl Planner {
     }
 
     /// Records the result of a prefetch.
-    pub fn ended(&mut self, ticket: Ticket, ending: Ending, now: u64) {
+    pub fn ended(&mut self, ticket: Ticket, ending: PrefetchResult, now: u64) {
         let Ticket { key, template, bytes: most } = ticket;
         let Some(prefetch) = self.pending.get(key) else { return };
         let (kind, site, was_used) = (prefetch.kind, prefetch.site, prefetch.is_used);
         let bytes = match ending {
-            Ending::Unsent => 0,
-            Ending::Stored(bytes) | Ending::Refused(bytes) | Ending::Failed(bytes) => bytes,
+            PrefetchResult::Unsent => 0,
+            PrefetchResult::Stored(bytes)
+            | PrefetchResult::Refused(bytes)
+            | PrefetchResult::Failed(bytes) => bytes,
         };
         (prefetch.bytes, prefetch.is_running) = (bytes, false);
         let figures = &mut self.figures[kind as usize];
@@ -280,15 +282,15 @@ impl Planner {
             self.site(site).budget.spent(most, bytes);
         }
         match ending {
-            Ending::Stored(_) => self.pending.settle(key),
-            Ending::Failed(_) => self.judge(key, false, now),
-            Ending::Refused(_) => {
+            PrefetchResult::Stored(_) => self.pending.settle(key),
+            PrefetchResult::Failed(_) => self.judge(key, false, now),
+            PrefetchResult::Refused(_) => {
                 self.refuse(key.0);
                 template.into_iter().for_each(|template| self.refuse(template));
                 self.figures[kind as usize].refused += 1;
                 self.judge(key, false, now);
             }
-            Ending::Unsent => {
+            PrefetchResult::Unsent => {
                 if was_used.is_none() {
                     self.figures[kind as usize].unsent += 1;
                     self.site(site).budget.give_request();
@@ -314,32 +316,32 @@ impl Planner {
         tables + texts + size_of_val(&*self.refused) + self.pending.heap_bytes() + sites
     }
 
-    fn wish_for(&self, target: u64, wishes: &mut Vec<Wish>) {
+    fn wish_for(&self, target: u64, wishes: &mut Vec<Candidate>) {
         let Some(known) = self.urls.get(target) else { return };
         let (kind, url, bytes) = (Predictor::Association, known.text.to_string(), allowed(known.bytes));
-        wishes.push(Wish { kind, url, target: Some(target), range: None, bytes, template: None });
+        wishes.push(Candidate { kind, url, target: Some(target), range: None, bytes, template: None });
     }
 
-    fn wish_for_range(&self, ask: &Ask<'_>, range: Range, wishes: &mut Vec<Wish>) {
+    fn wish_for_range(&self, ask: &ClientRequest<'_>, range: Range, wishes: &mut Vec<Candidate>) {
         if self.urls.get(ask.url).is_some() {
             let (kind, target, bytes) = (Predictor::Sequence, Some(ask.url), range.1 - range.0 + 1);
             let url = ask.text.to_owned();
-            wishes.push(Wish { kind, url, target, range: Some(range), bytes, template: None });
+            wishes.push(Candidate { kind, url, target, range: Some(range), bytes, template: None });
         }
     }
 
     /// Wishes for the next URL of a sequence if the current or the preceding one could be stored.
     fn wish_for_number(
         &self,
-        ask: &Ask<'_>,
+        ask: &ClientRequest<'_>,
         before: u64,
         (url, template): (String, u64),
-        wishes: &mut Vec<Wish>,
+        wishes: &mut Vec<Candidate>,
     ) {
         let known = self.urls.get(ask.url).or_else(|| self.urls.get(before));
         if let Some(known) = known.filter(|_| url.len() <= LONGEST_URL) {
             let (kind, bytes) = (Predictor::Sequence, allowed(known.bytes));
-            wishes.push(Wish { kind, url, target: None, range: None, bytes, template: Some(template) });
+            wishes.push(Candidate { kind, url, target: None, range: None, bytes, template: Some(template) });
         }
     }
 
@@ -401,6 +403,6 @@ fn place(mark: u64) -> usize {
     (mark % REFUSED as u64) as usize
 }
 
-fn history_of(ask: &Ask<'_>) -> u64 {
+fn history_of(ask: &ClientRequest<'_>) -> u64 {
     mix(ask.client ^ ask.host.rotate_left(32))
 }

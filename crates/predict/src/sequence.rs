@@ -16,13 +16,13 @@ const DIGITS: usize = 18;
 /// A URL split at its significant number: the last one in the name of its file, without the extension, or otherwise in
 /// its query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Numbered<'u> {
+pub struct NumberedUrl<'u> {
     before: &'u str,
     digits: &'u str,
     after: &'u str,
 }
 
-impl<'u> Numbered<'u> {
+impl<'u> NumberedUrl<'u> {
     /// Returns the parts of `url`, or `None` if there is no such number.
     pub fn of(url: &'u str) -> Option<Self> {
         let start = url.find("://").map_or(0, |at| at + 3);
@@ -167,10 +167,10 @@ mod tests {
             ("http://a/1234567890123456789", None),
         ];
         for (url, expected) in table {
-            let next = Numbered::of(url).map(|numbered| numbered.with(numbered.number() + 1));
+            let next = NumberedUrl::of(url).map(|numbered| numbered.with(numbered.number() + 1));
             assert_eq!(next.as_deref(), expected, "{url}");
         }
-        let template = |url| Numbered::of(url).map(|numbered| numbered.template());
+        let template = |url| NumberedUrl::of(url).map(|numbered| numbered.template());
         assert_eq!(template("http://a/s9.ts"), template("http://a/s10.ts"));
         assert_ne!(template("http://a/s9.ts"), template("http://a/t9.ts"));
     }

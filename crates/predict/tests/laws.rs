@@ -2,10 +2,12 @@
 
 use std::collections::{HashMap, HashSet};
 
-use larder_predict::association::{Association, CONFIDENCE, Past, SUPPORT};
+use larder_predict::association::{Association, CONFIDENCE, LastUrls, SUPPORT};
 use larder_predict::budget::Share;
-use larder_predict::sequence::Numbered;
-use larder_predict::{Answer, Ask, Ending, MOST_BYTES, Planner, Predictor, Predictors, Ticket, Wish};
+use larder_predict::sequence::NumberedUrl;
+use larder_predict::{
+    Answer, Candidate, ClientRequest, MOST_BYTES, Planner, Predictor, Predictors, PrefetchResult, Ticket,
+};
 use proptest::prelude::*;
 
 const BOTH: Predictors = Predictors { association: true, sequence: true };
@@ -48,9 +50,9 @@ struct World {
     now: u64,
     asked: u64,
     bytes: u64,
-    running: Vec<(Ticket, Wish)>,
+    running: Vec<(Ticket, Candidate)>,
     /// All wishes so far.
-    wishes: Vec<Wish>,
+    wishes: Vec<Candidate>,
     refused: HashSet<u64>,
 }
 
@@ -76,7 +78,7 @@ impl World {
 
     fn take(&mut self, step: &Step, url: &str) {
         self.now += step.after;
-        let ask = Ask {
+        let ask = ClientRequest {
             now: self.now,
             client: step.client,
             site: self.site,
@@ -111,12 +113,12 @@ impl World {
         let (ticket, wish) = self.running.remove(0);
         let bytes = bytes.min(ticket.most());
         let ending = match ending {
-            0..=2 => Ending::Stored(bytes),
-            3 => Ending::Failed(bytes),
-            4 => Ending::Refused(bytes),
-            _ => Ending::Unsent,
+            0..=2 => PrefetchResult::Stored(bytes),
+            3 => PrefetchResult::Failed(bytes),
+            4 => PrefetchResult::Refused(bytes),
+            _ => PrefetchResult::Unsent,
         };
-        if let Ending::Refused(_) = ending {
+        if let PrefetchResult::Refused(_) = ending {
             self.refused.insert(id(&wish.url));
         }
         self.planner.ended(ticket, ending, self.now);
@@ -167,10 +169,10 @@ proptest! {
     fn any_bytes_are_a_url_with_a_number_or_without(
         url in prop_oneof![".{0,60}", "(http://)?[a-z0-9/.?=-]{0,40}"],
     ) {
-        if let Some(numbered) = Numbered::of(&url) {
+        if let Some(numbered) = NumberedUrl::of(&url) {
             prop_assert_eq!(numbered.with(numbered.number()), &*url);
             let next = numbered.with(numbered.number() + 1);
-            prop_assert_eq!(Numbered::of(&next).map(|next| next.template()), Some(numbered.template()), "{}", next);
+            prop_assert_eq!(NumberedUrl::of(&next).map(|next| next.template()), Some(numbered.template()), "{}", next);
         }
     }
 
@@ -181,7 +183,7 @@ proptest! {
         let mut model = Association::default();
         let mut followed: HashMap<(Option<u64>, u64, u64), u32> = HashMap::new();
         for walk in walks {
-            let mut past = Past::default();
+            let mut past = LastUrls::default();
             for url in walk {
                 model.follows(past, url, 7);
                 if let Some(last) = past.last {
@@ -205,7 +207,7 @@ proptest! {
     ) {
         let [mut alone, mut together] = [Association::default(), Association::default()];
         for (is_other, walk) in walks {
-            let mut past = Past::default();
+            let mut past = LastUrls::default();
             for url in walk {
                 let occurs = |model: &mut Association| {
                     model.follows(past, url, u64::from(is_other));

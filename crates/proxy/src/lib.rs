@@ -32,7 +32,7 @@ mod rpc;
 pub mod server;
 mod wire;
 
-pub use acme::{Kept as KeptCertificate, examine as examine_acme};
+pub use acme::{CertificateFile, examine as examine_acme};
 pub use admin::metrics::reference as metrics_reference;
 pub use base::error::Error;
 pub use base::settings::Settings;

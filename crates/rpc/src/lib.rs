@@ -1,7 +1,7 @@
 //! Codecs for the RPC protocols by which programs request pages.
 //!
-//! [`thrift`], [`onc`] and [`mod@line`] each turn bytes into a [`Call`] and a result into bytes ([`Answering`],
-//! [`Replying`]: the server's side), and a [`Call`] into bytes and bytes into an [`Answer`] ([`Calling`]: the client's
+//! [`thrift`], [`onc`] and [`mod@line`] each turn bytes into a [`Call`] and a result into bytes ([`ServerProtocol`],
+//! [`ReplyEncoder`]: the server's side), and a [`Call`] into bytes and bytes into an [`Answer`] ([`ClientProtocol`]: the client's
 //! side). There is no socket, clock or task here: the caller reads into a `BytesMut`, asks whether a message is complete, and
 //! writes the returned bytes. Page contents are never copied.
 //!
@@ -93,7 +93,7 @@ impl Limits {
 
 /// A call with the encoder for its reply.
 #[derive(Debug)]
-pub struct Asked<R> {
+pub struct CallRequest<R> {
     /// The client's request.
     pub call: Call,
     /// Encodes the answer to this call.
@@ -102,7 +102,7 @@ pub struct Asked<R> {
 
 /// A rejected request, with the protocol's own error ready to send.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Rejected {
+pub struct Rejection {
     /// The bytes to send; empty if the protocol has no message for the error.
     pub reply: Bytes,
     /// Whether the connection has to close, because later bytes cannot be understood.
@@ -112,16 +112,16 @@ pub struct Rejected {
 }
 
 /// The server's side of a connection.
-pub trait Answering {
+pub trait ServerProtocol {
     /// Encodes the reply to one call.
-    type Reply: Replying;
+    type Reply: ReplyEncoder;
 
     /// Takes the next call from the front of `buffer`. Returns `None` if it needs more bytes first. `buffer` never has
     /// to hold more than [`Limits::message`] bytes, and the few that frame them, to complete a call.
     ///
     /// # Errors
     /// An unknown request, or bytes that are no message.
-    fn decode(&mut self, buffer: &mut BytesMut) -> Result<Option<Asked<Self::Reply>>, Rejected>;
+    fn decode(&mut self, buffer: &mut BytesMut) -> Result<Option<CallRequest<Self::Reply>>, Rejection>;
 
     /// Returns the message that the rest of a call did not arrive in time; empty if a reply needs to know its call.
     fn late(&self) -> Bytes {
@@ -135,7 +135,7 @@ pub trait Answering {
 }
 
 /// Encodes the reply to one call.
-pub trait Replying {
+pub trait ReplyEncoder {
     /// Returns the bytes around a page of `length` bytes. Returns `None` if the page is too long for the protocol.
     fn page(&self, length: usize) -> Option<Envelope>;
 
@@ -192,7 +192,7 @@ impl Envelope {
 }
 
 /// The client's side of a connection, with one call in flight at a time.
-pub trait Calling {
+pub trait ClientProtocol {
     /// Returns the bytes of the request for `call`.
     ///
     /// # Errors
@@ -220,8 +220,8 @@ fn cut_short() -> Malformed {
 }
 
 /// Returns the rejection of bytes that do not suffice for a reply.
-fn gibberish(why: Malformed) -> Rejected {
-    Rejected { reply: Bytes::new(), close: true, why }
+fn gibberish(why: Malformed) -> Rejection {
+    Rejection { reply: Bytes::new(), close: true, why }
 }
 
 /// Reads a URL from a client. It is checked only to be UTF-8 text on one line; callers validate it further.

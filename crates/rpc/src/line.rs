@@ -21,7 +21,8 @@ use bytes::{Buf, Bytes, BytesMut};
 
 use crate::statistics::Slot;
 use crate::{
-    Answer, Answering, Asked, Call, Calling, Envelope, Failure, Limits, Malformed, Rejected, Replying,
+    Answer, Call, CallRequest, ClientProtocol, Envelope, Failure, Limits, Malformed, Rejection, ReplyEncoder,
+    ServerProtocol,
 };
 use crate::{Statistics, cut_short, one_line, shown, url};
 
@@ -80,9 +81,9 @@ impl Server {
         Self { form, limits }
     }
 
-    fn reject(&self, why: Malformed, close: bool) -> Rejected {
+    fn reject(&self, why: Malformed, close: bool) -> Rejection {
         let close = close || Reply { form: self.form }.closes();
-        Rejected { reply: self.refuse(400, &why.0), close, why }
+        Rejection { reply: self.refuse(400, &why.0), close, why }
     }
 
     fn refuse(&self, status: u16, why: &str) -> Bytes {
@@ -90,17 +91,17 @@ impl Server {
     }
 }
 
-impl Answering for Server {
+impl ServerProtocol for Server {
     type Reply = Reply;
 
-    fn decode(&mut self, buffer: &mut BytesMut) -> Result<Option<Asked<Reply>>, Rejected> {
+    fn decode(&mut self, buffer: &mut BytesMut) -> Result<Option<CallRequest<Reply>>, Rejection> {
         let line = match take_line(buffer, self.limits.message) {
             Ok(Some(line)) => line,
             Ok(None) => return Ok(None),
             Err(why) => return Err(self.reject(why, true)),
         };
         let call = read_request(&line).map_err(|why| self.reject(why, false))?;
-        Ok(Some(Asked { call, reply: Reply { form: self.form } }))
+        Ok(Some(CallRequest { call, reply: Reply { form: self.form } }))
     }
 
     fn late(&self) -> Bytes {
@@ -129,7 +130,7 @@ pub struct Reply {
     form: Form,
 }
 
-impl Replying for Reply {
+impl ReplyEncoder for Reply {
     /// Returns the same envelope for every length.
     fn page(&self, _: usize) -> Option<Envelope> {
         let (chunks, tail) = match self.form {
@@ -290,7 +291,7 @@ fn read_piece(line: &[u8]) -> Option<Piece> {
     }
 }
 
-impl Calling for Client {
+impl ClientProtocol for Client {
     fn encode(&mut self, call: &Call) -> Result<Bytes, Malformed> {
         let line = match call {
             Call::Fetch { url: asked } => match read_request(asked.as_bytes())? {

@@ -6,7 +6,7 @@ mod common;
 use bytes::{Bytes, BytesMut};
 use common::{LIMITS, answer, any_answer, any_url, asked, exchange, fetch, gone, heard, sent, statistics};
 use larder_rpc::line::{Client, Form, Server};
-use larder_rpc::{Answer, Answering, Call, Calling, Failure, Replying};
+use larder_rpc::{Answer, Call, ClientProtocol, Failure, ReplyEncoder, ServerProtocol};
 use proptest::prelude::*;
 
 const COUNTED: &str = "requests 3\nhits 2\nmisses 1\nhit_ratio 0.5\nbyte_hit_ratio 0.25\naverage_micros 1.5\n\

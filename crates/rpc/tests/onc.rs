@@ -7,7 +7,7 @@ use bytes::{Bytes, BytesMut};
 use common::{LIMITS, answer, any_answer, any_url, asked, exchange, fetch, gone, heard, sent};
 use larder_rpc::onc::rpcbind::{self, Request, Transport};
 use larder_rpc::onc::{Client, LONGEST_PAGE, Server, datagram};
-use larder_rpc::{Answer, Call, Calling, Failure, Replying};
+use larder_rpc::{Answer, Call, ClientProtocol, Failure, ReplyEncoder};
 use proptest::prelude::*;
 
 /// Returns a message of 32-bit words.

@@ -6,7 +6,7 @@ mod common;
 use bytes::BytesMut;
 use common::{LIMITS, answer, any_answer, any_url, asked, exchange, fetch, gone, heard, sent, statistics};
 use larder_rpc::thrift::{Client, Protocol, Server, Transport};
-use larder_rpc::{Answer, Call, Calling, Replying};
+use larder_rpc::{Answer, Call, ClientProtocol, ReplyEncoder};
 use proptest::prelude::*;
 
 const PROTOCOLS: [Protocol; 3] = [Protocol::Binary, Protocol::OldBinary, Protocol::Compact];

@@ -56,14 +56,14 @@ pub struct Conditions {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Names<N> {
     /// The names.
-    pub each: Vec<Named<N>>,
+    pub each: Vec<NamedPatterns<N>>,
     /// Whether all names have to match; otherwise one.
     pub all: bool,
 }
 
 /// A name, and the patterns one of which its value has to match.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Named<N> {
+pub struct NamedPatterns<N> {
     /// The name.
     pub name: N,
     /// The patterns; if empty, any value matches.
@@ -203,7 +203,7 @@ impl<N> Default for Names<N> {
 
 impl<N> Names<N> {
     /// Whether `holds` is true for all names, or for one, depending on `all`; true without names.
-    fn hold(&self, holds: impl FnMut(&Named<N>) -> bool) -> bool {
+    fn hold(&self, holds: impl FnMut(&NamedPatterns<N>) -> bool) -> bool {
         match self.all {
             true => self.each.iter().all(holds),
             false => self.each.is_empty() || self.each.iter().any(holds),
@@ -211,19 +211,19 @@ impl<N> Names<N> {
     }
 }
 
-impl<N> Named<N> {
+impl<N> NamedPatterns<N> {
     fn takes(&self, value: &[u8]) -> bool {
         one_matches(&self.values, value)
     }
 }
 
-impl Named<Box<str>> {
+impl NamedPatterns<Box<str>> {
     fn is_in(&self, fields: &impl Fields) -> bool {
         fields.lines(&self.name).any(|value| self.takes(value))
     }
 }
 
-impl Named<Pattern> {
+impl NamedPatterns<Pattern> {
     fn is_cookie(&self, fields: &impl Fields) -> bool {
         let parts = fields.lines("cookie").flat_map(|line| line.split(|byte| *byte == b';'));
         parts.flat_map(readings::cookies).any(|(name, value)| self.is(name, value))

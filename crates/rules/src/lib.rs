@@ -17,7 +17,7 @@ mod reach;
 mod set;
 mod trie;
 
-pub use conditions::{Conditions, Fields, Named, Names, Request, Response};
+pub use conditions::{Conditions, Fields, NamedPatterns, Names, Request, Response};
 pub use domains::{BadDomain, Domains, LARGEST_LIST};
 pub use map::PathMap;
 pub use networks::Networks;

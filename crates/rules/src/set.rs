@@ -22,7 +22,7 @@ pub type Numbers = SmallVec<[u16; 8]>;
 /// Rules in their written order.
 #[derive(Debug)]
 pub struct RuleSet {
-    rules: Vec<Compiled>,
+    rules: Vec<CompiledRule>,
     /// The rules whose paths have a known prefix.
     paths: Trie,
     /// The rules with extensions and without such paths, by the extension in lower case.
@@ -34,7 +34,7 @@ pub struct RuleSet {
 }
 
 #[derive(Debug)]
-struct Compiled {
+struct CompiledRule {
     rule: Rule,
     needs_response: bool,
 }
@@ -48,7 +48,7 @@ impl RuleSet {
 
     /// Compiles `rules`, at most [`MOST`](Self::MOST); further ones are ignored.
     pub fn new(rules: Vec<Rule>) -> Self {
-        let compile = |rule: Rule| Compiled { needs_response: rule.conditions.need_response(), rule };
+        let compile = |rule: Rule| CompiledRule { needs_response: rule.conditions.need_response(), rule };
         let mut set = Self {
             rules: rules.into_iter().take(Self::MOST).map(compile).collect(),
             paths: Trie::new(),
@@ -113,7 +113,7 @@ impl RuleSet {
         self.rules.iter().any(|compiled| compiled.needs_response)
     }
 
-    fn holding<F: Fields>(&self, request: &Request<'_, F>, also: impl Fn(&Compiled) -> bool) -> Numbers {
+    fn holding<F: Fields>(&self, request: &Request<'_, F>, also: impl Fn(&CompiledRule) -> bool) -> Numbers {
         let mut holding = Numbers::new();
         for number in self.candidates(request.path) {
             let compiled = &self.rules[usize::from(number)];

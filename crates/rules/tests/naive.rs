@@ -3,7 +3,9 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use http::{HeaderMap, HeaderName, HeaderValue};
-use larder_rules::{Conditions, Named, Names, Pattern, Request, Response, Rule, RuleSet, normal_path};
+use larder_rules::{
+    Conditions, NamedPatterns, Names, Pattern, Request, Response, Rule, RuleSet, normal_path,
+};
 use proptest::prelude::*;
 
 fn patterns(texts: &'static str) -> impl Strategy<Value = Vec<Pattern>> {
@@ -16,8 +18,8 @@ fn words(words: &'static [&'static str]) -> impl Strategy<Value = Vec<Box<str>>>
 
 /// Returns names from texts that match `text`, each made by `name`.
 fn names<N: std::fmt::Debug>(text: &'static str, name: fn(&str) -> N) -> impl Strategy<Value = Names<N>> {
-    let named =
-        (text, patterns("[xy*]{1,2}")).prop_map(move |(text, values)| Named { name: name(&text), values });
+    let named = (text, patterns("[xy*]{1,2}"))
+        .prop_map(move |(text, values)| NamedPatterns { name: name(&text), values });
     (prop::collection::vec(named, 0..3), any::<bool>()).prop_map(|(each, all)| Names { each, all })
 }
 

@@ -191,7 +191,7 @@ pub fn varies(fields: &impl Fields) -> bool {
 
 /// A client's weights of the codings, in thousandths (RFC 9110 section 12.5.3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Accepted {
+pub struct AcceptedCodings {
     weights: [u16; Coding::ALL.len()],
     /// The weight of content without a coding, if the client names it.
     identity: Option<u16>,
@@ -199,7 +199,7 @@ pub struct Accepted {
     is_untouched: bool,
 }
 
-impl Accepted {
+impl AcceptedCodings {
     /// Returns the codings that a request accepts. Without `Accept-Encoding` no response is compressed: such
     /// clients may be unable to decode. A malformed member counts as absent.
     pub fn of(request: &impl Fields) -> Self {
@@ -256,8 +256,8 @@ mod tests {
     use super::*;
     use crate::fields::HeadLines;
 
-    fn accepted(value: &str) -> Accepted {
-        Accepted::of(&HeadLines(format!("Accept-Encoding: {value}\r\n").as_bytes()))
+    fn accepted(value: &str) -> AcceptedCodings {
+        AcceptedCodings::of(&HeadLines(format!("Accept-Encoding: {value}\r\n").as_bytes()))
     }
 
     #[test]
@@ -289,11 +289,12 @@ mod tests {
             assert_eq!(accepted(value).best([Zstd, Brotli, Gzip].into_iter()), expected, "{value:?}");
         }
         assert_eq!(accepted("gzip, br").best([Gzip, Brotli].into_iter()), Some(Gzip), "the site's order");
-        assert_eq!(Accepted::of(&HeadLines(b"")).best(Coding::ALL.into_iter()), None, "no field");
+        assert_eq!(AcceptedCodings::of(&HeadLines(b"")).best(Coding::ALL.into_iter()), None, "no field");
         let untouched = HeadLines(b"Cache-Control: no-cache, No-Transform\r\nAccept-Encoding: gzip\r\n");
-        let untouched = Accepted::of(&untouched);
+        let untouched = AcceptedCodings::of(&untouched);
         assert!(untouched.best(Coding::ALL.into_iter()).is_none() && untouched.takes(Brotli));
-        let lines = Accepted::of(&HeadLines(b"Accept-Encoding: br;q=0.2\r\nAccept-Encoding: gzip\r\n"));
+        let lines =
+            AcceptedCodings::of(&HeadLines(b"Accept-Encoding: br;q=0.2\r\nAccept-Encoding: gzip\r\n"));
         assert_eq!(lines.best(Coding::ALL.into_iter()), Some(Gzip));
     }
 
@@ -390,7 +391,7 @@ mod tests {
             };
             let list = weights.iter().map(member).collect::<Vec<_>>().join(",");
             for line in [&value[..], list.as_bytes()] {
-                let accepted = Accepted::of(&HeadLines(&[b"Accept-Encoding: ", line, b"\r\n"].concat()));
+                let accepted = AcceptedCodings::of(&HeadLines(&[b"Accept-Encoding: ", line, b"\r\n"].concat()));
                 let offered = [Gzip, Zstd];
                 if let Some(best) = accepted.best(offered.into_iter()) {
                     prop_assert!(offered.contains(&best) && accepted.takes(best));

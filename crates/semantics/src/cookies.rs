@@ -7,9 +7,9 @@ use crate::readings;
 pub(crate) const COOKIE: &str = "cookie:";
 
 /// The fields of a request, in which each cookie has a name as well.
-pub(crate) struct WithCookies<'r, F>(pub(crate) &'r F);
+pub(crate) struct CookieFields<'r, F>(pub(crate) &'r F);
 
-impl<F: Fields> Fields for WithCookies<'_, F> {
+impl<F: Fields> Fields for CookieFields<'_, F> {
     fn lines<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a [u8]> + 'a {
         let cookie = name.strip_prefix(COOKIE);
         self.0.lines(cookie.map_or(name, |_| "cookie")).flat_map(move |line| {

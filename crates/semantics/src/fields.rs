@@ -102,18 +102,18 @@ pub(crate) fn joined<'a>(fields: &'a impl Fields, name: &'a str) -> Option<Cow<'
 
 /// Iterates over the members of one value of a list field.
 pub fn list(value: &[u8]) -> impl Iterator<Item = &[u8]> {
-    Separated { rest: value, separator: b',', escapes: true }.map(trim).filter(|member| !member.is_empty())
+    QuotedSplit { rest: value, separator: b',', escapes: true }.map(trim).filter(|member| !member.is_empty())
 }
 
 /// Iterates over the members of a list of entity-tags, in which a backslash is an ordinary character (RFC
 /// 9110 section 8.8.3).
 pub(crate) fn entity_tags(value: &[u8]) -> impl Iterator<Item = &[u8]> {
-    Separated { rest: value, separator: b',', escapes: false }.map(trim).filter(|member| !member.is_empty())
+    QuotedSplit { rest: value, separator: b',', escapes: false }.map(trim).filter(|member| !member.is_empty())
 }
 
 /// Iterates over a member and its parameters, which semicolons separate; empty ones stay.
 pub(crate) fn parameters(member: &[u8]) -> impl Iterator<Item = &[u8]> {
-    Separated { rest: member, separator: b';', escapes: true }.map(trim)
+    QuotedSplit { rest: member, separator: b';', escapes: true }.map(trim)
 }
 
 /// Removes optional white space at both ends (RFC 9110 section 5.6.3).
@@ -166,13 +166,13 @@ pub(crate) fn between_commas(value: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 /// Splits at a separator outside quoted strings. A quoted string without an end extends to the end of the value.
-struct Separated<'a> {
+struct QuotedSplit<'a> {
     rest: &'a [u8],
     separator: u8,
     escapes: bool,
 }
 
-impl<'a> Iterator for Separated<'a> {
+impl<'a> Iterator for QuotedSplit<'a> {
     type Item = &'a [u8];
 
     #[inline]

@@ -62,7 +62,7 @@ impl Lifetimes {
 
 /// Directives of `Cache-Control` in responses that are ignored, against RFC 9111 section 5.2.2.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Ignored {
+pub struct IgnoredDirectives {
     /// The directive `no-cache`.
     pub no_cache: bool,
     /// The directive `no-store`.
@@ -73,7 +73,7 @@ pub struct Ignored {
     pub must_revalidate: bool,
 }
 
-impl Ignored {
+impl IgnoredDirectives {
     /// Clears the ignored directives.
     pub(crate) fn remove_from(self, directives: &mut ResponseDirectives) {
         directives.no_cache &= !self.no_cache;

@@ -25,7 +25,7 @@ pub enum Spec {
 
 /// The requested ranges of a certain representation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Resolved {
+pub enum RangeSelection {
     /// These bytes, in the requested order; never empty.
     Satisfied(Vec<RangeInclusive<u64>>),
     /// None of the ranges exists: 416.
@@ -62,8 +62,8 @@ fn spec(member: &[u8]) -> Option<Spec> {
 }
 
 /// Applies `specs` to a representation of `complete` bytes.
-pub fn resolve(specs: &[Spec], complete: u64) -> Resolved {
-    let Some(end) = complete.checked_sub(1) else { return Resolved::Unsatisfiable };
+pub fn resolve(specs: &[Spec], complete: u64) -> RangeSelection {
+    let Some(end) = complete.checked_sub(1) else { return RangeSelection::Unsatisfiable };
     let resolve = |spec: &Spec| match *spec {
         Spec::Span(first, last) => (first <= end).then(|| first..=last.min(end)),
         Spec::From(first) => (first <= end).then_some(first..=end),
@@ -72,11 +72,11 @@ pub fn resolve(specs: &[Spec], complete: u64) -> Resolved {
     let ranges: Vec<_> = specs.iter().filter_map(resolve).collect();
     let overlaps = |n: usize| ranges[..n].iter().any(|earlier| overlap(earlier, &ranges[n]));
     if ranges.is_empty() {
-        Resolved::Unsatisfiable
+        RangeSelection::Unsatisfiable
     } else if (0..ranges.len()).filter(|&n| overlaps(n)).count() > 1 {
-        Resolved::Ignored
+        RangeSelection::Ignored
     } else {
-        Resolved::Satisfied(ranges)
+        RangeSelection::Satisfied(ranges)
     }
 }
 
@@ -254,7 +254,7 @@ mod tests {
 
     #[test]
     fn ranges_resolve_against_a_length() {
-        use Resolved::{Ignored, Satisfied, Unsatisfiable};
+        use RangeSelection::{Ignored, Satisfied, Unsatisfiable};
         let cases = [
             ("bytes=0-4", 10, Satisfied(vec![0..=4])),
             ("bytes=5-", 10, Satisfied(vec![5..=9])),
@@ -357,7 +357,7 @@ mod tests {
             text in "bytes=([0-9]{0,3}-[0-9]{0,3},?){1,4}", complete in 0..1000_u64,
         ) {
             let resolved = parse(text.as_bytes()).map(|specs| resolve(&specs, complete));
-            if let Some(Resolved::Satisfied(ranges)) = resolved {
+            if let Some(RangeSelection::Satisfied(ranges)) = resolved {
                 prop_assert!(!ranges.is_empty());
                 for range in ranges {
                     let part = ContentRange::new(range, complete).unwrap();

@@ -4,7 +4,7 @@ use crate::coding::Compression;
 use crate::early_hints::EarlyHints;
 use crate::fields::Fields;
 use crate::history::History;
-use crate::lifetimes::{Ignored, Lifetimes};
+use crate::lifetimes::{IgnoredDirectives, Lifetimes};
 
 /// The choices that the RFC leaves to the operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,7 +52,7 @@ pub struct Rules {
     /// The operator's lifetimes, in place of those of origins.
     pub lifetimes: Lifetimes,
     /// Directives of origins that are ignored.
-    pub ignored: Ignored,
+    pub ignored: IgnoredDirectives,
     /// The responses that are sent to clients in another coding than the origin's.
     pub compression: Compression,
 }
@@ -123,7 +123,7 @@ impl Default for Rules {
             stores_posts: false,
             stores_nothing: false,
             lifetimes: Lifetimes::default(),
-            ignored: Ignored::default(),
+            ignored: IgnoredDirectives::default(),
             compression: Compression::default(),
         }
     }

@@ -15,7 +15,7 @@ use std::borrow::Cow;
 use http::{HeaderName, header};
 
 use crate::choices::Choices;
-use crate::cookies::{COOKIE, WithCookies};
+use crate::cookies::{COOKIE, CookieFields};
 use crate::fields::{Fields, between_commas, is_open, members, trim};
 use crate::status::Why;
 use crate::wire::{put_length, put_part, take_length, take_part};
@@ -79,7 +79,7 @@ pub fn write_with(
 
 fn write_field(request: &impl Fields, name: &str, is_ordered: bool, out: &mut Vec<u8>) {
     if name.starts_with(COOKIE) {
-        put_field(&WithCookies(request), name, is_ordered, out)
+        put_field(&CookieFields(request), name, is_ordered, out)
     } else {
         put_field(request, name, is_ordered, out)
     }
@@ -162,7 +162,7 @@ pub fn matches(mut signature: &[u8], request: &impl Fields, content_language: Op
     while !signature.is_empty() {
         let Some((name, stored)) = take_field(&mut signature) else { return false };
         let same = match name.starts_with(COOKIE) {
-            true => is_same(stored, &WithCookies(request), name),
+            true => is_same(stored, &CookieFields(request), name),
             false => is_same(stored, request, name),
         };
         let language = || name == "accept-language" && content_language.is_some_and(|l| prefers(request, l));

@@ -41,7 +41,7 @@ pub use database::{Database, QueryError, Table};
 pub use event::{Event, OnEvent};
 pub use failure::OpenError;
 pub use figures::Figures;
-pub use options::{Keep, MayOpen, Options};
+pub use options::{OpenCheck, Options, Retention};
 pub use queries::{Counts, Dimension, Group, Measure};
 pub use recorder::Recorder;
 pub use sums::{Mark, Measures};

@@ -27,20 +27,20 @@ pub struct Options {
     /// The pause after a failure of the database; doubled after each further failure, up to 32 times this value.
     pub pause: Duration,
     /// The retention of rows.
-    pub keep: Keep,
+    pub keep: Retention,
     /// Called before the database is opened, repeatedly until it succeeds: another process may be using the
     /// database. Rows wait meanwhile.
-    pub may_open: Option<MayOpen>,
+    pub may_open: Option<OpenCheck>,
     /// Receives failures.
     pub report: OnEvent,
 }
 
 /// Checks whether a database may be opened; the error is the reason why not yet. The writing thread calls it.
-pub type MayOpen = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
+pub type OpenCheck = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
 
 /// The limits beyond which rows are deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Keep {
+pub struct Retention {
     /// The age beyond which the rows of requests are deleted.
     pub requests: Duration,
     /// The rows of requests beyond which the oldest are deleted, for all instances together; row numbers that
@@ -67,14 +67,14 @@ impl Default for Options {
             opening: Duration::from_secs(1),
             patience: Duration::from_secs(30),
             pause: Duration::from_millis(500),
-            keep: Keep::default(),
+            keep: Retention::default(),
             may_open: None,
             report: Arc::new(|_| {}),
         }
     }
 }
 
-impl Default for Keep {
+impl Default for Retention {
     fn default() -> Self {
         let day = Duration::from_secs(24 * 60 * 60);
         let every = Duration::from_secs(10);

@@ -11,7 +11,7 @@ use crate::failure::OpenError;
 use crate::figures::Figures;
 use crate::options::Options;
 use crate::rank;
-use crate::shared::Shared;
+use crate::shared::WriterState;
 use crate::tally::Tally;
 use crate::target::Target;
 use crate::transaction::{Content, Transaction};
@@ -22,7 +22,7 @@ const FOREVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// Writes requests to a database, without delaying them.
 pub struct Recorder {
-    shared: Arc<Shared>,
+    shared: Arc<WriterState>,
     thread: Mutex<Option<JoinHandle<()>>>,
     rate: u32,
 }
@@ -39,7 +39,7 @@ impl Recorder {
     pub fn open(url: &str, options: Options) -> Result<Self, OpenError> {
         let target = Target::parse(url)?;
         let shown = target.url.clone();
-        let shared = Arc::new(Shared::new());
+        let shared = Arc::new(WriterState::new());
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(OpenError::System)?;
         let writer = Writer::new(target, &options, Arc::clone(&shared));

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::connection::Connection;
 use crate::failure::Failure;
-use crate::options::Keep;
+use crate::options::Retention;
 
 /// Rows deleted at once.
 const STEP: i64 = 1_000;
@@ -13,7 +13,7 @@ const MONTH: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// Deletes some rows beyond the limits of `keep` at `now`, in milliseconds since 1970; returns true if there
 /// may be more.
-pub(crate) async fn delete(connection: &mut Connection, keep: &Keep, now: u64) -> Result<bool, Failure> {
+pub(crate) async fn delete(connection: &mut Connection, keep: &Retention, now: u64) -> Result<bool, Failure> {
     let before = |age: Duration| u128::from(now).saturating_sub(age.as_millis()) as i64;
     let old = old_rows(connection, before(keep.requests)).await?;
     let many = surplus_rows(connection, keep.rows).await?;

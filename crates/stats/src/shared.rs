@@ -16,7 +16,7 @@ const INLET: usize = 16_384;
 /// The number of waiting requests that wakes the writing thread early.
 const WAKE: usize = INLET / 4;
 
-pub(crate) struct Shared {
+pub(crate) struct WriterState {
     inlet: Mutex<Inlet>,
     /// The tallies in which threads sum requests.
     tallies: Mutex<Vec<Tally>>,
@@ -36,7 +36,7 @@ struct Inlet {
     is_closed: bool,
 }
 
-impl Shared {
+impl WriterState {
     pub(crate) fn new() -> Self {
         let inlet = Inlet { waiting: Vec::with_capacity(INLET), recorded: 0, refused: 0, is_closed: false };
         Self {
@@ -133,7 +133,7 @@ impl Shared {
         *lock(&self.closing)
     }
 
-    /// Waits for a call of [`Shared::close`].
+    /// Waits for a call of [`WriterState::close`].
     pub(crate) async fn closed(&self) {
         self.closed.notified().await;
     }

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use crate::batch::Batch;
 use crate::connection::Connection;
 use crate::failure::Failure;
-use crate::options::{Keep, MayOpen, Options};
+use crate::options::{OpenCheck, Options, Retention};
 use crate::rollup::{Routes, rollup};
 use crate::row::{fitted, width};
 use crate::target::Target;
@@ -21,9 +21,9 @@ pub(crate) struct Store {
     batch: i64,
     patience: Duration,
     routes: Routes,
-    keep: Keep,
+    keep: Retention,
     /// Set until it has succeeded once.
-    may_open: Option<MayOpen>,
+    may_open: Option<OpenCheck>,
 }
 
 impl Store {

@@ -14,7 +14,7 @@ use crate::event::{Event, OnEvent};
 use crate::failure::{Failure, OpenError};
 use crate::options::Options;
 use crate::row::Row;
-use crate::shared::Shared;
+use crate::shared::WriterState;
 use crate::store::Store;
 use crate::sums::SumTable;
 use crate::target::Target;
@@ -39,7 +39,7 @@ pub(crate) struct Writer {
 
 /// The state of requests between the inlet and the backlog.
 struct Intake {
-    shared: Arc<Shared>,
+    shared: Arc<WriterState>,
     backlog: Backlog,
     waiting: Vec<Transaction>,
     /// Empty sums to exchange for those of a thread.
@@ -54,7 +54,7 @@ struct Intake {
 }
 
 impl Writer {
-    pub(crate) fn new(target: Target, options: &Options, shared: Arc<Shared>) -> Self {
+    pub(crate) fn new(target: Target, options: &Options, shared: Arc<WriterState>) -> Self {
         let limits = Limits {
             rows: options.queue.max(1),
             rate: options.rate.max(1),
@@ -263,7 +263,7 @@ impl Intake {
 }
 
 /// Returns when the recorder is being closed and its time, which may be shortened, is over.
-async fn deadline(shared: &Shared) {
+async fn deadline(shared: &WriterState) {
     loop {
         match shared.closing() {
             Some(until) => tokio::select! {

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use crate::charge::allocated;
 use crate::{Extent, Record};
 
-pub use coded::{Coded, body_of};
+pub use coded::{CodedBody, body_of};
 
 /// Bodies of at least this length are stored in a file and sent by `sendfile`; shorter ones are sent in the
 /// same write as their head.
@@ -23,18 +23,18 @@ pub enum Body {
     /// Content shorter than [`SENDFILE_FROM`] bytes.
     Heap(Box<[u8]>),
     /// Longer content. The box keeps the enum small, so that short bodies need no room for these variants.
-    Long(Box<Long>),
+    Long(Box<LongBody>),
 }
 
 /// Content of at least [`SENDFILE_FROM`] bytes, or content with coded forms.
 #[derive(Clone, Debug)]
-pub enum Long {
+pub enum LongBody {
     /// Content in a memory file.
     File(Arc<Extent>),
     /// Content on a disk.
     Disk(Arc<Record>),
     /// Content in memory, with its coded forms. [`Entry::body`](crate::Entry::body) is the content without them.
-    Coded(Arc<Coded>),
+    Coded(Arc<CodedBody>),
 }
 
 /// The location of the bytes of a body.
@@ -56,27 +56,27 @@ impl Body {
 
     /// Returns a body for content in a memory file.
     pub fn file(extent: Arc<Extent>) -> Self {
-        Self::Long(Box::new(Long::File(extent)))
+        Self::Long(Box::new(LongBody::File(extent)))
     }
 
     /// Returns a body for content on a disk.
     pub fn disk(record: Arc<Record>) -> Self {
-        Self::Long(Box::new(Long::Disk(record)))
+        Self::Long(Box::new(LongBody::Disk(record)))
     }
 
     /// Returns a body for content with these coded forms.
-    pub(crate) fn coded(coded: Coded) -> Self {
-        Self::Long(Box::new(Long::Coded(coded.into())))
+    pub(crate) fn coded(coded: CodedBody) -> Self {
+        Self::Long(Box::new(LongBody::Coded(coded.into())))
     }
 
     /// Returns the forms in other codings, if a worker has tried to make some.
     #[inline]
-    pub(crate) fn forms(&self) -> Option<&Coded> {
+    pub(crate) fn forms(&self) -> Option<&CodedBody> {
         match self {
             Self::Heap(_) => None,
             Self::Long(long) => match &**long {
-                Long::Coded(coded) => Some(coded),
-                Long::File(_) | Long::Disk(_) => None,
+                LongBody::Coded(coded) => Some(coded),
+                LongBody::File(_) | LongBody::Disk(_) => None,
             },
         }
     }
@@ -84,7 +84,7 @@ impl Body {
     /// Returns the content without other forms.
     #[inline]
     pub(crate) fn plain(&self) -> &Self {
-        self.forms().map_or(self, Coded::plain)
+        self.forms().map_or(self, CodedBody::plain)
     }
 
     /// Returns the location of the bytes.
@@ -93,9 +93,9 @@ impl Body {
         match self {
             Self::Heap(bytes) => Storage::Heap(bytes),
             Self::Long(long) => match &**long {
-                Long::File(extent) => Storage::File(extent),
-                Long::Disk(record) => Storage::Disk(record),
-                Long::Coded(coded) => coded.plain().place(),
+                LongBody::File(extent) => Storage::File(extent),
+                LongBody::Disk(record) => Storage::Disk(record),
+                LongBody::Coded(coded) => coded.plain().place(),
             },
         }
     }
@@ -123,7 +123,7 @@ impl Body {
     pub fn charge(&self) -> u64 {
         match self {
             Self::Heap(bytes) => allocated(bytes.len()) as u64,
-            Self::Long(long) => allocated(size_of::<Long>()) as u64 + long.charge(),
+            Self::Long(long) => allocated(size_of::<LongBody>()) as u64 + long.charge(),
         }
     }
 
@@ -171,7 +171,7 @@ impl Body {
     }
 }
 
-impl Long {
+impl LongBody {
     fn charge(&self) -> u64 {
         match self {
             Self::File(extent) => {

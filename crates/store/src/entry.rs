@@ -11,19 +11,19 @@ use larder_semantics::{groups, no_vary_search};
 use triomphe::ThinArc;
 
 use crate::charge::allocated;
-use crate::lines::{Dates, Lines, LinesRef, Modified, SharedLines};
+use crate::lines::{Dates, LastModified, Lines, LinesRef, SharedLines};
 use crate::purges::Generation;
-use crate::{Body, Coded};
+use crate::{Body, CodedBody};
 
 /// A stored response. Cloning it is one atomic increment.
 #[derive(Clone, Debug)]
-pub struct Entry(ThinArc<Fixed, u8>);
+pub struct Entry(ThinArc<EntryPrefix, u8>);
 
-/// The fixed part of an entry. The variable part consists of, in this order: the key; [`Rare`], if the entry
+/// The fixed part of an entry. The variable part consists of, in this order: the key; [`RareFields`], if the entry
 /// is [`MARKED_RARE`]; the time of `Last-Modified`, if it is stored as a number; the length of the signature
 /// and the signature, if there is one; the field lines that are not shared.
 #[derive(Debug)]
-struct Fixed {
+struct EntryPrefix {
     body: Body,
     shared: Option<SharedLines>,
     /// The latest generation up to which no purge reaches the entry.
@@ -58,7 +58,7 @@ const DELAY_SHIFT: u32 = 6;
 const LONGEST_DELAY: u32 = 3;
 
 /// The parts of a freshness that most responses lack: `initial_age`, `stale_while_revalidate`, `stale_if_error`.
-type Rare = [u32; 3];
+type RareFields = [u32; 3];
 
 /// The parts of an entry in the form in which it stores them.
 struct RawParts<'e> {
@@ -69,18 +69,18 @@ struct RawParts<'e> {
     cost: u32,
     status: StatusCode,
     /// The marks among [`TAGGED`], [`SAYS_QUERIES`] and [`DATED`] that hold; and [`MARKED_RARE`], if the
-    /// entry must have room for [`Rare`] with any freshness.
+    /// entry must have room for [`RareFields`] with any freshness.
     marks: u8,
     key: &'e [u8],
     signature: &'e [u8],
-    modified: Option<Modified>,
+    modified: Option<LastModified>,
     /// The unshared lines, in two consecutive parts.
     own: [&'e [u8]; 2],
 }
 
 /// The part of an entry behind its key.
 struct Tail<'e> {
-    rare: Option<[u8; size_of::<Rare>()]>,
+    rare: Option<[u8; size_of::<RareFields>()]>,
     modified: Option<u32>,
     signature: &'e [u8],
     own: &'e [u8],
@@ -161,7 +161,7 @@ impl Entry {
             (MARKED_RARE, rare.is_some()),
         ];
         let set = marks.iter().filter(|(_, holds)| *holds);
-        let fixed = Fixed {
+        let fixed = EntryPrefix {
             body: raw.body,
             shared: raw.shared,
             checked: AtomicU64::new(raw.checked.0),
@@ -225,7 +225,7 @@ impl Entry {
             marks: old.marks & (TAGGED | SAYS_QUERIES | DATED | MARKED_RARE),
             key: self.key(),
             signature: tail.signature,
-            modified: tail.modified.map(|time| Modified { time, at: old.modified_at }),
+            modified: tail.modified.map(|time| LastModified { time, at: old.modified_at }),
             own: [tail.own, &[]],
         })
     }
@@ -267,9 +267,9 @@ impl Entry {
 
     /// Returns the stored field lines.
     pub fn fields(&self) -> LinesRef<'_> {
-        let Fixed { shared, date, modified_at, .. } = &self.0.header.header;
+        let EntryPrefix { shared, date, modified_at, .. } = &self.0.header.header;
         let Tail { modified, own, .. } = self.tail();
-        let modified = modified.map(|time| Modified { time, at: *modified_at });
+        let modified = modified.map(|time| LastModified { time, at: *modified_at });
         let date = self.has(DATED).then_some(*date);
         LinesRef::of(shared.as_ref(), own, Dates { date, modified })
     }
@@ -297,7 +297,7 @@ impl Entry {
 
     /// Returns age and lifetime.
     pub fn freshness(&self) -> Freshness {
-        let Fixed { received, lifetime, date, flags, marks, .. } = self.0.header.header;
+        let EntryPrefix { received, lifetime, date, flags, marks, .. } = self.0.header.header;
         let age = || ordinary_age(received, date).saturating_add(u32::from(marks >> DELAY_SHIFT));
         let rare = self.tail().rare.map_or_else(|| [age(), 0, 0], numbers);
         let [initial_age, stale_while_revalidate, stale_if_error] = rare;
@@ -330,13 +330,13 @@ impl Entry {
 
     /// Returns the content in other codings, if a worker has tried to make some.
     #[inline]
-    pub fn coded(&self) -> Option<&Coded> {
+    pub fn coded(&self) -> Option<&CodedBody> {
         self.0.header.header.body.forms()
     }
 
     /// Returns the bytes of content in all forms.
     pub(crate) fn content(&self) -> u64 {
-        self.body().len() + self.coded().map_or(0, Coded::len)
+        self.body().len() + self.coded().map_or(0, CodedBody::len)
     }
 
     /// Returns the bytes of memory held, allocator rounding included, without the cache's bookkeeping and the
@@ -344,7 +344,7 @@ impl Entry {
     pub fn charge(&self) -> u64 {
         const COUNTS: usize = 2 * size_of::<usize>();
         self.0.header.header.body.charge()
-            + allocated(COUNTS + size_of::<Fixed>() + self.0.slice.len()) as u64
+            + allocated(COUNTS + size_of::<EntryPrefix>() + self.0.slice.len()) as u64
     }
 
     fn has(&self, mark: u8) -> bool {
@@ -358,7 +358,7 @@ impl Entry {
 
 /// Returns the part of `freshness` that an entry stores beside its marks; `None` if the entry needs none and
 /// the room for it is not `kept`.
-fn rare(freshness: &Freshness, kept: bool) -> Option<Rare> {
+fn rare(freshness: &Freshness, kept: bool) -> Option<RareFields> {
     let Freshness { initial_age, stale_while_revalidate, stale_if_error, .. } = *freshness;
     let is_ordinary = stale_while_revalidate == 0 && stale_if_error == 0;
     (kept || !is_ordinary).then_some([initial_age, stale_while_revalidate, stale_if_error])
@@ -375,16 +375,16 @@ fn ordinary_age(received: u32, date: u32) -> u32 {
     received.saturating_sub(date)
 }
 
-fn bytes_of(numbers: Rare) -> [u8; size_of::<Rare>()] {
-    let mut bytes = [0; size_of::<Rare>()];
+fn bytes_of(numbers: RareFields) -> [u8; size_of::<RareFields>()] {
+    let mut bytes = [0; size_of::<RareFields>()];
     for (place, number) in bytes.as_chunks_mut().0.iter_mut().zip(numbers) {
         *place = number.to_le_bytes();
     }
     bytes
 }
 
-fn numbers(bytes: [u8; size_of::<Rare>()]) -> Rare {
-    let mut numbers = Rare::default();
+fn numbers(bytes: [u8; size_of::<RareFields>()]) -> RareFields {
+    let mut numbers = RareFields::default();
     for (number, place) in numbers.iter_mut().zip(bytes.as_chunks().0) {
         *number = u32::from_le_bytes(*place);
     }
@@ -402,7 +402,7 @@ mod tests {
     fn an_entry_is_small() {
         assert_eq!(size_of::<Entry>(), 8);
         assert_eq!(size_of::<Body>(), 16);
-        assert!(size_of::<Fixed>() <= 56, "{}", size_of::<Fixed>());
+        assert!(size_of::<EntryPrefix>() <= 56, "{}", size_of::<EntryPrefix>());
     }
 
     #[test]

@@ -7,7 +7,7 @@
 //! Of several responses to the same requests, the latest stays: the earlier ones are removed when it is stored.
 
 mod part;
-mod removed;
+mod removals;
 
 use std::hash::Hasher;
 use std::sync::Arc;
@@ -21,11 +21,11 @@ use larder_semantics::purge::Scope;
 use parking_lot::{Mutex, MutexGuard};
 use siphasher::sip::SipHasher13;
 
-use self::part::{Known, PARTS, Part, Stored};
+use self::part::{FieldValue, PARTS, Part, StoredQuery};
 pub use self::part::{MOST_BYTES, MOST_FIELDS, MOST_URLS};
-use self::removed::Removed;
-use crate::purges::{Generation, Since};
-use crate::{Entry, Fills, Joined, LinesRef, Store};
+use self::removals::Removals;
+use crate::purges::{Generation, PurgeStart};
+use crate::{Entry, Fills, JoinResult, LinesRef, Store};
 
 /// Longer queries are compared byte by byte.
 const LONGEST_QUERY: usize = 2 << 10;
@@ -35,7 +35,7 @@ const BITS: usize = 1 << 16;
 pub struct Equivalents {
     hasher: SipHasher13,
     /// The classes with a URL that was purged or changed.
-    removed: Removed,
+    removed: Removals,
     is_used: AtomicBool,
     paths: Box<[AtomicU64]>,
     parts: Box<[Mutex<Part>]>,
@@ -43,12 +43,12 @@ pub struct Equivalents {
 
 /// A URL whose stored response may answer a request for another URL.
 #[derive(Debug)]
-pub struct Other {
+pub struct EquivalentUrl {
     /// The cache key.
     pub key: Vec<u8>,
     /// The stored responses of this URL: hash of the signature, second of reception, and start of the fetch.
-    stored: Vec<(u64, u32, Began)>,
-    known: Arc<Known>,
+    stored: Vec<(u64, u32, FetchContext)>,
+    known: Arc<FieldValue>,
     class: u64,
 }
 
@@ -63,7 +63,7 @@ struct KeyParts<'k> {
 
 /// The state at the start of a fetch.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Began {
+pub(crate) struct FetchContext {
     /// The generation in force then: later purges reach the response.
     pub(crate) generation: Generation,
     /// The value of [`Equivalents::removals`] then.
@@ -74,7 +74,7 @@ pub(crate) struct Began {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Source {
     /// The origin, asked by this process.
-    Fetched(Began),
+    Fetched(FetchContext),
     /// A disk of this process.
     Found,
     /// Another node, or the assembly of parts: the start of the fetch is not known.
@@ -83,7 +83,7 @@ pub(crate) enum Source {
 
 /// The effect on the table of a response that is about to be stored.
 #[derive(Default)]
-pub(crate) struct Learned {
+pub(crate) struct TableUpdate {
     /// The response must not be stored: a later response answers the same requests, or one of the URLs that
     /// it answers was purged or changed since its fetch began.
     pub(crate) is_refused: bool,
@@ -97,7 +97,7 @@ impl Default for Equivalents {
         let random = || fastrand::u64(..);
         Self {
             hasher: SipHasher13::new_with_keys(random(), random()),
-            removed: Removed::default(),
+            removed: Removals::default(),
             is_used: AtomicBool::new(false),
             paths: (0..BITS / 64).map(|_| AtomicU64::new(0)).collect(),
             parts: (0..PARTS).map(|_| Mutex::default()).collect(),
@@ -108,14 +108,14 @@ impl Default for Equivalents {
 impl Equivalents {
     /// Returns the other URLs whose stored responses may answer a request for `key`, the latest first. As
     /// long as no response has had the field, this costs one comparison.
-    pub fn others(&self, key: &[u8]) -> Vec<Other> {
-        let mut others: Vec<Other> = Vec::new();
+    pub fn others(&self, key: &[u8]) -> Vec<EquivalentUrl> {
+        let mut others: Vec<EquivalentUrl> = Vec::new();
         let Some(place) = self.known(key) else { return others };
         let mut part = self.part(place.hash);
         for known in part.fields(place.hash) {
             let hash = self.class(&place, &known);
             let class = part.class(hash);
-            for Stored { query, variant, received, began } in
+            for StoredQuery { query, variant, received, began } in
                 class.into_iter().flat_map(|class| &class.stored)
             {
                 let Some(began) = began.filter(|began| began.removals >= known.since) else { continue };
@@ -127,7 +127,7 @@ impl Equivalents {
                     Some(other) => other.stored.push(stored),
                     None => {
                         let known = Arc::clone(&known);
-                        others.push(Other { key, stored: vec![stored], known, class: hash });
+                        others.push(EquivalentUrl { key, stored: vec![stored], known, class: hash });
                     }
                 }
             }
@@ -175,7 +175,7 @@ impl Equivalents {
 
     /// Notes that `key` is purged or changed: responses that are being fetched or stored for it, and for
     /// equivalent URLs, do not answer requests for other URLs any more. A field that becomes known only later
-    /// does not apply to fetches that began before this call ([`Known::since`]).
+    /// does not apply to fetches that began before this call ([`FieldValue::since`]).
     pub(crate) fn note_removed(&self, key: &[u8]) {
         self.removed.count_one();
         let Some(place) = self.known(key) else { return };
@@ -188,8 +188,14 @@ impl Equivalents {
 
     /// Notes that a response with this `value` of the field is about to be stored under `key`. `variant` is
     /// the hash of its signature.
-    fn learn(&self, key: &[u8], value: &[u8], variant: u64, (source, received): (Source, u32)) -> Learned {
-        let mut learned = Learned::default();
+    fn learn(
+        &self,
+        key: &[u8],
+        value: &[u8],
+        variant: u64,
+        (source, received): (Source, u32),
+    ) -> TableUpdate {
+        let mut learned = TableUpdate::default();
         let Some(place) = self.place(key) else { return learned };
         let (word, bit) = bit(place.hash);
         // Set before removals are counted: a removal finds the path known, or is counted here.
@@ -201,7 +207,7 @@ impl Equivalents {
         let began = if let Source::Fetched(began) = source { Some(began) } else { None };
         let is_removed = began.is_some_and(|began| self.removed.last(hash) > began.removals);
         let is_found = matches!(source, Source::Found);
-        let stored = Stored { query: place.query.map(Box::from), variant, received, began };
+        let stored = StoredQuery { query: place.query.map(Box::from), variant, received, began };
         part.change(hash, |class| {
             learned.is_refused = is_removed || class.is_outdated(&stored);
             if !learned.is_refused {
@@ -240,7 +246,7 @@ impl Equivalents {
         (query.map_or(0, <[u8]>::len) <= LONGEST_QUERY).then_some(place)
     }
 
-    fn class(&self, place: &KeyParts<'_>, known: &Known) -> u64 {
+    fn class(&self, place: &KeyParts<'_>, known: &FieldValue) -> u64 {
         let mut hasher = self.hasher;
         hasher.write_u64(place.hash);
         hasher.write_usize(known.value.len());
@@ -271,7 +277,7 @@ impl Store {
     /// Applies later changes to `entry`, which is stored under the key of `other` and current there, for a
     /// request for `key`. Returns the entry if its own field says that it answers the request; if `key` or an
     /// equivalent URL was purged or changed since its fetch began, returns it stale or invalid, or `None`.
-    pub fn for_other(&self, entry: Entry, other: &Other, key: &[u8]) -> Option<Entry> {
+    pub fn for_other(&self, entry: Entry, other: &EquivalentUrl, key: &[u8]) -> Option<Entry> {
         if !is_for_others(entry.status()) || !answers(&entry, &other.known, key) {
             return None;
         }
@@ -284,7 +290,7 @@ impl Store {
         if began.generation == now {
             return Some(entry);
         }
-        match self.purges.reach(Since::Generation(began.generation), key, None::<&LinesRef<'_>>) {
+        match self.purges.reach(PurgeStart::Generation(began.generation), key, None::<&LinesRef<'_>>) {
             Some(reach) => reach.apply_to(&entry, now),
             None => Some(entry),
         }
@@ -298,9 +304,9 @@ impl Store {
         status: StatusCode,
         response: &impl Fields,
         (source, received): (Source, u32),
-    ) -> Learned {
+    ) -> TableUpdate {
         let value = no_vary_search::field(response).filter(|_| is_for_others(status));
-        let Some(value) = value else { return Learned::default() };
+        let Some(value) = value else { return TableUpdate::default() };
         let variant = self.memory.variant(&[], signature);
         let learned = self.equivalents.learn(key, &value, variant, (source, received));
         if learned.is_refused {
@@ -310,7 +316,7 @@ impl Store {
     }
 
     /// Removes the responses that the response stored under `key` replaces, if memory or a disk stored it.
-    pub(crate) fn learned(&self, key: &[u8], received: u32, learned: Learned) {
+    pub(crate) fn learned(&self, key: &[u8], received: u32, learned: TableUpdate) {
         for (other, variant) in learned.replaced {
             self.give_up(&other, variant, received);
         }
@@ -336,14 +342,14 @@ impl Store {
 impl Fills {
     /// [Joins](Self::join_own) the fills of `key`, or follows a fill of another URL whose response is
     /// expected to answer requests for `key` as well. Only the announced head shows whether it does.
-    pub fn join(self: &Arc<Self>, key: &[u8], signature: &[u8]) -> Joined {
+    pub fn join(self: &Arc<Self>, key: &[u8], signature: &[u8]) -> JoinResult {
         self.store().equivalents.joining(key, |others, removals| {
             let follow = |other: &Vec<u8>| self.follow_for(key, other, signature, removals);
             if let Some(reader) = others.iter().find_map(follow) {
-                return (Joined::Follow(reader), false);
+                return (JoinResult::Follow(reader), false);
             }
             let joined = self.join_own(key, signature);
-            let leads = matches!(joined, Joined::Writer(_));
+            let leads = matches!(joined, JoinResult::Writer(_));
             (joined, leads)
         })
     }
@@ -368,7 +374,7 @@ impl Fills {
 
 /// Whether `entry` answers a request for `key` by its own field, whose value has to be that of `known`. Both
 /// keys have one path.
-fn answers(entry: &Entry, known: &Known, key: &[u8]) -> bool {
+fn answers(entry: &Entry, known: &FieldValue, key: &[u8]) -> bool {
     let is_known = no_vary_search::field(&entry.fields()).is_some_and(|value| *value == *known.value);
     is_known && known.variation.equivalent(query(entry.key()), query(key))
 }

@@ -13,7 +13,7 @@
 mod buffer;
 mod epoch;
 mod fills;
-mod joined;
+mod join_result;
 mod reader;
 mod recall;
 mod writer;
@@ -37,9 +37,9 @@ use buffer::Buffer;
 pub use crate::head::Head;
 pub use epoch::Epoch;
 pub use fills::Fills;
-pub use joined::{Joined, Reloading};
+pub use join_result::{JoinResult, ReloadResult};
 pub use reader::{Piece, Reader};
-pub use writer::{FillWriter, Kept, Unstored};
+pub use writer::{FillWriter, StoragePlace, StoreRefusal};
 
 /// How far a body too large for memory may run ahead of its slowest reader, in bytes.
 pub const WINDOW: u64 = 1 << 20;
@@ -63,7 +63,7 @@ pub enum Verdict {
 
 /// The end of the content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
+pub enum ContentEnd {
     /// All of the content arrived.
     Complete,
     /// The origin stopped early.
@@ -74,9 +74,9 @@ pub enum Ending {
 struct Progress {
     verdict: Option<Verdict>,
     len: u64,
-    ending: Option<Ending>,
+    ending: Option<ContentEnd>,
     /// Whether the complete response has been stored; `None` before its end.
-    result: Option<Result<(), Unstored>>,
+    result: Option<Result<(), StoreRefusal>>,
 }
 
 /// A response in progress.

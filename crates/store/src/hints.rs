@@ -45,7 +45,7 @@ pub struct HintUsage {
 }
 
 /// The parts of a response that a hint is made from.
-pub struct Hinted<'h, F> {
+pub struct HintSource<'h, F> {
     /// The status code.
     pub status: StatusCode,
     /// The fields.
@@ -114,7 +114,7 @@ impl Hints {
     }
 }
 
-impl<F: Fields> Hinted<'_, F> {
+impl<F: Fields> HintSource<'_, F> {
     /// Returns the hint of `key` for a response that was fetched when `born` was in force; `None` if its
     /// links may not be sent, or it has none.
     pub(crate) fn hint(&self, hints: &Hints, key: &[u8], born: Generation) -> Option<Entry> {

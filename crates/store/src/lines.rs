@@ -14,7 +14,7 @@ mod dates;
 mod pool;
 mod repeats;
 
-pub(crate) use dates::{Dates, Modified};
+pub(crate) use dates::{Dates, LastModified};
 pub use pool::LinePool;
 pub(crate) use pool::SharedLines;
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use http::HeaderMap;
-use larder_evict::{AnyShard, Capacity, Inserted, Spec};
+use larder_evict::{AnyShard, Capacity, InsertResult, Spec};
 use parking_lot::{Mutex, MutexGuard};
 use siphasher::sip::SipHasher13;
 
@@ -18,18 +18,18 @@ use crate::Entry;
 use crate::lines::{LinePool, Lines};
 
 mod budget;
-mod filling;
+mod fill_budget;
 mod resident;
 mod room;
 mod walk;
 
-pub(crate) use filling::{Filling, Purpose};
+pub(crate) use fill_budget::{FillBudget, Purpose};
 use resident::{UsedResident, Uses};
-use room::Withheld;
+use room::WithheldBytes;
 
 pub use budget::{Budget, Counts};
 pub use resident::Resident;
-pub use walk::Used;
+pub use walk::KeyUsage;
 
 /// The divisor for the part of the memory for responses in progress that is reserved for field lines.
 const LINES_SHARE: u64 = 16;
@@ -49,8 +49,8 @@ pub struct Memory {
     content: AtomicU64,
     /// Bytes held for all residents that their sizes do not include.
     uncounted: AtomicU64,
-    filling: Filling,
-    withheld: Withheld,
+    filling: FillBudget,
+    withheld: WithheldBytes,
 }
 
 /// Figures of the memory tier at one moment.
@@ -98,8 +98,8 @@ impl Memory {
             rejections: AtomicU64::new(0),
             content: AtomicU64::new(0),
             uncounted: AtomicU64::new(0),
-            filling: Filling::new(filling - lines),
-            withheld: Withheld::default(),
+            filling: FillBudget::new(filling - lines),
+            withheld: WithheldBytes::default(),
         }
     }
 
@@ -173,7 +173,7 @@ impl Memory {
         let stored = self.place(&mut **shard, hash, UsedResident::new(resident, uses), &mut dropped);
         drop(shard);
         self.note_dropped(&dropped);
-        let is_stored = matches!(stored, Inserted::Stored);
+        let is_stored = matches!(stored, InsertResult::Stored);
         match (is_stored, is_new) {
             (true, true) => _ = self.admissions.fetch_add(1, Ordering::Relaxed),
             (true, false) => {}
@@ -271,7 +271,7 @@ impl Memory {
     }
 
     /// Returns the budget of responses in progress.
-    pub(crate) fn filling(&self) -> &Filling {
+    pub(crate) fn filling(&self) -> &FillBudget {
         &self.filling
     }
 
@@ -327,18 +327,18 @@ impl Memory {
         hash: u64,
         kept: UsedResident,
         dropped: &mut Vec<UsedResident>,
-    ) -> Inserted<UsedResident> {
+    ) -> InsertResult<UsedResident> {
         let counts = self.budget.counts;
         let (object, content) = (kept.object(hash, counts), kept.content());
         let uncounted = kept.uncounted(counts);
         let stored = match shard.peek_mut(hash) {
             Some(old) if old.object(hash, counts) == object => {
                 dropped.push(mem::replace(old, kept));
-                Inserted::Stored
+                InsertResult::Stored
             }
             _ => shard.insert(object, kept, dropped),
         };
-        if matches!(stored, Inserted::Stored) {
+        if matches!(stored, InsertResult::Stored) {
             self.content.fetch_add(content, Ordering::Relaxed);
             self.uncounted.fetch_add(uncounted, Ordering::Relaxed);
         }

@@ -13,9 +13,9 @@
 //! created only for groups that a stored response may [have](known). Generations are 64-bit numbers and do not
 //! overflow. [`larder_semantics::freshness`] has the effects of purges on a response.
 
-mod answered;
-mod known;
-mod written;
+mod group_table;
+mod journal_purge;
+mod response_purges;
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hasher;
@@ -23,13 +23,13 @@ use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use self::answered::{Answered, UNKNOWN};
-pub use self::answered::{MOST_OF_ALL, MOST_OF_ORIGIN};
-use self::known::Known;
-pub use self::known::MOST_KNOWN;
-pub(crate) use self::written::PurgeKind;
-pub use self::written::Written;
-use self::written::{end_of_name, of_any_site, written};
+use self::group_table::GroupTable;
+pub use self::group_table::MOST_KNOWN;
+pub use self::journal_purge::JournalPurge;
+pub(crate) use self::journal_purge::PurgeKind;
+use self::journal_purge::{end_of_name, of_any_site, written};
+pub use self::response_purges::{MOST_OF_ALL, MOST_OF_ORIGIN};
+use self::response_purges::{ResponsePurges, UNKNOWN};
 use larder_semantics::fields::Fields;
 use larder_semantics::purge::{Effect, Scope};
 use larder_semantics::{groups, key};
@@ -62,7 +62,7 @@ pub struct Reach {
 
 /// The start of the purges that count.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Since {
+pub(crate) enum PurgeStart {
     /// Purges later than this generation.
     Generation(Generation),
     /// Purges ordered in this second (UNIX) or later.
@@ -72,7 +72,7 @@ pub(crate) enum Since {
 /// The rules in force.
 #[derive(Default)]
 pub struct Purges {
-    now: Now,
+    now: PurgeState,
     rules: RwLock<Rules>,
     sites: OnceLock<Arc<SiteOf>>,
     /// The latest second of a purge or a stored response; later purges get no earlier second.
@@ -85,7 +85,7 @@ type SiteOf = dyn Fn(&[u8]) -> Option<String> + Send + Sync;
 /// Each hit reads this value: no data that is written shares its cache line.
 #[derive(Default)]
 #[repr(align(128))]
-struct Now(AtomicU64);
+struct PurgeState(AtomicU64);
 
 #[derive(Default)]
 struct Rules {
@@ -96,8 +96,8 @@ struct Rules {
     /// The lengths of prefixes, and the number of rules for each.
     lengths: BTreeMap<u16, usize>,
     /// The rules from responses, which are not among the others.
-    answered: Answered,
-    known: Known,
+    answered: ResponsePurges,
+    known: GroupTable,
 }
 
 /// All purges of one scope.
@@ -125,7 +125,12 @@ impl Purges {
     }
 
     /// Puts a purge in force, ordered at `second` (UNIX). Every later lookup obeys it.
-    pub(crate) fn put(&self, scopes: &[Scope], effect: Effect, second: u32) -> (Generation, Vec<Written>) {
+    pub(crate) fn put(
+        &self,
+        scopes: &[Scope],
+        effect: Effect,
+        second: u32,
+    ) -> (Generation, Vec<JournalPurge>) {
         // 1. The rules are locked.
         // 2. They change.
         // 3. The generation changes, while they are still locked.
@@ -145,7 +150,7 @@ impl Purges {
     }
 
     /// Restores a rule of an earlier process: it reaches the earlier responses that disks still have.
-    pub(crate) fn restore(&self, rule: Written) {
+    pub(crate) fn restore(&self, rule: JournalPurge) {
         self.note(rule.second.get());
         let mut rules = self.write();
         rules.add(&rule, Generation::default());
@@ -153,18 +158,18 @@ impl Purges {
     }
 
     /// Returns all rules.
-    pub(crate) fn written(&self) -> Vec<Written> {
+    pub(crate) fn written(&self) -> Vec<JournalPurge> {
         let rules = self.read();
         let marks = |(hash, rule): (&u64, &Rule)| {
             let (hash, Rule { kind, length, marks }) = (*hash, *rule);
             Effect::ALL.into_iter().zip(marks).filter_map(move |(effect, mark)| {
-                Some(Written { hash, kind, length, effect, second: mark?.second, origin: UNKNOWN })
+                Some(JournalPurge { hash, kind, length, effect, second: mark?.second, origin: UNKNOWN })
             })
         };
         let mut written: Vec<_> = rules.rules.iter().flat_map(marks).collect();
         rules.answered.each(&mut |kind, hash, Mark { second, .. }| {
             let (length, effect, origin) = (0, Effect::Invalid, UNKNOWN);
-            written.push(Written { hash, kind, length, effect, second, origin });
+            written.push(JournalPurge { hash, kind, length, effect, second, origin });
         });
         written
     }
@@ -225,7 +230,7 @@ impl Purges {
     }
 
     /// Returns the effect of purges on the response under `key`; `tagged` are its fields, if they name tags or groups.
-    pub(crate) fn reach(&self, since: Since, key: &[u8], tagged: Option<&impl Fields>) -> Option<Reach> {
+    pub(crate) fn reach(&self, since: PurgeStart, key: &[u8], tagged: Option<&impl Fields>) -> Option<Reach> {
         self.reach_until(Generation::LAST, since, key, tagged)
     }
 
@@ -233,7 +238,7 @@ impl Purges {
     pub(crate) fn reach_until(
         &self,
         until: Generation,
-        since: Since,
+        since: PurgeStart,
         key: &[u8],
         tagged: Option<&impl Fields>,
     ) -> Option<Reach> {
@@ -256,7 +261,7 @@ impl Purges {
             purges.put(&scopes, *effect, 0);
         }
         !orders.is_empty()
-            && purges.reach(Since::Generation(Generation::default()), key, Some(fields)).is_some()
+            && purges.reach(PurgeStart::Generation(Generation::default()), key, Some(fields)).is_some()
     }
 
     fn read(&self) -> RwLockReadGuard<'_, Rules> {
@@ -278,7 +283,7 @@ fn stronger(one: Option<Reach>, other: Option<Reach>) -> Option<Reach> {
 impl Rules {
     /// Whether a stored response may have the group or origin that a response invalidates. If not, responses
     /// in flight may still have it.
-    fn is_needed(&mut self, written: &Written, generation: Generation) -> bool {
+    fn is_needed(&mut self, written: &JournalPurge, generation: Generation) -> bool {
         let origin = match written.kind {
             PurgeKind::AnsweredGroup => written.origin,
             PurgeKind::AnsweredOrigin => written.hash,
@@ -291,8 +296,8 @@ impl Rules {
         may_have
     }
 
-    fn add(&mut self, written: &Written, generation: Generation) {
-        let Written { hash, kind, length, effect, second, origin } = *written;
+    fn add(&mut self, written: &JournalPurge, generation: Generation) {
+        let JournalPurge { hash, kind, length, effect, second, origin } = *written;
         let mark = Mark { generation, second };
         match kind {
             PurgeKind::AnsweredGroup => return self.answered.add_group(origin, hash, mark),
@@ -345,7 +350,7 @@ impl Rules {
             self.remove(hash);
             if let Some(mark) = last {
                 let (hash, effect, second) = (kind.hash([b"", b""]), Effect::Invalid, mark.second);
-                let folded = Written { hash, kind, length: 0, effect, second, origin: UNKNOWN };
+                let folded = JournalPurge { hash, kind, length: 0, effect, second, origin: UNKNOWN };
                 self.add(&folded, mark.generation);
             }
         }
@@ -438,10 +443,10 @@ impl Rule {
         self.marks.iter().copied().max().flatten()
     }
 
-    fn reach(&self, since: Since, until: Generation) -> Option<Reach> {
+    fn reach(&self, since: PurgeStart, until: Generation) -> Option<Reach> {
         let is_later = |mark: &Mark| match since {
-            Since::Generation(generation) => mark.generation > generation,
-            Since::Second(second) => mark.second.get() >= second,
+            PurgeStart::Generation(generation) => mark.generation > generation,
+            PurgeStart::Second(second) => mark.second.get() >= second,
         };
         let counts = |mark: &Mark| is_later(mark) && mark.generation <= until;
         Effect::ALL.into_iter().rev().find_map(|effect| {

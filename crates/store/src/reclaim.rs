@@ -14,11 +14,11 @@ use std::sync::Arc;
 use larder_semantics::purge::{Effect, Scope};
 
 use crate::disks::DiskResponse;
-use crate::purges::{Generation, Since};
+use crate::purges::{Generation, PurgeStart};
 use crate::{Entry, Fills, Purges, Store};
 
 /// A purge in force.
-pub struct Ordered {
+pub struct ReclaimOrder {
     scopes: Vec<Scope>,
     effect: Effect,
     generation: Generation,
@@ -28,7 +28,7 @@ pub struct Ordered {
 
 /// Stored responses, and the bytes that they take.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Reached {
+pub struct ReclaimCount {
     /// The number of objects; each variant is one.
     pub objects: u64,
     /// Bytes, including heads.
@@ -37,22 +37,22 @@ pub struct Reached {
 
 /// A purge, and the count of the objects that it reaches.
 pub struct Count {
-    ordered: Ordered,
-    reached: Reached,
+    ordered: ReclaimOrder,
+    reached: ReclaimCount,
     /// Whether the disks will be counted, too.
     on_disks: bool,
     /// The variants that the same sweep counted in memory: a disk may have them, too.
     in_memory: Arc<HashSet<u64>>,
 }
 
-impl AddAssign for Reached {
+impl AddAssign for ReclaimCount {
     fn add_assign(&mut self, other: Self) {
         self.objects += other.objects;
         self.bytes += other.bytes;
     }
 }
 
-impl Ordered {
+impl ReclaimOrder {
     /// Whether the purge removes the objects that it reaches.
     pub fn removes(&self) -> bool {
         self.effect == Effect::Remove
@@ -66,12 +66,12 @@ impl Ordered {
     fn reaches(&self, entry: &Entry) -> bool {
         let (key, fields) = (entry.key(), entry.tagged());
         entry.checked() < self.generation
-            && self.alone.reach(Since::Generation(Generation::default()), key, fields.as_ref()).is_some()
+            && self.alone.reach(PurgeStart::Generation(Generation::default()), key, fields.as_ref()).is_some()
     }
 
     fn reaches_on_disk(&self, response: &DiskResponse<'_>) -> bool {
         self.alone
-            .reach(Since::Second(response.received()), response.head.key, Some(&response.fields()))
+            .reach(PurgeStart::Second(response.received()), response.head.key, Some(&response.fields()))
             .is_some()
     }
 
@@ -86,28 +86,28 @@ impl Ordered {
 
 impl Count {
     /// Returns a count of zero. `on_disks`: the disks will be counted after memory.
-    pub fn of(ordered: Ordered, on_disks: bool) -> Self {
-        Self { ordered, reached: Reached::default(), on_disks, in_memory: Arc::default() }
+    pub fn of(ordered: ReclaimOrder, on_disks: bool) -> Self {
+        Self { ordered, reached: ReclaimCount::default(), on_disks, in_memory: Arc::default() }
     }
 
     /// Returns the purge.
-    pub fn ordered(&self) -> &Ordered {
+    pub fn ordered(&self) -> &ReclaimOrder {
         &self.ordered
     }
 
     /// Returns the objects counted so far.
-    pub fn reached(&self) -> Reached {
+    pub fn reached(&self) -> ReclaimCount {
         self.reached
     }
 }
 
 impl Fills {
     /// Puts a purge in force, as [`order`](Self::order) does, and returns it for a later sweep.
-    pub fn enforce(&self, scopes: Vec<Scope>, effect: Effect, second: u32) -> Ordered {
+    pub fn enforce(&self, scopes: Vec<Scope>, effect: Effect, second: u32) -> ReclaimOrder {
         let alone = self.store().purges.apart();
         alone.put(&scopes, effect, second);
         let generation = self.order(&scopes, effect, second);
-        Ordered { scopes, effect, generation, alone }
+        ReclaimOrder { scopes, effect, generation, alone }
     }
 }
 
@@ -166,9 +166,9 @@ impl Store {
         until: Generation,
         rate: u64,
         go_on: &mut dyn FnMut() -> bool,
-    ) -> Reached {
-        let (any, mut freed) = (self.any_of(counts), Reached::default());
-        let whole = Since::Generation(Generation::default());
+    ) -> ReclaimCount {
+        let (any, mut freed) = (self.any_of(counts), ReclaimCount::default());
+        let whole = PurgeStart::Generation(Generation::default());
         self.disks.remove_purged(rate, go_on, &mut |response| {
             let fields = &response.fields();
             let fields = Some(fields);
@@ -176,11 +176,11 @@ impl Store {
             if !counts.is_empty() && any.reach(whole, response.head.key, fields).is_some() {
                 counts.iter_mut().for_each(|count| is_gone |= self.count_on_disk(response, count));
             }
-            let since = Since::Second(response.received());
+            let since = PurgeStart::Second(response.received());
             let reach = self.purges.reach_until(until, since, response.head.key, fields);
             is_gone |= reach.is_some_and(|reach| reach.effect == Effect::Remove);
             if is_gone && response.is_found() {
-                freed += Reached { objects: 1, bytes: response.size };
+                freed += ReclaimCount { objects: 1, bytes: response.size };
             }
             is_gone
         });
@@ -189,7 +189,7 @@ impl Store {
 
     /// Removes the records of the URLs of `purge`, if it removes objects: they do not return, even after a
     /// crash of the process.
-    pub fn forget_pages(&self, purge: &Ordered) {
+    pub fn forget_pages(&self, purge: &ReclaimOrder) {
         if purge.removes() {
             purge.keys().into_iter().flatten().for_each(|key| self.forget_near(key));
         }
@@ -210,7 +210,7 @@ impl Store {
         if !count.ordered.reaches(entry) {
             return false;
         }
-        count.reached += Reached { objects: 1, bytes: entry.charge() };
+        count.reached += ReclaimCount { objects: 1, bytes: entry.charge() };
         if count.on_disks {
             seen.insert(self.memory.variant(entry.key(), entry.signature()));
         }
@@ -228,14 +228,14 @@ impl Store {
         if !count.in_memory.contains(&self.memory.variant(response.head.key, response.head.signature))
             && response.is_found()
         {
-            count.reached += Reached { objects: 1, bytes: response.size };
+            count.reached += ReclaimCount { objects: 1, bytes: response.size };
         }
         count.ordered.removes()
     }
 
     /// Applies the purges up to `until` to `entry`, if they reach it.
     fn settle(&self, entry: &Entry, until: Generation) {
-        let since = Since::Generation(entry.checked());
+        let since = PurgeStart::Generation(entry.checked());
         match self.purges.reach_until(until, since, entry.key(), entry.tagged().as_ref()) {
             Some(reach) => self.memory.exchange(entry, reach.apply_to(entry, until).as_ref()),
             None => entry.note_checked(until),
@@ -245,6 +245,6 @@ impl Store {
 
 /// Whether any rule of `any` reaches `entry`.
 fn is_reached(any: &Purges, entry: &Entry) -> bool {
-    let since = Since::Generation(Generation::default());
+    let since = PurgeStart::Generation(Generation::default());
     !any.is_empty() && any.reach(since, entry.key(), entry.tagged().as_ref()).is_some()
 }

@@ -10,8 +10,8 @@ use std::sync::{Arc, OnceLock};
 use larder_semantics::freshness::Freshness;
 use larder_semantics::purge::Effect;
 
-use crate::disks::Pruned;
-use crate::purges::{Generation, Reach, Since};
+use crate::disks::PruneTotals;
+use crate::purges::{Generation, PurgeStart, Reach};
 use crate::tier::{FetchStart, SignatureOf};
 use crate::{Disks, Entry, Equivalents, Hints, Memory, Purges, Tier, TierName};
 
@@ -84,13 +84,13 @@ impl Store {
         if entry.checked() == self.purges.now() {
             return None;
         }
-        self.purges.reach(Since::Generation(entry.checked()), entry.key(), entry.tagged().as_ref())
+        self.purges.reach(PurgeStart::Generation(entry.checked()), entry.key(), entry.tagged().as_ref())
     }
 
     /// Applies purges to `entry`, which was found in a near tier.
     pub(crate) fn recalled(&self, entry: Entry) -> Option<Entry> {
         let now = self.purges.now();
-        let since = Since::Second(entry.freshness().received);
+        let since = PurgeStart::Second(entry.freshness().received);
         match self.purges.reach(since, entry.key(), entry.tagged().as_ref()) {
             Some(reach) => reach.apply_to(&entry, now),
             None => {
@@ -117,8 +117,8 @@ impl Store {
         unused: Option<u32>,
         rate: u64,
         go_on: &mut dyn FnMut() -> bool,
-    ) -> Pruned {
-        let mut pruned = Pruned::default();
+    ) -> PruneTotals {
+        let mut pruned = PruneTotals::default();
         pruned.looked = self.memory.prune(&mut |variants, used| {
             let is_unused = unused.is_some_and(|since| used < since);
             let is_spent = variants.iter().all(|entry| is_spent(&entry.freshness()));

@@ -14,8 +14,8 @@ use larder_disk::AtOnce;
 use larder_semantics::freshness::Freshness;
 use larder_semantics::stored_head::StoredHead;
 
-use crate::purges::Written;
-use crate::stored::Stored;
+use crate::listed_response::ListedResponse;
+use crate::purges::JournalPurge;
 use crate::{Body, Entry, Extent};
 
 /// The tier of a stored response.
@@ -82,13 +82,13 @@ pub trait Tier: Send + Sync {
     fn forget(&self, key: &[u8], signature: &[u8]);
 
     /// Records purges that are in force, for the next process.
-    fn purge(&self, _rules: &[Written]) {}
+    fn purge(&self, _rules: &[JournalPurge]) {}
 
     /// Removes everything.
     fn clear(&self) {}
 
     /// Passes every stored response, or those under `key`, to `see` until it returns false. Blocks while the tier reads.
-    fn list<'t>(&'t self, _key: Option<&[u8]>, _see: &mut dyn FnMut(Stored<'t>) -> bool) {}
+    fn list<'t>(&'t self, _key: Option<&[u8]>, _see: &mut dyn FnMut(ListedResponse<'t>) -> bool) {}
 
     /// Returns the use of each of its parts; none if it has no figures.
     fn usage(&self) -> Vec<PartUsage> {

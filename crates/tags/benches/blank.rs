@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use http::header::IF_NONE_MATCH;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
-use larder_tags::{Asked, Pools, Settings};
+use larder_tags::{Pools, Settings, TagDecision};
 
 /// The number of times that the pool is blanked while other threads ask, and the pause between two.
 const BLANKS: u32 = 500;
@@ -23,17 +23,17 @@ fn main() {
     let ask_at = |method: &Method, target: String| pools.ask(method, b"site.test", target.as_bytes(), &shown);
     let ask = |method: &Method, id: u32| ask_at(method, format!("/users/{id}"));
     let store = |asked| match asked {
-        Asked::Forward(ticket) => drop(ticket.answer(&shown, StatusCode::OK, &answer, None)),
+        TagDecision::Forward(ticket) => drop(ticket.answer(&shown, StatusCode::OK, &answer, None)),
         _ => panic!("no tag was stored"),
     };
     print("store a tag", count, timed(|| (0..count).for_each(|id| store(ask(&Method::GET, id)))));
-    let hit = |asked| assert!(matches!(asked, Asked::NotModified(_)), "a tag has gone");
+    let hit = |asked| assert!(matches!(asked, TagDecision::NotModified(_)), "a tag has gone");
     print("match a tag", count, timed(|| (0..count).for_each(|id| hit(ask(&Method::GET, id)))));
     store(ask_at(&Method::GET, "/paths/1".to_owned()));
     let beside = || timed(|| hit(ask_at(&Method::GET, "/paths/1".to_owned())));
     print("match beside it, p99", 1, p99((0..count).map(|_| beside()).collect()));
     let blank = || match ask(&Method::POST, 0) {
-        Asked::Change(mut change) => change.answered(StatusCode::OK),
+        TagDecision::Change(mut change) => change.answered(StatusCode::OK),
         _ => panic!("a POST is a change"),
     };
     let stop = AtomicBool::new(false);
@@ -51,7 +51,7 @@ fn main() {
         asking.join().expect("it asks until it is told to stop")
     });
     print("the same while blanked", 1, p99(meanwhile));
-    let miss = |id| assert!(!matches!(ask(&Method::GET, id), Asked::NotModified(_)));
+    let miss = |id| assert!(!matches!(ask(&Method::GET, id), TagDecision::NotModified(_)));
     print("find none of them", count, timed(|| (0..count).for_each(miss)));
 }
 

@@ -17,7 +17,7 @@ use crate::segment::Segment;
 use crate::tag::Tag;
 
 /// The decision about a request.
-pub enum Asked {
+pub enum TagDecision {
     /// The client has the current response: 304 with these fields, and `Date`.
     NotModified(HeaderMap),
     /// The request is forwarded to the backend, with [tags instead of dates](Pools::leave_tags) if it has both.
@@ -36,14 +36,14 @@ impl Pools {
         authority: &[u8],
         target: &[u8],
         request: &impl Fields,
-    ) -> Asked {
+    ) -> TagDecision {
         let segment = Segment::of(target);
         if invalidate::is_unsafe(method) {
-            return Asked::Change(Change::new(Arc::clone(self), segment));
+            return TagDecision::Change(Change::new(Arc::clone(self), segment));
         }
-        let Segment::Named(name) = segment else { return Asked::Pass(self.pass(method, target)) };
+        let Segment::Named(name) = segment else { return TagDecision::Pass(self.pass(method, target)) };
         if !is_plain(method, request) {
-            return Asked::Pass(self.pass(method, target));
+            return TagDecision::Pass(self.pass(method, target));
         }
         let (pool, settings) = self.pool(&name);
         // Read before the request is forwarded, and before the doubt: see `Change::drop`.
@@ -51,12 +51,12 @@ impl Pools {
         let place = self.keys.place(authority, target, request);
         if let Some(lines) = listed((&pool, generation), &place, request) {
             count(&pool.counts.matched);
-            return Asked::NotModified(HeadLines(&lines).to_map());
+            return TagDecision::NotModified(HeadLines(&lines).to_map());
         }
         count(&pool.counts.forwarded);
         let is_certain = !pool.is_doubtful(&name, (self.clock)());
         let pools = Arc::clone(self);
-        Asked::Forward(Ticket { pools, settings, pool, generation, segment: name, place, is_certain })
+        TagDecision::Forward(Ticket { pools, settings, pool, generation, segment: name, place, is_certain })
     }
 
     /// Whether [`ask`](Self::ask) would answer such a request with 304; `None` if no tag can answer it.
@@ -136,7 +136,7 @@ mod tests {
         let pools = Arc::new(Pools::new(Settings::default(), || 1_000));
         let segment = Segment::of(b"/users");
         let get = || match pools.ask(&Method::GET, b"site.test", b"/users", &HeaderMap::new()) {
-            Asked::Forward(ticket) => ticket,
+            TagDecision::Forward(ticket) => ticket,
             _ => panic!("it is forwarded"),
         };
         let mut answer = HeaderMap::new();
@@ -152,6 +152,6 @@ mod tests {
         let mut shown = HeaderMap::new();
         shown.insert(header::IF_NONE_MATCH, header::HeaderValue::from_static("\"old\""));
         let asked = pools.ask(&Method::GET, b"site.test", b"/users", &shown);
-        assert!(matches!(asked, Asked::Forward(_)), "its tag is not current");
+        assert!(matches!(asked, TagDecision::Forward(_)), "its tag is not current");
     }
 }

@@ -24,7 +24,7 @@ mod settings;
 mod tag;
 
 pub use answer::{Ticket, Verdict};
-pub use ask::Asked;
+pub use ask::TagDecision;
 pub use change::Change;
 pub use couplings::Couplings;
 pub use pool::PoolReport;

@@ -4,7 +4,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use larder_evict::{AnyShard, By, Capacity, Inserted, Lru, Object, Shard};
+use larder_evict::{AnyShard, By, Capacity, InsertResult, Lru, Object, Shard};
 use parking_lot::{Mutex, MutexGuard};
 use serde::Serialize;
 
@@ -185,8 +185,8 @@ impl Pool {
         let object = Object { key: key.hash, size: resident.size().max(shelf.least), cost: 0 };
         let new = resident.of(shelf.current.0);
         match shelf.residents.insert(object, resident, &mut dropped) {
-            Inserted::Stored => shelf.current.1 += new,
-            Inserted::TooLarge(_) | Inserted::Refused(_) => {}
+            InsertResult::Stored => shelf.current.1 += new,
+            InsertResult::TooLarge(_) | InsertResult::Refused(_) => {}
         }
         shelf.forget(dropped.iter());
         drop(shelf);

@@ -4,7 +4,7 @@
 mod support;
 
 use http::{HeaderMap, StatusCode};
-use larder_tags::{Asked, Change, Pools, Ticket};
+use larder_tags::{Change, Pools, TagDecision, Ticket};
 use proptest::prelude::*;
 use std::sync::Arc;
 
@@ -185,7 +185,7 @@ impl World {
             Flight::Read { path, shown, ticket: None, .. } => {
                 let text = format!("If-None-Match: \"{}.{}\"", shown.0, shown.1);
                 match get(pools, target(path), &text) {
-                    Asked::Forward(ticket) => {
+                    TagDecision::Forward(ticket) => {
                         Some(Flight::Read { path, shown, ticket: Some(ticket), seen: None })
                     }
                     _ => {

@@ -4,7 +4,7 @@
 mod support;
 
 use http::{HeaderMap, Method, StatusCode};
-use larder_tags::{Asked, Push, Settings, Verdict, entity_tag};
+use larder_tags::{Push, Settings, TagDecision, Verdict, entity_tag};
 
 use support::{coupled, couplings, fetched, fields, forwarded, get, matches, pass, pools, post};
 
@@ -52,7 +52,7 @@ fn a_change_that_may_be_anywhere_blanks_everything() {
     fetched(&pools, "/a", "", TAG);
     drop(post(&pools, "/x/../users"));
     assert!(!matches(&pools, "/a", SHOWN));
-    assert!(matches!(get(&pools, "/x/../users", SHOWN), Asked::Pass(_)), "its resource is unknown");
+    assert!(matches!(get(&pools, "/x/../users", SHOWN), TagDecision::Pass(_)), "its resource is unknown");
 }
 
 #[test]
@@ -79,10 +79,10 @@ fn only_what_a_tag_says_all_of_is_tagged() {
     for request in
         ["Range: bytes=0-1", "If-Match: \"1\"", "If-Unmodified-Since: Thu, 01 Jan 2015 00:00:00 GMT"]
     {
-        assert!(matches!(get(&coupled(), "/", request), Asked::Pass(_)), "{request}");
+        assert!(matches!(get(&coupled(), "/", request), TagDecision::Pass(_)), "{request}");
     }
     let head = coupled().ask(&Method::HEAD, b"a", b"/", &HeaderMap::new());
-    assert!(matches!(head, Asked::Pass(_)));
+    assert!(matches!(head, TagDecision::Pass(_)));
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn a_304_says_what_its_200_would_have_said() {
     let pools = coupled();
     let answer = "ETag: \"1\"\nCache-Control: max-age=5\nVary: A\nExpires: 0\nContent-Location: /x\nContent-Type: a/b\nServer: s";
     fetched(&pools, "/", "", answer);
-    let Asked::NotModified(kept) = get(&pools, "/", SHOWN) else { panic!("it is current") };
+    let TagDecision::NotModified(kept) = get(&pools, "/", SHOWN) else { panic!("it is current") };
     assert_eq!(
         kept,
         fields("ETag: \"1\"\nCache-Control: max-age=5\nVary: A\nExpires: 0\nContent-Location: /x")
@@ -251,13 +251,13 @@ fn caches_are_told_what_belongs_together_and_what_is_invalid() {
         (&told["cache-groups"], &told["cache-control"]),
         (&"\"users\", \"*\"".parse().unwrap(), &"s-maxage=9".parse().unwrap())
     );
-    let Asked::NotModified(kept) = get(&pools, "/users/1", SHOWN) else { panic!("it is current") };
+    let TagDecision::NotModified(kept) = get(&pools, "/users/1", SHOWN) else { panic!("it is current") };
     assert_eq!(
         (&kept["cache-groups"], &kept["cache-control"]),
         (&told["cache-groups"], &told["cache-control"])
     );
     assert_eq!(post(&pools, "/users").lines()["cache-group-invalidation"], "\"users\", \"paths\"");
-    let Asked::Pass(told) = pools.ask(&Method::HEAD, b"a", b"/users", &HeaderMap::new()) else {
+    let TagDecision::Pass(told) = pools.ask(&Method::HEAD, b"a", b"/users", &HeaderMap::new()) else {
         panic!("it passes")
     };
     assert_eq!(told["cache-groups"], "\"users\", \"*\"");

@@ -21,7 +21,7 @@ pub struct TagBody<B: Body> {
 }
 
 /// The result of reading content for its tag.
-pub(crate) enum Read<B: Body> {
+pub(crate) enum ReadResult<B: Body> {
     /// All of the content.
     Whole(Bytes, TagBody<B>),
     /// The content is too long, or incomplete.
@@ -43,18 +43,18 @@ impl<B: Body> TagBody<B> {
     }
 
     /// Reads `body`, if it has no more than `most` bytes.
-    pub(crate) async fn read(body: B, most: u64) -> Read<B> {
+    pub(crate) async fn read(body: B, most: u64) -> ReadResult<B> {
         let (mut rest, mut early, mut trailers) = (Box::pin(body), BytesMut::new(), None);
         loop {
             match rest.frame().await {
                 None => {
                     let early = early.freeze();
                     let body = Self { early: Some(early.clone()), trailers, ..Self::empty() };
-                    return Read::Whole(early, body);
+                    return ReadResult::Whole(early, body);
                 }
                 Some(Err(error)) => {
                     let early = Some(early.freeze());
-                    return Read::Not(Self { early, failed: Some(error), ..Self::empty() });
+                    return ReadResult::Not(Self { early, failed: Some(error), ..Self::empty() });
                 }
                 Some(Ok(frame)) => match frame.into_data() {
                     Ok(data) => early.extend_from_slice(&whole(data)),
@@ -63,7 +63,7 @@ impl<B: Body> TagBody<B> {
             }
             if early.len() as u64 > most {
                 let (early, rest) = (Some(early.freeze()), Some(rest));
-                return Read::Not(Self { early, rest, ..Self::empty() });
+                return ReadResult::Not(Self { early, rest, ..Self::empty() });
             }
         }
     }

@@ -37,7 +37,7 @@ use std::time::Instant;
 
 pub use body::TagBody;
 pub use larder_tags::{Couplings, PoolReport, Pools, Push, Segment, Settings};
-pub use service::Tagged;
+pub use service::TagService;
 
 use tower_layer::Layer;
 
@@ -68,10 +68,10 @@ impl TagLayer {
 }
 
 impl<S> Layer<S> for TagLayer {
-    type Service = Tagged<S>;
+    type Service = TagService<S>;
 
-    fn layer(&self, service: S) -> Tagged<S> {
-        Tagged::new(service, Arc::clone(&self.pools))
+    fn layer(&self, service: S) -> TagService<S> {
+        TagService::new(service, Arc::clone(&self.pools))
     }
 }
 

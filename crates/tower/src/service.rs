@@ -6,28 +6,28 @@ use std::task::{Context, Poll};
 
 use http::{HeaderMap, Method, Request, Response, StatusCode, header};
 use http_body::Body;
-use larder_tags::{Asked, Change, Pools, Ticket, Verdict};
+use larder_tags::{Change, Pools, TagDecision, Ticket, Verdict};
 use tower_service::Service;
 
-use crate::body::{Read, TagBody};
+use crate::body::{ReadResult, TagBody};
 
 /// A service behind tag pools.
 #[derive(Clone, Debug)]
-pub struct Tagged<S> {
+pub struct TagService<S> {
     service: S,
     pools: Arc<Pools>,
 }
 
-impl<S> Tagged<S> {
+impl<S> TagService<S> {
     pub(crate) fn new(service: S, pools: Arc<Pools>) -> Self {
         Self { service, pools }
     }
 
-    fn ask<B: Body>(&self, request: &Request<B>) -> Asked {
+    fn ask<B: Body>(&self, request: &Request<B>) -> TagDecision {
         let (method, uri, fields) = (request.method(), request.uri(), request.headers());
         let target = uri.path_and_query().map_or("", |target| target.as_str()).as_bytes();
         if *method == Method::GET && !request.body().is_end_stream() {
-            return Asked::Pass(self.pools.pass(method, target));
+            return TagDecision::Pass(self.pools.pass(method, target));
         }
         let host = || fields.get(header::HOST).map_or(&b""[..], |host| host.as_bytes());
         let authority = uri.authority().map_or_else(host, |authority| authority.as_str().as_bytes());
@@ -36,9 +36,9 @@ impl<S> Tagged<S> {
 }
 
 /// A response in progress.
-type Answering<B, E> = Pin<Box<dyn Future<Output = Result<Response<TagBody<B>>, E>> + Send>>;
+type ResponseFuture<B, E> = Pin<Box<dyn Future<Output = Result<Response<TagBody<B>>, E>> + Send>>;
 
-impl<S, A, B> Service<Request<A>> for Tagged<S>
+impl<S, A, B> Service<Request<A>> for TagService<S>
 where
     S: Service<Request<A>, Response = Response<B>>,
     S::Future: Send + 'static,
@@ -50,7 +50,7 @@ where
 {
     type Response = Response<TagBody<B>>;
     type Error = S::Error;
-    type Future = Answering<B, S::Error>;
+    type Future = ResponseFuture<B, S::Error>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         self.service.poll_ready(cx)
@@ -58,8 +58,8 @@ where
 
     fn call(&mut self, mut request: Request<A>) -> Self::Future {
         match self.ask(&request) {
-            Asked::NotModified(fields) => Box::pin(async { Ok(not_modified(fields)) }),
-            Asked::Forward(ticket) => {
+            TagDecision::NotModified(fields) => Box::pin(async { Ok(not_modified(fields)) }),
+            TagDecision::Forward(ticket) => {
                 if Pools::is_conditioned_twice(request.headers()) {
                     Pools::leave_tags(request.headers_mut());
                 }
@@ -70,11 +70,11 @@ where
                     Ok(tagged(&ticket, &asked, answer).await)
                 })
             }
-            Asked::Change(change) => {
+            TagDecision::Change(change) => {
                 let answer = self.service.call(request);
                 Box::pin(async move { Ok(changed(change, answer.await?)) })
             }
-            Asked::Pass(lines) => {
+            TagDecision::Pass(lines) => {
                 let answer = self.service.call(request);
                 Box::pin(async move { Ok(with(answer.await?.map(|body| TagBody::of(body, None)), lines)) })
             }
@@ -88,8 +88,8 @@ async fn tagged<B: Body>(ticket: &Ticket, asked: &HeaderMap, answer: Response<B>
         Verdict::Pass(lines) => with(Response::from_parts(head, TagBody::of(body, None)), lines),
         Verdict::NotModified(kept) => not_modified(kept),
         Verdict::Read(most, lines) => match TagBody::read(body, most).await {
-            Read::Not(body) => with(Response::from_parts(head, body), lines),
-            Read::Whole(content, body) => match ticket.content(asked, &head.headers, &content) {
+            ReadResult::Not(body) => with(Response::from_parts(head, body), lines),
+            ReadResult::Whole(content, body) => match ticket.content(asked, &head.headers, &content) {
                 Verdict::NotModified(kept) => not_modified(kept),
                 Verdict::Pass(lines) | Verdict::Read(_, lines) => {
                     with(Response::from_parts(head, body), lines)

@@ -1,7 +1,7 @@
 //! `larder cache`: the stored objects of a running larder, or of directories that none uses.
 
 mod args;
-mod out;
+mod output_file;
 mod remote;
 mod show;
 mod source;
@@ -15,7 +15,7 @@ use crate::cli::progress::Bar;
 use crate::cli::{Failure, clock, say, terminal};
 pub(super) use args::CacheArgs;
 use args::{Command, Key};
-use out::{Dump, Out};
+use output_file::{Dump, OutputFile};
 use source::CacheSource;
 
 /// The most names that are listed when a URL has several objects.
@@ -33,7 +33,7 @@ pub(crate) fn run(args: &CacheArgs) -> Result<(), Failure> {
 }
 
 fn list(place: &CacheSource, json: bool) -> Result<(), Failure> {
-    let (mut out, mut total, now) = (Out::to(None), show::Total::default(), clock::now());
+    let (mut out, mut total, now) = (OutputFile::to(None), show::Total::default(), clock::now());
     let width = terminal::columns();
     let listed = place.list(None, &mut |object| {
         let is_first = total.is_empty();
@@ -55,7 +55,7 @@ fn get(place: &CacheSource, key: &Key, include: bool, output: Option<&Path>) -> 
         Key::Name(name) => *name,
         Key::Url(url) => name_of(place, url)?,
     };
-    let mut dump = Dump::new(Out::to(output), include);
+    let mut dump = Dump::new(OutputFile::to(output), include);
     match place.get(name, &mut |piece| dump.take(piece))? {
         true => dump.end(),
         false => {

@@ -88,14 +88,14 @@ impl fmt::Display for Total {
 
 #[cfg(test)]
 mod tests {
-    use larder_proxy::inventory::Where;
+    use larder_proxy::inventory::ObjectTiers;
 
     use super::*;
 
     fn object() -> Object {
         Object {
             name: "00d1f8a2c43b7e96".to_owned(),
-            tier: Where::Disk,
+            tier: ObjectTiers::Disk,
             url: "http://a/\u{1b}[31m\n".to_owned(),
             role: "forward".to_owned(),
             status: 200,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use larder_proxy::inventory::{self, Object, Progress};
-use larder_store::disks::{Event, Name, OpenError, Tell};
+use larder_store::disks::{Event, EventHandler, Name, OpenError};
 use larder_store::{Disks, Tier};
 
 use super::args;
@@ -39,7 +39,7 @@ impl CacheSource {
         let reading = Bar::wait("reading the index".to_owned());
         let damaged = Arc::new(AtomicU64::new(0));
         let count = Arc::clone(&damaged);
-        let tell: Tell = Arc::new(move |path: &Path, event| warn(path, &event, &count));
+        let tell: EventHandler = Arc::new(move |path: &Path, event| warn(path, &event, &count));
         let disks = Disks::at_rest(&place.disk, &tell);
         reading.finish();
         disks.map(|disks| Self::AtRest(disks.into(), damaged.load(Ordering::Relaxed))).map_err(|error| match error {

@@ -17,7 +17,7 @@ use crate::cli::files::unread;
 use crate::cli::units::{parse_duration, show_duration};
 use crate::cli::words::hint;
 
-/// The values of [`Expected::outcome`].
+/// The values of [`Expectation::outcome`].
 const OUTCOMES: &[&str] = &["stored", "not-stored", "passed", "answered", "refused", "asked"];
 
 /// A file of expectations.
@@ -40,7 +40,7 @@ struct Test {
     /// `reverse` or `forward`.
     role: Option<String>,
     origin: Option<Answer>,
-    expect: Expected,
+    expect: Expectation,
 }
 
 /// The origin's answer.
@@ -55,7 +55,7 @@ struct Answer {
 /// The expected results; absent ones may have any value.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Expected {
+struct Expectation {
     rules: Option<Vec<String>>,
     url: Option<String>,
     /// The URL for which an origin is asked; empty text: none is asked.
@@ -171,7 +171,7 @@ fn is_known<'a>(
 
 /// Returns the differences, each in a few words.
 fn compare(test: &Test, found: &Forecast) -> Result<Vec<String>, String> {
-    let Expected { rules, url, asks, outcome, reason, status, lifetime, sends, fields } = &test.expect;
+    let Expectation { rules, url, asks, outcome, reason, status, lifetime, sends, fields } = &test.expect;
     is_known(
         "outcome",
         outcome.as_ref(),

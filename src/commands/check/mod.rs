@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use larder_proxy::net::tls::certificates::Certificate;
 use larder_proxy::settings::CertificateFiles;
-use larder_proxy::{KeptCertificate, Settings, examine_access_log, examine_acme};
+use larder_proxy::{CertificateFile, Settings, examine_access_log, examine_acme};
 use larder_store::Directory;
 
 use crate::cli::units::counted;
@@ -134,8 +134,8 @@ fn describe(certificate: &Certificate, now: u64) -> Option<String> {
 }
 
 /// Describes a certificate that an authority issues.
-fn describe_kept(kept: &KeptCertificate) -> String {
-    let KeptCertificate { name, directory, not_after } = kept;
+fn describe_kept(kept: &CertificateFile) -> String {
+    let CertificateFile { name, directory, not_after } = kept;
     let state = match not_after {
         Ok(None) => format!("to be ordered from {directory}"),
         Ok(Some(end)) => match end.checked_sub(clock::now()) {

@@ -10,7 +10,7 @@ use larder_rpc::line::Form;
 use larder_rpc::thrift::{Protocol, Transport};
 
 use crate::cli::numbers::whole;
-use crate::cli::traces::Reading;
+use crate::cli::traces::TraceOptions;
 use crate::cli::{admin, units};
 
 pub(crate) const EXAMPLES: &str = "\
@@ -64,7 +64,7 @@ pub(crate) struct Fetch {
     pub(super) protocol: Option<Encoding>,
     /// Form of the line protocol [default: framed]
     #[arg(long, value_name = "FORM")]
-    pub(super) form: Option<Ending>,
+    pub(super) form: Option<LineEnding>,
     /// Use HTTP/2: with the proxy, or through its tunnel with the server of an https URL
     #[arg(long)]
     pub(super) http2: bool,
@@ -85,7 +85,7 @@ pub(crate) struct Fetch {
     pub(super) workload: Option<PathBuf>,
     /// The options for reading the trace.
     #[command(flatten)]
-    pub(super) reading: Reading,
+    pub(super) reading: TraceOptions,
     /// Prefix for the paths of a workload
     #[arg(long, value_name = "URL", value_parser = url, requires = "workload")]
     pub(super) origin: Option<String>,
@@ -180,16 +180,16 @@ impl From<Encoding> for Protocol {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-pub(super) enum Ending {
+pub(super) enum LineEnding {
     Framed,
     Bare,
 }
 
-impl From<Ending> for Form {
-    fn from(ending: Ending) -> Self {
+impl From<LineEnding> for Form {
+    fn from(ending: LineEnding) -> Self {
         match ending {
-            Ending::Framed => Self::Framed,
-            Ending::Bare => Self::Bare,
+            LineEnding::Framed => Self::Framed,
+            LineEnding::Bare => Self::Bare,
         }
     }
 }

@@ -11,8 +11,8 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use http::Method;
 use http::header::CONTENT_TYPE;
-use larder_lab::workload::Sent;
-use larder_load::{Foreign, Reply};
+use larder_lab::workload::SentRequest;
+use larder_load::{ForeignClient, Reply};
 use larder_rpc::{Answer, Call, Failure, Limits};
 use reqwest::redirect::Policy;
 use reqwest::{Client, Proxy, Response, Url};
@@ -108,7 +108,7 @@ impl Tunnels {
         Ok(Self { client, server: server.to_owned(), patience })
     }
 
-    async fn send(&self, sent: Sent<'_>, wants: bool) -> Result<Reply, reqwest::Error> {
+    async fn send(&self, sent: SentRequest<'_>, wants: bool) -> Result<Reply, reqwest::Error> {
         // An invalid method is replaced by GET.
         let method = Method::from_bytes(sent.method.as_bytes()).unwrap_or_default();
         let mut request = self.client.request(method, sent.url);
@@ -133,10 +133,10 @@ impl Tunnels {
     }
 }
 
-impl Foreign for Tunnels {
+impl ForeignClient for Tunnels {
     fn ask<'f>(
         &'f mut self,
-        sent: Sent<'f>,
+        sent: SentRequest<'f>,
         wants: bool,
     ) -> Pin<Box<dyn Future<Output = Result<Reply, String>> + 'f>> {
         Box::pin(async move {

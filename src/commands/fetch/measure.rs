@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 use hdrhistogram::Histogram;
 use http::StatusCode;
 use larder_lab::workload::Requests;
-use larder_load::{Answered, Load, Onlooker, Outcome, Pace, Reply};
+use larder_load::{AnsweredRequest, Load, Onlooker, Outcome, Pace, Reply};
 
 use super::client::describe;
 use super::explanations::{first_line, reason};
-use super::keep::Keep;
+use super::page_output::PageOutput;
 use super::server::Server;
 use crate::cli::Failure;
 use crate::cli::progress::Bar;
@@ -41,7 +41,7 @@ pub(super) struct Plan {
 }
 
 /// The client's measurements.
-pub(super) struct Measured {
+pub(super) struct ClientFigures {
     /// Requests so far.
     pub(super) requests: u64,
     /// Requests that failed.
@@ -69,7 +69,7 @@ pub(super) struct Measured {
 ///
 /// # Errors
 /// No requests can be sent. A request that fails is only counted.
-pub(super) fn run(server: &Server, plan: Plan, keep: Keep) -> Result<Measured, Failure> {
+pub(super) fn run(server: &Server, plan: Plan, keep: PageOutput) -> Result<ClientFigures, Failure> {
     let total = plan.requests.len().saturating_mul(plan.times);
     let (via, dialect) = server.dialect();
     let (clients, to) = (plan.connections, resolved(&server.address)?);
@@ -89,7 +89,7 @@ pub(super) fn run(server: &Server, plan: Plan, keep: Keep) -> Result<Measured, F
         ..Load::new(to, via, plan.requests)
     };
     let watch = Watch {
-        seen: Measured::new(plan.rate)?,
+        seen: ClientFigures::new(plan.rate)?,
         keep,
         name: server.via.name(),
         bar: Bar::new(server.via.name(), total),
@@ -116,7 +116,7 @@ fn resolved(server: &str) -> Result<SocketAddr, Failure> {
     found.or(addresses.first()).copied().ok_or_else(|| failed("no such address".to_owned()))
 }
 
-impl Measured {
+impl ClientFigures {
     pub(super) fn new(rate: Option<f64>) -> Result<Self, Failure> {
         let times = Histogram::new_with_bounds(1, LONGEST, 3);
         let times = times.map_err(|error| Failure::Failed(format!("cannot measure: {error}")))?;
@@ -136,7 +136,7 @@ impl Measured {
     }
 
     /// Records a request and its answer.
-    fn note(&mut self, answered: &Answered<'_>) {
+    fn note(&mut self, answered: &AnsweredRequest<'_>) {
         let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(LONGEST).max(1);
         self.requests += 1;
         if let Ok(reply) = answered.reply {
@@ -156,7 +156,7 @@ impl Measured {
         }
     }
 
-    fn fail(&mut self, answered: &Answered<'_>, why: &str) {
+    fn fail(&mut self, answered: &AnsweredRequest<'_>, why: &str) {
         self.errors += 1;
         if self.failures.len() < KEPT {
             let method = if answered.sent.method == "GET" { "" } else { answered.sent.method };
@@ -194,8 +194,8 @@ fn why(reply: &Reply) -> String {
 
 /// Receives answers as they arrive.
 struct Watch {
-    seen: Measured,
-    keep: Keep,
+    seen: ClientFigures,
+    keep: PageOutput,
     /// The name of the protocol.
     name: &'static str,
     bar: Bar,
@@ -209,7 +209,7 @@ impl Onlooker for Watch {
         self.keep.keeps()
     }
 
-    fn see(&mut self, answered: &Answered<'_>) {
+    fn see(&mut self, answered: &AnsweredRequest<'_>) {
         self.seen.note(answered);
         if let Ok(reply) = answered.reply
             && self.keep.keeps()
@@ -228,19 +228,19 @@ impl Onlooker for Watch {
 
 #[cfg(test)]
 mod tests {
-    use larder_lab::workload::Sent;
+    use larder_lab::workload::SentRequest;
 
     use super::*;
 
-    fn seen() -> Measured {
-        Measured::new(None).unwrap_or_else(|_| panic!("there is room"))
+    fn seen() -> ClientFigures {
+        ClientFigures::new(None).unwrap_or_else(|_| panic!("there is room"))
     }
 
-    fn see(seen: &mut Measured, method: &str, reply: Result<&Reply, &str>, outcome: Outcome, ms: u64) {
-        let sent = Sent { method, url: "http://a/", fields: &[], body: "" };
+    fn see(seen: &mut ClientFigures, method: &str, reply: Result<&Reply, &str>, outcome: Outcome, ms: u64) {
+        let sent = SentRequest { method, url: "http://a/", fields: &[], body: "" };
         let (took, served) = (Duration::from_millis(ms), Duration::from_millis(1));
         let begun = Duration::ZERO;
-        seen.note(&Answered { sent, outcome, begun, reply, took, served });
+        seen.note(&AnsweredRequest { sent, outcome, begun, reply, took, served });
     }
 
     #[test]

@@ -4,9 +4,9 @@ mod args;
 mod client;
 mod explanations;
 mod http;
-mod keep;
 mod measure;
 mod names;
+mod page_output;
 mod pages;
 mod report;
 mod rpc;
@@ -24,8 +24,8 @@ use crate::cli::admin::{ADMIN, AdminListener};
 use crate::cli::{Failure, counters, say};
 use args::Via;
 pub(super) use args::{EXAMPLES, Fetch};
-use keep::Keep;
-use measure::{Measured, Plan};
+use measure::{ClientFigures, Plan};
+use page_output::PageOutput;
 use report::Figures;
 use server::Server;
 
@@ -40,7 +40,7 @@ pub(crate) fn run(args: &Fetch) -> Result<(), Failure> {
     let server = Server::new(args)?;
     check_protocol(args)?;
     let statistics = StatisticsSource::new(args);
-    let keep = Keep::new(args, is_measured)?;
+    let keep = PageOutput::new(args, is_measured)?;
     let plan = if is_measured && !args.stats { Some(plan(args)?) } else { None };
     if args.reset {
         server.call(&Call::Reset)?;
@@ -175,7 +175,7 @@ fn begins_with_host(text: &str) -> bool {
 }
 
 /// Returns the first failures, and the number of the others.
-fn failures(seen: &Measured) -> Vec<String> {
+fn failures(seen: &ClientFigures) -> Vec<String> {
     let mut lines: Vec<_> = seen.failures.iter().take(SHOWN).cloned().collect();
     let more = seen.errors - lines.len() as u64;
     if more > 0 {
@@ -184,7 +184,7 @@ fn failures(seen: &Measured) -> Vec<String> {
     lines
 }
 
-fn show(args: &Fetch, server: &Server, figures: Option<&Figures>, seen: Option<&Measured>) {
+fn show(args: &Fetch, server: &Server, figures: Option<&Figures>, seen: Option<&ClientFigures>) {
     let client = seen.map(report::of_client);
     if args.json {
         say(&json!({ "server": figures, "client": client }).to_string());

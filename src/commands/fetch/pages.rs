@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use super::client;
-use super::keep::Keep;
+use super::page_output::PageOutput;
 use super::server::Server;
 use crate::cli::Failure;
 use crate::cli::progress::Bar;
@@ -20,7 +20,7 @@ pub(super) fn run(
     server: &Server,
     urls: &[String],
     connections: usize,
-    keep: &Keep,
+    keep: &PageOutput,
 ) -> Result<Vec<String>, Failure> {
     let bar = Bar::new(server.via.name(), urls.len());
     let work = SharedWork { server, urls, next: AtomicUsize::new(0), keep: Mutex::new(keep), bar: &bar };
@@ -42,7 +42,7 @@ struct SharedWork<'w> {
     urls: &'w [String],
     next: AtomicUsize,
     /// Locked while a page is saved: a URL that is fetched twice at once has one file.
-    keep: Mutex<&'w Keep>,
+    keep: Mutex<&'w PageOutput>,
     bar: &'w Bar,
 }
 

@@ -5,7 +5,7 @@ use hdrhistogram::Histogram;
 use larder_rpc::Statistics;
 use serde_json::{Map, Value, json};
 
-use super::measure::Measured;
+use super::measure::ClientFigures;
 use crate::cli::units::{about_count, about_size, about_time, counted};
 
 /// A figure's name in JSON, its name for people, and the formatter of its value.
@@ -87,7 +87,7 @@ pub(super) fn of_admin(numbers: Figures) -> Figures {
 }
 
 /// Returns the figures of the client.
-pub(super) fn of_client(seen: &Measured) -> Figures {
+pub(super) fn of_client(seen: &ClientFigures) -> Figures {
     let seconds = seen.elapsed.as_secs_f64();
     let mut figures = Figures::new();
     let mut put = |name: &str, value: Value| figures.insert(name.to_owned(), value);

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use bytes::BytesMut;
 use larder_rpc::line::Form;
 use larder_rpc::thrift::{Protocol, Transport};
-use larder_rpc::{Answer, Call, Calling, Limits, line, onc, thrift};
+use larder_rpc::{Answer, Call, ClientProtocol, Limits, line, onc, thrift};
 
 use super::client::{PageClient, Problem, describe};
 
@@ -23,7 +23,7 @@ pub(super) enum RpcProtocol {
 }
 
 impl RpcProtocol {
-    fn codec(self) -> Box<dyn Calling> {
+    fn codec(self) -> Box<dyn ClientProtocol> {
         let limits = Limits::default();
         match self {
             Self::Thrift(transport, protocol) => Box::new(thrift::Client::new(transport, protocol, limits)),
@@ -104,7 +104,7 @@ impl PageClient for RpcClient {
 
 struct Connection {
     stream: TcpStream,
-    codec: Box<dyn Calling>,
+    codec: Box<dyn ClientProtocol>,
     buffer: BytesMut,
     /// The buffer for reads from the system.
     read: Vec<u8>,

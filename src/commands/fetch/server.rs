@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use larder_load::{Dialect, Foreign, MakeForeign};
+use larder_load::{Dialect, ForeignClient, ForeignFactory};
 use larder_rpc::line::Form;
 use larder_rpc::thrift::{Protocol, Transport};
 use larder_rpc::{Answer, Call};
@@ -95,14 +95,14 @@ impl Server {
 
     /// Returns a maker of clients for the load driver: for `https` URLs through tunnels of a proxy, or for all URLs in
     /// HTTP/2. `None` if the server fetches such pages itself.
-    pub(super) fn tunnels(&self) -> Option<MakeForeign> {
+    pub(super) fn tunnels(&self) -> Option<ForeignFactory> {
         let Way::Http { tls, http2 } = &self.way else { return None };
         let (tls, http2) = (tls.clone(), *http2);
         let (server, patience) = (self.address.clone(), self.patience);
         Some(Arc::new(move || {
             let client = Tunnels::new(&server, (ClientConfig::clone(&tls), http2), patience);
             let client = client.map_err(|error| format!("cannot ask {server}: {error}"))?;
-            Ok(Box::new(client) as Box<dyn Foreign>)
+            Ok(Box::new(client) as Box<dyn ForeignClient>)
         }))
     }
 

@@ -21,7 +21,7 @@ pub(super) fn start() -> Result<(), String> {
     let filter = parsed.map_err(|error| format!("cannot read the log filter '{filter}': {error}"))?;
     tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(|| Visible(io::stderr()))
+        .with_writer(|| VisibleStderr(io::stderr()))
         .with_ansi(io::stderr().is_terminal() && !wants_plain())
         .with_target(false)
         .log_internal_errors(false)
@@ -30,9 +30,9 @@ pub(super) fn start() -> Result<(), String> {
 }
 
 /// Standard error, on which hidden characters of other alphabets than ASCII are escaped. A line is written at once.
-struct Visible(Stderr);
+struct VisibleStderr(Stderr);
 
-impl Write for Visible {
+impl Write for VisibleStderr {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let is_odd = |c: char| !c.is_ascii() && is_hidden(c);
         match str::from_utf8(line) {

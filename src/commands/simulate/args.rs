@@ -9,7 +9,7 @@ use larder_lab::subject::Size;
 use larder_predict::Predictor;
 
 use crate::cli::numbers::whole;
-use crate::cli::traces::Reading;
+use crate::cli::traces::TraceOptions;
 use crate::cli::units;
 use crate::cli::words::hint;
 use crate::config::bounds::THREADS;
@@ -81,7 +81,7 @@ pub(crate) struct Simulate {
     pub(super) reference: bool,
     /// The options for reading the files.
     #[command(flatten)]
-    pub(super) reading: Reading,
+    pub(super) reading: TraceOptions,
     /// Clusters.
     #[command(flatten)]
     pub(super) cluster: Cluster,

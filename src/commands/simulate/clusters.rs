@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU16;
 
-use larder_lab::nodes::{Cell, Plan, Sharing};
+use larder_lab::nodes::{Cell, LoadShares, Plan};
 use larder_lab::plot::{Axis, Plot, Unit};
 use larder_lab::subject::unit;
 use larder_lab::sweep;
@@ -83,7 +83,7 @@ pub(super) fn plan(args: &Simulate, base: sweep::Plan) -> Result<Plan, String> {
         base: policies::without_offline(base, OFFLINE)?,
         nodes: cluster.nodes.iter().filter_map(|nodes| NonZeroU16::new(*nodes)).collect(),
         hot: cluster.hot.clone(),
-        sharing: Sharing { affinity: cluster.affinity, slots: cluster.slots, lost: cluster.lose },
+        sharing: LoadShares { affinity: cluster.affinity, slots: cluster.slots, lost: cluster.lose },
     })
 }
 

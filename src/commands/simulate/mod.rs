@@ -26,7 +26,7 @@ use larder_lab::curve::{self, Curve};
 use larder_lab::nodes;
 use larder_lab::plot::Plot;
 use larder_lab::prefetch;
-use larder_lab::subject::{Size, Subject, Unsuitable};
+use larder_lab::subject::{PlanMismatch, Size, Subject};
 use larder_lab::sweep::Plan;
 use larder_lab::trace;
 use signal_hook::consts::SIGINT;
@@ -179,7 +179,7 @@ fn draw(args: &Simulate, name: &str, picture: &Plot) -> Result<(), Failure> {
 }
 
 /// Returns the capacities that the user names, or else the usual ones that suit the trace; each once.
-fn capacities(args: &Simulate, subject: &Subject) -> Result<Vec<Capacity>, Unsuitable> {
+fn capacities(args: &Simulate, subject: &Subject) -> Result<Vec<Capacity>, PlanMismatch> {
     let by = unit(args, subject);
     let mut capacities = Vec::new();
     if args.capacity.is_empty() {

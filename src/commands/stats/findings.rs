@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use larder_proxy::findings::{
-    Coupling, Couplings, Lifetime, Percentiles, Proposal, Route, Skipped, Validation, Verdicts,
+    Coupling, Couplings, Lifetime, Percentiles, Proposal, Route, SkipCounts, Validation, Verdicts,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -82,7 +82,7 @@ fn validation(found: &Validation, width: Option<usize>) -> Vec<String> {
         rows.push(row(&Route { route: "all".to_owned(), verdicts: found.verdicts, ..Route::default() }));
     }
     let mut lines = fitted(&columns, &rows, 0, width);
-    let Skipped { rate, busy, credentials, large } = found.skipped;
+    let SkipCounts { rate, busy, credentials, large } = found.skipped;
     let why = [
         (rate, "beyond the rate"),
         (busy, "while busy"),
@@ -161,7 +161,7 @@ mod tests {
         let staleness = Some(Percentiles { p50: 5, p90: 30, p99: 90, max: 95 });
         let found = Validation {
             verdicts: users,
-            skipped: Skipped { rate: 7_000, large: 1, ..Skipped::default() },
+            skipped: SkipCounts { rate: 7_000, large: 1, ..SkipCounts::default() },
             routes: vec![Route {
                 site: "a".to_owned(),
                 route: "users".to_owned(),

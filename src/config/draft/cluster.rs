@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use larder_proxy::settings::{EngineAddress, Origin, Token, WithoutEngine};
+use larder_proxy::settings::{EngineAddress, EngineOutagePolicy, Origin, Token};
 
 /// The way in which nodes prove over TLS that they are nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +37,7 @@ with_defaults! {
         heartbeat: Duration = Duration::from_secs(1),
         drop_out: Duration = Duration::from_secs(5),
         max_invalidation_lag: Duration = Duration::from_secs(10),
-        without_engine: WithoutEngine = WithoutEngine::Revalidate,
+        without_engine: EngineOutagePolicy = EngineOutagePolicy::Revalidate,
         hot: f64 = 0.1,
         tier: Option<u64> = None,
         tier_lifetime: Duration = Duration::from_secs(3_600),

@@ -15,7 +15,7 @@ pub(crate) enum Role {
 
 /// When stored responses are validated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Validate {
+pub(crate) enum ValidationTime {
     /// Once they are stale.
     Stale,
     /// At each use.
@@ -23,17 +23,17 @@ pub(crate) enum Validate {
 }
 
 /// Pools, and for each the further pools that a change to it blanks.
-pub(crate) type Coupled = BTreeMap<Box<str>, Vec<Box<str>>>;
+pub(crate) type PoolCouplings = BTreeMap<Box<str>, Vec<Box<str>>>;
 
 with_defaults! {
     /// The values as written.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub(crate) struct Draft {
         role: Role = Role::Cache,
-        validate: Validate = Validate::Stale,
+        validate: ValidationTime = ValidationTime::Stale,
         /// Whether `stale_if_error` was written.
         stale_if_error: bool = false,
-        couple: Coupled = Coupled::new(),
+        couple: PoolCouplings = PoolCouplings::new(),
         transitive: bool = false,
         /// All keys of tags, except couplings and push.
         tags: Settings = Settings::default(),

@@ -34,8 +34,8 @@ use ipnet::IpNet;
 use larder_evict::Spec;
 use larder_proxy::settings::{
     AccessLog, Balance, CertificateFiles, ClientAddress, Counts, DiskTier, Doors, Forward, HostHeader, Hsts,
-    Limits, MemoryTier, Origin, PathPrefix, ProxyProtocol, Schedule, Timeouts, Token, Tracing, Trust,
-    UnixSockets, Validate,
+    Limits, MemoryTier, Origin, PathPrefix, ProxyProtocol, Schedule, Timeouts, Token, TraceSettings, Trust,
+    UnixSockets, ValidatorSettings,
 };
 use larder_semantics::storable::Rules;
 
@@ -60,13 +60,13 @@ with_defaults! {
         schedule: Schedule = Schedule::default(),
         statistics: statistics::Draft = statistics::Draft::default(),
         cluster: cluster::Draft = cluster::Draft::default(),
-        trace: Tracing = Tracing::default(),
-        validate: Validate = Validate::default(),
+        trace: TraceSettings = TraceSettings::default(),
+        validate: ValidatorSettings = ValidatorSettings::default(),
         limits: Limits = Limits::default(),
         timeouts: Timeouts = Timeouts::default(),
         certificates: Vec<CertificateFiles> = Vec::new(),
         proxy_protocol: ProxyProtocol = ProxyProtocol::default(),
-        reverse_listen: Option<Vec<Listen>> = None,
+        reverse_listen: Option<Vec<ListenAddress>> = None,
         socket_mode: u32 = UnixSockets::default().mode,
         reverse_listen_tls: Option<Vec<SocketAddr>> = None,
         reverse_client: ClientDraft = ClientDraft::default(),
@@ -90,7 +90,7 @@ with_defaults! {
 
 /// An address at which clients of sites connect.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Listen {
+pub(crate) enum ListenAddress {
     /// An address with a port.
     Address(SocketAddr),
     /// A Unix socket.

@@ -8,7 +8,7 @@ use super::key::{Key, keys};
 use super::values::DIRECTORY;
 use crate::cli::words::{hint, nearest};
 use crate::config::draft::acme::Draft;
-use crate::config::kinds::{Choice, Flag, Kind, List, Or, Text, Words};
+use crate::config::kinds::{Choice, Flag, Kind, List, OrWord, Text, Words};
 
 const CONTACT: Text<String> = Text { words: "mailto: URL", parse: contact, show: String::clone };
 const AUTHORITY: Text<String> =
@@ -30,10 +30,10 @@ pub(crate) const ACME: &[Key<Draft>] = keys! {
         "the authority: \"letsencrypt\", \"letsencrypt-staging\" for tests, or the URL of its directory";
     "accept_terms" in accept_terms: Flag,
         "true: you accept the terms of the authority; Let's Encrypt and most others issue no certificates without that";
-    "challenge" in challenge: Or("auto", CHALLENGE),
+    "challenge" in challenge: OrWord("auto", CHALLENGE),
         "how the authority verifies that a host leads here: by a file at port 80, or by TLS at port 443; auto: as the listeners \
          permit, and the other way after a failure";
-    "ca" in ca: Or("system", DIRECTORY),
+    "ca" in ca: OrWord("system", DIRECTORY),
         "PEM file with the authorities that are trusted for the certificate of the directory";
 };
 

@@ -1,56 +1,56 @@
 //! The keys of `[cluster]`.
 
-use larder_proxy::settings::{EngineAddress, WithoutEngine};
+use larder_proxy::settings::{EngineAddress, EngineOutagePolicy};
 
 use super::key::{Key, keys};
 use super::values::{ADDRESS, DIRECTORY, HOST, NODE_URL, SECRET, TOKEN};
 use crate::cli::words::hint;
 use crate::config::draft::Draft;
 use crate::config::draft::cluster::NodeProof;
-use crate::config::kinds::{AtLeast, Choice, Count, Flag, Kind, Or, Share, Size, Text, Words};
+use crate::config::kinds::{AtLeast, Choice, Count, Flag, Kind, OrWord, Share, Size, Text, Words};
 use crate::config::names;
 
 const ENGINE: Text<EngineAddress> =
     Text { words: "URL of a Valkey or Redis", parse: engine, show: |engine| engine.secret().to_owned() };
 const NODE: Text<String> = Text { words: "word", parse: node, show: String::clone };
-const WITHOUT_ENGINE: Choice<WithoutEngine> =
-    Choice(&[("revalidate", WithoutEngine::Revalidate), ("serve", WithoutEngine::Serve)]);
+const WITHOUT_ENGINE: Choice<EngineOutagePolicy> =
+    Choice(&[("revalidate", EngineOutagePolicy::Revalidate), ("serve", EngineOutagePolicy::Serve)]);
 
 const TLS: Choice<NodeProof> =
     Choice(&[("token", NodeProof::Token), ("files", NodeProof::Files), ("off", NodeProof::Off)]);
 
 /// The keys of `[cluster]`.
 pub(super) const KEYS: &[Key<Draft>] = keys! {
-    "engine" in cluster.engine: Or("none", ENGINE),
+    "engine" in cluster.engine: OrWord("none", ENGINE),
         "redis://[user:password@]host[:port][/database], rediss:// over TLS; redis+sentinel://host,host/master and \
          redis+cluster://host,host take several; none: no cluster";
-    "engine_ca" in cluster.engine_ca: Or("none", DIRECTORY),
+    "engine_ca" in cluster.engine_ca: OrWord("none", DIRECTORY),
         "with rediss://: PEM file with the authorities that are trusted for the engine's certificate; none: the \
          system's";
-    "engine_cert" in cluster.engine_cert: Or("none", DIRECTORY),
+    "engine_cert" in cluster.engine_cert: OrWord("none", DIRECTORY),
         "PEM file with the certificate chain that this node sends to the engine";
-    "engine_key" in cluster.engine_key: Or("none", DIRECTORY), "the private key of that certificate in PEM";
-    "node" in cluster.node: Or("auto", NODE),
+    "engine_key" in cluster.engine_key: OrWord("none", DIRECTORY), "the private key of that certificate in PEM";
+    "node" in cluster.node: OrWord("auto", NODE),
         "name of this node, unique in the cluster; auto: the machine's name";
     "listen" in cluster.listen: ADDRESS, "listener for other nodes; addresses other than loopback need token";
-    "advertise" in cluster.advertise: Or("auto", NODE_URL),
+    "advertise" in cluster.advertise: OrWord("auto", NODE_URL),
         "URL at which other nodes connect; auto: the address of listen, or, for all addresses, the one towards the engine";
     "weight" in cluster.weight: Count(1..=10_000),
         "share of the keys that this node owns, relative to the other nodes' weights";
     "prefix" in cluster.prefix: TOKEN, "prefix of keys on the engine, unique for each cluster";
-    "token" in cluster.token: Or("off", SECRET),
+    "token" in cluster.token: OrWord("off", SECRET),
         "shared secret of the nodes, which authenticates them and their data on the engine; also $LARDER_CLUSTER_TOKEN";
-    "tls" in cluster.tls: Or("auto", TLS),
+    "tls" in cluster.tls: OrWord("auto", TLS),
         "connections between nodes: token: over TLS, authenticated by the token; files: over TLS, authenticated by \
          certificates; off: without TLS; auto: token if there is one and other machines can reach listen, or \
          advertise begins with https://, otherwise off";
-    "ca" in cluster.ca: Or("none", DIRECTORY),
+    "ca" in cluster.ca: OrWord("none", DIRECTORY),
         "with tls = \"files\": PEM file with the authorities that are trusted for certificates of nodes; preferably \
          one that signs for nodes only";
-    "cert" in cluster.cert: Or("none", DIRECTORY),
+    "cert" in cluster.cert: OrWord("none", DIRECTORY),
         "PEM file with the certificate chain of this node, which it sends as a server and as a client";
-    "key" in cluster.key: Or("none", DIRECTORY), "the private key of that certificate in PEM";
-    "tls_name" in cluster.tls_name: Or("none", HOST),
+    "key" in cluster.key: OrWord("none", DIRECTORY), "the private key of that certificate in PEM";
+    "tls_name" in cluster.tls_name: OrWord("none", HOST),
         "name in the certificates of all nodes; none: the host of the URL at which a node is reached";
     "heartbeat" in cluster.heartbeat: AtLeast(10), "interval between heartbeats";
     "drop_out" in cluster.drop_out: AtLeast(100),
@@ -60,7 +60,7 @@ pub(super) const KEYS: &[Key<Draft>] = keys! {
     "without_engine" in cluster.without_engine: WITHOUT_ENGINE,
         "after max_invalidation_lag: revalidate: stored responses are revalidated before use; serve: they are used";
     "hot" in cluster.hot: Share, "share of the memory for copies of popular responses that other nodes own";
-    "tier" in cluster.tier: Or("off", Size(1..=1 << 30)),
+    "tier" in cluster.tier: OrWord("off", Size(1..=1 << 30)),
         "also store fresh responses of up to this size on the engine, for nodes that take over their keys";
     "tier_lifetime" in cluster.tier_lifetime: AtLeast(1_000), "largest lifetime of responses on the engine";
     "tier_compression" in cluster.tier_compression: Flag, "compress responses on the engine (Zstandard)";

@@ -4,12 +4,12 @@
 use larder_tags::Segment;
 use toml::de::DeValue;
 
-use crate::config::draft::control::{Coupled, Role, Validate};
+use crate::config::draft::control::{PoolCouplings, Role, ValidationTime};
 use crate::config::kinds::{Choice, Kind, List, Text, Words};
 
 pub(super) const ROLE: Choice<Role> = Choice(&[("cache", Role::Cache), ("tags", Role::Tags)]);
-pub(super) const VALIDATE: Choice<Validate> =
-    Choice(&[("stale", Validate::Stale), ("always", Validate::Always)]);
+pub(super) const VALIDATE: Choice<ValidationTime> =
+    Choice(&[("stale", ValidationTime::Stale), ("always", ValidationTime::Always)]);
 const POOL: Text<Box<str>> = Text { words: "first path segment", parse: pool, show: |name| name.to_string() };
 
 /// Pools, each with the other pools that a change to it blanks: `{ users = ["paths"] }`.
@@ -26,8 +26,8 @@ impl Words for Couple {
     }
 }
 
-impl Kind<Coupled> for Couple {
-    fn read(&self, value: &DeValue<'_>) -> Result<Coupled, String> {
+impl Kind<PoolCouplings> for Couple {
+    fn read(&self, value: &DeValue<'_>) -> Result<PoolCouplings, String> {
         let Some(table) = value.as_table() else {
             return Err(format!("expected {}, got type {}", self.words(), value.type_str()));
         };
@@ -38,7 +38,7 @@ impl Kind<Coupled> for Couple {
         table.iter().map(row).collect()
     }
 
-    fn show(&self, value: &Coupled) -> String {
+    fn show(&self, value: &PoolCouplings) -> String {
         let rows = value.iter().map(|(from, to)| format!("\"{from}\" = {}", List(POOL).show(to)));
         let rows: Vec<_> = rows.collect();
         if rows.is_empty() { "{}".to_owned() } else { format!("{{ {} }}", rows.join(", ")) }

@@ -15,7 +15,7 @@ use larder_proxy::settings::CertificateFiles;
 
 use super::bounds::{DISK, ENTRIES, MEMORY, THREADS};
 use super::draft::{DiskDraft, Draft};
-use super::kinds::{AtLeast, Count, Flag, Kind, List, NetworkList, Or, Ports, Share, Size, Words};
+use super::kinds::{AtLeast, Count, Flag, Kind, List, NetworkList, OrWord, Ports, Share, Size, Words};
 pub(super) use acme::ACME;
 pub(super) use caching::CACHING;
 pub(super) use key::{Key, Section};
@@ -29,22 +29,22 @@ pub(super) use values::{EARLY_HINTS, HOST_HEADER, PREFETCHES};
 
 /// The keys above all tables: the process.
 pub(super) const TOP: &[Key<Draft>] = keys! {
-    "threads" in threads: Or("auto", Count(THREADS)), "worker threads; auto: one for each core";
-    "admin" in admin: Or("off", ADMIN),
+    "threads" in threads: OrWord("auto", Count(THREADS)), "worker threads; auto: one for each core";
+    "admin" in admin: OrWord("off", ADMIN),
         "address of the admin listener: metrics, live log, health; addresses other than loopback need admin_token; https:// in front: over TLS (docs/tls.md)";
-    "admin_token" in admin_token: Or("off", SECRET),
+    "admin_token" in admin_token: OrWord("off", SECRET),
         "token that clients on other machines must present to the admin listener; also $LARDER_TOKEN";
     "access_log" in access_log: ACCESS_LOG, "one line for each request, in this form (docs/logs.md)";
-    "access_log_file" in access_log_file: Or("stdout", DIRECTORY),
+    "access_log_file" in access_log_file: OrWord("stdout", DIRECTORY),
         "file of the access log; SIGHUP reopens it";
     "name" in name: TOKEN, "name of the proxy in Via and Cache-Status";
     "x_cache" in x_cache: Flag, "also send the traditional X-Cache: HIT or MISS";
     "client_address" in client_address: CLIENT_ADDRESS, "field that tells origins the client's address";
-    "request_id" in request_id: Or("off", REQUEST_ID),
+    "request_id" in request_id: OrWord("off", REQUEST_ID),
         "field with an id for each request, as X-Request-Id: from proxies in trust, or made; in logs, traces and requests to origins";
     "trust" in trust.proxies: NetworkList,
         "proxies in front of this one, whose X-Forwarded-For, -Proto and -Host (or Forwarded) are accepted; \"@FILE\": the networks in this file";
-    "real_ip" in trust.real_ip: Or("off", REAL_IP),
+    "real_ip" in trust.real_ip: OrWord("off", REAL_IP),
         "field in which these proxies send the client's address alone, before X-Forwarded-For: CF-Connecting-IP, True-Client-IP, X-Real-IP";
 };
 
@@ -54,14 +54,14 @@ pub(super) const SECTIONS: &[Section] = &[
         name: "memory",
         about: "The memory tier. Its capacity is either a size or a number of entries.",
         keys: keys! {
-            "size" in memory.size: Or("auto", Size(MEMORY)),
+            "size" in memory.size: OrWord("auto", Size(MEMORY)),
                 "capacity in bytes; auto: 1GiB or a quarter of the machine's memory, whichever is less";
-            "entries" in memory.entries: Or("off", Count(ENTRIES)), "capacity in responses instead of bytes";
+            "entries" in memory.entries: OrWord("off", Count(ENTRIES)), "capacity in responses instead of bytes";
             "count" in memory.counts: COUNTS,
                 "size of a response, for the capacity and the policy: all: with head, key and bookkeeping; content: of its content, as in \
                  a simulation, so the process takes more memory than the capacity";
             "policy" in memory.policy: POLICY, "eviction policy";
-            "max_object" in memory.max_object: Or("auto", Size(MEMORY)),
+            "max_object" in memory.max_object: OrWord("auto", Size(MEMORY)),
                 "largest content that is stored; auto: no limit but the capacity";
             "max_variants" in memory.max_variants: Count(1..=65_536), "variants kept for one URL (Vary)";
         },
@@ -71,11 +71,11 @@ pub(super) const SECTIONS: &[Section] = &[
         about: "Removal of stored responses by age or time. Off by default: responses are evicted when room is needed.",
         keys: keys! {
             "every" in schedule.every: AtLeast(1), "interval between checks of all stored responses";
-            "expired" in schedule.expired: Or("off", AtLeast(0)),
+            "expired" in schedule.expired: OrWord("off", AtLeast(0)),
                 "remove responses this long after they are stale and can no longer replace an error";
-            "unused" in schedule.unused: Or("off", AtLeast(1_000)),
+            "unused" in schedule.unused: OrWord("off", AtLeast(1_000)),
                 "remove responses without a request for this long";
-            "everything" in schedule.everything: Or("off", TIMES),
+            "everything" in schedule.everything: OrWord("off", TIMES),
                 "remove all responses at these times (local time)";
             "rate" in schedule.rate: Count(1..=MANY), "objects on disk that are checked in a second";
         },
@@ -94,7 +94,7 @@ pub(super) const SECTIONS: &[Section] = &[
         name: "trace",
         about: "Traces for OpenTelemetry; needs a build with the feature otlp (docs/logs.md). No request waits for them.",
         keys: keys! {
-            "endpoint" in trace.endpoint: Or("off", COLLECTOR),
+            "endpoint" in trace.endpoint: OrWord("off", COLLECTOR),
                 "URL of the collector for OTLP over HTTP; /v1/traces is appended";
             "sample" in trace.sample: Share,
                 "share of requests that are traced; a request with traceparent follows that instead";
@@ -149,17 +149,17 @@ pub(super) const SECTIONS: &[Section] = &[
         name: "reverse",
         about: "Listeners for the sites.",
         keys: keys! {
-            "listen" in reverse_listen: Or("auto", List(LISTEN)),
+            "listen" in reverse_listen: OrWord("auto", List(LISTEN)),
                 "addresses or Unix sockets, such as \"unix:/run/larder/http.sock\"; auto: 127.0.0.1:8080 if there is a site";
             "socket_mode" in socket_mode: MODE, "permissions of the files of its Unix sockets, in octal";
-            "listen_tls" in reverse_listen_tls: Or("auto", List(ADDRESS)),
+            "listen_tls" in reverse_listen_tls: OrWord("auto", List(ADDRESS)),
                 "addresses for TLS; auto: 127.0.0.1:8443 if there is a site, and a [[tls]] or a site with acme";
             "proxy_protocol" in proxy_protocol.reverse: List(NETWORK),
                 "proxies in front of this one whose connections begin with a PROXY header, version 1 or 2: the client's address is the one that it names";
-            "client_ca" in reverse_client.ca: Or("none", DIRECTORY),
+            "client_ca" in reverse_client.ca: OrWord("none", DIRECTORY),
                 "PEM file with the authorities that are trusted for certificates of clients; TLS listeners then \
                  request a certificate from each client, which origins see in Client-Cert (docs/tls.md)";
-            "client_auth" in reverse_client.is_required: Or("auto", CLIENT_AUTH),
+            "client_auth" in reverse_client.is_required: OrWord("auto", CLIENT_AUTH),
                 "require: clients over TLS without a certificate are refused; request: they are served; auto: require, if there is a client_ca";
         },
     },
@@ -167,16 +167,16 @@ pub(super) const SECTIONS: &[Section] = &[
         name: "forward",
         about: "The forward proxy: it fetches from any origin.",
         keys: keys! {
-            "listen" in forward_listen: Or("auto", List(ADDRESS)),
+            "listen" in forward_listen: OrWord("auto", List(ADDRESS)),
                 "addresses; auto: 127.0.0.1:3128 if there is no site";
             "listen_tls" in forward_listen_tls: List(ADDRESS),
                 "addresses for clients that reach the proxy over TLS";
             "proxy_protocol" in proxy_protocol.forward: List(NETWORK),
                 "proxies in front of this one whose connections begin with a PROXY header, version 1 or 2: the client's address is the one that it names";
-            "client_ca" in forward_client.ca: Or("none", DIRECTORY),
+            "client_ca" in forward_client.ca: OrWord("none", DIRECTORY),
                 "PEM file with the authorities that are trusted for certificates of clients; TLS listeners then \
                  request a certificate from each client (docs/tls.md)";
-            "client_auth" in forward_client.is_required: Or("auto", CLIENT_AUTH),
+            "client_auth" in forward_client.is_required: OrWord("auto", CLIENT_AUTH),
                 "require: clients over TLS without a certificate are refused; request: they are served; auto: require, if there is a client_ca";
             "clients" in forward.clients: List(NETWORK),
                 "addresses and networks whose clients may use it (403); a listener for all addresses needs it";
@@ -203,7 +203,7 @@ pub(super) const DISK_KEYS: &[Key<DiskDraft>] = keys! {
     "path" in tier.path: DIRECTORY, "directory for this tier only; created if missing";
     "size" in tier.size: Size(DISK), "largest total size of its files";
     "policy" in tier.policy: POLICY, "eviction policy, with an optional admission filter";
-    "max_object" in tier.max_object: Or("auto", Size(MEMORY)),
+    "max_object" in tier.max_object: OrWord("auto", Size(MEMORY)),
         "largest content that is stored; auto: no limit but the capacity";
 };
 

@@ -7,7 +7,7 @@ use larder_proxy::settings::LineForm;
 use super::key::{Key, MANY, keys};
 use super::values::{ADDRESS, NETWORK};
 use crate::config::draft::Draft;
-use crate::config::kinds::{AtLeast, Choice, Count, Flag, Kind, List, Or, Size, Text, Words};
+use crate::config::kinds::{AtLeast, Choice, Count, Flag, Kind, List, OrWord, Size, Text, Words};
 use crate::config::names;
 
 const FORM: Choice<LineForm> = Choice(&[("framed", LineForm::Framed), ("bare", LineForm::Bare)]);
@@ -24,11 +24,11 @@ pub(super) const THRIFT: &[Key<Draft>] = keys! {
 /// The keys of `[onc]`.
 pub(super) const ONC: &[Key<Draft>] = keys! {
     "listen" in onc_listen: List(ADDRESS), "addresses; none: off";
-    "udp" in doors.onc_udp: Or("auto", Flag),
+    "udp" in doors.onc_udp: OrWord("auto", Flag),
         "also over UDP, where senders can be forged; auto: at loopback addresses only";
     "udp_rate" in doors.onc_udp_rate: Count(1..=MANY),
         "calls over UDP from one address in a second; no limit for loopback (dropped)";
-    "rpcbind" in doors.rpcbind: Or("off", SOCKET), "socket of rpcbind, for registration if it runs";
+    "rpcbind" in doors.rpcbind: OrWord("off", SOCKET), "socket of rpcbind, for registration if it runs";
 };
 
 /// The keys of `[line]`.

@@ -8,11 +8,11 @@ use super::values::{
 };
 use crate::config::bounds::MEMORY;
 use crate::config::draft::SiteDraft;
-use crate::config::kinds::{AtLeast, Count, Flag, Kind, List, Or, Seconds, Size, Words};
+use crate::config::kinds::{AtLeast, Count, Flag, Kind, List, OrWord, Seconds, Size, Words};
 
 /// The keys of a `[[site]]` other than [`CACHING`](super::CACHING).
 pub(crate) const SITE: &[Key<SiteDraft>] = keys! {
-    "name" in name: Or("auto", NAME),
+    "name" in name: OrWord("auto", NAME),
         "name of the site in logs and statistics; auto: its first host, or its number as in site1, with its path";
     "hosts" in hosts: List(HOST),
         "host names without ports; *.example.com matches all subdomains; none: every host";
@@ -31,16 +31,16 @@ pub(crate) const SITE: &[Key<SiteDraft>] = keys! {
         "tags: a gateway beside its backend, which stores only tags (docs/control.md)";
     "https" in only_https: HTTPS,
         "redirect: a request that arrives without TLS is redirected to the same URL under https";
-    "hsts" in hsts: Or("off", HSTS),
+    "hsts" in hsts: OrWord("off", HSTS),
         "Strict-Transport-Security of replies to requests for https, unless the origin sends it: how long browsers use TLS only";
-    "acme" in acme: Or("off", Acme),
+    "acme" in acme: OrWord("off", Acme),
         "get a certificate for each of its hosts from an authority by ACME, and renew it (docs/tls.md)";
-    "ca" in ca: Or("system", DIRECTORY),
+    "ca" in ca: OrWord("system", DIRECTORY),
         "PEM file with the authorities that are trusted for certificates of https origins";
-    "client_cert" in client_cert: Or("none", DIRECTORY),
+    "client_cert" in client_cert: OrWord("none", DIRECTORY),
         "PEM file with the certificate chain that is sent to https origins that request one";
-    "client_key" in client_key: Or("none", DIRECTORY), "file with its private key in PEM";
-    "tls_name" in tls_name: Or("origin", HOST),
+    "client_key" in client_key: OrWord("none", DIRECTORY), "file with its private key in PEM";
+    "tls_name" in tls_name: OrWord("origin", HOST),
         "name that is requested from https origins (SNI) and that their certificates must have; origin: the host of \
          their URL";
     "cache" in cache: Flag, "false: nothing is stored, and every request is forwarded";
@@ -63,9 +63,9 @@ pub(crate) const SITE: &[Key<SiteDraft>] = keys! {
     "retries" in retries: Count(0..=100), "retries of an idempotent request without an answer";
     "max_fails" in max_fails: Count(1..=MANY), "failures in a row after which an origin gets no requests";
     "fail_timeout" in fail_timeout: AtLeast(1), "for how long it gets none";
-    "resolve_interval" in resolve_interval: Or("off", AtLeast(1_000)),
+    "resolve_interval" in resolve_interval: OrWord("off", AtLeast(1_000)),
         "interval at which names of origins are resolved again; kept connections to addresses that are not found any more get no further requests";
-    "health" in health: Or("off", PATH),
+    "health" in health: OrWord("off", PATH),
         "path of health checks, which each origin must answer with 2xx or 3xx";
     "health_interval" in health_interval: AtLeast(100), "interval between health checks";
     "purge_from" in purge_from: List(NETWORK),

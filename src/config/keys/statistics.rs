@@ -6,7 +6,7 @@ use super::key::{Key, MANY, keys};
 use crate::config::bounds::DISK;
 use crate::config::draft::Draft;
 use crate::config::draft::statistics::DatabasePlace;
-use crate::config::kinds::{AtLeast, Choice, Count, Kind, Or, Size, Text, Words};
+use crate::config::kinds::{AtLeast, Choice, Count, Kind, OrWord, Size, Text, Words};
 use crate::config::names::{self, CLIENT_DETAILS};
 
 /// The keys of `[stats]`.
@@ -24,7 +24,7 @@ pub(super) const KEYS: &[Key<Draft>] = keys! {
     "queue" in statistics.queue: Count(1..=MANY), "rows that may wait while the database is slow or down";
     "max_size" in statistics.max_size: Size(DISK),
         "size of a SQLite file beyond which the oldest rows of requests are deleted";
-    "contents" in statistics.contents: Or("off", AtLeast(1_000)),
+    "contents" in statistics.contents: OrWord("off", AtLeast(1_000)),
         "interval between snapshots of the cache's content";
 };
 

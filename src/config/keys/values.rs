@@ -13,7 +13,7 @@ use larder_semantics::coding::{Coding, MediaRange};
 use larder_semantics::early_hints::EarlyHints;
 use larder_semantics::storable::{Cookies, Prediction};
 
-use crate::config::draft::{AdminAddress, Listen};
+use crate::config::draft::{AdminAddress, ListenAddress};
 use crate::config::kinds::{Choice, Text};
 use crate::config::{hsts, names, places};
 
@@ -24,7 +24,7 @@ pub(super) const ADMIN: Text<AdminAddress> = Text {
     parse: names::admin_address,
     show: names::show_admin_address,
 };
-pub(super) const LISTEN: Text<Listen> =
+pub(super) const LISTEN: Text<ListenAddress> =
     Text { words: "address with a port or unix:/path", parse: places::listen, show: places::show_listen };
 pub(super) const MODE: Text<u32> =
     Text { words: "file mode in octal", parse: names::mode, show: names::show_mode };

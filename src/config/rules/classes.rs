@@ -1,7 +1,7 @@
 //! `classes`: responses stored apart by classes of clients, such as devices and countries.
 
 use http::HeaderValue;
-use larder_proxy::settings::{Conditions, Effects, Named, Names, Networks, Pattern};
+use larder_proxy::settings::{Conditions, Effects, NamedPatterns, Names, Networks, Pattern};
 use toml::de::DeValue;
 
 use super::values::{each, entries, field, unknown, written_field};
@@ -84,7 +84,7 @@ fn of(members: &Members, conditions: &Conditions) -> Conditions {
     match members {
         Members::Clients(networks) => conditions.client = networks.clone(),
         Members::Values { of, patterns } => {
-            let named = Named { name: of.clone(), values: patterns.clone() };
+            let named = NamedPatterns { name: of.clone(), values: patterns.clone() };
             conditions.field = Names { each: vec![named], all: true };
         }
     }

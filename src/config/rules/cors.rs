@@ -9,7 +9,7 @@ use http::header::{
     VARY, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
 use http::{HeaderName, HeaderValue, StatusCode, Uri};
-use larder_proxy::settings::{Answer, Conditions, Effects, Named, Pattern};
+use larder_proxy::settings::{Answer, Conditions, Effects, NamedPatterns, Pattern};
 use toml::de::DeValue;
 
 use super::files;
@@ -157,7 +157,7 @@ fn answer(cors: &Cors) -> Result<Effects, String> {
 /// Returns `conditions` with the further one that a field has one of these values; any value if `values` is empty.
 fn with(conditions: &Conditions, name: &str, values: Vec<Pattern>) -> Conditions {
     let mut conditions = conditions.clone();
-    conditions.field.each.push(Named { name: name.into(), values });
+    conditions.field.each.push(NamedPatterns { name: name.into(), values });
     conditions.field.all = true;
     conditions
 }

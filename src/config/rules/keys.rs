@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use larder_proxy::settings::{Ignored, Pattern, Query, SignedUrls, TRACKING, Tokens, Users};
+use larder_proxy::settings::{IgnoredDirectives, Pattern, Query, SignedUrls, TRACKING, Tokens, Users};
 use larder_semantics::coding::Coding;
 use larder_semantics::storable::Prediction;
 use toml::de::DeValue;
@@ -140,9 +140,9 @@ fn codings(value: &DeValue<'_>) -> Result<Vec<Coding>, String> {
 /// Stands for the names of all parameters that serve only to track users.
 const TRACKERS: &str = "@tracking";
 
-fn ignored(value: &DeValue<'_>) -> Result<Ignored, String> {
-    let mut ignored = Ignored::default();
-    type Directive = (&'static str, fn(&mut Ignored));
+fn ignored(value: &DeValue<'_>) -> Result<IgnoredDirectives, String> {
+    let mut ignored = IgnoredDirectives::default();
+    type Directive = (&'static str, fn(&mut IgnoredDirectives));
     let words: [Directive; 4] = [
         ("no-cache", |own| own.no_cache = true),
         ("no-store", |own| own.no_store = true),

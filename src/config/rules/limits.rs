@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use http::HeaderName;
-use larder_proxy::settings::{Counted, Limit, LimitBy, Rate};
+use larder_proxy::settings::{CountedRequests, Limit, LimitBy, Rate};
 use toml::de::{DeTable, DeValue};
 
 use super::values::{entries, field, unknown, word};
@@ -33,7 +33,8 @@ pub(super) fn limits(value: &DeValue<'_>) -> Result<Vec<Limit>, String> {
 
 fn limit(table: &DeTable<'_>) -> Result<Limit, String> {
     let (mut rate, mut burst) = (None, None);
-    let mut limit = Limit { rate: None, concurrent: None, by: LimitBy::Client, counted: Counted::All };
+    let mut limit =
+        Limit { rate: None, concurrent: None, by: LimitBy::Client, counted: CountedRequests::All };
     for (key, value) in entries(table) {
         match key {
             "requests" => rate = Some(requests(&string(value)?)?),
@@ -41,7 +42,10 @@ fn limit(table: &DeTable<'_>) -> Result<Limit, String> {
             "concurrent" => limit.concurrent = Some(MOST.read(value)?),
             "by" => limit.by = by(&string(value)?)?,
             "count" => {
-                limit.counted = word(&string(value)?, &[("all", Counted::All), ("misses", Counted::Misses)])?;
+                limit.counted = word(
+                    &string(value)?,
+                    &[("all", CountedRequests::All), ("misses", CountedRequests::Misses)],
+                )?;
             }
             _ => return Err(unknown(key, &KEYS)),
         }
@@ -111,19 +115,19 @@ mod tests {
             |requests, seconds, burst| Some(Rate { requests, period: Duration::from_secs(seconds), burst });
         let limit = |rate, concurrent, by, counted| Limit { rate, concurrent, by, counted };
         for (text, expected) in [
-            ("{ requests = '10/s' }", limit(rate(10, 1, 10), None, LimitBy::Client, Counted::All)),
+            ("{ requests = '10/s' }", limit(rate(10, 1, 10), None, LimitBy::Client, CountedRequests::All)),
             (
                 "{ requests = '5/10s', by = 'network' }",
-                limit(rate(5, 10, 5), None, LimitBy::Network, Counted::All),
+                limit(rate(5, 10, 5), None, LimitBy::Network, CountedRequests::All),
             ),
             (
                 "{ requests = '1/m', burst = 3, count = 'misses', by = 'all' }",
-                limit(rate(1, 60, 3), None, LimitBy::All, Counted::Misses),
+                limit(rate(1, 60, 3), None, LimitBy::All, CountedRequests::Misses),
             ),
-            ("{ concurrent = 5, by = 'host' }", limit(None, Some(5), LimitBy::Host, Counted::All)),
+            ("{ concurrent = 5, by = 'host' }", limit(None, Some(5), LimitBy::Host, CountedRequests::All)),
             (
                 "{ concurrent = 5, by = 'field:X-Key' }",
-                limit(None, Some(5), LimitBy::Field(HeaderName::from_static("x-key")), Counted::All),
+                limit(None, Some(5), LimitBy::Field(HeaderName::from_static("x-key")), CountedRequests::All),
             ),
         ] {
             assert_eq!(read(text), Ok(vec![expected]), "{text}");

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use larder_proxy::exchange::forwarded::is_dropped;
-use larder_proxy::settings::{Named, Names, Pattern};
+use larder_proxy::settings::{NamedPatterns, Names, Pattern};
 use larder_semantics::storable::is_hop_by_hop;
 use toml::de::{DeTable, DeValue};
 
@@ -43,11 +43,11 @@ pub(super) fn named<N>(
     name: impl Fn(&str) -> Result<N, String>,
 ) -> Result<Names<N>, String> {
     let Some(table) = value.as_table() else {
-        let one = |text: &str| Ok(Named { name: name(text)?, values: Vec::new() });
+        let one = |text: &str| Ok(NamedPatterns { name: name(text)?, values: Vec::new() });
         return Ok(Names { each: each(value, one)?, all: false });
     };
     let one = |(key, value): (&str, &DeValue<'_>)| {
-        Ok(Named { name: name(key)?, values: each(value, Pattern::parse)? })
+        Ok(NamedPatterns { name: name(key)?, values: each(value, Pattern::parse)? })
     };
     let each = entries(table).map(one).collect::<Result<_, String>>()?;
     Ok(Names { each, all: true })

@@ -2,7 +2,8 @@
 
 use larder_proxy::Settings;
 use larder_proxy::settings::{
-    Conditions, Effects, Ignored, Limit, LimitBy, Pattern, Placeholder, Query, Rule, RuleSet, Site, SiteRule,
+    Conditions, Effects, IgnoredDirectives, Limit, LimitBy, Pattern, Placeholder, Query, Rule, RuleSet, Site,
+    SiteRule,
 };
 
 use super::settle::templates;
@@ -151,7 +152,7 @@ fn shared_limit(limit: &Limit, conditions: &Conditions) -> Option<String> {
 }
 
 /// A test whether a directive is ignored, and the consequence.
-type Harm = (fn(&Ignored) -> bool, &'static str);
+type Harm = (fn(&IgnoredDirectives) -> bool, &'static str);
 
 const IGNORED: [Harm; 4] = [
     (|own| own.private, "\"private\" serves responses that the origin sent for one user to all users"),

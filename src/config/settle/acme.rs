@@ -19,7 +19,7 @@ use crate::config::names::covers;
 const FILES: &str = "/.well-known/acme-challenge/";
 
 /// The parts of the config other than their own table that sites with `acme` need.
-pub(super) struct Around<'s> {
+pub(super) struct AcmeContext<'s> {
     listeners: &'s Listeners,
     /// The challenges that the listeners can answer.
     answered: Vec<AcmeChallenge>,
@@ -28,7 +28,7 @@ pub(super) struct Around<'s> {
     state: Option<&'s Path>,
 }
 
-impl<'s> Around<'s> {
+impl<'s> AcmeContext<'s> {
     /// Collects the listeners, the certificates of clients, and the rest of the process.
     pub(super) fn new(
         listeners: &'s Listeners,
@@ -44,7 +44,7 @@ impl<'s> Around<'s> {
 /// Returns the settings for each of `sites`; `None` for a site without `acme`.
 pub(super) fn settle(
     sites: &[SiteDraft],
-    around: &Around<'_>,
+    around: &AcmeContext<'_>,
     problems: &mut Problems<'_>,
 ) -> Vec<Option<Arc<Acme>>> {
     let settle = |(at, site)| settle_site(site, (sites, at), around, problems);
@@ -54,7 +54,7 @@ pub(super) fn settle(
 fn settle_site(
     site: &SiteDraft,
     (sites, at): (&[SiteDraft], usize),
-    around: &Around<'_>,
+    around: &AcmeContext<'_>,
     problems: &mut Problems<'_>,
 ) -> Option<Arc<Acme>> {
     let written = site.acme.as_ref()?;
@@ -136,7 +136,7 @@ fn unfit(site: &SiteDraft, earlier: &[SiteDraft]) -> Vec<String> {
 }
 
 /// Returns the requirements that the process lacks.
-fn missing(around: &Around<'_>) -> Vec<String> {
+fn missing(around: &AcmeContext<'_>) -> Vec<String> {
     let mut found = Vec::new();
     if !around.listeners.http.iter().any(|listener| listener.tls) {
         found.push("no listener would use the certificate: set reverse.listen_tls".to_owned());

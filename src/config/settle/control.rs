@@ -5,7 +5,7 @@ use larder_tags::{Couplings, Push, Settings};
 
 use super::problems::Problems;
 use crate::config::draft::SiteDraft;
-use crate::config::draft::control::{Draft, Role, Validate};
+use crate::config::draft::control::{Draft, Role, ValidationTime};
 
 /// Reports contradictions among these keys of a site.
 pub(super) fn check(site: &SiteDraft, problems: &mut Problems<'_>) {
@@ -13,10 +13,10 @@ pub(super) fn check(site: &SiteDraft, problems: &mut Problems<'_>) {
     let tags = Settings { doubt: site.control.tags.doubt, ..Settings::default() };
     let only_defaults = Draft { role, validate, stale_if_error, tags, ..Draft::default() };
     let mut problem = |text: &str| problems.add_to_site(site, text);
-    if role == Role::Tags && validate == Validate::Always {
+    if role == Role::Tags && validate == ValidationTime::Always {
         problem("role = \"tags\" stores no responses, so validate = \"always\" has no effect");
     }
-    if validate == Validate::Always && !site.cache {
+    if validate == ValidationTime::Always && !site.cache {
         problem("cache = false stores no responses, so validate = \"always\" has no effect");
     }
     if role == Role::Tags && !site.cache {
@@ -38,7 +38,7 @@ pub(super) fn check(site: &SiteDraft, problems: &mut Problems<'_>) {
 pub(super) fn settle(site: &SiteDraft) -> (bool, Option<Settings>, Rules) {
     let Draft { role, validate, stale_if_error, couple, transitive, tags, push, push_lifetime } =
         &site.control;
-    let mut rules = Rules { validated: *validate == Validate::Always, ..site.rules.clone() };
+    let mut rules = Rules { validated: *validate == ValidationTime::Always, ..site.rules.clone() };
     if rules.validated && !stale_if_error {
         rules.stale_if_error = 0;
     }

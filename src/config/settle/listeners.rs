@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use larder_proxy::settings::{Door, Listener, Role, UnixSockets};
 
 use super::problems::Problems;
-use crate::config::draft::{Draft, Listen};
+use crate::config::draft::{Draft, ListenAddress};
 use crate::config::places::show_socket;
 
 const REVERSE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
@@ -28,8 +28,8 @@ impl Listeners {
         let (mut reverse, mut paths) = (Vec::new(), Vec::new());
         for listen in draft.reverse_listen.iter().flatten() {
             match listen {
-                Listen::Address(address) => reverse.push(*address),
-                Listen::Socket(path) => paths.push(path.clone()),
+                ListenAddress::Address(address) => reverse.push(*address),
+                ListenAddress::Socket(path) => paths.push(path.clone()),
             }
         }
         let default = |is_wanted: bool, address| if is_wanted { vec![address] } else { Vec::new() };

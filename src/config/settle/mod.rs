@@ -16,7 +16,7 @@ use std::{env, thread};
 use larder_evict::{By, Capacity};
 use larder_proxy::Settings;
 use larder_proxy::settings::{
-    Acme, Doors, Forward, Health, MemoryTier, OriginTls, Site, SiteRule, Token, Tracing,
+    Acme, Doors, Forward, Health, MemoryTier, OriginTls, Site, SiteRule, Token, TraceSettings,
 };
 
 use super::draft::rule::RuleDraft;
@@ -48,7 +48,7 @@ pub(super) fn settle(draft: Draft) -> Result<Settings, Vec<String>> {
     check_trace(&draft, &mut problems);
     let cluster = cluster::settle(&draft, &mut problems);
     let state = state_directory();
-    let around = acme::Around::new(&listeners, &client_auth, cluster.as_ref(), state.as_deref());
+    let around = acme::AcmeContext::new(&listeners, &client_auth, cluster.as_ref(), state.as_deref());
     let acme = acme::settle(&draft.sites, &around, &mut problems);
     check_limits(&draft, &mut problems);
     let problems = problems.lines();
@@ -121,7 +121,7 @@ fn admin_token(draft: &Draft, problems: &mut Problems<'_>) -> Option<Token> {
 
 /// Rejects a config with traces if the build does not support them.
 fn check_trace(draft: &Draft, problems: &mut Problems<'_>) {
-    if let Some(endpoint) = draft.trace.endpoint.as_ref().filter(|_| !Tracing::IS_BUILT_IN) {
+    if let Some(endpoint) = draft.trace.endpoint.as_ref().filter(|_| !TraceSettings::IS_BUILT_IN) {
         let text = format!(
             "trace.endpoint {endpoint}: this program was built without the feature otlp, and sends no traces"
         );

@@ -4,9 +4,9 @@
 //! written as it arrives, its head last: until then a scan cannot take it for a record.
 
 use super::Engine;
-use crate::index::{Location, ObjectLocation, Put};
-use crate::log::{Class, Open};
-use crate::record::{self, Fixed, RecordKind, Sums};
+use crate::index::{Location, ObjectLocation, PutResult};
+use crate::log::{Class, OpenSegment};
+use crate::record::{self, RecordKind, RecordPrefix, Sums};
 use crate::ticket::Ticket;
 
 /// The most long objects in progress at once; each occupies a segment meanwhile.
@@ -14,7 +14,7 @@ const MOST_STREAMS: usize = 256;
 
 /// A long object in progress.
 pub(crate) struct Stream {
-    open: Open,
+    open: OpenSegment,
     serial: u64,
     body: u64,
     sums: Sums,
@@ -65,7 +65,7 @@ impl Engine {
             return false;
         };
         let put = self.shared.index.put(fixed.hash, place.pending(), || !ticket.is_given_up());
-        let Put::In { instead } = put else {
+        let PutResult::In { instead } = put else {
             self.refused(ticket, put);
             self.give_back(open);
             return true;
@@ -150,7 +150,7 @@ impl Engine {
         // Done even if no index entry will point to it: a record in the file must not seem to come after a snapshot.
         open.at += fixed.len();
         match self.shared.index.put(fixed.hash, place, || !ticket.is_given_up()) {
-            Put::In { .. } => self.published(&fixed),
+            PutResult::In { .. } => self.published(&fixed),
             put => self.refused(ticket, put),
         }
         self.give_back(open);
@@ -158,22 +158,22 @@ impl Engine {
     }
 
     /// Gives up an object that the policy refused, or that was removed meanwhile.
-    fn refused(&mut self, ticket: &Ticket, put: Put) {
+    fn refused(&mut self, ticket: &Ticket, put: PutResult) {
         if ticket.give_up() {
             self.shared.counts.refused.add(1);
         }
-        if put == (Put::Refused { instead: true }) {
+        if put == (PutResult::Refused { instead: true }) {
             self.owe_removal(ticket.hash);
         }
     }
 
-    fn published(&mut self, fixed: &Fixed) {
+    fn published(&mut self, fixed: &RecordPrefix) {
         self.has_space();
         self.shared.counts.stored.add(1);
         self.shared.counts.accepted_bytes.add(fixed.len());
     }
 
-    pub(crate) fn open(&mut self, class: Class) -> Option<Open> {
+    pub(crate) fn open(&mut self, class: Class) -> Option<OpenSegment> {
         match self.log.take(class) {
             Ok(open) => Some(open),
             Err(error) => {
@@ -184,16 +184,16 @@ impl Engine {
     }
 }
 
-fn place(open: &Open, fixed: &Fixed, ticket: &Ticket) -> Option<(ObjectLocation, Location)> {
+fn place(open: &OpenSegment, fixed: &RecordPrefix, ticket: &Ticket) -> Option<(ObjectLocation, Location)> {
     let location = Location::new(open.segment.number, open.at)?;
     Some((ObjectLocation::new(location, fixed.len(), ticket.cost, ticket.stored)?, location))
 }
 
 /// Returns the fixed part of a record, and its table of sums.
-fn fixed(ticket: &Ticket, serial: u64, body: u64, sums: Sums) -> (Fixed, Vec<u8>) {
+fn fixed(ticket: &Ticket, serial: u64, body: u64, sums: Sums) -> (RecordPrefix, Vec<u8>) {
     let table = sums.finish();
     let names = [&*ticket.key, ticket.meta()].concat();
-    let fixed = Fixed {
+    let fixed = RecordPrefix {
         kind: RecordKind::Object,
         serial,
         hash: ticket.hash,

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
-use larder_disk::{About, Body, Directory, Disk, Event, OpenError, Options};
+use larder_disk::{Body, Directory, Disk, Event, ObjectInfo, OpenError, Options};
 use rustix::fs::{Advice, fadvise};
 
 /// A folder that is removed with this value, and the events of the store in it.
@@ -68,8 +68,8 @@ impl Folder {
 }
 
 /// Returns the properties of an object before its body arrives.
-pub(crate) fn about(len: u64, stored: u32) -> About {
-    About { len: Some(len), stored, cost: 0 }
+pub(crate) fn about(len: u64, stored: u32) -> ObjectInfo {
+    ObjectInfo { len: Some(len), stored, cost: 0 }
 }
 
 /// Returns bytes that differ from place to place and from seed to seed.

@@ -88,12 +88,12 @@ impl Filter for AdaptSize {
 /// Requests for objects whose keys are in a sample of one in 2^`skips`.
 #[derive(Default)]
 struct Sample {
-    objects: HashTable<Sampled>,
+    objects: HashTable<AdmissionSample>,
     skips: u32,
 }
 
 #[derive(Clone, Copy)]
-struct Sampled {
+struct AdmissionSample {
     mixed: u64,
     size: u64,
     requests: f32,
@@ -112,7 +112,7 @@ impl Sample {
     fn count(&mut self, mixed: u64, size: u64) {
         // Sampled keys have equal low bits, so the table uses the others.
         let hash = |mixed: u64| mixed.rotate_right(32);
-        let unseen = Sampled { mixed, size, requests: 0.0 };
+        let unseen = AdmissionSample { mixed, size, requests: 0.0 };
         let entry = self.objects.entry(hash(mixed), |seen| seen.mixed == mixed, |seen| hash(seen.mixed));
         let mut entry = entry.or_insert(unseen);
         entry.get_mut().requests += 1.0;

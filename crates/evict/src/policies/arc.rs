@@ -21,24 +21,24 @@ pub struct Arc {
     is_in_t2: BySlot<bool>,
     /// The target for the weight of `t1`: `p` in the paper.
     target: f64,
-    incoming: Incoming,
+    incoming: LastAdmission,
 }
 
 /// The object admitted last.
-struct Incoming {
+struct LastAdmission {
     weight: u64,
     /// The ghost list that contained the object, if any.
-    from: From,
+    from: GhostList,
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum From {
+enum GhostList {
     Nowhere,
     B1,
     B2,
 }
 
-const NO_OBJECT: Incoming = Incoming { weight: 0, from: From::Nowhere };
+const NO_OBJECT: LastAdmission = LastAdmission { weight: 0, from: GhostList::Nowhere };
 
 impl Arc {
     /// Makes room in the directory for a new object. Returns whether to forget the victim, because `t1` alone fills its
@@ -63,7 +63,7 @@ impl Arc {
     #[inline]
     fn takes_from_t1(&self) -> bool {
         let used = self.t1.used() as f64;
-        let is_over = used > self.target || self.incoming.from == From::B2 && used == self.target;
+        let is_over = used > self.target || self.incoming.from == GhostList::B2 && used == self.target;
         !self.t1.is_empty() && is_over || self.t2.is_empty()
     }
 
@@ -116,20 +116,20 @@ impl Policy for Arc {
         let from = if self.b1.remove(Name::of_newcomer(new, residents), residents).is_some() {
             let most = residents.capacity().amount as f64;
             self.target = (self.target + weight as f64 * (b2 / b1).max(1.0)).min(most);
-            From::B1
+            GhostList::B1
         } else if self.b2.remove(Name::of_newcomer(new, residents), residents).is_some() {
             self.target = (self.target - weight as f64 * (b1 / b2).max(1.0)).max(0.0);
-            From::B2
+            GhostList::B2
         } else {
-            From::Nowhere
+            GhostList::Nowhere
         };
-        self.incoming = Incoming { weight, from };
+        self.incoming = LastAdmission { weight, from };
         true
     }
 
     #[inline]
     fn on_insert<R: Residents>(&mut self, slot: Slot, residents: &R) {
-        let returns = std::mem::replace(&mut self.incoming, NO_OBJECT).from != From::Nowhere;
+        let returns = std::mem::replace(&mut self.incoming, NO_OBJECT).from != GhostList::Nowhere;
         self.is_in_t2.put(slot, returns);
         let queue = if returns { &mut self.t2 } else { &mut self.t1 };
         queue.push_front(&mut self.links, slot, residents);
@@ -147,7 +147,7 @@ impl Policy for Arc {
 
     #[inline(always)]
     fn evict<R: Residents>(&mut self, residents: &R) -> Option<Slot> {
-        let is_new = self.incoming.from == From::Nowhere;
+        let is_new = self.incoming.from == GhostList::Nowhere;
         if is_new && self.trim(residents.capacity().amount) {
             return self.evict_t1(true, residents);
         }

@@ -29,7 +29,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::{Alike, By, Capacity, Replay, Request};
+    use crate::{By, Capacity, Replay, Request, UnitAttributes};
 
     /// Returns the most hits of any sequence of victims, by trying all of them.
     fn most_hits(ids: &[u32], capacity: usize, cache: &[u32]) -> usize {
@@ -50,7 +50,7 @@ mod tests {
         #[test]
         fn no_choice_of_victims_has_more_hits(ids in prop::collection::vec(0..6_u32, 0..14), amount in 1..4_u64) {
             let capacity = Capacity { by: By::Entries, amount };
-            let mut replay = Replay::<Belady, Alike>::of_alike(capacity, 6, (), 1);
+            let mut replay = Replay::<Belady, UnitAttributes>::of_alike(capacity, 6, (), 1);
             let is_hit = |(at, &id): (usize, &u32)| {
                 let next = ids[at + 1..].iter().position(|&other| other == id);
                 let next = next.map_or(u64::MAX, |ahead| (at + 2 + ahead) as u64);

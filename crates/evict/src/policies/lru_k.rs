@@ -131,7 +131,7 @@ impl LruK {
 #[cfg(test)]
 mod tests {
     use crate::policy::{By, Capacity, Object};
-    use crate::{Inserted, Spec};
+    use crate::{InsertResult, Spec};
 
     /// Returns the objects that remain in a cache of `entries` after requests for these keys, in order of key.
     fn left(spec: &str, entries: u64, keys: &[u64]) -> Vec<u64> {
@@ -140,7 +140,7 @@ mod tests {
         for &key in keys {
             if shard.get(key).is_none() {
                 let stored = shard.insert(Object { key, size: 1, cost: 0 }, key, &mut Vec::new());
-                assert_eq!(stored, Inserted::Stored);
+                assert_eq!(stored, InsertResult::Stored);
             }
         }
         let mut left = Vec::new();

@@ -5,15 +5,15 @@ use crate::parts::queue::Queue;
 use crate::policy::{Capacity, Policy, Residents, Slot, leave_rest_to_part};
 
 /// Evicts the last object of the queue. A replaced object counts as new.
-pub struct Queued<const MOVES_HITS: bool>(Queue);
+pub struct QueuePolicy<const MOVES_HITS: bool>(Queue);
 
 /// First in, first out: evicts the object that was stored first.
-pub type Fifo = Queued<false>;
+pub type Fifo = QueuePolicy<false>;
 
 /// Evicts the least recently requested object: the one requested last is likely to be requested next.
-pub type Lru = Queued<true>;
+pub type Lru = QueuePolicy<true>;
 
-impl<const MOVES_HITS: bool> Policy for Queued<MOVES_HITS> {
+impl<const MOVES_HITS: bool> Policy for QueuePolicy<MOVES_HITS> {
     type Params = ();
 
     const ABOUT: &'static str = match MOVES_HITS {

@@ -1,8 +1,8 @@
 //! TinyLFU: LRU, with admission only for objects that are requested more often than their victims.
 
-use crate::filter::Filtered;
+use crate::filter::FilteredPolicy;
 use crate::filters::Frequency;
 use crate::policies::Lru;
 
 /// LRU behind the filter [`Frequency`].
-pub type TinyLfu = Filtered<Frequency, Lru>;
+pub type TinyLfu = FilteredPolicy<Frequency, Lru>;

@@ -1,6 +1,6 @@
 //! The learning and the admission of `adaptive`.
 
-use larder_evict::{AnyShard, By, Capacity, Inserted, Object, Spec, spread};
+use larder_evict::{AnyShard, By, Capacity, InsertResult, Object, Spec, spread};
 
 fn shard(spec: &str, by: By, amount: u64) -> Box<dyn AnyShard<()>> {
     Spec::parse(spec).expect("a valid spec").build(Capacity { by, amount }, 7)
@@ -108,7 +108,7 @@ fn objects_of_no_size_and_beyond_the_capacity_do_no_harm() {
         assert_eq!(shard.validate(), Ok(()));
     }
     let object = Object { key: 1, size: 101, cost: 0 };
-    assert_eq!(shard.insert(object, (), &mut Vec::new()), Inserted::TooLarge(()));
+    assert_eq!(shard.insert(object, (), &mut Vec::new()), InsertResult::TooLarge(()));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The objects that the filters admit, and the objects that TinyLFU keeps.
 
-use larder_evict::{AnyShard, By, Capacity, Inserted, Object, Spec};
+use larder_evict::{AnyShard, By, Capacity, InsertResult, Object, Spec};
 
 fn shard(spec: &str, by: By, amount: u64) -> Box<dyn AnyShard<u64>> {
     Spec::parse(spec).expect("a valid spec").build(Capacity { by, amount }, 1)
@@ -9,7 +9,7 @@ fn shard(spec: &str, by: By, amount: u64) -> Box<dyn AnyShard<u64>> {
 /// Requests `key`, and stores it with `size` on a miss. Returns whether it is resident afterwards.
 fn request(shard: &mut dyn AnyShard<u64>, key: u64, size: u64) -> bool {
     shard.get(key).is_some()
-        || matches!(shard.insert(Object { key, size, cost: 0 }, key, &mut Vec::new()), Inserted::Stored)
+        || matches!(shard.insert(Object { key, size, cost: 0 }, key, &mut Vec::new()), InsertResult::Stored)
 }
 
 fn hits(spec: &str, amount: u64, requests: impl Iterator<Item = (u64, u64)>) -> usize {

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
-use larder_evict::{By, Capacity, FILTERS, POLICIES, Policy, Replay, Request, Select, Shape, Spec};
+use larder_evict::{By, Capacity, FILTERS, POLICIES, Policy, PolicyVisitor, Replay, Request, Shape, Spec};
 
 /// The traces, and two capacities for each: about 1% and 10% of the total of all objects. They are in bytes if sizes
 /// differ, otherwise in objects. `traces/reference_miss_ratios.csv` has most of them, too.
@@ -66,7 +66,7 @@ struct Misses<'a> {
     capacity: Capacity,
 }
 
-impl Select for Misses<'_> {
+impl PolicyVisitor for Misses<'_> {
     type Output = u64;
 
     fn run<P: Policy>(self, params: P::Params) -> u64 {

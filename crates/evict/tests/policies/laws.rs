@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::operations::{Answer, Op, Value, apply, capacity, ops, run};
 use larder_evict::{
-    Alike, AnyShard, Attributes, By, Capacity, FILTERS, Inserted, Object, POLICIES, Policy, Replay, Request,
-    Select, Shape, Spec, spread,
+    AnyShard, Attributes, By, Capacity, FILTERS, InsertResult, Object, POLICIES, Policy, PolicyVisitor,
+    Replay, Request, Shape, Spec, UnitAttributes, spread,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -74,15 +74,15 @@ impl Books {
         assert_eq!(left.first().copied(), replaced, "what is replaced leaves first");
         self.evict(victims);
         match answer.inserted.as_ref().expect("an insertion has an outcome") {
-            Inserted::Stored => {
+            InsertResult::Stored => {
                 self.resident.insert(key, (size, serial));
                 assert!(!had_room || victims.is_empty(), "evicted {victims:?} for no need");
             }
-            Inserted::TooLarge(value) => {
+            InsertResult::TooLarge(value) => {
                 assert_eq!(*value, serial);
                 assert!(self.capacity.weigh(size) > self.capacity.amount && victims.is_empty());
             }
-            Inserted::Refused(value) => {
+            InsertResult::Refused(value) => {
                 assert_eq!(*value, serial);
                 assert!(!had_room || !self.takes_what_has_room, "refused what fits beside the others");
             }
@@ -180,7 +180,10 @@ fn only_policies_with_admission_refuse_a_size_that_fits() {
         for size in [1_000, 0, 700, 0, 1_000, 301, 999, 0] {
             let object = Object { key: spread(100 + size as u32), size, cost: 1 };
             let found = shard.get(object.key).is_some();
-            assert!(found || shard.insert(object, 1, &mut Vec::new()) == Inserted::Stored, "{spec} {size}");
+            assert!(
+                found || shard.insert(object, 1, &mut Vec::new()) == InsertResult::Stored,
+                "{spec} {size}"
+            );
             assert_eq!(shard.validate(), Ok(()), "{spec} {size}");
             assert!(shard.peek(object.key).is_some(), "{spec} {size}");
         }
@@ -249,7 +252,7 @@ struct ReplayHits<'a> {
     requests: &'a [Request],
 }
 
-impl Select for ReplayHits<'_> {
+impl PolicyVisitor for ReplayHits<'_> {
     type Output = (Vec<bool>, u64);
 
     fn run<P: Policy>(self, params: P::Params) -> Self::Output {
@@ -272,11 +275,11 @@ impl ReplayHits<'_> {
 /// Replays requests that differ only in their objects, like [`ReplayHits`].
 struct AlikeHits<'a>(ReplayHits<'a>);
 
-impl Select for AlikeHits<'_> {
+impl PolicyVisitor for AlikeHits<'_> {
     type Output = (Vec<bool>, u64);
 
     fn run<P: Policy>(self, params: P::Params) -> Self::Output {
-        let empty = |params| Replay::<P, Alike>::of_alike(self.0.capacity, OBJECTS, params, 7);
+        let empty = |params| Replay::<P, UnitAttributes>::of_alike(self.0.capacity, OBJECTS, params, 7);
         let (hits, evictions) = self.0.replay(empty(params.clone()));
         let mut in_a_row = empty(params);
         let count = in_a_row.requests(self.0.requests.iter().copied());

@@ -41,7 +41,7 @@ pub(super) struct Cell {
 
 /// The results of a measurement.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Measured {
+pub(super) struct CellResult {
     #[serde(flatten)]
     pub(super) cell: Cell,
     /// The capacity: bytes or entries.
@@ -82,7 +82,7 @@ pub(super) struct Trial<'a> {
 
 impl Trial<'_> {
     /// Sends the requests in sequence through a new proxy.
-    pub(super) fn take(self, bench: &Bench, cell: &Cell) -> Result<Measured, Halt> {
+    pub(super) fn take(self, bench: &Bench, cell: &Cell) -> Result<CellResult, Halt> {
         let is_cached = self.model.is_storable;
         let origin = Origin::start(self.model)?;
         let policy = if is_cached { cell.policy.as_str() } else { "lru" };
@@ -95,7 +95,7 @@ impl Trial<'_> {
         let requests = seen.answers.len() as f64;
         let misses = seen.count(Outcome::Miss).max(1) as f64;
         let simulated = if is_cached { simulate(&self.course.trace(), policy, self.capacity)? } else { 0.0 };
-        Ok(Measured {
+        Ok(CellResult {
             cell: cell.clone(),
             capacity: self.capacity.amount,
             requests: seen.answers.len() as u64,
@@ -136,7 +136,7 @@ fn letters(seen: &LoadResult) -> String {
 
 /// The cost of direct requests to the origin, which shows the origin's limits separately from the proxy's.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Straight {
+pub(super) struct DirectCost {
     /// The list of requests.
     pub(super) course: String,
     /// The total time.
@@ -153,10 +153,10 @@ pub(super) struct Straight {
 ///
 /// # Errors
 /// The same as for any measurement.
-pub(super) fn straight(bench: &Bench, name: &str, course: &Course) -> Result<Straight, Halt> {
+pub(super) fn straight(bench: &Bench, name: &str, course: &Course) -> Result<DirectCost, Halt> {
     let origin = Origin::start(Model::of(&course.pages))?;
     let seen = one_by_one(bench, course, &origin, origin.address(), Via::Http).run()?;
-    Ok(Straight {
+    Ok(DirectCost {
         course: name.to_owned(),
         seconds: seen.elapsed.as_secs_f64(),
         mean_ms: seen.mean(None),
@@ -166,8 +166,8 @@ pub(super) fn straight(bench: &Bench, name: &str, course: &Course) -> Result<Str
 }
 
 /// Returns a table of the costs of direct requests.
-pub(super) fn straight_table<'a>(title: &str, all: &'a [Straight]) -> Grid {
-    let columns: [Column<'_, &'a Straight>; 5] = [
+pub(super) fn straight_table<'a>(title: &str, all: &'a [DirectCost]) -> Grid {
+    let columns: [Column<'_, &'a DirectCost>; 5] = [
         ("requests", &|one| one.course.clone()),
         ("total time in s", &|one| format!("{:.2}", one.seconds)),
         ("mean time in ms", &|one| format!("{:.3}", one.mean_ms)),
@@ -178,20 +178,20 @@ pub(super) fn straight_table<'a>(title: &str, all: &'a [Straight]) -> Grid {
 }
 
 /// Returns the cells that satisfy `is_it`.
-pub(super) fn those(cells: &[Measured], is_it: impl Fn(&Cell) -> bool) -> Vec<&Measured> {
+pub(super) fn those(cells: &[CellResult], is_it: impl Fn(&Cell) -> bool) -> Vec<&CellResult> {
     cells.iter().filter(|measured| is_it(&measured.cell)).collect()
 }
 
 /// Returns the measured sizes, ascending.
-pub(super) fn percents(cells: &[&Measured]) -> BTreeSet<u32> {
+pub(super) fn percents(cells: &[&CellResult]) -> BTreeSet<u32> {
     cells.iter().map(|measured| measured.cell.percent).collect()
 }
 
 /// Returns by how much `value` is larger under `one` policy than under another, by cache size.
 pub(super) fn contrast(
-    cells: &[&Measured],
+    cells: &[&CellResult],
     (one, other): (&str, &str),
-    value: impl Fn(&Measured) -> f64,
+    value: impl Fn(&CellResult) -> f64,
 ) -> Samples {
     let find = |policy: &str, percent: u32, repetition: u64| {
         let is_it =
@@ -209,10 +209,10 @@ pub(super) fn contrast(
 
 /// Returns the mean of `value` for a policy at a size.
 pub(super) fn mean(
-    cells: &[&Measured],
+    cells: &[&CellResult],
     policy: &str,
     percent: u32,
-    value: impl Fn(&Measured) -> f64,
+    value: impl Fn(&CellResult) -> f64,
 ) -> Option<Interval> {
     let of =
         cells.iter().filter(|measured| measured.cell.policy == policy && measured.cell.percent == percent);
@@ -222,10 +222,10 @@ pub(super) fn mean(
 /// Returns a plot with a line for each policy over the cache sizes.
 pub(super) fn curves(
     (name, title): (&str, &str),
-    cells: &[&Measured],
+    cells: &[&CellResult],
     policies: &[&str],
     (axis, decimals): (Axis, usize),
-    value: impl Fn(&Measured) -> f64 + Copy,
+    value: impl Fn(&CellResult) -> f64 + Copy,
     caption: String,
 ) -> Figure {
     let x = Axis::linear("cache size, of all pages", Unit::Share);
@@ -242,7 +242,7 @@ pub(super) fn curves(
 }
 
 /// Returns a picture of live hit ratios against simulated ones, and the claim that they are equal.
-pub(super) fn side_by_side((name, title): (&str, &str), cells: &[Measured]) -> (Figure, Finding) {
+pub(super) fn side_by_side((name, title): (&str, &str), cells: &[CellResult]) -> (Figure, Finding) {
     let cached: Vec<_> = cells.iter().filter(|measured| measured.cell.policy != "none").collect();
     let columns = ["requests", "misses cost", "policy", "cache size in %", "repetition", "live", "simulated"];
     let mut data = Grid::new(title, &columns);
@@ -254,7 +254,7 @@ pub(super) fn side_by_side((name, title): (&str, &str), cells: &[Measured]) -> (
         let of = cached.iter().filter(|measured| measured.cell.policy == policy);
         plot = plot.marks(policy, of.map(|measured| (measured.simulated, measured.hit_ratio)).collect());
     }
-    for Measured { cell, hit_ratio, simulated, .. } in &cached {
+    for CellResult { cell, hit_ratio, simulated, .. } in &cached {
         data.row([
             cell.course.clone(),
             cell.latency.clone(),
@@ -272,7 +272,7 @@ pub(super) fn side_by_side((name, title): (&str, &str), cells: &[Measured]) -> (
 
 /// Decides the claim of equality. Runs with equal requests, policy and size count once, since the cost of misses does
 /// not affect hits.
-fn agreement(cells: &[&Measured]) -> Finding {
+fn agreement(cells: &[&CellResult]) -> Finding {
     let mut exact: BTreeMap<(&str, u64, &str, u32), f64> = BTreeMap::new();
     for measured in cells.iter().filter(|measured| measured.cell.policy != "rand") {
         let Cell { course, policy, percent, repetition, .. } = &measured.cell;

@@ -38,7 +38,7 @@ pub(super) struct Row {
 }
 
 /// The result of a write.
-pub(super) struct Written {
+pub(super) struct WriteResult {
     pub(super) id: u32,
     pub(super) version: u64,
     /// The version of the collection.
@@ -92,7 +92,7 @@ impl Database {
     }
 
     /// Adds a member that belongs to the user of that number.
-    pub(super) fn add(&self, name: &str, description: &str, user: u32) -> Result<Option<Written>> {
+    pub(super) fn add(&self, name: &str, description: &str, user: u32) -> Result<Option<WriteResult>> {
         let sql = "INSERT INTO entities (name, description, user, version, gone) VALUES (?, ?, ?, 1, 0) \
                    RETURNING id, version";
         self.write(sql, params![name, description, user])
@@ -100,26 +100,26 @@ impl Database {
 
     /// Changes the name and description of a member. A removed member becomes visible again. Returns `None` if it never
     /// existed.
-    pub(super) fn replace(&self, id: u32, name: &str, description: &str) -> Result<Option<Written>> {
+    pub(super) fn replace(&self, id: u32, name: &str, description: &str) -> Result<Option<WriteResult>> {
         let sql = "UPDATE entities SET name = ?, description = ?, gone = 0, version = version + 1 WHERE id = ? \
                    RETURNING id, version";
         self.write(sql, params![name, description, id])
     }
 
     /// Changes the description of a member. Returns `None` if it does not exist.
-    pub(super) fn describe(&self, id: u32, description: &str) -> Result<Option<Written>> {
+    pub(super) fn describe(&self, id: u32, description: &str) -> Result<Option<WriteResult>> {
         let sql = "UPDATE entities SET description = ?, version = version + 1 WHERE id = ? AND gone = 0 \
                    RETURNING id, version";
         self.write(sql, params![description, id])
     }
 
     /// Removes a member. Returns `None` if it does not exist.
-    pub(super) fn remove(&self, id: u32) -> Result<Option<Written>> {
+    pub(super) fn remove(&self, id: u32) -> Result<Option<WriteResult>> {
         let sql = "UPDATE entities SET gone = 1, version = version + 1 WHERE id = ? AND gone = 0 RETURNING id, version";
         self.write(sql, params![id])
     }
 
-    fn write(&self, sql: &str, values: impl Params) -> Result<Option<Written>> {
+    fn write(&self, sql: &str, values: impl Params) -> Result<Option<WriteResult>> {
         let mut connection = self.lock();
         let transaction = connection.transaction()?;
         let written = transaction
@@ -131,7 +131,7 @@ impl Database {
             .prepare_cached("UPDATE collection SET version = version + 1 RETURNING version")?
             .query_row([], |found| found.get(0))?;
         transaction.commit()?;
-        Ok(Some(Written { id, version, collection }))
+        Ok(Some(WriteResult { id, version, collection }))
     }
 
     fn lock(&self) -> MutexGuard<'_, Connection> {

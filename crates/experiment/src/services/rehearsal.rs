@@ -16,7 +16,7 @@ pub(crate) struct Rehearsal {
 
 /// The properties of an answer that a cache needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Said {
+pub(crate) struct AnswerTraits {
     pub(crate) status: u16,
     /// The length in bytes.
     pub(crate) length: u64,
@@ -36,10 +36,10 @@ impl Rehearsal {
     }
 
     /// Returns the answer to a request.
-    pub(crate) fn answer(&self, step: &WorkloadRequest) -> Said {
+    pub(crate) fn answer(&self, step: &WorkloadRequest) -> AnswerTraits {
         let reply = self.services.answer(step.method, &step.path, step.body.as_bytes());
         let (body, mut hasher) = (reply.body.to_string(), DefaultHasher::new());
         body.hash(&mut hasher);
-        Said { status: reply.status, length: body.len() as u64, content: hasher.finish() }
+        AnswerTraits { status: reply.status, length: body.len() as u64, content: hasher.finish() }
     }
 }

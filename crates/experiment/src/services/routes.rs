@@ -8,7 +8,7 @@ use larder_lab::workload::{KINDS, Method};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::database::{Database, Written};
+use super::database::{Database, WriteResult};
 
 /// The services, each with its database. The services for paths and skills read that of users.
 pub(super) struct Services {
@@ -146,8 +146,8 @@ fn target(path: &str) -> Option<Target<'_>> {
 }
 
 /// Returns the answer to a write; `None` means that the member does not exist.
-fn made(status: u16, kind: &str, written: Option<Written>) -> Reply {
-    let Some(Written { id, version, collection }) = written else {
+fn made(status: u16, kind: &str, written: Option<WriteResult>) -> Reply {
+    let Some(WriteResult { id, version, collection }) = written else {
         return complaint(404, "there is none");
     };
     let body = json!({"id": id, "versions": {format!("{kind}/{id}"): version, kind: collection}});

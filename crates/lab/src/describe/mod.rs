@@ -88,7 +88,7 @@ pub struct Window {
 }
 
 /// Counts that a description is computed from.
-struct Counted {
+struct TraceCounts {
     /// The number of requests, by object.
     requests: Vec<u64>,
     /// The size at the first request, by object.
@@ -99,7 +99,7 @@ struct Counted {
 
 /// Describes `trace`, which has at least one request.
 pub fn describe(trace: &Trace) -> Description {
-    let counted = Counted::new(trace);
+    let counted = TraceCounts::new(trace);
     let (shape, has_sizes) = (trace.shape(), trace.has_sizes());
     let (requests, objects) = (trace.len() as u64, u64::from(shape.objects));
     let one_hit_objects = counted.requests.iter().filter(|count| **count == 1).count() as u64;
@@ -123,7 +123,7 @@ pub fn describe(trace: &Trace) -> Description {
     }
 }
 
-impl Counted {
+impl TraceCounts {
     fn new(trace: &Trace) -> Self {
         let mut requests = vec![0; trace.shape().objects as usize];
         let mut sizes = Vec::with_capacity(requests.len());

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Counted, Description, Percentiles, ranked};
+use super::{Description, Percentiles, TraceCounts, ranked};
 use crate::html::escape;
 use crate::plot::{Axis, Plot, Unit};
 use crate::stack::FIRST;
@@ -30,7 +30,7 @@ pub fn page(title: &str, parts: &[String]) -> String {
 
 /// Returns the part of a page about one trace: its statistics, as `rows` of a name and a value, and its pictures.
 pub fn part(name: &str, trace: &Trace, found: &Description, rows: &[(String, String)]) -> String {
-    let counted = Counted::new(trace);
+    let counted = TraceCounts::new(trace);
     let mut text = format!("<h1>{}</h1>\n<table>\n", escape(name));
     for (what, value) in rows {
         // Writing to a string cannot fail.
@@ -56,14 +56,14 @@ fn pattern(trace: &Trace) -> Plot {
     Plot::new("Access pattern", x, y).dots("request", dots)
 }
 
-fn popularity(counted: &Counted) -> Plot {
+fn popularity(counted: &TraceCounts) -> Plot {
     let counts = ranked(&counted.requests);
     let points = spread(counts.len()).map(|at| ((at + 1) as f64, counts[at] as f64)).collect();
     let (x, y) = (Axis::log("rank of the object", Unit::Count), Axis::log("requests", Unit::Count));
     Plot::new("Accesses per object", x, y).line("object", points)
 }
 
-fn size(counted: &Counted, sizes: &Percentiles) -> Plot {
+fn size(counted: &TraceCounts, sizes: &Percentiles) -> Plot {
     let mut sorted = counted.sizes.clone();
     sorted.sort_unstable();
     let share = |at: usize| (at + 1) as f64 / sorted.len() as f64;
@@ -76,7 +76,7 @@ fn size(counted: &Counted, sizes: &Percentiles) -> Plot {
     Plot::new("Object sizes", x, Axis::linear("share of the objects", Unit::Share)).steps("objects", &points)
 }
 
-fn reuse(counted: &Counted) -> Plot {
+fn reuse(counted: &TraceCounts) -> Plot {
     let mut bars = [0u64; 64];
     for &distance in counted.distances.iter().filter(|distance| **distance != FIRST) {
         bars[distance.max(1).ilog2() as usize] += 1;

@@ -22,7 +22,7 @@ use crate::sweep::{self, Watch};
 use crate::trace::Trace;
 
 pub use count::Counts;
-pub use placement::{Loss, Placement, Sharing};
+pub use placement::{LoadShares, Loss, Placement};
 use tier::{Streams, Tier};
 
 /// The simulation to run over a trace.
@@ -37,7 +37,7 @@ pub struct Plan {
     /// has no copies, and is run once.
     pub hot: Vec<f64>,
     /// The distribution of requests and objects.
-    pub sharing: Sharing,
+    pub sharing: LoadShares,
 }
 
 /// One cluster: a number of nodes of one capacity under one policy.

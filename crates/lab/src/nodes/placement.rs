@@ -11,7 +11,7 @@ use crate::trace::Trace;
 
 /// The distribution of requests and objects.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Sharing {
+pub struct LoadShares {
     /// The share of the requests, 0 to 1, that a load balancer sends to the owner; the others arrive at a random node,
     /// with equal probability.
     pub affinity: f64,
@@ -41,7 +41,13 @@ pub struct Placement {
 
 impl Placement {
     /// Places the requests of `trace` on `nodes` nodes; those from `first_counted` on are counted.
-    pub fn new(trace: &Trace, nodes: NonZeroU16, sharing: &Sharing, first_counted: usize, seed: u64) -> Self {
+    pub fn new(
+        trace: &Trace,
+        nodes: NonZeroU16,
+        sharing: &LoadShares,
+        first_counted: usize,
+        seed: u64,
+    ) -> Self {
         let nodes = nodes.get();
         let counted = trace.len() - first_counted.min(trace.len());
         let is_lossy = (1..nodes).contains(&sharing.lost);
@@ -60,7 +66,14 @@ impl Placement {
     }
 
     /// Places the next requests, while the first `live` of all nodes are live.
-    fn extend(&mut self, ids: &[u32], trace: &Trace, live: u16, sharing: &Sharing, random: &mut ChaCha8Rng) {
+    fn extend(
+        &mut self,
+        ids: &[u32],
+        trace: &Trace,
+        live: u16,
+        sharing: &LoadShares,
+        random: &mut ChaCha8Rng,
+    ) {
         let by_object = owners(trace, live, sharing.slots);
         for &id in ids {
             let owner = by_object[id as usize];

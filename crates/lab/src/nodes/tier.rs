@@ -1,6 +1,6 @@
 //! The same cache on every node, each with the requests that reach the node.
 
-use larder_evict::{Capacity, Policy, Replay, Request, Select, Shape, Spec};
+use larder_evict::{Capacity, Policy, PolicyVisitor, Replay, Request, Shape, Spec};
 
 use crate::trace::Trace;
 
@@ -70,7 +70,7 @@ struct Loop<'a> {
     watch: &'a dyn Fn(usize) -> bool,
 }
 
-impl Select for Loop<'_> {
+impl PolicyVisitor for Loop<'_> {
     type Output = Option<()>;
 
     fn run<P: Policy>(self, params: P::Params) -> Option<()> {

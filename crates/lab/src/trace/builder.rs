@@ -21,15 +21,15 @@ pub struct Builder {
 
 /// A trace has more requests, or more objects, than can be numbered: 4,294,967,294.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TooMany;
+pub struct TraceTooLong;
 
-impl Display for TooMany {
+impl Display for TraceTooLong {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "more than {} requests; take a sample of the trace (--sample 0.01)", u32::MAX - 1)
     }
 }
 
-impl std::error::Error for TooMany {}
+impl std::error::Error for TraceTooLong {}
 
 impl Builder {
     /// Sets the client of the requests that are added from now on; 0 if unknown.
@@ -38,14 +38,14 @@ impl Builder {
     }
 
     /// Adds a request for an object that the trace identifies by a number.
-    pub fn push_number(&mut self, record: Record<u64>) -> Result<(), TooMany> {
+    pub fn push_number(&mut self, record: Record<u64>) -> Result<(), TraceTooLong> {
         let objects = self.trace.objects;
         let id = *self.by_number.entry(record.key).or_insert(objects);
         self.push(id, Record { key: (), time: record.time, size: record.size, cost: record.cost })
     }
 
     /// Adds a request for an object that the trace identifies by a name, such as a URL.
-    pub fn push_name(&mut self, record: Record<&str>) -> Result<(), TooMany> {
+    pub fn push_name(&mut self, record: Record<&str>) -> Result<(), TraceTooLong> {
         let Self { trace, by_name, hasher, .. } = self;
         let hash = hasher.hash_one(record.key);
         let same = |id: &u32| trace.names.get(*id) == Some(record.key);
@@ -76,11 +76,11 @@ impl Builder {
         self.trace
     }
 
-    fn push(&mut self, id: u32, record: Record<()>) -> Result<(), TooMany> {
+    fn push(&mut self, id: u32, record: Record<()>) -> Result<(), TraceTooLong> {
         let trace = &mut self.trace;
         let at = trace.ids.len();
         if at >= u32::MAX as usize - 1 {
-            return Err(TooMany);
+            return Err(TraceTooLong);
         }
         trace.objects += u32::from(id == trace.objects);
         trace.ids.push(id);

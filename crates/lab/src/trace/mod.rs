@@ -18,12 +18,12 @@ use larder_evict::{Request, Shape};
 
 use names::Names;
 
-pub use builder::{Builder, TooMany};
+pub use builder::{Builder, TraceTooLong};
 pub use format::Format;
 
 pub use formats::names::{Field, columns};
 pub use formats::pattern::Pattern;
-pub use read::{Error, LeftOut, Options, Reading, read, read_from, requests};
+pub use read::{Error, Exclusion, Options, ReadSummary, read, read_from, requests};
 
 /// The content of a line or record of a trace file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

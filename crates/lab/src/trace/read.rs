@@ -46,7 +46,7 @@ impl Default for Options {
 
 /// The results of reading a file's lines or records.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reading {
+pub struct ReadSummary {
     /// The format used.
     pub format: Format,
     /// Requests found.
@@ -54,7 +54,7 @@ pub struct Reading {
     /// Requests that the sample keeps.
     pub kept: u64,
     /// Excluded requests, by reason.
-    pub left_out: BTreeMap<LeftOut, u64>,
+    pub left_out: BTreeMap<Exclusion, u64>,
     /// Lines or records without a valid request.
     pub broken: u64,
     /// The first broken ones: their number, counted from 1, and the error.
@@ -68,7 +68,7 @@ pub struct Reading {
 
 /// The reason why a request is excluded from a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum LeftOut {
+pub enum Exclusion {
     /// Its method is not GET.
     Method,
     /// Its status is not heuristically cacheable (RFC 9110, section 15.1).
@@ -88,7 +88,7 @@ pub struct Error(String);
 /// # Errors
 /// If the file cannot be opened or unpacked, has an unknown format, no requests, too many, or more broken
 /// lines than `options` allow.
-pub fn read(path: &Path, options: &Options) -> Result<(Trace, Reading), Error> {
+pub fn read(path: &Path, options: &Options) -> Result<(Trace, ReadSummary), Error> {
     let trace = Input::open(path).map_err(Fault::from).and_then(|input| open(input, path, options));
     trace.map_err(|fault| Error(format!("cannot read '{}': {fault}", path.display())))
 }
@@ -97,7 +97,7 @@ pub fn read(path: &Path, options: &Options) -> Result<(Trace, Reading), Error> {
 ///
 /// # Errors
 /// The same as for [`read`], without the file.
-pub fn read_from(source: impl Read + 'static, options: &Options) -> Result<(Trace, Reading), Error> {
+pub fn read_from(source: impl Read + 'static, options: &Options) -> Result<(Trace, ReadSummary), Error> {
     let trace = Input::new(source).map_err(Fault::from);
     trace.and_then(|input| open(input, Path::new("-"), options)).map_err(|fault| Error(fault.to_string()))
 }
@@ -107,15 +107,15 @@ pub fn read_from(source: impl Read + 'static, options: &Options) -> Result<(Trac
 ///
 /// # Errors
 /// The same as for [`read`]; and if the trace has numbers for objects.
-pub fn requests(path: &Path, options: &Options) -> Result<(Requests, Reading), Error> {
+pub fn requests(path: &Path, options: &Options) -> Result<(Requests, ReadSummary), Error> {
     let found = Input::open(path).map_err(Fault::from).and_then(|input| gather(input, path, options));
     found.map_err(|fault| Error(format!("cannot read '{}': {fault}", path.display())))
 }
 
-fn gather(input: Input, path: &Path, options: &Options) -> Result<(Requests, Reading), Fault> {
+fn gather(input: Input, path: &Path, options: &Options) -> Result<(Requests, ReadSummary), Fault> {
     let found = detect(input.head(), options).map_err(Fault::Bad)?;
     if found.format == Format::Workload {
-        let mut reading = Reading::new(found.format);
+        let mut reading = ReadSummary::new(found.format);
         let requests = formats::workload::requests(input, &mut reading)?;
         reading.judge(options).map_err(Fault::Bad)?;
         return Ok((requests, reading));
@@ -127,13 +127,13 @@ fn gather(input: Input, path: &Path, options: &Options) -> Result<(Requests, Rea
     Ok((Requests::gets(names, trace.ids()), reading))
 }
 
-fn open(input: Input, path: &Path, options: &Options) -> Result<(Trace, Reading), Fault> {
+fn open(input: Input, path: &Path, options: &Options) -> Result<(Trace, ReadSummary), Fault> {
     let found = detect(input.head(), options).map_err(Fault::Bad)?;
     take(found, input, path, options)
 }
 
-fn take(found: Found, input: Input, path: &Path, options: &Options) -> Result<(Trace, Reading), Fault> {
-    let mut reading = Reading::new(found.format);
+fn take(found: Found, input: Input, path: &Path, options: &Options) -> Result<(Trace, ReadSummary), Fault> {
+    let mut reading = ReadSummary::new(found.format);
     reading.guess.clone_from(&found.guess);
     let mut sink = Sink::new(options, reading);
     formats::read(&found, path, input, &mut sink)?;
@@ -142,7 +142,7 @@ fn take(found: Found, input: Input, path: &Path, options: &Options) -> Result<(T
     Ok((trace, reading))
 }
 
-impl Reading {
+impl ReadSummary {
     fn new(format: Format) -> Self {
         let (left_out, first_broken) = (BTreeMap::new(), Vec::new());
         Self {
@@ -213,7 +213,7 @@ impl Reading {
     }
 }
 
-impl Display for LeftOut {
+impl Display for Exclusion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Method => f.write_str("with a method other than GET"),

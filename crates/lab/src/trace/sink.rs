@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use super::read::Reading;
-use super::{Builder, Column, Options, Record, TooMany, Trace};
+use super::read::ReadSummary;
+use super::{Builder, Column, Options, Record, Trace, TraceTooLong};
 
 /// The properties of a request, in addition to its object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub(super) enum Fact<T> {
 pub(super) struct Sink<'o> {
     options: &'o Options,
     builder: Builder,
-    reading: Reading,
+    reading: ReadSummary,
     /// Keys whose hash is at most this are kept.
     threshold: u64,
     guessed_sizes: Vec<u32>,
@@ -39,7 +39,7 @@ pub(super) struct Sink<'o> {
 }
 
 impl<'o> Sink<'o> {
-    pub(super) fn new(options: &'o Options, reading: Reading) -> Self {
+    pub(super) fn new(options: &'o Options, reading: ReadSummary) -> Self {
         // A share of 1 becomes the largest number: conversion to an integer saturates.
         let threshold = (options.sample * u64::MAX as f64) as u64;
         let (guessed_sizes, guessed_costs) = (Vec::new(), Vec::new());
@@ -48,7 +48,7 @@ impl<'o> Sink<'o> {
 
     /// Adds a request for an object that the trace identifies by a number.
     #[inline]
-    pub(super) fn number(&mut self, key: u64, facts: Facts) -> Result<(), TooMany> {
+    pub(super) fn number(&mut self, key: u64, facts: Facts) -> Result<(), TraceTooLong> {
         self.reading.requests += 1;
         if self.threshold != u64::MAX && mix(key) > self.threshold {
             return Ok(());
@@ -61,7 +61,7 @@ impl<'o> Sink<'o> {
 
     /// Adds a request for an object that the trace identifies by a name.
     #[inline]
-    pub(super) fn name(&mut self, key: &str, facts: Facts) -> Result<(), TooMany> {
+    pub(super) fn name(&mut self, key: &str, facts: Facts) -> Result<(), TraceTooLong> {
         let key = &*if self.options.base_urls { base(key) } else { key.into() };
         self.reading.requests += 1;
         if self.threshold != u64::MAX && hash(key.as_bytes()) > self.threshold {
@@ -79,7 +79,7 @@ impl<'o> Sink<'o> {
     }
 
     /// Counts a request whose response a cache would not keep.
-    pub(super) fn leave_out(&mut self, reason: super::read::LeftOut) {
+    pub(super) fn leave_out(&mut self, reason: super::read::Exclusion) {
         *self.reading.left_out.entry(reason).or_default() += 1;
     }
 
@@ -89,7 +89,7 @@ impl<'o> Sink<'o> {
     }
 
     /// Returns the trace and the report.
-    pub(super) fn finish(self) -> (Trace, Reading) {
+    pub(super) fn finish(self) -> (Trace, ReadSummary) {
         let (mut trace, mut reading) = (self.builder.finish(), self.reading);
         let objects = trace.objects as usize;
         reading.guessed_sizes = self.guessed_sizes.len() as u64;

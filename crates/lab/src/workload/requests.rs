@@ -31,7 +31,7 @@ pub struct More {
 
 /// One request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sent<'r> {
+pub struct SentRequest<'r> {
     /// Its method.
     pub method: &'r str,
     /// Its URL; or its path, for the connected server.
@@ -50,7 +50,7 @@ impl Requests {
 
     /// Returns all requests of `workload`.
     pub fn of(workload: Workload) -> Self {
-        let mut gather = Gather::default();
+        let mut gather = RequestCollector::default();
         for step in workload.steps {
             let more = More { method: step.method.name().to_owned(), fields: Vec::new(), body: step.body };
             gather.push(&step.path, more);
@@ -69,12 +69,12 @@ impl Requests {
     }
 
     /// Returns request number `at`, counted from 0; it must exist.
-    pub fn get(&self, at: usize) -> Sent<'_> {
+    pub fn get(&self, at: usize) -> SentRequest<'_> {
         let Item { url, more } = &self.items[at];
         let url = &*self.urls[*url as usize];
         match more.as_deref() {
-            None => Sent { method: "GET", url, fields: &[], body: "" },
-            Some(More { method, fields, body }) => Sent { method, url, fields, body },
+            None => SentRequest { method: "GET", url, fields: &[], body: "" },
+            Some(More { method, fields, body }) => SentRequest { method, url, fields, body },
         }
     }
 
@@ -114,12 +114,12 @@ impl Requests {
 
 /// Collects requests.
 #[derive(Debug, Default)]
-pub(crate) struct Gather {
+pub(crate) struct RequestCollector {
     pub(crate) requests: Requests,
     known: HashMap<String, u32>,
 }
 
-impl Gather {
+impl RequestCollector {
     /// Adds a request for `url`.
     pub(crate) fn push(&mut self, url: &str, more: More) {
         let Requests { urls, items } = &mut self.requests;
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn requests_keep_their_order_and_what_they_have() {
-        let mut gather = Gather::default();
+        let mut gather = RequestCollector::default();
         assert!(!gather.add_field("A", "b"));
         gather.push("/a", more("GET", ""));
         gather.push("/b", more("POST", "{}"));
@@ -165,9 +165,9 @@ mod tests {
         requests.add_fields(&[("C".to_owned(), "d".to_owned())]);
         let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         let (one, two) = ([pair("C", "d")], [pair("A", "b"), pair("C", "d")]);
-        let get = |url, fields| Sent { method: "GET", url, fields, body: "" };
+        let get = |url, fields| SentRequest { method: "GET", url, fields, body: "" };
         assert_eq!(requests.get(0), get("/a", &one));
-        assert_eq!(requests.get(1), Sent { method: "POST", url: "/b", fields: &one, body: "{}" });
+        assert_eq!(requests.get(1), SentRequest { method: "POST", url: "/b", fields: &one, body: "{}" });
         assert_eq!(requests.get(2), get("/a", &two));
         assert_eq!(requests.urls(), ["/a", "/b"]);
         assert_eq!((requests.leave_gets(), requests.len()), (1, 2));

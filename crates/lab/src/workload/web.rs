@@ -142,7 +142,7 @@ impl Web {
 
     /// Returns the pages' numbers in the order of the requests.
     pub(super) fn sequence(&self, mut random: Random) -> Box<dyn Iterator<Item = u32>> {
-        let mut left = Remaining::new(&self.counts());
+        let mut left = RequestSums::new(&self.counts());
         let mut recent: VecDeque<u32> = VecDeque::with_capacity(DEPTH + 1);
         let depths = Sizes::Quantiles(self.depths.clone());
         let near = self.near.clamp(0.0, 1.0);
@@ -162,13 +162,13 @@ impl Web {
 }
 
 /// The remaining requests of pages, with their sums in a binary indexed tree.
-struct Remaining {
+struct RequestSums {
     counts: Vec<u64>,
     sums: Vec<u64>,
     total: u64,
 }
 
-impl Remaining {
+impl RequestSums {
     fn new(counts: &[u64]) -> Self {
         let mut sums = counts.to_vec();
         for at in 0..sums.len() {

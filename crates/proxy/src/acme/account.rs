@@ -4,29 +4,29 @@ use std::collections::HashMap;
 
 use instant_acme::{Account, AccountCredentials, Error, NewAccount};
 
-use super::client::Asker;
+use super::client::DirectoryClient;
+use super::failure_streak::Failure;
 use super::files::{Files, name_of};
 use super::order::{explain, is_unknown_account};
-use super::shared::Shared;
-use super::standing::Failure;
+use super::shared::SharedState;
 use crate::base::settings::{Acme as Settings, Timeouts};
 
 /// The accounts in use, by the URL of the directory.
 pub(super) struct Accounts {
-    open: tokio::sync::Mutex<HashMap<String, Opened>>,
+    open: tokio::sync::Mutex<HashMap<String, OpenAccount>>,
 }
 
 /// An account, with the client for its authority.
 #[derive(Clone)]
-pub(super) struct Opened {
+pub(super) struct OpenAccount {
     pub(super) account: Account,
-    pub(super) asker: Asker,
+    pub(super) asker: DirectoryClient,
 }
 
 /// The storage of accounts.
-pub(super) struct Keeping<'k> {
+pub(super) struct AccountFiles<'k> {
     pub(super) files: &'k Files,
-    pub(super) shared: Option<&'k Shared>,
+    pub(super) shared: Option<&'k SharedState>,
     pub(super) timeouts: &'k Timeouts,
 }
 
@@ -39,18 +39,22 @@ impl Accounts {
     ///
     /// # Errors
     /// The reason why there is no account.
-    pub(super) async fn open(&self, settings: &Settings, keeping: &Keeping<'_>) -> Result<Opened, Failure> {
+    pub(super) async fn open(
+        &self,
+        settings: &Settings,
+        keeping: &AccountFiles<'_>,
+    ) -> Result<OpenAccount, Failure> {
         let mut open = self.open.lock().await;
         if let Some(opened) = open.get(&settings.directory) {
             return Ok(opened.clone());
         }
-        let asker = Asker::new(&settings.tls, keeping.timeouts);
+        let asker = DirectoryClient::new(&settings.tls, keeping.timeouts);
         let found = found(settings, &asker, keeping).await?;
         let account = match found {
             Some(account) => account,
             None => made(settings, &asker, keeping).await?,
         };
-        let opened = Opened { account, asker };
+        let opened = OpenAccount { account, asker };
         open.insert(settings.directory.clone(), opened.clone());
         Ok(opened)
     }
@@ -64,10 +68,10 @@ impl Accounts {
 /// Returns the stored account, if the authority still knows it.
 async fn found(
     settings: &Settings,
-    asker: &Asker,
-    keeping: &Keeping<'_>,
+    asker: &DirectoryClient,
+    keeping: &AccountFiles<'_>,
 ) -> Result<Option<Account>, Failure> {
-    let Keeping { files, shared, .. } = keeping;
+    let AccountFiles { files, shared, .. } = keeping;
     let here = files.account().map_err(Failure::unanswered)?;
     let there = match shared {
         Some(shared) => shared.get(&field(settings)).await.map_err(unreachable)?,
@@ -102,8 +106,12 @@ async fn found(
     Ok(Some(account))
 }
 
-async fn made(settings: &Settings, asker: &Asker, keeping: &Keeping<'_>) -> Result<Account, Failure> {
-    let Keeping { files, shared, .. } = keeping;
+async fn made(
+    settings: &Settings,
+    asker: &DirectoryClient,
+    keeping: &AccountFiles<'_>,
+) -> Result<Account, Failure> {
+    let AccountFiles { files, shared, .. } = keeping;
     let _lease = match shared {
         Some(shared) => {
             let lease = shared.lease(&field(settings)).await.map_err(unreachable)?;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
-use super::shared::Shared;
+use super::shared::SharedState;
 use crate::base::settings::AcmeChallenge;
 use crate::net::tls::certificates::Certificates;
 
@@ -86,7 +86,7 @@ impl Answers {
 pub(super) struct Offer {
     pub(super) answers: Arc<Answers>,
     pub(super) answer: Answer,
-    pub(super) shared: Option<Arc<Shared>>,
+    pub(super) shared: Option<Arc<SharedState>>,
 }
 
 impl Drop for Offer {

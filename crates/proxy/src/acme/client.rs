@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 
 use crate::base::settings::{OriginTls, Timeouts};
 use crate::http::body::Upload;
-use crate::origin::{Chunk, Client, Connector, Destinations, Download, Outgoing, OutgoingHead};
+use crate::origin::{Chunk, Client, Connector, Destinations, Download, OriginRequest, OutgoingHead};
 
 /// Timeout of a directory for one response.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -26,13 +26,13 @@ type Problem = Box<dyn StdError + Send + Sync>;
 
 /// Sends requests to one directory.
 #[derive(Clone)]
-pub(super) struct Asker {
+pub(super) struct DirectoryClient {
     client: Client,
     /// The `Retry-After` of the last error response.
     asked: Arc<Mutex<Option<Duration>>>,
 }
 
-impl Asker {
+impl DirectoryClient {
     /// Creates a client that trusts the authorities of `tls`.
     pub(super) fn new(tls: &OriginTls, timeouts: &Timeouts) -> Self {
         let Destinations { sites: common, .. } = &Destinations::new(8);
@@ -70,7 +70,7 @@ impl Asker {
             upload = made;
         }
         head.extend_from_slice(b"\r\n");
-        let outgoing = Outgoing::new(true, authority, &parts.method, &mut upload);
+        let outgoing = OriginRequest::new(true, authority, &parts.method, &mut upload);
         let (head, mut download) =
             self.client.send(OutgoingHead::Http1(&head), outgoing).await.map_err(|error| error.detail)?;
         let mut response = Response::new(Full::new(read(&mut download).await?));
@@ -94,7 +94,7 @@ impl Asker {
     }
 }
 
-impl HttpClient for Asker {
+impl HttpClient for DirectoryClient {
     fn request(
         &self,
         request: Request<BodyWrapper<Bytes>>,

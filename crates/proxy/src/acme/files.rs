@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use aws_lc_rs::digest::{SHA256, digest};
 use larder_store::private;
 
-use super::standing::Standing;
+use super::failure_streak::FailureStreak;
 use crate::base::settings::CertificateFiles;
 use crate::net::tls::certificates::Certificate;
 
@@ -87,14 +87,14 @@ impl Files {
     ///
     /// # Errors
     /// The file with the problem, and the reason.
-    pub(super) fn standing(&self, name: &str) -> Result<Option<Standing>, String> {
+    pub(super) fn standing(&self, name: &str) -> Result<Option<FailureStreak>, String> {
         // A malformed file is ignored: the only effect is an early retry.
         Ok(read(&self.standing_path(name))?.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
     }
 
     /// # Errors
     /// The file with the problem, and the reason.
-    pub(super) fn write_standing(&self, name: &str, standing: Option<&Standing>) -> Result<(), String> {
+    pub(super) fn write_standing(&self, name: &str, standing: Option<&FailureStreak>) -> Result<(), String> {
         let path = self.standing_path(name);
         match standing.map(serde_json::to_vec) {
             Some(Ok(bytes)) => self.write(&path, &bytes),

@@ -7,12 +7,12 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tokio::sync::Notify;
 
-use super::account::Keeping;
-use super::name::{Held, NextAction, Obstacle};
-use super::order::{Wanted, explain, obtain};
+use super::account::AccountFiles;
+use super::failure_streak::{Failure, FailureStreak};
+use super::name::{NameCertificate, NextAction, Obstacle};
+use super::order::{OrderTerms, explain, obtain};
 use super::schedule::{INQUIRE_AGAIN, until_inquiry};
-use super::shared::{Lease, Shared};
-use super::standing::{Failure, Standing};
+use super::shared::{Lease, SharedState};
 use super::sync::{certificate_field, failure_field};
 use super::{Acme, inquiry, now};
 
@@ -45,7 +45,8 @@ impl Acme {
             Some((Arc::clone(&name.settings), name.files.clone(), leaf))
         });
         let Some((settings, files, leaf)) = known else { return };
-        let keeping = Keeping { files: &files, shared: self.shared.as_deref(), timeouts: &self.timeouts };
+        let keeping =
+            AccountFiles { files: &files, shared: self.shared.as_deref(), timeouts: &self.timeouts };
         let asked = async {
             let identifier = inquiry::identifier(&leaf).ok_or("it has no key identifier of an authority")?;
             let opened = self.accounts.open(&settings, &keeping).await.map_err(|failure| failure.why)?;
@@ -83,7 +84,7 @@ impl Acme {
         };
         self.set_ordered(host, true);
         // Also resets the state if this future is cancelled.
-        let _ended = Ended { acme: self, host };
+        let _ended = OrderGuard { acme: self, host };
         let limit = tokio::time::timeout(LONGEST, self.obtain(host));
         match limit.await.unwrap_or_else(|_| Err(Failure::refused("the order took longer than five minutes")))
         {
@@ -94,7 +95,7 @@ impl Acme {
 
     /// Takes the lease to order for `host`. `None` if the changes of other nodes have made the order unnecessary, or
     /// the lease is not available.
-    async fn granted(&self, shared: &Arc<Shared>, host: &str) -> Option<Lease> {
+    async fn granted(&self, shared: &Arc<SharedState>, host: &str) -> Option<Lease> {
         if !shared.is_settled() {
             return None;
         }
@@ -120,7 +121,7 @@ impl Acme {
         let wanted = self.names.lock().get(host).and_then(|name| {
             let replaced = name.held.as_ref().filter(|held| held.window.is_some() && name.standing.is_none());
             let replaces = replaced.and_then(|held| inquiry::identifier(held.certificate.leaf()?));
-            let wanted = Wanted { name: host, kind: name.challenge()?, replaces };
+            let wanted = OrderTerms { name: host, kind: name.challenge()?, replaces };
             Some((wanted, Arc::clone(&name.settings), name.files.clone()))
         });
         let Some((wanted, settings, files)) = wanted else {
@@ -131,7 +132,8 @@ impl Acme {
             settings.directory,
             wanted.kind.name()
         );
-        let keeping = Keeping { files: &files, shared: self.shared.as_deref(), timeouts: &self.timeouts };
+        let keeping =
+            AccountFiles { files: &files, shared: self.shared.as_deref(), timeouts: &self.timeouts };
         let opened = self.accounts.open(&settings, &keeping).await?;
         let obtained = obtain(self, &opened.account, wanted).await;
         if obtained.is_err() {
@@ -155,7 +157,7 @@ impl Acme {
         };
         self.issued.fetch_add(1, Ordering::Relaxed);
         tracing::info!("a certificate for {host}, valid until {}", date(certificate.not_after));
-        let held = Held::new(certificate, pem.into_bytes(), now());
+        let held = NameCertificate::new(certificate, pem.into_bytes(), now());
         let bytes = held.pem.clone();
         let is_due = held.due() <= now();
         let kept = self.names.lock().get_mut(host).map(|name| {
@@ -185,14 +187,14 @@ impl Acme {
         let files = self.names.lock().get(host).map(|name| (name.files.clone(), name.standing.clone()));
         let Some((files, before)) = files else { return };
         self.failed.fetch_add(1, Ordering::Relaxed);
-        let standing = Standing::after(before.as_ref(), failure, now(), fastrand::f64());
+        let standing = FailureStreak::after(before.as_ref(), failure, now(), fastrand::f64());
         let wait = Duration::from_secs(standing.retry.saturating_sub(now()));
         tracing::error!("no new certificate for {host}: {}; the next try is in {wait:?}", standing.trouble);
         self.stand(host, Some(standing), &files).await;
     }
 
     /// Stores the failures of orders for `host`: in memory, for the next process, and for other nodes.
-    async fn stand(&self, host: &str, standing: Option<Standing>, files: &super::files::Files) {
+    async fn stand(&self, host: &str, standing: Option<FailureStreak>, files: &super::files::Files) {
         let field = {
             let mut names = self.names.lock();
             let Some(name) = names.get_mut(host) else { return };
@@ -220,12 +222,12 @@ impl Acme {
 }
 
 /// An order in progress. Dropping this marks its end.
-struct Ended<'o> {
+struct OrderGuard<'o> {
     acme: &'o Acme,
     host: &'o str,
 }
 
-impl Drop for Ended<'_> {
+impl Drop for OrderGuard<'_> {
     fn drop(&mut self) {
         self.acme.set_ordered(self.host, false);
     }

@@ -5,6 +5,7 @@
 mod account;
 mod answers;
 mod client;
+mod failure_streak;
 mod files;
 mod inquiry;
 mod keeper;
@@ -13,7 +14,6 @@ mod order;
 mod report;
 mod schedule;
 mod shared;
-mod standing;
 mod sync;
 
 use std::collections::{BTreeMap, HashMap};
@@ -30,14 +30,14 @@ use tokio::time::MissedTickBehavior;
 use self::account::Accounts;
 use self::answers::{Answer, Answers, Offer, challenge_field};
 use self::files::Files;
-use self::name::{Held, Name, Obstacle};
+use self::name::{Name, NameCertificate, Obstacle};
 pub(crate) use self::report::{AcmeReport, OfName};
-use self::shared::Shared;
+use self::shared::SharedState;
 use crate::base::clock;
 use crate::base::error::Error;
 use crate::base::settings::{Acme as Wanted, AcmeChallenge, Settings, Site, Timeouts};
 use crate::cluster::Cluster;
-use crate::net::tls::certificates::{Certificates, Issued};
+use crate::net::tls::certificates::{CertificateIssuer, Certificates};
 use crate::net::tls::server::Server;
 
 /// Interval of synchronisation with other nodes.
@@ -59,7 +59,7 @@ pub(crate) struct Acme {
     accounts: Accounts,
     /// Permits for concurrent orders.
     orders: Semaphore,
-    shared: Option<Arc<Shared>>,
+    shared: Option<Arc<SharedState>>,
     names: Mutex<BTreeMap<String, Name>>,
     /// Notified when the set of names has changed.
     changed: Notify,
@@ -88,7 +88,7 @@ impl Acme {
             elsewhere: Mutex::default(),
             accounts: Accounts::new(),
             orders: Semaphore::new(AT_ONCE),
-            shared: cluster.and_then(Shared::new).map(Arc::new),
+            shared: cluster.and_then(SharedState::new).map(Arc::new),
             names: Mutex::default(),
             changed: Notify::new(),
             issued: AtomicU64::new(0),
@@ -190,7 +190,8 @@ impl Acme {
         };
         let read = files.account().map(drop).and_then(|()| {
             name.standing = files.standing(host)?;
-            name.held = files.certificate(host)?.map(|(certificate, pem)| Held::new(certificate, pem, 0));
+            name.held =
+                files.certificate(host)?.map(|(certificate, pem)| NameCertificate::new(certificate, pem, 0));
             Ok(())
         });
         if let Err(why) = read {
@@ -209,7 +210,7 @@ impl Acme {
         let certificates = held.into_iter().map(|(_, held)| held.certificate.clone()).collect();
         let awaited =
             names.iter().filter(|(_, name)| name.held.is_none()).map(|(host, _)| host.clone()).collect();
-        self.certificates.issue(Issued { certificates, awaited });
+        self.certificates.issue(CertificateIssuer { certificates, awaited });
     }
 
     /// Serves a challenge response on all nodes until the result is dropped.
@@ -244,7 +245,7 @@ impl Acme {
 
 /// A stored certificate for a name, or the problem with its file.
 #[derive(Debug)]
-pub struct Kept {
+pub struct CertificateFile {
     /// The name.
     pub name: String,
     /// The URL of the authority's directory.
@@ -254,12 +255,12 @@ pub struct Kept {
 }
 
 /// Returns the stored certificates for the sites of `settings`, without any change.
-pub fn examine(settings: &Settings) -> Vec<Kept> {
+pub fn examine(settings: &Settings) -> Vec<CertificateFile> {
     let Some(state) = &settings.state else { return Vec::new() };
     let kept = |(name, wanted): (String, Arc<Wanted>)| {
         let found = Files::new(state, &wanted.directory).certificate(&name);
         let not_after = found.map(|found| found.map(|(certificate, _)| certificate.not_after));
-        Kept { name, directory: wanted.directory.clone(), not_after }
+        CertificateFile { name, directory: wanted.directory.clone(), not_after }
     };
     wanted(&settings.sites).into_iter().map(kept).collect()
 }

@@ -6,9 +6,9 @@ use std::time::Duration;
 use aws_lc_rs::digest::{SHA256, digest};
 use tokio::sync::Notify;
 
+use super::failure_streak::FailureStreak;
 use super::files::Files;
 use super::schedule::{Validity, Window, renewal};
-use super::standing::Standing;
 use crate::base::settings::{Acme as Settings, AcmeChallenge};
 use crate::net::tls::certificates::Certificate;
 
@@ -25,9 +25,9 @@ pub(super) struct Name {
     pub(super) files: Files,
     /// The position of the name in the config.
     pub(super) position: usize,
-    pub(super) held: Option<Held>,
+    pub(super) held: Option<NameCertificate>,
     /// The consecutive failures of orders; `None` if the last order succeeded.
-    pub(super) standing: Option<Standing>,
+    pub(super) standing: Option<FailureStreak>,
     /// A further obstacle to an order.
     pub(super) obstacle: Option<Obstacle>,
     pub(super) is_ordered: bool,
@@ -46,7 +46,7 @@ pub(super) enum Obstacle {
 
 /// A certificate in use.
 #[derive(Clone, Debug)]
-pub(super) struct Held {
+pub(super) struct NameCertificate {
     pub(super) certificate: Certificate,
     /// The certificate and its key, in PEM.
     pub(super) pem: Vec<u8>,
@@ -69,7 +69,7 @@ pub(super) enum NextAction {
     Order,
 }
 
-impl Held {
+impl NameCertificate {
     /// Creates the state of a certificate that was `obtained` at this time.
     pub(super) fn new(certificate: Certificate, pem: Vec<u8>, obtained: u64) -> Self {
         Self { certificate, pem, window: None, inquiry: 0, obtained }
@@ -106,7 +106,7 @@ impl Name {
         if inquiry.is_some_and(|inquiry| inquiry <= now) {
             return NextAction::Inquire;
         }
-        let due = self.held.as_ref().map_or(0, Held::renewal);
+        let due = self.held.as_ref().map_or(0, NameCertificate::renewal);
         let due = due.max(self.standing.as_ref().map_or(0, |standing| standing.retry));
         if due <= now {
             return NextAction::Order;
@@ -123,8 +123,8 @@ impl Name {
     }
 
     /// Replaces the certificate in use if this one is newer. Returns whether it is.
-    pub(super) fn take(&mut self, held: Held) -> bool {
-        let age = |held: &Held| (held.certificate.not_before, held.certificate.not_after);
+    pub(super) fn take(&mut self, held: NameCertificate) -> bool {
+        let age = |held: &NameCertificate| (held.certificate.not_before, held.certificate.not_after);
         let is_newer = self.held.as_ref().is_none_or(|old| age(&held) > age(old));
         if is_newer {
             self.held = Some(held);
@@ -142,17 +142,21 @@ mod tests {
 
     const DAY: u64 = 86_400;
 
-    fn held(from: u64, until: u64) -> Held {
+    fn held(from: u64, until: u64) -> NameCertificate {
         let key = KeyPair::generate().expect("a key");
         let mut params = CertificateParams::new(vec!["a.test".to_owned()]).expect("a name");
         let moment = |seconds: u64| (std::time::UNIX_EPOCH + Duration::from_secs(seconds)).into();
         (params.not_before, params.not_after) = (moment(from), moment(until));
         let pem = params.self_signed(&key).expect("a certificate").pem() + &key.serialize_pem();
         let files = Files::new("/".as_ref(), "https://ca.test/dir");
-        Held::new(files.parse("a.test", pem.as_bytes()).expect("a certificate"), pem.into_bytes(), 0)
+        NameCertificate::new(
+            files.parse("a.test", pem.as_bytes()).expect("a certificate"),
+            pem.into_bytes(),
+            0,
+        )
     }
 
-    fn name(held: Option<Held>, standing: Option<Standing>) -> Name {
+    fn name(held: Option<NameCertificate>, standing: Option<FailureStreak>) -> Name {
         let settings = Settings {
             contact: Vec::new(),
             directory: "https://ca.test/dir".to_owned(),
@@ -166,14 +170,14 @@ mod tests {
         Name { settings, files, position: 0, held, standing, obstacle: None, is_ordered: false, changed }
     }
 
-    fn failed(failures: u32, retry: u64) -> Option<Standing> {
-        Some(Standing { failures, retry, ..Standing::default() })
+    fn failed(failures: u32, retry: u64) -> Option<FailureStreak> {
+        Some(FailureStreak { failures, retry, ..FailureStreak::default() })
     }
 
     #[test]
     fn the_next_action_for_a_name_follows_from_its_certificate_and_failures() {
         let asked = |inquiry: u64, window: Option<Window>| {
-            Some(Held { inquiry: inquiry * DAY, window, ..held(0, 90 * DAY) })
+            Some(NameCertificate { inquiry: inquiry * DAY, window, ..held(0, 90 * DAY) })
         };
         let window = |start: u64| Some(Window { start: start * DAY, end: start * DAY + 1 });
         let wait = NextAction::Wait(LOOK);
@@ -194,7 +198,7 @@ mod tests {
             assert_eq!(name(held, standing).step(now), expected, "{what}");
         }
         let obtained = 10 * DAY;
-        let again = Some(Held { obtained, ..asked(100, window(9)).expect("a certificate") });
+        let again = Some(NameCertificate { obtained, ..asked(100, window(9)).expect("a certificate") });
         assert_eq!(name(again.clone(), None).step(obtained), wait, "an authority that always says 'now'");
         assert_eq!(name(again, None).step(obtained + OFTEN), NextAction::Order);
         let soon = name(None, failed(1, 100)).step(95);

@@ -10,7 +10,7 @@ use instant_acme::{
 
 use super::Acme;
 use super::answers::Offer;
-use super::standing::Failure;
+use super::failure_streak::Failure;
 use crate::base::settings::AcmeChallenge;
 
 /// The polling of an order's status, and its timeout.
@@ -22,7 +22,7 @@ const POLLS: RetryPolicy = RetryPolicy::new()
 const ERRORS: &str = "urn:ietf:params:acme:error:";
 
 /// The parameters of an order.
-pub(super) struct Wanted<'w> {
+pub(super) struct OrderTerms<'w> {
     pub(super) name: &'w str,
     pub(super) kind: AcmeChallenge,
     /// The certificate that the new one is to replace (RFC 9773 section 5).
@@ -33,8 +33,8 @@ pub(super) struct Wanted<'w> {
 ///
 /// # Errors
 /// The reason of the failure.
-pub(super) async fn obtain(acme: &Acme, account: &Account, wanted: Wanted<'_>) -> Result<String, Error> {
-    let Wanted { name, kind, replaces } = wanted;
+pub(super) async fn obtain(acme: &Acme, account: &Account, wanted: OrderTerms<'_>) -> Result<String, Error> {
+    let OrderTerms { name, kind, replaces } = wanted;
     let identifiers = [Identifier::Dns(name.to_owned())];
     let mut new = NewOrder::new(&identifiers);
     if let Some(replaced) = replaces {

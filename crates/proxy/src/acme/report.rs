@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::Acme;
-use super::name::{Held, Name, Obstacle};
+use super::name::{Name, NameCertificate, Obstacle};
 
 /// The report about all names.
 #[derive(Debug, Serialize)]
@@ -70,7 +70,7 @@ impl OfName {
             },
             ordering: name.is_ordered,
             not_after,
-            renewal: name.held.as_ref().map(Held::renewal),
+            renewal: name.held.as_ref().map(NameCertificate::renewal),
             failures: standing.map_or(0, |standing| standing.failures),
             trouble: obstacle.map(of_obstacle).or_else(|| standing.map(|standing| standing.trouble.clone())),
             failing_seconds: standing.map(|standing| now.saturating_sub(standing.since)),

@@ -47,7 +47,7 @@ if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end
 return 1";
 
 /// The shared state.
-pub(super) struct Shared {
+pub(super) struct SharedState {
     cluster: Arc<Cluster>,
     cipher: Cipher,
     /// The number up to which this node has applied the changes.
@@ -62,7 +62,7 @@ pub(super) struct Lease {
     key: String,
 }
 
-impl Shared {
+impl SharedState {
     /// Creates the shared state of `cluster`; `None` if it has no token to derive the encryption key from.
     pub(super) fn new(cluster: &Arc<Cluster>) -> Option<Self> {
         let cipher = cluster.cipher.clone()?;

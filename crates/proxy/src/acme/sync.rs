@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::answers::Answer;
 use super::files::name_of;
-use super::name::{Held, Name};
-use super::shared::Shared;
+use super::name::{Name, NameCertificate};
+use super::shared::SharedState;
 use super::{Acme, now};
 use crate::cluster::EngineError;
 
@@ -26,7 +26,7 @@ impl Acme {
     ///
     /// # Errors
     /// The reason why the changes cannot be read.
-    pub(super) async fn synchronise(&self, shared: &Arc<Shared>) -> Result<(), EngineError> {
+    pub(super) async fn synchronise(&self, shared: &Arc<SharedState>) -> Result<(), EngineError> {
         let Some((number, fields)) = shared.news().await? else { return Ok(()) };
         self.give(shared, &fields);
         let untold = self.learn(&fields);
@@ -41,7 +41,7 @@ impl Acme {
     }
 
     /// Serves exactly the challenge responses of other nodes that are in `fields`.
-    fn give(&self, shared: &Arc<Shared>, fields: &BTreeMap<String, Vec<u8>>) {
+    fn give(&self, shared: &Arc<SharedState>, fields: &BTreeMap<String, Vec<u8>>) {
         let mut elsewhere = self.elsewhere.lock();
         let read = |(field, value): (&String, &Vec<u8>)| {
             let answer: Answer = serde_json::from_slice(value).ok()?;
@@ -69,8 +69,9 @@ impl Acme {
             let field = certificate_field(name, host);
             let theirs = fields.get(&field);
             if theirs != name.held.as_ref().map(|held| &held.pem) {
-                let parsed = theirs
-                    .and_then(|pem| Some(Held::new(name.files.parse(host, pem).ok()?, pem.clone(), now())));
+                let parsed = theirs.and_then(|pem| {
+                    Some(NameCertificate::new(name.files.parse(host, pem).ok()?, pem.clone(), now()))
+                });
                 if parsed.is_some_and(|held| name.take(held)) {
                     is_new = true;
                     keep(name, host);

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use http::{Response, StatusCode};
 use larder_store::Store;
-use larder_store::disks::{Held, Name};
+use larder_store::disks::{Name, ResponseReader};
 use serde::Serialize;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::Sender;
@@ -104,7 +104,7 @@ fn check(store: &Store, rate: u64, outlet: &mut Outlet) {
     outlet.line(&end);
 }
 
-fn dump(held: Held, permit: OwnedSemaphorePermit) -> Response<Answer> {
+fn dump(held: ResponseReader, permit: OwnedSemaphorePermit) -> Response<Answer> {
     let (head, len) = (inventory::head(&held), held.content.len());
     made("application/http", permit, Some(head.len() as u64 + len), move |outlet| {
         if !outlet.send(Ok(head.into())) {

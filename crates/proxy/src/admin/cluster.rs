@@ -7,11 +7,11 @@ use serde::Serialize;
 use super::query::Query;
 use super::{Call, Outcome, Refusal, json};
 use crate::cluster::{Cluster, ClusterReport};
-use crate::flow::worker::Shared;
+use crate::flow::worker::ProcessState;
 
 /// The new state of a node.
 #[derive(Debug, Serialize)]
-struct Told<'t> {
+struct NodeChange<'t> {
     node: &'t str,
     draining: bool,
 }
@@ -32,7 +32,7 @@ pub(super) async fn drain(call: Call<'_>, drains: bool) -> Outcome {
     match (cluster.drain(node, drains).await, missing) {
         // A node that is gone can be resumed if it was drained before.
         (Ok(false), Some(why)) => Err(why.into()),
-        (Ok(_), _) => Ok(json(&Told { node, draining: drains })),
+        (Ok(_), _) => Ok(json(&NodeChange { node, draining: drains })),
         (Err(error), _) => {
             let why = format!("the engine does not answer: {error}");
             Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, why))
@@ -40,7 +40,7 @@ pub(super) async fn drain(call: Call<'_>, drains: bool) -> Outcome {
     }
 }
 
-fn cluster(shared: &Shared) -> Result<&Cluster, Refusal> {
+fn cluster(shared: &ProcessState) -> Result<&Cluster, Refusal> {
     let why = "there is no cluster: [cluster] has no engine";
     shared.cluster.as_deref().ok_or_else(|| Refusal::new(StatusCode::NOT_FOUND, why))
 }

@@ -8,8 +8,8 @@ use super::query::Query;
 use super::{Call, Outcome, json};
 use crate::base::settings::Role;
 use crate::features::inventory;
-use crate::features::question::Question;
 use crate::features::why;
+use crate::features::why_query::WhyQuery;
 
 /// Answers a question.
 pub(super) async fn answer(call: Call<'_>) -> Outcome {
@@ -19,12 +19,12 @@ pub(super) async fn answer(call: Call<'_>) -> Outcome {
     Ok(json(&explanation))
 }
 
-fn read(query: &Query<'_>) -> Result<Question, String> {
+fn read(query: &Query<'_>) -> Result<WhyQuery, String> {
     let url = query.get("url").ok_or("missing parameter: url (percent-encoded)")?;
     let method =
         query.parse("method", "a method, such as GET", |text| Method::from_bytes(text.as_bytes()).ok())?;
     let role = |name: &str| [Role::Forward, Role::Reverse].into_iter().find(|role| role.name() == name);
-    Ok(Question {
+    Ok(WhyQuery {
         url: inventory::encoded(url).into_owned(),
         method: method.unwrap_or_default(),
         fields: query.all("header").map(field).collect::<Result<_, _>>()?,
@@ -49,7 +49,7 @@ mod tests {
     fn questions_are_read_and_wrong_ones_explained() {
         let question =
             read(&Query::new("url=http%3A%2F%2Fa%2F&method=HEAD&header=A:+b&header=c%3A&role=forward"));
-        let Question { url, method, fields, role } = question.unwrap();
+        let WhyQuery { url, method, fields, role } = question.unwrap();
         assert_eq!((url.as_str(), method, role), ("http://a/", Method::HEAD, Some(Role::Forward)));
         let lines: Vec<_> = fields.iter().map(|(name, value)| format!("{name}={value:?}")).collect();
         assert_eq!(lines, ["a=\"b\"", "c=\"\""]);

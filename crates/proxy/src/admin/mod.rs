@@ -43,19 +43,19 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinError;
 
 use self::query::Query;
-use self::recent::Recent;
+use self::recent::RecentMinutes;
 use self::sites::Site;
 use crate::base::settings::Counts;
 use crate::cache::HintFigures;
-use crate::cache::ahead::Refreshed;
-use crate::cache::compressor::Compressed;
-use crate::cache::prefetches::Prefetched;
+use crate::cache::ahead::RefreshCounts;
+use crate::cache::compressor::CompressorCounts;
+use crate::cache::prefetches::PrefetchTotals;
 use crate::counts::counters::{Ratios, Totals};
 use crate::counts::histogram::Latency;
 use crate::exchange::gateways::Holdings;
 use crate::exchange::rule_counts::RuleReport;
-use crate::features::maintenance::{self, Done};
-use crate::flow::worker::Shared;
+use crate::features::maintenance::{self, ScheduleCounts};
+use crate::flow::worker::ProcessState;
 use crate::net::tls;
 use crate::net::tls::admin::Acceptor;
 use crate::observe::ledger::{self, Ledger};
@@ -83,15 +83,15 @@ struct Stats {
     memory_file_refusals: u64,
     fills: usize,
     /// Refreshes of popular responses before they expire.
-    refreshes_ahead: Refreshed,
+    refreshes_ahead: RefreshCounts,
     /// Refreshes and prefetches in progress.
     background: usize,
     /// Responses that were fetched before a client requested them.
-    prefetches: Prefetched,
+    prefetches: PrefetchTotals,
     /// Responses 103 with links of stored responses.
     early_hints: HintFigures,
     /// Forms of stored responses in other codings.
-    compression: Compressed,
+    compression: CompressorCounts,
     policy: String,
     capacity: u64,
     by: &'static str,
@@ -266,12 +266,12 @@ impl Stats {
 
 /// The state that the admin listener shows and changes.
 pub(crate) struct State {
-    shared: Arc<Shared>,
+    shared: Arc<ProcessState>,
     doors: Arc<rpc::State>,
     /// The work of the maintenance schedule.
-    done: Arc<Done>,
+    done: Arc<ScheduleCounts>,
     /// The counts of the last minutes.
-    recent: Recent,
+    recent: RecentMinutes,
     /// Permits for requests that read the disks or the statistics database.
     looks: Arc<Semaphore>,
     /// Makes the handshakes, if clients connect over TLS.
@@ -280,13 +280,13 @@ pub(crate) struct State {
 
 impl State {
     pub(crate) fn new(
-        shared: Arc<Shared>,
+        shared: Arc<ProcessState>,
         doors: Arc<rpc::State>,
-        done: Arc<Done>,
+        done: Arc<ScheduleCounts>,
         tls: Option<Arc<Acceptor>>,
     ) -> Self {
         let looks = Arc::new(Semaphore::new(MOST_LOOKS));
-        Self { shared, doors, done, recent: Recent::default(), looks, tls }
+        Self { shared, doors, done, recent: RecentMinutes::default(), looks, tls }
     }
 
     /// Returns a permit for a request that reads the disks or the statistics database.

@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::query::Query;
 use super::{Call, Outcome, json};
 use crate::base::clock;
-use crate::features::inventory::{self, Where};
+use crate::features::inventory::{self, ObjectTiers};
 
 mod groups;
 
@@ -62,7 +62,7 @@ struct Object {
     url: String,
     /// The role of the listeners whose clients it answers: `forward` or `reverse`.
     role: String,
-    tier: Where,
+    tier: ObjectTiers,
     status: u16,
     /// Bytes of content.
     bytes: u64,
@@ -77,7 +77,7 @@ struct Object {
 
 /// The result of a search.
 #[derive(Debug, Serialize)]
-struct Found {
+struct SearchResult {
     /// Objects that were examined, and the number of all objects.
     looked: u64,
     of: u64,
@@ -115,7 +115,7 @@ impl Question {
     }
 }
 
-fn find(store: &Store, question: &Question) -> Found {
+fn find(store: &Store, question: &Question) -> SearchResult {
     let (mut search, now) = (Search::new(question), clock::now());
     let parts = store.near().iter().flat_map(|tier| tier.usage());
     let records: u64 = parts.filter_map(|part| part.figures).map(|figures| figures.objects).sum();
@@ -179,11 +179,11 @@ impl<'q> Search<'q> {
         self.first.truncate(self.question.limit);
     }
 
-    fn end(mut self, of: u64) -> Found {
+    fn end(mut self, of: u64) -> SearchResult {
         self.shorten();
         let Self { looked, matches, bytes, first: objects, groups, .. } = self;
         let (by_size, by_age, by_host) = groups.end();
-        Found { looked, of: of.max(looked), matches, bytes, objects, by_size, by_age, by_host }
+        SearchResult { looked, of: of.max(looked), matches, bytes, objects, by_size, by_age, by_host }
     }
 }
 
@@ -195,7 +195,7 @@ mod tests {
         Object {
             url: url.to_owned(),
             role: "reverse".to_owned(),
-            tier: Where::Memory,
+            tier: ObjectTiers::Memory,
             status: 200,
             bytes,
             stored,

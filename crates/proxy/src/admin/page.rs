@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::{Answer, prepared};
 use crate::base::settings::{self, Role};
-use crate::flow::worker::Shared;
+use crate::flow::worker::ProcessState;
 
 const PAGE: &[u8] = include_bytes!("page/index.html");
 const HTML: &str = "text/html; charset=utf-8";
@@ -75,7 +75,7 @@ fn part(kind: &'static str, content: &'static [u8]) -> Response<Answer> {
 
 /// The content of the page while there are no figures: the description of this proxy, and the addresses for requests.
 #[derive(Debug, Serialize)]
-pub(super) struct About {
+pub(super) struct PageInfo {
     version: &'static str,
     /// Whether a statistics database is kept.
     statistics: bool,
@@ -95,8 +95,8 @@ struct Listener {
     host: Option<String>,
 }
 
-impl About {
-    pub(super) fn of(shared: &Shared) -> Self {
+impl PageInfo {
+    pub(super) fn of(shared: &ProcessState) -> Self {
         let plan = shared.plan();
         let settings = &plan.settings;
         let host = settings.sites.first().and_then(|site| site.hosts.first());

@@ -12,7 +12,7 @@ use larder_semantics::purge::Effect;
 use super::query::Query;
 use super::{Call, Outcome, Refusal, json};
 use crate::features::only_site;
-use crate::features::purge::{self, Asked, Purged, ScopeKind, purge};
+use crate::features::purge::{self, PurgeRequest, PurgeResult, ScopeKind, purge};
 use crate::http::names::POSITION;
 
 /// The longest wait for other nodes, in seconds.
@@ -20,11 +20,11 @@ const LONGEST: f64 = 600.0;
 
 /// The scope of a purge in the words of the request, and the result.
 #[derive(Debug, Serialize)]
-struct Told {
+struct PurgeReport {
     #[serde(flatten)]
     words: BTreeMap<&'static str, String>,
     #[serde(flatten)]
-    purged: Purged,
+    purged: PurgeResult,
 }
 
 /// Purges the responses that the query names.
@@ -41,7 +41,7 @@ pub(super) async fn answer(call: Call<'_>) -> Outcome {
     };
     tracing::info!("purged {}: {purged}", words.iter().map(word).collect::<Vec<_>>().join(", "));
     let position = purged.position.take();
-    let mut response = json(&Told { words, purged });
+    let mut response = json(&PurgeReport { words, purged });
     if let Some(position) = position {
         response.headers_mut().insert(HeaderName::from_static(POSITION), position);
     }
@@ -51,10 +51,10 @@ pub(super) async fn answer(call: Call<'_>) -> Outcome {
 /// The origins of the only site.
 type Origins<'o> = dyn Fn() -> Result<BTreeSet<String>, String> + 'o;
 
-type Read = (BTreeMap<&'static str, String>, Asked);
+type ParsedPurge = (BTreeMap<&'static str, String>, PurgeRequest);
 
 /// Parses a purge. `origins` returns the origins to which a path alone may belong.
-fn read(query: &Query<'_>, origins: &Origins<'_>) -> Result<Read, String> {
+fn read(query: &Query<'_>, origins: &Origins<'_>) -> Result<ParsedPurge, String> {
     let has = |name: &str| query.get(name).is_some();
     // A group needs the host that it belongs to.
     let is_named = |name: &str| has(name) && !(name == "host" && has("group"));
@@ -88,7 +88,7 @@ fn read(query: &Query<'_>, origins: &Origins<'_>) -> Result<Read, String> {
     let values = query.all(name).collect::<Vec<_>>().join(" ");
     let words = [(name, values)].into_iter().chain(host.map(|host| ("host", host.to_owned()))).collect();
     let patience = query.get("timeout").map(patience).transpose()?.unwrap_or(purge::PATIENCE);
-    Ok((words, Asked { scopes, effect, counts: has("count"), waits: has("wait"), patience }))
+    Ok((words, PurgeRequest { scopes, effect, counts: has("count"), waits: has("wait"), patience }))
 }
 
 /// Parses a duration with its unit, or a number of seconds.

@@ -15,7 +15,7 @@ use super::{Call, Outcome, Refusal, State, text};
 use crate::base::clock;
 use crate::counts::counters::{Counts, Totals};
 use crate::counts::histogram::{Distributions, Latency};
-use crate::flow::worker::Shared;
+use crate::flow::worker::ProcessState;
 
 const EVERY: Duration = Duration::from_secs(1);
 /// The number of seconds that are kept.
@@ -38,9 +38,9 @@ struct Row {
 
 /// The last ten minutes.
 #[derive(Debug, Default)]
-pub(crate) struct Recent(Mutex<VecDeque<Row>>);
+pub(crate) struct RecentMinutes(Mutex<VecDeque<Row>>);
 
-impl Recent {
+impl RecentMinutes {
     fn add(&self, row: Row) {
         let mut rows = self.0.lock();
         if rows.len() == KEPT {
@@ -59,7 +59,7 @@ struct Moment {
 }
 
 impl Moment {
-    fn of(shared: &Shared) -> Self {
+    fn of(shared: &ProcessState) -> Self {
         Self {
             at: Instant::now(),
             counts: shared.observers.accounts.counts(),

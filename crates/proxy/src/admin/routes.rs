@@ -33,10 +33,10 @@ pub(super) struct Route {
 }
 
 /// Returns the answer to a request for a route.
-type Run = for<'c> fn(Call<'c>) -> Running<'c>;
+type Run = for<'c> fn(Call<'c>) -> AnswerFuture<'c>;
 
 /// An answer that is being made.
-type Running<'c> = Pin<Box<dyn Future<Output = Outcome> + Send + 'c>>;
+type AnswerFuture<'c> = Pin<Box<dyn Future<Output = Outcome> + Send + 'c>>;
 
 /// The end of a path that stands for any text.
 const NAME: &str = "NAME";
@@ -113,7 +113,7 @@ const ROUTES: &[Route] = &[
         shown(&call.state.shared.cache.gateways.report())
     }),
     get("/about", &[], "version and listeners of this process", |call| {
-        shown(&page::About::of(&call.state.shared))
+        shown(&page::PageInfo::of(&call.state.shared))
     }),
     post(
         "/purge",
@@ -127,11 +127,11 @@ const ROUTES: &[Route] = &[
     open("/readyz", "whether it serves requests", |call| now(call.state.readiness())),
 ];
 
-fn now(outcome: Outcome) -> Running<'static> {
+fn now(outcome: Outcome) -> AnswerFuture<'static> {
     Box::pin(ready(outcome))
 }
 
-fn shown(value: &impl Serialize) -> Running<'static> {
+fn shown(value: &impl Serialize) -> AnswerFuture<'static> {
     now(Ok(json(value)))
 }
 

@@ -5,7 +5,7 @@ use serde::Serialize;
 use crate::counts::counters::{Ratios, Totals};
 use crate::exchange::route::{FORWARD, SiteState};
 use crate::exchange::rule_counts::RuleReport;
-use crate::flow::worker::Shared;
+use crate::flow::worker::ProcessState;
 use crate::origin::{OriginHealth, OriginState, Pool};
 
 /// The figures of one site.
@@ -44,7 +44,7 @@ pub(super) struct Origin {
 }
 
 /// Returns the configured sites, and all others that had requests.
-pub(super) fn report(shared: &Shared) -> Vec<Site> {
+pub(super) fn report(shared: &ProcessState) -> Vec<Site> {
     let plan = shared.plan();
     let configured = |name: &str| plan.sites.iter().find(|site| site.settings.name == name);
     let sites = shared.observers.accounts.all().into_iter().filter_map(|account| {

@@ -9,7 +9,7 @@ use crate::base::clock;
 use crate::base::settings::Role;
 
 /// A request in the statistics database.
-pub(crate) struct Written {
+pub(crate) struct LoggedRequest {
     /// Its arrival, in milliseconds since 1970.
     pub(crate) time: u64,
     pub(crate) method: String,
@@ -62,7 +62,7 @@ pub struct Decision {
 
 /// The stored response that the request selects. Times are in seconds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Stored {
+pub struct StoredView {
     /// The URL that it is stored for, if it is a different one that `No-Vary-Search` makes equivalent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
@@ -110,12 +110,12 @@ pub struct SecondTier {
     /// The node that owns the key; `null` while this node knows of no member.
     pub owner: Option<String>,
     /// The response, if there is a readable one.
-    pub kept: Option<Kept>,
+    pub kept: Option<EngineCopy>,
 }
 
 /// A response stored on the engine. Times are in seconds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Kept {
+pub struct EngineCopy {
     /// The status code.
     pub status: u16,
     /// Bytes of content.
@@ -188,7 +188,7 @@ pub struct Explanation {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hints: Vec<String>,
     /// The stored response for the request.
-    pub stored: Option<Stored>,
+    pub stored: Option<StoredView>,
     /// Number of responses in memory for the URL, with any values of the selecting request fields.
     pub variants: u64,
     /// The cluster node that gets the request before an origin: name and address. Absent if there is none.
@@ -201,7 +201,7 @@ pub struct Explanation {
     pub answer: Option<Answer>,
     /// The outcomes of the last requests for the URL, the latest first: from live watches, or else from the statistics
     /// database, which has a request after about a second.
-    pub last: Vec<Ended>,
+    pub last: Vec<RequestEnd>,
 }
 
 impl Explanation {
@@ -217,7 +217,7 @@ impl Explanation {
 
 /// The outcome of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ended {
+pub struct RequestEnd {
     /// Seconds since the request arrived.
     pub ago: u64,
     /// The method.
@@ -234,10 +234,10 @@ pub struct Ended {
     pub reason: String,
 }
 
-impl Ended {
+impl RequestEnd {
     /// Converts a request from the database.
-    pub(crate) fn of(written: Written) -> Self {
-        let Written { time, method, status, outcome, reason } = written;
+    pub(crate) fn of(written: LoggedRequest) -> Self {
+        let LoggedRequest { time, method, status, outcome, reason } = written;
         let ago = clock::unix_millis().saturating_sub(time) / 1_000;
         Self { ago, method, http_version: None, status, outcome, reason }
     }

@@ -19,7 +19,7 @@ pub struct Validation {
     #[serde(flatten)]
     pub verdicts: Verdicts,
     /// Selected hits that were not checked.
-    pub skipped: Skipped,
+    pub skipped: SkipCounts,
     /// Results by site and first path segment, those with the most stale hits first.
     pub routes: Vec<Route>,
 }
@@ -58,7 +58,7 @@ impl Verdicts {
 
 /// The selected hits that were not checked, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Skipped {
+pub struct SkipCounts {
     /// The maximum of checks in this second was reached.
     pub rate: u64,
     /// The maximum of concurrent checks was reached, or origins were busy.

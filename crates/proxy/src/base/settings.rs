@@ -37,20 +37,22 @@ use http::HeaderName;
 use ipnet::IpNet;
 use larder_evict::{By, Capacity, Spec};
 pub use larder_rpc::line::Form as LineForm;
-pub use larder_rules::{Conditions, Domains, LARGEST_LIST, Named, Names, Networks, Pattern, Query, Rule};
+pub use larder_rules::{
+    Conditions, Domains, LARGEST_LIST, NamedPatterns, Names, Networks, Pattern, Query, Rule,
+};
 pub use larder_rules::{PathMap, RuleSet, TRACKING, normal_path};
-pub use larder_semantics::lifetimes::{Ignored, Lifetimes};
+pub use larder_semantics::lifetimes::{IgnoredDirectives, Lifetimes};
 use larder_semantics::storable::Rules;
 pub use larder_store::{Counts, DiskTier};
 
 pub use self::acme::{Acme, AcmeChallenge, LETS_ENCRYPT, LETS_ENCRYPT_STAGING};
 pub use self::certificates::{CertificateFault, CertificateFiles};
 pub use self::client_auth::{ClientAuth, ClientAuthFiles, ClientAuths};
-pub use self::cluster::{EngineAddress, Settings as Cluster, Tier as SecondTier, WithoutEngine};
+pub use self::cluster::{EngineAddress, EngineOutagePolicy, Settings as Cluster, Tier as SecondTier};
 pub use self::effects::Effects;
 pub use self::engine_tls::EngineTls;
 pub use self::hsts::Hsts;
-pub use self::limit::{Counted, Limit, LimitBy, Rate};
+pub use self::limit::{CountedRequests, Limit, LimitBy, Rate};
 pub use self::listeners::{AdminTls, Listener, ProxyProtocol, Role, Trust, UnixSockets};
 pub use self::node_tls::{NodeTls, NodeTlsFiles};
 pub(crate) use self::origin::socket_of;
@@ -66,7 +68,7 @@ pub(crate) use self::token::ClusterKey;
 pub use self::token::Token;
 pub(crate) use self::users::Print;
 pub use self::users::{BadLine, Tokens, Users};
-pub use self::validate::Validate;
+pub use self::validate::ValidatorSettings;
 use crate::base::networks::near;
 pub use crate::base::path_prefix::PathPrefix;
 pub use crate::base::schedule::{Schedule, Times};
@@ -108,7 +110,7 @@ pub struct Settings {
     /// The schedule of automatic removals from the cache.
     pub schedule: Schedule,
     /// The hits that are compared with the origin's current response.
-    pub validate: Validate,
+    pub validate: ValidatorSettings,
     /// Limits on the messages and connections of clients.
     pub limits: Limits,
     /// Timeouts for clients and origins.
@@ -130,7 +132,7 @@ pub struct Settings {
     /// The cluster that this proxy is a node of; `None`: no cluster.
     pub cluster: Option<Cluster>,
     /// The destination of traces.
-    pub trace: Tracing,
+    pub trace: TraceSettings,
     /// The name of this proxy in `Via` and `Cache-Status` (a token, RFC 9110 section 7.6.3).
     pub name: String,
     /// Whether to send the traditional `X-Cache: HIT` or `X-Cache: MISS` as well.
@@ -389,19 +391,19 @@ pub enum AccessLog {
 
 /// The destination and sampling of traces.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Tracing {
+pub struct TraceSettings {
     /// The collector, which accepts OTLP over HTTP: `http://host:port`, without a trailing slash; `None`: no traces.
     pub endpoint: Option<String>,
     /// The traced share of the requests whose clients send no sampling decision: 0 to 1.
     pub sample: f64,
 }
 
-impl Tracing {
+impl TraceSettings {
     /// Whether this build can send spans.
     pub const IS_BUILT_IN: bool = cfg!(feature = "otlp");
 }
 
-impl Default for Tracing {
+impl Default for TraceSettings {
     fn default() -> Self {
         Self { endpoint: None, sample: 1.0 }
     }

@@ -38,12 +38,12 @@ pub fn visible(text: &str) -> String {
 /// # Errors
 /// That of a value that JSON cannot represent.
 pub(crate) fn write_json(out: &mut Vec<u8>, value: &impl Serialize) -> serde_json::Result<()> {
-    value.serialize(&mut Serializer::with_formatter(out, Visible))
+    value.serialize(&mut Serializer::with_formatter(out, VisibleWriter))
 }
 
-struct Visible;
+struct VisibleWriter;
 
-impl Formatter for Visible {
+impl Formatter for VisibleWriter {
     fn write_string_fragment<W: ?Sized + Write>(&mut self, out: &mut W, fragment: &str) -> io::Result<()> {
         if !fragment.contains(is_hidden) {
             return out.write_all(fragment.as_bytes());

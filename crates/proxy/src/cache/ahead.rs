@@ -38,7 +38,7 @@ pub(crate) struct Refresh(Arc<AtomicUsize>);
 
 /// The counts of refreshes so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub(crate) struct Refreshed {
+pub(crate) struct RefreshCounts {
     /// Refreshes that were started.
     pub(crate) started: u64,
     /// Popular responses that were due but not refreshed, because the budget was used up.
@@ -112,11 +112,11 @@ impl RefreshesAhead {
     }
 
     /// Returns the counts so far.
-    pub(crate) fn figures(&self) -> Refreshed {
+    pub(crate) fn figures(&self) -> RefreshCounts {
         let of = |count: &AtomicU64| count.load(Ordering::Acquire);
         // Read in this order, no count exceeds the count that includes it.
         let (used, measured, started) = (of(&self.used), of(&self.measured), of(&self.started));
-        Refreshed { started, skipped: of(&self.skipped), measured, used }
+        RefreshCounts { started, skipped: of(&self.skipped), measured, used }
     }
 
     fn place(&self, hash: u64, now: u32) -> (&AtomicU64, u64) {
@@ -144,7 +144,7 @@ mod tests {
         assert!(first.is_some() && !ahead.is_open(7, 100) && ahead.begin(7, 100, 1_000, false).is_none());
         assert!(ahead.is_open(7, 101) && ahead.is_open(8, 100));
         assert!(ahead.begin(7, 101, 1_000, true).is_none() && !ahead.is_open(7, 101), "others wait");
-        let Refreshed { started, skipped, .. } = ahead.figures();
+        let RefreshCounts { started, skipped, .. } = ahead.figures();
         assert_eq!((started, skipped), (1, 1));
     }
 

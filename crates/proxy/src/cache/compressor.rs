@@ -56,7 +56,7 @@ struct Figures {
 
 /// The counts of the compressor so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub(crate) struct Compressed {
+pub(crate) struct CompressorCounts {
     /// Forms made.
     pub(crate) forms: u64,
     /// Bytes of the contents from which forms were made.
@@ -130,16 +130,16 @@ impl Compressor {
     }
 
     /// Returns the counts so far.
-    pub(crate) fn figures(&self) -> Compressed {
+    pub(crate) fn figures(&self) -> CompressorCounts {
         let Figures { forms, before, after, useless, dropped } = &self.figures;
         let [forms, bytes_before, bytes_after, useless, dropped] =
             [forms, before, after, useless, dropped].map(|count| count.load(Ordering::Relaxed));
         let waiting = self.list.lock().waiting.len();
-        Compressed { forms, bytes_before, bytes_after, useless, dropped, waiting }
+        CompressorCounts { forms, bytes_before, bytes_after, useless, dropped, waiting }
     }
 
     fn run(&self, cache: &Cache) {
-        let _ended = Ended(self);
+        let _ended = ThreadGuard(self);
         while let Some(job) = self.next() {
             if let Some(entry) = job.entry(cache) {
                 self.make(cache, &entry, job.coding);
@@ -177,9 +177,9 @@ impl Compressor {
 }
 
 /// Lets a later hit start another thread if this one panics.
-struct Ended<'c>(&'c Compressor);
+struct ThreadGuard<'c>(&'c Compressor);
 
-impl Drop for Ended<'_> {
+impl Drop for ThreadGuard<'_> {
     fn drop(&mut self) {
         if thread::panicking() {
             *self.0.list.lock() = List::default();
@@ -190,7 +190,7 @@ impl Drop for Ended<'_> {
 /// Returns the content of `body` in `coding`; `None` if that is longer than `most` bytes.
 fn encode(coding: Coding, body: &Body, most: u64) -> io::Result<Option<Vec<u8>>> {
     let mut content = Content { body, at: 0 };
-    let mut out = Bounded { bytes: Vec::new(), most: most as usize, is_full: false };
+    let mut out = BoundedWriter { bytes: Vec::new(), most: most as usize, is_full: false };
     match encode_into(coding, &mut content, &mut out) {
         Ok(()) if !out.is_full => {
             out.bytes.shrink_to_fit();
@@ -201,7 +201,7 @@ fn encode(coding: Coding, body: &Body, most: u64) -> io::Result<Option<Vec<u8>>>
     }
 }
 
-fn encode_into(coding: Coding, content: &mut Content<'_>, out: &mut Bounded) -> io::Result<()> {
+fn encode_into(coding: Coding, content: &mut Content<'_>, out: &mut BoundedWriter) -> io::Result<()> {
     match coding {
         Coding::Zstd => {
             let mut encoder = zstd::stream::write::Encoder::new(out, LEVEL_OF_ZSTD)?;
@@ -244,13 +244,13 @@ impl Read for Content<'_> {
 }
 
 /// A writer that accepts `most` bytes and fails beyond that.
-struct Bounded {
+struct BoundedWriter {
     bytes: Vec<u8>,
     most: usize,
     is_full: bool,
 }
 
-impl Write for Bounded {
+impl Write for BoundedWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.is_full |= self.bytes.len() + bytes.len() > self.most;
         if self.is_full {

@@ -38,7 +38,7 @@ pub(crate) struct Decoder {
 }
 
 /// Decoded content.
-pub(crate) enum Decoded {
+pub(crate) enum DecodedContent {
     /// It is stored with this response.
     Stored(Entry),
     /// It is not stored.
@@ -67,7 +67,7 @@ pub(crate) async fn decoded(
     entry: Entry,
     coding: Coding,
     client: IpAddr,
-) -> Option<Decoded> {
+) -> Option<DecodedContent> {
     let permit = cache.decoder.turn(client, PATIENCE).await?;
     let cache = Arc::clone(cache);
     let work = move || {
@@ -78,7 +78,7 @@ pub(crate) async fn decoded(
     low_priority::run("decode", work).await?
 }
 
-fn decode(cache: &Cache, entry: &Entry, coding: Coding, client: IpAddr) -> Option<Decoded> {
+fn decode(cache: &Cache, entry: &Entry, coding: Coding, client: IpAddr) -> Option<DecodedContent> {
     let resident = cache.variant(entry.key(), entry.signature());
     let is_same = |own: &Entry| {
         let is_in_memory = own.body().record().is_none();
@@ -87,7 +87,7 @@ fn decode(cache: &Cache, entry: &Entry, coding: Coding, client: IpAddr) -> Optio
     let resident = resident.filter(is_same);
     // Meanwhile, another request may have had it decoded.
     if let Some(coded) = resident.as_ref().and_then(Entry::coded).filter(|coded| coded.is_tried(None)) {
-        return coded.form(None).and(resident.clone()).map(Decoded::Stored);
+        return coded.form(None).and(resident.clone()).map(DecodedContent::Stored);
     }
     let bytes = undone(coding, entry.body());
     let Some(resident) = resident else { return bytes.and_then(|bytes| loose(cache, bytes.into(), client)) };
@@ -100,24 +100,26 @@ fn decode(cache: &Cache, entry: &Entry, coding: Coding, client: IpAddr) -> Optio
         && let Some(stored) = cache.variant(entry.key(), entry.signature())
         && stored.coded().is_some_and(|coded| coded.form(None).is_some())
     {
-        return Some(Decoded::Stored(stored));
+        return Some(DecodedContent::Stored(stored));
     }
     loose(cache, body.copy(0, LONGEST as usize).ok()?, client)
 }
 
 /// Returns `bytes` as content that counts against the budget until it is sent; `None` if there is no room in it.
-fn loose(cache: &Cache, bytes: Bytes, client: IpAddr) -> Option<Decoded> {
+fn loose(cache: &Cache, bytes: Bytes, client: IpAddr) -> Option<DecodedContent> {
     let mut share = cache.decoder.unsent.share(client);
-    share.grow(bytes.len()).then(|| Decoded::Loose(Bytes::from_owner(Unsent { bytes, _share: share })))
+    share
+        .grow(bytes.len())
+        .then(|| DecodedContent::Loose(Bytes::from_owner(DecodedPart { bytes, _share: share })))
 }
 
 /// Decoded bytes, and their share of the budget.
-struct Unsent {
+struct DecodedPart {
     bytes: Bytes,
     _share: Share,
 }
 
-impl AsRef<[u8]> for Unsent {
+impl AsRef<[u8]> for DecodedPart {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }

@@ -25,8 +25,8 @@ use self::prefetches::Prefetches;
 use self::reclaim::Reclaim;
 use crate::base::error::Error;
 use crate::base::settings::Settings;
+use crate::exchange::gateway_files::GatewayFiles;
 use crate::exchange::gateways::Gateways;
-use crate::exchange::settled::Settled;
 
 /// The cache: one per process.
 pub(crate) struct Cache {
@@ -82,7 +82,7 @@ impl Cache {
         let fills = Arc::new(Fills::new(Arc::clone(&store), arena, max_object));
         let reclaim = Reclaim::default();
         reclaim.set_rate(settings.schedule.rate);
-        let gateways = Gateways::new(Settled::take(settings));
+        let gateways = Gateways::new(GatewayFiles::take(settings));
         let (hit_for_miss, doubts, ahead, prefetches, histories, hints_sent, compressor, decoder) =
             <_>::default();
         Ok(Arc::new(Self {

@@ -23,16 +23,16 @@ pub(crate) struct Prefetches {
 
 /// The counts of prefetches so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub(crate) struct Prefetched {
+pub(crate) struct PrefetchTotals {
     /// Prefetches by [`Predictor::Association`].
-    pub(crate) association: Done,
+    pub(crate) association: PrefetchCounts,
     /// Prefetches by [`Predictor::Sequence`].
-    pub(crate) sequence: Done,
+    pub(crate) sequence: PrefetchCounts,
 }
 
 /// The counts of one kind of prefetches so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub(crate) struct Done {
+pub(crate) struct PrefetchCounts {
     /// Prefetches that were started.
     pub(crate) started: u64,
     /// Prefetches that were not sent because no permit was free.
@@ -92,11 +92,11 @@ impl Prefetches {
     }
 
     /// Returns the counts so far.
-    pub(crate) fn figures(&self) -> Prefetched {
+    pub(crate) fn figures(&self) -> PrefetchTotals {
         let mut planner = self.planner.lock();
-        let Some(planner) = planner.as_mut() else { return Prefetched::default() };
-        let mut done = |kind| Done::from(planner.figures(kind, clock::millis()));
-        Prefetched { association: done(Predictor::Association), sequence: done(Predictor::Sequence) }
+        let Some(planner) = planner.as_mut() else { return PrefetchTotals::default() };
+        let mut done = |kind| PrefetchCounts::from(planner.figures(kind, clock::millis()));
+        PrefetchTotals { association: done(Predictor::Association), sequence: done(Predictor::Sequence) }
     }
 
     fn place(&self, hash: u64, second: u32) -> (&AtomicU64, u64) {
@@ -105,14 +105,14 @@ impl Prefetches {
     }
 }
 
-impl Prefetched {
+impl PrefetchTotals {
     /// Returns the counts of each kind, with its name.
-    pub(crate) fn each(&self) -> [(&'static str, Done); 2] {
+    pub(crate) fn each(&self) -> [(&'static str, PrefetchCounts); 2] {
         [(Predictor::Association.name(), self.association), (Predictor::Sequence.name(), self.sequence)]
     }
 }
 
-impl From<Figures> for Done {
+impl From<Figures> for PrefetchCounts {
     fn from(figures: Figures) -> Self {
         let precision = figures.precision().unwrap_or_default();
         let Figures { started, unsent, used, unused, refused, bytes, unused_bytes, off } = figures;

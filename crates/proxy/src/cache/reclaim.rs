@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use larder_semantics::purge::{Effect, Scope};
 use larder_store::Generation;
-use larder_store::reclaim::{Count, Reached};
+use larder_store::reclaim::{Count, ReclaimCount};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
@@ -46,16 +46,16 @@ pub(crate) struct Reclaim {
 
 #[derive(Default)]
 struct Queue {
-    memory: Looks,
-    disks: Looks,
+    memory: SweepQueue,
+    disks: SweepQueue,
     /// The earliest purge that is being counted in memory and will be counted on the disks.
     moving: Option<Generation>,
 }
 
 /// The sweeps of one tier.
 #[derive(Default)]
-struct Looks {
-    counts: VecDeque<Waiting>,
+struct SweepQueue {
+    counts: VecDeque<CountWaiter>,
     /// Whether there are entries to free.
     is_due: bool,
     /// Whether a thread sweeps, or is about to.
@@ -63,10 +63,10 @@ struct Looks {
 }
 
 /// A client that waits for a count.
-struct Waiting {
+struct CountWaiter {
     count: Count,
     with_disks: bool,
-    told: oneshot::Sender<Reached>,
+    told: oneshot::Sender<ReclaimCount>,
     _permits: Permits,
 }
 
@@ -77,22 +77,22 @@ struct Permits {
 }
 
 /// Lets later purges begin another sweep if one panics. The purges that waited for it get no count.
-struct Ended<'r> {
+struct SweepGuard<'r> {
     reclaim: &'r Reclaim,
-    looks: fn(&mut Queue) -> &mut Looks,
+    looks: fn(&mut Queue) -> &mut SweepQueue,
 }
 
-impl Drop for Ended<'_> {
+impl Drop for SweepGuard<'_> {
     fn drop(&mut self) {
         if thread::panicking() {
             let mut queue = self.reclaim.queue.lock();
             queue.moving = None;
-            *(self.looks)(&mut queue) = Looks { is_due: true, ..Looks::default() };
+            *(self.looks)(&mut queue) = SweepQueue { is_due: true, ..SweepQueue::default() };
         }
     }
 }
 
-impl Waiting {
+impl CountWaiter {
     fn generation(&self) -> Generation {
         self.count.ordered().generation()
     }
@@ -105,7 +105,7 @@ impl Waiting {
 
 /// The tiers in which a purge is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Counted {
+pub(crate) enum CountedTiers {
     Nowhere,
     InMemory,
     Everywhere,
@@ -143,16 +143,16 @@ impl Reclaim {
         cache: &Arc<Cache>,
         scopes: Vec<Scope>,
         effect: Effect,
-        counted: Counted,
-    ) -> Option<oneshot::Receiver<Reached>> {
+        counted: CountedTiers,
+    ) -> Option<oneshot::Receiver<ReclaimCount>> {
         // Locked until the purge is queued for its count, so that no sweep passes its generation before.
         let mut queue = self.queue.lock();
-        let with_disks = counted == Counted::Everywhere && cache.store.has_near();
-        let permits = (counted != Counted::Nowhere).then(|| self.permits(with_disks)).flatten();
+        let with_disks = counted == CountedTiers::Everywhere && cache.store.has_near();
+        let permits = (counted != CountedTiers::Nowhere).then(|| self.permits(with_disks)).flatten();
         let counts = if let Some(permits) = permits {
             let count = Count::of(cache.fills.enforce(scopes, effect, clock::now()), with_disks);
             let (told, counts) = oneshot::channel();
-            queue.memory.counts.push_back(Waiting { count, with_disks, told, _permits: permits });
+            queue.memory.counts.push_back(CountWaiter { count, with_disks, told, _permits: permits });
             Some(counts)
         } else {
             cache.fills.order(&scopes, effect, clock::now());
@@ -168,10 +168,10 @@ impl Reclaim {
         &self,
         cache: &Arc<Cache>,
         count: Count,
-    ) -> Option<oneshot::Receiver<Reached>> {
+    ) -> Option<oneshot::Receiver<ReclaimCount>> {
         let permits = self.permits(true)?;
         let (told, counts) = oneshot::channel();
-        self.queue.lock().disks.counts.push_back(Waiting {
+        self.queue.lock().disks.counts.push_back(CountWaiter {
             count,
             with_disks: true,
             told,
@@ -214,7 +214,7 @@ impl Reclaim {
         &self,
         cache: &Arc<Cache>,
         name: &str,
-        looks: fn(&mut Queue) -> &mut Looks,
+        looks: fn(&mut Queue) -> &mut SweepQueue,
         look: fn(&Self, &Arc<Cache>),
     ) {
         let mut queue = self.queue.lock();
@@ -224,7 +224,7 @@ impl Reclaim {
         let this = Arc::clone(cache);
         let thread = thread::Builder::new().name(name.to_owned());
         let run = move || {
-            let ended = Ended { reclaim: &this.reclaim, looks };
+            let ended = SweepGuard { reclaim: &this.reclaim, looks };
             look(&this.reclaim, &this);
             drop(ended);
         };
@@ -248,7 +248,7 @@ impl Reclaim {
             queue.disks.counts.extend(on);
             let (for_disks, rests) = (!queue.disks.counts.is_empty(), queue.memory.counts.is_empty());
             drop(queue);
-            done.into_iter().for_each(Waiting::tell);
+            done.into_iter().for_each(CountWaiter::tell);
             if for_disks {
                 self.start_on_disks(cache);
             }
@@ -267,7 +267,7 @@ impl Reclaim {
 
     /// Returns the purges to be counted in memory next, and the generation up to which purges are applied. `None` if
     /// there is no work.
-    fn next_in_memory(&self, cache: &Cache) -> Option<(Vec<Waiting>, Generation)> {
+    fn next_in_memory(&self, cache: &Cache) -> Option<(Vec<CountWaiter>, Generation)> {
         let mut queue = self.queue.lock();
         let looks = &mut queue.memory;
         looks.counts.retain(|waiting| !waiting.told.is_closed());
@@ -280,7 +280,7 @@ impl Reclaim {
         // The waiting purges are in the order of their generations.
         let until = looks.counts.front().map_or(now, |next| next.generation().before());
         looks.is_due = until < now;
-        queue.moving = batch.iter().filter(|waiting| waiting.with_disks).map(Waiting::generation).min();
+        queue.moving = batch.iter().filter(|waiting| waiting.with_disks).map(CountWaiter::generation).min();
         Some((batch, until))
     }
 
@@ -290,7 +290,7 @@ impl Reclaim {
             let mut counts: Vec<_> = batch.iter_mut().map(|waiting| &mut waiting.count).collect();
             let freed =
                 cache.store.sweep_disks(&mut counts, until, rate, &mut || !self.ends.load(Ordering::Relaxed));
-            let Reached { objects, bytes } = freed;
+            let ReclaimCount { objects, bytes } = freed;
             tracing::info!("freed the space of purged objects on disk: {objects} objects, {bytes} bytes");
             for waiting in batch {
                 cache.store.forget_pages(waiting.count.ordered());
@@ -300,17 +300,17 @@ impl Reclaim {
     }
 
     /// [`next_in_memory`](Self::next_in_memory) for the disks.
-    fn next_on_disks(&self, cache: &Cache) -> Option<(Vec<Waiting>, Generation)> {
+    fn next_on_disks(&self, cache: &Cache) -> Option<(Vec<CountWaiter>, Generation)> {
         let mut queue = self.queue.lock();
         loop {
             queue.disks.counts.retain(|waiting| !waiting.told.is_closed());
             let in_memory = queue.memory.counts.iter().filter(|waiting| waiting.with_disks);
-            let coming = in_memory.map(Waiting::generation).chain(queue.moving).min();
+            let coming = in_memory.map(CountWaiter::generation).chain(queue.moving).min();
             if !queue.disks.counts.is_empty() || (queue.disks.is_due && coming.is_none()) {
                 let looks = &mut queue.disks;
                 let batch: Vec<_> = looks.counts.drain(..looks.counts.len().min(BATCH)).collect();
                 let now = cache.store.purges.now();
-                let next = looks.counts.iter().map(Waiting::generation).chain(coming).min();
+                let next = looks.counts.iter().map(CountWaiter::generation).chain(coming).min();
                 let until = next.map_or(now, Generation::before);
                 looks.is_due &= until < now;
                 return Some((batch, until));

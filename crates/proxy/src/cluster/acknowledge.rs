@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use larder_cluster::{Acknowledged, Point, Position};
+use larder_cluster::{Acknowledgement, Point, Position};
 use serde::Serialize;
 
 use super::{Cluster, EngineError};
@@ -45,14 +45,18 @@ impl Cluster {
         };
         let Some(patience) = patience else { return Nodes { published: true, ..none } };
         match self.acknowledged(entry, patience).await {
-            Ok(Acknowledged { acknowledged, of, missing }) => {
+            Ok(Acknowledgement { acknowledged, of, missing }) => {
                 Nodes { published: true, acknowledged: Some(acknowledged), of, missing, trouble: None }
             }
             Err(error) => Nodes { published: true, trouble: Some(error.to_string()), ..none },
         }
     }
 
-    async fn acknowledged(&self, entry: Position, patience: Duration) -> Result<Acknowledged, EngineError> {
+    async fn acknowledged(
+        &self,
+        entry: Position,
+        patience: Duration,
+    ) -> Result<Acknowledgement, EngineError> {
         let (begun, mut pause) = (Instant::now(), LOOKS.0);
         loop {
             let mut command = redis::cmd("HGETALL");
@@ -61,7 +65,7 @@ impl Cluster {
             let view = self.members.view();
             let position = |name: &str| self.position_of(name, positions.get(name)?);
             let members = view.nodes.iter().map(|node| (node.name.as_str(), position(&node.name)));
-            let counted = Acknowledged::count(entry, members);
+            let counted = Acknowledgement::count(entry, members);
             if counted.is_whole() || begun.elapsed() >= patience {
                 return Ok(counted);
             }

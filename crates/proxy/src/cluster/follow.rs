@@ -12,7 +12,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
 use larder_cluster::message::{Message, Order};
-use larder_cluster::{Follower, Missed, Position};
+use larder_cluster::{Follower, GapReason, Position};
 use larder_semantics::purge::{Effect, Scope};
 
 use super::engine::{EngineError, Link};
@@ -38,7 +38,7 @@ pub(crate) fn start(cluster: &Arc<Cluster>, cache: &Arc<Cache>) {
     let (first, heard) = channel();
     cluster.spawn(run(Arc::clone(cache), Arc::clone(cluster), first));
     cluster.spawn(Arc::clone(cluster).add_what_waits());
-    cluster.spawn(tier::keep::run(Arc::clone(cluster), Arc::clone(&cache.store)));
+    cluster.spawn(tier::writes::run(Arc::clone(cluster), Arc::clone(&cache.store)));
     // Without these purges, stored responses are revalidated.
     let _ = heard.recv_timeout(PATIENCE);
 }
@@ -87,7 +87,7 @@ async fn read(
                 Err(missed) => missed,
             }
         }
-        _ => Missed::New,
+        _ => GapReason::New,
     };
     let (engine, last) = cluster.end(link).await?;
     let restarted = Follower::at(&engine, last);
@@ -151,8 +151,8 @@ async fn obey(
 }
 
 /// Distrusts all stored responses, since entries of the stream were missed.
-async fn give_up(cluster: &Arc<Cluster>, cache: &Arc<Cache>, missed: Missed) {
-    if missed == Missed::New && !cache.store.has_near() {
+async fn give_up(cluster: &Arc<Cluster>, cache: &Arc<Cache>, missed: GapReason) {
+    if missed == GapReason::New && !cache.store.has_near() {
         tracing::debug!("purges of other nodes are followed from now on");
     } else {
         let why = missed.name();

@@ -11,7 +11,7 @@ use std::time::Instant;
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::engine::{Engine, EngineError};
-use super::members::{Member, Standing, View};
+use super::members::{Member, MemberState, View};
 use super::{Cluster, sealed};
 use crate::base::settings::Origin;
 
@@ -50,7 +50,7 @@ pub(super) async fn run(cluster: Arc<Cluster>, listening: SocketAddr) {
         match beat(&cluster, listening).await {
             Ok(nodes) => {
                 let is_member = nodes.iter().any(|node| node.id == cluster.id);
-                let standing = if is_member { Standing::Member } else { Standing::NameTaken };
+                let standing = if is_member { MemberState::Member } else { MemberState::NameTaken };
                 if is_member {
                     said = Some(begun);
                 } else if cluster.members.view().standing != standing {

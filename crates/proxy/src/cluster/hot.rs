@@ -15,13 +15,13 @@ const OFTEN: u64 = 2;
 const COUNTED: usize = 1 << 14;
 
 /// The copies of other nodes' responses.
-pub(crate) struct Hot {
+pub(crate) struct HotCopies {
     /// The most that all copies may take.
     capacity: Capacity,
-    kept: Mutex<Kept>,
+    kept: Mutex<HotState>,
 }
 
-struct Kept {
+struct HotState {
     counts: Sketch,
     /// The copies, by the hashes of their keys.
     copies: HashMap<u64, Copy>,
@@ -36,12 +36,12 @@ struct Copy {
     weight: u64,
 }
 
-impl Hot {
+impl HotCopies {
     /// Creates a set of copies that may take a `share` of the capacity of `memory`, 0 to 1.
     pub(crate) fn new(memory: Capacity, share: f64) -> Self {
         let capacity = Capacity { amount: (memory.amount as f64 * share) as u64, ..memory };
         let counts = Sketch::with_room(COUNTED);
-        let kept = Kept { counts, copies: HashMap::new(), order: VecDeque::new(), weight: 0 };
+        let kept = HotState { counts, copies: HashMap::new(), order: VecDeque::new(), weight: 0 };
         Self { capacity, kept: Mutex::new(kept) }
     }
 
@@ -92,7 +92,7 @@ impl Hot {
     }
 }
 
-impl Kept {
+impl HotState {
     /// Removes a copy, and returns its key.
     fn remove(&mut self, hash: u64) -> Option<Box<[u8]>> {
         let copy = self.copies.remove(&hash)?;
@@ -110,15 +110,15 @@ mod tests {
     use super::*;
 
     /// Room for 100 bytes.
-    fn hot() -> Hot {
-        Hot::new(Capacity { by: By::Bytes, amount: 400 }, 0.25)
+    fn hot() -> HotCopies {
+        HotCopies::new(Capacity { by: By::Bytes, amount: 400 }, 0.25)
     }
 
-    fn ask(hot: &Hot, hash: u64, times: usize) {
+    fn ask(hot: &HotCopies, hash: u64, times: usize) {
         (0..times).for_each(|_| hot.count(hash));
     }
 
-    fn admit(hot: &Hot, hash: u64, bytes: u64) -> Option<Vec<u64>> {
+    fn admit(hot: &HotCopies, hash: u64, bytes: u64) -> Option<Vec<u64>> {
         let gone = hot.admit(&hash.to_be_bytes(), hash, bytes)?;
         Some(gone.iter().map(|key| u64::from_be_bytes(key[..].try_into().unwrap())).collect())
     }

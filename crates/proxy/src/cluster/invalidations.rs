@@ -10,7 +10,7 @@ use serde::Serialize;
 use tokio::sync::watch;
 
 use super::lease::Lease;
-use super::session::Looks;
+use super::session::LastLookup;
 use super::stream::Stream;
 use super::stream_position::StreamPositions;
 use crate::base::clock;
@@ -29,7 +29,7 @@ pub(crate) struct Invalidations {
     /// entry any more.
     floor: Mutex<Floor>,
     /// The ends of the stream that were found for clients that show positions.
-    pub(super) looks: Looks,
+    pub(super) looks: LastLookup,
     obeyed: AtomicU64,
 }
 
@@ -41,7 +41,7 @@ impl Invalidations {
             positions: StreamPositions::default(),
             follower: watch::Sender::default(),
             floor: Mutex::default(),
-            looks: Looks::default(),
+            looks: LastLookup::default(),
             obeyed: AtomicU64::new(0),
         }
     }

@@ -14,13 +14,13 @@ use parking_lot::Mutex;
 
 use super::Cluster;
 use crate::base::clock;
-use crate::base::settings::cluster::{Settings, WithoutEngine};
+use crate::base::settings::cluster::{EngineOutagePolicy, Settings};
 use crate::cache::Cache;
 
 /// The time until which a node trusts its stored responses.
 #[derive(Debug)]
 pub(crate) struct Lease {
-    until: Until,
+    until: LeaseEnd,
     /// The part of the lease that comes from reading the stream on the engine.
     heard: AtomicU64,
     lag: Lag,
@@ -36,13 +36,13 @@ pub(crate) struct Lease {
 /// Milliseconds of [`clock::millis`]. Every hit reads it; it is written a few times a second.
 #[derive(Debug)]
 #[repr(align(128))]
-struct Until(AtomicU64);
+struct LeaseEnd(AtomicU64);
 
 impl Lease {
     pub(super) fn new(settings: &Settings) -> Self {
-        let always = settings.without_engine == WithoutEngine::Serve;
+        let always = settings.without_engine == EngineOutagePolicy::Serve;
         Self {
-            until: Until(AtomicU64::new(if always { u64::MAX } else { 0 })),
+            until: LeaseEnd(AtomicU64::new(if always { u64::MAX } else { 0 })),
             heard: AtomicU64::new(0),
             lag: Lag::new(settings.max_invalidation_lag),
             always,

@@ -28,7 +28,7 @@ const MOST_GONE: usize = 16;
 #[derive(Clone, Debug)]
 pub(crate) struct View {
     /// The standing of this node.
-    pub(crate) standing: Standing,
+    pub(crate) standing: MemberState,
     /// The reason why it is alone, if it is.
     pub(crate) trouble: Option<String>,
     /// The nodes in the order of their names, with this one as long as it is a member.
@@ -41,7 +41,7 @@ pub(crate) struct View {
 
 /// The standing of a node in the cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum MemberState {
     /// It has just started, and has not tried to join yet.
     Joining,
     /// It is a member.
@@ -67,7 +67,7 @@ pub(crate) struct Member {
     pub(crate) version: String,
 }
 
-impl Standing {
+impl MemberState {
     /// Returns its name in `/cluster`.
     pub(crate) fn word(self) -> &'static str {
         match self {
@@ -118,7 +118,7 @@ impl Members {
     /// Remembers the nodes that left. Only a member can tell that others left: a node that is alone sees no other
     /// node.
     fn remember_gone(&self, old: &View, new: &View) {
-        if new.standing != Standing::Member {
+        if new.standing != MemberState::Member {
             return;
         }
         let mut gone = self.gone.lock();
@@ -133,7 +133,7 @@ impl Members {
 
 impl View {
     /// Creates the view of a node that knows these `nodes`.
-    pub(super) fn new(standing: Standing, mut nodes: Vec<Member>) -> Self {
+    pub(super) fn new(standing: MemberState, mut nodes: Vec<Member>) -> Self {
         nodes.sort_by(|one, other| one.name.cmp(&other.name));
         nodes.dedup_by(|later, earlier| later.name == earlier.name);
         let ring = nodes.iter().map(|node| Node {
@@ -161,12 +161,12 @@ impl View {
 
     /// Returns the view of a node that has not tried to join.
     fn joining() -> Self {
-        Self::new(Standing::Joining, Vec::new())
+        Self::new(MemberState::Joining, Vec::new())
     }
 
     /// Returns the view of a node that knows no other node, because of this `trouble` with the engine.
     pub(super) fn alone(trouble: String) -> Self {
-        Self { trouble: Some(trouble), ..Self::new(Standing::Alone, Vec::new()) }
+        Self { trouble: Some(trouble), ..Self::new(MemberState::Alone, Vec::new()) }
     }
 }
 

@@ -35,7 +35,7 @@ use std::time::Duration;
 use larder_cluster::Seal;
 use larder_evict::Capacity;
 use larder_store::Store;
-use larder_store::fill::Kept;
+use larder_store::fill::StoragePlace;
 use parking_lot::Mutex;
 use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Handle, Runtime};
@@ -43,18 +43,18 @@ use tokio::sync::Notify;
 
 use self::cipher::Cipher;
 pub(crate) use self::engine::{Engine, EngineError};
-use self::hot::Hot;
+use self::hot::HotCopies;
 use self::invalidations::Invalidations;
 pub(crate) use self::members::Members;
-use self::members::{Member, Standing};
+use self::members::{Member, MemberState};
 use self::peers::Figures;
 pub(crate) use self::report::ClusterReport;
-use self::sealed::Forged;
+use self::sealed::ForgeryCounts;
 use self::tier::EngineTier;
 use crate::base::error::Error;
 use crate::base::settings::cluster::Settings;
 use crate::base::settings::{ClusterKey, NodeTls};
-use crate::net::tls::accept::{Secured, Unsecured};
+use crate::net::tls::accept::{HandshakeError, TlsConnection};
 use crate::net::tls::nodes::{Fault, Nodes};
 
 /// How long the end of a process waits until the other nodes know of it.
@@ -76,13 +76,13 @@ pub(crate) struct Cluster {
     /// Whether the log has warned that a node does not encrypt.
     told_of_clear: AtomicBool,
     /// Counts forged data that was ignored.
-    pub(crate) forged: Forged,
+    pub(crate) forged: ForgeryCounts,
     /// The address at which other nodes reach this one, once it has been announced.
     pub(crate) reached_at: Mutex<String>,
     /// Counters of requests to other nodes.
     pub(crate) figures: Figures,
     /// Copies of responses that other nodes own.
-    pub(crate) hot: Hot,
+    pub(crate) hot: HotCopies,
     /// The purges of this node and of the others.
     pub(crate) invalidations: Invalidations,
     /// The second tier, if the engine keeps responses.
@@ -115,10 +115,10 @@ impl Cluster {
             tls: tls(settings, key.as_ref())
                 .map_err(|fault| Error::new("cannot encrypt connections between nodes", fault))?,
             told_of_clear: AtomicBool::new(false),
-            forged: Forged::default(),
+            forged: ForgeryCounts::default(),
             reached_at: Mutex::default(),
             figures: Figures::default(),
-            hot: Hot::new(memory, settings.hot),
+            hot: HotCopies::new(memory, settings.hot),
             invalidations: Invalidations::new(settings),
             tier: settings.tier.as_ref().map(EngineTier::new),
             handle,
@@ -170,7 +170,7 @@ impl Cluster {
     pub(crate) fn is_ready(&self) -> bool {
         let view = self.members.view();
         let drains = view.nodes.iter().any(|node| node.id == self.id && node.draining);
-        matches!(view.standing, Standing::Member | Standing::Alone) && !drains
+        matches!(view.standing, MemberState::Member | MemberState::Alone) && !drains
     }
 
     /// Takes the keys from the node called `name`, or returns keys to it. Returns whether that changed anything on the
@@ -186,18 +186,18 @@ impl Cluster {
 
     /// Decides where a copy of an answer to `key`, which another node owns, is kept: in memory if the key is
     /// requested often. It may evict older copies from there. `length` is that of the content, in bytes.
-    pub(crate) fn kept(&self, store: &Store, key: &[u8], length: Option<u64>) -> Kept {
+    pub(crate) fn kept(&self, store: &Store, key: &[u8], length: Option<u64>) -> StoragePlace {
         let hash = store.memory.hash(key);
         self.hot.count(hash);
         // While its length is not known, the answer is in flight from the origin to its owner. A later request may
         // copy it.
         let Some(gone) = length.and_then(|length| self.hot.admit(key, hash, length)) else {
-            return Kept::Nowhere;
+            return StoragePlace::Nowhere;
         };
         for key in gone {
             store.memory.remove(&key);
         }
-        Kept::InMemory
+        StoragePlace::InMemory
     }
 
     /// Runs `work` on the cluster's thread, beside its heartbeat.
@@ -214,11 +214,11 @@ impl Cluster {
         stream: TcpStream,
         node: SocketAddr,
         limit: Duration,
-    ) -> Result<Secured, Unsecured> {
-        let Some(tls) = &self.tls else { return Err(Unsecured::Plain) };
+    ) -> Result<TlsConnection, HandshakeError> {
+        let Some(tls) = &self.tls else { return Err(HandshakeError::Plain) };
         let secured = tls.accept(stream, node, limit).await;
-        if let Err(Unsecured::Tls(_) | Unsecured::Plain) = secured {
-            Forged::count(&self.forged.connections, "a connection to the listener for nodes");
+        if let Err(HandshakeError::Tls(_) | HandshakeError::Plain) = secured {
+            ForgeryCounts::count(&self.forged.connections, "a connection to the listener for nodes");
         }
         secured
     }

@@ -8,10 +8,10 @@ use http::{Method, StatusCode};
 use larder_cluster::seal::MessageKind;
 use larder_semantics::fields::Fields;
 
-use super::sealed::Forged;
+use super::sealed::ForgeryCounts;
 use super::{Cluster, session};
 use crate::base::settings::Role;
-use crate::exchange::position::Awaited;
+use crate::exchange::position::RequiredPosition;
 use crate::exchange::request::Request;
 use crate::http::head::{Refusal, RequestHead, Target};
 
@@ -30,7 +30,7 @@ pub(crate) struct PeerRequest {
     /// Whether the request comes through another node.
     pub(crate) by_peer: bool,
     /// Set if the asking node or the client knows of more purges than this node has obeyed.
-    pub(crate) awaited: Option<Awaited>,
+    pub(crate) awaited: Option<RequiredPosition>,
 }
 
 impl PeerRequest {
@@ -48,7 +48,7 @@ impl PeerRequest {
             let is_read = matches!(head.method, Method::GET | Method::HEAD);
             is_read.then(|| cluster.awaited(value))?
         };
-        let awaited = shown().map(Awaited::Shown);
+        let awaited = shown().map(RequiredPosition::Shown);
         Self { role, client, by_peer: false, awaited }
     }
 
@@ -62,8 +62,14 @@ impl PeerRequest {
         let value = head.fields.first(FIELD).and_then(|value| std::str::from_utf8(value).ok());
         let mut words = value.ok_or(STRANGER)?.split(' ');
         let [role, client, shown, place] = [(); 4].map(|()| words.next().unwrap_or_default());
-        let asked =
-            Asked { to: &cluster.id, method: head.method.as_str(), url: url_of(head), role, client, place };
+        let asked = SealedRequest {
+            to: &cluster.id,
+            method: head.method.as_str(),
+            url: url_of(head),
+            role,
+            client,
+            place,
+        };
         if !asked.is_sealed(cluster, shown) {
             return Err(STRANGER);
         }
@@ -72,7 +78,7 @@ impl PeerRequest {
         let role = [Role::Reverse, Role::Forward].into_iter().find(|known| known.name() == role);
         match (role, client.parse()) {
             (Some(role), Ok(client)) => {
-                let awaited = awaited.map(|place| Awaited::Place(place.into()));
+                let awaited = awaited.map(|place| RequiredPosition::Place(place.into()));
                 Ok(Self { role, client, by_peer: true, awaited })
             }
             _ => Err(STRANGER),
@@ -82,7 +88,7 @@ impl PeerRequest {
 
 /// The parts of a request to a node that are sealed. A request copied from the network is useless for another page,
 /// another node, or the same one after a restart.
-struct Asked<'a> {
+struct SealedRequest<'a> {
     /// The process to which the request is sent.
     to: &'a str,
     method: &'a str,
@@ -93,7 +99,7 @@ struct Asked<'a> {
     place: &'a str,
 }
 
-impl Asked<'_> {
+impl SealedRequest<'_> {
     fn parts(&self) -> [&[u8]; 8] {
         let [scheme, authority, path] = self.url;
         [self.to, self.method, scheme, authority, path, self.role, self.client, self.place].map(str::as_bytes)
@@ -102,7 +108,7 @@ impl Asked<'_> {
     fn is_sealed(&self, cluster: &Cluster, shown: &str) -> bool {
         let is_sealed = cluster.seal.is(MessageKind::Request, &self.parts(), shown.as_bytes());
         if !is_sealed {
-            Forged::count(&cluster.forged.requests, "a request on the listener for nodes");
+            ForgeryCounts::count(&cluster.forged.requests, "a request on the listener for nodes");
         }
         is_sealed
     }
@@ -123,7 +129,7 @@ pub(super) fn introduce(out: &mut Vec<u8>, cluster: &Cluster, to: &str, request:
     let client = request.client.to_string();
     let (method, role) = (request.method.as_str(), role.name());
     let url = [request.scheme, &*request.authority, &*request.path];
-    let asked = Asked { to, method, url, role, client: &client, place };
+    let asked = SealedRequest { to, method, url, role, client: &client, place };
     let seal = cluster.seal.text(MessageKind::Request, &asked.parts());
     // Writing to a vector does not fail.
     let _ = write!(out, "{FIELD}: {role} {client} {seal} {place}\r\n");

@@ -18,9 +18,9 @@ use larder_semantics::status::Why;
 use larder_store::lines::write_line;
 use serde::Serialize;
 
-use super::members::Standing;
+use super::members::MemberState;
 use super::probe::{self, Life};
-use super::sealed::Forged;
+use super::sealed::ForgeryCounts;
 use super::{Cluster, peer_request};
 use crate::base::settings::{Origin, Timeouts};
 use crate::exchange::passes;
@@ -29,7 +29,7 @@ use crate::exchange::request::Request;
 use crate::exchange::request::interims_of;
 use crate::http::body::Upload;
 use crate::http::response::Head;
-use crate::origin::{Client, Download, OriginError, Outgoing, OutgoingHead, Waits};
+use crate::origin::{Client, Download, OriginError, OriginRequest, OutgoingHead, Waits};
 
 /// How long a connection to a node may take, without the handshake of TLS.
 pub(crate) const CONNECT: Duration = Duration::from_millis(500);
@@ -67,20 +67,20 @@ pub(crate) struct PeersReport {
 
 /// The result of asking the node that owns a key: its answer; or this node asks the origin itself, and counts as busy
 /// meanwhile if the request was its turn.
-pub(crate) type Asked = ControlFlow<(Head, Box<Download>), Option<Busy>>;
+pub(crate) type PeerAnswer = ControlFlow<(Head, Box<Download>), Option<PeerLoad>>;
 
 /// Counts a request as in flight at a node, until it is dropped.
-pub(crate) struct Busy(Arc<Peer>);
+pub(crate) struct PeerLoad(Arc<Peer>);
 
 /// The node that is to answer a request.
 enum Turn {
-    This(Busy),
-    Other(Other),
+    This(PeerLoad),
+    Other(OwnerNode),
 }
 
 /// Another node, which is to be asked.
-pub(super) struct Other {
-    pub(super) busy: Busy,
+pub(super) struct OwnerNode {
+    pub(super) busy: PeerLoad,
     /// The identifier of the process.
     pub(super) id: String,
     pub(super) origin: Origin,
@@ -125,18 +125,18 @@ pub(crate) async fn ask(
     plan: &Plan,
     request: &Request,
     fields: &HeaderMap,
-) -> Result<Asked, OriginError> {
+) -> Result<PeerAnswer, OriginError> {
     let node = match Turn::of(cluster, &request.key) {
         Some(Turn::Other(node)) => node,
-        Some(Turn::This(busy)) => return Ok(Asked::Continue(Some(busy))),
-        None => return Ok(Asked::Continue(None)),
+        Some(Turn::This(busy)) => return Ok(PeerAnswer::Continue(Some(busy))),
+        None => return Ok(PeerAnswer::Continue(None)),
     };
     // Another node cannot know of purges of this node that are not in the stream.
     let stream = &cluster.invalidations.stream;
     if stream.ordered().is_none() && !Box::pin(stream.is_told()).await {
-        return Ok(Asked::Continue(None));
+        return Ok(PeerAnswer::Continue(None));
     }
-    let Some(place) = cluster.invalidations.place() else { return Ok(Asked::Continue(None)) };
+    let Some(place) = cluster.invalidations.place() else { return Ok(PeerAnswer::Continue(None)) };
     cluster.figures.asked.fetch_add(1, Ordering::Relaxed);
     let client = client();
     let asked = node.ask(&client, cluster, plan, request, fields, &place).await;
@@ -151,21 +151,21 @@ pub(crate) async fn ask(
         }
         Ok((head, _)) if is_its_own(&head) => {
             failed(&head.status);
-            Ok(Asked::Continue(None))
+            Ok(PeerAnswer::Continue(None))
         }
         Ok((head, download)) => {
             if status_of(&head).is_some_and(|status| status.is_hit) {
                 cluster.figures.hits.fetch_add(1, Ordering::Relaxed);
             }
-            Ok(Asked::Break((head, download)))
+            Ok(PeerAnswer::Break((head, download)))
         }
         Err(error) => {
             failed(&error);
             if cluster.tls.is_some() && is_of_tls(error.why) {
-                Forged::count(&cluster.forged.proofs, "a server at a node's address");
+                ForgeryCounts::count(&cluster.forged.proofs, "a server at a node's address");
             }
             probe::leave_alone(cluster, client, node);
-            Ok(Asked::Continue(None))
+            Ok(PeerAnswer::Continue(None))
         }
     }
 }
@@ -173,7 +173,7 @@ pub(crate) async fn ask(
 /// Returns the name and the address of the node that owns `key`, if that is another node and gets requests.
 pub(crate) fn owner(cluster: &Cluster, key: &[u8]) -> Option<String> {
     let view = cluster.members.view();
-    let owner = view.ring.owner(key_hash(key)).filter(|_| view.standing == Standing::Member)?;
+    let owner = view.ring.owner(key_hash(key)).filter(|_| view.standing == MemberState::Member)?;
     let (node, peer) = (&view.nodes[owner], &view.peers[owner]);
     (node.id != cluster.id && peer.is_well() && cluster.may_ask(node))
         .then(|| format!("{} at {}", node.name, node.advertise))
@@ -193,7 +193,7 @@ impl Turn {
     /// Returns the node to ask for `key`; `None`: there is none, or it gets no requests at present.
     fn of(cluster: &Cluster, key: &[u8]) -> Option<Self> {
         let view = cluster.members.view();
-        if view.standing != Standing::Member {
+        if view.standing != MemberState::Member {
             return None;
         }
         let hash = key_hash(key);
@@ -204,14 +204,15 @@ impl Turn {
         }
         let (node, peer) = (&view.nodes[chosen], &view.peers[chosen]);
         if node.id == cluster.id {
-            return Some(Self::This(Busy::at(peer)));
+            return Some(Self::This(PeerLoad::at(peer)));
         }
-        let other = || Other { busy: Busy::at(peer), id: node.id.clone(), origin: node.advertise.clone() };
+        let other =
+            || OwnerNode { busy: PeerLoad::at(peer), id: node.id.clone(), origin: node.advertise.clone() };
         (peer.is_well() && cluster.may_ask(node)).then(|| Self::Other(other()))
     }
 }
 
-impl Other {
+impl OwnerNode {
     fn life(&self) -> &Life {
         &self.busy.0.life
     }
@@ -233,13 +234,13 @@ impl Other {
         });
         let mut content = Upload::Empty;
         let Origin { https, authority, .. } = &self.origin;
-        let outgoing = Outgoing {
+        let outgoing = OriginRequest {
             on_interim: Some(&mut interims_of(request)),
             waits: Waits {
                 first_byte: request.ruling.first_byte.map(|time| waiting(time, &plan.settings.timeouts)),
                 between: request.ruling.origin_idle,
             },
-            ..Outgoing::new(*https, authority, &request.method, &mut content)
+            ..OriginRequest::new(*https, authority, &request.method, &mut content)
         };
         let given_up =
             |detail: &str| OriginError::new(StatusCode::BAD_GATEWAY, Why::OriginUnreachable, detail);
@@ -256,7 +257,7 @@ impl Other {
     }
 }
 
-impl Busy {
+impl PeerLoad {
     fn at(peer: &Arc<Peer>) -> Self {
         peer.in_flight.fetch_add(1, Ordering::Relaxed);
         Self(Arc::clone(peer))
@@ -268,7 +269,7 @@ impl Busy {
     }
 }
 
-impl Drop for Busy {
+impl Drop for PeerLoad {
     fn drop(&mut self) {
         self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
     }
@@ -279,7 +280,7 @@ async fn gone(cluster: &Cluster, id: &str) {
     let mut changes = cluster.members.changes();
     while changes.changed().await.is_ok() {
         let view = cluster.members.view();
-        if view.standing == Standing::Member && view.nodes.iter().all(|node| node.id != id) {
+        if view.standing == MemberState::Member && view.nodes.iter().all(|node| node.id != id) {
             return;
         }
     }

@@ -17,13 +17,13 @@ const NAME: &str = "unpublished";
 
 /// The file, if there is a directory for it.
 #[derive(Debug, Default)]
-pub(super) struct Pending {
+pub(super) struct OrderFile {
     path: OnceLock<PathBuf>,
     /// Whether the file should exist.
     written: Mutex<bool>,
 }
 
-impl Pending {
+impl OrderFile {
     /// Keeps the file in `directory` from now on, and returns whether it exists.
     pub(super) fn keep(&self, directory: &Path) -> bool {
         let path = self.path.get_or_init(|| directory.join(NAME));
@@ -75,8 +75,8 @@ mod tests {
     #[test]
     fn the_next_one_finds_it_unless_nothing_waits_any_more() {
         let directory = tempfile::tempdir().expect("a directory");
-        let there = || Pending::default().keep(directory.path());
-        let note = Pending::default();
+        let there = || OrderFile::default().keep(directory.path());
+        let note = OrderFile::default();
         note.write(|| true);
         assert!(!note.keep(directory.path()), "it had no place");
         for (waits, found) in [(true, true), (true, true), (false, false), (false, false)] {

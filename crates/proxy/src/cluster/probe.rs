@@ -17,12 +17,12 @@ use tokio::time::{sleep, timeout};
 
 use super::Cluster;
 use super::peer_request::FIELD;
-use super::peers::Other;
+use super::peers::OwnerNode;
 use crate::base::clock;
 use crate::base::settings::Origin;
 use crate::http::body::Upload;
 use crate::http::head;
-use crate::origin::{Client, Outgoing, OutgoingHead};
+use crate::origin::{Client, OriginRequest, OutgoingHead};
 
 /// How long a node may be silent before it is probed.
 pub(crate) const SILENCE: Duration = Duration::from_millis(250);
@@ -65,15 +65,15 @@ impl Life {
     }
 
     /// Returns the turn to probe, unless another request has it.
-    fn turn(&self) -> Option<Asking<'_>> {
-        (!self.asked.swap(true, Ordering::Relaxed)).then_some(Asking(self))
+    fn turn(&self) -> Option<ProbeTurn<'_>> {
+        (!self.asked.swap(true, Ordering::Relaxed)).then_some(ProbeTurn(self))
     }
 }
 
 /// A turn to probe, until it is dropped.
-struct Asking<'l>(&'l Life);
+struct ProbeTurn<'l>(&'l Life);
 
-impl Drop for Asking<'_> {
+impl Drop for ProbeTurn<'_> {
     fn drop(&mut self) {
         self.0.asked.store(false, Ordering::Relaxed);
     }
@@ -116,13 +116,13 @@ async fn answers(client: &Client, origin: &Origin) -> bool {
     write_line(&mut head, FIELD.as_bytes(), NO_CLIENT);
     head.extend_from_slice(b"\r\n");
     let mut content = Upload::Empty;
-    let outgoing = Outgoing::new(origin.https, &origin.authority, &Method::HEAD, &mut content);
+    let outgoing = OriginRequest::new(origin.https, &origin.authority, &Method::HEAD, &mut content);
     matches!(timeout(PATIENCE, client.send(OutgoingHead::Http1(&head), outgoing)).await, Ok(Ok(_)))
 }
 
 /// Sends a node no requests until it answers, or is no member any more.
-pub(super) fn leave_alone(cluster: &Arc<Cluster>, client: Client, node: Other) {
-    let Other { busy, id, origin } = node;
+pub(super) fn leave_alone(cluster: &Arc<Cluster>, client: Client, node: OwnerNode) {
+    let OwnerNode { busy, id, origin } = node;
     let peer = busy.peer();
     let (lost_since, now) = (&peer.life.lost_since, clock::millis().max(1));
     if lost_since.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed).is_err() {

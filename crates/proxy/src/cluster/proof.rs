@@ -11,10 +11,10 @@ use larder_store::lines::write_line;
 use super::Cluster;
 use super::peer_request::FIELD;
 use super::probe::NO_CLIENT;
-use super::sealed::Forged;
+use super::sealed::ForgeryCounts;
 use crate::http::head::{RequestHead, Target};
 use crate::http::response;
-use crate::origin::{Challenge, Prove};
+use crate::origin::{Challenge, NodeProof};
 
 /// Bytes of a nonce, and the length of the longest nonce that is answered, as text.
 const NONCE: (usize, usize) = (16, 64);
@@ -28,7 +28,7 @@ impl std::fmt::Debug for Prover {
     }
 }
 
-impl Prove for Prover {
+impl NodeProof for Prover {
     fn challenge(&self, authority: &str) -> Challenge {
         let nonce = nonce();
         let mut head = b"HEAD / HTTP/1.1\r\n".to_vec();
@@ -44,7 +44,7 @@ impl Prove for Prover {
         let shown = head.fields.lines(FIELD).next().unwrap_or_default();
         let is_proof = cluster.seal.is(MessageKind::Proof, &parts, shown);
         if !is_proof {
-            Forged::count(&cluster.forged.proofs, "an answer at a node's address");
+            ForgeryCounts::count(&cluster.forged.proofs, "an answer at a node's address");
         }
         is_proof
     }

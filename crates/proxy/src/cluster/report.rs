@@ -22,7 +22,7 @@ pub(crate) struct ClusterReport {
     pub(crate) nodes: Vec<Node>,
     /// The nodes that left the cluster within the last hour and have not returned.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(crate) gone: Vec<Gone>,
+    pub(crate) gone: Vec<DepartedNode>,
     pub(crate) peers: peers::PeersReport,
     /// Counts of forged data that was ignored.
     pub(crate) forged: sealed::SealsReport,
@@ -56,7 +56,7 @@ pub(crate) struct Node {
 
 /// A node that left the cluster.
 #[derive(Debug, Serialize)]
-pub(crate) struct Gone {
+pub(crate) struct DepartedNode {
     name: String,
     advertise: String,
     /// Seconds since it was seen to have left.
@@ -86,7 +86,7 @@ impl ClusterReport {
             engine: cluster.engine.report(),
             invalidations: cluster.invalidations.report(),
             nodes: nodes.collect(),
-            gone: cluster.members.gone().into_iter().map(Gone::of).collect(),
+            gone: cluster.members.gone().into_iter().map(DepartedNode::of).collect(),
             peers: cluster.figures.report(),
             forged: cluster.forged.report(),
             copies: cluster.hot.copies(),
@@ -95,7 +95,7 @@ impl ClusterReport {
     }
 }
 
-impl Gone {
+impl DepartedNode {
     fn of((node, time): (Member, Duration)) -> Self {
         Self { name: node.name, advertise: node.advertise.to_string(), seconds: time.as_secs() }
     }

@@ -15,7 +15,7 @@ pub(super) const FIELD: &str = "seal";
 
 /// Counts of data that was ignored because no node had sealed it.
 #[derive(Debug, Default)]
-pub(crate) struct Forged {
+pub(crate) struct ForgeryCounts {
     pub(super) members: AtomicU64,
     pub(super) entries: AtomicU64,
     pub(super) records: AtomicU64,
@@ -41,7 +41,7 @@ pub(crate) struct SealsReport {
     pub(crate) connections: u64,
 }
 
-impl Forged {
+impl ForgeryCounts {
     pub(super) fn report(&self) -> SealsReport {
         let get = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let Self { members, entries, records, requests, proofs, connections } = self;
@@ -74,7 +74,7 @@ impl Cluster {
         let shown = record.get(FIELD).map_or("-", String::as_str);
         let is_sealed = self.seal.is(MessageKind::Member, &words(name, record), shown.as_bytes());
         if !is_sealed {
-            Forged::count(&self.forged.members, "a node's record on the engine");
+            ForgeryCounts::count(&self.forged.members, "a node's record on the engine");
         }
         is_sealed
     }
@@ -110,7 +110,7 @@ impl Cluster {
         let parts = [name.as_bytes(), position.as_bytes()];
         let is_sealed = self.seal.is(MessageKind::Position, &parts, shown.as_bytes());
         if !is_sealed {
-            Forged::count(&self.forged.members, "a node's place on the engine");
+            ForgeryCounts::count(&self.forged.members, "a node's place on the engine");
         }
         is_sealed.then(|| position.parse().ok())?
     }

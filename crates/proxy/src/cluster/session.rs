@@ -16,7 +16,7 @@ use tokio::sync::Mutex;
 
 use super::Cluster;
 use super::engine::EngineError;
-use crate::exchange::position::{Awaited, Shown};
+use crate::exchange::position::{ClientPosition, RequiredPosition};
 use crate::exchange::request::Request;
 use crate::http::names::POSITION;
 
@@ -27,10 +27,10 @@ const PAUSE: Duration = Duration::from_millis(2);
 
 /// The last look at the stream.
 #[derive(Debug, Default)]
-pub(super) struct Looks(Mutex<Option<Looked>>);
+pub(super) struct LastLookup(Mutex<Option<EndLookup>>);
 
 #[derive(Debug)]
-struct Looked {
+struct EndLookup {
     begun: Instant,
     /// The end of the stream; `None`: the engine did not answer.
     end: Option<Point>,
@@ -41,8 +41,8 @@ struct Looked {
 pub(crate) async fn catch_up(cluster: Option<&Cluster>, request: &mut Request) -> bool {
     let (Some(cluster), Some(awaited)) = (cluster, request.awaited.take()) else { return true };
     match &awaited {
-        Awaited::Place(place) => cluster.invalidations.reach(place).await,
-        Awaited::Shown(shown) => {
+        RequiredPosition::Place(place) => cluster.invalidations.reach(place).await,
+        RequiredPosition::Shown(shown) => {
             if !cluster.reach(*shown).await {
                 request.asked.no_cache = true;
                 request.awaited = Some(awaited);
@@ -62,22 +62,22 @@ pub(super) fn last_shown(fields: &impl Fields) -> Option<&[u8]> {
 impl Cluster {
     /// Returns the value of the field for a change whose entry is at `point`.
     pub(crate) fn shown(&self, point: &Point) -> HeaderValue {
-        let text = Shown::of(point).text();
+        let text = ClientPosition::of(point).text();
         let seal = self.seal.text(MessageKind::Client, &[text.as_bytes()]);
         HeaderValue::try_from(format!("{text}.{seal}")).unwrap_or_else(|_| HeaderValue::from_static(""))
     }
 
     /// Returns the position in `value` of the field, if this node has not obeyed the stream up to there. A value that
     /// no node of this cluster has written is ignored.
-    pub(crate) fn awaited(&self, value: &[u8]) -> Option<Shown> {
+    pub(crate) fn awaited(&self, value: &[u8]) -> Option<ClientPosition> {
         let text = std::str::from_utf8(value).ok().filter(|text| text.len() <= LONGEST)?;
-        let (shown, seal) = Shown::read(text)?;
+        let (shown, seal) = ClientPosition::read(text)?;
         let is_sealed = self.seal.is(MessageKind::Client, &[shown.text().as_bytes()], seal.as_bytes());
         (is_sealed && !shown.is_reached(&self.invalidations.follower.borrow())).then_some(shown)
     }
 
     /// Waits for a short time until this node has obeyed the stream up to the position of a client.
-    pub(crate) async fn reach(&self, shown: Shown) -> bool {
+    pub(crate) async fn reach(&self, shown: ClientPosition) -> bool {
         let came = Instant::now();
         let reached = async {
             let end = self.end_since(came).await?;
@@ -102,7 +102,7 @@ impl Cluster {
             tracing::debug!("the end of the stream is not known: {error}");
         }
         let end = end.ok();
-        *looked = Some(Looked { begun, end: end.clone() });
+        *looked = Some(EndLookup { begun, end: end.clone() });
         end
     }
 
@@ -122,9 +122,9 @@ mod tests {
 
     use super::*;
 
-    fn shown(engine: &str, position: &str) -> Shown {
+    fn shown(engine: &str, position: &str) -> ClientPosition {
         let point = Point { engine: engine.into(), position: position.parse().expect("a position") };
-        Shown::of(&point)
+        ClientPosition::of(&point)
     }
 
     #[test]
@@ -141,7 +141,7 @@ mod tests {
     #[test]
     fn there_is_one_way_to_write_a_position() {
         let text = shown("e", "5-1").text();
-        assert_eq!(Shown::read(&format!("{text}.seal")), Some((shown("e", "5-1"), "seal")));
+        assert_eq!(ClientPosition::read(&format!("{text}.seal")), Some((shown("e", "5-1"), "seal")));
         for wrong in [
             text.clone(),
             format!("0{text}.seal"),
@@ -153,7 +153,7 @@ mod tests {
             "..".to_owned(),
             String::new(),
         ] {
-            assert_eq!(Shown::read(&wrong), None, "{wrong}");
+            assert_eq!(ClientPosition::read(&wrong), None, "{wrong}");
         }
     }
 
@@ -174,7 +174,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_text_is_read_without_a_panic(text: String) {
-            if let Some((shown, seal)) = Shown::read(&text) {
+            if let Some((shown, seal)) = ClientPosition::read(&text) {
                 prop_assert_eq!(format!("{}.{seal}", shown.text()), text);
             }
         }
@@ -182,10 +182,10 @@ mod tests {
         #[test]
         fn positions_come_back_as_they_were_written(millis: u64, count: u64, engine in "[0-9a-f]{40}") {
             let point = Point { engine: engine.into(), position: Position::new(millis, count) };
-            let text = Shown::of(&point).text();
+            let text = ClientPosition::of(&point).text();
             prop_assert!(text.len() + 33 <= LONGEST);
             let text = format!("{text}.-");
-            prop_assert_eq!(Shown::read(&text), Some((Shown::of(&point), "-")));
+            prop_assert_eq!(ClientPosition::read(&text), Some((ClientPosition::of(&point), "-")));
         }
     }
 }

@@ -13,15 +13,15 @@ use std::time::{Duration, Instant};
 
 use larder_cluster::message::{Message, Order};
 use larder_cluster::seal::MessageKind;
-use larder_cluster::{Missed, Point, Position};
+use larder_cluster::{GapReason, Point, Position};
 use parking_lot::Mutex;
 use redis::{Cmd, Pipeline, Value};
 use tokio::sync::{Notify, watch};
 
 use super::Cluster;
 use super::engine::{EngineError, Link};
-use super::pending::Pending;
-use super::sealed::{self, Forged};
+use super::pending::OrderFile;
+use super::sealed::{self, ForgeryCounts};
 
 /// About how many entries the stream keeps for nodes that are away.
 pub(crate) const KEPT: usize = 1 << 16;
@@ -82,19 +82,19 @@ return {string.match(redis.call('INFO', 'server'), 'run_id:(%w+)'), id}";
 /// The orders that this node publishes to the others.
 #[derive(Debug, Default)]
 pub(crate) struct Stream {
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<OrderQueue>,
     more: Notify,
     added: AtomicU64,
     failed: AtomicU64,
     /// Records that orders wait, in case this process dies.
-    pending: Pending,
+    pending: OrderFile,
     /// Orders that are being published.
-    telling: watch::Sender<UnderWay>,
+    telling: watch::Sender<OrdersInProgress>,
 }
 
 /// Orders that wait to be added. Each has a number, since orders may be equal.
 #[derive(Debug, Default)]
-struct Waiting {
+struct OrderQueue {
     orders: VecDeque<(u64, Order)>,
     next: u64,
 }
@@ -113,7 +113,7 @@ impl Drop for UnpublishedPurges<'_> {
 
 /// The numbers of orders that are being put in force and published, until they are in the stream or wait.
 #[derive(Debug, Default)]
-struct UnderWay {
+struct OrdersInProgress {
     begun: u64,
     numbers: BTreeSet<u64>,
 }
@@ -134,7 +134,7 @@ impl Drop for PublishGuard<'_> {
 pub(super) struct Entry {
     pub(super) position: Position,
     /// `None`: no node wrote it, so it is ignored.
-    pub(super) message: Option<Result<Message, Missed>>,
+    pub(super) message: Option<Result<Message, GapReason>>,
 }
 
 impl Stream {
@@ -155,14 +155,15 @@ impl Stream {
 
     /// Returns the number of orders that this node has given, if all of them are in the stream.
     pub(super) fn ordered(&self) -> Option<u64> {
-        let UnderWay { begun, numbers } = &*self.telling.borrow();
+        let OrdersInProgress { begun, numbers } = &*self.telling.borrow();
         (numbers.is_empty() && self.waiting() == 0).then_some(*begun)
     }
 
     /// Waits for a short time until all orders of this node so far are in the stream; false: some are not.
     pub(super) async fn is_told(&self) -> bool {
         let begun = self.telling.borrow().begun;
-        let is_over = |under_way: &UnderWay| under_way.numbers.first().is_none_or(|first| *first >= begun);
+        let is_over =
+            |under_way: &OrdersInProgress| under_way.numbers.first().is_none_or(|first| *first >= begun);
         let mut telling = self.telling.subscribe();
         let is_over = tokio::time::timeout(UNDER_WAY, telling.wait_for(is_over)).await;
         matches!(is_over, Ok(Ok(_))) && self.waiting() == 0
@@ -215,7 +216,7 @@ impl Stream {
     }
 }
 
-impl Waiting {
+impl OrderQueue {
     fn push(&mut self, order: Order) {
         self.orders.push_back((self.next, order));
         self.next += 1;
@@ -414,8 +415,8 @@ impl Entry {
         let (pairs, rest) = parts.as_chunks::<2>();
         let pairs = pairs.iter().map(|[name, value]| (&name[..], &value[..]));
         let message = match rest {
-            [] => Message::parse(pairs).map_err(|_| Missed::Unknown),
-            _ => Err(Missed::Unknown),
+            [] => Message::parse(pairs).map_err(|_| GapReason::Unknown),
+            _ => Err(GapReason::Unknown),
         };
         Some(Self { position, message: Some(message) })
     }
@@ -432,7 +433,7 @@ impl Cluster {
             name == sealed::FIELD.as_bytes() && self.seal.is(MessageKind::Entry, &parts, shown)
         });
         if sealed.is_none() {
-            Forged::count(&self.forged.entries, "an entry of the stream of purges");
+            ForgeryCounts::count(&self.forged.entries, "an entry of the stream of purges");
         }
         sealed.map(|(_, rest)| rest)
     }

@@ -12,7 +12,7 @@ use zeroize::Zeroizing;
 
 use super::cipher::Cipher;
 use super::engine::EngineError;
-use super::sealed::Forged;
+use super::sealed::ForgeryCounts;
 use super::{Cluster, cipher};
 use crate::net::tls::tickets::{PERIOD, Tickets, random_secret};
 
@@ -58,7 +58,7 @@ async fn agree(cluster: &Cluster, cipher: &Cipher, tickets: &Tickets) -> Result<
     let opened = cipher.open(FIELD, &held).map(Zeroizing::new);
     match opened.and_then(|secret| Some(Zeroizing::new(secret.as_slice().try_into().ok()?))) {
         Some(secret) => tickets.adopt(&secret),
-        None => Forged::count(&cluster.forged.members, "a key of session tickets on the engine"),
+        None => ForgeryCounts::count(&cluster.forged.members, "a key of session tickets on the engine"),
     }
     Ok(())
 }

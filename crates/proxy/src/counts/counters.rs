@@ -121,7 +121,7 @@ impl Serialize for Statuses {
 
 /// Requests with the same outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Ends {
+pub(crate) struct OutcomeCounts {
     pub(crate) kind: Kind,
     pub(crate) tier: Tier,
     pub(crate) requests: u64,
@@ -212,11 +212,11 @@ impl Counts {
     }
 
     /// Returns the counts for every kind and tier, also those with 0 requests.
-    pub(crate) fn ends(&self) -> impl Iterator<Item = Ends> {
+    pub(crate) fn ends(&self) -> impl Iterator<Item = OutcomeCounts> {
         let ends = Kind::ALL.into_iter().flat_map(|kind| Tier::ALL.into_iter().map(move |tier| (kind, tier)));
         ends.map(|(kind, tier)| {
             let end = end(kind, tier);
-            Ends { kind, tier, requests: self.requests[end], bytes: self.bytes[end] }
+            OutcomeCounts { kind, tier, requests: self.requests[end], bytes: self.bytes[end] }
         })
     }
 
@@ -239,8 +239,8 @@ impl Counts {
 }
 
 impl Totals {
-    fn add(&mut self, ends: &Ends) {
-        let Ends { kind, tier, requests, bytes } = *ends;
+    fn add(&mut self, ends: &OutcomeCounts) {
+        let OutcomeCounts { kind, tier, requests, bytes } = *ends;
         self.requests += requests;
         self.bytes_served += bytes;
         let (counter, from_cache) = match kind {
@@ -344,7 +344,7 @@ mod tests {
             for tier in Tier::ALL {
                 let counts = counted(Outcome::forwarded(kind, Why::Absent).from(tier), 7);
                 let there: Vec<_> = counts.ends().filter(|ends| ends.requests > 0).collect();
-                assert_eq!(there, [Ends { kind, tier, requests: 1, bytes: 7 }]);
+                assert_eq!(there, [OutcomeCounts { kind, tier, requests: 1, bytes: 7 }]);
             }
         }
         for why in Why::ALL {

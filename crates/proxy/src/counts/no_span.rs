@@ -8,15 +8,15 @@ use larder_semantics::status::Why;
 pub(crate) enum Trace {}
 
 /// The replacement of the span of a request to an origin. It has no values.
-pub(crate) enum Asking {}
+pub(crate) enum OriginSpan {}
 
 impl Trace {
-    pub(crate) fn ask(&self, _origin: &str) -> Asking {
+    pub(crate) fn ask(&self, _origin: &str) -> OriginSpan {
         match *self {}
     }
 }
 
-impl Asking {
+impl OriginSpan {
     pub(crate) fn traceparent(&self) -> String {
         match *self {}
     }

@@ -33,7 +33,7 @@ pub(crate) struct Call {
 }
 
 /// A request to an origin in flight.
-pub(crate) struct Asking<'t> {
+pub(crate) struct OriginSpan<'t> {
     trace: &'t Trace,
     span: u64,
     origin: &'t str,
@@ -55,8 +55,8 @@ impl Trace {
     }
 
     /// Begins a request to `origin`.
-    pub(crate) fn ask<'t>(&'t self, origin: &'t str) -> Asking<'t> {
-        Asking { trace: self, span: self.own.child().span, origin, begun: Instant::now() }
+    pub(crate) fn ask<'t>(&'t self, origin: &'t str) -> OriginSpan<'t> {
+        OriginSpan { trace: self, span: self.own.child().span, origin, begun: Instant::now() }
     }
 
     /// Takes the finished requests to origins.
@@ -65,7 +65,7 @@ impl Trace {
     }
 }
 
-impl Asking<'_> {
+impl OriginSpan<'_> {
     /// Returns the value of `traceparent` for the origin.
     pub(crate) fn traceparent(&self) -> String {
         Traceparent { span: self.span, ..self.trace.own }.to_string()

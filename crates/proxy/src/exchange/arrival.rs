@@ -18,7 +18,7 @@ pub struct Arrival {
 
 /// The client of a request.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Asker<'a> {
+pub(crate) struct Requester<'a> {
     /// The requests that it may make.
     pub(crate) role: Role,
     pub(crate) address: SocketAddr,

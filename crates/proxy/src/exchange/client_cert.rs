@@ -6,7 +6,7 @@ use std::iter;
 use http::{HeaderName, HeaderValue, header};
 use larder_semantics::fields::{Fields, members};
 
-use super::arrival::Asker;
+use super::arrival::Requester;
 use super::reply::{Reply, Source};
 use super::request::Request;
 use crate::base::settings::{Edits, Role};
@@ -21,19 +21,19 @@ pub(crate) fn names_client(fields: &impl Fields) -> bool {
 
 /// Returns the fields by which a request of `asker` selects a stored response: those of its head, with `Client-Cert`
 /// from the connection only.
-pub(crate) fn selecting<'h>(lines: &'h Lines<'h>, asker: &Asker<'h>) -> Selecting<'h> {
+pub(crate) fn selecting<'h>(lines: &'h Lines<'h>, asker: &Requester<'h>) -> SelectingFields<'h> {
     let field = asker.identity.filter(|_| asker.role == Role::Reverse).and_then(ClientIdentity::field);
-    Selecting { lines, field, edits: None }
+    SelectingFields { lines, field, edits: None }
 }
 
 /// The fields of a request that [`selecting`] returns.
-pub(crate) struct Selecting<'h> {
+pub(crate) struct SelectingFields<'h> {
     lines: &'h Lines<'h>,
     field: Option<&'h HeaderValue>,
     edits: Option<&'h Edits>,
 }
 
-impl<'h> Selecting<'h> {
+impl<'h> SelectingFields<'h> {
     /// Adds `edits` to the fields; `None` if they need more than a check of each line.
     #[inline]
     pub(crate) fn edited(self, edits: &'h Edits) -> Option<Self> {
@@ -45,7 +45,7 @@ impl<'h> Selecting<'h> {
     }
 }
 
-impl Fields for Selecting<'_> {
+impl Fields for SelectingFields<'_> {
     #[inline]
     fn lines<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a [u8]> + 'a {
         let field = self.field.filter(|_| name == CLIENT_CERT).map(HeaderValue::as_bytes);

@@ -7,7 +7,7 @@ use larder_semantics::fields::{Fields, list};
 use larder_store::LinesRef;
 
 use crate::base::settings::Edits;
-use crate::exchange::negotiated::Negotiated;
+use crate::exchange::negotiation::Negotiation;
 use crate::http::fields::FieldWriter;
 
 /// The edits of a reply without any.
@@ -16,7 +16,7 @@ pub(super) static NONE: LazyLock<Edits> = LazyLock::new(Edits::default);
 /// Writes the fields of a reply to `out`, changed.
 pub(super) struct EditedFields<'e, W> {
     out: &'e mut W,
-    negotiated: Negotiated,
+    negotiated: Negotiation,
     edits: &'e Edits,
     /// Defaults of fields that have not been written.
     missing: Vec<&'e (HeaderName, HeaderValue)>,
@@ -27,14 +27,14 @@ pub(super) struct EditedFields<'e, W> {
 
 impl<'e, W: FieldWriter> EditedFields<'e, W> {
     /// Returns a writer for the fields of a response of this status.
-    pub(super) fn new(out: &'e mut W, status: StatusCode, negotiated: Negotiated, edits: &'e Edits) -> Self {
+    pub(super) fn new(out: &'e mut W, status: StatusCode, negotiated: Negotiation, edits: &'e Edits) -> Self {
         Self { out, negotiated, edits, missing: edits.defaults(status), said: 0 }
     }
 
     /// Appends the fields that are added. Without content, as in a 304, no coding is named.
     pub(super) fn finish(mut self, is_bodiless: bool) {
         // The coding of the content changes no field that is added here; edits do.
-        let Negotiated { coding, varies, is_said, .. } = std::mem::take(&mut self.negotiated);
+        let Negotiation { coding, varies, is_said, .. } = std::mem::take(&mut self.negotiated);
         if let Some(coding) = coding.filter(|_| !is_bodiless) {
             self.field(b"Content-Encoding", coding.token().as_bytes());
         }

@@ -4,7 +4,7 @@
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 
 use super::edited::EditedFields;
-use super::negotiated::Negotiated;
+use super::negotiation::Negotiation;
 use crate::base::settings::{CookieFilter, Edits};
 use crate::http::fields::FieldWriter;
 use crate::http::response::Lines;
@@ -61,7 +61,7 @@ impl Edits {
     /// Returns the fields of a response of this status after these changes.
     pub(crate) fn applied(&self, status: StatusCode, fields: &HeaderMap) -> HeaderMap {
         let mut changed = HeaderMap::new();
-        let mut edited = EditedFields::new(&mut changed, status, Negotiated::default(), self);
+        let mut edited = EditedFields::new(&mut changed, status, Negotiation::default(), self);
         fields.iter().for_each(|(name, value)| edited.mapped(name, value));
         edited.finish(false);
         changed

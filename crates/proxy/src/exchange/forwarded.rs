@@ -105,7 +105,7 @@ const OPEN_QUOTE: Refusal =
 
 /// The information about a request from a trusted proxy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Told<'b> {
+struct ForwardedFields<'b> {
     client: Option<IpAddr>,
     scheme: Option<&'static str>,
     host: Option<&'b str>,
@@ -152,7 +152,7 @@ pub(crate) fn believe(
             false => Ok(peer),
         };
     }
-    let told = Told::of(trust, head.fields)?;
+    let told = ForwardedFields::of(trust, head.fields)?;
     if is_reverse {
         head.target = told.target(head.target);
     }
@@ -167,7 +167,7 @@ impl Trust {
     }
 }
 
-impl<'b> Told<'b> {
+impl<'b> ForwardedFields<'b> {
     /// Reads the fields. `Forwarded` is ignored if there is any of the `X-Forwarded-*` fields, regardless of their
     /// content.
     fn of(trust: &Trust, fields: Lines<'b>) -> Result<Self, Refusal> {
@@ -276,7 +276,7 @@ mod tests {
 
     use super::*;
     use crate::base::settings::Limits;
-    use crate::http::head::{self, Parsed};
+    use crate::http::head::{self, ParseResult};
 
     /// Returns the client and the target of a request with these lines; proxies in 10.0.0.0/8 are trusted.
     fn believed(lines: &str, peer: &str) -> Option<(String, String)> {
@@ -287,7 +287,7 @@ mod tests {
     fn believed_under(real_ip: Option<HeaderName>, lines: &str, peer: &str) -> Option<(String, String)> {
         let text = format!("GET /a HTTP/1.1\r\nHost: site.test\r\n{lines}\r\n");
         let (mut room, limits) = (head::room(), Limits::default());
-        let Ok(Parsed::Whole(mut head, _)) = head::parse(text.as_bytes(), &mut room, &limits) else {
+        let Ok(ParseResult::Whole(mut head, _)) = head::parse(text.as_bytes(), &mut room, &limits) else {
             return None;
         };
         let proxies =

@@ -8,14 +8,14 @@ use larder_tags::{PoolReport, Pools, Segment, Settings};
 use parking_lot::Mutex;
 use serde::Serialize;
 
-use super::settled::Settled;
+use super::gateway_files::GatewayFiles;
 use crate::base::clock;
 use crate::base::settings::{HostHeader, Origin, PathPrefix, Site};
 
 /// The pools of all gateways. A site is identified by its name, and keeps its pools when the config is reloaded.
 pub(crate) struct Gateways {
     all: Mutex<Vec<Gateway>>,
-    settled: Settled,
+    settled: GatewayFiles,
     /// Whether the process forwards no more changes.
     closed: AtomicBool,
 }
@@ -41,7 +41,7 @@ pub(crate) struct Holdings {
 
 impl Gateways {
     /// Returns an empty set; `settled` is the record of the last process about its gateways.
-    pub(crate) fn new(settled: Settled) -> Self {
+    pub(crate) fn new(settled: GatewayFiles) -> Self {
         Self { all: Mutex::default(), settled, closed: AtomicBool::new(false) }
     }
 
@@ -154,7 +154,7 @@ mod tests {
 
     use http::{HeaderMap, Method, StatusCode};
     use larder_semantics::storable::Rules;
-    use larder_tags::Asked;
+    use larder_tags::TagDecision;
 
     use super::*;
     use crate::base::settings::Balance;
@@ -190,10 +190,11 @@ mod tests {
     /// progress. In either order, no file names a gateway that forwards a change later.
     #[test]
     fn a_change_is_refused_or_seen_by_the_end_of_the_process() {
-        let gateways = Gateways::new(Settled::default());
+        let gateways = Gateways::new(GatewayFiles::default());
         let open = |name| gateways.open(&gateway(name)).expect("it is a gateway");
         let (busy, idle) = (open("busy"), open("idle"));
-        let Asked::Change(mut change) = busy.ask(&Method::PUT, b"a", b"/users", &HeaderMap::new()) else {
+        let TagDecision::Change(mut change) = busy.ask(&Method::PUT, b"a", b"/users", &HeaderMap::new())
+        else {
             panic!("a PUT changes something");
         };
         assert!(!gateways.is_closed() && !busy.is_settled() && idle.is_settled());

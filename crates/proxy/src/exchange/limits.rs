@@ -7,16 +7,16 @@ use larder_semantics::status::Why;
 
 use crate::base::networks::network;
 use crate::base::outcome::{Kind, Outcome};
-use crate::base::settings::{Counted, LimitBy};
+use crate::base::settings::{CountedRequests, LimitBy};
 use crate::exchange::reply::{Reply, Source};
 use crate::exchange::request::Request;
 use crate::exchange::route::Route;
 use crate::exchange::target::ruled_host;
-use crate::net::limiter::{Beyond, Holder, InProgress, Limiter};
+use crate::net::limiter::{ExceededLimit, Holder, LimitEntry, Limiter};
 
 /// Whether `request` has limits on requests of the kind `counted`. A request that another node forwards was counted
 /// there.
-pub(crate) fn has_limits(request: &Request, counted: Counted) -> bool {
+pub(crate) fn has_limits(request: &Request, counted: CountedRequests) -> bool {
     !request.by_peer && request.ruling.limits.iter().any(|limiter| limiter.limit.counted == counted)
 }
 
@@ -24,12 +24,12 @@ pub(crate) fn has_limits(request: &Request, counted: Counted) -> bool {
 ///
 /// # Errors
 /// The refusal (429) if a limit is exceeded; then the request counts against none.
-pub(crate) fn enter(request: &Request, counted: Counted) -> Result<(), Box<Reply>> {
+pub(crate) fn enter(request: &Request, counted: CountedRequests) -> Result<(), Box<Reply>> {
     if !has_limits(request, counted) {
         return Ok(());
     }
     let now = Instant::now();
-    let (mut taken, mut entered): (Vec<(&Limiter, Holder)>, Vec<InProgress>) = Default::default();
+    let (mut taken, mut entered): (Vec<(&Limiter, Holder)>, Vec<LimitEntry>) = Default::default();
     for limiter in request.ruling.limits.iter().filter(|limiter| limiter.limit.counted == counted) {
         let holder = holder(limiter, request);
         match limiter.enter(holder, now) {
@@ -65,7 +65,7 @@ fn holder(limiter: &Limiter, request: &Request) -> Holder {
     }
 }
 
-fn refusal(limiter: &Limiter, beyond: Beyond) -> Reply {
+fn refusal(limiter: &Limiter, beyond: ExceededLimit) -> Reply {
     let limit = &limiter.limit;
     let by = match &limit.by {
         LimitBy::Client => "for each client",
@@ -75,7 +75,7 @@ fn refusal(limiter: &Limiter, beyond: Beyond) -> Reply {
         LimitBy::All => "for all clients together",
     };
     let (most, seconds) = match (beyond, limit.rate, limit.concurrent) {
-        (Beyond::Rate(wait), Some(rate), _) => {
+        (ExceededLimit::Rate(wait), Some(rate), _) => {
             (rate.to_string(), wait.as_nanos().div_ceil(1_000_000_000).max(1))
         }
         (_, _, most) => (format!("{} at once", most.unwrap_or(0)), 1),

@@ -24,10 +24,10 @@ pub(crate) struct Interim {
 /// Messages between a connection and the flow of its request: interim responses for the client, and the notice that the
 /// client has left. One task runs both sides.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Link(Arc<Ends>);
+pub(crate) struct Link(Arc<LinkState>);
 
 #[derive(Debug, Default)]
-struct Ends {
+struct LinkState {
     interims: Mutex<Vec<Interim>>,
     /// Whether there are interim responses, readable without the lock.
     has_interims: AtomicBool,
@@ -67,7 +67,7 @@ impl Stopwatch {
 impl Link {
     /// Creates the link of a client that understands interim responses if `http11`.
     pub(crate) fn new(http11: bool) -> Self {
-        Self(Arc::new(Ends { is_plain: !http11, ..Ends::default() }))
+        Self(Arc::new(LinkState { is_plain: !http11, ..LinkState::default() }))
     }
 
     /// Queues an interim response of this proxy.

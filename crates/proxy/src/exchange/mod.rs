@@ -1,16 +1,16 @@
 //! A request and its reply in the form that the flow uses for all protocols, and the site of the request.
 
 pub mod arrival;
-pub(crate) mod chosen;
 pub(crate) mod client_cert;
 mod edited;
 pub(crate) mod edits;
-pub(crate) mod entered;
 pub mod forwarded;
+pub(crate) mod gateway_files;
 pub(crate) mod gateways;
+pub(crate) mod limit_entries;
 pub(crate) mod limits;
 pub(crate) mod link;
-pub(crate) mod negotiated;
+pub(crate) mod negotiation;
 pub(crate) mod pages;
 pub(crate) mod passes;
 pub(crate) mod placeholders;
@@ -18,12 +18,12 @@ pub(crate) mod plan;
 pub(crate) mod position;
 pub mod reply;
 pub(crate) mod request;
+pub(crate) mod request_destination;
 pub(crate) mod request_id;
 pub mod route;
 pub(crate) mod rule_counts;
 pub(crate) mod rulebook;
 pub(crate) mod send;
-pub(crate) mod settled;
 pub(crate) mod sink;
 pub(crate) mod target;
 pub(crate) mod tunnel;

@@ -4,22 +4,22 @@ use larder_cluster::{Follower, Point, Position, key_hash};
 
 /// The position that this node has to reach before it answers a request from stored responses.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Awaited {
+pub(crate) enum RequiredPosition {
     /// The position of the requesting node: the purges that it has applied and ordered, as it reported them.
     Place(Box<str>),
     /// The position that the client sends.
-    Shown(Shown),
+    Shown(ClientPosition),
 }
 
 /// A position that a client sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Shown {
+pub(crate) struct ClientPosition {
     /// A hash of the name of the engine's process: positions of different processes cannot be compared.
     engine: u64,
     position: Position,
 }
 
-impl Shown {
+impl ClientPosition {
     pub(crate) fn of(point: &Point) -> Self {
         Self { engine: key_hash(point.engine.as_bytes()), position: point.position }
     }

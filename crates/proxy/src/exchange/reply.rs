@@ -20,14 +20,14 @@ use crate::base::clock;
 use crate::base::outcome::Outcome;
 use crate::base::settings::{Edits, Hsts, Role};
 use crate::exchange::edited::{EditedFields, NONE};
-use crate::exchange::negotiated::Negotiated;
+use crate::exchange::negotiation::Negotiation;
 use crate::exchange::route::SiteNumber;
 use crate::http::fields::FieldWriter;
 use crate::http::head::RequestHead;
 use crate::http::names::POSITION;
 use crate::http::response::Lines;
-use crate::net::limiter::InProgress;
-use crate::origin::{Download, Upgraded};
+use crate::net::limiter::LimitEntry;
+use crate::origin::{Download, UpgradedConnection};
 
 /// A reply to a client.
 #[derive(Debug)]
@@ -43,7 +43,7 @@ pub struct Reply {
     /// Field lines for this client only.
     pub extra: Option<Box<HeaderMap>>,
     /// The dependence on the codings that its client accepts.
-    pub(crate) negotiated: Negotiated,
+    pub(crate) negotiated: Negotiation,
     /// Changes of the field lines by rules.
     pub(crate) edits: Option<Arc<Edits>>,
     /// The site of the request.
@@ -57,7 +57,7 @@ pub struct Reply {
     /// The content.
     pub content: Content,
     /// The entries of the request in limits on requests in progress, until the reply is sent.
-    pub(crate) entered: Option<Box<[InProgress]>>,
+    pub(crate) entered: Option<Box<[LimitEntry]>>,
     /// The user whose password or token the request had.
     pub(crate) user: Option<Arc<str>>,
     /// Whether the connection ends after this reply.
@@ -122,7 +122,7 @@ impl Piece {
 /// The other end of a connection that leaves HTTP.
 pub enum Tunnel {
     /// The origin agreed to change protocols (101).
-    Upgraded(Upgraded),
+    Upgraded(UpgradedConnection),
     /// A `CONNECT` tunnel.
     Tcp(tokio::net::TcpStream),
 }
@@ -209,7 +209,7 @@ impl Reply {
             age: None,
             content_range: None,
             extra: None,
-            negotiated: Negotiated::default(),
+            negotiated: Negotiation::default(),
             edits: None,
             site: SiteNumber::NONE,
             hash: 0,
@@ -277,7 +277,7 @@ impl Reply {
             let len = entry.body().len();
             (self.length, self.content) = (Some(len), Content::Stored(0, len));
         }
-        (self.negotiated, self.outcome.coding) = (Negotiated::default(), None);
+        (self.negotiated, self.outcome.coding) = (Negotiation::default(), None);
         self
     }
 

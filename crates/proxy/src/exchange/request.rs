@@ -9,20 +9,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Version, header};
-use larder_semantics::coding::Accepted;
+use larder_semantics::coding::AcceptedCodings;
 use larder_semantics::directives::RequestDirectives;
 use larder_semantics::fields::Fields;
 use larder_semantics::freshness::Freshness;
 use larder_semantics::{purpose, range, revalidate, storable};
 use larder_store::{Entry, Memory};
 
-use super::position::Awaited;
+use super::position::RequiredPosition;
 use crate::base::settings::{Edits, Query, QueryStrings, Role, Unsigned};
 use crate::base::{clock, in_place};
 use crate::counts::span::Trace;
-use crate::exchange::arrival::Asker;
-use crate::exchange::entered::Entered;
+use crate::exchange::arrival::Requester;
 use crate::exchange::forwarded::is_dropped;
+use crate::exchange::limit_entries::LimitEntries;
 use crate::exchange::link::{Interim, Link, Stopwatch};
 use crate::exchange::placeholders::Parts;
 use crate::exchange::plan::Plan;
@@ -65,7 +65,7 @@ pub(crate) struct Request {
     pub(crate) apart: Vec<String>,
     /// The codings that its client accepts, before rules change the request; `None` for a client that gets content as
     /// the origin sent it.
-    pub(crate) accepted: Option<Accepted>,
+    pub(crate) accepted: Option<AcceptedCodings>,
     /// The credentials that its rules require. They are not forwarded.
     pub(crate) credentials: Option<HeaderValue>,
     /// The reason why the signature of its URL is refused, if its rules require one.
@@ -73,7 +73,7 @@ pub(crate) struct Request {
     /// The name of the user with these credentials, after they have been checked.
     pub(crate) user: Option<Arc<str>>,
     /// The request as the client sent it, if rules have changed it and the original is needed.
-    pub(crate) unchanged: Option<Box<Unchanged>>,
+    pub(crate) unchanged: Option<Box<OriginalRequest>>,
     pub(crate) client: SocketAddr,
     /// Its id, if requests have ids.
     pub(crate) id: Option<Arc<str>>,
@@ -87,7 +87,7 @@ pub(crate) struct Request {
     /// Whether another node of the cluster forwards it.
     pub(crate) by_peer: bool,
     /// The position in the stream of purges that this node has to reach before stored responses may answer.
-    pub(crate) awaited: Option<Awaited>,
+    pub(crate) awaited: Option<RequiredPosition>,
     /// Whether the node that owns the key may answer in place of the origin.
     pub(crate) asks_peers: bool,
     /// How logs write its query string.
@@ -103,14 +103,14 @@ pub(crate) struct Request {
     /// Whether a try that got no answer may have reached an origin.
     pub(crate) lost_try: AtomicBool,
     /// Its entries in limits on requests in progress.
-    pub(crate) entered: Entered,
+    pub(crate) entered: LimitEntries,
     /// Whether it is a prefetch of this proxy, without a client.
     pub(crate) is_own_prefetch: bool,
 }
 
 /// A request before rules have changed it.
 #[derive(Clone, Debug)]
-pub(crate) struct Unchanged {
+pub(crate) struct OriginalRequest {
     pub(crate) fields: HeaderMap,
     /// Path and query.
     pub(crate) path: String,
@@ -130,7 +130,7 @@ impl Request {
         head: &RequestHead<'_>,
         memory: &Memory,
         plan: &Plan,
-        asker: &Asker<'_>,
+        asker: &Requester<'_>,
     ) -> Result<Box<Self>, Refusal> {
         Self::take_under(head, memory, plan, asker, rule)
     }
@@ -143,7 +143,7 @@ impl Request {
         head: &RequestHead<'_>,
         memory: &Memory,
         plan: &Plan,
-        asker: &Asker<'_>,
+        asker: &Requester<'_>,
     ) -> Result<Box<Self>, Refusal> {
         Self::take_under(head, memory, plan, asker, |rulebook, _, _| unruled(rulebook))
     }
@@ -152,7 +152,7 @@ impl Request {
         head: &RequestHead<'_>,
         memory: &Memory,
         plan: &Plan,
-        &Asker { role, address: client, identity, id, by_peer }: &Asker<'_>,
+        &Requester { role, address: client, identity, id, by_peer }: &Requester<'_>,
         rule: impl for<'p> FnOnce(&'p Rulebook, &Address<'_>, (&Method, IpAddr, &HeaderMap)) -> RuledRequest<'p>,
     ) -> Result<Box<Self>, Refusal> {
         let address @ Address { scheme, authority, path } = Address::of(head.target, role)?;
@@ -172,7 +172,7 @@ impl Request {
         let is_asked = !by_peer && !is_purge(&head.method, &route);
         let credentials = is_asked.then(|| credentials(head, &route, &ruling, &mut fields)).flatten();
         let unsigned = if is_asked { ruling.verify(address.path, clock::now).err() } else { None };
-        let accepted = Some(Accepted::of(&fields));
+        let accepted = Some(AcceptedCodings::of(&fields));
         let taken = credentials.as_ref().filter(|_| matches!(route, Route::Site(_)));
         let key = key_of(role, &address, ruling.query.as_ref());
         let parts = Parts::new(&key, client.ip(), id.map(AsRef::as_ref));
@@ -212,7 +212,7 @@ impl Request {
             is_prefetch: head.is_prefetch,
             asked_for_certificate: false,
             lost_try: AtomicBool::new(false),
-            entered: Entered::default(),
+            entered: LimitEntries::default(),
             is_own_prefetch: false,
         });
         request.add_certificate(role, identity);
@@ -406,7 +406,7 @@ impl Request {
             is_prefetch: false,
             asked_for_certificate: self.asked_for_certificate,
             lost_try: AtomicBool::new(false),
-            entered: Entered::default(),
+            entered: LimitEntries::default(),
             is_own_prefetch: self.is_own_prefetch,
         }
     }
@@ -446,7 +446,7 @@ fn change(
     path: String,
     parts: &Parts<'_>,
     (fields, taken, edit): (&mut HeaderMap, Option<&HeaderValue>, Option<Edit>),
-) -> (String, Option<Box<Unchanged>>) {
+) -> (String, Option<Box<OriginalRequest>>) {
     let counted = counted(ruling, &path).filter(|counted| *counted != path);
     let edit = edit.filter(|_| !ruling.request.is_empty());
     let is_changed = edit.is_some() || taken.is_some() || counted.is_some();
@@ -454,7 +454,7 @@ fn change(
     let unchanged = (is_changed && is_looked_at).then(|| {
         let taken = taken.map(|value| (header::AUTHORIZATION, value.clone()));
         let fields = fields.iter().map(|(name, value)| (name.clone(), value.clone())).chain(taken);
-        Box::new(Unchanged { fields: fields.collect(), path: path.clone() })
+        Box::new(OriginalRequest { fields: fields.collect(), path: path.clone() })
     });
     let filled = ruling
         .request

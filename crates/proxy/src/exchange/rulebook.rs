@@ -16,7 +16,7 @@ use larder_semantics::storable::Rules;
 use parking_lot::RwLock;
 
 use crate::base::settings::{
-    Counted, Edits, Effects, Limit, LimitBy, Pages, Query, SiteRule, Tokens, Unsigned, Users,
+    CountedRequests, Edits, Effects, Limit, LimitBy, Pages, Query, SiteRule, Tokens, Unsigned, Users,
 };
 use crate::exchange::placeholders::{Parts, fill_lines};
 use crate::exchange::rule_counts::{RuleCounts, RuleReport};
@@ -29,7 +29,7 @@ pub(crate) struct Rulebook {
     set: RuleSet,
     rules: Vec<SiteRule>,
     /// The rules that store responses as separate variants.
-    apart: Apart,
+    apart: VariantRules,
     /// Whether some of them have conditions on paths or change paths.
     looks_at_paths: bool,
     /// The limits of each rule.
@@ -50,7 +50,7 @@ pub(crate) struct Rulebook {
 /// Rules that store separate variants of responses by fields and cookies of requests. All that apply add up, and `stop`
 /// is ignored: the variants under one cache key must always be selected by the same fields.
 #[derive(Debug)]
-struct Apart {
+struct VariantRules {
     set: RuleSet,
     /// The numbers of the rules among all rules of the site.
     numbers: Vec<u16>,
@@ -86,7 +86,7 @@ pub(crate) struct Ruling {
     /// Edits of replies; `None` without any.
     pub(crate) reply: Option<Arc<Edits>>,
     /// The credentials that a request must have.
-    pub(crate) wanted: Option<Wanted>,
+    pub(crate) wanted: Option<RequiredCredentials>,
     pub(crate) limits: Arc<[Arc<Limiter>]>,
     /// Pages for errors; `None` without any.
     pub(crate) pages: Option<Arc<Pages>>,
@@ -94,7 +94,7 @@ pub(crate) struct Ruling {
 
 /// Passwords and tokens, one of which a request must have.
 #[derive(Clone, Debug)]
-pub(crate) struct Wanted {
+pub(crate) struct RequiredCredentials {
     pub(crate) users: Option<Arc<Users>>,
     pub(crate) tokens: Option<Arc<Tokens>>,
     /// The realm in challenges to clients.
@@ -112,7 +112,7 @@ struct SiteRules<'s> {
 }
 
 /// A ruling that is borrowed or shared.
-pub(crate) enum Ruled<'b> {
+pub(crate) enum RulingRef<'b> {
     Kept(&'b Arc<Ruling>),
     Shared(Arc<Ruling>),
 }
@@ -136,7 +136,7 @@ impl Rulebook {
         };
         Self {
             set: RuleSet::new(rules.iter().map(|rule| rule.rule.clone()).collect()),
-            apart: Apart::new(rules),
+            apart: VariantRules::new(rules),
             looks_at_paths: rules
                 .iter()
                 .any(|rule| rule.rule.conditions.look_at_path() || rule.effects.changes_paths()),
@@ -214,9 +214,9 @@ impl Rulebook {
 
     /// Returns the settings for a request.
     #[inline]
-    pub(crate) fn on_request<F: Fields>(&self, request: &larder_rules::Request<'_, F>) -> Ruled<'_> {
+    pub(crate) fn on_request<F: Fields>(&self, request: &larder_rules::Request<'_, F>) -> RulingRef<'_> {
         match self.is_empty() {
-            true => Ruled::Kept(&self.base),
+            true => RulingRef::Kept(&self.base),
             false => self.ruled(request, |request| self.numbers(request)),
         }
     }
@@ -241,7 +241,7 @@ impl Rulebook {
         &self,
         request: &larder_rules::Request<'_, Q>,
         response: &larder_rules::Response<'_, F>,
-    ) -> Ruled<'_> {
+    ) -> RulingRef<'_> {
         self.ruled(request, |request| self.set.on_response(request, response))
     }
 
@@ -251,7 +251,7 @@ impl Rulebook {
         &self,
         request: &larder_rules::Request<'_, F>,
         numbers: impl Fn(&larder_rules::Request<'_, F>) -> Numbers,
-    ) -> Ruled<'_> {
+    ) -> RulingRef<'_> {
         let own = numbers(request);
         match self.looks_at_paths && has_readings(request.path) {
             true => self.ruled_in_doubt(request, own, numbers),
@@ -267,7 +267,7 @@ impl Rulebook {
         request: &larder_rules::Request<'_, F>,
         own: Numbers,
         numbers: impl Fn(&larder_rules::Request<'_, F>) -> Numbers,
-    ) -> Ruled<'_> {
+    ) -> RulingRef<'_> {
         let others: Vec<_> = readings(request.path)
             .iter()
             .map(|path| numbers(&larder_rules::Request { path, ..*request }))
@@ -284,7 +284,7 @@ impl Rulebook {
         let mut ruling = Ruling::clone(&ruled);
         (ruling.caches, ruling.at_once, ruling.caching.stores_nothing) = (false, false, true);
         ruling.is_evaded = differing.iter().any(|rule| rule.effects.protect());
-        Ruled::Shared(Arc::new(ruling))
+        RulingRef::Shared(Arc::new(ruling))
     }
 
     /// Returns the fields and cookies of `request`, in the names of `larder_semantics::vary`, that select separate
@@ -335,11 +335,11 @@ impl Rulebook {
         self.compresses_by_response
     }
 
-    fn together(&self, numbers: Numbers) -> Ruled<'_> {
+    fn together(&self, numbers: Numbers) -> RulingRef<'_> {
         match &numbers[..] {
-            [] => Ruled::Kept(&self.base),
-            [one] => Ruled::Kept(self.single.get(usize::from(*one)).unwrap_or(&self.base)),
-            _ => Ruled::Shared(self.several(numbers)),
+            [] => RulingRef::Kept(&self.base),
+            [one] => RulingRef::Kept(self.single.get(usize::from(*one)).unwrap_or(&self.base)),
+            _ => RulingRef::Shared(self.several(numbers)),
         }
     }
 
@@ -376,7 +376,7 @@ impl Rulebook {
     }
 }
 
-impl Apart {
+impl VariantRules {
     fn new(rules: &[SiteRule]) -> Self {
         let apart = || rules.iter().enumerate().filter(|(_, rule)| !rule.effects.apart.is_empty());
         let rule = |rule: &SiteRule| Rule { conditions: rule.rule.conditions.clone(), stop: false };
@@ -428,7 +428,7 @@ fn limiters(rule: &SiteRule, old: Option<&Rulebook>, kept: &mut Vec<usize>) -> L
     Some(limits.iter().enumerate().map(limiter).collect())
 }
 
-impl Wanted {
+impl RequiredCredentials {
     fn of(effects: &Effects) -> Option<Self> {
         let (users, tokens) = (effects.users.clone().flatten(), effects.tokens.clone().flatten());
         let is_wanted = users.is_some() || tokens.is_some();
@@ -448,10 +448,10 @@ impl Ruling {
         let caching = effects.on(site.caching);
         let caches = site.caches && effects.cache != Some(false);
         let limits = limits.clone().unwrap_or_default();
-        let wanted = Wanted::of(&effects);
+        let wanted = RequiredCredentials::of(&effects);
         let is_free = effects.answer.is_none()
             && wanted.is_none()
-            && limits.iter().all(|limiter| limiter.limit.counted == Counted::Misses);
+            && limits.iter().all(|limiter| limiter.limit.counted == CountedRequests::Misses);
         Self {
             numbers,
             is_evaded: false,
@@ -515,7 +515,7 @@ impl Deref for Ruling {
     }
 }
 
-impl Ruled<'_> {
+impl RulingRef<'_> {
     /// Returns a shared reference to the ruling.
     pub(crate) fn share(self) -> Arc<Ruling> {
         match self {
@@ -525,7 +525,7 @@ impl Ruled<'_> {
     }
 }
 
-impl Deref for Ruled<'_> {
+impl Deref for RulingRef<'_> {
     type Target = Ruling;
 
     fn deref(&self) -> &Ruling {

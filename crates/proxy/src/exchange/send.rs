@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use http::HeaderMap;
-use larder_store::fill::{self, Ending, Reader};
+use larder_store::fill::{self, ContentEnd, Reader};
 use larder_store::{Body, Record, Storage};
 
 use crate::exchange::link::Interim;
@@ -16,7 +16,7 @@ use crate::exchange::reply::{self, Banner, Content, Framing, Piece, Reply, Sourc
 use crate::exchange::sink::{Direct, GATHER, SendError, Sink};
 use crate::http::fields::FieldWriter;
 use crate::net::content::ContentFile;
-use crate::net::io::Writing;
+use crate::net::io::WriteHalf;
 use crate::origin::{Chunk, Download};
 
 /// Writes `reply` to the buffer, with its content if that is small and in memory. Returns false if only the head was
@@ -63,7 +63,7 @@ pub(crate) fn in_file(reply: &Reply) -> Option<(ContentFile<'_>, Range<u64>)> {
 
 /// Sends `reply`. A small one may stay in the buffer until the next flush.
 pub(crate) async fn send(
-    writing: &mut Writing,
+    writing: &mut WriteHalf,
     reply: &mut Reply,
     framing: &Framing,
     banner: &Banner,
@@ -78,8 +78,8 @@ pub(crate) async fn send(
 /// Sends an interim response.
 ///
 /// # Errors
-/// As [`Writing::flush`].
-pub(crate) async fn send_interim(writing: &mut Writing, interim: &Interim) -> io::Result<()> {
+/// As [`WriteHalf::flush`].
+pub(crate) async fn send_interim(writing: &mut WriteHalf, interim: &Interim) -> io::Result<()> {
     reply::write_status_line(&mut writing.out, interim.status);
     writing.out.forward(&interim.fields);
     writing.out.extend_from_slice(b"\r\n");
@@ -175,8 +175,8 @@ async fn filling(sink: &mut impl Sink, reader: &mut Reader) -> Result<(), SendEr
                 sink.file(ContentFile::Other(file), start..start + len).await?;
             }
             fill::Piece::Stored(entry, from, len) => stored(sink, entry.body(), from, from + len).await?,
-            fill::Piece::End(Ending::Complete) => return Ok(()),
-            fill::Piece::End(Ending::Truncated) => {
+            fill::Piece::End(ContentEnd::Complete) => return Ok(()),
+            fill::Piece::End(ContentEnd::Truncated) => {
                 return Err(SendError::Truncated("the origin stopped in the middle".to_owned()));
             }
         }

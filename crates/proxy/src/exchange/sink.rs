@@ -9,7 +9,7 @@ use larder_store::lines::write_line;
 
 use crate::http::chunked::may_trail;
 use crate::net::content::ContentFile;
-use crate::net::io::Writing;
+use crate::net::io::WriteHalf;
 
 /// The most bytes of pipelined replies that are gathered in the buffer for one write.
 pub(crate) const GATHER: usize = 64 << 10;
@@ -84,13 +84,13 @@ pub(crate) trait Sink: Send {
 
 /// A connection of HTTP/1.1, to which the content is written directly.
 pub(crate) struct Direct<'w> {
-    writing: &'w mut Writing,
+    writing: &'w mut WriteHalf,
     chunked: bool,
 }
 
 impl<'w> Direct<'w> {
     /// Creates a sink for content that is `chunked`, or delimited in another way.
-    pub(crate) fn new(writing: &'w mut Writing, chunked: bool) -> Self {
+    pub(crate) fn new(writing: &'w mut WriteHalf, chunked: bool) -> Self {
         Self { writing, chunked }
     }
 

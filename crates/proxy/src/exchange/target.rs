@@ -15,7 +15,7 @@ use crate::base::networks::host_of;
 use crate::base::settings::{Query, Role};
 use crate::exchange::plan::Plan;
 use crate::exchange::route::SiteNumber;
-use crate::exchange::rulebook::{Rulebook, Ruled};
+use crate::exchange::rulebook::{Rulebook, RulingRef};
 use crate::http::head::{Refusal, Target};
 
 /// A request's target in parts, borrowed from its head.
@@ -103,7 +103,7 @@ pub(crate) fn cached_site<'p>(
     role: Role,
     address: &Address<'_>,
     (method, client, fields): (&Method, IpAddr, &impl Fields),
-) -> Option<(SiteNumber, &'p Rulebook, Ruled<'p>)> {
+) -> Option<(SiteNumber, &'p Rulebook, RulingRef<'p>)> {
     let (number, rulebook) = match role {
         Role::Forward => (SiteNumber::FORWARD, &plan.forward),
         Role::Reverse => {
@@ -115,7 +115,7 @@ pub(crate) fn cached_site<'p>(
         }
     };
     if rulebook.is_empty() {
-        return rulebook.base().at_once.then(|| (number, rulebook, Ruled::Kept(rulebook.base())));
+        return rulebook.base().at_once.then(|| (number, rulebook, RulingRef::Kept(rulebook.base())));
     }
     let sent = path_of(address);
     let path = normal_path(sent);
@@ -153,7 +153,7 @@ pub(crate) fn ruled_keys(plan: &Plan, key: &[u8]) -> Vec<Vec<u8>> {
 
 /// The rules of a site that apply to a request.
 pub(super) struct RuledRequest<'p> {
-    pub(super) ruled: Ruled<'p>,
+    pub(super) ruled: RulingRef<'p>,
     /// The fields and cookies that select separate variants of its response.
     pub(super) apart: Vec<String>,
 }
@@ -174,7 +174,7 @@ pub(super) fn rule<'p>(
 
 /// Returns the settings of a site without its rules.
 pub(super) fn unruled(rulebook: &Rulebook) -> RuledRequest<'_> {
-    RuledRequest { ruled: Ruled::Kept(rulebook.base()), apart: Vec::new() }
+    RuledRequest { ruled: RulingRef::Kept(rulebook.base()), apart: Vec::new() }
 }
 
 /// Returns a request for `address` in the form for rules; `path` is its path in normal form.

@@ -12,7 +12,7 @@ use tokio::time::sleep;
 use crate::base::clock;
 use crate::exchange::reply::Tunnel;
 use crate::net::stream::Stream;
-use crate::origin::Upgraded;
+use crate::origin::UpgradedConnection;
 
 /// The signal to the other end of a `CONNECT` tunnel when the client's end fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ where
     C: AsyncRead + AsyncWrite + Unpin,
 {
     let (moved, sent) = (AtomicU64::new(clock::millis()), AtomicU64::new(0));
-    let client = Watched { stream: client, moved: &moved, sent: &sent };
+    let client = WatchedStream { stream: client, moved: &moved, sent: &sent };
     let carried = async {
         match tunnel {
             Tunnel::Tcp(mut origin) => {
@@ -58,7 +58,7 @@ where
     (sent.load(Ordering::Relaxed), carried)
 }
 
-async fn carry_upgraded<C>(mut client: Watched<'_, C>, origin: Upgraded) -> io::Result<()>
+async fn carry_upgraded<C>(mut client: WatchedStream<'_, C>, origin: UpgradedConnection) -> io::Result<()>
 where
     C: AsyncRead + AsyncWrite + Unpin,
 {
@@ -70,7 +70,7 @@ where
     }
 }
 
-async fn carry<C, O>(mut client: Watched<'_, C>, mut origin: O) -> io::Result<()>
+async fn carry<C, O>(mut client: WatchedStream<'_, C>, mut origin: O) -> io::Result<()>
 where
     C: AsyncRead + AsyncWrite + Unpin,
     O: AsyncRead + AsyncWrite + Unpin,
@@ -90,7 +90,7 @@ async fn silence(moved: &AtomicU64, idle: Duration) {
 }
 
 /// A client's end of a tunnel, which all bytes of both directions pass.
-struct Watched<'m, C> {
+struct WatchedStream<'m, C> {
     stream: C,
     /// The time of the last traffic, in `clock::millis`.
     moved: &'m AtomicU64,
@@ -98,13 +98,13 @@ struct Watched<'m, C> {
     sent: &'m AtomicU64,
 }
 
-impl<C> Watched<'_, C> {
+impl<C> WatchedStream<'_, C> {
     fn touch(&self) {
         self.moved.store(clock::millis(), Ordering::Relaxed);
     }
 }
 
-impl<C: AsyncRead + Unpin> AsyncRead for Watched<'_, C> {
+impl<C: AsyncRead + Unpin> AsyncRead for WatchedStream<'_, C> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -118,7 +118,7 @@ impl<C: AsyncRead + Unpin> AsyncRead for Watched<'_, C> {
     }
 }
 
-impl<C: AsyncWrite + Unpin> AsyncWrite for Watched<'_, C> {
+impl<C: AsyncWrite + Unpin> AsyncWrite for WatchedStream<'_, C> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let polled = Pin::new(&mut self.stream).poll_write(cx, bytes);
         if let Poll::Ready(written) = &polled {

@@ -14,7 +14,7 @@ use super::validator;
 use crate::base::clock;
 use crate::base::settings::Role;
 use crate::cluster::peer_request::PeerRequest;
-use crate::exchange::arrival::{Arrival, Asker, is_https};
+use crate::exchange::arrival::{Arrival, Requester, is_https};
 use crate::exchange::forwarded;
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::Reply;
@@ -106,7 +106,7 @@ impl Client {
         let PeerRequest { role, client, by_peer, .. } = sender;
         let id = self.id(plan, head);
         let asker =
-            Asker { role, address: client, identity: self.identity.as_deref(), id: id.as_ref(), by_peer };
+            Requester { role, address: client, identity: self.identity.as_deref(), id: id.as_ref(), by_peer };
         let at_once = || serve::at_once(worker, plan, head, &asker, now, key);
         let Some(reply) = sender.awaited.is_none().then(at_once).flatten() else {
             return self.take(worker, plan, head, sender, (id, begun));
@@ -172,7 +172,7 @@ impl Client {
         }
         let permit = worker.shared.permit_of_tunnel(plan, head);
         let asker =
-            Asker { role, address: client, identity: self.identity.as_deref(), id: id.as_ref(), by_peer };
+            Requester { role, address: client, identity: self.identity.as_deref(), id: id.as_ref(), by_peer };
         let request = Request::take(head, &worker.cache.store.memory, plan, &asker);
         match request.and_then(|request| Ok((request, permit?))) {
             Ok((mut request, permit)) => {

@@ -18,14 +18,14 @@ use parking_lot::Mutex;
 use crate::base::low_priority;
 use crate::base::networks::network;
 use crate::base::outcome::{Kind, Outcome};
-use crate::base::settings::{Counted, Limit, LimitBy, Print, Rate};
+use crate::base::settings::{CountedRequests, Limit, LimitBy, Print, Rate};
 use crate::exchange::limits::retry_after;
 use crate::exchange::reply::{Reply, Source};
 use crate::exchange::request::Request;
 use crate::exchange::route::Route;
-use crate::exchange::rulebook::Wanted;
+use crate::exchange::rulebook::RequiredCredentials;
 use crate::net::concurrency::ConcurrencyLimit;
-use crate::net::limiter::{Beyond, Limiter};
+use crate::net::limiter::{ExceededLimit, Limiter};
 
 /// The most passwords that are verified at once. One client has at most half.
 const AT_ONCE: usize = 2;
@@ -43,7 +43,7 @@ const MOST_REMEMBERED: usize = 4_096;
 static TURNS: LazyLock<Arc<ConcurrencyLimit>> =
     LazyLock::new(|| Arc::new(ConcurrencyLimit::new(AT_ONCE, WAITING)));
 static FAILURES: LazyLock<Arc<Limiter>> = LazyLock::new(|| {
-    let (by, counted) = (LimitBy::Client, Counted::All);
+    let (by, counted) = (LimitBy::Client, CountedRequests::All);
     Arc::new(Limiter::new(Limit { rate: Some(WRONG), concurrent: None, by, counted }))
 });
 static RIGHT: Mutex<Option<HashMap<Print, Instant>>> = Mutex::new(None);
@@ -58,7 +58,7 @@ enum Fault {
 }
 
 /// The credentials that a request shows.
-enum Shown<'r> {
+enum ClientCredentials<'r> {
     Password(String, Vec<u8>),
     Token(&'r [u8]),
     Nothing,
@@ -74,11 +74,11 @@ pub(crate) async fn check(request: &Request) -> Result<Option<Arc<str>>, Box<Rep
     let is_free = request.by_peer || request.is_purge();
     let Some(wanted) = request.ruling.wanted.as_ref().filter(|_| !is_free) else { return Ok(None) };
     match shown(request) {
-        Shown::Token(token) => match wanted.name_of(token) {
+        ClientCredentials::Token(token) => match wanted.name_of(token) {
             Some(name) => Ok((!name.is_empty()).then(|| name.into())),
             None => Err(refusal(request)),
         },
-        Shown::Password(name, password) => {
+        ClientCredentials::Password(name, password) => {
             let Some(users) = wanted.users.as_ref() else { return Err(refusal(request)) };
             let (print, user) = (users.print(&name, &password), name.as_str().into());
             if is_remembered(&print) {
@@ -92,7 +92,7 @@ pub(crate) async fn check(request: &Request) -> Result<Option<Arc<str>>, Box<Rep
                 Err(Fault::Busy) => Err(later(StatusCode::SERVICE_UNAVAILABLE, Duration::from_secs(1))),
             }
         }
-        Shown::Nothing => Err(refusal(request)),
+        ClientCredentials::Nothing => Err(refusal(request)),
     }
 }
 
@@ -101,38 +101,38 @@ pub(crate) fn lacks(request: &Request) -> bool {
     let is_free = request.by_peer || request.is_purge();
     let Some(wanted) = request.ruling.wanted.as_ref().filter(|_| !is_free) else { return false };
     match shown(request) {
-        Shown::Token(token) => wanted.name_of(token).is_none(),
-        Shown::Password(name, password) => {
+        ClientCredentials::Token(token) => wanted.name_of(token).is_none(),
+        ClientCredentials::Password(name, password) => {
             wanted.users.as_ref().is_none_or(|users| !users.are(&name, &password))
         }
-        Shown::Nothing => true,
+        ClientCredentials::Nothing => true,
     }
 }
 
-impl Wanted {
+impl RequiredCredentials {
     fn name_of(&self, token: &[u8]) -> Option<&str> {
         self.tokens.as_ref()?.name_of(token)
     }
 }
 
-fn shown(request: &Request) -> Shown<'_> {
+fn shown(request: &Request) -> ClientCredentials<'_> {
     let value = request.credentials.as_ref().map_or(&b""[..], HeaderValue::as_bytes);
     let space = value.iter().position(|byte| *byte == b' ').unwrap_or(value.len());
     let (scheme, rest) = value.split_at(space);
     let rest = rest.trim_ascii();
     if scheme.eq_ignore_ascii_case(b"bearer") {
-        return Shown::Token(rest);
+        return ClientCredentials::Token(rest);
     }
     let pair = || {
         let mut decoded = STANDARD.decode(rest).ok()?;
         let colon = decoded.iter().position(|byte| *byte == b':')?;
         let password = decoded.split_off(colon + 1);
         decoded.truncate(colon);
-        Some(Shown::Password(String::from_utf8(decoded).ok()?, password))
+        Some(ClientCredentials::Password(String::from_utf8(decoded).ok()?, password))
     };
     match scheme.eq_ignore_ascii_case(b"basic") {
-        true => pair().unwrap_or(Shown::Nothing),
-        false => Shown::Nothing,
+        true => pair().unwrap_or(ClientCredentials::Nothing),
+        false => ClientCredentials::Nothing,
     }
 }
 
@@ -150,7 +150,7 @@ async fn verify(
         return Ok(());
     }
     let holder = FAILURES.holder(network(client, 32, 64));
-    if let Err(Beyond::Rate(wait)) = FAILURES.enter(holder, Instant::now()) {
+    if let Err(ExceededLimit::Rate(wait)) = FAILURES.enter(holder, Instant::now()) {
         return Err(Fault::TooMany(wait));
     }
     let verify = move || {

@@ -6,7 +6,7 @@ use larder_semantics::status::Why;
 use larder_tags::Pools;
 
 use super::{challenge, credentials, etag_gateway, purge_method, redirect, rules, validator};
-use crate::base::settings::Counted;
+use crate::base::settings::CountedRequests;
 use crate::exchange::limits;
 use crate::exchange::passes;
 use crate::exchange::plan::Plan;
@@ -47,7 +47,7 @@ async fn answer(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut Request) -
     if own == Some(Decision::Refuse(Why::AccessDenied)) {
         return rules::refusal(request);
     }
-    if let Err(reply) = limits::enter(request, Counted::All) {
+    if let Err(reply) = limits::enter(request, CountedRequests::All) {
         return *reply;
     }
     if request.ruling.wanted.is_some() && own != Some(Decision::Own(Why::OnlyHttps)) {

@@ -13,19 +13,19 @@ use crate::base::clock;
 use crate::base::outcome::{Kind, Outcome};
 use crate::base::settings::{Origin, Role, Settings};
 use crate::counts::accounts::Accounts;
-use crate::exchange::arrival::Asker;
-use crate::exchange::chosen;
+use crate::exchange::arrival::Requester;
+use crate::exchange::gateway_files::GatewayFiles;
 use crate::exchange::gateways::Gateways;
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Reply, Source};
 use crate::exchange::request::{Request, is_trace};
-use crate::exchange::settled::Settled;
-use crate::features::question::Question;
+use crate::exchange::request_destination;
+use crate::features::why_query::WhyQuery;
 use crate::features::{dispatch, etag_gateway};
 use crate::flow::context::refused;
 use crate::flow::decide::{Decision, Terms, decide};
 use crate::flow::finish::{self, Destination};
-use crate::flow::{forms, keeping};
+use crate::flow::{coded_forms, storage_terms};
 use crate::http::head::{self, Framing, RequestHead};
 use crate::origin::Turn;
 
@@ -79,7 +79,7 @@ pub struct Forecast {
 impl DryRun {
     /// Returns a dry run of `settings`.
     pub fn new(settings: Settings) -> Self {
-        let gateways = Gateways::new(Settled::default());
+        let gateways = Gateways::new(GatewayFiles::default());
         let plan = Plan::new(settings, &Accounts::new(1), &gateways);
         let capacity = Capacity { by: By::Entries, amount: 1 };
         Self { plan, memory: Memory::new(capacity, &Spec::default(), 1) }
@@ -95,13 +95,13 @@ impl DryRun {
         let (url, method) = (case.url.clone(), case.method.clone());
         let without_sites = if plan.settings.sites.is_empty() { Role::Forward } else { Role::Reverse };
         let role = case.role.unwrap_or(without_sites);
-        let (target, fields) = Question { url, method, fields, role: Some(role) }.message()?;
+        let (target, fields) = WhyQuery { url, method, fields, role: Some(role) }.message()?;
         let lines = head::lines(&fields);
         let refused = |refusal: head::Refusal| refusal.reason.to_owned();
         let head =
             RequestHead::compose(&case.method, &target, &lines, &plan.settings.limits).map_err(refused)?;
         let client = SocketAddr::new(case.client.unwrap_or(Ipv4Addr::LOCALHOST.into()), 0);
-        let asker = Asker { role, address: client, identity: None, id: None, by_peer: false };
+        let asker = Requester { role, address: client, identity: None, id: None, by_peer: false };
         let request = Request::take(&head, &self.memory, plan, &asker).map_err(refused)?;
         Ok(self.decide(&request, head.framing != Framing::Length(0), case.answer.as_ref()))
     }
@@ -134,7 +134,7 @@ impl DryRun {
         let fields = ruling.response.applied(*status, fields);
         let now = clock::now();
         let times = Times { requested: now, received: now, ..Times::default() };
-        let judged = || keeping::judge(&ruling.caching, request, *status, &fields, times);
+        let judged = || storage_terms::judge(&ruling.caching, request, *status, &fields, times);
         let (outcome, reason, lifetime) = match passed {
             Some(why) => ("passed", Some(why), None),
             // A HEAD has no content to store.
@@ -149,7 +149,7 @@ impl DryRun {
         storable::remove_hop_by_hop(&mut ends);
         let mut reply = Reply { length, ..Reply::new(*status, Source::Fields(ends.into()), done) };
         if request.ruling.caches && ruling.caching.compression.is_on() {
-            reply.negotiated = forms::arriving(&ruling.caching.compression, &reply);
+            reply.negotiated = coded_forms::arriving(&ruling.caching.compression, &reply);
         }
         Forecast {
             rules: self.names(&ruling.numbers, request),
@@ -209,7 +209,7 @@ impl DryRun {
 }
 
 fn asks(request: &Request) -> Vec<String> {
-    let Some(chosen) = chosen::of_request(request) else { return vec![request.url()] };
+    let Some(chosen) = request_destination::of_request(request) else { return vec![request.url()] };
     let url = |turn: Turn<'_>| {
         let (path, server) =
             (chosen.path_at(turn.origin(), request), Origin { path: None, ..turn.origin().clone() });
@@ -225,7 +225,7 @@ fn sent(request: &Request) -> HeaderMap {
         fields.insert(header::AUTHORIZATION, credential);
     }
     let own = || request.authority.clone();
-    let host = chosen::of_request(request).and_then(|chosen| {
+    let host = request_destination::of_request(request).and_then(|chosen| {
         let turn = chosen.pool.all().next()?;
         Some(chosen.host_at(turn.origin(), request).to_owned())
     });

@@ -11,10 +11,10 @@ use std::sync::Arc;
 use http::{HeaderMap, Method, StatusCode, header};
 use larder_semantics::invalidate;
 use larder_semantics::status::Why;
-use larder_tags::{Asked, Pools, Ticket, Verdict};
+use larder_tags::{Pools, TagDecision, Ticket, Verdict};
 
 use crate::base::outcome::{Kind, Outcome};
-use crate::base::settings::Counted;
+use crate::base::settings::CountedRequests;
 use crate::cluster::change::Change;
 use crate::exchange::limits;
 use crate::exchange::plan::Plan;
@@ -47,28 +47,28 @@ pub(crate) async fn serve(
     {
         return refused(why);
     }
-    if limits::has_limits(request, Counted::Misses)
+    if limits::has_limits(request, CountedRequests::Misses)
         && decision().asks_origin()
-        && let Err(reply) = limits::enter(request, Counted::Misses)
+        && let Err(reply) = limits::enter(request, CountedRequests::Misses)
     {
         return *reply;
     }
     let is_plain = is_plain(request, has_content);
     let asked = match request.method == Method::GET && !is_plain {
-        true => Asked::Pass(pools.pass(&request.method, target)),
+        true => TagDecision::Pass(pools.pass(&request.method, target)),
         false => pools.ask(&request.method, authority.as_bytes(), target, &request.fields),
     };
     match asked {
-        Asked::NotModified(fields) => {
+        TagDecision::NotModified(fields) => {
             let outcome = Outcome { ttl: None, ..Outcome::hit(Kind::Hit, Why::TagCurrent, 0) };
             not_modified(fields, outcome)
         }
-        Asked::Forward(ticket) => forward(worker, plan, request, &ticket).await,
-        Asked::Change(held) => {
+        TagDecision::Forward(ticket) => forward(worker, plan, request, &ticket).await,
+        TagDecision::Change(held) => {
             let held = Change::new(worker.shared.cluster.as_ref(), request, held);
             change(worker, plan, request, held).await
         }
-        Asked::Pass(mut lines) => {
+        TagDecision::Pass(mut lines) => {
             let why = passed_for(request, is_plain);
             let reply = pass::through(worker, plan, request, why).await;
             // A doubt may have begun during the pass. A doubt from before the pass counts even if it is over by now.

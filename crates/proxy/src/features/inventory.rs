@@ -10,8 +10,8 @@ use std::sync::Arc;
 use http::uri::Authority;
 use larder_semantics::freshness::Freshness;
 use larder_semantics::vary;
-use larder_store::disks::{Held, Stored, Verified};
-use larder_store::memory::Used;
+use larder_store::disks::{ListedResponse, ResponseReader, VerifyResult};
+use larder_store::memory::KeyUsage;
 use larder_store::{Disks, Entry, Memory, Resident, Store, Tier};
 use serde::{Deserialize, Serialize};
 
@@ -25,7 +25,7 @@ pub struct Object {
     /// The name by which [`Disks::named`] finds it; empty if it is in memory only.
     pub name: String,
     /// The tiers that hold it.
-    pub tier: Where,
+    pub tier: ObjectTiers,
     /// The URL that it answers.
     pub url: String,
     /// The role of the listeners whose clients it answers: `forward` or `reverse`.
@@ -58,7 +58,7 @@ pub struct Object {
 /// The tiers that hold an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Where {
+pub enum ObjectTiers {
     /// In memory only.
     Memory,
     /// On a disk only.
@@ -158,7 +158,7 @@ pub fn list(
 ) {
     let (now, mut goes_on, mut both) = (clock::now(), true, HashSet::new());
     let memory = store.map(|store| &store.memory);
-    let mut show = |stored: Stored<'_>| {
+    let mut show = |stored: ListedResponse<'_>| {
         let object = Object::of(&stored, now);
         let (key, signature) = (&stored.key, &stored.signature);
         let object = match memory.and_then(|memory| in_memory(memory, key, signature)) {
@@ -179,7 +179,7 @@ pub fn list(
     }
     let Some(store) = store else { return };
     let memory = &store.memory;
-    let mut show = |resident: &Resident, used: Used| {
+    let mut show = |resident: &Resident, used: KeyUsage| {
         for entry in resident.variants().iter().filter_map(|entry| store.left(entry)) {
             if goes_on && !both.contains(&memory.variant(entry.key(), entry.signature())) {
                 goes_on = Object::in_memory(&entry, used, now).is_none_or(&mut *see);
@@ -195,13 +195,13 @@ pub fn list(
 }
 
 /// Returns the uses of the variant with this signature, if memory has it.
-fn in_memory(memory: &Memory, key: &[u8], signature: &[u8]) -> Option<Used> {
+fn in_memory(memory: &Memory, key: &[u8], signature: &[u8]) -> Option<KeyUsage> {
     let (resident, used) = memory.used(key)?;
     resident.variants().iter().any(|entry| entry.signature() == signature).then_some(used)
 }
 
 /// Returns the head of a stored response in HTTP/1.1 format, with its empty line.
-pub fn head(held: &Held) -> Vec<u8> {
+pub fn head(held: &ResponseReader) -> Vec<u8> {
     let status = held.status;
     let mut head =
         format!("HTTP/1.1 {} {}\r\n", status.as_str(), status.canonical_reason().unwrap_or_default())
@@ -215,8 +215,8 @@ pub fn head(held: &Held) -> Vec<u8> {
 /// continues as long as `tell` returns true.
 pub fn verify(disks: &Disks, rate: u64, tell: &mut dyn FnMut(&Progress) -> bool) -> Progress {
     let of = disks.records();
-    let progress = |verified: &Verified, done| {
-        let Verified { objects, bytes, corrupt } = *verified;
+    let progress = |verified: &VerifyResult, done| {
+        let VerifyResult { objects, bytes, corrupt } = *verified;
         Progress { objects, bytes, corrupt, of, done }
     };
     let mut goes_on = true;
@@ -229,7 +229,7 @@ pub fn verify(disks: &Disks, rate: u64, tell: &mut dyn FnMut(&Progress) -> bool)
 
 impl Object {
     /// Describes an object on a disk; `None` if its key is not that of a request.
-    fn of(stored: &Stored<'_>, now: u32) -> Option<Self> {
+    fn of(stored: &ListedResponse<'_>, now: u32) -> Option<Self> {
         let object = Self::named(&stored.key, &stored.signature, &stored.freshness, now)?;
         Some(Self {
             name: stored.name.to_string(),
@@ -244,16 +244,16 @@ impl Object {
     }
 
     /// Describes an entry in memory; `None` if its key is not that of a request.
-    fn in_memory(entry: &Entry, used: Used, now: u32) -> Option<Self> {
+    fn in_memory(entry: &Entry, used: KeyUsage, now: u32) -> Option<Self> {
         let object = Self::named(entry.key(), entry.signature(), &entry.freshness(), now)?;
         let (status, bytes, stored) =
             (entry.status().as_u16(), entry.body().len(), entry.freshness().received);
-        let (tier, used, hits) = (Where::Memory, used.last, Some(used.hits));
+        let (tier, used, hits) = (ObjectTiers::Memory, used.last, Some(used.hits));
         Some(Self { tier, status, bytes, stored, used, hits, ..object })
     }
 
-    fn found_in_memory(self, used: Used) -> Self {
-        Self { tier: Where::Both, used: self.used.max(used.last), hits: Some(used.hits), ..self }
+    fn found_in_memory(self, used: KeyUsage) -> Self {
+        Self { tier: ObjectTiers::Both, used: self.used.max(used.last), hits: Some(used.hits), ..self }
     }
 
     /// Describes an object on a disk by its key, signature and freshness.
@@ -267,7 +267,7 @@ impl Object {
         let fields = vary::fields(signature);
         Some(Self {
             name: String::new(),
-            tier: Where::Disk,
+            tier: ObjectTiers::Disk,
             url: target::url(key)?,
             role: role.to_owned(),
             status: 0,

@@ -12,14 +12,14 @@ use std::time::{Duration, Instant};
 
 use jiff::Zoned;
 use larder_semantics::freshness::Freshness;
-use larder_store::disks::{Event, OpenError, Tell};
-use larder_store::{Pruned, Store};
+use larder_store::disks::{Event, EventHandler, OpenError};
+use larder_store::{PruneTotals, Store};
 use serde::Serialize;
 
 use crate::base::clock;
 use crate::base::error::{Error, cause};
 use crate::base::schedule::{Schedule, is_spent};
-use crate::flow::worker::Shared;
+use crate::flow::worker::ProcessState;
 
 /// How long a start waits until the directories are open. Until then their contents are not found.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -40,7 +40,7 @@ pub(crate) struct Upkeep {
 
 /// Counters of the schedule's work.
 #[derive(Debug, Default)]
-pub(crate) struct Done {
+pub(crate) struct ScheduleCounts {
     runs: AtomicU64,
     looked: AtomicU64,
     expired: AtomicU64,
@@ -63,7 +63,7 @@ pub(crate) struct MaintenanceReport {
     cleared: u64,
 }
 
-impl Done {
+impl ScheduleCounts {
     pub(crate) fn report(&self) -> MaintenanceReport {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         MaintenanceReport {
@@ -82,7 +82,7 @@ impl Upkeep {
     /// # Errors
     /// A directory that cannot become usable by itself: its path is wrong. The proxy serves without directories that
     /// fail for other reasons, and tries to open them again.
-    pub(crate) fn start(shared: &Arc<Shared>, done: &Arc<Done>) -> Result<Self, Error> {
+    pub(crate) fn start(shared: &Arc<ProcessState>, done: &Arc<ScheduleCounts>) -> Result<Self, Error> {
         let (end, told) = channel();
         let (first, tried) = channel();
         let keeper = Keeper {
@@ -109,17 +109,17 @@ impl Upkeep {
 }
 
 struct Keeper {
-    shared: Arc<Shared>,
-    done: Arc<Done>,
-    tell: Tell,
+    shared: Arc<ProcessState>,
+    done: Arc<ScheduleCounts>,
+    tell: EventHandler,
     /// The errors that were logged, by directory.
     said: Vec<(PathBuf, String)>,
 }
 
 /// The time of the last run of a task.
-struct Last(Instant);
+struct LastRun(Instant);
 
-impl Last {
+impl LastRun {
     fn is_due(&mut self, every: Duration) -> bool {
         let is_due = self.0.elapsed() >= every;
         if is_due {
@@ -133,7 +133,7 @@ impl Keeper {
     fn run(mut self, told: &Receiver<()>, first: &Sender<Option<Error>>) {
         // The caller of `start` may have stopped waiting.
         let _ = first.send(self.open());
-        let last = || Last(Instant::now());
+        let last = || LastRun(Instant::now());
         let (mut retry, mut sync, mut snapshot, mut look, mut since) =
             (last(), last(), last(), last(), Zoned::now());
         while matches!(told.recv_timeout(TICK), Err(RecvTimeoutError::Timeout)) {
@@ -218,7 +218,7 @@ impl Keeper {
         ] {
             counter.fetch_add(count, Ordering::Relaxed);
         }
-        let Pruned { looked, spent, unused } = pruned;
+        let PruneTotals { looked, spent, unused } = pruned;
         tracing::info!("checked {looked} objects, as scheduled: {spent} expired, {unused} unused");
     }
 

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use crate::base::settings::Role;
 use crate::exchange::target::{key_role, url_parts};
-use crate::flow::worker::Shared;
+use crate::flow::worker::ProcessState;
 
 /// Returns the origins, such as `http://docs.example`, of the URLs of the only site, or of the sites that share hosts
 /// and differ in their paths. They follow from the hosts, or from the addresses of the listeners if the site accepts
@@ -13,7 +13,7 @@ use crate::flow::worker::Shared;
 ///
 /// # Errors
 /// There is no site, or there are several with different hosts; in one line.
-pub(crate) fn origins(shared: &Shared) -> Result<BTreeSet<String>, String> {
+pub(crate) fn origins(shared: &ProcessState) -> Result<BTreeSet<String>, String> {
     let plan = shared.plan();
     let mut sites = plan.sites.iter();
     let first = sites.next();

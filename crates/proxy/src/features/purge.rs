@@ -14,20 +14,20 @@ use http::HeaderValue;
 use larder_cluster::message::Order;
 use larder_semantics::key;
 use larder_semantics::purge::{Effect, Scope};
-use larder_store::reclaim::{Count, Reached};
+use larder_store::reclaim::{Count, ReclaimCount};
 use serde::Serialize;
 use tokio::sync::oneshot;
 use tokio::task::JoinError;
 
 use crate::base::clock;
 use crate::cache::Cache;
-use crate::cache::reclaim::Counted;
+use crate::cache::reclaim::CountedTiers;
 use crate::cluster::acknowledge::Nodes;
 use crate::cluster::publish;
 use crate::exchange::plan::Plan;
 use crate::exchange::target::{Address, ruled_keys};
 use crate::features::inventory;
-use crate::flow::worker::Shared;
+use crate::flow::worker::ProcessState;
 
 /// The kinds of scopes of a purge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,7 +122,7 @@ fn origins(host: &str) -> Result<Vec<Vec<u8>>, String> {
 
 /// The scopes of a purge, and its options.
 #[derive(Debug)]
-pub(crate) struct Asked {
+pub(crate) struct PurgeRequest {
     pub(crate) scopes: Vec<Scope>,
     pub(crate) effect: Effect,
     /// Whether the answer waits until the entries in memory have been counted; with `waits`, also those on the disks.
@@ -138,7 +138,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The result of a purge.
 #[derive(Debug, Default, Serialize)]
-pub(crate) struct Purged {
+pub(crate) struct PurgeResult {
     /// `stale`: the responses were marked as stale, to be revalidated; `removed`: they were removed.
     pub(crate) effect: &'static str,
     /// The number of purged responses, if they were counted. A response in both memory and on a disk counts once;
@@ -163,7 +163,7 @@ pub(crate) struct Purged {
     pub(crate) position: Option<HeaderValue>,
 }
 
-impl Purged {
+impl PurgeResult {
     fn by(effect: Effect) -> Self {
         Self { effect: if effect == Effect::Remove { "removed" } else { "stale" }, ..Self::default() }
     }
@@ -173,12 +173,12 @@ impl Purged {
         Self { not_counted: Some(why), disk: None, ..self }
     }
 
-    fn counted(self, Reached { objects, bytes }: Reached) -> Self {
+    fn counted(self, ReclaimCount { objects, bytes }: ReclaimCount) -> Self {
         Self { objects: Some(objects), bytes: Some(bytes), ..self }
     }
 }
 
-impl fmt::Display for Purged {
+impl fmt::Display for PurgeResult {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { effect, objects, bytes, disk, .. } = self;
         match (objects, bytes) {
@@ -193,17 +193,20 @@ impl fmt::Display for Purged {
 }
 
 /// A purge that is in force on this node.
-struct Begun {
-    purged: Purged,
+struct PurgeInForce {
+    purged: PurgeResult,
     /// Receives the count, if it is not known yet.
-    counts: Option<oneshot::Receiver<Reached>>,
+    counts: Option<oneshot::Receiver<ReclaimCount>>,
 }
 
 /// Purges on this node and on the other nodes, and returns the result.
 ///
 /// # Errors
 /// The task failed, and the purge was not done.
-pub(crate) async fn purge(shared: &Arc<Shared>, mut asked: Asked) -> Result<Purged, JoinError> {
+pub(crate) async fn purge(
+    shared: &Arc<ProcessState>,
+    mut asked: PurgeRequest,
+) -> Result<PurgeResult, JoinError> {
     asked.scopes = shared.cache.fills.with_equivalents(asked.scopes);
     let patience = asked.waits.then_some(asked.patience);
     let order = Order::Purge(asked.effect, asked.scopes.clone());
@@ -234,11 +237,11 @@ pub(crate) async fn purge(shared: &Arc<Shared>, mut asked: Asked) -> Result<Purg
         nodes = Some(cluster.nodes(told.as_ref(), patience).await);
         position = told.as_ref().ok().map(|point| cluster.shown(point));
     }
-    Ok(Purged { nodes, position, ..here? })
+    Ok(PurgeResult { nodes, position, ..here? })
 }
 
 /// Puts a purge in force on this node, even if its entries cannot be counted.
-fn begin(cache: &Arc<Cache>, asked: Asked) -> Begun {
+fn begin(cache: &Arc<Cache>, asked: PurgeRequest) -> PurgeInForce {
     let begun = match asked.scopes.iter().all(|scope| matches!(scope, Scope::Url(_))) {
         true => begin_with_urls(cache, asked),
         false => begin_with_more(cache, asked),
@@ -250,8 +253,8 @@ fn begin(cache: &Arc<Cache>, asked: Asked) -> Begun {
 }
 
 /// Puts a purge of URLs in force. Its entries are counted without a search, unless responses on a disk vary.
-fn begin_with_urls(cache: &Arc<Cache>, asked: Asked) -> Begun {
-    let Asked { scopes, effect, counts, waits, .. } = asked;
+fn begin_with_urls(cache: &Arc<Cache>, asked: PurgeRequest) -> PurgeInForce {
+    let PurgeRequest { scopes, effect, counts, waits, .. } = asked;
     // 1. The purge is in force: no later request uses these responses. 2. They are counted. 3. They are removed.
     // Counted before 1, a response that is stored meanwhile would be removed and missing from the count.
     let ordered = cache.fills.enforce(scopes, effect, clock::now());
@@ -261,42 +264,42 @@ fn begin_with_urls(cache: &Arc<Cache>, asked: Asked) -> Begun {
     let is_all = store.count_urls_on_disks(&mut count);
     let has_disks = store.has_near();
     let reached = count.reached();
-    let purged = Purged { disk: has_disks.then_some("done"), ..Purged::by(effect) };
+    let purged = PurgeResult { disk: has_disks.then_some("done"), ..PurgeResult::by(effect) };
     if is_all {
         store.forget_pages(count.ordered());
-        return Begun { purged: purged.counted(reached), counts: None };
+        return PurgeInForce { purged: purged.counted(reached), counts: None };
     }
     if counts && waits {
         let counts = cache.reclaim.count_on_disks(cache, count);
-        return Begun::counting(purged, counts);
+        return PurgeInForce::counting(purged, counts);
     }
     store.forget_pages(count.ordered());
     if count.ordered().removes() {
         cache.reclaim.free_on_disks(cache);
     }
-    Begun { purged: Purged { disk: Some("under-way"), ..purged.counted(reached) }, counts: None }
+    PurgeInForce { purged: PurgeResult { disk: Some("under-way"), ..purged.counted(reached) }, counts: None }
 }
 
-fn begin_with_more(cache: &Arc<Cache>, asked: Asked) -> Begun {
-    let Asked { scopes, effect, counts, waits, .. } = asked;
+fn begin_with_more(cache: &Arc<Cache>, asked: PurgeRequest) -> PurgeInForce {
+    let PurgeRequest { scopes, effect, counts, waits, .. } = asked;
     let counted = match (counts, waits) {
-        (false, _) => Counted::Nowhere,
-        (true, false) => Counted::InMemory,
-        (true, true) => Counted::Everywhere,
+        (false, _) => CountedTiers::Nowhere,
+        (true, false) => CountedTiers::InMemory,
+        (true, true) => CountedTiers::Everywhere,
     };
     let counts = cache.reclaim.enforce(cache, scopes, effect, counted);
     let disk = match counted {
-        Counted::Nowhere => return Begun { purged: Purged::by(effect), counts: None },
-        Counted::InMemory => "under-way",
-        Counted::Everywhere => "done",
+        CountedTiers::Nowhere => return PurgeInForce { purged: PurgeResult::by(effect), counts: None },
+        CountedTiers::InMemory => "under-way",
+        CountedTiers::Everywhere => "done",
     };
     let disk = cache.store.has_near().then_some(disk);
-    Begun::counting(Purged { disk, ..Purged::by(effect) }, counts)
+    PurgeInForce::counting(PurgeResult { disk, ..PurgeResult::by(effect) }, counts)
 }
 
-impl Begun {
+impl PurgeInForce {
     /// `counts` is `None` if too many purges wait for their counts.
-    fn counting(purged: Purged, counts: Option<oneshot::Receiver<Reached>>) -> Self {
+    fn counting(purged: PurgeResult, counts: Option<oneshot::Receiver<ReclaimCount>>) -> Self {
         match counts {
             Some(counts) => Self { purged, counts: Some(counts) },
             None => Self {
@@ -307,7 +310,7 @@ impl Begun {
     }
 
     /// Waits for the count, if one was requested.
-    async fn end(self) -> Purged {
+    async fn end(self) -> PurgeResult {
         let Self { purged, counts } = self;
         let Some(counts) = counts else { return purged };
         match counts.await {
@@ -335,7 +338,7 @@ mod tests {
             (2, 1, "2 objects stale, 1 byte"),
         ];
         for (objects, bytes, text) in table {
-            let purged = Purged::by(Effect::Stale).counted(Reached { objects, bytes });
+            let purged = PurgeResult::by(Effect::Stale).counted(ReclaimCount { objects, bytes });
             assert_eq!(purged.to_string(), text);
         }
     }

@@ -18,12 +18,12 @@ use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Reply, Source};
 use crate::exchange::request::Request;
 use crate::exchange::route::{Route, SiteState};
-use crate::features::purge::{self, Asked, Purged, ScopeKind};
+use crate::features::purge::{self, PurgeRequest, PurgeResult, ScopeKind};
 use crate::flow::worker::Worker;
 use crate::http::names::{PURGE, PURGE_MORE};
 
 /// The status and the reason of a refused purge.
-type Refused = (StatusCode, String);
+type PurgeRefusal = (StatusCode, String);
 
 /// Returns the site of a `PURGE`; `None` for every other request.
 pub(crate) fn site(request: &Request) -> Option<&SiteState> {
@@ -62,7 +62,7 @@ pub(crate) fn dry_run(plan: &Plan, request: &Request) -> Option<Reply> {
 }
 
 /// Checks whether the sender of `request` may purge. True: only entries of this site, as `purge_from` allows it.
-fn may(site: &Site, token: Option<&Token>, request: &Request) -> Result<bool, Refused> {
+fn may(site: &Site, token: Option<&Token>, request: &Request) -> Result<bool, PurgeRefusal> {
     let client = request.client.ip().to_canonical();
     let shown = request.fields.get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
     let shown = shown.and_then(|shown| shown.split_at_checked("Bearer ".len()));
@@ -85,7 +85,7 @@ fn may(site: &Site, token: Option<&Token>, request: &Request) -> Result<bool, Re
 
 /// Returns the purge that a `PURGE` of `url` with these fields requests. Its tags are those of `site`, if it is
 /// given.
-fn read(url: &str, fields: &HeaderMap, site: Option<&str>) -> Result<Asked, Refused> {
+fn read(url: &str, fields: &HeaderMap, site: Option<&str>) -> Result<PurgeRequest, PurgeRefusal> {
     let bad = |why: String| (StatusCode::BAD_REQUEST, why);
     let (mut effects, mut kinds, mut counts, mut waits) = (Vec::new(), Vec::new(), false, false);
     for word in
@@ -132,7 +132,7 @@ fn read(url: &str, fields: &HeaderMap, site: Option<&str>) -> Result<Asked, Refu
         let value = if kind == ScopeKind::Host { host(url) } else { url };
         scopes = kind.scopes(value, None).map_err(bad)?;
     }
-    Ok(Asked { scopes, effect, counts, waits, patience: purge::PATIENCE })
+    Ok(PurgeRequest { scopes, effect, counts, waits, patience: purge::PATIENCE })
 }
 
 /// Returns scheme, host and port of a URL.
@@ -146,7 +146,7 @@ fn host(url: &str) -> &str {
     origin(url).split_once("://").map_or(url, |(_, host)| host)
 }
 
-fn done(purged: Purged) -> Reply {
+fn done(purged: PurgeResult) -> Reply {
     let text = serde_json::to_string(&purged).unwrap_or_default() + "\n";
     let reply = Reply::text(StatusCode::OK, text, Outcome::forwarded(Ending::Pass, Why::Method));
     let fields = [(header::CONTENT_TYPE, "application/json"), (header::CACHE_CONTROL, "no-store")];

@@ -5,21 +5,26 @@ use larder_semantics::explain;
 use larder_semantics::freshness::Flags;
 use larder_semantics::storable::{Rules, Times};
 use larder_semantics::vary;
-use larder_store::{Coded, Entry};
+use larder_store::{CodedBody, Entry};
 
 use crate::base::clock;
-use crate::base::explanation::Stored;
+use crate::base::explanation::StoredView;
 use crate::base::outcome::Tier;
 use crate::exchange::request::Request;
 use crate::exchange::target;
 
 /// Describes `entry`, which `request` selects, and which got its lifetime from rules and times like these.
-pub(super) fn told(request: &Request, (rules, times): (&Rules, Times), entry: &Entry, tier: Tier) -> Stored {
+pub(super) fn describe(
+    request: &Request,
+    (rules, times): (&Rules, Times),
+    entry: &Entry,
+    tier: Tier,
+) -> StoredView {
     let (freshness, now) = (entry.freshness(), clock::now());
     let source = explain::lifetime_source(rules, entry.status(), &entry.fields(), times);
     let text = |value: &[u8]| String::from_utf8_lossy(value).into_owned();
     let other = Some(entry.key()).filter(|key| *key != &*request.key);
-    Stored {
+    StoredView {
         url: other.and_then(target::url),
         tier: tier.name().to_owned(),
         status: entry.status().as_u16(),
@@ -36,7 +41,7 @@ pub(super) fn told(request: &Request, (rules, times): (&Rules, Times), entry: &E
         forms: entry
             .coded()
             .into_iter()
-            .flat_map(Coded::forms)
+            .flat_map(CodedBody::forms)
             .map(|(coding, form)| (coding.map_or("identity", Coding::token).to_owned(), form.len()))
             .collect(),
         only_by_rules: false,

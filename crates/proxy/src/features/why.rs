@@ -18,25 +18,27 @@ use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use crate::base::clock;
-use crate::base::explanation::{self, Answer, AppliedRule, Ended, Explanation, Reason, SecondTier, Stored};
+use crate::base::explanation::{
+    self, Answer, AppliedRule, Explanation, Reason, RequestEnd, SecondTier, StoredView,
+};
 use crate::base::networks::host_of;
 use crate::base::outcome::{Kind, Outcome};
 use crate::base::settings::{Listener, Role, SiteRule};
 use crate::cluster::{peers, tier};
 use crate::counts::versions;
-use crate::exchange::arrival::Asker;
-use crate::exchange::chosen;
+use crate::exchange::arrival::Requester;
 use crate::exchange::plan::Plan;
 use crate::exchange::request::Request;
+use crate::exchange::request_destination;
 use crate::exchange::route::Route;
 use crate::exchange::rulebook::Ruling;
-use crate::features::question::Question;
+use crate::features::why_query::WhyQuery;
 use crate::features::{dispatch, etag_gateway, hints, stored};
 use crate::flow::decide::{self, Decision, Terms, is_port_forbidden, may_stand_in};
-use crate::flow::keeping;
 use crate::flow::serve;
-use crate::flow::stored::{Held, Mode};
-use crate::flow::worker::Shared;
+use crate::flow::storage_terms;
+use crate::flow::stored::{Mode, StoredVariants};
+use crate::flow::worker::ProcessState;
 use crate::http::head::{self, Framing, Refusal, RequestHead, Target};
 use crate::http::names::PURGE;
 use crate::net::guard;
@@ -64,7 +66,7 @@ const ONLY_TLS: Refusal = Refusal {
 ///
 /// # Errors
 /// The reason why it is not a request, in one line.
-pub(crate) fn explain(shared: &Shared, question: &Question) -> Result<Explanation, String> {
+pub(crate) fn explain(shared: &ProcessState, question: &WhyQuery) -> Result<Explanation, String> {
     let plan = shared.plan();
     let (target, fields) = question.message()?;
     let lines = head::lines(&fields);
@@ -93,9 +95,9 @@ fn roles(plan: &Plan) -> Vec<Role> {
 }
 
 fn run(
-    shared: &Shared,
+    shared: &ProcessState,
     plan: &Plan,
-    question: &Question,
+    question: &WhyQuery,
     head: &Result<RequestHead<'_>, Refusal>,
     role: Role,
     until: Instant,
@@ -107,7 +109,7 @@ fn run(
         Ok(head) if is_unserved(plan, head, role, false) => Err(ONLY_TLS),
         Ok(head) => {
             let has_content = head.framing != Framing::Length(0);
-            let asker = Asker { role, address: client, identity: None, id: None, by_peer: false };
+            let asker = Requester { role, address: client, identity: None, id: None, by_peer: false };
             Request::take(head, memory, plan, &asker).map(|request| {
                 (request, Request::take_without_rules(head, memory, plan, &asker).ok(), has_content)
             })
@@ -169,7 +171,7 @@ impl explanation::Decision {
 
 /// A dry run of one request.
 struct Run<'r> {
-    shared: &'r Shared,
+    shared: &'r ProcessState,
     plan: &'r Plan,
     request: Box<Request>,
     has_content: bool,
@@ -223,9 +225,10 @@ impl Run<'_> {
             },
             stored: held.entry.as_ref().map(|entry| {
                 let freshness = entry.freshness();
-                let told = stored::told(request, (shown, self.times(freshness.received)), entry, held.tier);
+                let told =
+                    stored::describe(request, (shown, self.times(freshness.received)), entry, held.tier);
                 let prefetched = self.shared.cache.prefetches.is_marked(request.hash, freshness.received);
-                Stored { prefetched, ..told }
+                StoredView { prefetched, ..told }
             }),
             variants: held.resident.as_ref().map_or(0, |resident| resident.variants().len() as u64),
             owner,
@@ -237,7 +240,7 @@ impl Run<'_> {
     }
 
     /// Returns the ruling on the request and on the response that is stored, or the last one that was not stored.
-    fn ruling(&self, held: &Held, verdict: Option<&Verdict>) -> Arc<Ruling> {
+    fn ruling(&self, held: &StoredVariants, verdict: Option<&Verdict>) -> Arc<Ruling> {
         let request = &self.request;
         let by_answer = match (&held.entry, verdict) {
             (Some(entry), _) => {
@@ -263,8 +266,8 @@ impl Run<'_> {
     }
 
     /// Returns what the flow would find, without counting a use.
-    fn look(&self) -> Held {
-        Handle::current().block_on(Held::look(&self.shared.cache, &self.request, Mode::DryRun))
+    fn look(&self) -> StoredVariants {
+        Handle::current().block_on(StoredVariants::look(&self.shared.cache, &self.request, Mode::DryRun))
     }
 
     /// Returns the node of the cluster that gets the request before an origin.
@@ -278,7 +281,7 @@ impl Run<'_> {
     }
 
     /// Describes the entry of the cluster's engine, which answers if nothing is stored on this node.
-    fn second_tier(&self, held: &Held, decision: Decision) -> Option<SecondTier> {
+    fn second_tier(&self, held: &StoredVariants, decision: Decision) -> Option<SecondTier> {
         let (cluster, request) = (self.shared.cluster.as_deref()?, &self.request);
         let may_be_shared = request.method == Method::GET
             && decision.kind() == Kind::Miss
@@ -298,7 +301,7 @@ impl Run<'_> {
         let kept = held.entry.as_ref().map(|entry| {
             let times = self.times(entry.freshness().received);
             let rules = request.ruling.caching().ok_or(Why::Bypass)?;
-            keeping::judge(rules, request, entry.status(), &entry.fields(), times)
+            storage_terms::judge(rules, request, entry.status(), &entry.fields(), times)
         });
         if let (Some(stored), Some(Err(_))) = (&mut explained.stored, &kept) {
             stored.only_by_rules = true;
@@ -311,7 +314,7 @@ impl Run<'_> {
     }
 
     /// Returns the decision, given the response that the request selects at this moment (UNIX seconds).
-    fn decide(&self, selected: impl FnOnce(u32) -> Result<decide::Stored, Why>) -> Decision {
+    fn decide(&self, selected: impl FnOnce(u32) -> Result<decide::StoredResponse, Why>) -> Decision {
         let request = &self.request;
         if let Some(reply) = dispatch::dry_run(self.plan, self.shared.https_port(), request) {
             let Outcome { kind, why, .. } = reply.outcome;
@@ -339,14 +342,14 @@ impl Run<'_> {
         Times { requested: received, received, history, ..Times::default() }
     }
 
-    fn last(&self, url: &str) -> Vec<Ended> {
+    fn last(&self, url: &str) -> Vec<RequestEnd> {
         let (key, mut last) = (self.request.logged_url(), Vec::new());
         let url = self.plan.settings.statistics.query.kept(url);
         self.shared.observers.watch.last(|seen| {
             let target = seen.memo.target();
             if target == url || target == key {
                 let outcome = seen.ended.outcome;
-                last.push(Ended {
+                last.push(RequestEnd {
                     ago: seen.memo.elapsed().as_secs(),
                     method: seen.memo.method().to_string(),
                     http_version: seen.memo.version.map(|version| versions::name(version).to_owned()),
@@ -359,7 +362,7 @@ impl Run<'_> {
         });
         match &self.shared.observers.ledger {
             Some(ledger) if last.is_empty() => {
-                ledger.latest([url, &key], LAST).into_iter().map(Ended::of).collect()
+                ledger.latest([url, &key], LAST).into_iter().map(RequestEnd::of).collect()
             }
             _ => last,
         }
@@ -378,20 +381,21 @@ impl Run<'_> {
     }
 
     fn origins(&self) -> Vec<String> {
-        let all = chosen::of_request(&self.request)
+        let all = request_destination::of_request(&self.request)
             .map(|chosen| chosen.pool.all().map(|turn| turn.origin().to_string()).collect());
         all.unwrap_or_else(|| vec![format!("{}://{}", self.request.scheme, self.request.authority)])
     }
 
     /// Returns the origins of a site that did not answer when they were last asked.
     fn failing(&self) -> Vec<String> {
-        let all = chosen::of_request(&self.request).into_iter().flat_map(|chosen| chosen.pool.all());
+        let all =
+            request_destination::of_request(&self.request).into_iter().flat_map(|chosen| chosen.pool.all());
         all.filter(Turn::is_failing).map(|turn| turn.origin().to_string()).collect()
     }
 
     /// Whether no origin is likely to answer, and a stored response may be used then.
-    fn may_fail_over(&self, held: &Held, rules: &Rules) -> bool {
-        let Some(chosen) = chosen::of_request(&self.request) else { return false };
+    fn may_fail_over(&self, held: &StoredVariants, rules: &Rules) -> bool {
+        let Some(chosen) = request_destination::of_request(&self.request) else { return false };
         let stands_in =
             |entry: &Entry| may_stand_in(rules, &self.request, entry, Failure::Unreachable, clock::now());
         matches!(self.request.method, Method::GET | Method::HEAD)
@@ -431,7 +435,7 @@ impl Run<'_> {
     ) -> Answer {
         let times = self.times(time);
         let judged = match status {
-            Some(status) => keeping::judge(rules, &self.request, status, fields, times).err(),
+            Some(status) => storage_terms::judge(rules, &self.request, status, fields, times).err(),
             None => why,
         };
         // Its fields do not tell its size, for example.

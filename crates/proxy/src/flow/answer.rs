@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use larder_semantics::fields::Fields;
-use larder_semantics::range::{self, ContentRange, Resolved};
+use larder_semantics::range::{self, ContentRange, RangeSelection};
 use larder_semantics::revalidate::{Precondition, precondition};
 use larder_semantics::status::Why;
 use larder_semantics::vary;
@@ -46,7 +46,7 @@ pub(crate) fn from_entry(
     now: u32,
     outcome: Outcome,
 ) -> Option<Reply> {
-    let stored = Stored { age: entry.freshness().age(now), entry, outcome };
+    let stored = StoredAnswer { age: entry.freshness().age(now), entry, outcome };
     let entry = &stored.entry;
     let (fields, freshness, status) = (entry.fields(), entry.freshness(), entry.status());
     if precondition(method, request, status, &fields, Some(freshness.date)) == Precondition::NotModified {
@@ -71,13 +71,13 @@ pub(crate) fn from_entry(
 /// The longest `Content-Type` that is repeated in each part of a multipart reply, in bytes.
 const LONGEST_TYPE: usize = 1 << 10;
 
-struct Stored {
+struct StoredAnswer {
     entry: Entry,
     age: u32,
     outcome: Outcome,
 }
 
-impl Stored {
+impl StoredAnswer {
     fn reply(&self, status: StatusCode, fields: Source, length: u64, content: Content) -> Reply {
         let (age, length) = (Some(self.age), Some(length));
         Reply { age, length, content, ..Reply::new(status, fields, self.outcome) }
@@ -104,12 +104,12 @@ impl Stored {
         Some(Reply { content_range: Some(ContentRange::new(range.clone(), complete?)?), ..reply })
     }
 
-    fn ranges(self, resolved: Resolved) -> Reply {
+    fn ranges(self, resolved: RangeSelection) -> Reply {
         let complete = self.entry.body().len();
         match resolved {
-            Resolved::Ignored => self.whole(),
-            Resolved::Unsatisfiable => self.unsatisfiable(complete),
-            Resolved::Satisfied(ranges) => match &ranges[..] {
+            RangeSelection::Ignored => self.whole(),
+            RangeSelection::Unsatisfiable => self.unsatisfiable(complete),
+            RangeSelection::Satisfied(ranges) => match &ranges[..] {
                 [range] => self.one(range, 0, Some(complete)).unwrap_or_else(|| self.whole()),
                 _ => self.several(&ranges, complete).unwrap_or_else(|| self.whole()),
             },
@@ -165,12 +165,12 @@ impl Stored {
             return None;
         }
         match range::resolve(&specs, held.complete()?) {
-            Resolved::Satisfied(ranges) => match &ranges[..] {
+            RangeSelection::Satisfied(ranges) => match &ranges[..] {
                 [range] if held.contains(range) => self.one(range, *held.range().start(), held.complete()),
                 _ => None,
             },
-            Resolved::Unsatisfiable => held.complete().map(|complete| self.unsatisfiable(complete)),
-            Resolved::Ignored => None,
+            RangeSelection::Unsatisfiable => held.complete().map(|complete| self.unsatisfiable(complete)),
+            RangeSelection::Ignored => None,
         }
     }
 }

@@ -8,7 +8,7 @@ use larder_semantics::fields::Fields;
 use larder_semantics::purge::Scope;
 use larder_semantics::{groups, invalidate, key};
 
-use super::worker::Shared;
+use super::worker::ProcessState;
 use crate::base::settings::DOUBT;
 use crate::cache::{Cache, doubt};
 use crate::cluster::Cluster;
@@ -29,7 +29,7 @@ pub(crate) struct Change {
 
 impl Change {
     /// Returns the change that `request` may make; `None` if its method is safe, or if its site has no doubts.
-    pub(crate) fn of(shared: &Shared, request: &Request) -> Option<Self> {
+    pub(crate) fn of(shared: &ProcessState, request: &Request) -> Option<Self> {
         let seconds = match &request.route {
             Route::Site(site) => site.settings.doubt,
             Route::Anywhere => DOUBT,

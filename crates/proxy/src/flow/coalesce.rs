@@ -7,7 +7,7 @@ use larder_semantics::fields::Fields;
 use larder_semantics::status::Why;
 use larder_semantics::vary;
 use larder_store::fill::{FillWriter, Verdict};
-use larder_store::{Entry, Fills, Joined, Resident};
+use larder_store::{Entry, Fills, JoinResult, Resident};
 
 use crate::base::clock;
 use crate::base::outcome::{Kind, Tier};
@@ -16,13 +16,13 @@ use crate::exchange::request::Request;
 use crate::flow::context::{Context, failure};
 use crate::flow::decide::{Decision, may_share};
 use crate::flow::fetch;
-use crate::flow::fetching::Fetching;
-use crate::flow::stored::{Held, Lookup, expected, find, selects};
+use crate::flow::fetch_scope::FetchScope;
+use crate::flow::stored::{Lookup, StoredVariants, expected, find, selects};
 use crate::flow::{answer, equivalent, follow};
 use crate::http::names::CLIENT_CERT;
 
 /// A function by which a request joins a fetch.
-type Join = fn(&Arc<Fills>, &[u8], &[u8]) -> Joined;
+type JoinFn = fn(&Arc<Fills>, &[u8], &[u8]) -> JoinResult;
 
 /// How many fetches a request tries to follow before it fetches separately.
 const TRIES: usize = 3;
@@ -40,11 +40,11 @@ impl Context<'_> {
         let fills = &self.worker.cache.fills;
         let mut signature = resident.as_ref().map(|resident| expected(resident, request)).unwrap_or_default();
         let patience = follow::patience(self.plan, request);
-        let (mut tries, mut join): (_, Join) = (0, Fills::join);
+        let (mut tries, mut join): (_, JoinFn) = (0, Fills::join);
         while tries < TRIES {
             let reader = match join(fills, &request.key, &signature) {
-                Joined::Writer(writer) => return self.writer(request, writer, why, lookup).await,
-                Joined::Follow(reader) => reader,
+                JoinResult::Writer(writer) => return self.writer(request, writer, why, lookup).await,
+                JoinResult::Follow(reader) => reader,
             };
             let verdict = match follow::verdict(self.plan, request, &reader, patience).await {
                 // The next request to join leads a fetch, or follows a request that joined first.
@@ -89,7 +89,7 @@ impl Context<'_> {
                 Verdict::Stored(_) | Verdict::StandIn(_) | Verdict::Released | Verdict::Abandoned => break,
             }
         }
-        let fetching = Fetching::Alone(fills.epoch_of(request.hash));
+        let fetching = FetchScope::Alone(fills.epoch_of(request.hash));
         fetch::for_client(*self, request, fetching, why, lookup).await
     }
 
@@ -106,7 +106,7 @@ impl Context<'_> {
             writer.settle(Verdict::Stored(entry));
             return reply;
         }
-        fetch::for_client(*self, request, Fetching::Leads(Box::new(writer)), why, lookup).await
+        fetch::for_client(*self, request, FetchScope::Leads(Box::new(writer)), why, lookup).await
     }
 
     /// Returns the reply to a request whose wait for another fetch has timed out, or whose client has left.
@@ -134,7 +134,7 @@ impl Context<'_> {
             Some(entry) => (entry, Tier::Memory),
             None => equivalent::at_once(&self.worker.cache, &request.key, &request.fields, clock::now())?,
         };
-        let held = Held { entry: Some(entry.clone()), tier, resident };
+        let held = StoredVariants { entry: Some(entry.clone()), tier, resident };
         let (Decision::Hit(_), reply) = find(request, &held) else { return None };
         Some((entry, reply?))
     }
@@ -146,7 +146,7 @@ impl Context<'_> {
         }
         let signature = |varies: &[u8]| vary::again(varies, &request.fields);
         let (entry, tier) = writer.recall(signature, clock::now(), request.by_peer).await?;
-        let held = Held { entry: Some(entry.clone()), tier, resident: None };
+        let held = StoredVariants { entry: Some(entry.clone()), tier, resident: None };
         let (Decision::Hit(_), reply) = find(request, &held) else { return None };
         Some((entry, reply?))
     }

@@ -19,7 +19,7 @@ use crate::exchange::plan::Plan;
 use crate::exchange::request::Request;
 use crate::exchange::route::Route;
 use crate::flow::answer;
-use crate::flow::keeping::StorageTerms;
+use crate::flow::storage_terms::StorageTerms;
 
 /// What happens to a request, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +60,7 @@ pub(crate) struct Terms {
 
 /// The stored response that a request selects, as far as the decision depends on it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Stored {
+pub(crate) struct StoredResponse {
     pub(crate) freshness: Freshness,
     /// Whether it is stored for the URL of the request, and not for an equivalent query.
     is_own: bool,
@@ -118,8 +118,8 @@ impl Terms {
     }
 
     /// Returns the decision on a request that only an origin can answer.
-    fn ask(&self, stored: Option<&Stored>, why: Why) -> Decision {
-        let may_be_validated = |stored: &Stored| {
+    fn ask(&self, stored: Option<&StoredResponse>, why: Why) -> Decision {
+        let may_be_validated = |stored: &StoredResponse| {
             stored.is_own && !stored.is_part && stored.freshness.flags.contains(Flags::VALIDATOR)
         };
         match stored {
@@ -131,7 +131,7 @@ impl Terms {
     }
 }
 
-impl Stored {
+impl StoredResponse {
     /// Returns those of `entry`, which a request with this method and these fields selects at `now` (UNIX seconds);
     /// `is_own`: it is stored for its URL.
     #[inline]
@@ -201,7 +201,7 @@ pub(crate) fn before_lookup(terms: &Terms) -> Option<Decision> {
 /// Returns the decision on a request that is not answered by this proxy itself (RFC 9111 section 4). `stored` is the
 /// response that it selects, or the reason why there is none. `now` is in UNIX seconds.
 #[inline]
-pub(crate) fn decide(terms: &Terms, stored: Result<Stored, Why>, now: u32) -> Decision {
+pub(crate) fn decide(terms: &Terms, stored: Result<StoredResponse, Why>, now: u32) -> Decision {
     if let Some(decision) = before_lookup(terms) {
         return decision;
     }

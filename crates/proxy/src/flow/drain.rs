@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use http::{Method, StatusCode};
 
-use super::worker::{Shared, Worker};
+use super::worker::{ProcessState, Worker};
 use crate::exchange::plan::Plan;
 use crate::http::head::{Refusal, RequestHead};
 
@@ -16,19 +16,19 @@ const TOO_MANY_TUNNELS: Refusal = Refusal {
 
 /// One open connection in the count. Dropping the permit releases it.
 pub(crate) struct ConnectionPermit {
-    shared: Arc<Shared>,
+    shared: Arc<ProcessState>,
     /// The number of open connections when the permit was taken, this one included.
     pub(crate) number: usize,
 }
 
 impl ConnectionPermit {
-    pub(crate) fn take(shared: &Arc<Shared>) -> Self {
+    pub(crate) fn take(shared: &Arc<ProcessState>) -> Self {
         let number = shared.connections.fetch_add(1, Ordering::Relaxed) + 1;
         Self { shared: Arc::clone(shared), number }
     }
 }
 
-impl Shared {
+impl ProcessState {
     /// Returns the permit of a request for a tunnel, whose other end takes a file as a connection does; `None` for other
     /// requests.
     ///

@@ -18,22 +18,22 @@ use larder_semantics::reuse::Failure;
 use larder_semantics::revalidate::{self, Precondition};
 use larder_semantics::status::Why;
 use larder_semantics::storable::{self, Rules, Times};
-use larder_store::fill::{FillWriter, Head, Kept, Reader, Verdict};
+use larder_store::fill::{FillWriter, Head, Reader, StoragePlace, Verdict};
 use larder_store::tier::FetchStart;
-use larder_store::{Entry, Hinted};
+use larder_store::{Entry, HintSource};
 
 use crate::base::outcome::{Kind, Outcome};
-use crate::base::{clock, settings::Counted};
+use crate::base::{clock, settings::CountedRequests};
 use crate::cache::doubt::Doubt;
 use crate::exchange::limits;
 use crate::exchange::reply::{Content, Reply, Source};
 use crate::exchange::request::Request;
 use crate::flow::context::{Context, failure};
 use crate::flow::decide::may_stand_in;
-use crate::flow::fetching::Fetching;
+use crate::flow::fetch_scope::FetchScope;
 use crate::flow::fill_task::{self, FillTask};
-use crate::flow::keeping::{self, News, StorageTerms, Update, is_by_request, judge};
 use crate::flow::revalidation::Revalidation;
+use crate::flow::storage_terms::{self, News, StorageTerms, Update, is_by_request, judge};
 use crate::flow::stored::Lookup;
 use crate::flow::upstream::{self, Answer};
 use crate::flow::{answer, conditions, follow, generated_etag, pass, stored};
@@ -47,11 +47,11 @@ const MARK: u32 = 120;
 pub(crate) async fn for_client(
     cx: Context<'_>,
     request: &Request,
-    fetching: Fetching,
+    fetching: FetchScope,
     why: Why,
     lookup: Lookup,
 ) -> Reply {
-    match limits::enter(request, Counted::Misses) {
+    match limits::enter(request, CountedRequests::Misses) {
         Ok(()) => fetch(cx, request, fetching, why, lookup).await,
         Err(reply) => *reply,
     }
@@ -61,7 +61,7 @@ pub(crate) async fn for_client(
 pub(crate) async fn fetch(
     cx: Context<'_>,
     request: &Request,
-    fetching: Fetching,
+    fetching: FetchScope,
     why: Why,
     lookup: Lookup,
 ) -> Reply {
@@ -99,7 +99,7 @@ pub(crate) async fn fetch(
         let cx = Context { rules: &by_answer.as_ref().unwrap_or(&request.ruling).caching, ..cx };
         let (stored, own_tag) = (stored.as_ref(), own_tag.as_ref());
         let by_peer = answer.by_peer;
-        let mut fetched = Fetched { cx, request, why, times, stored, own_tag, by_peer, start, doubt };
+        let mut fetched = OriginAnswer { cx, request, why, times, stored, own_tag, by_peer, start, doubt };
         if let Revalidation::Validate(entry) = &revalidation {
             cx.observers().couplings.validated(cx.plan, request, entry, (answer.status, &*answer.fields));
         }
@@ -126,21 +126,21 @@ enum Meaning {
     StillGood(Entry),
     /// It is an error, and this stored response may stand in.
     StaleInstead(Entry),
-    /// It is the missing part of this stored response; `Joined` describes both together.
-    Completes(Entry, Joined),
+    /// It is the missing part of this stored response; `CombinedParts` describes both together.
+    Completes(Entry, CombinedParts),
     /// It is a new response.
     Answer,
 }
 
 /// Two parts that make a whole: its fields, its length, and how it may be stored.
-struct Joined {
+struct CombinedParts {
     fields: HeaderMap,
     length: Option<u64>,
     keeping: StorageTerms,
 }
 
 /// An answer from the origin, and the request and stored response that it is about.
-struct Fetched<'f> {
+struct OriginAnswer<'f> {
     cx: Context<'f>,
     request: &'f Request,
     why: Why,
@@ -156,7 +156,7 @@ struct Fetched<'f> {
     doubt: Doubt,
 }
 
-impl Fetched<'_> {
+impl OriginAnswer<'_> {
     fn understand(&self, revalidation: &Revalidation, answer: &Answer) -> Meaning {
         let Answer { status, fields, .. } = answer;
         let (status, fields) = (*status, &**fields);
@@ -188,14 +188,14 @@ impl Fetched<'_> {
     }
 
     /// Joins a stored beginning and the rest of it, if the result may be stored.
-    fn join(&self, entry: &Entry, rest: &Answer) -> Option<Joined> {
+    fn join(&self, entry: &Entry, rest: &Answer) -> Option<CombinedParts> {
         let length = ContentRange::of(&*rest.fields)?.complete();
         let mut fields = revalidate::update(&entry.fields().to_map(), &rest.written());
         fields.remove(header::CONTENT_RANGE);
         let by_answer = self.request.rule_response(self.cx.plan, (StatusCode::OK, length, &fields));
         let rules = &by_answer.as_ref().unwrap_or(&self.request.ruling).caching;
         let keeping = self.judge(rules, StatusCode::OK, &fields).ok()?;
-        Some(Joined { fields, length, keeping })
+        Some(CombinedParts { fields, length, keeping })
     }
 
     fn judge(&self, rules: &Rules, status: StatusCode, fields: &impl Fields) -> Result<StorageTerms, Why> {
@@ -213,7 +213,7 @@ impl Fetched<'_> {
             _ => return History::default(),
         };
         let (histories, now) = (&self.cx.worker.cache.histories, self.times.received);
-        keeping::history(histories, (self.cx.rules, self.request), &news, now)
+        storage_terms::history(histories, (self.cx.rules, self.request), &news, now)
     }
 
     /// Records the reason why the answer is not stored, for later queries about the URL.
@@ -227,7 +227,7 @@ impl Fetched<'_> {
     }
 
     /// Freshens the stored response (RFC 9111 section 4.3.4), and replies from it.
-    fn still_good(&self, fetching: Fetching, entry: Entry, news: &HeaderMap) -> Reply {
+    fn still_good(&self, fetching: FetchScope, entry: Entry, news: &HeaderMap) -> Reply {
         let (cx, request) = (self.cx, self.request);
         let mut writer = fetching.into_lead(cx.worker, &request.key);
         self.tell(&mut writer, true);
@@ -257,7 +257,7 @@ impl Fetched<'_> {
         reply.unwrap_or_else(|| failure(StatusCode::BAD_GATEWAY, self.why))
     }
 
-    fn stale(&self, fetching: Fetching, entry: &Entry, status: Option<StatusCode>) -> Reply {
+    fn stale(&self, fetching: FetchScope, entry: &Entry, status: Option<StatusCode>) -> Reply {
         fetching.settle(Verdict::StandIn(entry.clone()));
         let now = self.times.received;
         let outcome = Outcome::hit(Kind::StaleHit, Why::StaleIfError, entry.freshness().ttl(now));
@@ -268,7 +268,7 @@ impl Fetched<'_> {
     }
 
     /// Shares and stores the answer if that is allowed; else forwards it to this client only.
-    fn answer(&self, fetching: Fetching, answer: Answer) -> Reply {
+    fn answer(&self, fetching: FetchScope, answer: Answer) -> Reply {
         let keeping = match self.judge(self.cx.rules, answer.status, &*answer.fields) {
             Ok(_) if self.would_spoil(answer.status, false) => {
                 return self.pass(fetching, Why::ErrorWhileFresh, answer);
@@ -286,8 +286,14 @@ impl Fetched<'_> {
     }
 
     /// [`answer`](Self::answer) for the rest of a stored beginning.
-    fn complete(&self, fetching: Fetching, answer: Answer, beginning: Entry, joined: Joined) -> Reply {
-        let Joined { mut fields, length, keeping } = joined;
+    fn complete(
+        &self,
+        fetching: FetchScope,
+        answer: Answer,
+        beginning: Entry,
+        joined: CombinedParts,
+    ) -> Reply {
+        let CombinedParts { mut fields, length, keeping } = joined;
         let head = self.head(StatusCode::OK, fields.clone(), keeping, length);
         let writer = fetching.into_lead(self.cx.worker, &self.request.key);
         let task = self.task(writer, None, length);
@@ -368,14 +374,14 @@ impl Fetched<'_> {
         (signature, freshness): (&[u8], Freshness),
     ) {
         if self.cx.rules.early_hints != EarlyHints::Off {
-            writer.hint(&Hinted { status, fields, signature, freshness });
+            writer.hint(&HintSource { status, fields, signature, freshness });
         }
     }
 
     /// Returns the tiers that keep the answer. A response that another node owns is kept here if it is requested often.
-    fn kept(&self, head: &Head) -> Kept {
+    fn kept(&self, head: &Head) -> StoragePlace {
         match self.cx.worker.shared.cluster.as_deref().filter(|_| self.by_peer) {
-            None => Kept::Everywhere,
+            None => StoragePlace::Everywhere,
             Some(cluster) => cluster.kept(&self.cx.worker.cache.store, &self.request.key, head.length),
         }
     }
@@ -386,7 +392,7 @@ impl Fetched<'_> {
             && stored::is_served(self.cx, self.request, self.stored)
     }
 
-    fn pass(&self, fetching: Fetching, why: Why, answer: Answer) -> Reply {
+    fn pass(&self, fetching: FetchScope, why: Why, answer: Answer) -> Reply {
         let Answer { status, fields, download, .. } = answer;
         (status != StatusCode::NOT_MODIFIED).then(|| self.note(why, status, &*fields));
         let shared = &self.cx.worker.shared;
@@ -411,7 +417,7 @@ impl Fetched<'_> {
 fn failed(
     cx: Context<'_>,
     request: &Request,
-    fetching: Fetching,
+    fetching: FetchScope,
     why: Why,
     stored: Option<&Entry>,
     error: OriginError,
@@ -420,11 +426,11 @@ fn failed(
     let now = clock::now();
     let times = Times { requested: now, received: now, ..Times::default() };
     let (own_tag, by_peer, start, doubt) = (None, false, FetchStart::default(), Doubt::default());
-    let fetched = Fetched { cx, request, why, times, stored, own_tag, by_peer, start, doubt };
+    let fetched = OriginAnswer { cx, request, why, times, stored, own_tag, by_peer, start, doubt };
     // A failure that this client's request may have caused is not shared: a follower sends the next request.
     let fetching = match error.unconnected {
         true => fetching,
-        false => Fetching::Alone(cx.worker.cache.fills.epoch_of(request.hash)),
+        false => FetchScope::Alone(cx.worker.cache.fills.epoch_of(request.hash)),
     };
     match stored.filter(|entry| fetched.may_stand_in(entry, Failure::Unreachable)) {
         Some(entry) => fetched.stale(fetching, entry, None),
@@ -472,7 +478,7 @@ fn wanted_part(request: &Request, head: &Head) -> Option<ContentRange> {
         return None;
     }
     match range::resolve(&specs, complete) {
-        range::Resolved::Satisfied(ranges) if ranges.len() == 1 => {
+        range::RangeSelection::Satisfied(ranges) if ranges.len() == 1 => {
             ContentRange::new(ranges.into_iter().next()?, complete)
         }
         _ => None,

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use http::StatusCode;
 use larder_semantics::range::ContentRange;
 use larder_semantics::status::Why;
-use larder_store::fill::{FillWriter, Reader, Unstored};
+use larder_store::fill::{FillWriter, Reader, StoreRefusal};
 use larder_store::{Body, Entry};
 
 use crate::base::{clock, in_place};
@@ -68,9 +68,9 @@ impl Allowance {
 
 /// The start of the period without readers, and the bytes that had arrived by then.
 #[derive(Default)]
-struct Unread(Option<(Instant, u64)>);
+struct ReaderlessTime(Option<(Instant, u64)>);
 
-impl Unread {
+impl ReaderlessTime {
     /// Whether the answer has had no reader for the `stall` timeout, and arrived more slowly than `unread_rate` since.
     fn is_too_slow(&mut self, writer: &FillWriter, worker: &Worker) -> bool {
         if !writer.is_unread() {
@@ -109,7 +109,7 @@ impl FillTask {
 
     pub(super) async fn carry(mut self, mut download: Box<Download>, prefix: Option<Entry>) {
         self.writer.keep().await;
-        let (was_stored, mut unread) = (self.writer.unstored().is_none(), Unread::default());
+        let (was_stored, mut unread) = (self.writer.unstored().is_none(), ReaderlessTime::default());
         if let Some(prefix) = prefix
             && self.copy(prefix.body()).await.is_err()
         {
@@ -163,7 +163,7 @@ impl FillTask {
         let Self { writer, replaces, worker, .. } = self;
         let (head, hash) = (writer.head(), writer.hash());
         let finished = writer.try_finish(replaces.as_ref());
-        if let (Err(Unstored::NotAdmitted), Some(head)) = (&finished, head) {
+        if let (Err(StoreRefusal::NotAdmitted), Some(head)) = (&finished, head) {
             let answer = Some((head.status, &head.fields.view()));
             worker.shared.observers.verdicts.note(hash, Why::NotAdmitted, answer, &[]);
         }
@@ -277,14 +277,14 @@ fn logged_url(worker: &Worker, key: &[u8]) -> String {
 }
 
 /// Returns the reason as `Cache-Status` names it; `None` for those that it does not name.
-pub(crate) fn unstored(unstored: Unstored) -> Option<Why> {
+pub(crate) fn unstored(unstored: StoreRefusal) -> Option<Why> {
     match unstored {
-        Unstored::Unwanted => Some(Why::OwnedElsewhere),
-        Unstored::NoRoom => Some(Why::FillBudget),
-        Unstored::NotWritten => Some(Why::NotWritten),
-        Unstored::TooLarge | Unstored::Refused => Some(Why::TooLarge),
-        Unstored::NotAdmitted => Some(Why::NotAdmitted),
-        Unstored::OnDisk | Unstored::Outdated => None,
+        StoreRefusal::Unwanted => Some(Why::OwnedElsewhere),
+        StoreRefusal::NoRoom => Some(Why::FillBudget),
+        StoreRefusal::NotWritten => Some(Why::NotWritten),
+        StoreRefusal::TooLarge | StoreRefusal::Refused => Some(Why::TooLarge),
+        StoreRefusal::NotAdmitted => Some(Why::NotAdmitted),
+        StoreRefusal::OnDisk | StoreRefusal::Outdated => None,
     }
 }
 
@@ -292,7 +292,7 @@ pub(crate) fn unstored(unstored: Unstored) -> Option<Why> {
 /// memory's filter refuses it, which it decides when the content is complete.
 pub(crate) fn is_stored(plan: &Plan, reader: &Reader, is_expected: bool) -> bool {
     match reader.result() {
-        Some(result) => matches!(result, Ok(()) | Err(Unstored::OnDisk)),
+        Some(result) => matches!(result, Ok(()) | Err(StoreRefusal::OnDisk)),
         None => is_expected && plan.settings.memory.policy.filter().is_none(),
     }
 }

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use http::{Method, StatusCode};
-use larder_semantics::coding::{Accepted, Coding};
+use larder_semantics::coding::{AcceptedCodings, Coding};
 use larder_semantics::fields::Fields;
 use larder_semantics::storable::Rules;
 use larder_store::{Body, Entry};
@@ -13,7 +13,7 @@ use larder_store::{Body, Entry};
 use crate::base::outcome::Outcome;
 use crate::base::settings::Edits;
 use crate::cache::Cache;
-use crate::cache::decoder::{self, Decoded};
+use crate::cache::decoder::{self, DecodedContent};
 use crate::exchange::placeholders::Parts;
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Content, Reply, Source};
@@ -21,7 +21,7 @@ use crate::exchange::request::Request;
 use crate::exchange::route::SiteNumber;
 use crate::exchange::rulebook::{Rulebook, Ruling};
 use crate::exchange::{client_cert, pages};
-use crate::flow::forms;
+use crate::flow::coded_forms;
 use crate::flow::worker::Worker;
 
 /// The request that a reply is for, as far as the last steps depend on it.
@@ -106,7 +106,8 @@ pub(crate) fn finish_at_once(
     if !to.by_peer {
         let compression = &to.ruling.caching.compression;
         if compression.is_on()
-            && forms::choose(cache, compression, (selecting, &Accepted::of(sent)), reply).is_some()
+            && coded_forms::choose(cache, compression, (selecting, &AcceptedCodings::of(sent)), reply)
+                .is_some()
         {
             return false;
         }
@@ -131,7 +132,7 @@ pub(crate) async fn negotiate(worker: &Arc<Worker>, plan: &Plan, request: &Reque
     if !compression.is_on() {
         return;
     }
-    if let Some(coding) = forms::choose(&worker.cache, compression, (&request.fields, accepted), reply)
+    if let Some(coding) = coded_forms::choose(&worker.cache, compression, (&request.fields, accepted), reply)
         && let (Source::Entry(entry), Content::Stored(..)) = (&reply.fields, &reply.content)
     {
         let entry = entry.clone();
@@ -163,13 +164,13 @@ async fn undo(worker: &Arc<Worker>, coding: Coding, entry: Entry, request: &Requ
         return;
     }
     match decoder::decoded(&worker.cache, entry, coding, request.client.ip()).await {
-        Some(Decoded::Stored(entry)) => {
+        Some(DecodedContent::Stored(entry)) => {
             let length = entry.coded().and_then(|coded| coded.form(None)).map(Body::len);
             reply.fields = Source::Entry(entry);
-            forms::replace(reply, length, Content::Coded(None));
+            coded_forms::replace(reply, length, Content::Coded(None));
         }
-        Some(Decoded::Loose(bytes)) => {
-            forms::replace(reply, Some(bytes.len() as u64), Content::Bytes(bytes));
+        Some(DecodedContent::Loose(bytes)) => {
+            coded_forms::replace(reply, Some(bytes.len() as u64), Content::Bytes(bytes));
         }
         None => {}
     }

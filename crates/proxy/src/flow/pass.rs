@@ -37,7 +37,7 @@ use crate::flow::context::{Context, failure};
 use crate::flow::decide::{may_stand_in, port, port_of};
 use crate::flow::fill_task::{self, FillTask};
 use crate::flow::follow::left;
-use crate::flow::keeping::{self, Update, is_by_request};
+use crate::flow::storage_terms::{self, Update, is_by_request};
 use crate::flow::stored::Lookup;
 use crate::flow::upstream::{self, Answer};
 use crate::flow::worker::Worker;
@@ -249,7 +249,7 @@ fn posted(
     let cx = Context { rules: &ruling.caching, ..cx };
     let verdict =
         storable::storable_post(cx.rules, request.target(), &request.fields, status, &*fields, times);
-    let (Ok(freshness), Ok(signature)) = (verdict, keeping::signature(request, &*fields, &[])) else {
+    let (Ok(freshness), Ok(signature)) = (verdict, storage_terms::signature(request, &*fields, &[])) else {
         return upstream::pass_on(false, status, fields, download, outcome);
     };
     let freshness = doubt.temper(freshness, &*fields);

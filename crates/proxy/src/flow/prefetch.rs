@@ -1,6 +1,6 @@
 //! Prefetches: fetches of the responses that a client is likely to request next.
 //!
-//! The planner observes each GET of a client ([`asked`], [`Asked::answered`]). For each [`Wish`] of the planner, a
+//! The planner observes each GET of a client ([`asked`], [`PlannerRequest::answered`]). For each [`Candidate`] of the planner, a
 //! task on the same thread fetches the URL as a client without credentials would request it, under the same rules and
 //! keys. It copies those fields of the observed request by which responses often vary. A prefetch takes nothing from
 //! clients: it waits for no permit, counts against no limit, and does not count as a use of a stored response.
@@ -10,16 +10,16 @@ use std::sync::Arc;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use larder_predict::budget::Share;
-use larder_predict::{Answer, Ask, Ending, Predictor, Predictors, Ticket, Wish};
+use larder_predict::{Answer, Candidate, ClientRequest, Predictor, Predictors, PrefetchResult, Ticket};
 use larder_semantics::fields::Fields;
 use larder_semantics::storable::{Prediction, Rules};
-use larder_store::Joined;
+use larder_store::JoinResult;
 
 use crate::base::clock;
 use crate::base::outcome::Kind as Outcome;
 use crate::base::settings::Role;
 use crate::cluster::peers;
-use crate::exchange::arrival::Asker;
+use crate::exchange::arrival::Requester;
 use crate::exchange::client_cert;
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::Reply;
@@ -29,7 +29,7 @@ use crate::exchange::target::{key_role, url_parts};
 use crate::flow::context::Context;
 use crate::flow::decide::{bypass, is_port_forbidden};
 use crate::flow::fetch;
-use crate::flow::stored::{Held, Lookup, Mode, expected, find};
+use crate::flow::stored::{Lookup, Mode, StoredVariants, expected, find};
 use crate::flow::worker::Worker;
 use crate::http::head::{self, RequestHead};
 
@@ -54,7 +54,7 @@ pub(crate) struct ObservedRequest<'s, F> {
 }
 
 /// A request that the planner has observed.
-pub(crate) struct Asked {
+pub(crate) struct PlannerRequest {
     client: u64,
     site: u64,
     host: u64,
@@ -68,7 +68,7 @@ pub(crate) struct Asked {
 
 /// A prefetch to be made, and the details of the observed request that led to it.
 struct Order {
-    wish: Wish,
+    wish: Candidate,
     role: Role,
     client: SocketAddr,
     site: SiteNumber,
@@ -77,10 +77,10 @@ struct Order {
 
 /// Reports a request to the planner, and begins the prefetches that the planner returns. `None` if the planner does not
 /// observe: the site prefetches nothing, or the request is a prefetch of the client.
-fn asked<F: Fields>(worker: &Worker, seen: &ObservedRequest<'_, F>) -> Option<Asked> {
+fn asked<F: Fields>(worker: &Worker, seen: &ObservedRequest<'_, F>) -> Option<PlannerRequest> {
     let is_on = !seen.rules.prefetch.is_empty();
     let is_for_client = !seen.fields.first(PURPOSE).is_some_and(|purpose| purpose.starts_with(b"prefetch"));
-    let asked = (is_on && is_for_client).then(|| Asked::new(worker, seen)).flatten()?;
+    let asked = (is_on && is_for_client).then(|| PlannerRequest::new(worker, seen)).flatten()?;
     let mut wishes = Vec::new();
     worker.cache.prefetches.plan(|planner| planner.asked(&asked.ask(), &mut wishes));
     if !wishes.is_empty() {
@@ -97,7 +97,7 @@ pub(crate) fn hit<F: Fields>(worker: &Worker, seen: &ObservedRequest<'_, F>, rep
 }
 
 /// [`asked`] for a request that memory has not answered at once.
-pub(crate) fn asked_by(worker: &Worker, request: &Request) -> Option<Box<Asked>> {
+pub(crate) fn asked_by(worker: &Worker, request: &Request) -> Option<Box<PlannerRequest>> {
     let rules = request.ruling.caching().filter(|rules| !rules.prefetch.is_empty())?;
     let passes = bypass(&request.method, !request.content.is_empty(), request.upgrade.is_some()).is_some();
     if passes || request.by_peer || request.method != Method::GET || request.asked_for_certificate {
@@ -109,7 +109,7 @@ pub(crate) fn asked_by(worker: &Worker, request: &Request) -> Option<Box<Asked>>
     asked(worker, &ObservedRequest { role, client, site, key, hash, fields, rules }).map(Box::new)
 }
 
-impl Asked {
+impl PlannerRequest {
     fn new<F: Fields>(worker: &Worker, seen: &ObservedRequest<'_, F>) -> Option<Self> {
         let ObservedRequest { client, site, key, hash, fields, rules, .. } = *seen;
         let (scheme, authority, path) = url_parts(key)?;
@@ -131,8 +131,8 @@ impl Asked {
         })
     }
 
-    fn ask(&self) -> Ask<'_> {
-        Ask {
+    fn ask(&self) -> ClientRequest<'_> {
+        ClientRequest {
             now: clock::millis(),
             client: self.client,
             site: self.site,
@@ -170,7 +170,7 @@ fn range(field: &[u8]) -> Option<(u64, u64)> {
 }
 
 /// Begins these prefetches, as far as the limit on prefetches in progress allows.
-fn begin<F: Fields>(worker: &Worker, seen: &ObservedRequest<'_, F>, wishes: Vec<Wish>) {
+fn begin<F: Fields>(worker: &Worker, seen: &ObservedRequest<'_, F>, wishes: Vec<Candidate>) {
     if worker.shared.is_draining() {
         return;
     }
@@ -211,7 +211,7 @@ impl Order {
         };
         let (cx, cache) = (Context { worker, plan: &plan, rules }, &worker.cache);
         let epoch = cache.fills.epoch_of(request.hash);
-        let held = Held::look(cache, &request, Mode::Serve).await;
+        let held = StoredVariants::look(cache, &request, Mode::Serve).await;
         if !find(&request, &held).0.asks_origin() {
             return;
         }
@@ -219,15 +219,15 @@ impl Order {
         let writer = match self.wish.range {
             Some(_) => cache.fills.alone(&request.key, cache.fills.epoch_of(request.hash)),
             None => match cache.fills.join_own(&request.key, &signature.unwrap_or_default()) {
-                Joined::Writer(writer) => writer,
-                Joined::Follow(_) => return,
+                JoinResult::Writer(writer) => writer,
+                JoinResult::Follow(_) => return,
             },
         };
-        let Some(running) = Running::start(worker, self, request.hash) else { return };
+        let Some(running) = PrefetchGuard::start(worker, self, request.hash) else { return };
         let lookup = Lookup { entry: held.entry, epoch };
         let ending = fetch::prefetch::prefetch(cx, &request, writer, lookup, running.most()).await;
         let stored = match ending {
-            Ending::Stored(_) => Held::look(cache, &request, Mode::Serve).await.entry,
+            PrefetchResult::Stored(_) => StoredVariants::look(cache, &request, Mode::Serve).await.entry,
             _ => None,
         };
         if let Some(entry) = stored {
@@ -246,7 +246,8 @@ impl Order {
         }
         let lines = head::lines(&fields);
         let head = RequestHead::compose(&Method::GET, &self.wish.url, &lines, &plan.settings.limits).ok()?;
-        let asker = Asker { role: self.role, address: self.client, identity: None, id: None, by_peer: false };
+        let asker =
+            Requester { role: self.role, address: self.client, identity: None, id: None, by_peer: false };
         let mut request = Request::take(&head, &worker.cache.store.memory, plan, &asker).ok()?;
         request.fields.insert(HeaderName::from_static(PURPOSE), HeaderValue::from_static("prefetch"));
         request.is_own_prefetch = true;
@@ -284,12 +285,12 @@ impl Order {
 }
 
 /// A prefetch in progress. The planner is notified however it ends.
-struct Running<'w> {
+struct PrefetchGuard<'w> {
     worker: &'w Worker,
     ticket: Option<Ticket>,
 }
 
-impl<'w> Running<'w> {
+impl<'w> PrefetchGuard<'w> {
     /// Starts the prefetch; `None` if the planner does not allow it.
     fn start(worker: &'w Worker, order: &Order, hash: u64) -> Option<Self> {
         let site = order.site.index() as u64;
@@ -302,20 +303,20 @@ impl<'w> Running<'w> {
         self.ticket.as_ref().map_or(0, Ticket::most)
     }
 
-    fn ended(mut self, ending: Ending) {
+    fn ended(mut self, ending: PrefetchResult) {
         self.tell(ending);
     }
 
-    fn tell(&mut self, ending: Ending) {
+    fn tell(&mut self, ending: PrefetchResult) {
         if let Some(ticket) = self.ticket.take() {
             self.worker.cache.prefetches.plan(|planner| planner.ended(ticket, ending, clock::millis()));
         }
     }
 }
 
-impl Drop for Running<'_> {
+impl Drop for PrefetchGuard<'_> {
     fn drop(&mut self) {
-        self.tell(Ending::Failed(0));
+        self.tell(PrefetchResult::Failed(0));
     }
 }
 

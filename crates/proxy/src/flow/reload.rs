@@ -12,7 +12,7 @@ use larder_semantics::fields::Fields;
 use larder_semantics::revalidate;
 use larder_semantics::status::Why;
 use larder_store::Resident;
-use larder_store::fill::{Reader, Reloading, Verdict};
+use larder_store::fill::{Reader, ReloadResult, Verdict};
 
 use crate::base::clock;
 use crate::base::outcome::Kind;
@@ -21,7 +21,7 @@ use crate::exchange::reply::Reply;
 use crate::exchange::request::Request;
 use crate::flow::context::{Context, failure};
 use crate::flow::fetch;
-use crate::flow::fetching::Fetching;
+use crate::flow::fetch_scope::FetchScope;
 use crate::flow::follow;
 use crate::flow::stored::{Lookup, expected, selects};
 
@@ -39,17 +39,17 @@ impl Context<'_> {
         let signature = resident.map(|resident| expected(&resident, request)).unwrap_or_default();
         loop {
             match fills.join_reload(&request.key, &signature, arrived) {
-                Reloading::Writer(writer) => {
-                    let fetching = Fetching::Leads(Box::new(writer));
+                ReloadResult::Writer(writer) => {
+                    let fetching = FetchScope::Leads(Box::new(writer));
                     return fetch::for_client(*self, request, fetching, why, lookup).await;
                 }
                 // This fetch began before this request arrived. The number of such fetches is limited.
-                Reloading::Wait(reader) => {
+                ReloadResult::Wait(reader) => {
                     if let Err(reply) = follow::verdict(self.plan, request, &reader, patience).await {
                         return *reply;
                     }
                 }
-                Reloading::Follow(reader) => {
+                ReloadResult::Follow(reader) => {
                     let verdict = match follow::verdict(self.plan, request, &reader, patience).await {
                         Ok(Verdict::Abandoned) => continue,
                         Ok(verdict) => verdict,
@@ -58,7 +58,7 @@ impl Context<'_> {
                     if let Some(reply) = self.reloaded(request, reader, verdict, why) {
                         return reply;
                     }
-                    let fetching = Fetching::Alone(fills.epoch_of(request.hash));
+                    let fetching = FetchScope::Alone(fills.epoch_of(request.hash));
                     return fetch::for_client(*self, request, fetching, why, lookup).await;
                 }
             }

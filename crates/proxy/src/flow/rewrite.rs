@@ -20,7 +20,7 @@ use crate::http::response::Lines;
 const NAMING: [&str; 3] = ["location", "content-location", "set-cookie"];
 
 /// The origin of an answer, and the request that it answers.
-pub(super) struct Answered<'a> {
+pub(super) struct AnswerSource<'a> {
     pub(super) site: &'a SiteState,
     pub(super) origin: &'a Origin,
     /// The `Host` that the origin received.
@@ -28,7 +28,7 @@ pub(super) struct Answered<'a> {
     pub(super) request: &'a Request,
 }
 
-impl Answered<'_> {
+impl AnswerSource<'_> {
     /// Rewrites the fields of the answer that name the origin, or logs the first such field of the site.
     pub(super) fn rewrite(&self, fields: &mut Lines) {
         if self.site.settings.rewrite_urls {

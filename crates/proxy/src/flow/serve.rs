@@ -14,16 +14,16 @@ use larder_semantics::reuse::Failure;
 use larder_semantics::status::Why;
 use larder_semantics::storable::Rules;
 use larder_store::fill::{Epoch, Head, Reader};
-use larder_store::memory::Used;
-use larder_store::{Entry, Joined};
+use larder_store::memory::KeyUsage;
+use larder_store::{Entry, JoinResult};
 
 use crate::base::clock;
 use crate::base::outcome::{Kind, Outcome, Tier};
-use crate::base::settings::Counted;
+use crate::base::settings::CountedRequests;
 use crate::cache::Cache;
 use crate::cache::ahead::Refresh;
 use crate::cluster::{Cluster, lease, session};
-use crate::exchange::arrival::Asker;
+use crate::exchange::arrival::Requester;
 use crate::exchange::client_cert;
 use crate::exchange::limits;
 use crate::exchange::plan::Plan;
@@ -32,13 +32,13 @@ use crate::exchange::request::Request;
 use crate::exchange::target::{Address, asked, cached_site, write_key};
 use crate::flow::context::{Context, refused};
 use crate::flow::decide::{
-    Decision, Stored, Terms, before_lookup, bypass, decide, is_for_cache_only, may_stand_in,
+    Decision, StoredResponse, Terms, before_lookup, bypass, decide, is_for_cache_only, may_stand_in,
 };
 use crate::flow::fetch;
-use crate::flow::fetching::Fetching;
+use crate::flow::fetch_scope::FetchScope;
 use crate::flow::finish::{Destination, finish_at_once};
 use crate::flow::prefetch::{self, ObservedRequest};
-use crate::flow::stored::{Held, Lookup, Mode, find};
+use crate::flow::stored::{Lookup, Mode, StoredVariants, find};
 use crate::flow::worker::Worker;
 use crate::flow::{answer, early_hints, equivalent, pass, reload};
 use crate::http::head::{self, Framing, Refusal};
@@ -49,7 +49,7 @@ pub(crate) fn at_once(
     worker: &Worker,
     plan: &Plan,
     head: &head::RequestHead<'_>,
-    asker: &Asker<'_>,
+    asker: &Requester<'_>,
     now: u32,
     key: &mut Vec<u8>,
 ) -> Option<Reply> {
@@ -71,7 +71,7 @@ pub(crate) fn at_once(
     write_key(key, role, &address, ruling.query.as_ref());
     let hash = worker.cache.store.memory.hash(key);
     let (entry, tier, is_own) = find_at_once(worker, key, hash, &selecting, head.is_prefetch, now)?;
-    let stored = Stored::of(&entry, is_own, (&head.method, &selecting), now);
+    let stored = StoredResponse::of(&entry, is_own, (&head.method, &selecting), now);
     let forbids_guess = stored.freshness.flags.contains(Flags::HEURISTIC) && rules.forbids_guess(&selecting);
     // The other terms matter only to requests that are sent to an origin.
     let terms = Terms { directives: asked(&selecting, rules), forbids_guess, ..Terms::default() };
@@ -147,7 +147,7 @@ pub(crate) async fn flow(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut R
         None => {}
         Some(Decision::Refuse(why)) => return refused(why),
         Some(decision) => {
-            if let Err(reply) = limits::enter(request, Counted::Misses) {
+            if let Err(reply) = limits::enter(request, CountedRequests::Misses) {
                 return *reply;
             }
             // Boxed: the states of rare paths would enlarge the future of every request.
@@ -194,7 +194,7 @@ impl Context<'_> {
         if self.rules.validated && !request.is_prefetch {
             self.use_up(request);
         }
-        let held = Held::look(&self.worker.cache, request, Mode::Serve).await;
+        let held = StoredVariants::look(&self.worker.cache, request, Mode::Serve).await;
         let decision = match find(request, &held) {
             (Decision::StaleAndRefresh, Some(reply)) => {
                 if let Some(entry) = held.entry.filter(|_| refreshes(self.plan, request)) {
@@ -212,7 +212,7 @@ impl Context<'_> {
         let why = decision.why();
         let entry = held.entry;
         if request.method == Method::HEAD {
-            return match limits::enter(request, Counted::Misses) {
+            return match limits::enter(request, CountedRequests::Misses) {
                 Ok(()) => Box::pin(pass::head(*self, request, why, Lookup { entry, epoch })).await,
                 Err(reply) => *reply,
             };
@@ -225,7 +225,7 @@ impl Context<'_> {
         let is_alone = for_itself || entry.as_ref().is_some_and(is_for_one_use);
         let lookup = Lookup { entry, epoch };
         if is_alone {
-            return fetch::for_client(*self, request, Fetching::Alone(epoch), why, lookup).await;
+            return fetch::for_client(*self, request, FetchScope::Alone(epoch), why, lookup).await;
         }
         if request.is_reload() {
             return Box::pin(self.reload(request, why, lookup, held.resident)).await;
@@ -262,7 +262,7 @@ impl Context<'_> {
     }
 
     /// Refreshes the response that has answered if it is popular and expires soon.
-    fn refresh_ahead(&self, request: &Request, held: &Held, epoch: Epoch) {
+    fn refresh_ahead(&self, request: &Request, held: &StoredVariants, epoch: Epoch) {
         let (Some(entry), Tier::Memory, 1..) = (&held.entry, held.tier, self.rules.refresh_ahead) else {
             return;
         };
@@ -270,7 +270,7 @@ impl Context<'_> {
         let hash = memory.hash(entry.key());
         let is_no_use = request.by_peer || request.is_prefetch;
         let is_due = !is_no_use && is_due(self.worker, self.rules, &entry.freshness(), hash, now);
-        let is_popular = |(_, used): (_, Used)| used.lately >= self.rules.refresh_ahead_hits;
+        let is_popular = |(_, used): (_, KeyUsage)| used.lately >= self.rules.refresh_ahead_hits;
         if !is_due || !refreshes(self.plan, request) || !memory.used(entry.key()).is_some_and(is_popular) {
             return;
         }
@@ -283,7 +283,7 @@ impl Context<'_> {
     /// Fetches a newer response in the background. `ahead` is the permit of a refresh before `stored` expires.
     fn refresh(&self, request: &Request, stored: Entry, epoch: Epoch, ahead: Option<Refresh>) {
         let fills = &self.worker.cache.fills;
-        let Joined::Writer(writer) = fills.join_own(stored.key(), stored.signature()) else { return };
+        let JoinResult::Writer(writer) = fills.join_own(stored.key(), stored.signature()) else { return };
         let (worker, plan) = (Arc::clone(self.worker), Arc::clone(self.plan));
         let hash = worker.cache.store.memory.hash(stored.key());
         let request = request.in_background_for(stored.key(), hash);
@@ -291,7 +291,7 @@ impl Context<'_> {
             let ruling = Arc::clone(&request.ruling);
             let Some(rules) = ruling.caching() else { return };
             let cx = Context { worker: &worker, plan: &plan, rules };
-            let (fetching, old) = (Fetching::Leads(Box::new(writer)), stored.freshness());
+            let (fetching, old) = (FetchScope::Leads(Box::new(writer)), stored.freshness());
             let key = ahead.is_some().then(|| stored.key().to_vec());
             let lookup = Lookup { entry: Some(stored), epoch };
             let reply = fetch::fetch(cx, &request, fetching, Why::Expired, lookup).await;

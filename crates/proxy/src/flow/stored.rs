@@ -13,10 +13,10 @@ use crate::exchange::reply::Reply;
 use crate::exchange::request::Request;
 use crate::flow::answer;
 use crate::flow::context::Context;
-use crate::flow::decide::{Decision, Stored, Terms, decide};
+use crate::flow::decide::{Decision, StoredResponse, Terms, decide};
 
 /// The stored responses under a request's key.
-pub(crate) struct Held {
+pub(crate) struct StoredVariants {
     /// The response that the request selects.
     pub(crate) entry: Option<Entry>,
     pub(crate) tier: Tier,
@@ -31,7 +31,7 @@ pub(crate) enum Mode {
     DryRun,
 }
 
-impl Held {
+impl StoredVariants {
     /// Looks for a response to `request` in the tiers: under its key, and then for equivalent queries, except where each
     /// use is validated, as a validator belongs to one URL.
     pub(crate) async fn look(cache: &Cache, request: &Request, mode: Mode) -> Self {
@@ -78,11 +78,11 @@ impl Held {
     ///
     /// # Errors
     /// The reason why there is none.
-    pub(crate) fn selected(&self, request: &Request, now: u32) -> Result<Stored, Why> {
+    pub(crate) fn selected(&self, request: &Request, now: u32) -> Result<StoredResponse, Why> {
         let absent = if self.resident.is_some() { Why::VariantAbsent } else { Why::Absent };
         let entry = self.entry.as_ref().ok_or(absent)?;
         let is_own = *entry.key() == *request.key;
-        Ok(Stored::of(entry, is_own, (&request.method, &request.fields), now))
+        Ok(StoredResponse::of(entry, is_own, (&request.method, &request.fields), now))
     }
 }
 
@@ -103,7 +103,7 @@ impl Lookup {
 
 /// Returns the decision on a GET or HEAD after its lookup, and the reply if a stored response answers. Sends no request
 /// and changes nothing.
-pub(crate) fn find(request: &Request, held: &Held) -> (Decision, Option<Reply>) {
+pub(crate) fn find(request: &Request, held: &StoredVariants) -> (Decision, Option<Reply>) {
     let now = clock::now();
     let decision = decide(&Terms::of(request, false), held.selected(request, now), now);
     if !matches!(decision, Decision::Hit(_) | Decision::StaleAndRefresh) {

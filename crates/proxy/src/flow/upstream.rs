@@ -17,23 +17,23 @@ use crate::base::outcome::Outcome;
 use crate::base::settings::ClientAddress;
 use crate::cluster::peers;
 use crate::counts::accounts::Meter;
-use crate::exchange::chosen;
 use crate::exchange::link::Link;
 use crate::exchange::passes;
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Content, Reply, Source};
 use crate::exchange::request::{Request, interims_of, is_trace};
+use crate::exchange::request_destination;
 use crate::exchange::route::{Route, SiteState};
 use crate::exchange::rulebook::Ruling;
 use crate::exchange::upgrade;
-use crate::flow::rewrite::Answered;
+use crate::flow::rewrite::AnswerSource;
 use crate::flow::worker::Worker;
 use crate::http::body::Upload;
 use crate::http::fields::FieldWriter;
 use crate::http::names::TRACEPARENT;
 use crate::http::response::{Head, Lines};
 use crate::net::concurrency::{Claim, Permit};
-use crate::origin::{Client, Download, OriginError, Outgoing, OutgoingHead, Waits};
+use crate::origin::{Client, Download, OriginError, OriginRequest, OutgoingHead, Waits};
 
 /// An origin's answer. Its content holds the permit of the request until it has arrived.
 pub(crate) struct Answer {
@@ -173,7 +173,7 @@ async fn ask(
     match &request.route {
         Route::Anywhere => {
             let (https, authority) = (request.scheme == "https", &request.authority);
-            let to = To { https, http2: false, authority, host: authority, path: &request.path };
+            let to = SiteAddress { https, http2: false, authority, host: authority, path: &request.path };
             once(&clients.forward, plan, request, fields, content, to).await
         }
         Route::Site(site) => {
@@ -184,7 +184,7 @@ async fn ask(
 
 /// Whether the origins that `request` may go to use HTTP/2.
 fn is_of_http2(request: &Request) -> bool {
-    chosen::of_request(request).is_some_and(|chosen| chosen.pool.speaks_http2())
+    request_destination::of_request(request).is_some_and(|chosen| chosen.pool.speaks_http2())
 }
 
 /// Returns the site and the client that a permit for `request` counts against. Among requests of the forward proxy,
@@ -223,7 +223,7 @@ async fn to_site(
     fields: &HeaderMap,
     content: &mut Upload,
 ) -> Result<(Head, Box<Download>), OriginError> {
-    let chosen = chosen::of(site, request);
+    let chosen = request_destination::of(site, request);
     if chosen.leads_out() {
         return Err(leads_out());
     }
@@ -235,12 +235,18 @@ async fn to_site(
         let origin = turn.origin();
         let host = chosen.host_at(origin, request);
         let path = &chosen.path_at(origin, request);
-        let to = To { https: origin.https, http2: origin.http2, authority: &origin.authority, host, path };
+        let to = SiteAddress {
+            https: origin.https,
+            http2: origin.http2,
+            authority: &origin.authority,
+            host,
+            path,
+        };
         let in_progress = turn.begun();
         match once(client, plan, request, fields, content, to).await {
             Ok((mut head, download)) => {
                 turn.succeeded();
-                Answered { site, origin, host, request }.rewrite(&mut head.fields);
+                AnswerSource { site, origin, host, request }.rewrite(&mut head.fields);
                 return Ok((head, download.in_progress(in_progress)));
             }
             Err(error) => {
@@ -302,7 +308,7 @@ fn leads_out() -> OriginError {
 }
 
 /// The destination of a request.
-struct To<'t> {
+struct SiteAddress<'t> {
     https: bool,
     http2: bool,
     authority: &'t str,
@@ -319,7 +325,7 @@ async fn once(
     request: &Request,
     fields: &HeaderMap,
     content: &mut Upload,
-    to: To<'_>,
+    to: SiteAddress<'_>,
 ) -> Result<(Head, Box<Download>), OriginError> {
     let asking = request.trace.as_deref().map(|trace| trace.ask(to.authority));
     let own = asking.as_ref().map(|asking| asking.traceparent());
@@ -338,7 +344,7 @@ async fn once(
             OutgoingHead::Http1(&bytes)
         }
     };
-    let outgoing = Outgoing {
+    let outgoing = OriginRequest {
         https: to.https,
         authority: to.authority,
         method: &request.method,
@@ -358,7 +364,7 @@ async fn once(
 }
 
 /// Writes the request line and `Host`.
-fn write_request_line(out: &mut Vec<u8>, request: &Request, to: &To<'_>) {
+fn write_request_line(out: &mut Vec<u8>, request: &Request, to: &SiteAddress<'_>) {
     out.extend_from_slice(request.method.as_str().as_bytes());
     out.push(b' ');
     out.extend_from_slice(to.path.as_bytes());

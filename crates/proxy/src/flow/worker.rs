@@ -1,6 +1,6 @@
 //! The state that workers share, and the state of each worker.
 //!
-//! A [`Plan`] holds the settings in the form used by requests; a reload replaces it as a whole. There is one [`Shared`]
+//! A [`Plan`] holds the settings in the form used by requests; a reload replaces it as a whole. There is one [`ProcessState`]
 //! per process, with the plan, the cache and the observers. There is one [`Worker`] per thread, with counters and
 //! connections to origins, so that no two threads write to the same cache line while they serve hits.
 
@@ -36,7 +36,7 @@ use crate::observe::validation::limits::Sampler;
 use crate::origin::{Client, Connector, Destinations, connect};
 
 /// The state that all workers share: one per process.
-pub(crate) struct Shared {
+pub(crate) struct ProcessState {
     plan: ArcSwap<Plan>,
     version: AtomicU64,
     pub(crate) cache: Arc<Cache>,
@@ -67,7 +67,7 @@ const UNSENT: usize = 16 << 20;
 
 /// The state of one thread that serves requests.
 pub(crate) struct Worker {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<ProcessState>,
     /// The cache of `shared`, here as well to save an indirection on each hit.
     pub(crate) cache: Arc<Cache>,
     /// The number of the worker, from 0.
@@ -99,7 +99,7 @@ pub(crate) struct Clients {
     pub(crate) tunnel: Connector,
 }
 
-impl Shared {
+impl ProcessState {
     /// Returns the port on which clients of sites use TLS.
     pub(crate) fn https_port(&self) -> Option<u16> {
         self.listener_tls.as_ref().and_then(|tls| tls.port)
@@ -229,7 +229,7 @@ impl Shared {
 }
 
 impl Worker {
-    pub(crate) fn new(shared: &Arc<Shared>) -> Arc<Self> {
+    pub(crate) fn new(shared: &Arc<ProcessState>) -> Arc<Self> {
         let plan = shared.plan();
         let mut workers = shared.workers.lock();
         let worker = Arc::new(Self {
@@ -282,7 +282,7 @@ impl Worker {
 }
 
 impl Clients {
-    fn new(plan: &Plan, shared: &Shared) -> Self {
+    fn new(plan: &Plan, shared: &ProcessState) -> Self {
         let settings = &plan.settings;
         let (timeouts, Destinations { sites, named, nodes }) = (&settings.timeouts, &shared.origins);
         let (tls, own) = (&shared.tls, &shared.own);

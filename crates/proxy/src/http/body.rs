@@ -22,12 +22,12 @@ pub enum Upload {
     #[default]
     Empty,
     /// Content in frames.
-    Frames(Incoming),
+    Frames(ClientFrames),
 }
 
 /// Frames from a client.
 #[derive(Debug)]
-pub struct Incoming {
+pub struct ClientFrames {
     frames: mpsc::Receiver<Result<Frame<Bytes>, ClientGone>>,
     /// Frames that were taken from the channel and not yet returned: `None` is the end.
     early: VecDeque<Option<Result<Frame<Bytes>, ClientGone>>>,
@@ -43,7 +43,10 @@ impl Upload {
     /// sent all content.
     pub fn channel(length: Option<u64>) -> (Frames, Self) {
         let (sender, frames) = mpsc::channel(2);
-        (sender, Self::Frames(Incoming { frames, early: VecDeque::new(), length, received: 0, ended: false }))
+        (
+            sender,
+            Self::Frames(ClientFrames { frames, early: VecDeque::new(), length, received: 0, ended: false }),
+        )
     }
 
     /// Whether there is no content.
@@ -53,7 +56,7 @@ impl Upload {
 
     /// Whether there is content whose length is known only at its end.
     pub(crate) fn is_of_unknown_length(&self) -> bool {
-        matches!(self, Self::Frames(Incoming { length: None, .. }))
+        matches!(self, Self::Frames(ClientFrames { length: None, .. }))
     }
 
     /// Returns the length of the content, if it is known.

@@ -6,7 +6,7 @@
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 
 use super::head::{Refusal, has_bare_line_feed};
-use crate::net::input::Looking;
+use crate::net::input::HeadSearch;
 
 /// The longest size line of a chunk with its extensions, in bytes.
 const SIZE_LINE: usize = 1024;
@@ -25,7 +25,7 @@ pub struct Chunked {
     /// Whether white space may follow a chunk's size.
     padded: bool,
     /// The search for the end of the trailers.
-    looking: Looking,
+    looking: HeadSearch,
 }
 
 #[derive(Debug, Default)]

@@ -108,7 +108,7 @@ pub struct Refusal {
 
 /// The result of parsing a buffer.
 #[derive(Debug)]
-pub enum Parsed<'b> {
+pub enum ParseResult<'b> {
     /// A complete head, and its length in bytes.
     Whole(RequestHead<'b>, usize),
     /// The beginning of a head.
@@ -153,7 +153,11 @@ impl Refusal {
 ///
 /// # Errors
 /// The refusal of a head that is malformed, ambiguous or beyond the limits.
-pub fn parse<'b>(buffer: &'b [u8], lines: &'b mut Room<'b>, limits: &Limits) -> Result<Parsed<'b>, Refusal> {
+pub fn parse<'b>(
+    buffer: &'b [u8],
+    lines: &'b mut Room<'b>,
+    limits: &Limits,
+) -> Result<ParseResult<'b>, Refusal> {
     let most = lines.len().min(limits.head_fields);
     let mut request = httparse::Request::new(&mut []);
     let used = match request.parse_with_uninit_headers(buffer, &mut lines[..most]) {
@@ -169,7 +173,7 @@ pub fn parse<'b>(buffer: &'b [u8], lines: &'b mut Room<'b>, limits: &Limits) -> 
         return Err(Refusal::bad("malformed line end"));
     }
     let head = RequestHead::new(method, target, version == 1, request.headers, limits)?;
-    Ok(Parsed::Whole(head, used))
+    Ok(ParseResult::Whole(head, used))
 }
 
 impl<'b> RequestHead<'b> {
@@ -278,11 +282,11 @@ pub(crate) fn has_bare_line_feed(lines: &[u8]) -> bool {
     memchr::memchr_iter(b'\n', lines).any(|at| at == 0 || lines[at - 1] != b'\r')
 }
 
-fn partial<'b>(buffer: &[u8], limits: &Limits) -> Result<Parsed<'b>, Refusal> {
+fn partial<'b>(buffer: &[u8], limits: &Limits) -> Result<ParseResult<'b>, Refusal> {
     if buffer.len() > limits.target_bytes + 64 && !buffer[..limits.target_bytes + 64].contains(&b'\n') {
         return Err(TARGET_TOO_LONG);
     }
-    if buffer.len() >= limits.head_bytes { Err(HEAD_TOO_LARGE) } else { Ok(Parsed::Partial) }
+    if buffer.len() >= limits.head_bytes { Err(HEAD_TOO_LARGE) } else { Ok(ParseResult::Partial) }
 }
 
 fn refusal(error: httparse::Error, head: &[u8]) -> Refusal {

@@ -11,7 +11,7 @@ use crate::exchange::request::Request;
 use crate::exchange::send::{send, send_interim};
 use crate::exchange::sink::SendError;
 use crate::flow::worker::Worker;
-use crate::net::io::Writing;
+use crate::net::io::WriteHalf;
 use crate::wire::answer::{self, WaitingClient};
 
 /// Returns the reply to a request that memory could not answer at once, and the result of sending it.
@@ -19,7 +19,7 @@ pub(super) async fn answer(
     worker: &Arc<Worker>,
     plan: &Arc<Plan>,
     request: Box<Request>,
-    writing: &mut Writing,
+    writing: &mut WriteHalf,
     (link, watch): (Link, Watch<'_>),
     framing: &mut Framing,
 ) -> (Box<Reply>, Result<(), SendError>) {
@@ -35,7 +35,7 @@ pub(super) async fn answer(
 
 /// The two directions of the client's connection.
 struct Client<'c> {
-    writing: &'c mut Writing,
+    writing: &'c mut WriteHalf,
     watch: Watch<'c>,
 }
 

@@ -16,7 +16,7 @@ use http::StatusCode;
 use larder_stats::BatchSums;
 
 use super::answer::answer;
-use super::tunnel::{self, Opened};
+use super::tunnel::{self, TunnelStart};
 use super::upload::Receiver;
 use super::watch::Watch;
 use crate::cluster::probe;
@@ -29,19 +29,19 @@ use crate::features::arrive::{Client, Entrance, PendingRequest, Step};
 use crate::flow::drain::ConnectionPermit;
 use crate::flow::serve;
 use crate::flow::worker::Worker;
-use crate::http::head::{self, Parsed, Refusal};
+use crate::http::head::{self, ParseResult, Refusal};
 use crate::http2;
-use crate::net::io::{Reading, Writing};
-use crate::net::{input::Looking, linger};
+use crate::net::io::{ReadHalf, WriteHalf};
+use crate::net::{input::HeadSearch, linger};
 use crate::observe::memo::RequestRecord;
-use crate::wire::content::{self, Pumped};
+use crate::wire::content::{self, ContentResult};
 
 /// A client's connection.
 pub(crate) struct Connection {
     worker: Arc<Worker>,
     client: Client,
-    pub(super) reading: Reading,
-    pub(super) writing: Writing,
+    pub(super) reading: ReadHalf,
+    pub(super) writing: WriteHalf,
     key: Vec<u8>,
     /// Hits whose duration has not been counted.
     untimed: u64,
@@ -51,7 +51,7 @@ pub(crate) struct Connection {
 }
 
 /// The next step of a connection.
-enum Next {
+enum NextStep {
     /// The connection answers more requests that have arrived.
     Look,
     /// The connection waits for a request.
@@ -61,13 +61,13 @@ enum Next {
     /// The connection is reset, so that the client does not take a truncated reply for complete.
     Reset,
     /// The connection carries the bytes of a tunnel.
-    Tunnel(Tunnel, Box<Opened>),
+    Tunnel(Tunnel, Box<TunnelStart>),
     /// The connection switches to HTTP/2.
     Http2,
 }
 
 /// The result of handling the bytes that have arrived. Replies to earlier requests may be in the buffer already.
-pub(super) enum Look {
+pub(super) enum InputResult {
     /// There are no more bytes.
     Nothing,
     /// The buffer is full of replies; more requests are waiting.
@@ -77,9 +77,9 @@ pub(super) enum Look {
     /// The connection ends with the reply in the buffer.
     Last,
     /// A reply's head is in the buffer, and its content is large.
-    Reply(Box<Begun>),
+    Reply(Box<ReplyStart>),
     /// Memory cannot answer the request.
-    Ask(Box<Ask>),
+    Ask(Box<FlowRequest>),
     /// The request is not acceptable.
     Refuse(Refusal, Option<Box<RequestRecord>>),
     /// The client uses HTTP/2.
@@ -87,7 +87,7 @@ pub(super) enum Look {
 }
 
 /// A reply whose head is in the buffer, which held `before` bytes before it.
-pub(super) struct Begun {
+pub(super) struct ReplyStart {
     reply: Reply,
     framing: Framing,
     memo: Option<RequestRecord>,
@@ -96,7 +96,7 @@ pub(super) struct Begun {
 }
 
 /// A request that memory could not answer at once.
-pub(super) struct Ask {
+pub(super) struct FlowRequest {
     pending: PendingRequest,
     framing: Framing,
     since: Instant,
@@ -106,7 +106,7 @@ impl Connection {
     pub(crate) fn new(
         worker: Arc<Worker>,
         client: Client,
-        (reading, writing): (Reading, Writing),
+        (reading, writing): (ReadHalf, WriteHalf),
         permit: ConnectionPermit,
     ) -> Self {
         Self { worker, client, reading, writing, key: Vec::new(), untimed: 0, is_new: true, permit }
@@ -148,21 +148,26 @@ impl Connection {
     /// Answers the requests that have arrived, as far as that needs no waiting. They have been read since `since`.
     ///
     /// Hits are summed on `sheet`, which belongs to the worker.
-    pub(super) fn look(&mut self, plan: &Plan, mut sheet: Option<&mut BatchSums>, since: Instant) -> Look {
+    pub(super) fn look(
+        &mut self,
+        plan: &Plan,
+        mut sheet: Option<&mut BatchSums>,
+        since: Instant,
+    ) -> InputResult {
         while !self.reading.input.is_empty() {
             // A client that does not read replies must not make them accumulate here.
             if self.writing.out.len() >= GATHER {
-                return Look::Full;
+                return InputResult::Full;
             }
             match self.answer_next(plan, sheet.as_deref_mut(), since) {
-                ControlFlow::Break(Look::Refuse(refusal, None))
+                ControlFlow::Break(InputResult::Refuse(refusal, None))
                     if refusal.status == StatusCode::HTTP_VERSION_NOT_SUPPORTED
                         && head::lower_version(self.reading.input.unread_mut()) => {}
                 ControlFlow::Break(look) => return look,
                 ControlFlow::Continue(()) => {}
             }
         }
-        Look::Nothing
+        InputResult::Nothing
     }
 
     /// Answers the next request, or returns why it stays without an answer for now.
@@ -171,16 +176,16 @@ impl Connection {
         plan: &Plan,
         mut sheet: Option<&mut BatchSums>,
         since: Instant,
-    ) -> ControlFlow<Look> {
+    ) -> ControlFlow<InputResult> {
         if self.is_new && self.begins_http2(plan) {
-            return ControlFlow::Break(Look::Http2);
+            return ControlFlow::Break(InputResult::Http2);
         }
         let mut lines = head::room();
         let (mut head, used) =
             match head::parse(self.reading.input.unread(), &mut lines, &plan.settings.limits) {
-                Ok(Parsed::Whole(head, used)) => (head, used),
-                Ok(Parsed::Partial) => return ControlFlow::Break(Look::Partial),
-                Err(refusal) => return ControlFlow::Break(Look::Refuse(refusal, None)),
+                Ok(ParseResult::Whole(head, used)) => (head, used),
+                Ok(ParseResult::Partial) => return ControlFlow::Break(InputResult::Partial),
+                Err(refusal) => return ControlFlow::Break(InputResult::Refuse(refusal, None)),
             };
         self.is_new = false;
         if self.client.entrance == Entrance::Nodes && probe::is_asked(&head) {
@@ -196,11 +201,15 @@ impl Connection {
             Step::Ask(pending) => {
                 let framing = Framing::of(&head, pending.role, stays);
                 self.consume(plan, used);
-                return ControlFlow::Break(Look::Ask(Box::new(Ask { pending, framing, since })));
+                return ControlFlow::Break(InputResult::Ask(Box::new(FlowRequest {
+                    pending,
+                    framing,
+                    since,
+                })));
             }
             Step::Refuse(refusal, memo) => {
                 self.consume(plan, used);
-                return ControlFlow::Break(Look::Refuse(refusal, memo));
+                return ControlFlow::Break(InputResult::Refuse(refusal, memo));
             }
         };
         self.writing.wake();
@@ -217,10 +226,16 @@ impl Connection {
         };
         self.consume(plan, used);
         if !is_whole {
-            return ControlFlow::Break(Look::Reply(Box::new(Begun { reply, framing, memo, since, before })));
+            return ControlFlow::Break(InputResult::Reply(Box::new(ReplyStart {
+                reply,
+                framing,
+                memo,
+                since,
+                before,
+            })));
         }
         self.untimed += 1;
-        if framing.keep_alive { ControlFlow::Continue(()) } else { ControlFlow::Break(Look::Last) }
+        if framing.keep_alive { ControlFlow::Continue(()) } else { ControlFlow::Break(InputResult::Last) }
     }
 
     /// Removes the head of a request from the input; the next one has all the time for heads.
@@ -247,26 +262,30 @@ impl Connection {
     pub(super) fn try_send(&mut self) -> io::Result<bool> {
         let sent = self.writing.try_flush()?;
         if sent {
-            self.rest();
+            self.release_buffers();
         }
         Ok(sent)
     }
 
     /// Releases the empty buffers and the timers of a connection that is about to wait.
-    pub(super) fn rest(&mut self) {
-        self.reading.rest();
+    pub(super) fn release_buffers(&mut self) {
+        self.reading.release_buffers();
         if self.writing.out.is_empty() {
-            self.writing.rest();
+            self.writing.release_buffers();
         }
     }
 
     /// Continues after a look. Returns the connection when it waits for a request, perhaps with replies in its buffer.
-    pub(super) async fn go_on(mut self: Box<Self>, mut plan: Arc<Plan>, mut look: Look) -> Option<Box<Self>> {
+    pub(super) async fn go_on(
+        mut self: Box<Self>,
+        mut plan: Arc<Plan>,
+        mut look: InputResult,
+    ) -> Option<Box<Self>> {
         let worker = Arc::clone(&self.worker);
         loop {
-            match self.next(&plan, look).await.unwrap_or(Next::Reset) {
-                Next::Look => {}
-                Next::Wait => break,
+            match self.next(&plan, look).await.unwrap_or(NextStep::Reset) {
+                NextStep::Look => {}
+                NextStep::Wait => break,
                 end => {
                     self.end(end, &plan).await;
                     return None;
@@ -284,70 +303,72 @@ impl Connection {
                 worker.times.served_as_group(hits, begun.elapsed());
             }
         }
-        self.rest();
+        self.release_buffers();
         Some(self)
     }
 
     /// Ends the connection, or continues it in another protocol.
-    async fn end(self: Box<Self>, end: Next, plan: &Plan) {
+    async fn end(self: Box<Self>, end: NextStep, plan: &Plan) {
         match end {
-            Next::Look | Next::Wait | Next::Close => self.close(),
-            Next::Reset => self.writing.reset(),
-            Next::Http2 => Box::pin(self.http2()).await,
-            Next::Tunnel(tunnel, opened) => Box::pin(self.tunnel(tunnel, *opened, plan)).await,
+            NextStep::Look | NextStep::Wait | NextStep::Close => self.close(),
+            NextStep::Reset => self.writing.reset(),
+            NextStep::Http2 => Box::pin(self.http2()).await,
+            NextStep::Tunnel(tunnel, opened) => Box::pin(self.tunnel(tunnel, *opened, plan)).await,
         }
     }
 
-    async fn next(&mut self, plan: &Arc<Plan>, look: Look) -> io::Result<Next> {
+    async fn next(&mut self, plan: &Arc<Plan>, look: InputResult) -> io::Result<NextStep> {
         match look {
-            Look::Nothing => {
+            InputResult::Nothing => {
                 self.writing.flush().await?;
-                Ok(Next::Wait)
+                Ok(NextStep::Wait)
             }
-            Look::Full => {
+            InputResult::Full => {
                 self.writing.flush().await?;
-                Ok(Next::Look)
+                Ok(NextStep::Look)
             }
-            Look::Partial => self.read(plan).await,
-            Look::Last => {
+            InputResult::Partial => self.read(plan).await,
+            InputResult::Last => {
                 self.writing.conclude()?;
                 self.writing.flush().await?;
-                Ok(Next::Close)
+                Ok(NextStep::Close)
             }
-            Look::Reply(begun) => self.reply(plan, begun).await,
-            Look::Ask(ask) => self.ask(plan, ask).await,
-            Look::Refuse(refusal, memo) => Box::pin(self.refuse(plan, refusal, memo.map(|memo| *memo))).await,
-            Look::Http2 => Ok(Next::Http2),
+            InputResult::Reply(begun) => self.reply(plan, begun).await,
+            InputResult::Ask(ask) => self.ask(plan, ask).await,
+            InputResult::Refuse(refusal, memo) => {
+                Box::pin(self.refuse(plan, refusal, memo.map(|memo| *memo))).await
+            }
+            InputResult::Http2 => Ok(NextStep::Http2),
         }
     }
 
     /// Sends the content of a reply from memory that is too large for the buffer.
-    async fn reply(&mut self, plan: &Plan, mut begun: Box<Begun>) -> io::Result<Next> {
+    async fn reply(&mut self, plan: &Plan, mut begun: Box<ReplyStart>) -> io::Result<NextStep> {
         let from = self.writing.sent + begun.before as u64;
         let sent = send_stored(&mut Direct::new(&mut self.writing, false), &begun.reply).await;
         let bytes = self.writing.sent + self.writing.out.len() as u64 - from;
         self.worker.witness.replied(plan, &begun.reply, bytes, begun.memo.take());
         self.worker.times.served(begun.reply.outcome.kind, begun.since.elapsed());
         match sent {
-            Ok(()) if begun.framing.keep_alive => Ok(Next::Look),
+            Ok(()) if begun.framing.keep_alive => Ok(NextStep::Look),
             Ok(()) => {
                 self.writing.flush().await?;
-                Ok(Next::Close)
+                Ok(NextStep::Close)
             }
-            Err(_) => Ok(Next::Close),
+            Err(_) => Ok(NextStep::Close),
         }
     }
 
     /// Waits for the rest of a head, and parses it again only when it may be complete.
-    async fn read(&mut self, plan: &Plan) -> io::Result<Next> {
+    async fn read(&mut self, plan: &Plan) -> io::Result<NextStep> {
         self.writing.flush().await?;
-        let mut looking = Looking::after(self.reading.input.unread());
+        let mut looking = HeadSearch::after(self.reading.input.unread());
         loop {
             match self.reading.more().await {
                 Ok(1..) => {
                     let unread = self.reading.input.unread();
                     if looking.is_worth_it(unread, plan.settings.limits.head_bytes) {
-                        return Ok(Next::Look);
+                        return Ok(NextStep::Look);
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::TimedOut => {
@@ -355,19 +376,19 @@ impl Connection {
                     let refusal = Refusal { status: StatusCode::REQUEST_TIMEOUT, reason };
                     return Box::pin(self.refuse(plan, refusal, None)).await;
                 }
-                Ok(0) => return Ok(Next::Close),
+                Ok(0) => return Ok(NextStep::Close),
                 Err(error) => {
                     self.writing.send_alert(&error);
-                    return Ok(Next::Close);
+                    return Ok(NextStep::Close);
                 }
             }
         }
     }
 
-    async fn ask(&mut self, plan: &Arc<Plan>, ask: Box<Ask>) -> io::Result<Next> {
+    async fn ask(&mut self, plan: &Arc<Plan>, ask: Box<FlowRequest>) -> io::Result<NextStep> {
         self.writing.flush().await?;
-        self.rest();
-        let Ask { pending, mut framing, since } = *ask;
+        self.release_buffers();
+        let FlowRequest { pending, mut framing, since } = *ask;
         let PendingRequest { mut request, delimited, expects, memo, permit, .. } = pending;
         let (most, timeouts) = (request.max_body(plan), &plan.settings.timeouts);
         let link = Link::new(framing.http11);
@@ -392,7 +413,7 @@ impl Connection {
             Err(refusal) if self.writing.sent == before => {
                 return Box::pin(self.refuse(plan, refusal, memo)).await;
             }
-            Err(_) => return Ok(Next::Reset),
+            Err(_) => return Ok(NextStep::Reset),
         };
         let bytes = self.writing.sent + self.writing.out.len() as u64 - before;
         self.worker.times.served(reply.outcome.kind, since.elapsed());
@@ -400,13 +421,13 @@ impl Connection {
             && let Content::Tunnel(_) = reply.content
             && let Content::Tunnel(tunnel) = std::mem::replace(&mut reply.content, Content::None)
         {
-            return Ok(Next::Tunnel(tunnel, Box::new(Opened { reply, bytes, memo, permit })));
+            return Ok(NextStep::Tunnel(tunnel, Box::new(TunnelStart { reply, bytes, memo, permit })));
         }
         self.worker.witness.replied(plan, &reply, bytes, memo);
-        self.conclude(sent, framing.keep_alive && pumped == Pumped::Whole).await
+        self.conclude(sent, framing.keep_alive && pumped == ContentResult::Whole).await
     }
 
-    async fn conclude(&mut self, sent: Result<(), SendError>, keep_alive: bool) -> io::Result<Next> {
+    async fn conclude(&mut self, sent: Result<(), SendError>, keep_alive: bool) -> io::Result<NextStep> {
         match sent {
             Ok(()) => {}
             Err(SendError::Client(error)) => return Err(error),
@@ -414,15 +435,15 @@ impl Connection {
                 tracing::debug!(client = %self.client.address, "{error}");
                 // A client that reads until the end of the connection must not take this for the end.
                 let _ = self.writing.flush().await;
-                return Ok(Next::Reset);
+                return Ok(NextStep::Reset);
             }
         }
         if !keep_alive {
             self.writing.flush().await?;
             Box::pin(linger::linger(&mut self.reading, &mut self.writing)).await;
-            return Ok(Next::Close);
+            return Ok(NextStep::Close);
         }
-        Ok(Next::Look)
+        Ok(NextStep::Look)
     }
 
     /// Answers a request that is malformed or beyond a limit, and closes the connection.
@@ -431,7 +452,7 @@ impl Connection {
         plan: &Plan,
         refusal: Refusal,
         memo: Option<RequestRecord>,
-    ) -> io::Result<Next> {
+    ) -> io::Result<NextStep> {
         let mut reply = serve::refusal(refusal);
         let framing = Framing { http11: true, keep_alive: false, head_only: false };
         let memo = memo.or_else(|| self.worker.witness.note_unread(plan, self.client.address));
@@ -443,7 +464,7 @@ impl Connection {
         self.worker.witness.replied(plan, &reply, bytes, memo);
         self.writing.flush().await?;
         linger::linger(&mut self.reading, &mut self.writing).await;
-        Ok(Next::Close)
+        Ok(NextStep::Close)
     }
 
     async fn http2(self) {
@@ -451,9 +472,9 @@ impl Connection {
         http2::Connection::new(&worker, client, (reading, writing), permit).serve().await;
     }
 
-    async fn tunnel(self, tunnel: Tunnel, opened: Opened, plan: &Plan) {
+    async fn tunnel(self, tunnel: Tunnel, opened: TunnelStart, plan: &Plan) {
         let Self { worker, reading, writing, permit: _permit, .. } = self;
-        let Opened { reply, bytes, memo, permit: _of_tunnel } = opened;
+        let TunnelStart { reply, bytes, memo, permit: _of_tunnel } = opened;
         let sent = tunnel::run(reading, writing, tunnel, plan.settings.timeouts.tunnel).await;
         worker.witness.replied(plan, &reply, bytes + sent, memo);
     }

@@ -17,13 +17,13 @@ use slab::Slab;
 use tokio::task::unconstrained;
 use tokio::time::{Instant, Sleep, sleep};
 
-use super::connection::{Connection, Look};
+use super::connection::{Connection, InputResult};
 use crate::base::{clock, in_place};
 use crate::exchange::plan::Plan;
 use crate::features::arrive::Client;
 use crate::flow::drain::{ConnectionPermit, Drain};
 use crate::flow::worker::Worker;
-use crate::net::io::{Reading, Writing};
+use crate::net::io::{ReadHalf, WriteHalf};
 
 /// The connections that are served as a group: their buffers should fit into the first-level cache.
 const GROUP: usize = 16;
@@ -93,7 +93,7 @@ impl IdleConnections {
         &self,
         worker: &Arc<Worker>,
         client: Client,
-        ends: (Reading, Writing),
+        ends: (ReadHalf, WriteHalf),
         permit: ConnectionPermit,
     ) {
         self.enter(Box::new(Connection::new(Arc::clone(worker), client, ends, permit)));
@@ -153,7 +153,12 @@ pub(crate) async fn run(worker: Arc<Worker>, shared: Arc<IdleConnections>) {
 }
 
 /// Answers the requests of a connection until it is idle again.
-async fn go_on(connection: Box<Connection>, plan: Arc<Plan>, look: Look, shared: Arc<IdleConnections>) {
+async fn go_on(
+    connection: Box<Connection>,
+    plan: Arc<Plan>,
+    look: InputResult,
+    shared: Arc<IdleConnections>,
+) {
     if let Some(connection) = connection.go_on(plan, look).await {
         shared.enter(connection);
     }
@@ -235,7 +240,7 @@ impl IdleLoop {
         match idle.connection.poll_receive(cx, &self.plan) {
             Poll::Pending => {
                 if idle.connection.awaits_record(&self.plan) {
-                    self.leave(place, Look::Partial);
+                    self.leave(place, InputResult::Partial);
                 }
                 false
             }
@@ -260,8 +265,8 @@ impl IdleLoop {
         let look = idle.connection.look(&self.plan, sheet, begun.into_std());
         *hits += idle.connection.take_untimed();
         match look {
-            Look::Nothing => true,
-            Look::Last if idle.connection.writing.conclude().is_ok() => {
+            InputResult::Nothing => true,
+            InputResult::Last if idle.connection.writing.conclude().is_ok() => {
                 idle.ends = true;
                 true
             }
@@ -283,18 +288,18 @@ impl IdleLoop {
                     self.shared.call(place);
                 }
             }
-            (Ok(false), false) => self.leave(place, Look::Nothing),
-            (Ok(false), true) => self.leave(place, Look::Last),
+            (Ok(false), false) => self.leave(place, InputResult::Nothing),
+            (Ok(false), true) => self.leave(place, InputResult::Last),
             (Ok(true), true) => self.connections.remove(place).connection.close(),
             (Err(_), _) => drop(self.connections.remove(place)),
         }
     }
 
     /// Moves a connection to a separate task.
-    fn leave(&mut self, place: usize, look: Look) {
+    fn leave(&mut self, place: usize, look: InputResult) {
         let mut connection = self.connections.remove(place).connection;
-        if matches!(look, Look::Ask(_)) {
-            connection.rest();
+        if matches!(look, InputResult::Ask(_)) {
+            connection.release_buffers();
         }
         let (plan, shared) = (Arc::clone(&self.plan), Arc::clone(&self.shared));
         // Boxed, the future is not moved with the task.
@@ -315,19 +320,19 @@ impl IdleLoop {
             over.into_iter().for_each(|place| self.connections.remove(place).connection.close());
             let oldest = self.connections.iter().map(|(_, idle)| idle.since).min().unwrap_or(now);
             let wait = Duration::from_millis(oldest - since).max(SWEEP);
-            let wait = self.doze(now).map_or(wait, |next| wait.min(next));
+            let wait = self.shrink(now).map_or(wait, |next| wait.min(next));
             self.sweep.as_mut().reset(Instant::now() + wait);
         }
     }
 
     /// Shrinks connections; returns the time until the next check, if some are yet to be shrunk.
-    fn doze(&mut self, now: u64) -> Option<Duration> {
+    fn shrink(&mut self, now: u64) -> Option<Duration> {
         let mut next = None;
         for (_, idle) in self.connections.iter_mut().filter(|(_, idle)| !idle.dozes) {
             let since = Duration::from_millis(now.saturating_sub(idle.since));
             if since >= DOZE {
-                idle.connection.reading.doze();
-                idle.connection.writing.doze();
+                idle.connection.reading.shrink();
+                idle.connection.writing.shrink();
                 idle.dozes = true;
             } else {
                 next = Some(next.map_or(DOZE - since, |next: Duration| next.min(DOZE - since)));

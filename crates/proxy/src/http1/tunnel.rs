@@ -10,12 +10,12 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use crate::exchange::reply::{Reply, Tunnel};
 use crate::exchange::tunnel::{Abort, carry_for};
 use crate::flow::drain::ConnectionPermit;
-use crate::net::io::{Reading, Writing};
+use crate::net::io::{ReadHalf, WriteHalf};
 use crate::observe::memo::RequestRecord;
 
 /// The reply that opened a tunnel, and its length in bytes. The request is recorded when the tunnel ends, with all its
 /// bytes.
-pub(super) struct Opened {
+pub(super) struct TunnelStart {
     pub(super) reply: Box<Reply>,
     pub(super) bytes: u64,
     pub(super) memo: Option<RequestRecord>,
@@ -25,20 +25,20 @@ pub(super) struct Opened {
 
 /// Sends the rest of the buffer to the client, then carries bytes between its connection and the other end. A tunnel
 /// without traffic for `idle` is ended. Returns the number of bytes sent to the client.
-pub(super) async fn run(reading: Reading, mut writing: Writing, tunnel: Tunnel, idle: Duration) -> u64 {
+pub(super) async fn run(reading: ReadHalf, mut writing: WriteHalf, tunnel: Tunnel, idle: Duration) -> u64 {
     if writing.flush().await.is_err() {
         return 0;
     }
-    carry_for(Ends { reading, writing }, tunnel, idle, Abort::Close).await.0
+    carry_for(ClientEnd { reading, writing }, tunnel, idle, Abort::Close).await.0
 }
 
 /// The client's end of a tunnel.
-struct Ends {
-    reading: Reading,
-    writing: Writing,
+struct ClientEnd {
+    reading: ReadHalf,
+    writing: WriteHalf,
 }
 
-impl AsyncRead for Ends {
+impl AsyncRead for ClientEnd {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -47,7 +47,7 @@ impl AsyncRead for Ends {
         if self.reading.input.is_empty() {
             let received = self.reading.poll_receive(cx);
             if received.is_pending() {
-                self.reading.input.rest();
+                self.reading.input.release_buffers();
             }
             if ready!(received)? == 0 {
                 // A truncated stream must not reach the other end as complete.
@@ -64,7 +64,7 @@ impl AsyncRead for Ends {
     }
 }
 
-impl AsyncWrite for Ends {
+impl AsyncWrite for ClientEnd {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         self.writing.poll_write(cx, bytes)
     }

@@ -7,12 +7,12 @@ use http::HeaderMap;
 
 use crate::http::chunked::{Chunked, ChunkedStep};
 use crate::http::head::{Framing, Refusal};
-use crate::net::io::Reading;
+use crate::net::io::ReadHalf;
 use crate::wire::content::{Piece, Receive};
 
 /// The content of a request, and what arrives after it.
 pub(super) struct Receiver<'c> {
-    pub(super) reading: &'c mut Reading,
+    pub(super) reading: &'c mut ReadHalf,
     rest: Rest,
 }
 
@@ -24,7 +24,7 @@ enum Rest {
 }
 
 impl<'c> Receiver<'c> {
-    pub(super) fn new(reading: &'c mut Reading, framing: Framing) -> Self {
+    pub(super) fn new(reading: &'c mut ReadHalf, framing: Framing) -> Self {
         let rest = match framing {
             Framing::Length(length) => Rest::Length(length),
             Framing::Chunked => Rest::Chunked(Chunked::default()),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::{Sleep, sleep};
 
 use super::upload::Receiver;
-use crate::net::io::Reading;
+use crate::net::io::ReadHalf;
 use crate::wire::content::Source;
 
 /// The bytes that a client may send before its answer until it is no longer watched.
@@ -19,7 +19,7 @@ const GRACE: Duration = Duration::from_secs(5);
 
 /// A watch on a client that waits for its answer.
 pub(super) struct Watch<'c> {
-    reading: Option<&'c mut Reading>,
+    reading: Option<&'c mut ReadHalf>,
     grace: Option<Pin<Box<Sleep>>>,
 }
 
@@ -39,7 +39,7 @@ impl<'c> Watch<'c> {
         while let Some(reading) = &mut self.reading {
             match reading.poll_receive(cx) {
                 Poll::Pending => {
-                    reading.input.rest();
+                    reading.input.release_buffers();
                     return Poll::Pending;
                 }
                 Poll::Ready(Ok(1..)) if reading.input.unread().len() < AHEAD => {}

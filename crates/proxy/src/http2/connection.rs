@@ -23,10 +23,10 @@ use crate::flow::serve;
 use crate::flow::worker::Worker;
 use crate::http::head::{HEAD_TOO_LARGE, MOST_FIELDS, NO_LINE, Refusal, RequestHead};
 use crate::net::deadline::Deadline;
-use crate::net::io::{Reading, Writing};
+use crate::net::io::{ReadHalf, WriteHalf};
 use crate::net::linger;
 use crate::observe::memo::RequestRecord;
-use crate::wire::exchange::{Ask, Begun, answer, finish};
+use crate::wire::exchange::{FlowRequest, ReplyStart, answer, finish};
 use crate::wire::request::{self, FEW};
 use crate::wire::{stream, tunnel};
 
@@ -44,9 +44,9 @@ thread_local! {
 pub(crate) struct Connection {
     desk: Responder,
     session: Arc<Session>,
-    reading: Reading,
+    reading: ReadHalf,
     deadline: Deadline,
-    awaits: Awaits,
+    awaits: WaitPhase,
 }
 
 /// The part of a connection that answers requests.
@@ -63,7 +63,7 @@ struct Responder {
 
 /// The event that a connection waits for, which determines the time limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Awaits {
+enum WaitPhase {
     /// The rest of a frame, or of a field section.
     Rest,
     /// The next request.
@@ -76,14 +76,14 @@ enum Awaits {
 
 /// A stream that a client has opened with a request.
 #[derive(Clone, Copy)]
-struct Opened {
+struct OpenStream {
     stream: u32,
     /// Whether the request has no content.
     end: bool,
 }
 
 /// A request that is refused.
-struct Refused {
+struct StreamRefusal {
     stream: u32,
     /// Whether its method is HEAD.
     head_only: bool,
@@ -105,7 +105,7 @@ enum Turn {
 }
 
 /// The reason why a waiting connection continues.
-enum Woken {
+enum WakeReason {
     /// Bytes have arrived, or there is something to send.
     Work,
     /// The process drains.
@@ -121,7 +121,7 @@ impl Connection {
     pub(crate) fn new(
         worker: &Arc<Worker>,
         client: Client,
-        (reading, mut writing): (Reading, Writing),
+        (reading, mut writing): (ReadHalf, WriteHalf),
         permit: ConnectionPermit,
     ) -> Self {
         let limits = &worker.plan().settings.limits;
@@ -135,7 +135,7 @@ impl Connection {
         let desk =
             Responder { worker, session: shared, client, key: Vec::new(), untimed: 0, refused: Vec::new() };
         let deadline = Deadline::new(Duration::ZERO);
-        Self { desk, session, reading, deadline, awaits: Awaits::End }
+        Self { desk, session, reading, deadline, awaits: WaitPhase::End }
     }
 
     /// Serves the client until it leaves.
@@ -195,20 +195,20 @@ impl Connection {
                 self.deadline.set(limit);
             }
             match poll_fn(|cx| self.poll_woken(cx, drain.as_mut())).await? {
-                Woken::Work => {}
-                Woken::Drain => {
+                WakeReason::Work => {}
+                WakeReason::Drain => {
                     drain = None;
                     self.say(|state| state.wire.drain(&mut state.writing.out));
                 }
-                Woken::Late if self.awaits == Awaits::Answers && !self.is_silent() => {
+                WakeReason::Late if self.awaits == WaitPhase::Answers && !self.is_silent() => {
                     self.say(|state| state.wire.ping(&mut state.writing.out));
                     self.deadline.restart();
                 }
-                Woken::Late => {
+                WakeReason::Late => {
                     self.say(|state| state.wire.go_away(&mut state.writing.out, Code::NO_ERROR));
                     return self.flush().await;
                 }
-                Woken::Left => return Err(io::ErrorKind::UnexpectedEof.into()),
+                WakeReason::Left => return Err(io::ErrorKind::UnexpectedEof.into()),
             }
         }
     }
@@ -264,40 +264,44 @@ impl Connection {
 
     /// Returns the event that the connection waits for now, and the time limit. `drain` is `None` once the process
     /// drains.
-    fn waits_for(&self, plan: &Plan, drain: Option<&Drain>) -> (Awaits, Duration) {
+    fn waits_for(&self, plan: &Plan, drain: Option<&Drain>) -> (WaitPhase, Duration) {
         let timeouts = &plan.settings.timeouts;
         match self.session.state().is_busy() {
-            _ if self.begins_content() => (Awaits::Rest, timeouts.stall),
-            _ if !self.reading.input.is_empty() => (Awaits::Rest, timeouts.head),
-            false if drain.is_none() => (Awaits::End, FAREWELL),
-            false => (Awaits::Request, timeouts.idle),
-            true => (Awaits::Answers, timeouts.idle),
+            _ if self.begins_content() => (WaitPhase::Rest, timeouts.stall),
+            _ if !self.reading.input.is_empty() => (WaitPhase::Rest, timeouts.head),
+            false if drain.is_none() => (WaitPhase::End, FAREWELL),
+            false => (WaitPhase::Request, timeouts.idle),
+            true => (WaitPhase::Answers, timeouts.idle),
         }
     }
 
-    fn poll_woken(&mut self, cx: &mut Context<'_>, drain: Option<&mut Drain>) -> Poll<io::Result<Woken>> {
+    fn poll_woken(
+        &mut self,
+        cx: &mut Context<'_>,
+        drain: Option<&mut Drain>,
+    ) -> Poll<io::Result<WakeReason>> {
         match self.reading.poll_receive(cx) {
-            Poll::Ready(Ok(0)) => return Poll::Ready(Ok(Woken::Left)),
-            Poll::Ready(Ok(_)) => return Poll::Ready(Ok(Woken::Work)),
+            Poll::Ready(Ok(0)) => return Poll::Ready(Ok(WakeReason::Left)),
+            Poll::Ready(Ok(_)) => return Poll::Ready(Ok(WakeReason::Work)),
             Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
             Poll::Pending => {}
         }
         {
             let mut state = self.session.state();
             if state.poll_news(cx).is_ready() {
-                return Poll::Ready(Ok(Woken::Work));
+                return Poll::Ready(Ok(WakeReason::Work));
             }
             // A waiting connection releases its buffers, unless one of its streams sends next and would allocate them
             // again.
             if !state.is_sending() {
-                state.writing.rest();
+                state.writing.release_buffers();
             }
         }
-        self.reading.rest();
+        self.reading.release_buffers();
         if drain.is_some_and(|drain| drain.poll(cx)) {
-            return Poll::Ready(Ok(Woken::Drain));
+            return Poll::Ready(Ok(WakeReason::Drain));
         }
-        self.deadline.poll(cx).map(|()| Ok(Woken::Late))
+        self.deadline.poll(cx).map(|()| Ok(WakeReason::Late))
     }
 }
 
@@ -311,10 +315,10 @@ impl Responder {
     ) {
         match event {
             Event::Head { stream, head, end } => {
-                self.request(state, plan, Opened { stream, end }, &head, sheet);
+                self.request(state, plan, OpenStream { stream, end }, &head, sheet);
             }
             Event::TooLarge { stream } => {
-                let refused = Refused { stream, head_only: false, refusal: HEAD_TOO_LARGE, memo: None };
+                let refused = StreamRefusal { stream, head_only: false, refusal: HEAD_TOO_LARGE, memo: None };
                 self.refuse(state, plan, refused);
             }
             Event::Data { stream, data, end } => state.received(stream, data, end),
@@ -329,7 +333,7 @@ impl Responder {
         &mut self,
         state: &mut State,
         plan: &Arc<Plan>,
-        opened: Opened,
+        opened: OpenStream,
         received: &Received<'_>,
         sheet: Option<&mut BatchSums>,
     ) {
@@ -351,7 +355,7 @@ impl Responder {
         if let Err((refusal, memo)) = result {
             let head_only = received.method == Method::HEAD.as_str();
             let memo = memo.map(|memo| *memo);
-            self.refuse(state, plan, Refused { stream: opened.stream, head_only, refusal, memo });
+            self.refuse(state, plan, StreamRefusal { stream: opened.stream, head_only, refusal, memo });
         }
     }
 
@@ -360,7 +364,7 @@ impl Responder {
         &mut self,
         state: &mut State,
         plan: &Arc<Plan>,
-        opened: Opened,
+        opened: OpenStream,
         mut head: RequestHead<'_>,
         mut sheet: Option<&mut BatchSums>,
     ) -> Result<(), (Refusal, Option<Box<RequestRecord>>)> {
@@ -372,7 +376,7 @@ impl Responder {
                 if head.upgrade {
                     tunnel::shake_hands(&mut pending.request);
                 }
-                let ask = Box::new(Ask { pending, head_only, since: Instant::now() });
+                let ask = Box::new(FlowRequest { pending, head_only, since: Instant::now() });
                 if let Some(stream) = self.enlist(state, plan, opened) {
                     tokio::spawn(answer(stream, Arc::clone(&self.worker), Arc::clone(plan), ask));
                 }
@@ -389,7 +393,7 @@ impl Responder {
             return Ok(());
         }
         let memo = visit.note(&self.worker, plan, &head);
-        let begun = Begun { reply, sent: state.writing.written() - before, memo, since: Instant::now() };
+        let begun = ReplyStart { reply, sent: state.writing.written() - before, memo, since: Instant::now() };
         if let Some(stream) = self.enlist(state, plan, opened) {
             tokio::spawn(finish(stream, Arc::clone(&self.worker), Arc::clone(plan), Box::new(begun)));
         }
@@ -397,8 +401,8 @@ impl Responder {
     }
 
     /// Returns the stream for a separate task; resets it and returns `None` if there are too many tasks.
-    fn enlist(&self, state: &mut State, plan: &Plan, opened: Opened) -> Option<stream::Stream<Stream>> {
-        let Opened { stream: id, end } = opened;
+    fn enlist(&self, state: &mut State, plan: &Plan, opened: OpenStream) -> Option<stream::Stream<Stream>> {
+        let OpenStream { stream: id, end } = opened;
         // The tasks of reset streams may still run.
         if state.enlist(id, end, 2 * plan.settings.limits.streams) {
             let stream = Stream { session: Arc::clone(&self.session), id };
@@ -409,8 +413,8 @@ impl Responder {
     }
 
     /// Answers a request that is refused.
-    fn refuse(&mut self, state: &mut State, plan: &Plan, refused: Refused) {
-        let Refused { stream, head_only, refusal, memo } = refused;
+    fn refuse(&mut self, state: &mut State, plan: &Plan, refused: StreamRefusal) {
+        let StreamRefusal { stream, head_only, refusal, memo } = refused;
         let reply = serve::refusal(refusal);
         let (client, status) = (self.client.address, refusal.status.as_u16());
         tracing::debug!(%client, "refused with {status}: {}", refusal.reason);

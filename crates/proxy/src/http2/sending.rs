@@ -18,7 +18,7 @@ use crate::net::content::ContentFile;
 const BATCH: usize = 4;
 
 /// A part of content that was written.
-struct Written {
+struct WrittenPart {
     bytes: u64,
     /// Whether more of the content is ready.
     has_more: bool,
@@ -42,7 +42,7 @@ impl State {
             let most = room.min(state.frames(stream)).max(1) * DATA_PAYLOAD;
             let part = &bytes[..bytes.len().min(most)];
             let sent = state.wire.data(&mut state.writing.out, stream, part, false);
-            Ok(Written { bytes: sent as u64, has_more: sent < bytes.len() })
+            Ok(WrittenPart { bytes: sent as u64, has_more: sent < bytes.len() })
         });
         sent.map_ok(|sent| sent as usize)
     }
@@ -60,7 +60,7 @@ impl State {
     ) -> Poll<io::Result<u64>> {
         self.poll_frames(cx, stream, |state| {
             let bytes = state.write_file(stream, content, range.clone())?;
-            Ok(Written { bytes, has_more: bytes < range.end - range.start })
+            Ok(WrittenPart { bytes, has_more: bytes < range.end - range.start })
         })
     }
 
@@ -100,7 +100,7 @@ impl State {
         &mut self,
         cx: &Context<'_>,
         stream: u32,
-        write: impl FnOnce(&mut Self) -> io::Result<Written>,
+        write: impl FnOnce(&mut Self) -> io::Result<WrittenPart>,
     ) -> Poll<io::Result<u64>> {
         let Some(task) = self.tasks.get_mut(&stream).filter(|task| !task.gone) else {
             return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
@@ -108,7 +108,7 @@ impl State {
         keep(&mut task.waker, cx);
         self.wire.want(stream, true);
         ready!(self.poll_turn(stream));
-        let Written { bytes, has_more } = write(self)?;
+        let WrittenPart { bytes, has_more } = write(self)?;
         if bytes == 0 {
             self.pass();
             return Poll::Pending;

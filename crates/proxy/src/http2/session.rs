@@ -23,7 +23,7 @@ use crate::flow::drain::ConnectionPermit;
 use crate::http::chunked::may_trail;
 use crate::http::fields::FieldWriter;
 use crate::net::byte_budget::ByteBudget;
-use crate::net::io::Writing;
+use crate::net::io::WriteHalf;
 use crate::wire::content::Piece;
 
 /// The state of a connection, under a lock. Tasks of streams may hold it, and with it the socket, longer than the
@@ -40,7 +40,7 @@ pub(super) struct State {
     pub(super) wire: Connection,
     /// The half of the socket to which frames are written. Tasks of streams send when it has no room for more frames,
     /// the connection's task sends the rest.
-    pub(super) writing: Writing,
+    pub(super) writing: WriteHalf,
     /// Streams that have a task.
     pub(super) tasks: HashMap<u32, Task>,
     /// The stream that sends next, if any has content to send.
@@ -72,7 +72,7 @@ pub(super) struct Task {
 impl Session {
     pub(super) fn new(
         wire: Connection,
-        writing: Writing,
+        writing: WriteHalf,
         (client, unsent): (IpAddr, ByteBudget),
         permit: ConnectionPermit,
     ) -> Self {

@@ -15,7 +15,7 @@ use crate::exchange::reply::{Banner, Reply};
 use crate::http::fields::FieldWriter;
 use crate::net::content::ContentFile;
 use crate::wire::content::Piece;
-use crate::wire::stream::{RawStream, Reset, Written};
+use crate::wire::stream::{RawStream, ReplyHead, Reset};
 
 /// A stream that is registered in its session as having a task.
 #[derive(Clone)]
@@ -50,11 +50,11 @@ impl RawStream for Stream {
         self.session.state().interim(self.id, status, |block| Section(block).forward(&interim.fields));
     }
 
-    fn head(&self, reply: &Reply, head_only: bool, banner: &Banner) -> Written {
+    fn head(&self, reply: &Reply, head_only: bool, banner: &Banner) -> ReplyHead {
         let mut state = self.session.state();
         let before = state.writing.written();
         let is_whole = state.reply(self.id, reply, head_only, banner);
-        Written { bytes: state.writing.written() - before, is_whole }
+        ReplyHead { bytes: state.writing.written() - before, is_whole }
     }
 
     fn poll_send(&self, cx: &Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {

@@ -12,12 +12,12 @@ use crate::base::networks::network;
 #[derive(Clone, Debug)]
 pub(crate) struct ByteBudget {
     most: usize,
-    held: Arc<Mutex<Held>>,
+    held: Arc<Mutex<BudgetShare>>,
 }
 
 /// The bytes that are held.
 #[derive(Debug, Default)]
-struct Held {
+struct BudgetShare {
     all: usize,
     clients: HashMap<IpAddr, usize>,
 }

@@ -89,11 +89,11 @@ pub struct Permit {
 }
 
 /// A waiting request, and its permit.
-type Served = (oneshot::Sender<Permit>, Permit);
+type GrantedPermit = (oneshot::Sender<Permit>, Permit);
 
 /// There is no permit, and the queue is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Full;
+pub struct QueueFull;
 
 impl ConcurrencyLimit {
     /// Creates a limit of `permits` concurrent requests and `queue` waiting ones.
@@ -132,8 +132,8 @@ impl ConcurrencyLimit {
     /// share that fetch.
     ///
     /// # Errors
-    /// [`Full`] when the queue, or this client's share of it, is full.
-    pub async fn enter(self: &Arc<Self>, claim: Claim, fetch: Option<usize>) -> Result<Permit, Full> {
+    /// [`QueueFull`] when the queue, or this client's share of it, is full.
+    pub async fn enter(self: &Arc<Self>, claim: Claim, fetch: Option<usize>) -> Result<Permit, QueueFull> {
         let (receiver, _waiting) = {
             let mut state = self.state.lock();
             if let Some(permit) = state.try_take(self, claim) {
@@ -141,7 +141,7 @@ impl ConcurrencyLimit {
             }
             let left = self.queue.saturating_sub(state.waiting);
             if state.of(claim.client).waiting >= left {
-                return Err(Full);
+                return Err(QueueFull);
             }
             state.waiting += 1;
             self.waiting.store(state.waiting, Ordering::Relaxed);
@@ -151,9 +151,9 @@ impl ConcurrencyLimit {
                 state.line.retain(|waiter| !waiter.sender.is_closed());
             }
             state.line.push_back(Waiter { fetch, claims: vec![claim], sender });
-            (receiver, Waiting { limit: self, client: claim.client })
+            (receiver, QueueGuard { limit: self, client: claim.client })
         };
-        receiver.await.map_err(|_| Full)
+        receiver.await.map_err(|_| QueueFull)
     }
 
     /// Lets `fetch`, if it waits for a permit, use `claim` as well, at once or later.
@@ -207,7 +207,7 @@ impl State {
         fits
     }
 
-    fn lend(&mut self, limit: &Arc<ConcurrencyLimit>, fetch: usize, claim: Claim) -> Option<Served> {
+    fn lend(&mut self, limit: &Arc<ConcurrencyLimit>, fetch: usize, claim: Claim) -> Option<GrantedPermit> {
         let waits = |waiter: &Waiter| waiter.fetch == Some(fetch) && !waiter.sender.is_closed();
         let at = self.line.iter().position(waits)?;
         if let Some(permit) = self.try_take(limit, claim) {
@@ -241,7 +241,7 @@ impl State {
 
     /// Gives free permits to waiting requests. A request that may not have a permit yet moves to the end of the queue,
     /// so that all requests are checked in turn.
-    fn serve_line(&mut self, limit: &Arc<ConcurrencyLimit>) -> Vec<Served> {
+    fn serve_line(&mut self, limit: &Arc<ConcurrencyLimit>) -> Vec<GrantedPermit> {
         let (mut served, mut looked_at) = (Vec::new(), 0);
         for _ in 0..self.line.len() {
             // While none is served, the check continues: this may be the last permit returned for a long time.
@@ -277,12 +277,12 @@ impl Drop for Permit {
     }
 }
 
-struct Waiting<'g> {
+struct QueueGuard<'g> {
     limit: &'g ConcurrencyLimit,
     client: Holder,
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for QueueGuard<'_> {
     fn drop(&mut self) {
         let mut state = self.limit.state.lock();
         state.waiting -= 1;
@@ -315,7 +315,7 @@ mod tests {
         while limit.occupancy() != (1, 1) {
             tokio::task::yield_now().await;
         }
-        assert_eq!(limit.enter(claim, None).await.unwrap_err(), Full);
+        assert_eq!(limit.enter(claim, None).await.unwrap_err(), QueueFull);
         drop(permit);
         assert_eq!(waiting.await.unwrap(), Ok(()));
         assert_eq!(limit.occupancy(), (0, 0));

@@ -12,7 +12,7 @@ const FAREWELL: Duration = Duration::from_secs(1);
 
 /// Sends the `last` bytes on a connection whose client may have sent a request already, and ends it, within
 /// [`FAREWELL`]. Closing with unread bytes would reset the connection, and the client could lose them.
-pub(crate) async fn part(stream: &mut TcpStream, last: &[u8]) {
+pub(crate) async fn close(stream: &mut TcpStream, last: &[u8]) {
     let parting = async {
         stream.write_all(last).await?;
         stream.shutdown().await?;

@@ -14,13 +14,13 @@ use tokio::net::TcpStream;
 
 use super::content::ContentFile;
 use super::input::borrow_large_buffer;
-use super::io::Writing;
+use super::io::WriteHalf;
 use super::tls::record::MOST;
 
 /// The most bytes of frames that wait in clear before they are sent.
 const ROOM: usize = 64 << 10;
 
-impl Writing {
+impl WriteHalf {
     /// Ensures that `out` has a buffer for the frames of many streams.
     pub(crate) fn wake_for_frames(&mut self) {
         if self.out.capacity() == 0 {

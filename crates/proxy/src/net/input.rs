@@ -16,12 +16,12 @@ use tokio::net::TcpStream;
 /// whenever the input has doubled. So malformed input is rejected early, and a sender of single bytes costs little more
 /// than one that sends all bytes at once.
 #[derive(Debug, Default)]
-pub(crate) struct Looking {
+pub(crate) struct HeadSearch {
     searched: usize,
     parsed: usize,
 }
 
-impl Looking {
+impl HeadSearch {
     /// Returns the state after a parse of `input` that found no end.
     pub(crate) fn after(input: &[u8]) -> Self {
         Self { searched: input.len(), parsed: input.len() }
@@ -163,7 +163,7 @@ impl Input {
     }
 
     /// Returns the buffer to the pool if all bytes are consumed.
-    pub(crate) fn rest(&mut self) {
+    pub(crate) fn release_buffers(&mut self) {
         if self.is_empty() && self.bytes.capacity() > 0 {
             self.consumed = 0;
             give_buffer(std::mem::take(&mut self.bytes));
@@ -178,11 +178,11 @@ mod tests {
     #[test]
     fn a_head_arriving_byte_by_byte_is_parsed_few_times() {
         let head = format!("HTTP/1.1 200 OK\r\n{}\r\n", "Name: value\r\n".repeat(1_000));
-        let (mut looking, head) = (Looking::default(), head.as_bytes());
+        let (mut looking, head) = (HeadSearch::default(), head.as_bytes());
         let mut parsed = 0;
         for end in 1..head.len() {
             if looking.is_worth_it(&head[..end], usize::MAX) {
-                looking = Looking::after(&head[..end]);
+                looking = HeadSearch::after(&head[..end]);
                 parsed += 1;
             }
         }
@@ -204,7 +204,7 @@ mod tests {
                 assert_eq!(byte, next_out as u8);
                 next_out += 1;
             }
-            input.rest();
+            input.release_buffers();
         }
         assert!(next_out > 100_000);
     }

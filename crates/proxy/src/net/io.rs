@@ -21,7 +21,7 @@ use super::content::ContentFile;
 use super::deadline::Deadline;
 use super::input::{Input, borrow_buffer, give_buffer, receive};
 use super::pace::Pace;
-use super::tls::accept::Secured;
+use super::tls::accept::TlsConnection;
 use super::tls::fault::Fault;
 use super::tls::halves::Opener;
 use super::tls::output::Output;
@@ -30,7 +30,7 @@ use crate::base::settings::Timeouts;
 
 /// The half that reads from a client.
 #[derive(Debug)]
-pub(crate) struct Reading {
+pub(crate) struct ReadHalf {
     half: OwnedReadHalf,
     /// Opens received records, under TLS.
     opener: Option<Box<Opener>>,
@@ -40,22 +40,22 @@ pub(crate) struct Reading {
 }
 
 /// Splits a client's connection into its two halves.
-pub(crate) fn halves(stream: TcpStream, timeouts: &Timeouts) -> (Reading, Writing) {
+pub(crate) fn halves(stream: TcpStream, timeouts: &Timeouts) -> (ReadHalf, WriteHalf) {
     let (read, write) = stream.into_split();
-    (Reading::new(read, None), Writing::new(write, None, timeouts))
+    (ReadHalf::new(read, None), WriteHalf::new(write, None, timeouts))
 }
 
 /// Splits a client's connection under TLS into its two halves.
-pub(crate) fn secured_halves(secured: Secured, timeouts: &Timeouts) -> (Reading, Writing) {
-    let Secured { stream, opener, sealer, tickets, .. } = secured;
+pub(crate) fn secured_halves(secured: TlsConnection, timeouts: &Timeouts) -> (ReadHalf, WriteHalf) {
+    let TlsConnection { stream, opener, sealer, tickets, .. } = secured;
     let (read, write) = stream.into_split();
     (
-        Reading::new(read, Some(Box::new(opener))),
-        Writing::new(write, Some(Box::new(Output::new(sealer, tickets))), timeouts),
+        ReadHalf::new(read, Some(Box::new(opener))),
+        WriteHalf::new(write, Some(Box::new(Output::new(sealer, tickets))), timeouts),
     )
 }
 
-impl Reading {
+impl ReadHalf {
     fn new(half: OwnedReadHalf, opener: Option<Box<Opener>>) -> Self {
         Self { half, opener, input: Input::default(), deadline: Deadline::new(Duration::ZERO) }
     }
@@ -115,7 +115,7 @@ impl Reading {
                 return Poll::Ready(Ok(0));
             }
             if stream.poll_read_ready(cx)?.is_pending() {
-                self.input.rest();
+                self.input.release_buffers();
                 return Poll::Pending;
             }
             match receive(stream, opener.make_room()) {
@@ -127,18 +127,18 @@ impl Reading {
     }
 
     /// Releases the buffers and the timer while no bytes are expected.
-    pub(crate) fn rest(&mut self) {
-        self.input.rest();
+    pub(crate) fn release_buffers(&mut self) {
+        self.input.release_buffers();
         if let Some(opener) = &mut self.opener {
-            opener.rest();
+            opener.release_buffers();
         }
         self.deadline.disarm();
     }
 
     /// Releases state that an idle connection does not need and can rebuild.
-    pub(crate) fn doze(&mut self) {
+    pub(crate) fn shrink(&mut self) {
         if let Some(opener) = &mut self.opener {
-            opener.doze();
+            opener.shrink();
         }
     }
 
@@ -164,7 +164,7 @@ impl Reading {
 
 /// The half that writes to a client.
 #[derive(Debug)]
-pub(crate) struct Writing {
+pub(crate) struct WriteHalf {
     pub(super) half: OwnedWriteHalf,
     /// Seals sent bytes, under TLS.
     pub(super) tls: Option<Box<Output>>,
@@ -178,7 +178,7 @@ pub(crate) struct Writing {
     pub(crate) sent: u64,
 }
 
-impl Writing {
+impl WriteHalf {
     /// `timeouts.stall` is the maximum time without any progress, and the interval at which `min_rate` is checked.
     fn new(half: OwnedWriteHalf, tls: Option<Box<Output>>, timeouts: &Timeouts) -> Self {
         let (deadline, pace) = (Deadline::new(timeouts.stall), Pace::new(timeouts.min_rate, timeouts.stall));
@@ -235,18 +235,18 @@ impl Writing {
     }
 
     /// Releases the buffer and the timer while there is nothing to send.
-    pub(crate) fn rest(&mut self) {
+    pub(crate) fn release_buffers(&mut self) {
         self.deadline.disarm();
         give_buffer(std::mem::take(&mut self.out));
         if let Some(tls) = &mut self.tls {
-            tls.records().rest();
+            tls.records().release_buffers();
         }
     }
 
     /// Releases state that an idle connection does not need and can rebuild. Sends records that wait for a reply.
-    pub(crate) fn doze(&mut self) {
+    pub(crate) fn shrink(&mut self) {
         if let Some(tls) = &mut self.tls {
-            tls.doze(self.half.as_ref());
+            tls.shrink(self.half.as_ref());
         }
     }
 
@@ -260,7 +260,7 @@ impl Writing {
     /// Sends `bytes` directly, without a copy in `out`.
     ///
     /// # Errors
-    /// As [`Writing::flush`].
+    /// As [`WriteHalf::flush`].
     pub(crate) async fn write(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         if self.tls.is_some() {
             return self.seal_and_send(bytes).await;
@@ -358,7 +358,7 @@ impl Writing {
     /// Sends the bytes in `out`, and tells the kernel that more bytes follow at once.
     ///
     /// # Errors
-    /// As [`Writing::flush`].
+    /// As [`WriteHalf::flush`].
     pub(crate) async fn flush_with_more(&mut self) -> io::Result<()> {
         if self.tls.is_some() {
             // These bytes are sent in one record with the first bytes that follow.
@@ -380,7 +380,7 @@ impl Writing {
     /// Sends the bytes of `content` in `range` without copying them to user space, except under TLS.
     ///
     /// # Errors
-    /// As [`Writing::flush`]; `UnexpectedEof` when the file has fewer bytes.
+    /// As [`WriteHalf::flush`]; `UnexpectedEof` when the file has fewer bytes.
     pub(crate) async fn send_file(&mut self, content: ContentFile<'_>, range: Range<u64>) -> io::Result<()> {
         if self.tls.is_some()
             && let Some(bytes) = content.mapped(range.clone())

@@ -57,14 +57,14 @@ pub(crate) struct Holder(u64);
 
 /// A request in progress that counts against a limit until this value is dropped.
 #[derive(Debug)]
-pub(crate) struct InProgress {
+pub(crate) struct LimitEntry {
     limiter: Arc<Limiter>,
     holder: Holder,
 }
 
 /// The part of a limit that a request exceeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Beyond {
+pub(crate) enum ExceededLimit {
     /// The rate; the next token is available after this duration.
     Rate(Duration),
     /// The number of concurrent requests.
@@ -112,19 +112,25 @@ impl Limiter {
     ///
     /// # Errors
     /// The part of the limit that the request exceeds. Such a request does not count.
-    pub(crate) fn enter(self: &Arc<Self>, holder: Holder, at: Instant) -> Result<Option<InProgress>, Beyond> {
+    pub(crate) fn enter(
+        self: &Arc<Self>,
+        holder: Holder,
+        at: Instant,
+    ) -> Result<Option<LimitEntry>, ExceededLimit> {
         let now = at.saturating_duration_since(self.epoch).as_nanos() as u64;
         let mut shard = self.shard(holder);
         let most = self.limit.concurrent;
         if most.is_some_and(|most| shard.in_progress_of(holder) >= most) {
-            return Err(Beyond::Concurrent);
+            return Err(ExceededLimit::Concurrent);
         }
         if let Some(refill) = self.refill {
-            shard.take(refill, holder, now).map_err(|wait| Beyond::Rate(Duration::from_nanos(wait)))?;
+            shard
+                .take(refill, holder, now)
+                .map_err(|wait| ExceededLimit::Rate(Duration::from_nanos(wait)))?;
         }
         Ok(most.map(|_| {
             shard.begin(holder);
-            InProgress { limiter: Arc::clone(self), holder }
+            LimitEntry { limiter: Arc::clone(self), holder }
         }))
     }
 
@@ -177,7 +183,7 @@ impl Shard {
     }
 }
 
-impl Drop for InProgress {
+impl Drop for LimitEntry {
     fn drop(&mut self) {
         self.limiter.shard(self.holder).end(self.holder);
     }
@@ -188,7 +194,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::base::settings::{Counted, LimitBy};
+    use crate::base::settings::{CountedRequests, LimitBy};
 
     const BUCKETS: usize = SHARDS * OF_A_SHARD;
 
@@ -197,7 +203,7 @@ mod tests {
     }
 
     fn limiter(rate: Option<Rate>, concurrent: Option<u32>) -> Arc<Limiter> {
-        Arc::new(Limiter::new(Limit { rate, concurrent, by: LimitBy::Client, counted: Counted::All }))
+        Arc::new(Limiter::new(Limit { rate, concurrent, by: LimitBy::Client, counted: CountedRequests::All }))
     }
 
     #[test]
@@ -205,7 +211,7 @@ mod tests {
         let limiter = limiter(Some(rate(10, Duration::from_secs(1), 3)), None);
         let (holder, start) = (limiter.holder("a"), limiter.epoch);
         let at = |millis| limiter.enter(holder, start + Duration::from_millis(millis)).map(drop);
-        let wait = |millis| Err(Beyond::Rate(Duration::from_millis(millis)));
+        let wait = |millis| Err(ExceededLimit::Rate(Duration::from_millis(millis)));
         assert_eq!([at(0), at(0), at(0), at(0)], [Ok(()), Ok(()), Ok(()), wait(100)]);
         assert_eq!([at(99), at(100), at(150), at(300)], [wait(1), Ok(()), wait(50), Ok(())]);
         assert_eq!(limiter.enter(limiter.holder("b"), start).map(drop), Ok(()), "others have their own");
@@ -218,7 +224,7 @@ mod tests {
         let limiter = limiter(None, Some(2));
         let (holder, now) = (limiter.holder("a"), Instant::now());
         let mut held = [limiter.enter(holder, now), limiter.enter(holder, now)];
-        assert_eq!(limiter.enter(holder, now).map(drop), Err(Beyond::Concurrent));
+        assert_eq!(limiter.enter(holder, now).map(drop), Err(ExceededLimit::Concurrent));
         assert!(limiter.enter(limiter.holder("b"), now).is_ok());
         held[0] = Ok(None);
         assert!(limiter.enter(holder, now).is_ok());

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::io::{Reading, Writing};
+use super::io::{ReadHalf, WriteHalf};
 use crate::base::clock;
 
 /// Maximum time for which a client may continue to send after its last response before the connection is closed at
@@ -10,14 +10,14 @@ use crate::base::clock;
 const LINGER: Duration = Duration::from_secs(2);
 
 /// Ends the connection, and lets the client read the last response before it is closed.
-pub(crate) async fn linger(reading: &mut Reading, writing: &mut Writing) {
+pub(crate) async fn linger(reading: &mut ReadHalf, writing: &mut WriteHalf) {
     if writing.finish().await.is_ok() {
         wait(reading).await;
     }
 }
 
 /// Waits until the client closes a connection that was ended.
-pub(crate) async fn wait(reading: &mut Reading) {
+pub(crate) async fn wait(reading: &mut ReadHalf) {
     let end = clock::millis() + LINGER.as_millis() as u64;
     reading.within(LINGER);
     while clock::millis() < end {

@@ -24,7 +24,7 @@ const PIECE: usize = 256;
 
 /// The result of parsing the first bytes of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Parsed {
+pub enum ParseResult {
     /// All bytes belong to a header that is not complete.
     Partial,
     /// A complete header.
@@ -87,23 +87,23 @@ pub(crate) async fn read(stream: &mut TcpStream) -> Result<Option<SocketAddr>, N
         }
         header.extend_from_slice(&piece[..count]);
         let parsed = parse(&header).map_err(NoHeader::Malformed)?;
-        let end = if let Parsed::Whole { used, .. } = parsed { used } else { header.len() };
+        let end = if let ParseResult::Whole { used, .. } = parsed { used } else { header.len() };
         // The kernel has these bytes already, so this read does not wait.
         stream.read_exact(&mut piece[..end - before]).await.map_err(NoHeader::Io)?;
-        if let Parsed::Whole { client, .. } = parsed {
+        if let ParseResult::Whole { client, .. } = parsed {
             return Ok(client);
         }
     }
 }
 
-/// Parses `bytes`, the first bytes of a connection. Once the result is not [`Parsed::Partial`], further bytes do not
+/// Parses `bytes`, the first bytes of a connection. Once the result is not [`ParseResult::Partial`], further bytes do not
 /// change it.
 ///
 /// # Errors
 /// The reason why the bytes are not a header.
-pub fn parse(bytes: &[u8]) -> Result<Parsed, Malformed> {
+pub fn parse(bytes: &[u8]) -> Result<ParseResult, Malformed> {
     match bytes.first() {
-        None => Ok(Parsed::Partial),
+        None => Ok(ParseResult::Partial),
         Some(b'P') => parse_line(bytes),
         Some(_) => parse_binary(bytes),
     }
@@ -115,17 +115,17 @@ fn begins(bytes: &[u8], expected: &[u8]) -> bool {
     bytes[..common] == expected[..common]
 }
 
-fn parse_line(bytes: &[u8]) -> Result<Parsed, Malformed> {
+fn parse_line(bytes: &[u8]) -> Result<ParseResult, Malformed> {
     if !begins(bytes, LINE) {
         return Err(Malformed::Other);
     }
     let Some(end) = bytes.iter().take(MOST_OF_LINE).position(|byte| *byte == b'\n') else {
-        return if bytes.len() < MOST_OF_LINE { Ok(Parsed::Partial) } else { Err(Malformed::TooLong) };
+        return if bytes.len() < MOST_OF_LINE { Ok(ParseResult::Partial) } else { Err(Malformed::TooLong) };
     };
     let line = bytes[..end].strip_suffix(b"\r").and_then(|line| line.strip_prefix(LINE));
     let line = line.and_then(|line| std::str::from_utf8(line).ok()).ok_or(Malformed::Line)?;
     let client = client_of_line(line).ok_or(Malformed::Line)?;
-    Ok(Parsed::Whole { client, used: end + 1 })
+    Ok(ParseResult::Whole { client, used: end + 1 })
 }
 
 /// Returns the client in the part of a line behind `PROXY `: `Some(None)` if the line contains no client, `None` if it
@@ -150,19 +150,19 @@ fn port(text: &str) -> Option<u16> {
     text.parse().ok().filter(|_| is_plain)
 }
 
-fn parse_binary(bytes: &[u8]) -> Result<Parsed, Malformed> {
+fn parse_binary(bytes: &[u8]) -> Result<ParseResult, Malformed> {
     if !begins(bytes, SIGNATURE) {
         return Err(Malformed::Other);
     }
     let Some((&command, rest)) = bytes.get(SIGNATURE.len()..).and_then(<[u8]>::split_first) else {
-        return Ok(Parsed::Partial);
+        return Ok(ParseResult::Partial);
     };
     let names_client = match command {
         0x20 => false,
         0x21 => true,
         unknown => return Err(Malformed::Command(unknown)),
     };
-    let Some((&family, rest)) = rest.split_first() else { return Ok(Parsed::Partial) };
+    let Some((&family, rest)) = rest.split_first() else { return Ok(ParseResult::Partial) };
     let needed = match family {
         _ if !names_client => 0,
         0x00..=0x02 => 0,
@@ -171,7 +171,7 @@ fn parse_binary(bytes: &[u8]) -> Result<Parsed, Malformed> {
         0x30..=0x32 => 216,
         unknown => return Err(Malformed::Family(unknown)),
     };
-    let Some((length, rest)) = rest.split_first_chunk() else { return Ok(Parsed::Partial) };
+    let Some((length, rest)) = rest.split_first_chunk() else { return Ok(ParseResult::Partial) };
     let length = usize::from(u16::from_be_bytes(*length));
     if FIXED + length > MOST {
         return Err(Malformed::TooLong);
@@ -179,9 +179,9 @@ fn parse_binary(bytes: &[u8]) -> Result<Parsed, Malformed> {
     if length < needed {
         return Err(Malformed::TooShort);
     }
-    let Some(block) = rest.get(..length) else { return Ok(Parsed::Partial) };
+    let Some(block) = rest.get(..length) else { return Ok(ParseResult::Partial) };
     let client = if names_client { client_of_block(family, block) } else { None };
-    Ok(Parsed::Whole { client, used: FIXED + length })
+    Ok(ParseResult::Whole { client, used: FIXED + length })
 }
 
 /// Returns the client of a connection over TCP; `None` for other transports and families.
@@ -211,11 +211,11 @@ mod tests {
 
     fn whole(bytes: &[u8]) -> Result<Option<String>, Malformed> {
         match parse(bytes)? {
-            Parsed::Whole { client, used } => {
+            ParseResult::Whole { client, used } => {
                 assert_eq!(used, bytes.len());
                 Ok(client.map(|client| client.to_string()))
             }
-            Parsed::Partial => panic!("it is whole: {bytes:?}"),
+            ParseResult::Partial => panic!("it is whole: {bytes:?}"),
         }
     }
 
@@ -247,7 +247,7 @@ mod tests {
         assert_eq!(parse(b"PROXY UNKNOWN\n"), Err(Malformed::Line), "a line ends with CR and LF");
         let long = format!("PROXY UNKNOWN {}", "1".repeat(100));
         assert_eq!(parse(long.as_bytes()), Err(Malformed::TooLong));
-        assert_eq!(parse(&long.as_bytes()[..106]), Ok(Parsed::Partial));
+        assert_eq!(parse(&long.as_bytes()[..106]), Ok(ParseResult::Partial));
     }
 
     #[test]
@@ -303,14 +303,14 @@ mod tests {
         fn any_bytes_are_decided_once_and_the_same_wherever_they_are_cut(wire in nearly_headers(), more: [u8; 3]) {
             let longer = [&wire[..], &more].concat();
             let decided = (0..=longer.len()).find_map(|end| match parse(&longer[..end]) {
-                Ok(Parsed::Partial) => None,
+                Ok(ParseResult::Partial) => None,
                 decided => Some((end, decided)),
             });
             let Some((first, decided)) = decided else { return Ok(()) };
             for end in first..=longer.len() {
                 prop_assert_eq!(parse(&longer[..end]), decided);
             }
-            if let Ok(Parsed::Whole { used, .. }) = decided {
+            if let Ok(ParseResult::Whole { used, .. }) = decided {
                 prop_assert_eq!(used, first);
             }
             prop_assert!(first <= MOST);

@@ -107,7 +107,7 @@ impl Stream {
             }
             Self::Tls(stream) => {
                 let (stream, session) = stream.get_mut();
-                let mut received = Received(stream);
+                let mut received = SocketReader(stream);
                 // Servers may send session tickets between requests; these are few and harmless.
                 for _ in 0..MOST_RECORDS {
                     match session.process_new_packets() {
@@ -177,9 +177,9 @@ impl Surplus {
 }
 
 /// Reads from a socket without waiting, independently of the runtime's readiness state.
-struct Received<'s>(&'s TcpStream);
+struct SocketReader<'s>(&'s TcpStream);
 
-impl io::Read for Received<'_> {
+impl io::Read for SocketReader<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         Ok(rustix::net::recv(self.0, buffer, RecvFlags::DONTWAIT)?.0)
     }

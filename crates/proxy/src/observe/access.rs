@@ -17,7 +17,7 @@ use arc_swap::ArcSwapOption;
 use rustix::fs::{Access, access};
 
 use self::forms::Entry;
-use super::memo::{Ended, RequestRecord};
+use super::memo::{RequestRecord, RequestResult};
 use crate::base::clock;
 use crate::base::error::{Error, cause};
 use crate::base::settings::AccessLog;
@@ -52,7 +52,7 @@ impl Log {
     }
 
     /// Writes the line of a request that took `took`.
-    pub(crate) fn write(&self, form: AccessLog, memo: &RequestRecord, ended: &Ended, took: Duration) {
+    pub(crate) fn write(&self, form: AccessLog, memo: &RequestRecord, ended: &RequestResult, took: Duration) {
         let mut line = String::with_capacity(256);
         Entry { memo, ended, took, millis: clock::unix_millis() }.write(form, &mut line);
         let written = match &*self.file.load() {

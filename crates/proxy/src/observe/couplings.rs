@@ -52,7 +52,7 @@ const DELAYS: [u32; 10] = [1, 2, 5, 10, 30, 60, 300, 900, 3_600, u32::MAX];
 
 /// The result of a look at a URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Look {
+enum Observation {
     /// Whether the origin reported a change since the last look of this kind.
     Changed(bool),
     /// A number that identifies the content; it is compared with other looks of this kind.
@@ -87,12 +87,12 @@ struct Segment {
     /// All looks at the segment.
     all: Groups,
     /// Looks after a write to another segment, by the number of that segment.
-    after: BTreeMap<usize, After>,
+    after: BTreeMap<usize, WriteDelays>,
 }
 
 /// Looks after a write to another segment.
 #[derive(Debug, Default)]
-struct After {
+struct WriteDelays {
     groups: Groups,
     /// Changes by the time after the write at which they were found.
     delays: [u32; DELAYS.len()],
@@ -123,12 +123,12 @@ struct History {
 
 impl History {
     /// Notes a look at the URL with the hash `url`, under this segment.
-    fn looked(&mut self, (site, segment): (&Arc<str>, &str), url: u64, look: Look, now: u64) {
+    fn looked(&mut self, (site, segment): (&Arc<str>, &str), url: u64, look: Observation, now: u64) {
         let Some(read) = self.segment(site, segment) else { return };
         let (url, content) = match look {
-            Look::Changed(_) => (url, 0),
+            Observation::Changed(_) => (url, 0),
             // The other kind of look gets its own slot.
-            Look::Content(content) => (!url, content),
+            Observation::Content(content) => (!url, content),
         };
         self.places.resize(PLACES, None);
         let before = self.places[url as usize % PLACES].replace(LastView { url, at: now, content });
@@ -138,8 +138,8 @@ impl History {
             return;
         }
         let changed = match look {
-            Look::Changed(changed) => changed,
-            Look::Content(content) => content != before.content,
+            Observation::Changed(changed) => changed,
+            Observation::Content(content) => content != before.content,
         };
         self.looks += 1;
         if self.segments[read].written.is_none_or(|written| written <= before.at) {
@@ -252,7 +252,7 @@ impl Comparison {
     }
 }
 
-fn coupling(written: &Segment, read: &Segment, after: &After) -> Option<Coupling> {
+fn coupling(written: &Segment, read: &Segment, after: &WriteDelays) -> Option<Coupling> {
     let clear = Comparison::of(&after.groups, &read.all).filter(Comparison::is_clear)?;
     if after.writes < WRITES {
         return None;
@@ -354,15 +354,15 @@ impl Couplings {
             _ if status.is_success() && has_validator(&entry.fields()) && has_validator(news) => !is_same,
             _ => return,
         };
-        self.looked(plan, request, Look::Changed(changed));
+        self.looked(plan, request, Observation::Changed(changed));
     }
 
     /// Notes a fetched response; `content` is a number that identifies it.
     pub(crate) fn fetched(&self, plan: &Plan, request: &Request, content: u64) {
-        self.looked(plan, request, Look::Content(content));
+        self.looked(plan, request, Observation::Content(content));
     }
 
-    fn looked(&self, plan: &Plan, request: &Request, look: Look) {
+    fn looked(&self, plan: &Plan, request: &Request, look: Observation) {
         if let Some(at) = place(plan, request) {
             let url = request.hash;
             self.history.lock().looked(at, url, look, micros(self.since.elapsed()));

@@ -17,7 +17,7 @@ use parking_lot::MutexGuard;
 
 use super::Observers;
 use super::ledger::Ledger;
-use super::memo::{Ended, RequestRecord};
+use super::memo::{RequestRecord, RequestResult};
 use super::sums::Hit;
 use super::watch::Queue;
 use crate::base::settings::{Door, Role};
@@ -115,7 +115,7 @@ impl Witness {
         reply: &Reply,
         bytes: u64,
     ) {
-        let ended = Ended::by(reply, bytes);
+        let ended = RequestResult::by(reply, bytes);
         self.count(plan, &ended);
         if self.needs_records(plan) {
             let mut memo = self.traced(hit.memo(plan), &hit.head.fields);
@@ -130,11 +130,11 @@ impl Witness {
     /// Tells the observers of a request with `reply`, of which `bytes` bytes were sent.
     pub(crate) fn replied(&self, plan: &Plan, reply: &Reply, bytes: u64, mut memo: Option<RequestRecord>) {
         memo.iter_mut().for_each(|memo| memo.answered(plan, reply));
-        self.request(plan, &Ended::by(reply, bytes), memo);
+        self.request(plan, &RequestResult::by(reply, bytes), memo);
     }
 
     /// Tells the observers of a request of which `memo` was kept, if one of them needs that.
-    pub(crate) fn request(&self, plan: &Plan, ended: &Ended, memo: Option<RequestRecord>) {
+    pub(crate) fn request(&self, plan: &Plan, ended: &RequestResult, memo: Option<RequestRecord>) {
         self.count(plan, ended);
         let Some(memo) = memo else { return };
         let took = memo.elapsed();
@@ -146,7 +146,7 @@ impl Witness {
 
     /// Tells the observers that need no record.
     #[inline]
-    fn count(&self, plan: &Plan, ended: &Ended) {
+    fn count(&self, plan: &Plan, ended: &RequestResult) {
         let counters = plan.sites.account(ended.site).of(self.worker);
         counters.answered(ended.status);
         counters.record(&ended.outcome, ended.bytes);
@@ -156,7 +156,7 @@ impl Witness {
     }
 
     /// Tells the observers that need a record of each request.
-    fn show(&self, plan: &Plan, ended: &Ended, memo: &RequestRecord, took: Duration) {
+    fn show(&self, plan: &Plan, ended: &RequestResult, memo: &RequestRecord, took: Duration) {
         if plan.logs() {
             self.observers.access.write(plan.settings.access_log, memo, ended, took);
         }

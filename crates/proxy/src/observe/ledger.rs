@@ -11,16 +11,16 @@ use std::time::Duration;
 
 use http::Method;
 use larder_stats::{
-    Content, Event, Figures, Keep, MayOpen, OpenError, Options, Recorder, Tally, Text, Transaction,
+    Content, Event, Figures, OpenCheck, OpenError, Options, Recorder, Retention, Tally, Text, Transaction,
 };
 use parking_lot::Mutex;
 use rustix::fs::{FlockOperation, flock};
 use serde::Serialize;
 
-use super::memo::{Ended, RequestRecord};
+use super::memo::{RequestRecord, RequestResult};
 use crate::base::clock;
 use crate::base::error::{Error, cause};
-use crate::base::explanation::Written;
+use crate::base::explanation::LoggedRequest;
 use crate::base::settings::{ClientDetail, Database, Door, Statistics};
 use crate::counts::versions;
 use larder_store::private;
@@ -115,8 +115,8 @@ impl Ledger {
             instance: instance.clone(),
             queue: *queue,
             rate: *rate,
-            keep: Keep { requests: *keep, bytes: *max_size, ..Keep::default() },
-            may_open: lock.clone().map(|lock| -> MayOpen { Arc::new(move || lock.take()) }),
+            keep: Retention { requests: *keep, bytes: *max_size, ..Retention::default() },
+            may_open: lock.clone().map(|lock| -> OpenCheck { Arc::new(move || lock.take()) }),
             report: Arc::new(log),
             ..Options::default()
         };
@@ -131,8 +131,8 @@ impl Ledger {
     }
 
     /// Returns the row of a request that took `took`.
-    pub(super) fn row(&self, memo: RequestRecord, ended: &Ended, took: Duration) -> Transaction {
-        let Ended { status, outcome, age, bytes, .. } = *ended;
+    pub(super) fn row(&self, memo: RequestRecord, ended: &RequestResult, took: Duration) -> Transaction {
+        let RequestResult { status, outcome, age, bytes, .. } = *ended;
         let took = took.as_micros() as u64;
         Transaction {
             time: clock::unix_millis().saturating_sub(took / 1_000),
@@ -171,7 +171,7 @@ impl Ledger {
 
     /// Returns the latest `most` requests for one of `urls`, the latest first. Searches only the last rows. Empty if
     /// the database cannot be read. Blocks on the database.
-    pub(crate) fn latest(&self, urls: [&str; 2], most: usize) -> Vec<Written> {
+    pub(crate) fn latest(&self, urls: [&str; 2], most: usize) -> Vec<LoggedRequest> {
         if !self.recorder.figures().is_connected {
             return Vec::new();
         }
@@ -190,7 +190,7 @@ impl Ledger {
                 return None;
             };
             let (time, status) = (time.parse().ok()?, status.parse().ok()?);
-            urls.contains(&url.as_str()).then_some(Written { time, method, status, outcome, reason })
+            urls.contains(&url.as_str()).then_some(LoggedRequest { time, method, status, outcome, reason })
         });
         of_urls.take(most).collect()
     }

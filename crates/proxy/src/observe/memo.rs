@@ -74,7 +74,7 @@ impl Visit {
 
 /// The result of a request.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ended {
+pub(crate) struct RequestResult {
     pub(crate) status: u16,
     pub(crate) site: SiteNumber,
     /// The hash of its key in the memory tier; 0 for calls, and for requests that could not be read.
@@ -88,7 +88,7 @@ pub(crate) struct Ended {
     pub(crate) saved: Option<u64>,
 }
 
-impl Ended {
+impl RequestResult {
     /// Returns the result of a request with `reply`, of which `bytes` bytes were sent.
     #[inline]
     pub(crate) fn by(reply: &Reply, bytes: u64) -> Self {

@@ -12,7 +12,7 @@ use http::{Method, Version};
 use larder_stats::{BatchSums, Mark, Measures, Transaction};
 
 use super::ledger::{COMMON, Ledger};
-use super::memo::{self, Ended, RequestRecord};
+use super::memo::{self, RequestRecord, RequestResult};
 use crate::base::clock;
 use crate::base::settings::{ClientDetail, Door, Role};
 use crate::counts::versions;
@@ -48,7 +48,13 @@ impl Hit<'_> {
 
 impl Ledger {
     /// Records a hit that was served without waiting.
-    pub(crate) fn record_hit(&self, plan: &Plan, sheet: &mut BatchSums, hit: &Hit<'_>, ended: &Ended) {
+    pub(crate) fn record_hit(
+        &self,
+        plan: &Plan,
+        sheet: &mut BatchSums,
+        hit: &Hit<'_>,
+        ended: &RequestResult,
+    ) {
         let service = hit.begun.map(|begun| begun.elapsed());
         let row = || self.row(hit.memo(plan), ended, service.unwrap_or_default());
         if sheet.takes_apart(hit.now) {
@@ -68,7 +74,13 @@ impl Ledger {
     }
 
     /// Records a request that took `took`.
-    pub(crate) fn record(&self, sheet: &mut BatchSums, memo: RequestRecord, ended: &Ended, took: Duration) {
+    pub(crate) fn record(
+        &self,
+        sheet: &mut BatchSums,
+        memo: RequestRecord,
+        ended: &RequestResult,
+        took: Duration,
+    ) {
         if sheet.takes_apart(clock::now()) {
             return self.recorder.record(self.row(memo, ended, took));
         }
@@ -107,8 +119,8 @@ impl Ledger {
 }
 
 /// Hashes all values of a row except its site, URL and client.
-fn words(ended: &Ended, door: Option<Door>, method: &Method, version: Option<Version>) -> u64 {
-    let Ended { status, outcome, .. } = ended;
+fn words(ended: &RequestResult, door: Option<Door>, method: &Method, version: Option<Version>) -> u64 {
+    let RequestResult { status, outcome, .. } = ended;
     let method = COMMON.iter().position(|common| *common == method.as_str()).unwrap_or(COMMON.len());
     let version = version.map_or(0, |version| versions::position(version) as u8 + 1);
     let numbers = [

@@ -263,7 +263,7 @@ mod tests {
     use super::*;
     use crate::base::outcome::{Kind, Outcome};
     use crate::exchange::route::SiteNumber;
-    use crate::observe::memo::{Ended, RequestRecord};
+    use crate::observe::memo::{RequestRecord, RequestResult};
 
     fn seen(url: &str, kind: Kind, why: Why, bytes: u64) -> EndedRequest {
         let outcome =
@@ -272,7 +272,7 @@ mod tests {
         url.clone_into(&mut memo.target);
         EndedRequest {
             memo,
-            ended: Ended {
+            ended: RequestResult {
                 status: 200,
                 site: SiteNumber::NONE,
                 hash: 0,

@@ -9,7 +9,7 @@ use std::time::Duration;
 use larder_semantics::fields::Fields;
 use serde::Serialize;
 
-use super::memo::{Ended, RequestRecord};
+use super::memo::{RequestRecord, RequestResult};
 use crate::base::error::Error;
 use crate::base::settings::Settings;
 use crate::counts::span::Trace;
@@ -65,7 +65,7 @@ impl Tracer {
     }
 
     /// Sends the spans of a request that has ended after `took`.
-    pub(crate) fn record(&self, memo: &RequestRecord, ended: &Ended, took: Duration) {
+    pub(crate) fn record(&self, memo: &RequestRecord, ended: &RequestResult, took: Duration) {
         if let Some(trace) = memo.trace.as_deref().filter(|trace| trace.own.sampled) {
             self.exporter.export(trace, memo, ended, took);
         }

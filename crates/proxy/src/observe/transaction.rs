@@ -153,14 +153,14 @@ mod tests {
     use super::*;
     use crate::base::outcome::Outcome;
     use crate::exchange::route::SiteNumber;
-    use crate::observe::memo::{Ended, RequestRecord};
+    use crate::observe::memo::{RequestRecord, RequestResult};
 
     fn seen() -> EndedRequest {
         let outcome = Outcome::hit(Kind::Hit, Why::Fresh, 7);
         let mut memo = RequestRecord::unread(([192, 0, 2, 1], 1).into());
         memo.version = Some(http::Version::HTTP_2);
         "http://a/b/c".clone_into(&mut memo.target);
-        let ended = Ended {
+        let ended = RequestResult {
             status: 204,
             site: SiteNumber::NONE,
             hash: 0,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use larder_semantics::fields::Fields;
 use serde::Serialize;
 
-use super::memo::{Ended, RequestRecord};
+use super::memo::{RequestRecord, RequestResult};
 use crate::base::error::Error;
 use crate::base::settings::Settings;
 use crate::counts::span::Trace;
@@ -47,7 +47,7 @@ impl Tracer {
         match *self {}
     }
 
-    pub(crate) fn record(&self, _memo: &RequestRecord, _ended: &Ended, _took: Duration) {
+    pub(crate) fn record(&self, _memo: &RequestRecord, _ended: &RequestResult, _took: Duration) {
         match *self {}
     }
 

@@ -46,7 +46,7 @@ pub(crate) struct Verdict {
 
 /// The verdict on the URL whose key has this hash, with the fields as lines.
 #[derive(Debug)]
-struct Noted {
+struct VerdictRecord {
     hash: u64,
     time: u32,
     why: Why,
@@ -56,7 +56,7 @@ struct Noted {
 
 /// The reasons why the last responses were not stored.
 #[derive(Debug)]
-pub(crate) struct Verdicts(Box<[Mutex<Option<Box<Noted>>>]>);
+pub(crate) struct Verdicts(Box<[Mutex<Option<Box<VerdictRecord>>>]>);
 
 impl Default for Verdicts {
     fn default() -> Self {
@@ -75,24 +75,24 @@ impl Verdicts {
         targeted: &[String],
     ) {
         let (mut place, time) = (self.place(hash), clock::now());
-        let is_known = |noted: &Noted| noted.hash == hash && noted.time == time && noted.why == why;
+        let is_known = |noted: &VerdictRecord| noted.hash == hash && noted.time == time && noted.why == why;
         if place.as_deref().is_some_and(is_known) {
             return;
         }
         let status = answer.map(|(status, _)| status);
         let lines = answer.map_or_else(Vec::new, |(_, fields)| lines(&relevant(fields, targeted)));
-        *place = Some(Box::new(Noted { hash, time, why, status, lines: lines.into() }));
+        *place = Some(Box::new(VerdictRecord { hash, time, why, status, lines: lines.into() }));
     }
 
     /// Returns the last verdict on the URL whose key has this hash.
     pub(crate) fn of(&self, hash: u64) -> Option<Verdict> {
         let place = self.place(hash);
-        let Noted { time, why, status, ref lines, .. } =
+        let VerdictRecord { time, why, status, ref lines, .. } =
             **place.as_ref().filter(|noted| noted.hash == hash)?;
         Some(Verdict { time, why, status, fields: HeadLines(lines).to_map() })
     }
 
-    fn place(&self, hash: u64) -> MutexGuard<'_, Option<Box<Noted>>> {
+    fn place(&self, hash: u64) -> MutexGuard<'_, Option<Box<VerdictRecord>>> {
         self.0[hash as usize % PLACES].lock()
     }
 }

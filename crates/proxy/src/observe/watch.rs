@@ -16,7 +16,7 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::broadcast::{Receiver, Sender, channel};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
-use super::memo::{Ended, RequestRecord, Visit};
+use super::memo::{RequestRecord, RequestResult, Visit};
 use crate::base::shown::cut;
 
 /// Maximum of concurrent watchers.
@@ -39,16 +39,16 @@ const LONG_METHOD: &[u8] = b"LONG-METHOD";
 #[derive(Clone, Debug)]
 pub(crate) struct EndedRequest {
     pub(crate) memo: RequestRecord,
-    pub(crate) ended: Ended,
+    pub(crate) ended: RequestResult,
     pub(crate) took: Duration,
 }
 
 /// The queue of one worker.
 #[derive(Debug, Default)]
-pub(crate) struct Queue(Mutex<Queued>);
+pub(crate) struct Queue(Mutex<QueueState>);
 
 #[derive(Debug, Default)]
-struct Queued {
+struct QueueState {
     seen: Vec<EndedRequest>,
     /// Requests that were dropped because the queue was full.
     dropped: u64,
@@ -169,7 +169,7 @@ impl Watch {
     fn collect(&self) -> Batch {
         let mut batch = Batch::default();
         for queue in &*self.queues.lock() {
-            let Queued { seen, dropped } = queue.take();
+            let QueueState { seen, dropped } = queue.take();
             batch.seen.extend(seen);
             batch.dropped += dropped;
         }
@@ -180,7 +180,7 @@ impl Watch {
 
 impl Queue {
     /// Puts a request into the queue of one of `workers` workers.
-    pub(crate) fn put(&self, mut memo: RequestRecord, ended: &Ended, took: Duration, workers: usize) {
+    pub(crate) fn put(&self, mut memo: RequestRecord, ended: &RequestResult, took: Duration, workers: usize) {
         let mut queued = self.0.lock();
         if queued.seen.len() >= (PLACES / workers.max(1)).max(LEAST_PLACES) {
             queued.dropped += 1;
@@ -195,7 +195,7 @@ impl Queue {
         queued.seen.push(EndedRequest { memo, ended: *ended, took });
     }
 
-    fn take(&self) -> Queued {
+    fn take(&self) -> QueueState {
         std::mem::take(&mut *self.0.lock())
     }
 }
@@ -252,8 +252,15 @@ mod tests {
     fn batch(first: u64, seen: usize, dropped: u64) -> Arc<Batch> {
         let memo = RequestRecord::unread(([127, 0, 0, 1], 1).into());
         let outcome = Outcome::forwarded(Kind::Miss, Why::Absent);
-        let ended =
-            Ended { status: 200, site: SiteNumber::NONE, hash: 0, outcome, age: None, bytes: 1, saved: None };
+        let ended = RequestResult {
+            status: 200,
+            site: SiteNumber::NONE,
+            hash: 0,
+            outcome,
+            age: None,
+            bytes: 1,
+            saved: None,
+        };
         Arc::new(Batch {
             first,
             seen: vec![EndedRequest { memo, ended, took: Duration::ZERO }; seen],
@@ -309,7 +316,7 @@ mod tests {
         for _ in 0..LEAST_PLACES + 5 {
             queue.put(RequestRecord::unread(([127, 0, 0, 1], 1).into()), &ended, Duration::ZERO, usize::MAX);
         }
-        let Queued { seen, dropped } = queue.take();
+        let QueueState { seen, dropped } = queue.take();
         assert_eq!((seen.len(), dropped), (LEAST_PLACES, 5));
     }
 

@@ -19,22 +19,22 @@ const SUSPECTS: usize = 32;
 
 /// The remembered origins, shared by all workers.
 #[derive(Debug)]
-pub(super) struct Careless {
+pub(super) struct CarelessOrigins {
     /// The upper half of the origin's hash, and the end of its time (UNIX seconds).
     slots: Box<[AtomicU64]>,
     /// Whether any origin was ever remembered. In most processes none is, and no hash is computed.
     any: AtomicBool,
     hasher: RandomState,
-    withdraw: OnceLock<Withdraw>,
+    withdraw: OnceLock<Withdrawal>,
 }
 
 /// A function of a cache key.
 type OfKey = dyn Fn(&[u8]) + Send + Sync;
 
 /// Removes the responses under a cache key, and stops fetches in progress from storing more.
-struct Withdraw(Box<OfKey>);
+struct Withdrawal(Box<OfKey>);
 
-impl fmt::Debug for Withdraw {
+impl fmt::Debug for Withdrawal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Withdraw")
     }
@@ -85,22 +85,22 @@ impl Suspects {
     }
 }
 
-impl Default for Careless {
+impl Default for CarelessOrigins {
     fn default() -> Self {
         let slots = (0..SLOTS).map(|_| AtomicU64::new(0)).collect();
         Self { slots, any: AtomicBool::new(false), hasher: RandomState::new(), withdraw: OnceLock::new() }
     }
 }
 
-impl Careless {
+impl CarelessOrigins {
     /// Sets how stored responses are removed. Only the first call has an effect.
     pub(super) fn withdraw_by(&self, withdraw: impl Fn(&[u8]) + Send + Sync + 'static) {
-        let _ = self.withdraw.set(Withdraw(Box::new(withdraw)));
+        let _ = self.withdraw.set(Withdrawal(Box::new(withdraw)));
     }
 
     /// Removes the stored responses to the requests of a connection.
     pub(super) fn withdraw(&self, suspects: &Suspects) {
-        if let Some(Withdraw(withdraw)) = self.withdraw.get() {
+        if let Some(Withdrawal(withdraw)) = self.withdraw.get() {
             suspects.keys().for_each(withdraw);
         }
     }
@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn an_origin_is_remembered_for_its_scheme_and_authority() {
-        let careless = Careless::default();
+        let careless = CarelessOrigins::default();
         let is_marked = |https, authority| careless.is_marked(https, authority, Surplus::Bytes);
         assert!(!is_marked(false, "a:80"));
         careless.mark(false, "a:80", Surplus::Bytes);

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use super::careless::Careless;
+use super::careless::CarelessOrigins;
 use super::idle::Quota;
 use super::resolve::Resolver;
 
 /// State that clients share for one kind of destination.
 #[derive(Debug)]
 pub struct Common {
-    pub(super) careless: Arc<Careless>,
+    pub(super) careless: Arc<CarelessOrigins>,
     pub(super) quota: Arc<Quota>,
     pub(super) resolver: Arc<Resolver>,
 }

@@ -14,7 +14,7 @@ use tokio_rustls::TlsConnector;
 
 use super::Common;
 use super::TlsFault;
-use super::resolve::{Resolver, Unresolved};
+use super::resolve::{ResolveError, Resolver};
 use crate::base::error::cause;
 use crate::base::networks::host_of;
 use crate::base::settings::{CertificateFault, OriginTls, OriginTlsFiles, socket_of};
@@ -203,8 +203,8 @@ impl Connector {
     ) -> Result<TcpStream, ConnectError> {
         let host = bare(host);
         let found = self.resolver.resolve(host, client).await.map_err(|why| match why {
-            Unresolved::NotFound(error) => ConnectError::Resolve(host.to_owned(), error),
-            Unresolved::Busy => ConnectError::Busy(host.to_owned()),
+            ResolveError::NotFound(error) => ConnectError::Resolve(host.to_owned(), error),
+            ResolveError::Busy => ConnectError::Busy(host.to_owned()),
         })?;
         let mut last = ConnectError::Resolve(host.to_owned(), Arc::new(io::ErrorKind::NotFound.into()));
         for ip in found.iter() {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use http::HeaderMap;
 
-use super::InProgress;
+use super::OriginLoad;
 use super::exchange::{Failure, Piece};
 use super::source::Source;
 use crate::base::in_place;
@@ -29,7 +29,7 @@ pub struct Download {
     length: Option<u64>,
     limit: Duration,
     permit: Option<Permit>,
-    in_progress: Option<InProgress>,
+    in_progress: Option<OriginLoad>,
     meter: Option<Meter>,
     /// Bytes that were read ahead; they are returned first.
     early: Option<Vec<u8>>,
@@ -49,7 +49,7 @@ pub enum Chunk<'d> {
 
 /// A connection that has switched to another protocol.
 #[derive(Debug)]
-pub struct Upgraded {
+pub struct UpgradedConnection {
     /// The connection.
     pub stream: Stream,
     /// Bytes that the origin has already sent in that protocol.
@@ -87,7 +87,7 @@ impl Download {
 
     /// Holds `in_progress` until the content ends.
     #[must_use]
-    pub fn in_progress(mut self: Box<Self>, in_progress: Option<InProgress>) -> Box<Self> {
+    pub fn in_progress(mut self: Box<Self>, in_progress: Option<OriginLoad>) -> Box<Self> {
         self.in_progress = in_progress.filter(|_| self.source.is_some());
         self
     }
@@ -213,8 +213,8 @@ impl Download {
     }
 
     /// Returns the connection after a response that switches protocols. `None` if the download has ended.
-    pub fn into_upgraded(self: Box<Self>) -> Option<Upgraded> {
+    pub fn into_upgraded(self: Box<Self>) -> Option<UpgradedConnection> {
         let (stream, early) = self.source?.into_parts()?;
-        Some(Upgraded { stream, early })
+        Some(UpgradedConnection { stream, early })
     }
 }

@@ -12,17 +12,17 @@ use std::time::Duration;
 
 use http::{HeaderMap, Method, StatusCode};
 
-use super::Outgoing;
+use super::OriginRequest;
 use super::careless::Suspects;
 use super::connect::bare;
 use super::idle::Idle;
 use super::resolve::Resolver;
-use super::sending::Sending;
+use super::sending::ContentSender;
 use crate::base::networks::host_of;
 use crate::http::chunked::{Chunked, ChunkedStep};
 use crate::http::response::{self, Framing, Head, Interims, Malformed};
 use crate::net::deadline::Deadline;
-use crate::net::input::{Input, Looking};
+use crate::net::input::{HeadSearch, Input};
 use crate::net::stream::{State, Stream, Surplus};
 
 /// Remaining content from which on a larger buffer pays, and the size of that buffer, in bytes.
@@ -36,8 +36,8 @@ pub(super) struct Connection {
     input: Input,
     deadline: Deadline,
     /// The content of the request that is still to be sent.
-    sending: Sending,
-    looking: Looking,
+    sending: ContentSender,
+    looking: HeadSearch,
     /// Whether the response permits another request on the connection.
     keep_alive: bool,
     /// The requests that it has carried since the first one.
@@ -85,8 +85,8 @@ impl Connection {
             stream,
             input: Input::default(),
             deadline: Deadline::new(Duration::ZERO),
-            sending: Sending::default(),
-            looking: Looking::default(),
+            sending: ContentSender::default(),
+            looking: HeadSearch::default(),
             keep_alive: false,
             suspects: Suspects::default(),
             https,
@@ -144,7 +144,7 @@ impl Connection {
             Poll::Ready(0) => Poll::Ready(Err(Failure::Closed)),
             Poll::Ready(_) => Poll::Ready(Ok(())),
             Poll::Pending => {
-                self.input.rest();
+                self.input.release_buffers();
                 self.poll_overdue(cx)
             }
         }
@@ -158,7 +158,7 @@ impl Connection {
                 && let Some((head, used)) = response::parse(unread, method).map_err(Failure::Malformed)?
             {
                 self.input.consume(used);
-                self.looking = Looking::default();
+                self.looking = HeadSearch::default();
                 return Poll::Ready(Ok(head));
             }
             self.poll_sending(cx)?;
@@ -197,7 +197,7 @@ impl Exchange {
     pub(super) async fn ask(
         &mut self,
         head: &[u8],
-        request: &mut Outgoing<'_>,
+        request: &mut OriginRequest<'_>,
         patience: Duration,
         sent: &mut usize,
     ) -> Result<Head, Failure> {
@@ -205,7 +205,7 @@ impl Exchange {
         connection.deadline.set(patience);
         connection.send(head, sent).await?;
         connection.deadline.restart();
-        connection.sending = Sending::new(std::mem::take(request.content));
+        connection.sending = ContentSender::new(std::mem::take(request.content));
         let mut interims = Interims::default();
         loop {
             let head = poll_fn(|cx| connection.poll_head(cx, request.method)).await?;
@@ -306,7 +306,7 @@ impl Exchange {
             let surplus = Surplus::of(connection.input.unread());
             self.idle.distrust(connection, surplus);
         } else if connection.keep_alive && connection.sending.is_done() {
-            connection.input.rest();
+            connection.input.release_buffers();
             self.idle.put(self.connection);
         }
     }

@@ -5,7 +5,7 @@
 //!
 //! Bytes that an origin sends behind a response are detected if they have arrived when the response was read, or when
 //! the connection is taken for another request. The connection is then closed, and the origin is remembered
-//! ([`Careless`]). Bytes that arrive after that check and before the response cannot be distinguished from the
+//! ([`CarelessOrigins`]). Bytes that arrive after that check and before the response cannot be distinguished from the
 //! response: they reach a client, and are stored, as the response to a request to the same scheme, host and port through
 //! the same kind of listener, never as the response of another origin. The true response is then left over. So a
 //! connection that has carried several requests is swept as soon as something arrives on it, and what was stored from it
@@ -23,7 +23,7 @@ use tokio::sync::Notify;
 use tokio::task::unconstrained;
 use tokio::time::timeout;
 
-use super::careless::Careless;
+use super::careless::CarelessOrigins;
 use super::common::Common;
 use super::exchange::Connection;
 use super::resolve::Resolver;
@@ -42,38 +42,38 @@ type HashMap<K, V> = std::collections::HashMap<K, V, RandomState>;
 /// The idle connections of one client.
 #[derive(Debug)]
 pub(super) struct Idle {
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<IdleTable>,
     quota: Arc<Quota>,
-    careless: Arc<Careless>,
+    careless: Arc<CarelessOrigins>,
     resolver: Arc<Resolver>,
-    stirred: Arc<Stirred>,
+    stirred: Arc<SweepWaker>,
     /// Wakes `stirred`.
     waker: Waker,
 }
 
 /// Wakes the sweep when something arrives on an idle connection.
 #[derive(Debug, Default)]
-struct Stirred(Notify);
+struct SweepWaker(Notify);
 
-impl Wake for Stirred {
+impl Wake for SweepWaker {
     fn wake(self: Arc<Self>) {
         self.0.notify_one();
     }
 }
 
 #[derive(Debug, Default)]
-struct Waiting {
+struct IdleTable {
     /// Connections by authority: first without TLS, then with TLS.
-    connections: [HashMap<Box<str>, Vec<Since>>; 2],
+    connections: [HashMap<Box<str>, Vec<IdleEntry>>; 2],
     swept: bool,
 }
 
 #[derive(Debug)]
-struct Since {
+struct IdleEntry {
     connection: Box<Connection>,
     /// The beginning of the idle time, in `clock::millis`.
     since: u64,
-    _counted: Counted,
+    _counted: QuotaPermit,
 }
 
 /// The limit of idle connections, over all origins and workers.
@@ -85,7 +85,7 @@ pub(super) struct Quota {
 
 /// One idle connection that counts against a quota until it is dropped.
 #[derive(Debug)]
-struct Counted(Arc<Quota>);
+struct QuotaPermit(Arc<Quota>);
 
 impl Quota {
     /// Creates a quota of `most` connections.
@@ -93,13 +93,13 @@ impl Quota {
         Self { most, waiting: AtomicUsize::new(0) }
     }
 
-    fn count(self: &Arc<Self>) -> Option<Counted> {
-        let counted = Counted(Arc::clone(self));
+    fn count(self: &Arc<Self>) -> Option<QuotaPermit> {
+        let counted = QuotaPermit(Arc::clone(self));
         (self.waiting.fetch_add(1, Ordering::Relaxed) < self.most).then_some(counted)
     }
 }
 
-impl Drop for Counted {
+impl Drop for QuotaPermit {
     fn drop(&mut self) {
         self.0.waiting.fetch_sub(1, Ordering::Relaxed);
     }
@@ -110,7 +110,7 @@ impl Idle {
     pub(super) fn new(common: &Common) -> Arc<Self> {
         let (quota, careless) = (Arc::clone(&common.quota), Arc::clone(&common.careless));
         let resolver = Arc::clone(&common.resolver);
-        let stirred = Arc::<Stirred>::default();
+        let stirred = Arc::<SweepWaker>::default();
         let waker = Waker::from(Arc::clone(&stirred));
         Arc::new(Self { waiting: Mutex::default(), quota, careless, resolver, stirred, waker })
     }
@@ -168,11 +168,13 @@ impl Idle {
         let connections = &mut waiting.connections[usize::from(https)];
         let since = clock::millis();
         match connections.get_mut(authority) {
-            Some(to_it) if to_it.len() < MOST => to_it.push(Since { connection, since, _counted: counted }),
+            Some(to_it) if to_it.len() < MOST => {
+                to_it.push(IdleEntry { connection, since, _counted: counted })
+            }
             Some(_) => {}
             None => {
                 let authority = Box::from(authority);
-                connections.insert(authority, vec![Since { connection, since, _counted: counted }]);
+                connections.insert(authority, vec![IdleEntry { connection, since, _counted: counted }]);
             }
         }
     }
@@ -226,10 +228,10 @@ impl Idle {
     }
 }
 
-impl Waiting {
+impl IdleTable {
     /// Closes the connection that was idle for the longest time.
     fn close_oldest(&mut self) {
-        let since = |to_it: &[Since]| to_it.first().map(|one| one.since);
+        let since = |to_it: &[IdleEntry]| to_it.first().map(|one| one.since);
         let oldest = self.connections.iter().flat_map(HashMap::values).filter_map(|to_it| since(to_it)).min();
         for connections in &mut self.connections {
             let found = connections.iter_mut().find(|(_, to_it)| !to_it.is_empty() && since(to_it) == oldest);
@@ -241,14 +243,14 @@ impl Waiting {
     }
 }
 
-impl Since {
+impl IdleEntry {
     fn is_young(&self) -> bool {
         clock::millis() < self.since + PATIENCE
     }
 }
 
 /// Sweeps until the pool is empty or dropped.
-async fn sweep(idle: Weak<Idle>, stirred: Arc<Stirred>) {
+async fn sweep(idle: Weak<Idle>, stirred: Arc<SweepWaker>) {
     loop {
         let has_stirred = timeout(SWEEP, stirred.0.notified()).await.is_ok();
         if !idle.upgrade().is_some_and(|idle| idle.sweep(has_stirred)) {

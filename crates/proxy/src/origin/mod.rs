@@ -31,12 +31,12 @@ use larder_semantics::status::Why;
 
 pub use self::common::{Common, Destinations};
 pub use self::connect::{ConnectError, Connector};
-pub use self::download::{Chunk, Download, Upgraded};
+pub use self::download::{Chunk, Download, UpgradedConnection};
 use self::exchange::{Connection, Exchange, Failure};
 use self::http2::Places;
 use self::idle::Idle;
-pub use self::pool::{InProgress, OriginHealth, OriginState, Pool, Turn};
-pub use self::proof::{Challenge, Prove};
+pub use self::pool::{OriginHealth, OriginLoad, OriginState, Pool, Turn};
+pub use self::proof::{Challenge, NodeProof};
 use self::source::Source;
 pub use self::tls_fault::TlsFault;
 use crate::base::settings::Timeouts;
@@ -67,7 +67,7 @@ impl OriginError {
 }
 
 /// A request to an origin.
-pub struct Outgoing<'r> {
+pub struct OriginRequest<'r> {
     /// Whether over TLS.
     pub https: bool,
     /// The origin: its host, and its port if that is not the scheme's default.
@@ -124,7 +124,7 @@ struct Ways {
     first_byte: Duration,
     between: Duration,
     /// Verifies the peers of new connections.
-    prover: Option<Arc<dyn Prove>>,
+    prover: Option<Arc<dyn NodeProof>>,
 }
 
 impl Client {
@@ -138,7 +138,7 @@ impl Client {
         connector: Connector,
         timeouts: &Timeouts,
         common: &Common,
-        prover: Arc<dyn Prove>,
+        prover: Arc<dyn NodeProof>,
     ) -> Self {
         Self::by(connector, timeouts, common, Some(prover))
     }
@@ -147,7 +147,7 @@ impl Client {
         connector: Connector,
         timeouts: &Timeouts,
         common: &Common,
-        prover: Option<Arc<dyn Prove>>,
+        prover: Option<Arc<dyn NodeProof>>,
     ) -> Self {
         let (first_byte, between) = (timeouts.first_byte, timeouts.origin_idle);
         let (idle, places) = (Idle::new(common), Places::new(common));
@@ -164,7 +164,7 @@ impl Client {
     pub async fn send(
         &self,
         head: OutgoingHead<'_>,
-        mut request: Outgoing<'_>,
+        mut request: OriginRequest<'_>,
     ) -> Result<(Head, Box<Download>), OriginError> {
         let head = match head {
             OutgoingHead::Http1(head) => head,
@@ -245,7 +245,7 @@ fn error(failure: &Failure, first_byte: Duration) -> OriginError {
     OriginError::new(status, why, detail)
 }
 
-impl<'r> Outgoing<'r> {
+impl<'r> OriginRequest<'r> {
     /// Returns a request of this process.
     pub fn new(https: bool, authority: &'r str, method: &'r Method, content: &'r mut Upload) -> Self {
         Self {

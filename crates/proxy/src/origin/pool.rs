@@ -84,9 +84,9 @@ pub struct Turn<'p> {
 
 /// A request in progress at an origin; dropping it ends it.
 #[derive(Debug)]
-pub struct InProgress(Arc<AtomicU32>);
+pub struct OriginLoad(Arc<AtomicU32>);
 
-impl Drop for InProgress {
+impl Drop for OriginLoad {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -179,10 +179,10 @@ impl<'p> Turn<'p> {
 
     /// Notes the beginning of a request, which is in progress until the result is dropped. `None` if requests are not
     /// counted.
-    pub fn begun(&self) -> Option<InProgress> {
+    pub fn begun(&self) -> Option<OriginLoad> {
         (self.pool.balance == Balance::TwoChoices).then(|| {
             self.member().in_progress.fetch_add(1, Ordering::Relaxed);
-            InProgress(Arc::clone(&self.member().in_progress))
+            OriginLoad(Arc::clone(&self.member().in_progress))
         })
     }
 

@@ -7,12 +7,12 @@ use http::{Method, StatusCode};
 use larder_semantics::status::Why;
 
 use super::exchange::Exchange;
-use super::{Client, OriginError, Outgoing};
+use super::{Client, OriginError, OriginRequest};
 use crate::http::body::Upload;
 use crate::http::response::Head;
 
 /// Creates challenges and verifies the responses.
-pub trait Prove: Debug + Send + Sync {
+pub trait NodeProof: Debug + Send + Sync {
     /// Returns a challenge for the peer at `authority`.
     fn challenge(&self, authority: &str) -> Challenge;
 
@@ -40,7 +40,7 @@ impl Client {
         let Some(prover) = &self.0.prover else { return Ok(()) };
         let challenge = prover.challenge(authority);
         let mut content = Upload::Empty;
-        let mut asked = Outgoing::new(https, authority, &Method::HEAD, &mut content);
+        let mut asked = OriginRequest::new(https, authority, &Method::HEAD, &mut content);
         let answered = exchange.ask(&challenge.head, &mut asked, self.0.first_byte, &mut 0).await;
         let head = answered
             .map_err(|failure| OriginError { unsent: true, ..super::error(&failure, self.0.first_byte) })?;

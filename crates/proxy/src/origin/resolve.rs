@@ -35,7 +35,7 @@ const STACK: usize = 512 << 10;
 
 /// The reason why a name has no addresses.
 #[derive(Clone, Debug, thiserror::Error)]
-pub(super) enum Unresolved {
+pub(super) enum ResolveError {
     /// The name has no address, or the name server did not answer.
     #[error("{0}")]
     NotFound(Arc<io::Error>),
@@ -45,9 +45,9 @@ pub(super) enum Unresolved {
 }
 
 /// The result of a lookup.
-type Found = Result<Arc<[IpAddr]>, Unresolved>;
+type Resolution = Result<Arc<[IpAddr]>, ResolveError>;
 /// The result of a lookup in progress.
-type Answer = watch::Receiver<Option<Found>>;
+type Answer = watch::Receiver<Option<Resolution>>;
 type Lookup = dyn Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync;
 
 /// Resolves names.
@@ -70,7 +70,7 @@ struct State {
     /// Names in the queue or in a lookup.
     asked: HashMap<Arc<str>, Answer>,
     /// Failed lookups, and the times until which they are cached (`clock::millis`).
-    unknown: HashMap<Arc<str>, (Unresolved, u64)>,
+    unknown: HashMap<Arc<str>, (ResolveError, u64)>,
     threads: usize,
     resting: usize,
 }
@@ -78,7 +78,7 @@ struct State {
 /// A lookup.
 struct Job {
     name: Arc<str>,
-    sender: watch::Sender<Option<Found>>,
+    sender: watch::Sender<Option<Resolution>>,
     _permit: Permit,
 }
 
@@ -107,7 +107,7 @@ impl Resolver {
     ///
     /// # Errors
     /// The reason why there are none.
-    pub(super) async fn resolve(&self, host: &str, client: Option<IpAddr>) -> Found {
+    pub(super) async fn resolve(&self, host: &str, client: Option<IpAddr>) -> Resolution {
         if let Ok(address) = host.parse() {
             return Ok(Arc::new([address]));
         }
@@ -139,7 +139,7 @@ impl Resolver {
     ///
     /// # Errors
     /// The reason of the failure; the known addresses stay as they were.
-    pub(super) async fn resolve_again(&self, name: &str) -> Result<(), Unresolved> {
+    pub(super) async fn resolve_again(&self, name: &str) -> Result<(), ResolveError> {
         let found = self.look_up(name, None).await?;
         self.change(name, |known| *known = found.to_vec());
         Ok(())
@@ -167,15 +167,15 @@ impl Resolver {
         }
     }
 
-    async fn look_up(&self, host: &str, client: Option<IpAddr>) -> Found {
+    async fn look_up(&self, host: &str, client: Option<IpAddr>) -> Resolution {
         // The lookup thread always sends a result, unless it panicked.
-        let ended = || Unresolved::NotFound(Arc::new(io::ErrorKind::Interrupted.into()));
+        let ended = || ResolveError::NotFound(Arc::new(io::ErrorKind::Interrupted.into()));
         let answer = match self.ask(host, None)? {
             None => {
                 let client = client.unwrap_or(Ipv4Addr::UNSPECIFIED.into());
                 let permit = self.0.limit.enter(self.0.limit.claim(host, client), None).await;
                 // Meanwhile, another request may have begun the same lookup.
-                self.ask(host, Some(permit.map_err(|_| Unresolved::Busy)?))?
+                self.ask(host, Some(permit.map_err(|_| ResolveError::Busy)?))?
             }
             answer => answer,
         };
@@ -185,7 +185,7 @@ impl Resolver {
     }
 
     /// Returns the lookup of `host` in progress. If there is none, begins one if there is a `permit`.
-    fn ask(&self, host: &str, permit: Option<Permit>) -> Result<Option<Answer>, Unresolved> {
+    fn ask(&self, host: &str, permit: Option<Permit>) -> Result<Option<Answer>, ResolveError> {
         let mut state = self.0.state.lock();
         if let Some((why, until)) = state.unknown.get(host)
             && clock::millis() < *until
@@ -201,7 +201,7 @@ impl Resolver {
             let thread = std::thread::Builder::new().name("resolver".to_owned()).stack_size(STACK);
             match thread.spawn(move || inner.work()) {
                 Ok(_) => state.threads += 1,
-                Err(error) if state.threads == 0 => return Err(Unresolved::NotFound(Arc::new(error))),
+                Err(error) if state.threads == 0 => return Err(ResolveError::NotFound(Arc::new(error))),
                 Err(_) => {}
             }
         }
@@ -221,7 +221,7 @@ impl Inner {
                 Ok(found) if found.is_empty() => Err(io::ErrorKind::NotFound.into()),
                 found => found,
             };
-            let found = found.map(Arc::from).map_err(|error| Unresolved::NotFound(Arc::new(error)));
+            let found = found.map(Arc::from).map_err(|error| ResolveError::NotFound(Arc::new(error)));
             let mut state = self.state.lock();
             state.asked.remove(&name);
             if let Err(why) = &found {
@@ -247,7 +247,7 @@ impl Inner {
 }
 
 impl State {
-    fn remember_unknown(&mut self, name: Arc<str>, why: &Unresolved) {
+    fn remember_unknown(&mut self, name: Arc<str>, why: &ResolveError) {
         let now = clock::millis();
         if self.unknown.len() >= NEGATIVES {
             self.unknown.retain(|_, (_, until)| now < *until);
@@ -266,7 +266,7 @@ mod tests {
 
     use super::*;
 
-    fn poll(asked: &mut Pin<Box<impl Future<Output = Found>>>) -> Poll<Found> {
+    fn poll(asked: &mut Pin<Box<impl Future<Output = Resolution>>>) -> Poll<Resolution> {
         asked.as_mut().poll(&mut Context::from_waker(Waker::noop()))
     }
 

@@ -13,7 +13,7 @@ use crate::net::stream::Stream;
 
 /// The content of a request while it is sent.
 #[derive(Debug, Default)]
-pub(super) struct Sending {
+pub(super) struct ContentSender {
     content: Upload,
     /// Bytes that are ready to be sent, and the number of sent ones.
     out: Vec<u8>,
@@ -23,7 +23,7 @@ pub(super) struct Sending {
     refused: bool,
 }
 
-impl Sending {
+impl ContentSender {
     pub(super) fn new(content: Upload) -> Self {
         Self { content, ..Self::default() }
     }

@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
 use super::resolve::Resolver;
-use super::{Client, Common, Connector, Outgoing, OutgoingHead};
+use super::{Client, Common, Connector, OriginRequest, OutgoingHead};
 use crate::base::settings::Timeouts;
 use crate::http::body::Upload;
 
@@ -47,7 +47,7 @@ async fn a_connection_to_an_address_that_left_dns_gets_no_request() {
     let ask = || async {
         let head = OutgoingHead::Http1(b"GET / HTTP/1.1\r\nHost: origin.test\r\n\r\n");
         let mut content = Upload::Empty;
-        let request = Outgoing::new(false, &authority, &Method::GET, &mut content);
+        let request = OriginRequest::new(false, &authority, &Method::GET, &mut content);
         client.send(head, request).await.unwrap().0.status.as_u16()
     };
     let resolved_to = async |found: &[IpAddr]| {

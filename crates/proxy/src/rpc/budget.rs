@@ -10,7 +10,7 @@ use crate::net::byte_budget::Share;
 pub(super) const MOST: usize = 256 << 20;
 
 /// A whole page, and its share of the budget.
-pub(super) struct Collected {
+pub(super) struct WholePage {
     pub(super) bytes: Bytes,
     pub(super) share: Share,
 }

@@ -10,7 +10,7 @@ use std::task::Poll;
 use std::time::Instant;
 
 use bytes::BytesMut;
-use larder_rpc::{Answering, Asked, Call, Replying, line, onc, thrift};
+use larder_rpc::{Call, CallRequest, ReplyEncoder, ServerProtocol, line, onc, thrift};
 
 use super::deliver::Delivery;
 use super::page::{self, Page, undelivered};
@@ -20,15 +20,15 @@ use crate::exchange::route::SiteNumber;
 use crate::exchange::sink::{GATHER, SendError};
 use crate::flow::drain::{ConnectionPermit, Drain};
 use crate::flow::worker::Worker;
-use crate::net::io::{Reading, Writing};
+use crate::net::io::{ReadHalf, WriteHalf};
 use crate::net::linger::linger;
-use crate::observe::memo::Ended;
+use crate::observe::memo::RequestResult;
 
 /// The connection of a client.
 struct Connection {
     visitor: Visitor,
-    reading: Reading,
-    writing: Writing,
+    reading: ReadHalf,
+    writing: WriteHalf,
     /// Received bytes that are not yet a whole call.
     buffer: BytesMut,
     /// Whether a call has begun to arrive.
@@ -38,7 +38,7 @@ struct Connection {
 }
 
 /// The result of waiting for bytes.
-enum Received {
+enum ReadResult {
     /// Bytes arrived.
     More,
     /// The rest of a call did not arrive in time.
@@ -48,7 +48,7 @@ enum Received {
 }
 
 /// The way in which a connection ends.
-enum Ending {
+enum ConnectionEnd {
     /// Without a call in progress.
     Silent,
     /// After a reply that the client should receive.
@@ -59,7 +59,7 @@ enum Ending {
 
 /// The result of a call.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Answered {
+enum CallResult {
     /// The requested reply was sent.
     Well,
     /// A failure was sent.
@@ -70,7 +70,7 @@ enum Answered {
 pub(crate) fn welcome(
     (worker, doors): (&Arc<Worker>, &Arc<State>),
     door: Door,
-    (reading, writing): (Reading, Writing),
+    (reading, writing): (ReadHalf, WriteHalf),
     client: SocketAddr,
     permit: ConnectionPermit,
 ) {
@@ -97,9 +97,9 @@ impl Connection {
             Door::Line => self.converse(line::Server::new(form, limits)).await,
         };
         match ended {
-            Ok(Ending::Silent) => self.writing.close(),
-            Ok(Ending::Answered) => linger(&mut self.reading, &mut self.writing).await,
-            Ok(Ending::Failed) => self.writing.reset(),
+            Ok(ConnectionEnd::Silent) => self.writing.close(),
+            Ok(ConnectionEnd::Answered) => linger(&mut self.reading, &mut self.writing).await,
+            Ok(ConnectionEnd::Failed) => self.writing.reset(),
             Err(error) => {
                 tracing::debug!(client = %self.visitor.client, "{error}");
                 self.writing.reset();
@@ -107,31 +107,31 @@ impl Connection {
         }
     }
 
-    async fn converse<A: Answering>(&mut self, mut codec: A) -> Result<Ending, SendError> {
+    async fn converse<A: ServerProtocol>(&mut self, mut codec: A) -> Result<ConnectionEnd, SendError> {
         loop {
             let (closes, answered) = match codec.decode(&mut self.buffer) {
                 Ok(None) => {
                     self.writing.flush().await?;
                     match self.receive().await {
-                        Received::More => continue,
-                        Received::Nothing => return Ok(Ending::Silent),
-                        Received::Late => {}
+                        ReadResult::More => continue,
+                        ReadResult::Nothing => return Ok(ConnectionEnd::Silent),
+                        ReadResult::Late => {}
                     }
                     self.writing.wake();
                     self.writing.out.extend_from_slice(&codec.late());
-                    (true, Answered::Failed)
+                    (true, CallResult::Failed)
                 }
                 Ok(Some(asked)) => (asked.reply.closes(), self.answer(asked).await?),
                 Err(rejected) => {
                     tracing::debug!(client = %self.visitor.client, "rejected: {}", rejected.why);
                     self.writing.wake();
                     self.writing.out.extend_from_slice(&rejected.reply);
-                    (rejected.close, Answered::Failed)
+                    (rejected.close, CallResult::Failed)
                 }
             };
             self.begun = false;
-            if answered == Answered::Failed && codec.fails_by_reset() {
-                return Ok(Ending::Failed);
+            if answered == CallResult::Failed && codec.fails_by_reset() {
+                return Ok(ConnectionEnd::Failed);
             }
             // Replies to a client that does not read must not accumulate here.
             if self.writing.out.len() >= GATHER {
@@ -139,18 +139,18 @@ impl Connection {
             }
             if closes {
                 self.writing.flush().await?;
-                return Ok(Ending::Answered);
+                return Ok(ConnectionEnd::Answered);
             }
         }
     }
 
-    async fn receive(&mut self) -> Received {
+    async fn receive(&mut self) -> ReadResult {
         let plan = self.visitor.worker.plan();
         if !self.begun && !self.buffer.is_empty() {
             self.begin(plan.settings.timeouts.head);
         }
         if !self.begun {
-            self.rest();
+            self.release_buffers();
             self.reading.within(plan.settings.doors.idle);
         }
         let (reading, drain, begun) = (&mut self.reading, &mut self.drain, self.begun);
@@ -160,15 +160,15 @@ impl Connection {
         });
         match received.await {
             Ok(1..) => {}
-            Err(error) if begun && error.kind() == ErrorKind::TimedOut => return Received::Late,
-            Ok(0) | Err(_) => return Received::Nothing,
+            Err(error) if begun && error.kind() == ErrorKind::TimedOut => return ReadResult::Late,
+            Ok(0) | Err(_) => return ReadResult::Nothing,
         }
         if !self.begun {
             self.begin(plan.settings.timeouts.head);
         }
         self.buffer.extend_from_slice(self.reading.input.unread());
         self.reading.input.clear();
-        Received::More
+        ReadResult::More
     }
 
     /// Notes that a call has begun, and that all of it has to arrive within `limit`.
@@ -177,14 +177,14 @@ impl Connection {
         self.reading.within(limit);
     }
 
-    fn rest(&mut self) {
+    fn release_buffers(&mut self) {
         self.buffer = BytesMut::new();
-        self.reading.rest();
-        self.writing.rest();
+        self.reading.release_buffers();
+        self.writing.release_buffers();
     }
 
-    async fn answer<R: Replying>(&mut self, asked: Asked<R>) -> Result<Answered, SendError> {
-        let Asked { call, reply } = asked;
+    async fn answer<R: ReplyEncoder>(&mut self, asked: CallRequest<R>) -> Result<CallResult, SendError> {
+        let CallRequest { call, reply } = asked;
         let answer = match call {
             // Boxed: the future is large, and a waiting connection should not hold its memory.
             Call::Fetch { url } => return Box::pin(self.fetch(&url, &reply)).await,
@@ -197,10 +197,10 @@ impl Connection {
         };
         self.writing.wake();
         self.writing.out.extend_from_slice(&answer);
-        Ok(Answered::Well)
+        Ok(CallResult::Well)
     }
 
-    async fn fetch<R: Replying>(&mut self, url: &str, encoder: &R) -> Result<Answered, SendError> {
+    async fn fetch<R: ReplyEncoder>(&mut self, url: &str, encoder: &R) -> Result<CallResult, SendError> {
         let begun = Instant::now();
         let plan = self.visitor.worker.plan();
         let memo = self.visitor.note(&plan, url);
@@ -211,7 +211,7 @@ impl Connection {
                     if look.waits() {
                         // Before the wait for the origin, earlier replies are sent and the buffer is released.
                         self.writing.flush().await?;
-                        self.writing.rest();
+                        self.writing.release_buffers();
                     }
                     page::follow(&self.visitor, &plan, url, look).await
                 }
@@ -224,8 +224,8 @@ impl Connection {
                 let delivery = Delivery { visitor: &self.visitor, plan: &plan, url, encoder };
                 // For a page that was not delivered, the log has the status that the client received.
                 match delivery.send(&mut self.writing, &mut reply).await {
-                    Ok(Ok(())) => (reply.status.as_u16(), outcome, Ok(Answered::Well)),
-                    Ok(Err(failure)) => (failure.status, undelivered(outcome), Ok(Answered::Failed)),
+                    Ok(Ok(())) => (reply.status.as_u16(), outcome, Ok(CallResult::Well)),
+                    Ok(Err(failure)) => (failure.status, undelivered(outcome), Ok(CallResult::Failed)),
                     Err(error @ SendError::Truncated(_)) => (502, undelivered(outcome), Err(error)),
                     Err(error) => (reply.status.as_u16(), outcome, Err(error)),
                 }
@@ -233,11 +233,12 @@ impl Connection {
             Err(failure) => {
                 tracing::debug!(client = %self.visitor.client, url, "{}", failure.why);
                 self.writing.out.extend_from_slice(&encoder.failure(&failure));
-                (failure.status, outcome, Ok(Answered::Failed))
+                (failure.status, outcome, Ok(CallResult::Failed))
             }
         };
         let bytes = (self.writing.sent + self.writing.out.len() as u64).saturating_sub(before);
-        let ended = Ended { status, site: SiteNumber::FORWARD, hash: 0, outcome, age, bytes, saved: None };
+        let ended =
+            RequestResult { status, site: SiteNumber::FORWARD, hash: 0, outcome, age, bytes, saved: None };
         self.visitor.record(&plan, begun, &ended, memo);
         sent
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::BytesMut;
 use http::HeaderMap;
 
-use super::budget::{Collected, Obstacle};
+use super::budget::{Obstacle, WholePage};
 use super::{Visitor, decode};
 use crate::base::low_priority;
 use crate::exchange::reply::Reply;
@@ -17,7 +17,7 @@ use crate::net::byte_budget::Share;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The content so far.
-struct Collecting {
+struct PageBuffer {
     whole: BytesMut,
     share: Share,
     /// The most bytes of content.
@@ -26,7 +26,7 @@ struct Collecting {
     obstacle: Option<Obstacle>,
 }
 
-impl Sink for Collecting {
+impl Sink for PageBuffer {
     async fn bytes(&mut self, bytes: &[u8]) -> Result<(), SendError> {
         if (self.whole.len() + bytes.len()) as u64 > self.most {
             self.obstacle = Some(Obstacle::TooLong(self.most));
@@ -60,18 +60,18 @@ pub(super) async fn collect(
     coding: Option<decode::Coding>,
     most: u64,
     visitor: &Visitor,
-) -> Result<Collected, Obstacle> {
+) -> Result<WholePage, Obstacle> {
     let share = visitor.doors.budget.share(visitor.client.ip());
-    let mut sink = Collecting { whole: BytesMut::new(), share, most, obstacle: None };
+    let mut sink = PageBuffer { whole: BytesMut::new(), share, most, obstacle: None };
     let sent = send_content(&mut sink, reply).await;
-    let Collecting { whole, share, obstacle, .. } = sink;
+    let PageBuffer { whole, share, obstacle, .. } = sink;
     match (sent, obstacle) {
         (Ok(()), _) => {}
         (Err(_), Some(obstacle)) => return Err(obstacle),
         (Err(SendError::Truncated(why)), None) => return Err(Obstacle::Broken(why)),
         (Err(SendError::Client(error)), None) => return Err(Obstacle::Broken(error.to_string())),
     }
-    let coded = Collected { bytes: whole.freeze(), share };
+    let coded = WholePage { bytes: whole.freeze(), share };
     let Some(coding) = coding else { return Ok(coded) };
     let cache = &visitor.worker.cache;
     let permit = cache.decoder.turn(visitor.client.ip(), PATIENCE).await.ok_or(Obstacle::Crowded)?;

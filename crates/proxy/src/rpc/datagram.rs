@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use larder_rpc::onc::{self, Reply as Encoder};
-use larder_rpc::{Asked, Call, Failure, Replying};
+use larder_rpc::{Call, CallRequest, Failure, ReplyEncoder};
 use tokio::net::UdpSocket;
 use tokio::sync::Semaphore;
 
@@ -24,7 +24,7 @@ use crate::exchange::reply::Reply;
 use crate::exchange::route::SiteNumber;
 use crate::flow::drain::{ConnectionPermit, Drain};
 use crate::flow::worker::Worker;
-use crate::observe::memo::Ended;
+use crate::observe::memo::RequestResult;
 
 /// Maximum of concurrent calls.
 const CALLS: usize = 64;
@@ -75,7 +75,7 @@ pub(crate) async fn serve(worker: Arc<Worker>, doors: Arc<State>, socket: UdpSoc
 
 async fn answer(visitor: &Visitor, socket: &UdpSocket, client: SocketAddr, call: &[u8]) {
     let answer = match onc::datagram(call) {
-        Ok(Asked { call, reply: encoder }) => match call {
+        Ok(CallRequest { call, reply: encoder }) => match call {
             Call::Fetch { url } => fetch(visitor, &url, &encoder).await,
             Call::Statistics => encoder.statistics(&statistics(visitor)),
             Call::Ping | Call::Reset => encoder.done(),
@@ -116,7 +116,7 @@ async fn fetch(visitor: &Visitor, url: &str, encoder: &Encoder) -> Bytes {
         }
     };
     let (site, bytes) = (SiteNumber::FORWARD, answer.len() as u64);
-    let ended = Ended { status, site, hash: 0, outcome, age, bytes, saved: None };
+    let ended = RequestResult { status, site, hash: 0, outcome, age, bytes, saved: None };
     visitor.record(&plan, begun, &ended, memo);
     answer
 }

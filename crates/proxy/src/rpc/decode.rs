@@ -6,7 +6,7 @@ use bytes::BytesMut;
 use flate2::{Decompress, FlushDecompress, Status};
 use larder_semantics::coding::Coding as Known;
 
-use super::budget::{Collected, Obstacle};
+use super::budget::{Obstacle, WholePage};
 use crate::cache::decoder;
 
 /// Bytes that are decoded at once.
@@ -47,24 +47,24 @@ impl Coding {
 }
 
 /// Decodes `coded`, up to `most` bytes.
-pub(super) fn decode(coding: Coding, coded: Collected, most: u64) -> Result<Collected, Obstacle> {
-    let Collected { bytes: input, mut share } = coded;
+pub(super) fn decode(coding: Coding, coded: WholePage, most: u64) -> Result<WholePage, Obstacle> {
+    let WholePage { bytes: input, mut share } = coded;
     if input.is_empty() {
-        return Ok(Collected { bytes: input, share });
+        return Ok(WholePage { bytes: input, share });
     }
     let name = coding.name();
     let broken =
         |error: io::Error| Obstacle::Broken(format!("the page is not in its content coding {name}: {error}"));
     let mut reader: Box<dyn Read> = match coding {
         Coding::Known(known) => decoder::reader(known, &input, ZSTD_WINDOW).map_err(broken)?,
-        Coding::Deflate => Box::new(Inflating::new(&input)),
+        Coding::Deflate => Box::new(Inflater::new(&input)),
     };
     let mut whole = BytesMut::new();
     let mut block = vec![0; BLOCK];
     loop {
         let count = reader.read(&mut block).map_err(broken)?;
         if count == 0 {
-            return Ok(Collected { bytes: whole.freeze(), share });
+            return Ok(WholePage { bytes: whole.freeze(), share });
         }
         if (whole.len() + count) as u64 > most {
             return Err(Obstacle::TooLong(most));
@@ -78,13 +78,13 @@ pub(super) fn decode(coding: Coding, coded: Collected, most: u64) -> Result<Coll
 
 /// Decodes deflate: the zlib format, or raw deflate data, which many senders use instead. The reader of `flate2`
 /// accepts truncated streams as complete, so it is not used.
-struct Inflating<'i> {
+struct Inflater<'i> {
     input: &'i [u8],
     inner: Decompress,
     ended: bool,
 }
 
-impl<'i> Inflating<'i> {
+impl<'i> Inflater<'i> {
     fn new(input: &'i [u8]) -> Self {
         let zlib = matches!(input, [method, flags, ..]
             if method & 0x0f == 8 && u16::from_be_bytes([*method, *flags]).is_multiple_of(31));
@@ -92,7 +92,7 @@ impl<'i> Inflating<'i> {
     }
 }
 
-impl Read for Inflating<'_> {
+impl Read for Inflater<'_> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         if self.ended {
             return Ok(0);
@@ -135,7 +135,7 @@ mod tests {
     }
 
     fn undo(coding: Coding, bytes: &[u8], most: u64) -> Result<Bytes, Obstacle> {
-        let coded = Collected {
+        let coded = WholePage {
             bytes: Bytes::copy_from_slice(bytes),
             share: ByteBudget::new(budget::MOST).share(Ipv4Addr::LOCALHOST.into()),
         };

@@ -2,9 +2,9 @@
 
 use bytes::Bytes;
 use http::HeaderMap;
-use larder_rpc::{Envelope, Failure, Replying};
+use larder_rpc::{Envelope, Failure, ReplyEncoder};
 
-use super::budget::Collected;
+use super::budget::WholePage;
 use super::content::collect;
 use super::decode::Coding;
 use super::{Visitor, failure, page};
@@ -13,7 +13,7 @@ use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Content, Reply};
 use crate::exchange::send::send_content;
 use crate::exchange::sink::{Direct, GATHER, SendError, Sink};
-use crate::net::io::Writing;
+use crate::net::io::WriteHalf;
 
 /// The parameters for sending a page.
 pub(super) struct Delivery<'d, R> {
@@ -24,7 +24,7 @@ pub(super) struct Delivery<'d, R> {
     pub(super) encoder: &'d R,
 }
 
-impl<R: Replying> Delivery<'_, R> {
+impl<R: ReplyEncoder> Delivery<'_, R> {
     /// Sends `reply`'s content as the page, or a failure instead, which the inner result contains. The last bytes may
     /// wait for the next flush.
     ///
@@ -32,7 +32,7 @@ impl<R: Replying> Delivery<'_, R> {
     /// The sent bytes are not a complete reply, so the connection has to be closed.
     pub(super) async fn send(
         &self,
-        writing: &mut Writing,
+        writing: &mut WriteHalf,
         reply: &mut Reply,
     ) -> Result<Result<(), Failure>, SendError> {
         match self.try_send(writing, reply).await? {
@@ -46,7 +46,7 @@ impl<R: Replying> Delivery<'_, R> {
 
     async fn try_send(
         &self,
-        writing: &mut Writing,
+        writing: &mut WriteHalf,
         reply: &mut Reply,
     ) -> Result<Result<(), Failure>, SendError> {
         let (coding, length) = match shape(reply) {
@@ -80,13 +80,13 @@ impl<R: Replying> Delivery<'_, R> {
 
     async fn collected(
         &self,
-        writing: &mut Writing,
+        writing: &mut WriteHalf,
         reply: &mut Reply,
         coding: Option<Coding>,
     ) -> Result<Result<(), Failure>, SendError> {
         let most = self.plan.settings.doors.max_page;
         let whole = collect(reply, coding, most, self.visitor).await;
-        let Collected { bytes, share: _held } = match whole {
+        let WholePage { bytes, share: _held } = match whole {
             Ok(whole) => whole,
             Err(obstacle) => return Ok(Err(self.logged(obstacle.failure(self.url)))),
         };
@@ -124,7 +124,7 @@ impl<R: Replying> Delivery<'_, R> {
 
 /// The destination of content that is sent in chunks.
 struct Chunks<'c> {
-    writing: &'c mut Writing,
+    writing: &'c mut WriteHalf,
     envelope: &'c Envelope,
     parts: Vec<Bytes>,
 }

@@ -15,7 +15,7 @@ use crate::base::settings::Door;
 use crate::exchange::plan::Plan;
 use crate::flow::worker::Worker;
 use crate::net::byte_budget::ByteBudget;
-use crate::observe::memo::{Ended, RequestRecord};
+use crate::observe::memo::{RequestRecord, RequestResult};
 
 mod budget;
 mod connection;
@@ -64,7 +64,7 @@ impl Visitor {
     }
 
     /// Counts a call that arrived at `begun`.
-    fn record(&self, plan: &Plan, begun: Instant, ended: &Ended, memo: Option<RequestRecord>) {
+    fn record(&self, plan: &Plan, begun: Instant, ended: &RequestResult, memo: Option<RequestRecord>) {
         let tally = self.doors.figures.of(self.door);
         let took = begun.elapsed();
         tally.record(&ended.outcome, ended.bytes, took);

@@ -21,7 +21,7 @@ use crate::features::dispatch;
 use crate::http::head::{Line, Refusal, RequestHead};
 
 /// The result of looking up a URL without waiting.
-pub(super) struct Look {
+pub(super) struct PageLookup {
     url: Url,
     step: PageStep,
     /// The span of the call, if it is traced.
@@ -46,7 +46,7 @@ impl Page {
     }
 }
 
-impl Look {
+impl PageLookup {
     /// Whether the page requires a request to an origin.
     pub(super) fn waits(&self) -> bool {
         matches!(self.step, PageStep::Ask(_))
@@ -62,14 +62,14 @@ pub(super) fn look(
     plan: &Plan,
     text: &str,
     trace: Option<Arc<Trace>>,
-) -> Result<Look, Failure> {
+) -> Result<PageLookup, Failure> {
     let url = parse(text).map_err(|why| failure(text, 400, why))?;
     step(visitor, plan, url, trace).map_err(|refusal| refused(text, refusal))
 }
 
 /// Returns the page for `look`. `text` is its URL as the client sent it.
-pub(super) async fn follow(visitor: &Visitor, plan: &Arc<Plan>, text: &str, look: Look) -> Page {
-    let Look { mut url, mut step, trace } = look;
+pub(super) async fn follow(visitor: &Visitor, plan: &Arc<Plan>, text: &str, look: PageLookup) -> Page {
+    let PageLookup { mut url, mut step, trace } = look;
     let mut seen: Vec<Url> = Vec::new();
     let mut first: Option<Outcome> = None;
     loop {
@@ -146,7 +146,7 @@ fn parse(text: &str) -> Result<Url, String> {
 }
 
 /// Looks up `url` as a request of a client of the forward proxy.
-fn step(visitor: &Visitor, plan: &Plan, url: Url, trace: Option<Arc<Trace>>) -> Result<Look, Refusal> {
+fn step(visitor: &Visitor, plan: &Plan, url: Url, trace: Option<Arc<Trace>>) -> Result<PageLookup, Refusal> {
     let lines = lines(&url, &plan.settings.doors.user_agent);
     let mut head = RequestHead::compose(&Method::GET, url.as_str(), &lines, &plan.settings.limits)?;
     let client = Client { entrance: Entrance::Calls, address: visitor.client, identity: None };
@@ -158,7 +158,7 @@ fn step(visitor: &Visitor, plan: &Plan, url: Url, trace: Option<Arc<Trace>>) -> 
         }
         Step::Refuse(refusal, _) => return Err(refusal),
     };
-    Ok(Look { url, step, trace })
+    Ok(PageLookup { url, step, trace })
 }
 
 /// Returns the fields of a request for `url`.

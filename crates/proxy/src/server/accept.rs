@@ -20,11 +20,11 @@ use crate::flow::drain::{ConnectionPermit, Drain};
 use crate::flow::worker::Worker;
 use crate::http1;
 use crate::http1::idle::IdleConnections;
-use crate::net::farewell::part;
-use crate::net::io::{Reading, Writing, halves, secured_halves};
+use crate::net::farewell::close;
+use crate::net::io::{ReadHalf, WriteHalf, halves, secured_halves};
 use crate::net::proxy_protocol::{self, NoHeader};
 use crate::net::stream::of_socket;
-use crate::net::tls::accept::{Secured, Unsecured};
+use crate::net::tls::accept::{HandshakeError, TlsConnection};
 use crate::net::tls::client_certificates::ClientIdentity;
 use crate::rpc;
 
@@ -33,19 +33,19 @@ const AT_SOCKET: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0
 
 /// A worker, with the state that its connections need.
 #[derive(Clone)]
-pub(super) struct Listening {
+pub(super) struct ConnectionContext {
     pub(super) worker: Arc<Worker>,
     pub(super) idle: Arc<IdleConnections>,
     pub(super) rpc: Arc<rpc::State>,
 }
 
 /// A socket that accepts connections.
-enum Listens {
+enum ListenSocket {
     Tcp(TcpListener),
     Unix(UnixListener),
 }
 
-impl Listens {
+impl ListenSocket {
     async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
         match self {
             Self::Tcp(listener) => listener.accept().await,
@@ -55,17 +55,19 @@ impl Listens {
 }
 
 /// Runs a worker with these sockets.
-pub(super) async fn work(listening: Listening, sockets: Sockets) {
+pub(super) async fn work(listening: ConnectionContext, sockets: Sockets) {
     let cannot = |error| tracing::error!("a worker cannot listen: {error}");
     for (front, socket) in sockets.streams {
         match TcpListener::from_std(socket) {
-            Ok(listener) => drop(tokio::spawn(accept(listening.clone(), front, Listens::Tcp(listener)))),
+            Ok(listener) => drop(tokio::spawn(accept(listening.clone(), front, ListenSocket::Tcp(listener)))),
             Err(error) => cannot(error),
         }
     }
     for (front, socket) in sockets.unix {
         match UnixListener::from_std(socket) {
-            Ok(listener) => drop(tokio::spawn(accept(listening.clone(), front, Listens::Unix(listener)))),
+            Ok(listener) => {
+                drop(tokio::spawn(accept(listening.clone(), front, ListenSocket::Unix(listener))))
+            }
             Err(error) => cannot(error),
         }
     }
@@ -86,7 +88,7 @@ pub(super) async fn work(listening: Listening, sockets: Sockets) {
     }
 }
 
-async fn accept(listening: Listening, front: Front, listener: Listens) {
+async fn accept(listening: ConnectionContext, front: Front, listener: ListenSocket) {
     let mut drain = Drain::new(&listening.worker);
     loop {
         let accepted = tokio::select! {
@@ -106,7 +108,7 @@ async fn accept(listening: Listening, front: Front, listener: Listens) {
     }
 }
 
-fn welcome(listening: &Listening, front: Front, stream: TcpStream, peer: SocketAddr) {
+fn welcome(listening: &ConnectionContext, front: Front, stream: TcpStream, peer: SocketAddr) {
     let worker = &listening.worker;
     let (permit, plan) = (ConnectionPermit::take(&worker.shared), worker.plan());
     if permit.number > plan.settings.limits.connections {
@@ -132,7 +134,7 @@ fn proxies_before(settings: &Settings, front: Front) -> &[IpNet] {
 
 /// Reads the PROXY header of `peer`, and continues with the client in it.
 async fn introduce(
-    listening: Listening,
+    listening: ConnectionContext,
     front: Front,
     mut stream: TcpStream,
     peer: SocketAddr,
@@ -158,7 +160,7 @@ async fn introduce(
 
 /// Checks the connection of a client and continues with the handshake or the protocol.
 fn receive(
-    listening: &Listening,
+    listening: &ConnectionContext,
     front: Front,
     stream: TcpStream,
     client: SocketAddr,
@@ -180,7 +182,7 @@ fn receive(
 
 /// Makes the handshake with a client, and admits it.
 async fn secure(
-    listening: Listening,
+    listening: ConnectionContext,
     front: Front,
     stream: TcpStream,
     client: SocketAddr,
@@ -211,13 +213,13 @@ async fn handshake(
     front: Front,
     stream: TcpStream,
     client: SocketAddr,
-) -> Result<(Secured, Option<Arc<ClientIdentity>>), Unsecured> {
+) -> Result<(TlsConnection, Option<Arc<ClientIdentity>>), HandshakeError> {
     let (plan, shared) = (worker.plan(), &worker.shared);
     let limit = plan.settings.timeouts.head;
     if let (Front::Peer { .. }, Some(cluster)) = (front, &shared.cluster) {
         return cluster.secure(stream, client, limit).await.map(|secured| (secured, None));
     }
-    let Some(tls) = &shared.listener_tls else { return Err(Unsecured::Left) };
+    let Some(tls) = &shared.listener_tls else { return Err(HandshakeError::Left) };
     let role = if let Front::Http(arrival) = front { Some(arrival.role) } else { None };
     let http2 = role.is_some() && plan.settings.limits.streams > 0;
     tls.accept(stream, client, limit, role, http2).await
@@ -225,9 +227,9 @@ async fn handshake(
 
 /// Starts the listener's protocol on the two halves of a client's connection.
 fn admit(
-    Listening { worker, idle, rpc }: &Listening,
+    ConnectionContext { worker, idle, rpc }: &ConnectionContext,
     front: Front,
-    ends: (Reading, Writing),
+    ends: (ReadHalf, WriteHalf),
     (address, identity): (SocketAddr, Option<Arc<ClientIdentity>>),
     permit: ConnectionPermit,
 ) {
@@ -256,5 +258,5 @@ async fn turn_away(mut stream: TcpStream, ip: IpAddr, _permit: ConnectionPermit)
          Connection: close\r\n\r\n",
         text.len()
     );
-    part(&mut stream, (head + &text).as_bytes()).await;
+    close(&mut stream, (head + &text).as_bytes()).await;
 }

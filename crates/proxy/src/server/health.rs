@@ -7,12 +7,12 @@ use tokio::task::JoinSet;
 
 use crate::base::settings::Health;
 use crate::exchange::route::SiteState;
-use crate::flow::worker::Shared;
+use crate::flow::worker::ProcessState;
 use crate::http::body::Upload;
-use crate::origin::{Client, Connector, Outgoing, OutgoingHead, Pool, Turn, connect};
+use crate::origin::{Client, Connector, OriginRequest, OutgoingHead, Pool, Turn, connect};
 
 /// Starts the checks of the current plan; dropping the set ends them.
-pub(crate) fn start(shared: &Arc<Shared>) -> JoinSet<()> {
+pub(crate) fn start(shared: &Arc<ProcessState>) -> JoinSet<()> {
     let plan = shared.plan();
     let mut checks = JoinSet::new();
     let wanted = plan.sites.iter().filter_map(|site| Some((site, site.settings.health.clone()?)));
@@ -63,7 +63,7 @@ async fn look(client: &Client, turn: &Turn<'_>, health: &Health) -> Result<(), S
         false => OutgoingHead::Http1(text.as_bytes()),
     };
     let mut content = Upload::Empty;
-    let request = Outgoing::new(origin.https, authority, &Method::GET, &mut content);
+    let request = OriginRequest::new(origin.https, authority, &Method::GET, &mut content);
     match tokio::time::timeout(health.interval, client.send(head, request)).await {
         Ok(Ok((head, _))) if head.status.is_success() || head.status.is_redirection() => Ok(()),
         Ok(Ok((head, _))) => Err(format!("status {} for its health check {path}", head.status.as_u16())),

@@ -19,8 +19,8 @@ use crate::base::error::Error;
 use crate::base::settings::{Listener, Role, Settings};
 use crate::cluster::{follow, ticket_keys};
 use crate::exchange::arrival::Arrival;
-use crate::features::maintenance::{Done, Upkeep};
-use crate::flow::worker::{Shared, Worker};
+use crate::features::maintenance::{ScheduleCounts, Upkeep};
+use crate::flow::worker::{ProcessState, Worker};
 use crate::net::own::OwnListeners;
 use crate::net::tls;
 use crate::net::tls::admin::Acceptor;
@@ -28,7 +28,7 @@ use crate::observe::contents;
 use crate::observe::ledger::Ledger;
 use crate::observe::trace::Tracer;
 use crate::rpc::{self, Registration};
-use crate::server::accept::{Listening, work};
+use crate::server::accept::{ConnectionContext, work};
 use crate::server::bind::{self, SocketFile, datagram_socket, explain, socket};
 use crate::server::front::{Front, Sockets};
 use crate::server::{health, names};
@@ -42,10 +42,10 @@ const CERTIFICATES: Duration = Duration::from_secs(2);
 
 /// A proxy that is bound to its addresses.
 pub struct Server {
-    shared: Arc<Shared>,
+    shared: Arc<ProcessState>,
     rpc: Arc<rpc::State>,
     upkeep: Upkeep,
-    done: Arc<Done>,
+    done: Arc<ScheduleCounts>,
     /// One set of sockets for each worker.
     sockets: Vec<Sockets>,
     addresses: Vec<(Front, SocketAddr)>,
@@ -117,7 +117,7 @@ impl Server {
         let admin_tls =
             admin_tls.map(|admin| tls::server::Server::for_admin(admin, tls.as_deref()).map(Arc::new));
         let admin_tls = admin_tls.transpose()?;
-        let shared = Shared::new(settings, own, tls)?;
+        let shared = ProcessState::new(settings, own, tls)?;
         let (rpc, done) = (Arc::default(), Arc::default());
         let upkeep = Upkeep::start(&shared, &done)?;
         contents::start(
@@ -173,8 +173,9 @@ impl Server {
             let runtime = runtime.map_err(|error| Error::new("cannot start a worker", error))?;
             let (worker, rpc) = (Worker::new(&shared), Arc::clone(&rpc));
             let thread = std::thread::Builder::new().name(format!("worker-{number}"));
-            let work =
-                move || runtime.block_on(work(Listening { worker, idle: Arc::default(), rpc }, sockets));
+            let work = move || {
+                runtime.block_on(work(ConnectionContext { worker, idle: Arc::default(), rpc }, sockets))
+            };
             thread.spawn(work).map_err(|error| Error::new("cannot start a worker", error))?;
         }
         let runtime = Builder::new_current_thread().enable_all().build();
@@ -217,7 +218,7 @@ fn bind_files(settings: &Settings, sockets: &mut [Sockets]) -> Result<Vec<Socket
 }
 
 /// Waits a short while for the export of the last spans.
-async fn end_traces(shared: &Arc<Shared>) {
+async fn end_traces(shared: &Arc<ProcessState>) {
     if shared.observers.tracer.is_some() {
         let shared = Arc::clone(shared);
         let finish = move || shared.observers.tracer.as_ref().map(Tracer::finish);
@@ -227,7 +228,7 @@ async fn end_traces(shared: &Arc<Shared>) {
 }
 
 /// Waits until the statistics are written, or until the process has to end at once.
-async fn close_ledger(shared: &Arc<Shared>, control: &mut UnboundedReceiver<Control>) {
+async fn close_ledger(shared: &Arc<ProcessState>, control: &mut UnboundedReceiver<Control>) {
     let Some(ledger) = shared.observers.ledger.clone() else { return };
     let closer = Arc::clone(&ledger);
     let mut closing = tokio::task::spawn_blocking(move || closer.close());
@@ -248,7 +249,7 @@ async fn stopped(control: &mut UnboundedReceiver<Control>) {
 
 /// Serves until a command ends it. Returns whether there is time for an orderly shutdown.
 async fn supervise(
-    shared: &Arc<Shared>,
+    shared: &Arc<ProcessState>,
     admin: Option<(StdListener, admin::State)>,
     onc: &[(SocketAddr, bool)],
     files: Vec<SocketFile>,
@@ -297,7 +298,7 @@ async fn supervise(
 }
 
 /// Reads certificates again when their files have changed.
-async fn watch_certificates(shared: Arc<Shared>) {
+async fn watch_certificates(shared: Arc<ProcessState>) {
     loop {
         tokio::time::sleep(CERTIFICATES).await;
         let shared = Arc::clone(&shared);
@@ -315,7 +316,7 @@ async fn watch_certificates(shared: Arc<Shared>) {
 }
 
 /// Applies reloads until a command ends the process. Returns true for a drain.
-async fn until_told(shared: &Arc<Shared>, control: &mut UnboundedReceiver<Control>) -> bool {
+async fn until_told(shared: &Arc<ProcessState>, control: &mut UnboundedReceiver<Control>) -> bool {
     let mut tasks = (health::start(shared), names::start(shared));
     loop {
         match control.recv().await {

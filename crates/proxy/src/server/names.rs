@@ -10,10 +10,10 @@ use tokio::time::MissedTickBehavior;
 
 use crate::base::networks::host_of;
 use crate::base::settings::{Site, socket_of};
-use crate::flow::worker::Shared;
+use crate::flow::worker::ProcessState;
 
 /// Starts the resolution for the current plan; dropping the set ends it.
-pub(crate) fn start(shared: &Arc<Shared>) -> JoinSet<()> {
+pub(crate) fn start(shared: &Arc<ProcessState>) -> JoinSet<()> {
     let plan = shared.plan();
     let mut intervals = HashMap::new();
     for site in &plan.settings.sites {
@@ -41,7 +41,7 @@ fn names(site: &Site) -> impl Iterator<Item = (String, Duration)> {
         .flat_map(move |interval| hosts.clone().map(move |host| (host.to_owned(), interval)))
 }
 
-async fn again(shared: Arc<Shared>, name: String, interval: Duration) {
+async fn again(shared: Arc<ProcessState>, name: String, interval: Duration) {
     let mut ticks = tokio::time::interval(interval);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut is_failing = false;

@@ -58,7 +58,7 @@ pub(crate) struct Source<'c, R> {
 
 /// The result of carrying content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Pumped {
+pub(crate) enum ContentResult {
     /// All of it was read from the client.
     Whole,
     /// The reader dropped its end; the rest is unread.
@@ -106,13 +106,13 @@ pub(crate) async fn none(receiver: &mut impl Receive, timeouts: &Timeouts) -> Re
 pub(crate) async fn talk<T, R: Receive>(
     mut answer: Pin<&mut impl Future<Output = T>>,
     source: Option<Source<'_, R>>,
-) -> Result<(T, Pumped), Refusal> {
-    let mut pumped = Pumped::Whole;
+) -> Result<(T, ContentResult), Refusal> {
+    let mut pumped = ContentResult::Whole;
     if let Some(source) = source {
         let mut pump = Box::pin(source.pump());
         tokio::select! {
             biased;
-            answered = &mut answer => return Ok((answered, Pumped::Unwanted)),
+            answered = &mut answer => return Ok((answered, ContentResult::Unwanted)),
             result = &mut pump => pumped = result?,
         }
     }
@@ -125,7 +125,7 @@ impl<R: Receive> Source<'_, R> {
     /// # Errors
     /// The refusal of content that is malformed, too large or too slow; its reader is notified that the client has
     /// left.
-    async fn pump(mut self) -> Result<Pumped, Refusal> {
+    async fn pump(mut self) -> Result<ContentResult, Refusal> {
         let result = self.carry().await;
         if result.is_err() {
             let _ = self.frames.send(Err(ClientGone)).await;
@@ -133,13 +133,13 @@ impl<R: Receive> Source<'_, R> {
         result
     }
 
-    async fn carry(&mut self) -> Result<Pumped, Refusal> {
+    async fn carry(&mut self) -> Result<ContentResult, Refusal> {
         loop {
             let data = match self.next().await? {
                 Piece::Data(data) => data,
                 Piece::End(trailers) if self.length.is_none() => {
                     let _ = self.frames.send(Ok(Frame::trailers(trailers))).await;
-                    return Ok(Pumped::Whole);
+                    return Ok(ContentResult::Whole);
                 }
                 Piece::End(_) | Piece::Gone => return Err(STOPPED),
             };
@@ -154,11 +154,11 @@ impl<R: Receive> Source<'_, R> {
                 return Err(STOPPED);
             }
             if self.frames.send(Ok(Frame::data(data))).await.is_err() {
-                return Ok(Pumped::Unwanted);
+                return Ok(ContentResult::Unwanted);
             }
             self.receiver.release(length);
             if is_whole {
-                return Ok(Pumped::Whole);
+                return Ok(ContentResult::Whole);
             }
         }
     }

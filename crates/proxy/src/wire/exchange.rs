@@ -19,14 +19,14 @@ use crate::http::head::{Framing, Refusal};
 use crate::observe::memo::RequestRecord;
 
 /// A request that memory could not answer at once.
-pub(crate) struct Ask {
+pub(crate) struct FlowRequest {
     pub(crate) pending: PendingRequest,
     pub(crate) head_only: bool,
     pub(crate) since: Instant,
 }
 
 /// A reply whose head was written already, and perhaps the first frames of its content.
-pub(crate) struct Begun {
+pub(crate) struct ReplyStart {
     /// Its content is the rest.
     pub(crate) reply: Reply,
     /// The bytes that were written.
@@ -40,9 +40,9 @@ pub(crate) async fn answer<S: RawStream>(
     mut stream: Stream<S>,
     worker: Arc<Worker>,
     plan: Arc<Plan>,
-    ask: Box<Ask>,
+    ask: Box<FlowRequest>,
 ) {
-    let Ask { pending, head_only, since } = *ask;
+    let FlowRequest { pending, head_only, since } = *ask;
     let PendingRequest { mut request, delimited, expects, memo, permit, .. } = pending;
     let (most, timeouts) = (request.max_body(&plan), &plan.settings.timeouts);
     let link = Link::new(true);
@@ -86,9 +86,9 @@ pub(crate) async fn finish<S: RawStream>(
     mut stream: Stream<S>,
     worker: Arc<Worker>,
     plan: Arc<Plan>,
-    begun: Box<Begun>,
+    begun: Box<ReplyStart>,
 ) {
-    let Begun { mut reply, sent, memo, since } = *begun;
+    let ReplyStart { mut reply, sent, memo, since } = *begun;
     stream.sent = sent;
     if let Err(error) = stream.content(&mut reply).await {
         tracing::debug!("stream reset: {error}");

@@ -50,7 +50,7 @@ pub(crate) trait RawStream: Clone + Send + Sync {
     fn interim(&self, interim: &Interim);
 
     /// Writes the head of `reply`, with its content if that is in memory and may be sent now.
-    fn head(&self, reply: &Reply, head_only: bool, banner: &Banner) -> Written;
+    fn head(&self, reply: &Reply, head_only: bool, banner: &Banner) -> ReplyHead;
 
     /// Sends some of `bytes`, and returns their number.
     ///
@@ -85,7 +85,7 @@ pub(crate) trait RawStream: Clone + Send + Sync {
 
 /// The head of a reply that was written.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Written {
+pub(crate) struct ReplyHead {
     /// The bytes, with those of content.
     pub(crate) bytes: u64,
     /// Whether the reply is complete. Otherwise its content has to be sent.

@@ -59,7 +59,7 @@ pub(super) fn translate(reply: &mut Reply) {
 /// Carries bytes between the client of `stream` and the other end of `tunnel`.
 pub(super) async fn run<S: RawStream>(stream: &mut Stream<S>, tunnel: Tunnel, idle: Duration) {
     let (sent, carried) = {
-        let ends = Ends { stream: &*stream, unread: Bytes::new(), read_at: clock::millis() };
+        let ends = StreamEnd { stream: &*stream, unread: Bytes::new(), read_at: clock::millis() };
         carry_for(ends, tunnel, idle, Abort::Reset).await
     };
     stream.sent += sent;
@@ -71,7 +71,7 @@ pub(super) async fn run<S: RawStream>(stream: &mut Stream<S>, tunnel: Tunnel, id
 }
 
 /// A stream as the client's end of a tunnel.
-struct Ends<'s, S: RawStream> {
+struct StreamEnd<'s, S: RawStream> {
     stream: &'s Stream<S>,
     /// Content that the other end has not taken.
     unread: Bytes,
@@ -79,7 +79,7 @@ struct Ends<'s, S: RawStream> {
     read_at: u64,
 }
 
-impl<S: RawStream> Ends<'_, S> {
+impl<S: RawStream> StreamEnd<'_, S> {
     /// Whether the client has left after it had sent all content, and the other end took some of that within the last
     /// `timeouts.stall`.
     fn has_left_whole(&self) -> bool {
@@ -88,7 +88,7 @@ impl<S: RawStream> Ends<'_, S> {
     }
 }
 
-impl<S: RawStream> AsyncRead for Ends<'_, S> {
+impl<S: RawStream> AsyncRead for StreamEnd<'_, S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -111,7 +111,7 @@ impl<S: RawStream> AsyncRead for Ends<'_, S> {
     }
 }
 
-impl<S: RawStream> AsyncWrite for Ends<'_, S> {
+impl<S: RawStream> AsyncWrite for StreamEnd<'_, S> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         match self.stream.raw.poll_send(cx, bytes) {
             // An answer that cannot be sent must not end the tunnel before all content of its client has reached the

@@ -2,7 +2,7 @@
 
 use http::HeaderMap;
 use larder_proxy::http::chunked::{Chunked, ChunkedStep};
-use larder_proxy::http::head::{Framing, Parsed, RequestHead, Target, parse, room};
+use larder_proxy::http::head::{Framing, ParseResult, RequestHead, Target, parse, room};
 use larder_proxy::settings::Limits;
 
 use super::ReadRequest;
@@ -11,8 +11,8 @@ use super::ReadRequest;
 pub(crate) fn read(wire: &[u8]) -> Option<ReadRequest> {
     let mut lines = room();
     match parse(wire, &mut lines, &Limits::default()) {
-        Ok(Parsed::Whole(head, used)) => Some(seen(&head, &wire[used..])),
-        Ok(Parsed::Partial) | Err(_) => None,
+        Ok(ParseResult::Whole(head, used)) => Some(seen(&head, &wire[used..])),
+        Ok(ParseResult::Partial) | Err(_) => None,
     }
 }
 

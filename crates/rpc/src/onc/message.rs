@@ -53,13 +53,13 @@ pub(super) enum Refusal {
 }
 
 /// A message that needs an answer: a call to carry out, or one to refuse.
-pub(super) enum Heard {
+pub(super) enum CallMessage {
     Call(Procedure),
     Refused(Refusal, Malformed),
 }
 
 /// Reads a call up to its arguments: its number, and the procedure. An error is a message that cannot be answered.
-pub(super) fn read_call(cursor: &mut Cursor<'_>) -> Result<(u32, Heard), Stop> {
+pub(super) fn read_call(cursor: &mut Cursor<'_>) -> Result<(u32, CallMessage), Stop> {
     let xid = cursor.u32()?;
     let kind = cursor.u32()?;
     if kind != CALL {
@@ -68,12 +68,12 @@ pub(super) fn read_call(cursor: &mut Cursor<'_>) -> Result<(u32, Heard), Stop> {
     let version = cursor.u32()?;
     if version != RPC_VERSION {
         let why = Malformed(format!("version {version} of rpc, not {RPC_VERSION}"));
-        return Ok((xid, Heard::Refused(Refusal::RpcMismatch, why)));
+        return Ok((xid, CallMessage::Refused(Refusal::RpcMismatch, why)));
     }
     let procedure = Procedure { program: cursor.u32()?, version: cursor.u32()?, number: cursor.u32()? };
     let heard = match authentication(cursor)? {
-        Some((status, why)) => Heard::Refused(Refusal::Auth(status), why),
-        None => Heard::Call(procedure),
+        Some((status, why)) => CallMessage::Refused(Refusal::Auth(status), why),
+        None => CallMessage::Call(procedure),
     };
     Ok((xid, heard))
 }

@@ -8,7 +8,8 @@ use bytes::{BufMut, Bytes, BytesMut};
 
 use crate::cursor::{Cursor, whole};
 use crate::{
-    Answer, Answering, Asked, Call, Calling, Envelope, Failure, Limits, Malformed, Rejected, Replying,
+    Answer, Call, CallRequest, ClientProtocol, Envelope, Failure, Limits, Malformed, Rejection, ReplyEncoder,
+    ServerProtocol,
 };
 use crate::{Statistics, gibberish, url};
 
@@ -17,7 +18,7 @@ mod record;
 pub mod rpcbind;
 mod xdr;
 
-use message::{Heard, Procedure, Refusal};
+use message::{CallMessage, Procedure, Refusal};
 use record::Records;
 
 /// The interface, for `rpcgen`.
@@ -52,10 +53,10 @@ impl Server {
     }
 }
 
-impl Answering for Server {
+impl ServerProtocol for Server {
     type Reply = Reply;
 
-    fn decode(&mut self, buffer: &mut BytesMut) -> Result<Option<Asked<Reply>>, Rejected> {
+    fn decode(&mut self, buffer: &mut BytesMut) -> Result<Option<CallRequest<Reply>>, Rejection> {
         match self.records.next(buffer).map_err(gibberish)? {
             Some(record) => decode(&record, Transport::Stream).map(Some),
             None => Ok(None),
@@ -63,25 +64,25 @@ impl Answering for Server {
     }
 }
 
-/// Reads the call in one datagram. There is no connection to close for a [`Rejected`].
+/// Reads the call in one datagram. There is no connection to close for a [`Rejection`].
 ///
 /// # Errors
 /// An unknown request, or bytes that are no message.
-pub fn datagram(bytes: &[u8]) -> Result<Asked<Reply>, Rejected> {
+pub fn datagram(bytes: &[u8]) -> Result<CallRequest<Reply>, Rejection> {
     decode(bytes, Transport::Datagram)
 }
 
-fn decode(bytes: &[u8], transport: Transport) -> Result<Asked<Reply>, Rejected> {
+fn decode(bytes: &[u8], transport: Transport) -> Result<CallRequest<Reply>, Rejection> {
     let mut cursor = Cursor::whole(bytes);
     let (xid, heard) = message::read_call(&mut cursor).map_err(|stop| gibberish(whole(stop)))?;
     let reply = Reply { xid, transport };
     let outcome = match heard {
-        Heard::Call(procedure) => call(&mut cursor, procedure),
-        Heard::Refused(refusal, why) => Err((refusal, why)),
+        CallMessage::Call(procedure) => call(&mut cursor, procedure),
+        CallMessage::Refused(refusal, why) => Err((refusal, why)),
     };
     match outcome {
-        Ok(call) => Ok(Asked { call, reply }),
-        Err((refusal, why)) => Err(Rejected { reply: reply.refuse(refusal), close: false, why }),
+        Ok(call) => Ok(CallRequest { call, reply }),
+        Err((refusal, why)) => Err(Rejection { reply: reply.refuse(refusal), close: false, why }),
     }
 }
 
@@ -139,7 +140,7 @@ impl Reply {
     }
 }
 
-impl Replying for Reply {
+impl ReplyEncoder for Reply {
     fn page(&self, length: usize) -> Option<Envelope> {
         if length > LONGEST_PAGE {
             return None;
@@ -195,7 +196,7 @@ impl Client {
     }
 }
 
-impl Calling for Client {
+impl ClientProtocol for Client {
     fn encode(&mut self, call: &Call) -> Result<Bytes, Malformed> {
         let number = match call {
             Call::Ping => NULL,

@@ -11,7 +11,8 @@ use bytes::{Buf, Bytes, BytesMut};
 
 use crate::cursor::{Cursor, Stop, whole};
 use crate::{
-    Answer, Answering, Asked, Call, Calling, Envelope, Failure, Limits, Malformed, Rejected, Replying,
+    Answer, Call, CallRequest, ClientProtocol, Envelope, Failure, Limits, Malformed, Rejection, ReplyEncoder,
+    ServerProtocol,
 };
 use crate::{Statistics, gibberish, one_line};
 
@@ -46,10 +47,10 @@ impl Server {
     }
 }
 
-impl Answering for Server {
+impl ServerProtocol for Server {
     type Reply = Reply;
 
-    fn decode(&mut self, buffer: &mut BytesMut) -> Result<Option<Asked<Reply>>, Rejected> {
+    fn decode(&mut self, buffer: &mut BytesMut) -> Result<Option<CallRequest<Reply>>, Rejection> {
         self.transport = self.transport.or_else(|| Transport::of(buffer));
         match self.transport {
             None => Ok(None),
@@ -63,7 +64,7 @@ impl Answering for Server {
 }
 
 /// Reads a call from the complete `frame`. An error does not affect the next frame.
-fn framed_call(frame: &[u8]) -> Result<Asked<Reply>, Rejected> {
+fn framed_call(frame: &[u8]) -> Result<CallRequest<Reply>, Rejection> {
     let protocol = Protocol::of(frame.first().copied().unwrap_or_default());
     let mut reader = Reader::new(protocol, Cursor::whole(frame));
     let header = reader.message().map_err(|stop| gibberish(whole(stop)))?;
@@ -78,7 +79,7 @@ fn framed_call(frame: &[u8]) -> Result<Asked<Reply>, Rejected> {
 
 /// Reads a call from the front of `buffer`. If the call cannot be read to its end, the start of the next one is
 /// unknown.
-fn buffered_call(buffer: &mut BytesMut, limit: usize) -> Result<Option<Asked<Reply>>, Rejected> {
+fn buffered_call(buffer: &mut BytesMut, limit: usize) -> Result<Option<CallRequest<Reply>>, Rejection> {
     let Some(&first) = buffer.first() else { return Ok(None) };
     let protocol = Protocol::of(first);
     let mut reader = Reader::new(protocol, Cursor::partial(buffer, limit));
@@ -127,21 +128,21 @@ impl Reply {
         Self { transport, protocol, name, sequence: header.sequence, silent: header.kind == Kind::Oneway }
     }
 
-    fn asked(self, call: Result<Call, Refusal>) -> Result<Asked<Self>, Rejected> {
+    fn asked(self, call: Result<Call, Refusal>) -> Result<CallRequest<Self>, Rejection> {
         match call {
-            Ok(call) => Ok(Asked { call, reply: self }),
+            Ok(call) => Ok(CallRequest { call, reply: self }),
             Err(Refusal { code, why }) => {
                 let reply = match code {
                     Some(code) => self.exception(code, &why.0),
                     None => self.failure(&Failure { what: String::new(), why: why.0.clone(), status: 400 }),
                 };
-                Err(Rejected { reply, close: false, why })
+                Err(Rejection { reply, close: false, why })
             }
         }
     }
 
-    fn malformed(&self, why: Malformed, close: bool) -> Rejected {
-        Rejected { reply: self.exception(schema::PROTOCOL_ERROR, &why.0), close, why }
+    fn malformed(&self, why: Malformed, close: bool) -> Rejection {
+        Rejection { reply: self.exception(schema::PROTOCOL_ERROR, &why.0), close, why }
     }
 
     fn exception(&self, code: i32, why: &str) -> Bytes {
@@ -165,7 +166,7 @@ impl Reply {
     }
 }
 
-impl Replying for Reply {
+impl ReplyEncoder for Reply {
     /// Returns the bytes around the page. Lengths have 31 bits. A page cannot be sent to a client that does not read
     /// the reply.
     fn page(&self, length: usize) -> Option<Envelope> {
@@ -250,7 +251,7 @@ impl Client {
     }
 }
 
-impl Calling for Client {
+impl ClientProtocol for Client {
     fn encode(&mut self, call: &Call) -> Result<Bytes, Malformed> {
         let method = Method::of(call)?;
         self.sequence = self.sequence.wrapping_add(1);

@@ -1,7 +1,10 @@
 //! Passes bytes to codecs as a network does: in pieces of any length.
 
 use bytes::{Bytes, BytesMut};
-use larder_rpc::{Answer, Answering, Asked, Call, Calling, Failure, Limits, Malformed, Replying, Statistics};
+use larder_rpc::{
+    Answer, Call, CallRequest, ClientProtocol, Failure, Limits, Malformed, ReplyEncoder, ServerProtocol,
+    Statistics,
+};
 use proptest::prelude::*;
 
 /// Limits that are small enough for tests to reach.
@@ -11,12 +14,16 @@ pub(crate) const LIMITS: Limits = Limits { message: 300, page: 3000 };
 pub(crate) type Heard<C = Call> = Result<C, (Bytes, bool)>;
 
 /// Returns the results of `server` for `wire`, which arrives in pieces of `piece` bytes, until it wants to close.
-pub(crate) fn heard<S: Answering>(server: S, wire: &[u8], piece: usize) -> Vec<Heard> {
+pub(crate) fn heard<S: ServerProtocol>(server: S, wire: &[u8], piece: usize) -> Vec<Heard> {
     asked(server, wire, piece).into_iter().map(|heard| heard.map(|asked| asked.call)).collect()
 }
 
 /// Returns the results like [`heard`], with the encoders for replies.
-pub(crate) fn asked<S: Answering>(mut server: S, wire: &[u8], piece: usize) -> Vec<Heard<Asked<S::Reply>>> {
+pub(crate) fn asked<S: ServerProtocol>(
+    mut server: S,
+    wire: &[u8],
+    piece: usize,
+) -> Vec<Heard<CallRequest<S::Reply>>> {
     let mut buffer = BytesMut::new();
     let mut found = Vec::new();
     for part in wire.chunks(piece) {
@@ -39,7 +46,7 @@ pub(crate) fn asked<S: Answering>(mut server: S, wire: &[u8], piece: usize) -> V
 }
 
 /// Returns the result of `client` for `wire`, which arrives in pieces of `piece` bytes.
-pub(crate) fn answer<C: Calling>(
+pub(crate) fn answer<C: ClientProtocol>(
     client: &mut C,
     wire: &[u8],
     piece: usize,
@@ -56,8 +63,8 @@ pub(crate) fn answer<C: Calling>(
 }
 
 /// Sends `call` to `server` and `reply` back, both in pieces of `piece` bytes, and returns them as they arrive.
-pub(crate) fn exchange<S: Answering>(
-    client: &mut impl Calling,
+pub(crate) fn exchange<S: ServerProtocol>(
+    client: &mut impl ClientProtocol,
     server: &mut S,
     (call, reply): (&Call, &Answer),
     piece: usize,
@@ -75,7 +82,7 @@ pub(crate) fn exchange<S: Answering>(
 }
 
 /// Returns the bytes that `reply` sends for `answer`.
-pub(crate) fn sent(reply: &impl Replying, answer: &Answer) -> Vec<u8> {
+pub(crate) fn sent(reply: &impl ReplyEncoder, answer: &Answer) -> Vec<u8> {
     match answer {
         Answer::Page(page) => reply.page(page.len()).expect("a page that fits").around(page.clone()).concat(),
         Answer::Statistics(statistics) => reply.statistics(statistics).to_vec(),

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use larder_rules::{Conditions, Named, Names, Pattern, Request, is_ambiguous, normal_path, readings};
+use larder_rules::{Conditions, NamedPatterns, Names, Pattern, Request, is_ambiguous, normal_path, readings};
 use larder_semantics::fields::HeadLines;
 
 /// Returns a path that a server may choose for `path` and that rules do not know; `None` if there is none, or if sites
@@ -49,7 +49,10 @@ fn condition(name: &str) -> Option<Names<Pattern>> {
     if name.trim() != name || name.starts_with('~') || name.contains(is_special) {
         return None;
     }
-    Some(Names { each: vec![Named { name: Pattern::parse(name).ok()?, values: Vec::new() }], all: true })
+    Some(Names {
+        each: vec![NamedPatterns { name: Pattern::parse(name).ok()?, values: Vec::new() }],
+        all: true,
+    })
 }
 
 fn holds(conditions: Conditions, query: Option<&str>, cookies: &str) -> bool {

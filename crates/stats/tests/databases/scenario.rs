@@ -3,7 +3,9 @@
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
-use larder_stats::{Database, Dimension, Figures, Keep, Measure, OpenError, Options, Recorder, Transaction};
+use larder_stats::{
+    Database, Dimension, Figures, Measure, OpenError, Options, Recorder, Retention, Transaction,
+};
 use larder_testkit::within;
 
 use crate::engines::{Engine, Sqlite};
@@ -28,7 +30,7 @@ pub(crate) fn all(engine: &dyn Engine) {
 /// Returns options with which no rows are merged or deleted, and all are written soon.
 pub(crate) fn options() -> Options {
     let (requests, hours) = (Duration::MAX, Duration::MAX);
-    let keep = Keep { requests, rows: u64::MAX, bytes: u64::MAX, hours, every: LONG };
+    let keep = Retention { requests, rows: u64::MAX, bytes: u64::MAX, hours, every: LONG };
     let delay = Duration::from_millis(20);
     Options { delay, keep, rate: u32::MAX, pause: delay, opening: LONG, ..Options::default() }
 }
@@ -214,7 +216,7 @@ fn what_is_old_or_too_much_goes(engine: &dyn Engine) {
     let requests = requests.collect::<Vec<_>>();
     write(&url, options(), &requests);
     let count = "SELECT COUNT(*) FROM transactions";
-    let left = |keep: Keep, rows: &str, hours: &str| {
+    let left = |keep: Retention, rows: &str, hours: &str| {
         let recorder = open(&url, Options { keep, ..options() });
         let of = |table| asked(&url, &format!("SELECT COUNT(*) FROM {table}")).concat();
         let is_there = || (of("transactions") == rows && of("hours") == hours).then_some(());
@@ -223,10 +225,10 @@ fn what_is_old_or_too_much_goes(engine: &dyn Engine) {
     };
     assert_eq!(asked(&url, count), ["5100"]);
     let (two_days, week) = (Duration::from_millis(2 * day), Duration::from_millis(7 * day));
-    left(Keep { requests: week, ..options().keep }, "2100", "3");
-    left(Keep { requests: two_days, ..options().keep }, "2000", "3");
-    left(Keep { rows: 500, ..options().keep }, "500", "3");
-    left(Keep { hours: two_days, ..options().keep }, "500", "1");
+    left(Retention { requests: week, ..options().keep }, "2100", "3");
+    left(Retention { requests: two_days, ..options().keep }, "2000", "3");
+    left(Retention { rows: 500, ..options().keep }, "500", "3");
+    left(Retention { hours: two_days, ..options().keep }, "500", "1");
     assert_eq!(read(&url).totals(0).unwrap().requests, 2_000, "roll-ups remain");
 }
 
@@ -333,7 +335,7 @@ pub(crate) fn a_file_gives_back_what_it_does_not_need(sqlite: &Sqlite) {
     let path = url.strip_prefix("sqlite:").expect("a path");
     let size = || std::fs::metadata(path).unwrap().len();
     let full = size();
-    let recorder = open(&url, Options { keep: Keep::default(), ..options() });
+    let recorder = open(&url, Options { keep: Retention::default(), ..options() });
     let left = || asked(&url, "SELECT COUNT(*) FROM transactions").concat();
     within(LONG, "an empty table", || (left() == "0").then_some(()));
     recorder.close(LONG);
@@ -354,7 +356,7 @@ pub(crate) fn a_file_stays_within_its_size(sqlite: &Sqlite) {
     let path = url.strip_prefix("sqlite:").expect("a path");
     let size = || std::fs::metadata(path).unwrap().len();
     let limit = size() / 2;
-    let recorder = open(&url, Options { keep: Keep { bytes: limit, ..options().keep }, ..options() });
+    let recorder = open(&url, Options { keep: Retention { bytes: limit, ..options().keep }, ..options() });
     let used = "SELECT (page_count - freelist_count) * page_size \
                 FROM pragma_page_count(), pragma_freelist_count(), pragma_page_size()";
     let is_small = || asked(&url, used).concat().parse::<u64>().unwrap() <= limit;

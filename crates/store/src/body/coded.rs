@@ -15,7 +15,7 @@ use crate::{Body, Entry, Extent, Memory};
 
 /// Content, and its forms in other codings.
 #[derive(Debug)]
-pub struct Coded {
+pub struct CodedBody {
     plain: Body,
     /// The forms by their coding; `None` for content without one. `None` in place of a body: the form is not worth
     /// storing, or cannot be made.
@@ -26,7 +26,7 @@ pub struct Coded {
     varies: bool,
 }
 
-impl Coded {
+impl CodedBody {
     /// Returns the content as the origin has sent it.
     pub(crate) fn plain(&self) -> &Body {
         &self.plain
@@ -116,7 +116,7 @@ impl Memory {
     /// such a form is not worth storing or cannot be made. Returns false if `entry` has been removed or changed, or if
     /// there is no room for the form.
     pub fn add_form(&self, entry: &Entry, coding: impl Into<Option<Coding>>, form: Option<Body>) -> bool {
-        let body = Body::coded(Coded::with(entry, coding.into(), form));
+        let body = Body::coded(CodedBody::with(entry, coding.into(), form));
         entry.with_forms(body).is_some_and(|new| self.grow(entry, &new))
     }
 }

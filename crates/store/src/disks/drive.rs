@@ -14,7 +14,7 @@ use siphasher::sip::SipHasher13;
 
 use super::journal::{self, Journal};
 use crate::Purges;
-use crate::purges::Written;
+use crate::purges::JournalPurge;
 use crate::tier::PartUsage;
 
 /// The configuration of a directory of the disk tier.
@@ -40,7 +40,7 @@ impl DiskTier {
 }
 
 /// Receives failures, with the directory that they occurred in.
-pub type Tell = Arc<dyn Fn(&Path, Event) + Send + Sync>;
+pub type EventHandler = Arc<dyn Fn(&Path, Event) + Send + Sync>;
 
 /// A directory, opened or not yet opened.
 pub struct Drive {
@@ -52,7 +52,7 @@ pub struct Drive {
     policy: Mutex<Spec>,
     disk: OnceLock<Arc<Disk>>,
     purges: Arc<Purges>,
-    journal: OnceLock<(Journal, Tell)>,
+    journal: OnceLock<(Journal, EventHandler)>,
     journal_errors: AtomicU64,
     /// Whether it was reported that the journal cannot be written.
     is_told: AtomicBool,
@@ -109,7 +109,7 @@ impl Drive {
     ///
     /// # Errors
     /// The reason why it cannot be opened; the caller may try again.
-    pub fn open(&self, tell: &Tell) -> Result<(), OpenError> {
+    pub fn open(&self, tell: &EventHandler) -> Result<(), OpenError> {
         if self.disk.get().is_some() {
             return Ok(());
         }
@@ -125,7 +125,7 @@ impl Drive {
     }
 
     /// Puts in force the purges that are recorded in the directory.
-    fn take_purges_over(&self, tell: &Tell) {
+    fn take_purges_over(&self, tell: &EventHandler) {
         let now = UNIX_EPOCH.elapsed().map_or(u32::MAX, |since| since.as_secs() as u32);
         let (journal, read) = Journal::open(&self.path, &self.purges, now);
         if let Err(error) = read {
@@ -137,20 +137,20 @@ impl Drive {
     }
 
     /// Appends purges that are in force to the journal.
-    pub(super) fn write_down(&self, rules: &[Written]) {
+    pub(super) fn write_down(&self, rules: &[JournalPurge]) {
         if let Some((journal, tell)) = self.journal.get() {
             // `told` has reported the failure.
-            let _ = self.told(tell, journal.append(rules, &self.purges));
+            let _ = self.report(tell, journal.append(rules, &self.purges));
         }
     }
 
     /// Makes the journal durable.
     pub(super) fn sync_purges(&self) -> io::Result<()> {
         let Some((journal, tell)) = self.journal.get() else { return Ok(()) };
-        self.told(tell, journal.sync(&self.purges))
+        self.report(tell, journal.sync(&self.purges))
     }
 
-    fn told(&self, tell: &Tell, written: io::Result<()>) -> io::Result<()> {
+    fn report(&self, tell: &EventHandler, written: io::Result<()>) -> io::Result<()> {
         let was_told = self.is_told.swap(written.is_err(), Ordering::Relaxed);
         if let Err(error) = &written {
             self.journal_errors.fetch_add(1, Ordering::Relaxed);
@@ -171,7 +171,7 @@ impl Drive {
         }
     }
 
-    fn try_open(&self, tell: &Tell) -> Result<Disk, OpenError> {
+    fn try_open(&self, tell: &EventHandler) -> Result<Disk, OpenError> {
         let files = Arc::new(Directory::open(&self.path)?);
         let (tell, path, trouble) = (Arc::clone(tell), self.path.clone(), Arc::clone(&self.trouble));
         let policy = self.policy.lock().clone();

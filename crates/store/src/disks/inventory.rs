@@ -8,21 +8,21 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use http::StatusCode;
-use larder_disk::{Directory, Disk, Listed, OpenError, Verified};
+use larder_disk::{Directory, Disk, ObjectSummary, OpenError, VerifyResult};
 use larder_semantics::stored_head::StoredHead;
 
 use super::meta::{Meta, cache_key, head_key, page_key, variant_number};
-use super::{DiskResponse, DiskTier, Disks, Drive, Record, Tell};
+use super::{DiskResponse, DiskTier, Disks, Drive, EventHandler, Record};
 use crate::LinesRef;
 use crate::body::SENDFILE_FROM;
-use crate::purges::Since;
-use crate::stored::{Name, Stored};
+use crate::listed_response::{ListedResponse, Name};
+use crate::purges::PurgeStart;
 
 /// More bytes than any directory has, so that opening a directory evicts no object.
 const UNBOUNDED: u64 = 1 << 56;
 
 /// A stored response for reading.
-pub struct Held {
+pub struct ResponseReader {
     /// The status code.
     pub status: StatusCode,
     /// The field lines, each with its line end.
@@ -37,7 +37,7 @@ impl Disks {
     ///
     /// # Errors
     /// The error of the first directory that cannot be opened; `NotFound` for a directory that Larder has never used.
-    pub fn at_rest(paths: &[PathBuf], tell: &Tell) -> Result<Self, OpenError> {
+    pub fn at_rest(paths: &[PathBuf], tell: &EventHandler) -> Result<Self, OpenError> {
         let tier = |path: &PathBuf| DiskTier { size: UNBOUNDED, ..DiskTier::at(path.clone()) };
         let disks = Self::new(&paths.iter().map(tier).collect::<Vec<_>>());
         for drive in disks.drives() {
@@ -58,12 +58,12 @@ impl Disks {
     pub(super) fn list_directories<'d>(
         &'d self,
         key: Option<&[u8]>,
-        see: &mut dyn FnMut(Stored<'d>) -> bool,
+        see: &mut dyn FnMut(ListedResponse<'d>) -> bool,
     ) {
-        let is_asked = |listed: &Listed| key.is_none_or(|key| cache_key(&listed.key) == Some(key));
+        let is_asked = |listed: &ObjectSummary| key.is_none_or(|key| cache_key(&listed.key) == Some(key));
         for (directory, disk) in self.directories() {
             let mut goes_on = true;
-            let mut show = |listed: &Listed| {
+            let mut show = |listed: &ObjectSummary| {
                 goes_on = self.stored(directory, disk, listed).is_none_or(&mut *see);
                 goes_on
             };
@@ -82,16 +82,21 @@ impl Disks {
     }
 
     /// Returns the response in a record, with the effects of purges applied; `None` if the record is not a response.
-    fn stored<'d>(&self, directory: &'d Path, disk: &Disk, listed: &Listed) -> Option<Stored<'d>> {
+    fn stored<'d>(
+        &self,
+        directory: &'d Path,
+        disk: &Disk,
+        listed: &ObjectSummary,
+    ) -> Option<ListedResponse<'d>> {
         let response = DiskResponse::of(disk, listed).filter(DiskResponse::is_found)?;
         let StoredHead { key, signature, .. } = response.head;
         let (status, freshness) = response.newest(|head| {
             let (freshness, fields) = (head.freshness, LinesRef::written(head.shared, head.own));
-            let reach = self.purges().reach(Since::Second(freshness.received), key, Some(&fields));
+            let reach = self.purges().reach(PurgeStart::Second(freshness.received), key, Some(&fields));
             let freshness = reach.map_or(Some(freshness), |reach| reach.freshness_left(&freshness));
             Some((head.status, freshness?))
         })?;
-        Some(Stored {
+        Some(ListedResponse {
             name: Name(listed.hash),
             key: key.to_vec(),
             signature: signature.to_vec(),
@@ -106,7 +111,7 @@ impl Disks {
     }
 
     /// Returns the stored response with this name. Blocks while the disk reads.
-    pub fn named(&self, name: Name) -> Option<Held> {
+    pub fn named(&self, name: Name) -> Option<ResponseReader> {
         self.in_use().find_map(|disk| {
             let (key, found) = disk.named(name.0, 0)?;
             let Some(Meta::Response(head)) = Meta::decode(&found.meta) else { return None };
@@ -116,15 +121,15 @@ impl Disks {
             let content = Record::new(found.body, found.serial);
             let newer = newer_head(disk, &key, found.serial, content.len(), held_head);
             let (status, lines) = newer.unwrap_or_else(|| held_head(&head));
-            Some(Held { status, lines, content })
+            Some(ResponseReader { status, lines, content })
         })
     }
 
     /// Reads all records, at most `rate` bytes a second, and removes those whose bytes differ from the
     /// written ones. Continues while `go_on` returns true; `go_on` receives the progress at every block.
     /// Blocks while the disks read.
-    pub fn verify(&self, rate: u64, go_on: &mut dyn FnMut(&Verified) -> bool) -> Verified {
-        self.in_use().fold(Verified::default(), |before, disk| {
+    pub fn verify(&self, rate: u64, go_on: &mut dyn FnMut(&VerifyResult) -> bool) -> VerifyResult {
+        self.in_use().fold(VerifyResult::default(), |before, disk| {
             sum(before, disk.verify(rate, &mut |there| go_on(&sum(before, *there))))
         })
     }
@@ -134,8 +139,8 @@ impl Disks {
     }
 }
 
-fn sum(one: Verified, other: Verified) -> Verified {
-    Verified {
+fn sum(one: VerifyResult, other: VerifyResult) -> VerifyResult {
+    VerifyResult {
         objects: one.objects + other.objects,
         bytes: one.bytes + other.bytes,
         corrupt: one.corrupt + other.corrupt,

@@ -28,7 +28,7 @@ use siphasher::sip::SipHasher13;
 use larder_semantics::purge::Effect;
 
 use crate::private;
-use crate::purges::{self, PurgeKind, Purges, Written};
+use crate::purges::{self, JournalPurge, PurgeKind, Purges};
 
 /// The name of the file.
 pub(super) const NAME: &str = "purges";
@@ -82,7 +82,7 @@ impl Journal {
             Ok(Contents::Damaged) => io::Error::new(ErrorKind::InvalidData, "not what was written"),
             Err(error) => error,
         };
-        purges.restore(Written::everything_invalid(second));
+        purges.restore(JournalPurge::everything_invalid(second));
         (Self { directory: directory.to_owned(), state: Mutex::default() }, Err(damage))
     }
 
@@ -90,7 +90,7 @@ impl Journal {
     ///
     /// # Errors
     /// The operating system's error.
-    pub(super) fn append(&self, rules: &[Written], purges: &Purges) -> io::Result<()> {
+    pub(super) fn append(&self, rules: &[JournalPurge], purges: &Purges) -> io::Result<()> {
         let mut state = self.state.lock();
         if state.records.saturating_add(rules.len()) > LONG {
             state.file = None;
@@ -165,11 +165,11 @@ fn next(file: &mut impl Read) -> io::Result<Option<[u8; SIZE]>> {
     Ok(Some(record))
 }
 
-fn bytes(rules: &[Written]) -> Vec<u8> {
+fn bytes(rules: &[JournalPurge]) -> Vec<u8> {
     rules.iter().flat_map(encode).collect()
 }
 
-fn encode(rule: &Written) -> [u8; SIZE] {
+fn encode(rule: &JournalPurge) -> [u8; SIZE] {
     let mut record = [0; SIZE];
     record[..8].copy_from_slice(&rule.hash.to_le_bytes());
     record[8..12].copy_from_slice(&rule.second.get().to_le_bytes());
@@ -180,7 +180,7 @@ fn encode(rule: &Written) -> [u8; SIZE] {
     record
 }
 
-fn decode(record: &[u8; SIZE]) -> Option<Written> {
+fn decode(record: &[u8; SIZE]) -> Option<JournalPurge> {
     let (about, written_sum) = record.split_last_chunk()?;
     if u64::from_le_bytes(*written_sum) != sum(about) {
         return None;
@@ -189,7 +189,7 @@ fn decode(record: &[u8; SIZE]) -> Option<Written> {
     let (second, rest) = rest.split_first_chunk()?;
     let (length, rest) = rest.split_first_chunk()?;
     let [kind, effect] = *rest else { return None };
-    Some(Written {
+    Some(JournalPurge {
         hash: u64::from_le_bytes(*hash),
         second: NonZeroU32::new(u32::from_le_bytes(*second))?,
         length: u16::from_le_bytes(*length),
@@ -217,13 +217,13 @@ mod tests {
     }
 
     /// Returns the rules that a process finds in `directory`, and whether the file was undamaged.
-    fn found(directory: &Path) -> (Vec<Written>, bool) {
+    fn found(directory: &Path) -> (Vec<JournalPurge>, bool) {
         let purges = Purges::default();
         let (_, read) = Journal::open(directory, &purges, 1_000);
         (sorted(&purges), read.is_ok())
     }
 
-    fn sorted(purges: &Purges) -> Vec<Written> {
+    fn sorted(purges: &Purges) -> Vec<JournalPurge> {
         let mut rules = purges.written();
         rules.sort_unstable_by_key(|rule| (rule.hash, rule.effect));
         rules
@@ -309,7 +309,7 @@ mod tests {
             let (rules, is_whole) = found(directory.path());
             let cut_between = cut && at % SIZE == 0 && at > 0;
             prop_assert_eq!(is_whole, cut_between);
-            prop_assert_eq!(rules.contains(&Written::everything_invalid(1_000)), !is_whole);
+            prop_assert_eq!(rules.contains(&JournalPurge::everything_invalid(1_000)), !is_whole);
         }
     }
 }

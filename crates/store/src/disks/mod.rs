@@ -4,10 +4,10 @@
 //! responses to its records and finds them again ([`meta`]). Only calls that document it block
 //! while a disk works; `async` ones wait on a separate thread.
 
+mod disk_write;
 mod drive;
 mod inventory;
 mod journal;
-mod keep;
 mod meta;
 mod prune;
 mod record;
@@ -16,22 +16,22 @@ mod search;
 use std::io;
 use std::sync::Arc;
 
-use larder_disk::{AtOnce, Disk, Found, Listed};
+use larder_disk::{AtOnce, Disk, ObjectSummary, StoredObject};
 use larder_semantics::freshness::Freshness;
 use larder_semantics::stored_head::StoredHead;
 
-pub use drive::{DiskTier, Drive, Tell};
-pub use inventory::Held;
-pub(crate) use keep::Keeping;
-pub use larder_disk::{Event, OpenError, Verified};
+pub(crate) use disk_write::DiskWrite;
+pub use drive::{DiskTier, Drive, EventHandler};
+pub use inventory::ResponseReader;
+pub use larder_disk::{Event, OpenError, VerifyResult};
 pub(crate) use prune::DiskResponse;
-pub use prune::Pruned;
+pub use prune::PruneTotals;
 pub use record::Record;
 
-pub use crate::stored::{Name, NoName, Stored};
+pub use crate::listed_response::{ListedResponse, Name, NoName};
 
 use crate::body::SENDFILE_FROM;
-use crate::purges::Written;
+use crate::purges::JournalPurge;
 use crate::tier::{PartUsage, PendingLookup, PendingOffer, Query, SignatureOf, Stamp};
 use crate::{Entry, LinePool, Purges, Tier, TierName};
 use inventory::newer_head;
@@ -46,7 +46,7 @@ const CHECKED_FIRST: u64 = 4 << 20;
 #[derive(Default)]
 pub struct Disks {
     drives: Box<[Drive]>,
-    varying: keep::Varying,
+    varying: disk_write::VaryingUrls,
     purges: Arc<Purges>,
     /// The pool of field lines of the responses that are found.
     lines: Arc<LinePool>,
@@ -164,13 +164,13 @@ impl Disks {
         unused: Option<u32>,
         rate: u64,
         go_on: &mut dyn FnMut() -> bool,
-        pruned: &mut Pruned,
+        pruned: &mut PruneTotals,
     ) {
         for disk in self.in_use() {
             if let Some(since) = unused {
                 pruned.unused += disk.prune_unused(since).objects;
             }
-            let dies = &mut |listed: &Listed| is_outdated(disk, listed, is_spent);
+            let dies = &mut |listed: &ObjectSummary| is_outdated(disk, listed, is_spent);
             let there = disk.prune(rate, dies, go_on);
             pruned.looked += there.looked;
             pruned.spent += there.objects;
@@ -250,7 +250,7 @@ impl Tier for Disks {
         }
     }
 
-    fn purge(&self, rules: &[Written]) {
+    fn purge(&self, rules: &[JournalPurge]) {
         self.drives.iter().for_each(|drive| drive.write_down(rules));
     }
 
@@ -260,7 +260,7 @@ impl Tier for Disks {
     }
 
     /// If responses under `key` vary, the disks are searched for the variants.
-    fn list<'d>(&'d self, key: Option<&[u8]>, see: &mut dyn FnMut(Stored<'d>) -> bool) {
+    fn list<'d>(&'d self, key: Option<&[u8]>, see: &mut dyn FnMut(ListedResponse<'d>) -> bool) {
         self.list_directories(key, see);
     }
 
@@ -276,7 +276,7 @@ fn all(outcomes: impl Iterator<Item = io::Result<()>>) -> io::Result<()> {
 }
 
 /// Whether a record is spent.
-fn is_outdated(disk: &Arc<Disk>, listed: &Listed, is_spent: &dyn Fn(&Freshness) -> bool) -> bool {
+fn is_outdated(disk: &Arc<Disk>, listed: &ObjectSummary, is_spent: &dyn Fn(&Freshness) -> bool) -> bool {
     match Meta::decode(&listed.meta) {
         Some(Meta::Response(head)) => {
             let is_spent = |head: &StoredHead<'_>| is_spent(&head.freshness);
@@ -290,7 +290,7 @@ fn is_outdated(disk: &Arc<Disk>, listed: &Listed, is_spent: &dyn Fn(&Freshness) 
 }
 
 /// Reads the record of `key`: at once, or on a thread that may block.
-async fn read(disk: &Arc<Disk>, key: &[u8], now: u32, whole: u64) -> Option<Found> {
+async fn read(disk: &Arc<Disk>, key: &[u8], now: u32, whole: u64) -> Option<StoredObject> {
     match disk.find_at_once(key, now, whole) {
         AtOnce::Found(found) => Some(found),
         AtOnce::Absent => None,

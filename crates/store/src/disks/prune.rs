@@ -1,7 +1,7 @@
 //! Removes expired, unused or purged responses from the disks. This does not count as a use, and yields to all other
 //! work.
 
-use larder_disk::{Disk, Listed};
+use larder_disk::{Disk, ObjectSummary};
 use larder_semantics::stored_head::StoredHead;
 
 use super::Disks;
@@ -11,7 +11,7 @@ use crate::LinesRef;
 
 /// The result of pruning the tiers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Pruned {
+pub struct PruneTotals {
     /// Objects examined.
     pub looked: u64,
     /// Objects removed because they were spent.
@@ -23,7 +23,7 @@ pub struct Pruned {
 /// A response on a disk.
 pub(crate) struct DiskResponse<'d> {
     disk: &'d Disk,
-    listed: &'d Listed,
+    listed: &'d ObjectSummary,
     /// Its head, with the cache key, as it was stored first.
     pub(crate) head: StoredHead<'d>,
     /// Bytes that it takes on the disk.
@@ -32,7 +32,7 @@ pub(crate) struct DiskResponse<'d> {
 
 impl<'d> DiskResponse<'d> {
     /// Returns `None` if the record is not a response.
-    pub(super) fn of(disk: &'d Disk, listed: &'d Listed) -> Option<Self> {
+    pub(super) fn of(disk: &'d Disk, listed: &'d ObjectSummary) -> Option<Self> {
         let key = cache_key(&listed.key)?;
         let Some(Meta::Response(head)) = Meta::decode(&listed.meta) else { return None };
         Some(Self { disk, listed, head: StoredHead { key, ..head }, size: listed.size })
@@ -40,7 +40,7 @@ impl<'d> DiskResponse<'d> {
 
     /// Applies `read` to its head: to the newer one, if there is one.
     pub(super) fn newest<T>(&self, read: impl Fn(&StoredHead<'_>) -> T) -> T {
-        let Listed { key, serial, len, .. } = self.listed;
+        let ObjectSummary { key, serial, len, .. } = self.listed;
         newer_head(self.disk, key, *serial, *len, &read).unwrap_or_else(|| read(&self.head))
     }
 
@@ -70,8 +70,9 @@ impl Disks {
         dies: &mut dyn FnMut(&DiskResponse<'_>) -> bool,
     ) {
         for disk in self.in_use() {
-            let dies =
-                &mut |listed: &Listed| DiskResponse::of(disk, listed).is_some_and(|response| dies(&response));
+            let dies = &mut |listed: &ObjectSummary| {
+                DiskResponse::of(disk, listed).is_some_and(|response| dies(&response))
+            };
             disk.prune(rate, dies, go_on);
         }
     }

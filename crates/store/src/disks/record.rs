@@ -99,7 +99,7 @@ impl Record {
     }
 }
 
-fn damaged(error: larder_disk::Damaged) -> io::Error {
+fn damaged(error: larder_disk::Damage) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, error)
 }
 

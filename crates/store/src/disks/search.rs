@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use larder_disk::{Disk, Found};
+use larder_disk::{Disk, StoredObject};
 use larder_semantics::stored_head::StoredHead;
 
 use super::meta::{Meta, head_key, page_key, variant_key};
@@ -42,7 +42,7 @@ impl<'k> Search<'k> {
     /// Continues with the record that was wanted, or without it.
     pub(super) fn take(
         &mut self,
-        record: Option<Found>,
+        record: Option<StoredObject>,
         signature: SignatureOf<'_>,
         lines: &LinePool,
     ) -> SearchStep {
@@ -50,7 +50,7 @@ impl<'k> Search<'k> {
             let newer = record.and_then(|record| newer(&entry, serial, &record.meta, lines));
             return SearchStep::Done(Some(newer.unwrap_or(entry)));
         }
-        let Some(Found { meta, content, body, serial, .. }) = record else {
+        let Some(StoredObject { meta, content, body, serial, .. }) = record else {
             return SearchStep::Done(None);
         };
         match Meta::decode(&meta) {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use larder_semantics::no_vary_search::Variation;
 
-use super::Began;
+use super::FetchContext;
 
 /// The most values of the field for one path; the latest are kept.
 pub const MOST_FIELDS: usize = 4;
@@ -24,7 +24,7 @@ const OVERHEAD: usize = 64;
 
 /// A known value of the field.
 #[derive(Debug)]
-pub(super) struct Known {
+pub(super) struct FieldValue {
     pub(super) value: Box<[u8]>,
     pub(super) variation: Variation,
     /// The number of [`removals`](super::Equivalents::removals) when the value became known. Later removals
@@ -41,7 +41,7 @@ pub(super) struct Part {
 
 #[derive(Default)]
 struct Half {
-    paths: HashMap<u64, Vec<Arc<Known>>>,
+    paths: HashMap<u64, Vec<Arc<FieldValue>>>,
     classes: HashMap<u64, Class>,
     bytes: usize,
 }
@@ -52,22 +52,22 @@ pub(super) type Query = Option<Box<[u8]>>;
 #[derive(Default)]
 pub(super) struct Class {
     /// The stored responses, the latest first.
-    pub(super) stored: Vec<Stored>,
+    pub(super) stored: Vec<StoredQuery>,
     pub(super) leaders: Vec<Query>,
 }
 
-pub(super) struct Stored {
+pub(super) struct StoredQuery {
     pub(super) query: Query,
     /// The hash of the signature.
     pub(super) variant: u64,
     pub(super) received: u32,
     /// The start of the fetch. `None`: the response answers only its own URL.
-    pub(super) began: Option<Began>,
+    pub(super) began: Option<FetchContext>,
 }
 
 impl Part {
     /// Returns the values known for a path, the latest first.
-    pub(super) fn fields(&mut self, path: u64) -> Vec<Arc<Known>> {
+    pub(super) fn fields(&mut self, path: u64) -> Vec<Arc<FieldValue>> {
         if let Some(fields) = self.old.paths.remove(&path) {
             self.make_room();
             self.young.bytes += size_of_fields(&fields);
@@ -86,7 +86,7 @@ impl Part {
     }
 
     /// Notes the latest value for a path, after this number of removals. Returns `None` if the value has no effect.
-    pub(super) fn learn(&mut self, path: u64, value: &[u8], removals: u64) -> Option<Arc<Known>> {
+    pub(super) fn learn(&mut self, path: u64, value: &[u8], removals: u64) -> Option<Arc<FieldValue>> {
         let mut fields = self.fields(path);
         let before = size_of_fields(&fields);
         let known = match fields.iter().position(|known| *known.value == *value) {
@@ -94,7 +94,7 @@ impl Part {
             Some(at) => fields.remove(at),
             None => {
                 let variation = Variation::parse(value)?;
-                Arc::new(Known { value: value.into(), variation, since: removals })
+                Arc::new(FieldValue { value: value.into(), variation, since: removals })
             }
         };
         fields.insert(0, Arc::clone(&known));
@@ -123,7 +123,7 @@ impl Part {
     }
 }
 
-fn size_of_fields(fields: &[Arc<Known>]) -> usize {
+fn size_of_fields(fields: &[Arc<FieldValue>]) -> usize {
     // The factor includes the parsed names.
     fields.iter().map(|known| OVERHEAD + 3 * known.value.len()).sum()
 }
@@ -142,9 +142,9 @@ impl Class {
     }
 
     /// Whether a later response, fetched for another URL, answers the same requests as `new`.
-    pub(super) fn is_outdated(&self, new: &Stored) -> bool {
+    pub(super) fn is_outdated(&self, new: &StoredQuery) -> bool {
         let is_later =
-            |old: &&Stored| old.began.is_some() && old.variant == new.variant && old.query != new.query;
+            |old: &&StoredQuery| old.began.is_some() && old.variant == new.variant && old.query != new.query;
         self.stored.iter().filter(is_later).any(|old| old.received > new.received)
     }
 
@@ -155,15 +155,15 @@ impl Class {
 
     /// Notes the latest response, which was fetched, or found on a disk if `is_found`. Returns the responses
     /// that it replaces.
-    pub(super) fn keep(&mut self, new: Stored, is_found: bool) -> Vec<Stored> {
-        let is_same = |old: &Stored| old.variant == new.variant && old.query == new.query;
+    pub(super) fn keep(&mut self, new: StoredQuery, is_found: bool) -> Vec<StoredQuery> {
+        let is_same = |old: &StoredQuery| old.variant == new.variant && old.query == new.query;
         if self.stored.iter().any(|old| is_same(old) && old.received > new.received) {
             return Vec::new();
         }
         // A response found on a disk may be one that this process has fetched.
         let known = self.stored.iter().find(|old| is_found && is_same(old) && old.received == new.received);
         let began = known.map_or(new.began, |old| old.began);
-        let new = Stored { began, ..new };
+        let new = StoredQuery { began, ..new };
         let (mut replaced, mut kept) = (Vec::new(), Vec::with_capacity(self.stored.len() + 1));
         for old in self.stored.drain(..) {
             match (old.variant == new.variant, old.query == new.query) {
@@ -175,7 +175,7 @@ impl Class {
         kept.insert(0, new);
         let beyond = kept.split_off(kept.len().min(MOST_URLS));
         // Purges find the omitted responses through other variants of the same URL.
-        let is_left = |old: &Stored| kept.iter().all(|kept| kept.query != old.query);
+        let is_left = |old: &StoredQuery| kept.iter().all(|kept| kept.query != old.query);
         replaced.extend(beyond.into_iter().filter(is_left));
         self.stored = kept;
         replaced
@@ -186,11 +186,16 @@ impl Class {
 mod tests {
     use super::*;
 
-    fn stored(query: &str, variant: u64, received: u32) -> Stored {
-        Stored { query: Some(query.as_bytes().into()), variant, received, began: Some(Began::default()) }
+    fn stored(query: &str, variant: u64, received: u32) -> StoredQuery {
+        StoredQuery {
+            query: Some(query.as_bytes().into()),
+            variant,
+            received,
+            began: Some(FetchContext::default()),
+        }
     }
 
-    fn queries(stored: &[Stored]) -> Vec<&str> {
+    fn queries(stored: &[StoredQuery]) -> Vec<&str> {
         stored.iter().map(|stored| std::str::from_utf8(stored.query.as_deref().unwrap()).unwrap()).collect()
     }
 
@@ -210,15 +215,15 @@ mod tests {
         assert_eq!(queries(&class.stored), ["b", "b"]);
         assert!(class.is_outdated(&stored("a", 1, 11)) && !class.is_outdated(&stored("a", 3, 11)));
         // A response that answers only its own URL neither replaces nor outdates another.
-        let own = |received| Stored { began: None, ..stored("c", 1, received) };
+        let own = |received| StoredQuery { began: None, ..stored("c", 1, received) };
         assert!(class.is_outdated(&own(11)) && class.keep(own(13), false).is_empty());
         assert_eq!(queries(&class.stored), ["c", "b", "b"]);
         assert!(!class.is_outdated(&stored("a", 1, 12)));
         assert_eq!(queries(&class.keep(stored("a", 1, 12), false)), ["c", "b"]);
         // A response found on a disk is the one fetched in that second; otherwise it does not answer other URLs.
-        assert!(class.keep(Stored { began: None, ..stored("a", 1, 12) }, true).is_empty());
+        assert!(class.keep(StoredQuery { began: None, ..stored("a", 1, 12) }, true).is_empty());
         assert!(class.stored[0].began.is_some());
-        assert!(class.keep(Stored { began: None, ..stored("a", 1, 13) }, true).is_empty());
+        assert!(class.keep(StoredQuery { began: None, ..stored("a", 1, 13) }, true).is_empty());
         assert!(class.stored[0].began.is_none());
     }
 

@@ -11,14 +11,14 @@ use crate::{Arena, Body, Entry, Extent};
 
 #[derive(Debug)]
 pub(super) enum Buffer {
-    Growing(Growing),
+    Growing(FillBuffer),
     /// All of the body, as it was stored.
     Stored(Entry),
 }
 
 /// A body in progress: its beginning in a memory file if it is large, the bytes behind that in the heap.
 #[derive(Debug, Default)]
-pub(super) struct Growing {
+pub(super) struct FillBuffer {
     file: Option<Arc<Extent>>,
     heap: Vec<u8>,
     /// The position of the first byte in the heap.
@@ -64,7 +64,7 @@ impl Buffer {
     }
 }
 
-impl Growing {
+impl FillBuffer {
     fn append(&mut self, bytes: &[u8], expected: Option<u64>, arena: &Arena) -> io::Result<()> {
         let is_small = self.file.is_none() && ((self.heap.len() + bytes.len()) as u64) < SENDFILE_FROM;
         if is_small && self.heap.is_empty() {
@@ -135,6 +135,6 @@ impl Growing {
 
 impl Default for Buffer {
     fn default() -> Self {
-        Self::Growing(Growing::default())
+        Self::Growing(FillBuffer::default())
     }
 }

@@ -47,13 +47,13 @@ impl Epoch {
 
 /// The cancellations of the keys in one part of the table of fills.
 #[derive(Debug, Default)]
-pub(super) struct Cancelled {
+pub(super) struct Cancellations {
     count: u64,
     /// The hashes of the keys cancelled last, at most [`RECENT`].
     recent: VecDeque<u64>,
 }
 
-impl Cancelled {
+impl Cancellations {
     /// Returns the number of cancellations so far.
     pub(super) fn count(&self) -> u64 {
         self.count

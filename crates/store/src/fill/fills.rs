@@ -10,9 +10,9 @@ use larder_semantics::purge::{Effect, Scope};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 
-use super::epoch::Cancelled;
-use super::{Epoch, Fill, FillWriter, Joined, Reader, Reloading, Verdict};
-use crate::purges::{Generation, Reach, Since};
+use super::epoch::Cancellations;
+use super::{Epoch, Fill, FillWriter, JoinResult, Reader, ReloadResult, Verdict};
+use crate::purges::{Generation, PurgeStart, Reach};
 use crate::{Arena, Entry, LinesRef, Store};
 
 /// The parts of the table of fills, each with a lock.
@@ -32,19 +32,19 @@ pub(super) struct Table {
     fills: HashTable<Arc<Fill>>,
     /// The number of responses stored under the keys of this part.
     stored: u64,
-    pub(super) cancelled: Cancelled,
+    pub(super) cancelled: Cancellations,
 }
 
 /// A cache key with its hash, from [`Memory::hash`](crate::Memory::hash).
 #[derive(Clone, Copy)]
-struct Hashed<'k> {
+struct HashedKey<'k> {
     key: &'k [u8],
     hash: u64,
 }
 
 impl Table {
     /// Iterates over the fills of `key`.
-    fn of<'t>(&'t self, Hashed { key, hash }: Hashed<'t>) -> impl Iterator<Item = &'t Arc<Fill>> {
+    fn of<'t>(&'t self, HashedKey { key, hash }: HashedKey<'t>) -> impl Iterator<Item = &'t Arc<Fill>> {
         self.fills.iter_hash(hash).filter(move |fill| *fill.key == *key)
     }
 
@@ -64,14 +64,14 @@ impl Fills {
     /// Follows the fill of `key` and `signature` that is in progress, or leads a new one.
     ///
     /// A fill that a known purge reaches gets no more followers.
-    pub fn join_own(self: &Arc<Self>, key: &[u8], signature: &[u8]) -> Joined {
+    pub fn join_own(self: &Arc<Self>, key: &[u8], signature: &[u8]) -> JoinResult {
         let hashed = self.hashed(key);
         let mut table = self.part(hashed.hash);
         match self.to_follow(&table, hashed, signature) {
-            Some(reader) => Joined::Follow(reader),
+            Some(reader) => JoinResult::Follow(reader),
             None => {
                 let began = self.begins();
-                Joined::Writer(self.register(&mut table, hashed, signature, began, None))
+                JoinResult::Writer(self.register(&mut table, hashed, signature, began, None))
             }
         }
     }
@@ -89,11 +89,11 @@ impl Fills {
         let reader = self.to_follow(&self.part(other.hash), other, signature)?;
         let Fill { born, removals: began, .. } = *reader.fill();
         let is_reached = born != purges.now()
-            && purges.reach(Since::Generation(born), key, None::<&LinesRef<'_>>).is_some();
+            && purges.reach(PurgeStart::Generation(born), key, None::<&LinesRef<'_>>).is_some();
         (began >= removals && !is_reached).then_some(reader)
     }
 
-    fn to_follow(&self, table: &Table, key: Hashed<'_>, signature: &[u8]) -> Option<Reader> {
+    fn to_follow(&self, table: &Table, key: HashedKey<'_>, signature: &[u8]) -> Option<Reader> {
         let may_follow = |fill: &&Arc<Fill>| {
             fill.is_joinable() && *fill.signature == *signature && self.reach_of(fill).is_none()
         };
@@ -103,7 +103,7 @@ impl Fills {
 
     /// Joins a fill as [`join_own`](Self::join_own) does, for a request that `arrived` at that time, and needs a
     /// response fetched later, by requests with the same need.
-    pub fn join_reload(self: &Arc<Self>, key: &[u8], signature: &[u8], arrived: Instant) -> Reloading {
+    pub fn join_reload(self: &Arc<Self>, key: &[u8], signature: &[u8], arrived: Instant) -> ReloadResult {
         let hashed = self.hashed(key);
         let mut table = self.part(hashed.hash);
         let reloads: Vec<_> = table
@@ -113,13 +113,13 @@ impl Fills {
             .cloned()
             .collect();
         if let Some(fill) = reloads.iter().find(|fill| fill.reloads_since >= Some(arrived)) {
-            return Reloading::Follow(fill.reader());
+            return ReloadResult::Follow(fill.reader());
         }
         match reloads.iter().find(|fill| fill.progress().verdict.is_none()) {
-            Some(fill) => Reloading::Wait(fill.reader()),
+            Some(fill) => ReloadResult::Wait(fill.reader()),
             None => {
                 let (began, now) = (self.begins(), Instant::now());
-                Reloading::Writer(self.register(&mut table, hashed, signature, began, Some(now)))
+                ReloadResult::Writer(self.register(&mut table, hashed, signature, began, Some(now)))
             }
         }
     }
@@ -146,7 +146,7 @@ impl Fills {
         if fill.born == purges.now() {
             return None;
         }
-        let since = Since::Generation(fill.born);
+        let since = PurgeStart::Generation(fill.born);
         match &fill.progress().verdict {
             Some(Verdict::Stream(head)) => purges.reach(since, &fill.key, Some(&head.fields.view())),
             Some(Verdict::Stored(entry) | Verdict::StandIn(entry)) => {
@@ -292,7 +292,7 @@ impl Fills {
     fn register(
         self: &Arc<Self>,
         table: &mut Table,
-        Hashed { key, hash }: Hashed<'_>,
+        HashedKey { key, hash }: HashedKey<'_>,
         signature: &[u8],
         began: Epoch,
         reloads_since: Option<Instant>,
@@ -348,8 +348,8 @@ impl Fills {
         self.part(hash).cancelled.add(hash);
     }
 
-    fn hashed<'k>(&self, key: &'k [u8]) -> Hashed<'k> {
-        Hashed { key, hash: self.store.memory.hash(key) }
+    fn hashed<'k>(&self, key: &'k [u8]) -> HashedKey<'k> {
+        HashedKey { key, hash: self.store.memory.hash(key) }
     }
 
     /// Locks the part of the table for keys with this hash.

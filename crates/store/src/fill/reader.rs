@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 
-use super::{Ending, Fill, Unstored, Verdict};
+use super::{ContentEnd, Fill, StoreRefusal, Verdict};
 use crate::{Entry, Extent};
 
 /// Reads a fill from its start, or a range of it, as it arrives.
@@ -27,7 +27,7 @@ pub enum Piece {
     /// This many bytes of the content of an entry that was stored meanwhile, from this position.
     Stored(Entry, u64, u64),
     /// The end of the body.
-    End(Ending),
+    End(ContentEnd),
 }
 
 impl Reader {
@@ -66,7 +66,7 @@ impl Reader {
     }
 
     /// Returns whether the complete response has been stored; `None` before its end.
-    pub fn result(&self) -> Option<Result<(), Unstored>> {
+    pub fn result(&self) -> Option<Result<(), StoreRefusal>> {
         self.fill.progress().result
     }
 
@@ -81,7 +81,7 @@ impl Reader {
         const MOST: u64 = 256 << 10;
         let (position, to) = (self.position, self.to);
         if position >= to {
-            return Piece::End(Ending::Complete);
+            return Piece::End(ContentEnd::Complete);
         }
         let there = self.fill.until(|progress| match progress.ending {
             _ if progress.len > position => Some(Ok(progress.len)),
@@ -97,7 +97,7 @@ impl Reader {
                 self.position += len;
                 piece
             }
-            None => Piece::End(Ending::Truncated),
+            None => Piece::End(ContentEnd::Truncated),
         }
     }
 

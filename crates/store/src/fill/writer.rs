@@ -9,14 +9,14 @@ use larder_semantics::fields::Fields;
 use larder_semantics::freshness::Freshness;
 use larder_semantics::stored_head::StoredHead;
 
-use super::{Ending, Fill, Fills, Head, Reader, Verdict, WINDOW};
-use crate::disks::Keeping;
+use super::{ContentEnd, Fill, Fills, Head, Reader, Verdict, WINDOW};
+use crate::disks::DiskWrite;
 use crate::entry::Parts;
-use crate::equivalents::{Began, Learned, Source};
+use crate::equivalents::{FetchContext, Source, TableUpdate};
 use crate::memory::Purpose;
-use crate::purges::{Generation, Since};
+use crate::purges::{Generation, PurgeStart};
 use crate::tier::{FetchStart, Room};
-use crate::{Body, Entry, Extent, Hinted, LinesRef, Memory};
+use crate::{Body, Entry, Extent, HintSource, LinesRef, Memory};
 
 /// Bytes that are booked ahead for a response that will be stored.
 const AHEAD: u64 = 64 << 10;
@@ -30,15 +30,15 @@ pub struct FillWriter {
     pub(super) fill: Arc<Fill>,
     pub(super) fills: Arc<Fills>,
     /// The disk that the content is written to as well.
-    disk: Option<Keeping>,
+    disk: Option<DiskWrite>,
     /// A disk should have stored it, and has stopped taking it.
     lost_by_disk: bool,
-    kept: Kept,
+    kept: StoragePlace,
     booked: u64,
     /// Bytes of content, if the origin named their number.
     length: Option<u64>,
     /// The reason why memory does not store it; the body continues as a window then.
-    unstored: Option<Unstored>,
+    unstored: Option<StoreRefusal>,
     /// The error, if the kernel refused to extend a memory file.
     refused: Option<io::Error>,
     /// Whether the stored response is the origin's answer to a request sent since this fill began.
@@ -49,7 +49,7 @@ pub struct FillWriter {
 
 /// Where a complete response is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kept {
+pub enum StoragePlace {
     /// In memory and on a disk, as far as these take it.
     Everywhere,
     /// In memory, if the budget allows.
@@ -60,8 +60,8 @@ pub enum Kept {
 
 /// The reason why memory does not store a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unstored {
-    /// It is [`Kept::Nowhere`].
+pub enum StoreRefusal {
+    /// It is [`StoragePlace::Nowhere`].
     Unwanted,
     /// The response is larger than the limit.
     TooLarge,
@@ -87,7 +87,7 @@ impl FillWriter {
             fills,
             disk: None,
             lost_by_disk: false,
-            kept: Kept::Everywhere,
+            kept: StoragePlace::Everywhere,
             booked: 0,
             length: None,
             unstored: None,
@@ -126,7 +126,7 @@ impl FillWriter {
 
     /// Limits the near tiers that store the complete response; the default is all. To be called before
     /// [`stream`](Self::stream).
-    pub fn limit(&mut self, kept: Kept) {
+    pub fn limit(&mut self, kept: StoragePlace) {
         self.kept = kept;
     }
 
@@ -138,19 +138,19 @@ impl FillWriter {
         let head = head.into();
         self.fills.store.purges.know(&self.fill.key, &head.fields.view(), self.fill.born);
         let (disks, key) = (&self.fills.store.disks, &self.fill.key);
-        let fits_disk = self.kept == Kept::Everywhere && disks.takes(key, head.length);
+        let fits_disk = self.kept == StoragePlace::Everywhere && disks.takes(key, head.length);
         let on_disk = fits_disk && disks.is_writing(key);
         self.length = head.length;
         let unstored = match head.length {
-            _ if self.kept == Kept::Nowhere => Some(Unstored::Unwanted),
+            _ if self.kept == StoragePlace::Nowhere => Some(StoreRefusal::Unwanted),
             Some(length) => self.make_room(0, length),
             None => None,
         };
         if let Some(unstored) = unstored {
-            self.go_unstored(if fits_disk && !on_disk { Unstored::NotWritten } else { unstored });
+            self.go_unstored(if fits_disk && !on_disk { StoreRefusal::NotWritten } else { unstored });
         }
         let is_stored = self.unstored.is_none() || on_disk;
-        self.fill.shared.store(is_stored || self.kept == Kept::Nowhere, Ordering::Release);
+        self.fill.shared.store(is_stored || self.kept == StoragePlace::Nowhere, Ordering::Release);
         self.announce(Verdict::Stream(head));
         is_stored
     }
@@ -158,7 +158,7 @@ impl FillWriter {
     /// Starts to write the content to a disk, if there is one. To be called after [`stream`](Self::stream),
     /// and before the first byte.
     pub async fn keep(&mut self) {
-        let takes = self.kept == Kept::Everywhere && self.fills.store.has_near();
+        let takes = self.kept == StoragePlace::Everywhere && self.fills.store.has_near();
         if !takes || self.is_cancelled() {
             return;
         }
@@ -181,7 +181,7 @@ impl FillWriter {
 
     /// Whether a disk should have stored it, and has stopped taking it.
     pub fn is_lost_by_disk(&self) -> bool {
-        self.lost_by_disk || self.disk.as_ref().is_some_and(Keeping::is_given_up)
+        self.lost_by_disk || self.disk.as_ref().is_some_and(DiskWrite::is_given_up)
     }
 
     /// Returns an identifier of the fetch, unique among those in progress.
@@ -211,7 +211,7 @@ impl FillWriter {
         if let Err(error) = appended {
             self.fills.arena.note_refusal();
             self.refused = Some(error);
-            self.go_unstored(Unstored::Refused);
+            self.go_unstored(StoreRefusal::Refused);
         }
         self.lost_by_disk |= self.disk.take_if(|disk| !disk.write(bytes)).is_some();
         self.fill.advance(|progress| progress.len = len);
@@ -254,13 +254,13 @@ impl FillWriter {
     }
 
     /// Stops storing it in memory: it continues as a window, and later requests cannot read it from the start.
-    fn go_unstored(&mut self, why: Unstored) {
+    fn go_unstored(&mut self, why: StoreRefusal) {
         self.unstored.get_or_insert(why);
         self.fills.close(&self.fill);
     }
 
     /// Returns the reason why memory does not store it, as far as is known.
-    pub fn unstored(&self) -> Option<Unstored> {
+    pub fn unstored(&self) -> Option<StoreRefusal> {
         self.unstored
     }
 
@@ -285,7 +285,7 @@ impl FillWriter {
     ///
     /// # Errors
     /// The reason why memory does not store it.
-    pub fn try_finish(mut self, replaces: Option<&Entry>) -> Result<Entry, Unstored> {
+    pub fn try_finish(mut self, replaces: Option<&Entry>) -> Result<Entry, StoreRefusal> {
         let head = self.head();
         let entry = head.as_ref().filter(|_| self.unstored.is_none()).and_then(|head| self.fill.seal(head));
         let disk = self.disk.take().filter(|_| self.may_stay());
@@ -294,10 +294,10 @@ impl FillWriter {
             Some(Head { signature, status, fields, freshness, .. }) => {
                 self.learn(signature, *status, &fields.view(), freshness.received)
             }
-            None => Learned::default(),
+            None => TableUpdate::default(),
         };
         let (entry, disk) = (entry.filter(|_| !learned.is_refused), disk.filter(|_| !learned.is_refused));
-        let on_disk = disk.is_some_and(Keeping::finish);
+        let on_disk = disk.is_some_and(DiskWrite::finish);
         if on_disk && entry.is_none() {
             // The response in memory is outdated.
             self.fills.store.memory.remove(&self.fill.key);
@@ -308,16 +308,16 @@ impl FillWriter {
         // neither, and fetch again.
         let stored = match entry {
             Some(entry) if self.publish(&entry, replaces) => Ok(entry),
-            _ if on_disk => Err(Unstored::OnDisk),
-            Some(_) if !self.is_cancelled() => Err(Unstored::NotAdmitted),
-            _ => Err(self.unstored.unwrap_or(Unstored::Outdated)),
+            _ if on_disk => Err(StoreRefusal::OnDisk),
+            Some(_) if !self.is_cancelled() => Err(StoreRefusal::NotAdmitted),
+            _ => Err(self.unstored.unwrap_or(StoreRefusal::Outdated)),
         };
         self.fills.note_stored(&self.fill);
         let received = head.as_ref().map_or(0, |head| head.freshness.received);
         self.fills.store.learned(&self.fill.key, received, learned);
         self.fills.forget(&self.fill);
         self.fill.progress().result = Some(stored.as_ref().map(|_| ()).map_err(|why| *why));
-        self.end(Ending::Complete);
+        self.end(ContentEnd::Complete);
         match &stored {
             Ok(entry) => self.start.offer(entry, None),
             Err(_) => {
@@ -362,24 +362,30 @@ impl FillWriter {
 
     /// Whether a purge since the fetch began reaches `old`, but not `new`, which has other groups or tags.
     fn has_left_purged_group(&self, old: &Entry, new: &Entry) -> bool {
-        let (store, since) = (&self.fills.store, Since::Generation(new.checked()));
+        let (store, since) = (&self.fills.store, PurgeStart::Generation(new.checked()));
         new.checked() != store.purges.now()
             && store.reach(new).is_none()
             && store.purges.reach(since, old.key(), old.tagged().as_ref()).is_some()
     }
 
     /// Records which other queries `entry`, which is about to be stored, answers.
-    fn learn_entry(&self, entry: &Entry) -> Learned {
+    fn learn_entry(&self, entry: &Entry) -> TableUpdate {
         match entry.says_queries() {
             true => {
                 self.learn(entry.signature(), entry.status(), &entry.fields(), entry.freshness().received)
             }
-            false => Learned::default(),
+            false => TableUpdate::default(),
         }
     }
 
-    fn learn(&self, signature: &[u8], status: StatusCode, response: &impl Fields, received: u32) -> Learned {
-        let began = Began { generation: self.fill.born, removals: self.fill.removals };
+    fn learn(
+        &self,
+        signature: &[u8],
+        status: StatusCode,
+        response: &impl Fields,
+        received: u32,
+    ) -> TableUpdate {
+        let began = FetchContext { generation: self.fill.born, removals: self.fill.removals };
         let source = if self.asks_origin { Source::Fetched(began) } else { Source::Elsewhere };
         self.fills.store.learn((&self.fill.key, signature), status, response, (source, received))
     }
@@ -403,7 +409,7 @@ impl FillWriter {
     }
 
     /// Keeps the links of a storable response as the hint of its URL. A response without links removes the hint.
-    pub fn hint<F: Fields>(&self, response: &Hinted<'_, F>) {
+    pub fn hint<F: Fields>(&self, response: &HintSource<'_, F>) {
         let (store, key) = (&self.fills.store, self.key());
         let hash = store.memory.hash(key);
         let Some(entry) = response.hint(&store.hints, key, self.born()) else {
@@ -471,13 +477,13 @@ impl FillWriter {
             }
         }
         self.fills.note_stored(&self.fill);
-        self.end(Ending::Truncated);
+        self.end(ContentEnd::Truncated);
     }
 
     /// Ends the fill, complete, without publishing.
     pub fn finish_unstored(self) {
         self.fills.forget(&self.fill);
-        self.end(Ending::Complete);
+        self.end(ContentEnd::Complete);
     }
 
     /// Waits until this fill has no follower.
@@ -494,13 +500,13 @@ impl FillWriter {
     fn announce(&self, verdict: Verdict) {
         self.fill.advance(|progress| {
             if !matches!(verdict, Verdict::Stream(_)) {
-                progress.ending = Some(Ending::Complete);
+                progress.ending = Some(ContentEnd::Complete);
             }
             progress.verdict = Some(verdict);
         });
     }
 
-    fn end(&self, ending: Ending) {
+    fn end(&self, ending: ContentEnd) {
         if self.fill.progress().ending.is_some() {
             return;
         }
@@ -511,16 +517,16 @@ impl FillWriter {
     }
 
     /// Books room for the first `len` bytes of `whole`, and some more; returns the reason if there is no room.
-    fn make_room(&mut self, len: u64, whole: u64) -> Option<Unstored> {
+    fn make_room(&mut self, len: u64, whole: u64) -> Option<StoreRefusal> {
         let purpose = Purpose::of(whole);
         if !self.fills.fits(whole) || whole > self.fills.store.memory.filling().most(purpose) {
-            return Some(Unstored::TooLarge);
+            return Some(StoreRefusal::TooLarge);
         }
         if self.booked > 0 && len <= self.booked {
             return None;
         }
         let ahead = if self.length.is_none() { STEP } else { AHEAD.min(whole - len) };
-        (!self.book(len + ahead - self.booked, purpose)).then_some(Unstored::NoRoom)
+        (!self.book(len + ahead - self.booked, purpose)).then_some(StoreRefusal::NoRoom)
     }
 
     fn book(&mut self, bytes: u64, purpose: Purpose) -> bool {
@@ -554,6 +560,6 @@ impl Drop for FillWriter {
     fn drop(&mut self) {
         self.fills.store.memory.filling().unbook(self.booked);
         self.fills.forget(&self.fill);
-        self.end(Ending::Truncated);
+        self.end(ContentEnd::Truncated);
     }
 }

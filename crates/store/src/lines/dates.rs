@@ -20,12 +20,12 @@ pub(crate) struct Dates {
     /// The time of the last line, if that is a `Date`.
     pub(crate) date: Option<u32>,
     /// The first `Last-Modified` that can be stored as a number.
-    pub(crate) modified: Option<Modified>,
+    pub(crate) modified: Option<LastModified>,
 }
 
 /// A line `Last-Modified` as a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Modified {
+pub(crate) struct LastModified {
     pub(crate) time: u32,
     /// The place of the line: the bytes of other lines before it.
     pub(crate) at: u16,
@@ -39,19 +39,19 @@ pub(super) fn take(lines: &mut Vec<u8>) -> Dates {
         lines.truncate(at);
     }
     let modified = find_modified(lines);
-    if let Some(Modified { at, .. }) = modified {
+    if let Some(LastModified { at, .. }) = modified {
         lines.drain(usize::from(at)..usize::from(at) + MODIFIED.len());
     }
     Dates { date: found.map(|(_, time)| time), modified }
 }
 
-fn find_modified(lines: &[u8]) -> Option<Modified> {
+fn find_modified(lines: &[u8]) -> Option<LastModified> {
     let mut at = 0;
     lines.split_inclusive(|&byte| byte == b'\n').find_map(|line| {
         let start = at;
         at += line.len();
         let line = Some(line).filter(|line| line.len() == MODIFIED.len())?;
-        Some(Modified { time: time(line, &MODIFIED, MODIFIED_NAME)?, at: start.try_into().ok()? })
+        Some(LastModified { time: time(line, &MODIFIED, MODIFIED_NAME)?, at: start.try_into().ok()? })
     })
 }
 
@@ -146,7 +146,7 @@ mod tests {
         let both = format!("ETag: v\r\n{SOME}{SOME}Date: Thu, 01 Jan 1970 00:00:01 GMT\r\n");
         let (left, dates) = taken(&both);
         assert_eq!(left, format!("ETag: v\r\n{SOME}"));
-        let modified = Some(Modified { time: 1_767_225_600, at: 9 });
+        let modified = Some(LastModified { time: 1_767_225_600, at: 9 });
         assert_eq!(dates, Dates { date: Some(1), modified });
     }
 

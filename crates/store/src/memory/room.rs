@@ -21,9 +21,9 @@ const STEP_SHARE: u64 = 32;
 
 /// Bytes of the capacity that are withheld.
 #[derive(Debug, Default)]
-pub(super) struct Withheld(AtomicU64);
+pub(super) struct WithheldBytes(AtomicU64);
 
-impl Withheld {
+impl WithheldBytes {
     pub(super) fn bytes(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }

@@ -16,7 +16,7 @@ const REST: Duration = Duration::from_micros(100);
 
 /// The uses of the responses stored under a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Used {
+pub struct KeyUsage {
     /// The time of the last request for it (UNIX seconds).
     pub last: u32,
     /// The number of hits.
@@ -25,7 +25,7 @@ pub struct Used {
     pub lately: u32,
 }
 
-impl Used {
+impl KeyUsage {
     fn of(kept: &UsedResident) -> Self {
         let Uses { last, hits, earlier } = kept.uses();
         Self { last: last.get(), hits: hits.get(), lately: hits.get().saturating_sub(earlier.get()) }
@@ -33,19 +33,19 @@ impl Used {
 }
 
 /// A copy of a resident at the time of the visit.
-struct Met {
+struct VisitedResident {
     hash: u64,
     resident: Resident,
-    used: Used,
+    used: KeyUsage,
 }
 
 impl Memory {
     /// Returns the responses stored under `key` and their uses, without counting a use.
-    pub fn used(&self, key: &[u8]) -> Option<(Resident, Used)> {
+    pub fn used(&self, key: &[u8]) -> Option<(Resident, KeyUsage)> {
         let hash = self.hash(key);
         let shard = self.shard(hash);
         let kept = shard.peek(hash).filter(|kept| kept.is_for(key))?;
-        Some((kept.resident(), Used::of(kept)))
+        Some((kept.resident(), KeyUsage::of(kept)))
     }
 
     /// Returns the keyed hash of the variant of `key` with this signature.
@@ -55,7 +55,7 @@ impl Memory {
 
     /// Passes the responses stored under each key, and their uses, to `see`. Responses stored meanwhile may
     /// be missed, or be shown twice if they replace others.
-    pub fn list(&self, see: &mut dyn FnMut(&Resident, Used)) {
+    pub fn list(&self, see: &mut dyn FnMut(&Resident, KeyUsage)) {
         self.walk(&mut |_, slice| slice.iter().for_each(|met| see(&met.resident, met.used)));
     }
 
@@ -72,13 +72,13 @@ impl Memory {
         looked
     }
 
-    fn walk(&self, see: &mut dyn FnMut(&Shard, Vec<Met>)) {
+    fn walk(&self, see: &mut dyn FnMut(&Shard, Vec<VisitedResident>)) {
         for shard in &self.shards {
             let mut next = Some(0);
             while let Some(from) = next {
                 let mut slice = Vec::new();
                 next = lock(shard).walk(from, SLICE, &mut |hash, kept| {
-                    slice.push(Met { hash, resident: kept.resident(), used: Used::of(kept) });
+                    slice.push(VisitedResident { hash, resident: kept.resident(), used: KeyUsage::of(kept) });
                 });
                 see(shard, slice);
                 if next.is_some() {
@@ -90,7 +90,7 @@ impl Memory {
 }
 
 /// Removes those that are still stored.
-fn take_out(shard: &Shard, dead: &[Met]) -> Vec<UsedResident> {
+fn take_out(shard: &Shard, dead: &[VisitedResident]) -> Vec<UsedResident> {
     if dead.is_empty() {
         return Vec::new();
     }

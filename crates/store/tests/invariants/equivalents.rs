@@ -11,8 +11,8 @@ use larder_semantics::fields::Fields;
 use larder_semantics::freshness::Freshness;
 use larder_semantics::key;
 use larder_semantics::purge::{Effect, Scope};
-use larder_store::fill::{FillWriter, Head, Reloading};
-use larder_store::{Entry, Fills, Joined, LinePool, Store};
+use larder_store::fill::{FillWriter, Head, ReloadResult};
+use larder_store::{Entry, Fills, JoinResult, LinePool, Store};
 
 use crate::seed;
 
@@ -47,11 +47,11 @@ fn answered(mut writer: FillWriter, signature: &[u8], version: u64, received: u3
 
 fn begin(fills: &Arc<Fills>, query: &str, signature: &[u8]) -> FillWriter {
     match fills.join_own(&key(query), signature) {
-        Joined::Writer(mut writer) => {
+        JoinResult::Writer(mut writer) => {
             writer.asks_origin(true);
             writer
         }
-        Joined::Follow(_) => panic!("{query} is being fetched"),
+        JoinResult::Follow(_) => panic!("{query} is being fetched"),
     }
 }
 
@@ -141,7 +141,7 @@ fn a_change_reaches_unshared_fetches() {
         let (store, fills) = stores();
         fetch(&fills, "id=0", b"", 0, 10);
         let reload = match fills.join_reload(&key("id=1&utm=1"), b"", Instant::now()) {
-            Reloading::Writer(mut writer) => {
+            ReloadResult::Writer(mut writer) => {
                 writer.asks_origin(true);
                 writer
             }
@@ -165,7 +165,7 @@ fn an_answer_of_another_url_serves_its_own_until_that_changes() {
     let (store, fills) = stores();
     fetch(&fills, "id=0", b"", 0, 10);
     change(&fills, "id=1&utm=2", false);
-    let Joined::Writer(writer) = fills.join_own(&key("id=1&utm=1"), b"") else {
+    let JoinResult::Writer(writer) = fills.join_own(&key("id=1&utm=1"), b"") else {
         panic!("nothing is fetched")
     };
     assert!(answered(writer, b"", 0, 10).is_some());

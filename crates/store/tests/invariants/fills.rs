@@ -5,8 +5,8 @@ use std::thread;
 
 use larder_evict::{By, Capacity};
 use larder_semantics::purge::Scope;
-use larder_store::fill::{FillWriter, Unstored, WINDOW};
-use larder_store::{Ending, Fills, Joined, Store};
+use larder_store::fill::{FillWriter, StoreRefusal, WINDOW};
+use larder_store::{ContentEnd, Fills, JoinResult, Store};
 use tokio::task::{JoinHandle, yield_now};
 
 use super::{Read, assert_genuine, content, find, head, read, store};
@@ -17,8 +17,8 @@ const PIECE: u64 = 10_000;
 
 fn writer(fills: &Arc<Fills>) -> FillWriter {
     match fills.join(KEY, b"") {
-        Joined::Writer(writer) => writer,
-        Joined::Follow(_) => panic!("another request leads the fill"),
+        JoinResult::Writer(writer) => writer,
+        JoinResult::Follow(_) => panic!("another request leads the fill"),
     }
 }
 
@@ -28,7 +28,7 @@ fn begin() -> (Arc<Store>, Arc<Fills>, FillWriter, Vec<JoinHandle<Read>>) {
     let writer = writer(&fills);
     let mut readers = vec![writer.reader()];
     for _ in 0..3 {
-        let Joined::Follow(reader) = fills.join(KEY, b"") else { panic!("no request leads a fill") };
+        let JoinResult::Follow(reader) = fills.join(KEY, b"") else { panic!("no request leads a fill") };
         readers.push(reader);
     }
     let readers = readers.into_iter().map(|reader| tokio::spawn(read(reader, KEY, 1)));
@@ -64,7 +64,7 @@ async fn a_finished_fill_is_read_by_all_and_stored() {
     assert!(writer.stream(head(1, LEN, Some(LEN))));
     append(&mut writer, 0, LEN).await;
     assert_genuine(&writer.finish(None).expect("stored"), KEY);
-    assert_eq!(all(readers).await, [Some((LEN, Ending::Complete)); 4]);
+    assert_eq!(all(readers).await, [Some((LEN, ContentEnd::Complete)); 4]);
     assert_genuine(&find(&store.memory, KEY).expect("stored").variants()[0], KEY);
     assert_nothing_under_way(&store, &fills);
 }
@@ -75,10 +75,10 @@ async fn a_purged_fill_is_not_stored_and_its_readers_get_everything() {
     writer.stream(head(1, LEN, Some(LEN)));
     append(&mut writer, 0, LEN / 2).await;
     fills.cancel(KEY);
-    assert!(matches!(fills.join(KEY, b""), Joined::Writer(_)), "no request joins a purged fill");
+    assert!(matches!(fills.join(KEY, b""), JoinResult::Writer(_)), "no request joins a purged fill");
     append(&mut writer, LEN / 2, LEN).await;
-    assert_eq!(writer.try_finish(None).err(), Some(Unstored::Outdated));
-    assert_eq!(all(readers).await, [Some((LEN, Ending::Complete)); 4]);
+    assert_eq!(writer.try_finish(None).err(), Some(StoreRefusal::Outdated));
+    assert_eq!(all(readers).await, [Some((LEN, ContentEnd::Complete)); 4]);
     assert!(find(&store.memory, KEY).is_none());
     assert_nothing_under_way(&store, &fills);
 }
@@ -93,7 +93,7 @@ async fn a_leader_that_leaves_wakes_all_readers() {
         }
         yield_now().await;
         drop(writer);
-        let expected = appended.map(|appended| (appended, Ending::Truncated));
+        let expected = appended.map(|appended| (appended, ContentEnd::Truncated));
         assert_eq!(all(readers).await, [expected; 4]);
         assert!(find(&store.memory, KEY).is_none());
         assert_nothing_under_way(&store, &fills);
@@ -109,7 +109,7 @@ async fn a_leader_that_panics_wakes_all_readers() {
         panic!("as intended by this test");
     });
     assert!(leading.await.unwrap_err().is_panic());
-    assert_eq!(all(readers).await, [Some((LEN / 2, Ending::Truncated)); 4]);
+    assert_eq!(all(readers).await, [Some((LEN / 2, ContentEnd::Truncated)); 4]);
     assert_nothing_under_way(&store, &fills);
 }
 
@@ -129,7 +129,7 @@ async fn through_a_window(length: Option<u64>) {
         most = most.max(fills.arena().held());
     }
     assert!(writer.finish(None).is_none());
-    assert_eq!(all(readers.into()).await, [Some((LARGE, Ending::Complete)); 3]);
+    assert_eq!(all(readers.into()).await, [Some((LARGE, ContentEnd::Complete)); 3]);
     // The bytes stored until the body proved too large, the window, and the piece and page in progress.
     assert!(most <= (1 << 20) + WINDOW + (1 << 17), "{most} bytes held");
     assert_nothing_under_way(&store, &fills);

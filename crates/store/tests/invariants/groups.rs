@@ -9,7 +9,7 @@ use larder_semantics::freshness::Flags;
 use larder_semantics::purge::{Effect, Scope};
 use larder_store::fill::Head;
 use larder_store::purges::MOST_KNOWN;
-use larder_store::{Disks, Entry, Joined, Store};
+use larder_store::{Disks, Entry, JoinResult, Store};
 
 use super::purges::{find, finish, group, head, key_of, open, put_unknown, recalled, store_there, writer};
 use super::{disks, seed};
@@ -53,7 +53,7 @@ async fn a_fill_of_unknown_groups_is_reached_by_a_group_invalidation() {
     let mut early = writer(&fills, &key);
     let before = store.purges.now();
     fills.order(&[group("a", "g")], Effect::Invalid, THEN);
-    let Joined::Follow(reader) = fills.join(&key, b"") else { panic!("no request leads a fill") };
+    let JoinResult::Follow(reader) = fills.join(&key, b"") else { panic!("no request leads a fill") };
     early.stream(head(&[("cache-groups", "\"g\"")]));
     assert!(fills.may_have(&reader, before) && !fills.may_have(&reader, store.purges.now()));
     early.append(b"content").await.expect("there is room");

@@ -21,11 +21,11 @@ use larder_evict::{Capacity, Spec};
 use larder_semantics::fields::Fields;
 use larder_semantics::freshness::Freshness;
 use larder_semantics::vary;
-use larder_store::disks::Tell;
+use larder_store::disks::EventHandler;
 use larder_store::entry::Parts;
 use larder_store::fill::{Head, Piece, Reader, Verdict};
 use larder_store::{
-    Arena, Body, DiskTier, Disks, Ending, Entry, Fills, Generation, LinePool, Lines, LinesRef, Memory,
+    Arena, Body, ContentEnd, DiskTier, Disks, Entry, Fills, Generation, LinePool, Lines, LinesRef, Memory,
     Resident, Store,
 };
 use tokio::task::yield_now;
@@ -54,7 +54,7 @@ fn store_on(disks: Disks, capacity: Capacity, max_object: u64) -> (Arc<Store>, A
 fn disks(paths: &[&Path]) -> Disks {
     let tier = |path: &&Path| DiskTier { size: 4 << 20, ..DiskTier::at(path.to_path_buf()) };
     let disks = Disks::new(&paths.iter().map(tier).collect::<Vec<_>>());
-    let tell: Tell = Arc::new(|_, _| {});
+    let tell: EventHandler = Arc::new(|_, _| {});
     disks.drives().iter().for_each(|drive| drive.open(&tell).expect("a directory of our own"));
     disks
 }
@@ -119,7 +119,7 @@ fn assert_genuine(entry: &Entry, key: &[u8]) {
 }
 
 /// The end of a reader's content, and its length; `None` without content.
-type Read = Option<(u64, Ending)>;
+type Read = Option<(u64, ContentEnd)>;
 
 /// Reads a fill of `key` to its end, and asserts every byte; yields `pauses` times for each piece.
 async fn read(mut reader: Reader, key: &[u8], pauses: u8) -> Read {
@@ -149,7 +149,7 @@ async fn read(mut reader: Reader, key: &[u8], pauses: u8) -> Read {
                 entry.body().copy(from, len as usize).expect("it can be read")
             }
             Piece::End(ending) => {
-                assert!(ending == Ending::Truncated || at == len, "complete after {at} of {len}");
+                assert!(ending == ContentEnd::Truncated || at == len, "complete after {at} of {len}");
                 return Some((at, ending));
             }
         };

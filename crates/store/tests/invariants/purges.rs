@@ -12,7 +12,7 @@ use larder_semantics::key;
 use larder_semantics::purge::{Effect, Scope};
 use larder_store::entry::Parts;
 use larder_store::fill::{FillWriter, Head, Verdict};
-use larder_store::{Body, Disks, Entry, Fills, Generation, Joined, LinePool, Lines, Store};
+use larder_store::{Body, Disks, Entry, Fills, Generation, JoinResult, LinePool, Lines, Store};
 
 use super::{disks, eventually, recall, store_on};
 
@@ -206,8 +206,8 @@ pub(super) fn head(fields: &[(&'static str, &str)]) -> Head {
 
 pub(super) fn writer(fills: &Arc<Fills>, key: &[u8]) -> FillWriter {
     match fills.join(key, b"") {
-        Joined::Writer(writer) => writer,
-        Joined::Follow(_) => panic!("another request leads the fill"),
+        JoinResult::Writer(writer) => writer,
+        JoinResult::Follow(_) => panic!("another request leads the fill"),
     }
 }
 
@@ -227,7 +227,7 @@ async fn a_purge_takes_precedence_over_a_fill_that_began_before() {
     let before = store.purges.now();
     fills.order(&[group("a", "g"), group("a", "x")], Effect::Remove, THEN);
     // The groups are not known yet: a new request waits for the head.
-    let Joined::Follow(reader) = fills.join(&key, b"") else { panic!("no request leads a fill") };
+    let JoinResult::Follow(reader) = fills.join(&key, b"") else { panic!("no request leads a fill") };
     let arrived = store.purges.now();
     early.stream(head(fields));
     assert!(matches!(reader.verdict().await, Verdict::Stream(_)));
@@ -240,7 +240,7 @@ async fn a_purge_takes_precedence_over_a_fill_that_began_before() {
     assert!(find(&store, &key).is_some());
     let unknown = writer(&fills, &key);
     fills.order(&[Scope::Url(key.clone())], Effect::Stale, THEN);
-    assert!(matches!(fills.join(&key, b""), Joined::Writer(_)), "that it is purged is known at once");
+    assert!(matches!(fills.join(&key, b""), JoinResult::Writer(_)), "that it is purged is known at once");
     drop(unknown);
 }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use fastrand::Rng;
 use larder_evict::{By, Capacity};
 use larder_semantics::purge::{Effect, Scope};
-use larder_store::reclaim::{Count, Reached};
+use larder_store::reclaim::{Count, ReclaimCount};
 use larder_store::{Disks, Generation};
 
 use super::purges::{find, group, host, key_of, open, put, tag};
@@ -171,7 +171,7 @@ fn look(store: &larder_store::Store, model: &mut Model, waiting: &mut Vec<Waitin
     let expected = model.sweep(&counted, until);
     store.sweep_memory(&mut batch.iter_mut().map(|(count, _)| count).collect::<Vec<_>>(), until);
     for ((count, purge), expected) in batch.iter().zip(expected) {
-        let Reached { objects, bytes } = count.reached();
+        let ReclaimCount { objects, bytes } = count.reached();
         assert_eq!(objects, expected, "{purge:?} up to {until:?}");
         assert!(bytes >= 100 * objects, "{bytes} bytes of {objects}");
     }

@@ -8,7 +8,7 @@ use fastrand::Rng;
 use http::HeaderMap;
 use larder_evict::{By, Capacity};
 use larder_store::fill::{FillWriter, Verdict};
-use larder_store::{Disks, Ending, Fills, Joined, Store};
+use larder_store::{ContentEnd, Disks, Fills, JoinResult, Store};
 use tokio::task::yield_now;
 
 use super::{assert_genuine, content, disks, find, head, read, recall, store_on};
@@ -84,8 +84,8 @@ async fn client(store: Arc<Store>, fills: Arc<Fills>, number: u64, met: Arc<Met>
             continue;
         }
         let reader = match fills.join(&key, b"") {
-            Joined::Follow(reader) => reader,
-            Joined::Writer(writer) => {
+            JoinResult::Follow(reader) => reader,
+            JoinResult::Writer(writer) => {
                 let reader = writer.reader();
                 tokio::spawn(fetch(writer, number * REQUESTS + request, rng.fork()));
                 reader
@@ -100,8 +100,8 @@ async fn client(store: Arc<Store>, fills: Arc<Fills>, number: u64, met: Arc<Met>
         }
         count(match reading.await {
             None => &met.without_content,
-            Some((_, Ending::Complete)) => &met.whole,
-            Some((_, Ending::Truncated)) => &met.truncated,
+            Some((_, ContentEnd::Complete)) => &met.whole,
+            Some((_, ContentEnd::Truncated)) => &met.truncated,
         });
     }
 }

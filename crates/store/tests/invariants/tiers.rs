@@ -5,13 +5,13 @@ use std::sync::{Arc, Mutex};
 
 use fastrand::Rng;
 use http::{HeaderMap, HeaderValue, header};
-use larder_disk::About;
+use larder_disk::ObjectInfo;
 use larder_evict::{By, Capacity};
 use larder_semantics::freshness::Freshness;
 use larder_semantics::vary;
-use larder_store::disks::{Event, Tell};
+use larder_store::disks::{Event, EventHandler};
 use larder_store::fill::Head;
-use larder_store::{Body, DiskTier, Disks, Entry, Fills, Joined, Store};
+use larder_store::{Body, DiskTier, Disks, Entry, Fills, JoinResult, Store};
 
 use super::{assert_genuine, content, disks, fields, find, head, store_on};
 
@@ -25,7 +25,7 @@ fn begin(path: &Path) -> (Arc<Store>, Arc<Fills>) {
 
 /// Stores a response of `len` bytes under `head`, and waits until the disk has it.
 async fn keep(store: &Store, fills: &Arc<Fills>, key: &[u8], head: Head, version: u64, len: u64) {
-    let Joined::Writer(mut writer) = fills.join(key, &head.signature) else {
+    let JoinResult::Writer(mut writer) = fills.join(key, &head.signature) else {
         panic!("another request leads the fill")
     };
     assert!(writer.stream(head), "it is to be stored");
@@ -118,7 +118,7 @@ async fn variants_that_come_at_the_same_time_belong_together() {
     let mut leads = Vec::new();
     for (language, version) in [("de", 1), ("en", 2)] {
         let head = variant(language, version, SMALL);
-        let Joined::Writer(mut writer) = fills.join(KEY, &head.signature) else {
+        let JoinResult::Writer(mut writer) = fills.join(KEY, &head.signature) else {
             panic!("another request leads the fill")
         };
         writer.stream(head);
@@ -188,7 +188,9 @@ async fn a_newer_head_with_other_selecting_fields_replaces_the_old_variant() {
 async fn a_body_that_broke_off_is_no_response() {
     let directory = tempfile::tempdir().unwrap();
     let (store, fills) = begin(directory.path());
-    let Joined::Writer(mut writer) = fills.join(KEY, b"") else { panic!("another request leads the fill") };
+    let JoinResult::Writer(mut writer) = fills.join(KEY, b"") else {
+        panic!("another request leads the fill")
+    };
     writer.stream(head(1, LARGE, Some(LARGE)));
     writer.keep().await;
     let reader = writer.reader();
@@ -202,7 +204,9 @@ async fn a_body_that_broke_off_is_no_response() {
 async fn a_large_body_without_readers_is_stored() {
     let directory = tempfile::tempdir().unwrap();
     let (store, fills) = begin(directory.path());
-    let Joined::Writer(mut writer) = fills.join(KEY, b"") else { panic!("another request leads the fill") };
+    let JoinResult::Writer(mut writer) = fills.join(KEY, b"") else {
+        panic!("another request leads the fill")
+    };
     writer.stream(head(1, LARGE, None));
     writer.keep().await;
     for at in (0..LARGE).step_by(50_000) {
@@ -238,12 +242,12 @@ async fn damage_on_the_disk_is_a_miss() {
 async fn responses_of_another_version_are_not_found_and_reported_once() {
     let (directory, events) = (tempfile::tempdir().unwrap(), Arc::<Mutex<Vec<Event>>>::default());
     let told = Arc::clone(&events);
-    let tell: Tell = Arc::new(move |_, event| told.lock().unwrap().push(event));
+    let tell: EventHandler = Arc::new(move |_, event| told.lock().unwrap().push(event));
     let disks = Disks::new(&[DiskTier { size: 4 << 20, ..DiskTier::at(directory.path().to_path_buf()) }]);
     disks.drives()[0].open(&tell).unwrap();
     let former = [&[1, b'r'], &[0; 60][..]].concat();
     let disk = disks.drives()[0].disk().unwrap();
-    let about = About { len: Some(5), stored: 0, cost: 0 };
+    let about = ObjectInfo { len: Some(5), stored: 0, cost: 0 };
     let mut writer = disk.put(&[b"p", KEY].concat(), &former, about).expect("room");
     assert!(writer.write(b"wrong") && writer.finish());
     let (store, fills) = store_on(disks, Capacity { by: By::Bytes, amount: 8 << 20 }, 200_000);
@@ -270,7 +274,7 @@ async fn a_purge_during_a_fill_wins_on_the_disk_as_well() {
     ];
     for (head, at) in heads.into_iter().flat_map(|head| (0..4).map(move |at| (head.clone(), at))) {
         let len = head.length.expect("a length");
-        let Joined::Writer(mut writer) = fills.join(KEY, &head.signature) else {
+        let JoinResult::Writer(mut writer) = fills.join(KEY, &head.signature) else {
             panic!("another request leads the fill")
         };
         let purge = |now| _ = (now == at).then(|| fills.purge(KEY));

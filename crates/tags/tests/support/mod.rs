@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
-use larder_tags::{Asked, Change, Couplings, Pools, Settings, Ticket, Verdict};
+use larder_tags::{Change, Couplings, Pools, Settings, TagDecision, Ticket, Verdict};
 
 thread_local! {
     static NOW: Cell<u32> = const { Cell::new(1_000) };
@@ -46,30 +46,30 @@ pub(crate) fn fields(lines: &str) -> HeaderMap {
 }
 
 /// Asks about a GET with these lines.
-pub(crate) fn get(pools: &Arc<Pools>, target: &str, lines: &str) -> Asked {
+pub(crate) fn get(pools: &Arc<Pools>, target: &str, lines: &str) -> TagDecision {
     pools.ask(&Method::GET, b"site.test", target.as_bytes(), &fields(lines))
 }
 
 /// Returns the ticket of a GET that has to be forwarded.
 pub(crate) fn forwarded(pools: &Arc<Pools>, target: &str, lines: &str) -> Ticket {
     match get(pools, target, lines) {
-        Asked::Forward(ticket) => ticket,
-        Asked::NotModified(fields) => panic!("GET {target} is answered: {fields:?}"),
-        Asked::Change(_) | Asked::Pass(_) => panic!("GET {target} is not for the pools"),
+        TagDecision::Forward(ticket) => ticket,
+        TagDecision::NotModified(fields) => panic!("GET {target} is answered: {fields:?}"),
+        TagDecision::Change(_) | TagDecision::Pass(_) => panic!("GET {target} is not for the pools"),
     }
 }
 
 /// Begins a change.
 pub(crate) fn post(pools: &Arc<Pools>, target: &str) -> Change {
     match pools.ask(&Method::POST, b"site.test", target.as_bytes(), &HeaderMap::new()) {
-        Asked::Change(change) => change,
+        TagDecision::Change(change) => change,
         _ => panic!("a POST is a change"),
     }
 }
 
 /// Whether a GET with these lines is answered without the backend.
 pub(crate) fn matches(pools: &Arc<Pools>, target: &str, lines: &str) -> bool {
-    matches!(get(pools, target, lines), Asked::NotModified(_))
+    matches!(get(pools, target, lines), TagDecision::NotModified(_))
 }
 
 /// Returns the decision about a GET with `request`, which the backend answers with a 200 of these lines.

@@ -8,7 +8,7 @@ mod tiny_lfu;
 
 use std::cmp::Reverse;
 
-use larder_evict::{Capacity, Inserted};
+use larder_evict::{Capacity, InsertResult};
 
 use super::operations::{Answer, Op, Value};
 pub(crate) use adaptive::{Adaptive, ByBytes, ByRequests};
@@ -175,20 +175,20 @@ impl<N: Naive> Cache<N> {
         Some(entry.value)
     }
 
-    fn insert(&mut self, new: Entry, dropped: &mut Vec<Value>) -> Inserted<Value> {
+    fn insert(&mut self, new: Entry, dropped: &mut Vec<Value>) -> InsertResult<Value> {
         let replaced = self.find(new.key).map(|place| self.leave(place));
         dropped.extend(replaced);
         let weight = self.now.capacity.weigh(new.size);
         if weight > self.now.capacity.amount {
-            return Inserted::TooLarge(new.value);
+            return InsertResult::TooLarge(new.value);
         }
         if replaced.is_none() && !self.policy.admits(&new, &self.entries, self.now) {
-            return Inserted::Refused(new.value);
+            return InsertResult::Refused(new.value);
         }
         self.make_room(weight, dropped);
         self.policy.on_enter(&new, self.now);
         self.entries.push(new);
-        Inserted::Stored
+        InsertResult::Stored
     }
 
     fn make_room(&mut self, weight: u64, dropped: &mut Vec<Value>) {

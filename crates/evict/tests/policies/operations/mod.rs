@@ -1,6 +1,6 @@
 //! Sequences of operations on a shard, and the visible result of each.
 
-use larder_evict::{AnyShard, By, Capacity, Inserted, Object, Spec};
+use larder_evict::{AnyShard, By, Capacity, InsertResult, Object, Spec};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -50,7 +50,7 @@ pub(crate) fn capacity() -> impl Strategy<Value = Capacity> {
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Answer {
     pub(crate) found: Option<Value>,
-    pub(crate) inserted: Option<Inserted<Value>>,
+    pub(crate) inserted: Option<InsertResult<Value>>,
     pub(crate) dropped: Vec<Value>,
 }
 

@@ -13,23 +13,23 @@ pub(super) const DEFAULT: &str = include_str!("prices.toml");
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct PriceFile {
     currency: String,
     beside: String,
-    machine: Vec<WrittenMachine>,
-    origin: Option<WrittenFees>,
+    machine: Vec<MachineTable>,
+    origin: Option<FeeTable>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct WrittenFees {
+struct FeeTable {
     requests: f64,
     gigabyte: f64,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct WrittenMachine {
+struct MachineTable {
     name: String,
     memory: String,
     price: f64,
@@ -48,17 +48,17 @@ pub(super) fn read(file: Option<&Path>) -> Result<Prices, String> {
 }
 
 fn parse(text: &str) -> Result<Prices, String> {
-    let written: Written = toml::from_str(text).map_err(|error| {
+    let written: PriceFile = toml::from_str(text).map_err(|error| {
         let line =
             error.span().map_or(1, |span| 1 + text[..span.start.min(text.len())].matches('\n').count());
         format!("line {line}: {}", error.message().replace('\n', " "))
     })?;
-    let machine = |WrittenMachine { name, memory, price }| {
+    let machine = |MachineTable { name, memory, price }| {
         let memory = units::parse_size(&memory).map_err(|why| format!("memory of {name}: {why}"))?;
         let price = checked(price).map_err(|why| format!("price of {name}: {why}"))?;
         Ok(Machine { name, memory, price })
     };
-    let fees = |WrittenFees { requests, gigabyte }| {
+    let fees = |FeeTable { requests, gigabyte }| {
         let requests = checked(requests).map_err(|why| format!("requests of the origin: {why}"))?;
         let gigabyte = checked(gigabyte).map_err(|why| format!("gigabyte of the origin: {why}"))?;
         Ok::<_, String>(Fees { requests, gigabyte })

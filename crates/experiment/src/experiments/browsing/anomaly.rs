@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{COURSES, Plan, REPORT};
 use crate::course::{Course, Page};
-use crate::experiments::cell::{Cell, Measured, Trial};
+use crate::experiments::cell::{Cell, CellResult, Trial};
 use crate::findings::{Figure, Finding, Grid, Ruling};
 use crate::origin::Model;
 use crate::replayed::outcomes;
@@ -72,7 +72,7 @@ fn curve(course: &Course, (name, number, policy): (&str, u64, &str)) -> Result<C
 }
 
 /// Measures the published sequence live under FIFO.
-fn sequence(bench: &Bench, capacity: u64) -> Result<Measured, Halt> {
+fn sequence(bench: &Bench, capacity: u64) -> Result<CellResult, Halt> {
     let course = Course { order: SEQUENCE.to_vec(), ..Course::once(5, Page { size: 1_000, cost: 0 }) };
     let trial = Trial {
         model: Model::of(&course.pages),
@@ -93,7 +93,7 @@ fn sequence(bench: &Bench, capacity: u64) -> Result<Measured, Halt> {
 /// Returns the picture of the worst case, and the claims about the anomaly.
 pub(super) fn conclude(journal: &Journal) -> (Option<Figure>, Vec<Finding>) {
     let curves: Vec<Curve> = journal.all("curve/");
-    let live: Vec<Measured> = journal.all("sequence/");
+    let live: Vec<CellResult> = journal.all("sequence/");
     let worst = curves.iter().filter(|curve| curve.policy == "fifo");
     let worst = worst.max_by_key(|curve| curve.worst().map_or(0, |(_, more)| more));
     let worst = worst.filter(|curve| curve.worst().is_some()).cloned();
@@ -108,7 +108,7 @@ fn counts(curves: &[Curve], policy: &str) -> (u64, u64) {
 }
 
 /// Decides the claim for FIFO. The published sequence counts as an example, like those that are found.
-fn fifo(curves: &[Curve], worst: Option<&Curve>, live: &[Measured]) -> Finding {
+fn fifo(curves: &[Curve], worst: Option<&Curve>, live: &[CellResult]) -> Finding {
     let (found, searched) = counts(curves, "fifo");
     let misses: Vec<_> = live.iter().map(|run| (run.capacity, run.outcomes.matches('m').count())).collect();
     let is_live =

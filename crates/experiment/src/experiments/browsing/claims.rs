@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{COURSES, NONE, POLICIES, REPORT};
-use crate::experiments::cell::{Measured, percents, those};
+use crate::experiments::cell::{CellResult, percents, those};
 use crate::experiments::lists::{self, List, Run, ahead};
 use crate::findings::{Finding, Ruling, plain};
 use crate::{Bound, ClaimKind, Interval};
@@ -17,7 +17,7 @@ const ABOVE: Bound = Bound::Above(0.0);
 const FITTED: &str = "The distance between visits is not published, so the datasets are fitted to this figure of the seed \
  report. The result shows that the seed report's figures are consistent, not that they are true.";
 
-pub(super) fn claims(cells: &[Measured], all: &[List]) -> Vec<Finding> {
+pub(super) fn claims(cells: &[CellResult], all: &[List]) -> Vec<Finding> {
     let mut found = Vec::new();
     for ((course, title), times, enough) in [(COURSES[0], 4.0, 20), (COURSES[1], 2.0, 30)] {
         let of = lists::those(all, course, 0);
@@ -84,10 +84,10 @@ fn worst(of: &[&List], title: &str) -> Finding {
 
 /// Returns the values by policy, for one size and repetition.
 fn of_all<'a>(
-    cells: &'a [&Measured],
+    cells: &'a [&CellResult],
     percent: u32,
     repetition: u64,
-) -> impl Iterator<Item = &'a Measured> + Clone {
+) -> impl Iterator<Item = &'a CellResult> + Clone {
     cells
         .iter()
         .filter(move |measured| measured.cell.percent == percent && measured.cell.repetition == repetition)
@@ -95,7 +95,7 @@ fn of_all<'a>(
 }
 
 /// Decides the claim that no cache takes `times` times the time of the slowest policy at the smallest size.
-fn without(cells: &[&Measured], title: &str, times: f64) -> Finding {
+fn without(cells: &[&CellResult], title: &str, times: f64) -> Finding {
     let cached: Vec<_> = cells.iter().filter(|measured| measured.cell.policy != NONE).copied().collect();
     let least = percents(&cached).first().copied().unwrap_or(0);
     let by_time = |&repetition: &u64| {

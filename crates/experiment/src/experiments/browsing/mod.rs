@@ -11,7 +11,7 @@ use larder_lab::workload::{self, Dataset, Latency, Order, Pages, Rate, Sizes};
 use larder_load::Via;
 use serde::{Deserialize, Serialize};
 
-use super::cell::{Cell, Measured, Straight, Trial, part, side_by_side, straight, straight_table};
+use super::cell::{Cell, CellResult, DirectCost, Trial, part, side_by_side, straight, straight_table};
 use super::lists::List;
 use crate::bench::Size;
 use crate::course::Course;
@@ -75,7 +75,7 @@ impl Plan {
 
 /// The requests, for the pictures.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Asked {
+struct RequestList {
     course: String,
     order: Vec<u32>,
     sizes: Vec<u64>,
@@ -91,7 +91,7 @@ pub(super) fn measure(bench: &mut Bench) -> Result<(), Halt> {
         |_, name| {
             let Course { pages, order } = first(name);
             let sizes = pages.iter().map(|page| page.size).collect();
-            Ok(Asked { course: (*name).to_owned(), order, sizes })
+            Ok(RequestList { course: (*name).to_owned(), order, sizes })
         },
     )?;
     bench.measure(
@@ -157,9 +157,9 @@ fn key(cell: &Cell) -> String {
 }
 
 pub(super) fn conclude(journal: &Journal) -> Findings {
-    let cells: Vec<Measured> = journal.all("cell/");
+    let cells: Vec<CellResult> = journal.all("cell/");
     let mut findings = Findings { setup: setup(), ..Findings::default() };
-    for asked in journal.all::<Asked>("asked/") {
+    for asked in journal.all::<RequestList>("asked/") {
         findings.figures.extend(pictures::trace(&asked));
     }
     findings.figures.extend(pictures::sizes(&cells));
@@ -180,7 +180,7 @@ pub(super) fn conclude(journal: &Journal) -> Findings {
     findings.figures.extend(pictures::timelines(&cells));
     findings.tables.push(straight_table(
         "Browsing: straight to the origin, without the proxy",
-        &journal.all::<Straight>("straight/"),
+        &journal.all::<DirectCost>("straight/"),
     ));
     findings
 }

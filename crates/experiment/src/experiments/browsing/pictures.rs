@@ -2,9 +2,9 @@
 
 use larder_lab::plot::{Axis, Plot, Unit};
 
-use super::{Asked, COURSES, NONE, POLICIES};
+use super::{COURSES, NONE, POLICIES, RequestList};
 use crate::Interval;
-use crate::experiments::cell::{Measured, curves, percents, those};
+use crate::experiments::cell::{CellResult, curves, percents, those};
 use crate::experiments::lists::{self, List};
 use crate::findings::{Figure, Grid, MeanPlot};
 
@@ -12,7 +12,7 @@ use crate::findings::{Figure, Grid, MeanPlot};
 const ROW: f64 = 0.005;
 
 /// Returns pictures of the requests: the pattern, the popularity of URLs, and the sizes of the requested content.
-pub(super) fn trace(asked: &Asked) -> [Figure; 3] {
+pub(super) fn trace(asked: &RequestList) -> [Figure; 3] {
     let title = |what: &str| format!("Dataset {}: {what}", if asked.course == "one" { 1 } else { 2 });
     let named = |what: &str| format!("browsing-{}-{what}", asked.course);
     let pattern = title("access pattern");
@@ -35,7 +35,7 @@ pub(super) fn trace(asked: &Asked) -> [Figure; 3] {
     ]
 }
 
-fn popularity(title: &str, name: String, asked: &Asked) -> Figure {
+fn popularity(title: &str, name: String, asked: &RequestList) -> Figure {
     let mut counts = vec![0_u32; asked.sizes.len()];
     asked.order.iter().for_each(|&url| counts[url as usize] += 1);
     counts.sort_unstable_by(|a, b| b.cmp(a));
@@ -55,7 +55,7 @@ fn popularity(title: &str, name: String, asked: &Asked) -> Figure {
     }
 }
 
-fn size(title: &str, name: String, asked: &Asked) -> Figure {
+fn size(title: &str, name: String, asked: &RequestList) -> Figure {
     let mut sizes: Vec<u64> = asked.order.iter().map(|&url| asked.sizes[url as usize]).collect();
     sizes.sort_unstable();
     let share = |at: usize| (at + 1) as f64 / sizes.len() as f64;
@@ -74,7 +74,7 @@ fn size(title: &str, name: String, asked: &Asked) -> Figure {
 }
 
 /// Returns the pictures of total time and hit rate against cache size.
-pub(super) fn sizes(cells: &[Measured]) -> Vec<Figure> {
+pub(super) fn sizes(cells: &[CellResult]) -> Vec<Figure> {
     let mut figures = Vec::new();
     for (course, title) in COURSES {
         let all = those(cells, |cell| cell.course == course);
@@ -147,7 +147,7 @@ pub(super) fn leads(all: &[List]) -> Vec<Figure> {
 }
 
 /// Returns the pictures of the times of misses, by policy and size, in the first repetition.
-pub(super) fn timelines(cells: &[Measured]) -> Vec<Figure> {
+pub(super) fn timelines(cells: &[CellResult]) -> Vec<Figure> {
     let mut figures = Vec::new();
     for (course, title) in COURSES {
         for policy in POLICIES {
@@ -166,7 +166,7 @@ pub(super) fn timelines(cells: &[Measured]) -> Vec<Figure> {
     figures
 }
 
-fn timeline(name: &str, title: &str, cells: &[&Measured]) -> Figure {
+fn timeline(name: &str, title: &str, cells: &[&CellResult]) -> Figure {
     let mut data = Grid::new(
         title,
         &["cache size in %", "room for URLs", "first request to a full cache", "h: hit, m: miss"],
@@ -196,7 +196,7 @@ fn timeline(name: &str, title: &str, cells: &[&Measured]) -> Figure {
 }
 
 /// Returns the first miss that caused an eviction: earlier misses filled an empty place.
-fn first_beyond(measured: &Measured) -> Option<usize> {
+fn first_beyond(measured: &CellResult) -> Option<usize> {
     let misses = measured.outcomes.char_indices().filter(|(_, outcome)| *outcome == 'm');
     misses.map(|(at, _)| at).nth(measured.capacity as usize)
 }

@@ -64,7 +64,7 @@ impl Times {
 
 /// The results of a measurement.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Measured {
+pub(super) struct CellResult {
     #[serde(flatten)]
     pub(super) cell: Cell,
     /// The capacity of each node, in entries.
@@ -89,7 +89,7 @@ pub(super) struct Measured {
     pub(super) origin_us: f64,
 }
 
-impl Measured {
+impl CellResult {
     /// Returns the share of the clients' requests that did not reach the origin.
     pub(super) fn hit_ratio(&self) -> f64 {
         1.0 - self.origin_requests as f64 / self.requests as f64
@@ -111,7 +111,7 @@ fn capacity(plan: &Plan, set: &str) -> Capacity {
 ///
 /// # Errors
 /// If a process does not start or answer, or the user ends the experiment.
-pub(super) fn take(bench: &Bench, plan: &Plan, cell: &Cell) -> Result<Measured, Halt> {
+pub(super) fn take(bench: &Bench, plan: &Plan, cell: &Cell) -> Result<CellResult, Halt> {
     let course = plan.course(bench.scale.of(cell.repetition));
     let origin = Origin::start(Model::of(&course.pages))?;
     let capacity = capacity(plan, &cell.set);
@@ -143,7 +143,7 @@ pub(super) fn take(bench: &Bench, plan: &Plan, cell: &Cell) -> Result<Measured, 
     nodes.check()?;
     let requests = busy.len() as f64;
     let spent = after.iter().zip(&before).map(|(after, before)| after.saturating_sub(*before));
-    Ok(Measured {
+    Ok(CellResult {
         cell: cell.clone(),
         capacity: capacity.amount,
         alone,
@@ -170,13 +170,13 @@ pub(super) struct SimulatedNodes {
 
 /// The simulated results of a repetition's requests and a set.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Simulated {
+pub(super) struct SimulationResult {
     pub(super) set: String,
     pub(super) repetition: u64,
     pub(super) steps: Vec<SimulatedNodes>,
 }
 
-impl Simulated {
+impl SimulationResult {
     /// Returns the results for the nodes of `cell`.
     pub(super) fn of(&self, cell: &Cell) -> Option<&SimulatedNodes> {
         let is_it = |step: &&SimulatedNodes| {
@@ -191,7 +191,11 @@ impl Simulated {
 ///
 /// # Errors
 /// If the policy does not exist.
-pub(super) fn simulate(plan: &Plan, (set, repetition): (&str, u64), seed: u64) -> Result<Simulated, Halt> {
+pub(super) fn simulate(
+    plan: &Plan,
+    (set, repetition): (&str, u64),
+    seed: u64,
+) -> Result<SimulationResult, Halt> {
     let course = plan.course(seed);
     let requests = course.order.len();
     let [_, _, counted] = plan.parts(&course.order).map(<[u32]>::len);
@@ -204,7 +208,7 @@ pub(super) fn simulate(plan: &Plan, (set, repetition): (&str, u64), seed: u64) -
         },
         nodes: plan.simulated.iter().filter_map(|&nodes| NonZeroU16::new(nodes)).collect(),
         hot: vec![0.0, HOT],
-        sharing: nodes::Sharing::default(),
+        sharing: nodes::LoadShares::default(),
     };
     let subject =
         Subject { name: set.to_owned(), trace: course.trace(), sample: 1.0, requests: requests as u64 };
@@ -215,5 +219,5 @@ pub(super) fn simulate(plan: &Plan, (set, repetition): (&str, u64), seed: u64) -
         hit_ratio: cell.counts.hit_ratio(),
         crossings: cell.counts.peer_requests_per_request(),
     });
-    Ok(Simulated { set: set.to_owned(), repetition, steps: steps.collect() })
+    Ok(SimulationResult { set: set.to_owned(), repetition, steps: steps.collect() })
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::Measurements;
-use super::cell::{Cell, Measured};
+use super::cell::{Cell, CellResult};
 use super::plan::{ONE, SETS, THREE};
 use crate::experiments::LARDER;
 use crate::findings::{Finding, Ruling};
@@ -29,7 +29,7 @@ fn find<'a>(
     set: &str,
     (nodes, copies): (u16, bool),
     repetition: u64,
-) -> Option<&'a Measured> {
+) -> Option<&'a CellResult> {
     let is_it = |cell: &Cell| {
         let Cell { set: of, nodes: count, copies: has, apart, repetition: at } = cell;
         !apart && (of.as_str(), *count, *has, *at) == (set, nodes, copies, repetition)
@@ -42,7 +42,7 @@ fn compare(
     seen: &Measurements,
     set: &str,
     [one, other]: [(u16, bool); 2],
-    compare: impl Fn(&Measured, &Measured) -> Option<f64>,
+    compare: impl Fn(&CellResult, &CellResult) -> Option<f64>,
 ) -> Vec<(u64, f64)> {
     let repetitions: BTreeSet<u64> = seen.cells.iter().map(|measured| measured.cell.repetition).collect();
     let pair = |&at: &u64| Some((at, compare(find(seen, set, one, at)?, find(seen, set, other, at)?)?));
@@ -54,7 +54,7 @@ pub(super) fn mean(
     seen: &Measurements,
     set: &str,
     (nodes, copies): (u16, bool),
-    value: impl Fn(&Measured) -> Option<f64>,
+    value: impl Fn(&CellResult) -> Option<f64>,
 ) -> Option<Interval> {
     let of = |cell: &Cell| !cell.apart && cell.set == set && (cell.nodes, cell.copies) == (nodes, copies);
     let values: Vec<f64> = seen.cells.iter().filter(|one| of(&one.cell)).filter_map(value).collect();
@@ -76,15 +76,15 @@ fn at_most(
 }
 
 /// Returns the mean of independent nodes that hold all objects.
-fn apart(seen: &Measurements, value: impl Fn(&Measured) -> Option<f64>) -> Option<Interval> {
+fn apart(seen: &Measurements, value: impl Fn(&CellResult) -> Option<f64>) -> Option<Interval> {
     let of = seen.cells.iter().filter(|measured| measured.cell.apart);
     Interval::of(&of.filter_map(value).collect::<Vec<_>>())
 }
 
 /// Compares the median time of three nodes with that of one node, and with that of three independent nodes.
 fn times(seen: &Measurements) -> [Finding; 2] {
-    let p50 = |measured: &Measured| Some(measured.alone?.p50);
-    let p99 = |measured: &Measured| Some(measured.alone?.p99);
+    let p50 = |measured: &CellResult| Some(measured.alone?.p50);
+    let p99 = |measured: &CellResult| Some(measured.alone?.p99);
     let beside_one = compare(seen, ONE, [(3, true), (1, false)], |three, one| Some(p50(three)? / p50(one)?));
     let lone = |at: u64| seen.cells.iter().find(|one| one.cell.apart && one.cell.repetition == at);
     let beside_apart = compare(seen, ONE, [(3, true), (3, true)], |three, _| {
@@ -135,8 +135,8 @@ fn times(seen: &Measurements) -> [Finding; 2] {
 }
 
 fn origin(seen: &Measurements) -> Finding {
-    let asked = |measured: &Measured| measured.origin_requests as f64 / measured.requests as f64;
-    let ratio = |three: &Measured, one: &Measured| Some(asked(three) / asked(one));
+    let asked = |measured: &CellResult| measured.origin_requests as f64 / measured.requests as f64;
+    let ratio = |three: &CellResult, one: &CellResult| Some(asked(three) / asked(one));
     let ratios = |set| compare(seen, set, [(3, true), (1, false)], ratio);
     let percent = |set: &str, cluster| Some(mean(seen, set, cluster, |one| Some(asked(one)))?.mean * 100.0);
     let told = |(set, about, _): (&str, &str, u64)| {
@@ -164,7 +164,7 @@ fn origin(seen: &Measurements) -> Finding {
 fn copies(seen: &Measurements) -> Finding {
     let (mut samples, mut told_of) = (Samples::default(), Vec::new());
     for (set, about, _) in SETS {
-        let spared = |with: &Measured, without: &Measured| Some(1.0 - with.crossings / without.crossings);
+        let spared = |with: &CellResult, without: &CellResult| Some(1.0 - with.crossings / without.crossings);
         let values = compare(seen, set, [(3, true), (3, false)], spared);
         if values.is_empty() {
             continue;
@@ -191,14 +191,14 @@ fn copies(seen: &Measurements) -> Finding {
 }
 
 /// Returns live hit ratios and crossings with the simulated ones, pair by pair.
-pub(super) fn pairs(seen: &Measurements) -> Vec<(&Measured, &super::cell::SimulatedNodes)> {
-    let step = |measured: &Measured| seen.simulated.iter().find_map(|all| all.of(&measured.cell));
+pub(super) fn pairs(seen: &Measurements) -> Vec<(&CellResult, &super::cell::SimulatedNodes)> {
+    let step = |measured: &CellResult| seen.simulated.iter().find_map(|all| all.of(&measured.cell));
     seen.cells.iter().filter_map(|measured| Some((measured, step(measured)?))).collect()
 }
 
 fn agreement(seen: &Measurements) -> Finding {
     let pairs = pairs(seen);
-    let worst = |difference: fn(&(&Measured, &super::cell::SimulatedNodes)) -> f64| {
+    let worst = |difference: fn(&(&CellResult, &super::cell::SimulatedNodes)) -> f64| {
         pairs.iter().map(difference).map(f64::abs).fold(0.0, f64::max)
     };
     let hits = worst(|(live, simulated)| live.hit_ratio() - simulated.hit_ratio);

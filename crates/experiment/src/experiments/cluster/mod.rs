@@ -10,7 +10,7 @@ mod nodes;
 mod pictures;
 mod plan;
 
-use self::cell::{Measured, Simulated, simulate, take};
+use self::cell::{CellResult, SimulationResult, simulate, take};
 pub(super) use self::nodes::missing;
 use self::plan::{Plan, SETS};
 use crate::findings::Findings;
@@ -18,8 +18,8 @@ use crate::{Bench, Halt, Host, Journal};
 
 /// All measurements, and the simulated results of the same requests.
 struct Measurements {
-    cells: Vec<Measured>,
-    simulated: Vec<Simulated>,
+    cells: Vec<CellResult>,
+    simulated: Vec<SimulationResult>,
     host: Option<Host>,
 }
 

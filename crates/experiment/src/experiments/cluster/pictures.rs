@@ -3,7 +3,7 @@
 use larder_lab::plot::{Axis, Plot, Unit};
 
 use super::Measurements;
-use super::cell::{Measured, SimulatedNodes};
+use super::cell::{CellResult, SimulatedNodes};
 use super::claims::{mean, pairs};
 use super::plan::{ONE, SETS};
 use crate::Interval;
@@ -26,7 +26,7 @@ fn cluster(nodes: u16, copies: bool) -> (u16, bool) {
 }
 
 /// The plotted value of a measurement, if available.
-type Value = fn(&Measured) -> Option<f64>;
+type Value = fn(&CellResult) -> Option<f64>;
 
 /// Returns a plot over the number of nodes, for the set that fits in one node.
 fn over_nodes(
@@ -70,7 +70,7 @@ fn cost(seen: &Measurements) -> Figure {
 }
 
 /// A value of a live run, and the same of a simulated one.
-type Both = (fn(&Measured) -> f64, fn(&SimulatedNodes) -> f64);
+type Both = (fn(&CellResult) -> f64, fn(&SimulatedNodes) -> f64);
 
 /// Returns a plot of simulated lines for many nodes, with live runs.
 fn beside_simulated(
@@ -144,8 +144,8 @@ const WAYS: [(u16, &str, bool, bool); 6] = [
 /// Returns a table of all means.
 pub(super) fn table<'a>(seen: &'a Measurements) -> Grid {
     /// The set, the number of nodes, their description, and their measurements.
-    type Row<'a> = (&'static str, u16, &'static str, Vec<&'a Measured>);
-    let mean = |(.., of): &Row<'_>, value: &dyn Fn(&Measured) -> Option<f64>, decimals: usize| {
+    type Row<'a> = (&'static str, u16, &'static str, Vec<&'a CellResult>);
+    let mean = |(.., of): &Row<'_>, value: &dyn Fn(&CellResult) -> Option<f64>, decimals: usize| {
         Interval::mean_cell(of.iter().filter_map(|measured| value(measured)), decimals)
     };
     let simulated = |row: &Row<'_>, value: fn(&SimulatedNodes) -> f64| {
@@ -173,7 +173,7 @@ pub(super) fn table<'a>(seen: &'a Measurements) -> Grid {
     let mut rows: Vec<Row<'a>> = Vec::new();
     for (set, about, _) in SETS {
         for (nodes, way, copies, apart) in WAYS {
-            let of = seen.cells.iter().filter(|Measured { cell, .. }| {
+            let of = seen.cells.iter().filter(|CellResult { cell, .. }| {
                 (cell.set.as_str(), cell.nodes, cell.copies, cell.apart) == (set, nodes, copies, apart)
             });
             rows.push((about, nodes, way, of.collect()));
@@ -184,7 +184,7 @@ pub(super) fn table<'a>(seen: &'a Measurements) -> Grid {
 }
 
 /// Returns the busiest node's share of the CPU time of all nodes.
-fn busiest(measured: &Measured) -> Option<f64> {
+fn busiest(measured: &CellResult) -> Option<f64> {
     let most = measured.nodes_us.iter().copied().reduce(f64::max)?;
     Some(most / measured.processor_us())
 }

@@ -2,7 +2,7 @@
 
 use larder_lab::replay::ratio;
 
-use super::{COURSES, Measured, Measurements, OriginModel, PLACES};
+use super::{COURSES, LearnResult, Measurements, OriginModel, PLACES};
 use crate::experiments::LARDER;
 use crate::findings::{Finding, Ruling};
 use crate::{Bound, ClaimKind, Samples};
@@ -80,7 +80,7 @@ pub(super) fn claims(seen: &Measurements) -> Vec<Finding> {
 /// The claim about an origin that is paid for its answers, if the price table has one.
 fn fees(seen: &Measurements) -> Option<Finding> {
     let (fees, _) = seen.paid()?;
-    let more = |plain: &Measured, ahead: &Measured| Some(-saved(plain.fees(fees), ahead.fees(fees))?);
+    let more = |plain: &LearnResult, ahead: &LearnResult| Some(-saved(plain.fees(fees), ahead.fees(fees))?);
     let claim = format!("Paid: refreshing ahead adds at most {:.0}% to the fees of the origin", MORE * 100.0);
     let compared = (samples(seen, &PLACES, more), Bound::Below(MORE));
     let finding = Finding::sampled(claim, LARDER, REQUESTS, compared, PERCENT)
@@ -93,7 +93,7 @@ fn fees(seen: &Measurements) -> Option<Finding> {
 fn samples(
     seen: &Measurements,
     places: &[OriginModel],
-    compare: impl Fn(&Measured, &Measured) -> Option<f64>,
+    compare: impl Fn(&LearnResult, &LearnResult) -> Option<f64>,
 ) -> Samples {
     let mut samples = Samples::default();
     for (course, about) in COURSES {
@@ -109,7 +109,7 @@ fn saved(before: f64, after: f64) -> Option<f64> {
 }
 
 /// Returns the share of measured refreshes that were useful; `None` if there are none.
-pub(super) fn precision(ahead: &Measured) -> Option<f64> {
+pub(super) fn precision(ahead: &LearnResult) -> Option<f64> {
     let [_, measured, used] = ahead.refreshes;
     (measured > 0).then(|| ratio(used as f64, measured as f64))
 }

@@ -126,7 +126,7 @@ impl Cell {
 
 /// The results of one way with one kind of requests.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Measured {
+struct LearnResult {
     place: String,
     course: String,
     way: String,
@@ -162,7 +162,7 @@ fn take(
     stop: &Arc<AtomicBool>,
     plan: &Plan,
     (cell, seed): (&Cell, u64),
-) -> Result<Vec<Measured>, Halt> {
+) -> Result<Vec<LearnResult>, Halt> {
     let courses = COURSES.map(|(name, _)| (name, plan.course(name, seed)));
     thread::scope(|scope| {
         let mut running = Vec::new();
@@ -187,7 +187,7 @@ struct Trial<'t> {
 }
 
 impl Trial<'_> {
-    fn take(self, name: &str, way: &str, repetition: u64) -> Result<Measured, Halt> {
+    fn take(self, name: &str, way: &str, repetition: u64) -> Result<LearnResult, Halt> {
         let OriginModel { away_ms, at_once, .. } = self.place;
         let mut pages = self.course.pages.clone();
         let cost = if at_once.is_some() { WEAK } else { 0 };
@@ -206,7 +206,7 @@ impl Trial<'_> {
         let stats = proxy.tell("/stats")?;
         let ahead = |name: &str| stats["refreshes_ahead"][name].as_u64().unwrap_or_default();
         let requests = seen.answers.len() as u64;
-        Ok(Measured {
+        Ok(LearnResult {
             place: self.place.name.to_owned(),
             course: name.to_owned(),
             way: way.to_owned(),
@@ -225,11 +225,11 @@ impl Trial<'_> {
 
 /// All measurements, and the prices of a paid origin.
 struct Measurements {
-    measured: Vec<Measured>,
+    measured: Vec<LearnResult>,
     prices: Option<Prices>,
 }
 
-impl Measured {
+impl LearnResult {
     /// Returns the fees for the answers of the origin, for a million requests of clients.
     fn fees(&self, fees: Fees) -> f64 {
         fees.of(self.asked, self.origin_bytes) * 1e6 / self.requests as f64
@@ -244,7 +244,12 @@ impl Measurements {
     }
 
     /// Returns the measurements of a way at an origin with a kind of requests.
-    fn of<'s>(&'s self, place: &'s str, course: &'s str, way: &'s str) -> impl Iterator<Item = &'s Measured> {
+    fn of<'s>(
+        &'s self,
+        place: &'s str,
+        course: &'s str,
+        way: &'s str,
+    ) -> impl Iterator<Item = &'s LearnResult> {
         self.measured.iter().filter(move |one| {
             (one.place.as_str(), one.course.as_str(), one.way.as_str()) == (place, course, way)
         })
@@ -255,7 +260,7 @@ impl Measurements {
         &'s self,
         place: &'s str,
         course: &'s str,
-        compare: impl Fn(&Measured, &Measured) -> Option<f64> + 's,
+        compare: impl Fn(&LearnResult, &LearnResult) -> Option<f64> + 's,
     ) -> impl Iterator<Item = (u64, f64)> + 's {
         self.of(place, course, PLAIN).filter_map(move |plain| {
             let ahead = self.of(place, course, AHEAD).find(|ahead| ahead.repetition == plain.repetition)?;
@@ -265,7 +270,7 @@ impl Measurements {
 }
 
 pub(super) fn conclude(journal: &Journal) -> Findings {
-    let all: Vec<Vec<Measured>> = journal.all("cell/");
+    let all: Vec<Vec<LearnResult>> = journal.all("cell/");
     let measured = all.into_iter().flatten().collect();
     let seen = Measurements { measured, prices: journal.get(Bench::PRICES) };
     Findings {

@@ -3,7 +3,7 @@
 use larder_lab::plot::{Axis, Plot, Unit};
 
 use super::claims::precision;
-use super::{COURSES, Measured, Measurements, PLACES, WAYS};
+use super::{COURSES, LearnResult, Measurements, PLACES, WAYS};
 use crate::Interval;
 use crate::findings::{Column, Figure, Grid};
 
@@ -46,14 +46,14 @@ fn distances(seen: &Measurements, course: &str, about: &str) -> Option<Figure> {
 /// Returns a table of all means.
 pub(super) fn table<'a>(seen: &'a Measurements) -> Grid {
     /// The origin, the requests, the way, and the measurements.
-    type Row<'a> = (&'static str, &'static str, &'static str, Vec<&'a Measured>);
+    type Row<'a> = (&'static str, &'static str, &'static str, Vec<&'a LearnResult>);
     let paid = seen.paid();
     let fees = format!("fees in {} for a million requests", paid.map_or("USD", |(_, currency)| currency));
-    let mean = |(.., of): &Row<'_>, value: &dyn Fn(&Measured) -> Option<f64>, decimals: usize| {
+    let mean = |(.., of): &Row<'_>, value: &dyn Fn(&LearnResult) -> Option<f64>, decimals: usize| {
         Interval::mean_cell(of.iter().filter_map(|one| value(one)), decimals)
     };
-    let in_100 = |part: u64, one: &Measured| Some(100.0 * part as f64 / one.requests as f64);
-    let kib = |one: &Measured| Some(one.origin_bytes as f64 / 1024.0 / one.requests as f64);
+    let in_100 = |part: u64, one: &LearnResult| Some(100.0 * part as f64 / one.requests as f64);
+    let kib = |one: &LearnResult| Some(one.origin_bytes as f64 / 1024.0 / one.requests as f64);
     let columns: [Column<'_, Row<'a>>; 12] = [
         ("origin", &|(place, ..)| (*place).to_owned()),
         ("requests", &|(_, about, ..)| (*about).to_owned()),

@@ -1,6 +1,8 @@
 //! Claims about many pages at once, and their verdicts.
 
-use super::{AIOHTTP, DISTANCES, EXECUTOR, HTTP2, LARDER, Measured, PLACES, REPORT, RIVALS, URLS, is_larder};
+use super::{
+    AIOHTTP, CellResult, DISTANCES, EXECUTOR, HTTP2, LARDER, PLACES, REPORT, RIVALS, URLS, is_larder,
+};
 use crate::Host;
 use crate::experiments::LARDER as OURS;
 use crate::findings::{Finding, Ruling};
@@ -15,7 +17,7 @@ const MOST_THREADS: usize = 32;
 const FULL: f64 = 0.85;
 
 /// The compared value of two programs: larger is better.
-type Value = fn(&Measured) -> Option<f64>;
+type Value = fn(&CellResult) -> Option<f64>;
 
 /// A claim that a system has a number of times the value of a rival.
 struct Times<'a> {
@@ -29,7 +31,7 @@ struct Times<'a> {
     unit: &'static str,
 }
 
-pub(super) fn claims(cells: &[Measured], host: Option<&Host>) -> Vec<Finding> {
+pub(super) fn claims(cells: &[CellResult], host: Option<&Host>) -> Vec<Finding> {
     let cores = host.map_or(1, |host| host.cores);
     let mut found = vec![seed(cells, cores)];
     for (rival, name) in RIVALS.into_iter().filter(|(rival, _)| *rival != EXECUTOR) {
@@ -49,7 +51,7 @@ pub(super) fn claims(cells: &[Measured], host: Option<&Host>) -> Vec<Finding> {
 }
 
 /// Compares streams of one connection with as many connections.
-fn streams(cells: &[Measured], origin: &str) -> Finding {
+fn streams(cells: &[CellResult], origin: &str) -> Finding {
     let claim = format!(
         "{MOST} streams of one HTTP/2 connection fetch at least 0.95 times the pages a second of {MOST} HTTP/1.1 connections, from a \
          {origin} origin"
@@ -72,7 +74,7 @@ fn streams(cells: &[Measured], origin: &str) -> Finding {
     ))
 }
 
-fn cost_of_streams(cells: &[Measured]) -> Finding {
+fn cost_of_streams(cells: &[CellResult]) -> Finding {
     let claim =
         "CPU time for a page is less with streams of one HTTP/2 connection than with HTTP/1.1".to_owned();
     let value: Value = |one| Some(1e6 / one.processor_us);
@@ -86,7 +88,7 @@ fn cost_of_streams(cells: &[Measured]) -> Finding {
 }
 
 /// Returns the mean of `value` for both versions of HTTP, as a sentence.
-fn versions(cells: &[Measured], origin: &str, value: Value, unit: &str) -> String {
+fn versions(cells: &[CellResult], origin: &str, value: Value, unit: &str) -> String {
     match (mean(cells, (origin, HTTP2), value), mean(cells, (origin, LARDER), value)) {
         (Some(two), Some(one)) => {
             format!("On the longest list, HTTP/2: {two:.0} {unit}; HTTP/1.1: {one:.0}.")
@@ -96,7 +98,7 @@ fn versions(cells: &[Measured], origin: &str, value: Value, unit: &str) -> Strin
 }
 
 /// Decides the seed report's own comparison.
-fn seed(cells: &[Measured], cores: usize) -> Finding {
+fn seed(cells: &[CellResult], cores: usize) -> Finding {
     let (rival, threads) = (EXECUTOR, (cores + MORE_THREADS).min(MOST_THREADS));
     let claim = format!(
         "With {MOST} in flight and a far origin, at least 3.2 times the pages a second of asyncio with blocking fetches in its default \
@@ -122,7 +124,7 @@ fn seed(cells: &[Measured], cores: usize) -> Finding {
 }
 
 fn rate(
-    cells: &[Measured],
+    cells: &[CellResult],
     cores: usize,
     (origin, times): (&'static str, f64),
     (rival, name): (&'static str, &str),
@@ -154,11 +156,11 @@ fn rate(
     )
 }
 
-fn throughput(one: &Measured) -> Option<f64> {
+fn throughput(one: &CellResult) -> Option<f64> {
     Some(one.throughput())
 }
 
-fn cost(cells: &[Measured], (rival, name): (&'static str, &str)) -> Finding {
+fn cost(cells: &[CellResult], (rival, name): (&'static str, &str)) -> Finding {
     let (times, part) = if rival == AIOHTTP { (10.0, "a tenth") } else { (2.0, "half") };
     let claim = format!("CPU time for a page is at most {part} of that of {name}");
     let value: Value = |one| Some(1e6 / one.processor_us);
@@ -170,14 +172,14 @@ fn cost(cells: &[Measured], (rival, name): (&'static str, &str)) -> Finding {
     )
 }
 
-fn memory(cells: &[Measured], (rival, name): (&'static str, &str)) -> Finding {
+fn memory(cells: &[CellResult], (rival, name): (&'static str, &str)) -> Finding {
     let claim = format!("The proxy takes less memory than {name}, though it stores all pages");
     let value: Value = |one| Some(1.0 / one.resident?);
     let decided = Times::near(claim, rival, 1.0, value, "times less memory").decide(cells);
     decided.saying(means(cells, rival, |one| Some(one.resident? / f64::from(1 << 20)), "MiB"))
 }
 
-fn tail(cells: &[Measured], (rival, name): (&'static str, &str)) -> Finding {
+fn tail(cells: &[CellResult], (rival, name): (&'static str, &str)) -> Finding {
     let claim = format!(
         "With {MOST} in flight and a near origin, the 99th percentile of page times is at most half of that with {name}"
     );
@@ -186,7 +188,7 @@ fn tail(cells: &[Measured], (rival, name): (&'static str, &str)) -> Finding {
     decided.saying(means(cells, rival, |one| one.p99_ms, "ms"))
 }
 
-fn stall(cells: &[Measured], (rival, name): (&'static str, &str)) -> Finding {
+fn stall(cells: &[CellResult], (rival, name): (&'static str, &str)) -> Finding {
     let claim = format!("At overload, the slowest page of a near origin takes no longer than with {name}");
     let value: Value = |one| Some(1.0 / one.slowest_ms?);
     let decided = Times::near(claim, rival, 1.0, value, "times as fast at the slowest page").decide(cells);
@@ -200,13 +202,13 @@ impl<'a> Times<'a> {
     }
 
     /// Decides the claim from ratios by list, with each number of URLs as a condition.
-    fn decide(self, cells: &[Measured]) -> Finding {
+    fn decide(self, cells: &[CellResult]) -> Finding {
         let Self { claim, source, origin, system, rival, times, value, unit } = self;
         let mut samples = Samples::default();
         let lists = URLS.into_iter().chain([super::MANY]);
         for urls in lists {
             let others = find(cells, rival, origin, Some(urls), MOST);
-            let ratio = |one: &&Measured| {
+            let ratio = |one: &&CellResult| {
                 let other = others.iter().find(|other| other.cell.repetition == one.cell.repetition)?;
                 Some((one.cell.repetition, value(one)? / value(other)?))
             };
@@ -219,7 +221,7 @@ impl<'a> Times<'a> {
 }
 
 /// Returns the mean of `value` for both programs on near pages, as a sentence.
-fn means(cells: &[Measured], rival: &str, value: Value, unit: &str) -> String {
+fn means(cells: &[CellResult], rival: &str, value: Value, unit: &str) -> String {
     match (mean(cells, ("near", LARDER), value), mean(cells, ("near", rival), value)) {
         (Some(ours), Some(theirs)) => format!("Proxy: {ours:.1} {unit}; other program: {theirs:.1} {unit}."),
         _ => String::new(),
@@ -227,7 +229,7 @@ fn means(cells: &[Measured], rival: &str, value: Value, unit: &str) -> String {
 }
 
 /// Returns the mean over the longest list that a program was measured with.
-fn mean(cells: &[Measured], (origin, system): (&str, &str), value: Value) -> Option<f64> {
+fn mean(cells: &[CellResult], (origin, system): (&str, &str), value: Value) -> Option<f64> {
     let all = find(cells, system, origin, None, MOST);
     let most = all.iter().map(|one| one.cell.urls).max()?;
     let those = all.iter().filter(|one| one.cell.urls == most).filter_map(|one| value(one));
@@ -235,7 +237,7 @@ fn mean(cells: &[Measured], (origin, system): (&str, &str), value: Value) -> Opt
 }
 
 /// Returns the processor time of a page for the proxy and a rival, as a sentence.
-fn work(cells: &[Measured], rival: &str) -> String {
+fn work(cells: &[CellResult], rival: &str) -> String {
     let cost: Value = |one| Some(one.processor_us);
     match (mean(cells, ("near", LARDER), cost), mean(cells, ("near", rival), cost)) {
         (Some(ours), Some(theirs)) => format!(
@@ -246,7 +248,7 @@ fn work(cells: &[Measured], rival: &str) -> String {
 }
 
 /// Returns the limiting resources of the proxy and a rival on the longest list, as a sentence.
-fn limits(cells: &[Measured], cores: usize, (origin, rival): (&str, &str)) -> String {
+fn limits(cells: &[CellResult], cores: usize, (origin, rival): (&str, &str)) -> String {
     let of = |system: &str| {
         let rate = mean(cells, (origin, system), throughput)?;
         let limit = limit(cells, cores, (origin, system), rate)?;
@@ -261,7 +263,7 @@ fn limits(cells: &[Measured], cores: usize, (origin, rival): (&str, &str)) -> St
 
 /// Returns the limiting resource of a program at a rate: the first that is nearly fully used.
 fn limit(
-    cells: &[Measured],
+    cells: &[CellResult],
     cores: usize,
     (origin, system): (&str, &str),
     rate: f64,
@@ -285,13 +287,13 @@ fn limit(
 }
 
 fn find<'a>(
-    cells: &'a [Measured],
+    cells: &'a [CellResult],
     system: &str,
     origin: &str,
     urls: Option<u32>,
     workers: usize,
-) -> Vec<&'a Measured> {
-    let is_it = |measured: &&Measured| {
+) -> Vec<&'a CellResult> {
+    let is_it = |measured: &&CellResult| {
         let cell = &measured.cell;
         cell.system == system
             && cell.origin == origin
@@ -304,7 +306,7 @@ fn find<'a>(
 /// Returns the throughput per worker in relation to that of a single worker, of cells with `workers`, with the
 /// repetition.
 pub(super) fn efficiencies(
-    cells: &[Measured],
+    cells: &[CellResult],
     system: &str,
     origin: &str,
     urls: Option<u32>,
@@ -314,18 +316,18 @@ pub(super) fn efficiencies(
     let alone: Vec<f64> = alone.iter().map(|measured| measured.throughput()).collect();
     let Some(alone) = Interval::of(&alone) else { return Vec::new() };
     let many = find(cells, system, origin, urls, workers);
-    let each = |one: &&Measured| (one.cell.repetition, one.throughput() / workers as f64 / alone.mean);
+    let each = |one: &&CellResult| (one.cell.repetition, one.throughput() / workers as f64 / alone.mean);
     many.iter().map(each).collect()
 }
 
 /// Returns the number of pages for the comparison of workers: the largest of those with the most measurements.
-fn longest(cells: &[Measured], workers: usize) -> Option<u32> {
+fn longest(cells: &[CellResult], workers: usize) -> Option<u32> {
     let own = find(cells, LARDER, "far", None, workers);
     let repetitions = |urls: u32| own.iter().filter(|measured| measured.cell.urls == urls).count();
     own.iter().map(|measured| measured.cell.urls).max_by_key(|&urls| (repetitions(urls), urls))
 }
 
-fn efficiency(cells: &[Measured]) -> Finding {
+fn efficiency(cells: &[CellResult]) -> Finding {
     let mut samples = Samples::default();
     for workers in [2, 4, 8, 16, 32] {
         let Some(urls) = longest(cells, workers) else { continue };
@@ -351,12 +353,12 @@ pub(super) fn possible(urls: u32, workers: usize) -> f64 {
 }
 
 /// Decides the claim that twice the pages with twice the workers take the same time.
-fn weak_scaling(cells: &[Measured]) -> Finding {
+fn weak_scaling(cells: &[CellResult]) -> Finding {
     let mut samples = Samples::default();
     for (urls, workers) in [(164, 8), (164, 16), (164, 32), (328, 16), (328, 32), (656, 32)] {
         let small = find(cells, LARDER, "far", Some(urls), workers);
         let large = find(cells, LARDER, "far", Some(urls * 2), workers * 2);
-        let ratio = |one: &&Measured| {
+        let ratio = |one: &&CellResult| {
             let other = large.iter().find(|other| other.cell.repetition == one.cell.repetition)?;
             Some((one.cell.repetition, (other.seconds / one.seconds - 1.0).abs()))
         };
@@ -375,11 +377,11 @@ mod tests {
     use crate::Verdict;
     use crate::experiments::parallel::Cell;
 
-    fn measured(system: &str, urls: u32, workers: usize, repetition: u64, seconds: f64) -> Measured {
+    fn measured(system: &str, urls: u32, workers: usize, repetition: u64, seconds: f64) -> CellResult {
         let (system, origin) = (system.to_owned(), "far".to_owned());
         let cell = Cell { system, origin, urls, workers, repetition };
         let (resident, p99_ms, slowest_ms) = (Some(1e6), Some(60.0), Some(70.0));
-        Measured {
+        CellResult {
             cell,
             seconds,
             processor_us: 50.0,

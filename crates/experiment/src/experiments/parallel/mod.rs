@@ -77,7 +77,7 @@ struct Cell {
 
 /// The results of a measurement.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Measured {
+struct CellResult {
     #[serde(flatten)]
     cell: Cell,
     seconds: f64,
@@ -96,7 +96,7 @@ struct Measured {
 }
 
 /// The cost of one run.
-struct Took {
+struct RunCost {
     seconds: f64,
     /// The processor time.
     processor: Duration,
@@ -107,7 +107,7 @@ struct Took {
     slowest_ms: f64,
 }
 
-impl Measured {
+impl CellResult {
     /// Returns the pages per second.
     fn throughput(&self) -> f64 {
         f64::from(self.cell.urls) / self.seconds
@@ -137,7 +137,7 @@ pub(super) fn measure(bench: &mut Bench) -> Result<(), Halt> {
             _ => larder(bench, cell, &pages, &origin)?,
         };
         let each = |spent: Duration, pages: u32| spent.as_secs_f64() * 1e6 / f64::from(pages);
-        Ok(Measured {
+        Ok(CellResult {
             cell: cell.clone(),
             seconds: took.seconds,
             processor_us: each(took.processor, cell.urls),
@@ -231,7 +231,7 @@ fn pairs(size: Size, system: &str, origin: &str) -> Vec<(u32, usize)> {
 }
 
 /// Returns the time from the first request to the last page, and the proxy's processor time.
-fn larder(bench: &Bench, cell: &Cell, pages: &Course, origin: &Origin) -> Result<Took, Halt> {
+fn larder(bench: &Bench, cell: &Cell, pages: &Course, origin: &Origin) -> Result<RunCost, Halt> {
     // One client gets at most half of all permits, and all clients here have the same address.
     let setting = Setting { in_flight: Some(cell.workers * 2), ..Setting::roomy() };
     let mut proxy = Proxy::start(&bench.program, &setting)?;
@@ -248,7 +248,7 @@ fn larder(bench: &Bench, cell: &Cell, pages: &Course, origin: &Origin) -> Result
     let seen = load(measured, CLIENTS).run().map_err(|halt| proxy.explain(halt))?;
     let processor = proxy.processor().saturating_sub(before);
     match seen.count(Outcome::Hit) {
-        0 => Ok(Took {
+        0 => Ok(RunCost {
             seconds: seen.elapsed.as_secs_f64(),
             processor,
             driver: Some(seen.processor),
@@ -261,7 +261,7 @@ fn larder(bench: &Bench, cell: &Cell, pages: &Course, origin: &Origin) -> Result
 }
 
 pub(super) fn conclude(journal: &Journal) -> Findings {
-    let cells: Vec<Measured> = journal.all("cell/");
+    let cells: Vec<CellResult> = journal.all("cell/");
     let (lines, table) = table::conclude(journal);
     let mut findings = claims::claims(&cells, journal.host().as_ref());
     findings.extend(lines);
@@ -273,7 +273,7 @@ pub(super) fn conclude(journal: &Journal) -> Findings {
     }
 }
 
-fn setup(cells: &[Measured], python: Option<Python>) -> Vec<String> {
+fn setup(cells: &[CellResult], python: Option<Python>) -> Vec<String> {
     let way = format!(
         "{CLIENTS} clients request pages of {} KiB over HTTP, each page once, from a far origin (50 ms) or a near one (2 ms). \
          The proxy has a thread on each core and as many requests to the origin in progress as workers; other clients wait. \

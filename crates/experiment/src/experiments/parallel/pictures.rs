@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use larder_lab::plot::{Axis, Unit};
 
 use super::claims::possible;
-use super::{DISTANCES, Measured, URLS, WORKERS};
+use super::{CellResult, DISTANCES, URLS, WORKERS};
 use crate::Interval;
 use crate::findings::{Column, Figure, Grid, MeanPlot};
 
@@ -16,7 +16,7 @@ struct Quantity {
     title: &'static str,
     axis: fn() -> Axis,
     caption: &'static str,
-    value: fn(&Measured, f64) -> f64,
+    value: fn(&CellResult, f64) -> f64,
     /// Whether it is a value per page, so that lists of any length give the same result.
     is_of_each: bool,
 }
@@ -59,10 +59,10 @@ const QUANTITIES: [Quantity; 4] = [
     },
 ];
 
-pub(super) fn pictures(cells: &[Measured]) -> Vec<Figure> {
+pub(super) fn pictures(cells: &[CellResult]) -> Vec<Figure> {
     let mut figures = Vec::new();
     for (origin, away) in DISTANCES {
-        let of: Vec<&Measured> = cells.iter().filter(|measured| measured.cell.origin == origin).collect();
+        let of: Vec<&CellResult> = cells.iter().filter(|measured| measured.cell.origin == origin).collect();
         if !of.is_empty() {
             figures.extend(QUANTITIES.iter().map(|quantity| picture((origin, away), quantity, &of)));
         }
@@ -70,11 +70,11 @@ pub(super) fn pictures(cells: &[Measured]) -> Vec<Figure> {
     figures
 }
 
-fn systems(cells: &[&Measured]) -> BTreeSet<String> {
+fn systems(cells: &[&CellResult]) -> BTreeSet<String> {
     cells.iter().map(|measured| measured.cell.system.clone()).collect()
 }
 
-fn picture((origin, away): (&str, u64), quantity: &Quantity, cells: &[&Measured]) -> Figure {
+fn picture((origin, away): (&str, u64), quantity: &Quantity, cells: &[&CellResult]) -> Figure {
     let Quantity { name, title, axis, caption, value, is_of_each } = quantity;
     let title = format!("{} origin ({away} ms): {title}", if origin == "far" { "Far" } else { "Near" });
     let axes = (Axis::doubling("workers", Unit::Count), axis());
@@ -86,7 +86,7 @@ fn picture((origin, away): (&str, u64), quantity: &Quantity, cells: &[&Measured]
         let Some(alone) = Interval::of(&alone) else { continue };
         let groups: BTreeSet<u32> = own.iter().map(|measured| group(measured)).collect();
         for (member, urls) in URLS.into_iter().enumerate().filter(|(_, urls)| groups.contains(urls)) {
-            let is_of = |one: &&&Measured| group(one) == urls && (*is_of_each || one.cell.urls == urls);
+            let is_of = |one: &&&CellResult| group(one) == urls && (*is_of_each || one.cell.urls == urls);
             let of: Vec<_> = own.iter().filter(is_of).copied().collect();
             let means = line(&of, |measured| value(measured, alone.mean));
             let means = means.into_iter().map(|(workers, interval)| {
@@ -109,12 +109,12 @@ fn picture((origin, away): (&str, u64), quantity: &Quantity, cells: &[&Measured]
 
 /// Returns the line of a measurement: lists that are shorter than the report's, for few workers, belong to its
 /// shortest.
-fn group(measured: &Measured) -> u32 {
+fn group(measured: &CellResult) -> u32 {
     measured.cell.urls.max(URLS[0])
 }
 
 /// Returns the mean of `value` for each number of workers.
-fn line(cells: &[&Measured], value: impl Fn(&Measured) -> f64) -> Vec<(usize, Interval)> {
+fn line(cells: &[&CellResult], value: impl Fn(&CellResult) -> f64) -> Vec<(usize, Interval)> {
     let at = |workers: usize| {
         let of = cells.iter().filter(|measured| measured.cell.workers == workers);
         Some((workers, Interval::of(&of.map(|measured| value(measured)).collect::<Vec<_>>())?))
@@ -128,13 +128,13 @@ fn short(system: &str) -> &str {
 }
 
 /// Returns a table of the processor time of a page.
-pub(super) fn table<'a>(cells: &'a [Measured]) -> Grid {
+pub(super) fn table<'a>(cells: &'a [CellResult]) -> Grid {
     /// The measurements of a system with one number of workers and URLs.
-    type Row<'a> = Vec<&'a Measured>;
-    let mean = |of: &Row<'_>, value: fn(&Measured) -> f64, decimals: usize| {
+    type Row<'a> = Vec<&'a CellResult>;
+    let mean = |of: &Row<'_>, value: fn(&CellResult) -> f64, decimals: usize| {
         Interval::mean_cell(of.iter().map(|measured| value(measured)), decimals)
     };
-    let known = |of: &Row<'_>, value: fn(&Measured) -> Option<f64>, decimals: usize| {
+    let known = |of: &Row<'_>, value: fn(&CellResult) -> Option<f64>, decimals: usize| {
         let values = of.iter().map(|measured| value(measured).unwrap_or(f64::NAN));
         Interval::mean_cell(values, decimals)
     };
@@ -144,7 +144,7 @@ pub(super) fn table<'a>(cells: &'a [Measured]) -> Grid {
         ("URLs", &|of| of[0].cell.urls.to_string()),
         ("workers", &|of| of[0].cell.workers.to_string()),
         ("s", &|of| mean(of, |one| one.seconds, 3)),
-        ("pages a second", &|of| mean(of, Measured::throughput, 0)),
+        ("pages a second", &|of| mean(of, CellResult::throughput, 0)),
         ("processor time per page in us", &|of| mean(of, |one| one.processor_us, 0)),
         ("origin's in us", &|of| mean(of, |one| one.origin_us, 0)),
         ("clients' in us", &|of| known(of, |one| one.driver_us, 0).replace("NaN", "-")),

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Cell, PAGE, Took, WARMING};
+use super::{Cell, PAGE, RunCost, WARMING};
 use crate::origin::Origin;
 use crate::subprocess::Subprocess;
 use crate::{Bench, Halt};
@@ -60,7 +60,7 @@ const COMMON: &str = include_str!("common.py");
 const LOOK: Duration = Duration::from_millis(20);
 
 #[derive(Deserialize)]
-struct Told {
+struct PythonReport {
     seconds: f64,
     processor: f64,
     bytes: u64,
@@ -127,7 +127,7 @@ fn ask(program: &Path) -> io::Result<Python> {
 }
 
 /// Returns the time from the first request to the last page, and the program's processor time.
-pub(super) fn run(bench: &Bench, python: &Python, cell: &Cell, origin: &Origin) -> Result<Took, Halt> {
+pub(super) fn run(bench: &Bench, python: &Python, cell: &Cell, origin: &Origin) -> Result<RunCost, Halt> {
     let name = &cell.system;
     let failed = |why: &str| Halt::Failed(format!("{name}: {why}"));
     let text = PROGRAMS.iter().find(|program| program.name == name).map(|program| program.text);
@@ -151,12 +151,12 @@ pub(super) fn run(bench: &Bench, python: &Python, cell: &Cell, origin: &Origin) 
         // Unreadable output counts as no answer, too.
         let _ = output.read_to_string(&mut said);
     }
-    let told: Told = serde_json::from_str(&said)
+    let told: PythonReport = serde_json::from_str(&said)
         .map_err(|_| failed(&format!("it ended with {status}; it said: {}", child.last_line())))?;
     if told.bytes != u64::from(cell.urls) * PAGE {
         return Err(failed(&format!("{} bytes are not {} pages", told.bytes, cell.urls)));
     }
-    Ok(Took {
+    Ok(RunCost {
         seconds: told.seconds,
         processor: Duration::from_secs_f64(told.processor),
         driver: None,

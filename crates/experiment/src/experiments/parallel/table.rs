@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::REPORT;
 use crate::bench::Size;
 use crate::cache_lines::Layout;
-use crate::child::Running;
+use crate::child::ChildProcess;
 use crate::experiments::LARDER as OURS;
 use crate::findings::{Finding, Grid, Ruling};
 use crate::{Bench, Bound, ClaimKind, Halt, Interval, Journal, Samples};
@@ -21,7 +21,7 @@ const THREADS: [usize; 2] = [1, 2];
 
 /// The time of one operation, in nanoseconds.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Timed {
+struct OperationTime {
     layout: String,
     threads: usize,
     repetition: u64,
@@ -44,16 +44,16 @@ pub(super) fn measure(bench: &mut Bench) -> Result<(), Halt> {
             let number = threads.to_string();
             let words =
                 ["--layout", layout.name(), "--threads", &number, "--operations", operations].map(OsStr::new);
-            let running = Running::start(&bench.lab, "larder-lab live lines", &words, |_| true)?;
+            let running = ChildProcess::start(&bench.lab, "larder-lab live lines", &words, |_| true)?;
             let nanoseconds = running.said().parse().map_err(|_| running.ended("it printed no number"))?;
-            Ok(Timed { layout: layout.name().to_owned(), threads, repetition, nanoseconds })
+            Ok(OperationTime { layout: layout.name().to_owned(), threads, repetition, nanoseconds })
         },
     )
 }
 
 /// Returns the claims, and the table of all layouts.
 pub(super) fn conclude(journal: &Journal) -> (Vec<Finding>, Grid) {
-    let timed: Vec<Timed> = journal.all("table/");
+    let timed: Vec<OperationTime> = journal.all("table/");
     let title = "Counting in a table, by layout over cache lines";
     let columns =
         ["layout", "threads", "ns of processor time for an operation", "95% to either side", "processes"];
@@ -72,15 +72,16 @@ pub(super) fn conclude(journal: &Journal) -> (Vec<Finding>, Grid) {
 }
 
 /// Returns the ratio of an operation's time in one layout to that in another, by the number of threads.
-fn times(timed: &[Timed], (one, other): (Layout, Layout), numbers: &[usize]) -> Samples {
+fn times(timed: &[OperationTime], (one, other): (Layout, Layout), numbers: &[usize]) -> Samples {
     let mut samples = Samples::default();
     for threads in numbers {
         let of = |layout: Layout, at: u64| {
-            let is_it =
-                |it: &&Timed| it.layout == layout.name() && it.threads == *threads && it.repetition == at;
+            let is_it = |it: &&OperationTime| {
+                it.layout == layout.name() && it.threads == *threads && it.repetition == at
+            };
             timed.iter().find(is_it).map(|it| it.nanoseconds)
         };
-        let ratio = |it: &Timed| Some((it.repetition, it.nanoseconds / of(other, it.repetition)?));
+        let ratio = |it: &OperationTime| Some((it.repetition, it.nanoseconds / of(other, it.repetition)?));
         let ones = timed.iter().filter(|it| it.layout == one.name() && it.threads == *threads);
         samples.add(&format!("{threads} threads").replace("1 threads", "1 thread"), ones.filter_map(ratio));
     }
@@ -90,7 +91,7 @@ fn times(timed: &[Timed], (one, other): (Layout, Layout), numbers: &[usize]) -> 
 const WHAT: &str = "Each thread counts in its own entries of 16 bytes, in a table that fits the processor's first-level cache; \
  each measurement is a process. Only the CPU time of the table is measured.";
 
-fn aligned(timed: &[Timed]) -> Finding {
+fn aligned(timed: &[OperationTime]) -> Finding {
     let samples = times(timed, (Layout::Misaligned, Layout::Aligned), &THREADS);
     let claim = "A table whose entries are aligned to cache lines is faster than one whose entries are not";
     let decided = (samples, Bound::Above(1.0));
@@ -105,7 +106,7 @@ fn aligned(timed: &[Timed]) -> Finding {
         )
 }
 
-fn padded(timed: &[Timed]) -> Finding {
+fn padded(timed: &[OperationTime]) -> Finding {
     let samples = times(timed, (Layout::Aligned, Layout::Padded), &THREADS[1..]);
     let claim =
         "With two threads, entries that share no cache line (padded) are faster than aligned ones that do";
@@ -120,7 +121,7 @@ fn padded(timed: &[Timed]) -> Finding {
         .because(&[Ruling::Fails, Ruling::Open], "Two threads on one core share its first-level cache, so no line moves.")
 }
 
-fn sharded(timed: &[Timed]) -> Finding {
+fn sharded(timed: &[OperationTime]) -> Finding {
     let samples = times(timed, (Layout::Sharded, Layout::Padded), &THREADS[1..]);
     let claim = format!(
         "With two threads, a shard for each thread takes at most {SAME} times the time of padding, in an eighth of the memory"

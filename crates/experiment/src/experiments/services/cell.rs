@@ -9,7 +9,7 @@ use larder_lab::replay::ratio;
 use larder_lab::workload::Crud;
 use serde::{Deserialize, Serialize};
 
-use super::ways::{ENTITIES, Open, Way};
+use super::ways::{ENTITIES, OpenWay, Way};
 use crate::drive::{Exchange, Outcome, Plan, Source, drive};
 use crate::experiments::cell::part;
 use crate::{Bench, Halt};
@@ -81,7 +81,7 @@ pub(super) fn workload(requests: u64, written: u32) -> Crud {
 
 /// The times of answers, in milliseconds.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-pub(super) struct Took {
+pub(super) struct AnswerTimes {
     pub(super) mean: f64,
     pub(super) p50: f64,
     pub(super) p99: f64,
@@ -100,18 +100,18 @@ pub(super) struct Point {
 
 /// The results of a measurement.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Measured {
+pub(super) struct CellResult {
     #[serde(flatten)]
     pub(super) cell: Cell,
     /// The capacity of one cache, in bytes.
     pub(super) capacity: u64,
     pub(super) seconds: f64,
     /// The times of all requests.
-    pub(super) all: Took,
+    pub(super) all: AnswerTimes,
     /// The times of GETs.
-    pub(super) reads: Took,
+    pub(super) reads: AnswerTimes,
     /// The times of all other requests.
-    pub(super) writes: Took,
+    pub(super) writes: AnswerTimes,
     /// The number of GETs.
     pub(super) read_count: u64,
     /// The share of GETs whose content was in the cache, validated or not, by the report's definition.
@@ -149,9 +149,9 @@ pub(super) struct Room {
 ///
 /// # Errors
 /// If a process does not start or answer, or the user ends the experiment.
-pub(super) fn take(bench: &Bench, cell: &Cell, full: u64) -> Result<Measured, Halt> {
+pub(super) fn take(bench: &Bench, cell: &Cell, full: u64) -> Result<CellResult, Halt> {
     let capacity = if cell.percent == 0 { ROOMY } else { part(By::Bytes, full, cell.percent) };
-    let mut open = Open::start(bench, cell, capacity)?;
+    let mut open = OpenWay::start(bench, cell, capacity)?;
     let before = open.processors();
     let outcome = send(bench, cell, &mut open)?;
     let after = open.processors();
@@ -159,7 +159,7 @@ pub(super) fn take(bench: &Bench, cell: &Cell, full: u64) -> Result<Measured, Ha
     let each = |which: usize| after[which].saturating_sub(before[which]).as_secs_f64() * 1e6 / requests;
     let total = Sums::of(&outcome.exchanges);
     let of = |is_it: fn(&Exchange) -> bool| took(outcome.exchanges.iter().filter(|one| is_it(one)));
-    Ok(Measured {
+    Ok(CellResult {
         cell: cell.clone(),
         capacity: capacity.amount,
         seconds: outcome.elapsed.as_secs_f64(),
@@ -184,7 +184,7 @@ pub(super) fn take(bench: &Bench, cell: &Cell, full: u64) -> Result<Measured, Ha
 /// # Errors
 /// The same as for [`take`].
 pub(super) fn room(bench: &Bench, cell: &Cell) -> Result<Room, Halt> {
-    let mut open = Open::start(bench, cell, ROOMY)?;
+    let mut open = OpenWay::start(bench, cell, ROOMY)?;
     let outcome = send(bench, cell, &mut open)?;
     let cache = open.cache().ok_or_else(|| Halt::Failed("a way without a cache keeps nothing".to_owned()))?;
     cache.settle()?;
@@ -196,7 +196,7 @@ pub(super) fn room(bench: &Bench, cell: &Cell) -> Result<Room, Halt> {
     })
 }
 
-fn send(bench: &Bench, cell: &Cell, open: &mut Open) -> Result<Outcome, Halt> {
+fn send(bench: &Bench, cell: &Cell, open: &mut OpenWay) -> Result<Outcome, Halt> {
     let plan = Plan {
         to: open.to().clone(),
         clients: cell.clients,
@@ -221,9 +221,9 @@ fn failure(failed: u64, requests: u64, statuses: &BTreeMap<u16, u64>) -> String 
     format!("{failed} of {requests} requests to the services failed; answers: {told}")
 }
 
-fn took<'a>(exchanges: impl Iterator<Item = &'a Exchange>) -> Took {
+fn took<'a>(exchanges: impl Iterator<Item = &'a Exchange>) -> AnswerTimes {
     let Ok(mut times) = Histogram::<u64>::new_with_bounds(1, 60_000_000_000, 3) else {
-        return Took::default();
+        return AnswerTimes::default();
     };
     let (mut sum, mut count) = (Duration::ZERO, 0_u32);
     for exchange in exchanges {
@@ -232,7 +232,7 @@ fn took<'a>(exchanges: impl Iterator<Item = &'a Exchange>) -> Took {
         count += 1;
     }
     let at = |share: f64| times.value_at_quantile(share) as f64 / 1e6;
-    Took { mean: ratio(sum.as_secs_f64() * 1e3, f64::from(count)), p50: at(0.5), p99: at(0.99) }
+    AnswerTimes { mean: ratio(sum.as_secs_f64() * 1e3, f64::from(count)), p50: at(0.5), p99: at(0.99) }
 }
 
 /// The sums over the GETs of a run, and the time of all requests.

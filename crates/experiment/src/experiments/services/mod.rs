@@ -16,9 +16,9 @@ use std::cell::OnceCell;
 use larder_evict::Spec;
 use serde::{Deserialize, Serialize};
 
-use self::cell::{Measured, Room, room, take};
+use self::cell::{CellResult, Room, room, take};
 use self::plan::{POLICIES, Plan, SIZE};
-use self::simulated::{Rehearsed, SimulatedRatio};
+use self::simulated::{RequestRehearsal, SimulatedRatio};
 use self::ways::ENTITIES;
 use crate::findings::Findings;
 use crate::{Bench, Halt, Journal, Prices};
@@ -35,7 +35,7 @@ struct Curve {
 
 /// All measurements.
 struct Measurements {
-    cells: Vec<Measured>,
+    cells: Vec<CellResult>,
     rooms: Vec<Room>,
     curves: Vec<Curve>,
     prices: Option<Prices>,
@@ -46,11 +46,11 @@ pub(super) fn measure(bench: &mut Bench) -> Result<(), Halt> {
     let (scale, plan) = (bench.scale, Plan::new(bench.scale.size));
     let repetitions: Vec<u64> = (0..plan.repetitions).collect();
     bench.measure(&repetitions, |at| room_key(*at), |bench, at| room(bench, &plan.room(*at)))?;
-    let rehearsals: Vec<OnceCell<Rehearsed>> = repetitions.iter().map(|_| OnceCell::new()).collect();
+    let rehearsals: Vec<OnceCell<RequestRehearsal>> = repetitions.iter().map(|_| OnceCell::new()).collect();
     let simulated = |bench: &Bench, at: u64| -> Result<Simulation<'_>, Halt> {
         let place = &rehearsals[at as usize];
         if place.get().is_none() {
-            let rehearsed = Rehearsed::new(plan.requests, scale.of(at))?;
+            let rehearsed = RequestRehearsal::new(plan.requests, scale.of(at))?;
             _ = place.set(rehearsed);
         }
         let room: Option<Room> = bench.journal.get(&room_key(at));
@@ -81,7 +81,7 @@ pub(super) fn measure(bench: &mut Bench) -> Result<(), Halt> {
 }
 
 /// A repetition's requests with the services' answers, and the room that a cache needs for the answers.
-type Simulation<'a> = (&'a Rehearsed, Room);
+type Simulation<'a> = (&'a RequestRehearsal, Room);
 
 fn room_key(repetition: u64) -> String {
     format!("room/{repetition}")

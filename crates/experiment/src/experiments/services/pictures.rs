@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use larder_lab::plot::{Axis, Plot, Unit};
 
 use super::Measurements;
-use super::cell::{Measured, Point};
+use super::cell::{CellResult, Point};
 use super::claims::{ENOUGH, enough};
 use super::plan::{
     CLIENTS, COST_US, EVICTING, INSTANCES, LATENCY, POLICIES, POLICY, SHARES, SITUATIONS, SIZE,
@@ -57,11 +57,11 @@ fn figure(frame: Frame<'_>, lines: Vec<Line>) -> Figure {
 
 /// Returns `value` of the cells of `part` by `place`, in lines by `name`, in the order of `names`.
 fn lines(
-    cells: &[Measured],
+    cells: &[CellResult],
     part: &str,
     names: &[&str],
-    name: impl Fn(&Measured) -> &'static str,
-    point: impl Fn(&Measured) -> Vec<(u64, f64)>,
+    name: impl Fn(&CellResult) -> &'static str,
+    point: impl Fn(&CellResult) -> Vec<(u64, f64)>,
 ) -> Vec<Line> {
     let mut lines: Vec<Line> = names.iter().map(|name| ((*name).to_owned(), BTreeMap::new())).collect();
     for measured in cells.iter().filter(|measured| measured.cell.part == part) {
@@ -75,24 +75,24 @@ fn lines(
     lines
 }
 
-fn policy(measured: &Measured) -> &'static str {
+fn policy(measured: &CellResult) -> &'static str {
     POLICIES.into_iter().find(|policy| *policy == measured.cell.policy).unwrap_or("other")
 }
 
-fn way(measured: &Measured) -> &'static str {
+fn way(measured: &CellResult) -> &'static str {
     measured.cell.way.name()
 }
 
 /// Returns the values after different numbers of requests.
-fn course(measured: &Measured, is_it: bool, value: fn(&Point) -> f64) -> Vec<(u64, f64)> {
+fn course(measured: &CellResult, is_it: bool, value: fn(&Point) -> f64) -> Vec<(u64, f64)> {
     let points = measured.course.iter().filter(|_| is_it);
     points.map(|point| (point.requests, value(point))).collect()
 }
 
-fn requests(cells: &[Measured]) -> Vec<Figure> {
+fn requests(cells: &[CellResult]) -> Vec<Figure> {
     let ways = Way::ALL.map(Way::name);
     let axis = || (Axis::log("requests so far", Unit::Count), "requests");
-    let is_usual = |measured: &Measured| measured.cell.endpoint.cost_us == COST_US;
+    let is_usual = |measured: &CellResult| measured.cell.endpoint.cost_us == COST_US;
     let latency = Frame {
         name: "services-requests-latency",
         title: "Mean time of all requests so far, by way",
@@ -123,7 +123,7 @@ fn requests(cells: &[Measured]) -> Vec<Figure> {
             Unit::Share,
         );
         let frame = Frame { name, title, x: axis(), y, caption: caption.to_owned() };
-        let evicts = |one: &Measured| one.cell.percent == EVICTING;
+        let evicts = |one: &CellResult| one.cell.percent == EVICTING;
         figure(frame, lines(cells, SIZE, &POLICIES, policy, |one| course(one, evicts(one), value)))
     };
     vec![
@@ -146,7 +146,7 @@ fn requests(cells: &[Measured]) -> Vec<Figure> {
 }
 
 /// Returns a picture of time against the cost of answers.
-fn costs(cells: &[Measured]) -> Figure {
+fn costs(cells: &[CellResult]) -> Figure {
     let frame = Frame {
         name: "services-costs",
         title: "Mean time of all requests, by the cost of an answer",
@@ -157,12 +157,12 @@ fn costs(cells: &[Measured]) -> Figure {
             .to_owned(),
     };
     let ways = Way::ALL.map(Way::name);
-    let place = |one: &Measured| vec![(u64::from(one.cell.endpoint.cost_us), one.all.mean)];
+    let place = |one: &CellResult| vec![(u64::from(one.cell.endpoint.cost_us), one.all.mean)];
     figure(frame, lines(cells, LATENCY, &ways, way, place))
 }
 
 /// Returns a picture of time against the share of writes.
-fn shares(cells: &[Measured]) -> Figure {
+fn shares(cells: &[CellResult]) -> Figure {
     let frame = Frame {
         name: "services-writes",
         title: "Mean time of all requests, by the share of writes",
@@ -173,8 +173,8 @@ fn shares(cells: &[Measured]) -> Figure {
             .to_owned(),
     };
     let ways = Way::ALL.map(Way::name);
-    let place = |one: &Measured| vec![(u64::from(one.cell.written), one.all.mean)];
-    let usual = |one: &Measured| {
+    let place = |one: &CellResult| vec![(u64::from(one.cell.written), one.all.mean)];
+    let usual = |one: &CellResult| {
         let is_usual = one.cell.endpoint.cost_us == COST_US && one.cell.way != Way::Beside;
         if is_usual { place(one) } else { Vec::new() }
     };
@@ -192,7 +192,7 @@ fn joined(mut lines: Vec<Line>, others: Vec<Line>) -> Vec<Line> {
     lines
 }
 
-fn clients(cells: &[Measured]) -> Figure {
+fn clients(cells: &[CellResult]) -> Figure {
     let frame = Frame {
         name: "services-clients",
         title: "Mean time of all requests, by the number of clients",
@@ -203,7 +203,7 @@ fn clients(cells: &[Measured]) -> Figure {
             .to_owned(),
     };
     let ways = Way::ALL.map(Way::name);
-    let place = |one: &Measured| vec![(u64::from(one.cell.clients), one.all.mean)];
+    let place = |one: &CellResult| vec![(u64::from(one.cell.clients), one.all.mean)];
     // A single client is measured together with the costs.
     let alone = lines(cells, LATENCY, &ways, way, |one| {
         if one.cell.endpoint.cost_us == COST_US { place(one) } else { Vec::new() }
@@ -211,7 +211,7 @@ fn clients(cells: &[Measured]) -> Figure {
     figure(frame, joined(lines(cells, CLIENTS, &ways, way, place), alone))
 }
 
-fn instances(cells: &[Measured]) -> Figure {
+fn instances(cells: &[CellResult]) -> Figure {
     let frame = Frame {
         name: "services-instances",
         title: "Mean time of all requests, by the number of caches",
@@ -221,8 +221,8 @@ fn instances(cells: &[Measured]) -> Figure {
             .to_owned(),
     };
     let names = ["one cache", "two caches", "three caches"];
-    let name = |one: &Measured| names[(one.cell.instances - 1).min(2)];
-    let place = |one: &Measured| vec![(u64::from(one.cell.clients), one.all.mean)];
+    let name = |one: &CellResult| names[(one.cell.instances - 1).min(2)];
+    let place = |one: &CellResult| vec![(u64::from(one.cell.clients), one.all.mean)];
     figure(frame, lines(cells, INSTANCES, &names, name, place))
 }
 
@@ -269,13 +269,13 @@ pub(super) fn tables(seen: &Measurements) -> Vec<Grid> {
 }
 
 /// Returns the mean of `value` as text.
-fn mean(of: &[&Measured], value: impl Fn(&Measured) -> f64, decimals: usize) -> String {
+fn mean(of: &[&CellResult], value: impl Fn(&CellResult) -> f64, decimals: usize) -> String {
     Interval::mean_cell(of.iter().map(|measured| value(measured)), decimals)
 }
 
-fn situations<'a>(cells: &'a [Measured]) -> Grid {
+fn situations<'a>(cells: &'a [CellResult]) -> Grid {
     /// The services, and the measurements of one way and share of writes.
-    type Row<'a> = (&'static str, Vec<&'a Measured>);
+    type Row<'a> = (&'static str, Vec<&'a CellResult>);
     let columns: [Column<'_, Row<'a>>; 10] = [
         ("services", &|(about, _)| (*about).to_owned()),
         ("writes in %", &|(_, of)| of[0].cell.written.to_string()),
@@ -329,13 +329,13 @@ fn prices(seen: &Measurements) -> Grid {
 }
 
 /// Returns a table of all means: a row for measurements that differ only in the repetition.
-fn all<'a>(cells: &'a [Measured]) -> Grid {
-    let simulated = |of: &[&Measured]| match of[0].simulated {
+fn all<'a>(cells: &'a [CellResult]) -> Grid {
+    let simulated = |of: &[&CellResult]| match of[0].simulated {
         Some(_) => mean(of, |one| one.simulated.unwrap_or(0.0), 4),
         None => String::new(),
     };
     let size = |percent: u32| if percent == 0 { "all".to_owned() } else { percent.to_string() };
-    let columns: [Column<'_, Vec<&'a Measured>>; 18] = [
+    let columns: [Column<'_, Vec<&'a CellResult>>; 18] = [
         ("part", &|of| of[0].cell.part.clone()),
         ("way", &|of| of[0].cell.way.name().to_owned()),
         ("cost in ms", &|of| (f64::from(of[0].cell.endpoint.cost_us) / 1e3).to_string()),
@@ -355,7 +355,7 @@ fn all<'a>(cells: &'a [Measured]) -> Grid {
         ("proxies' processor time per request in us", &|of| mean(of, |one| one.proxies_us, 0)),
         ("services' in us", &|of| mean(of, |one| one.services_us, 0)),
     ];
-    let mut kinds: BTreeMap<String, Vec<&'a Measured>> = BTreeMap::new();
+    let mut kinds: BTreeMap<String, Vec<&'a CellResult>> = BTreeMap::new();
     for one in cells {
         let kind = super::cell::Cell { repetition: 0, ..one.cell.clone() }.key();
         kinds.entry(kind).or_default().push(one);

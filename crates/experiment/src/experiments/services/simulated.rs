@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use larder_evict::{By, Capacity, Inserted, Object, Spec};
+use larder_evict::{By, Capacity, InsertResult, Object, Spec};
 use larder_lab::replay::ratio;
 use larder_lab::workload::{Latency, Method, Pages, Rate, Sizes};
 use serde::{Deserialize, Serialize};
@@ -15,10 +15,10 @@ use super::cell::{WRITES, workload};
 use super::ways::ENTITIES;
 use crate::Halt;
 use crate::experiments::services::cell::Room;
-use crate::services::{Rehearsal, Said};
+use crate::services::{AnswerTraits, Rehearsal};
 
 /// GETs, numbered by path in the order of first requests, with the services' answers.
-pub(super) struct Rehearsed(Vec<(u64, Said)>);
+pub(super) struct RequestRehearsal(Vec<(u64, AnswerTraits)>);
 
 /// The hit ratio at a size.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -28,7 +28,7 @@ pub(super) struct SimulatedRatio {
     pub(super) hit_ratio: f64,
 }
 
-impl Rehearsed {
+impl RequestRehearsal {
     /// Sends the first `requests` requests of `seed` to new services.
     ///
     /// # Errors
@@ -59,7 +59,7 @@ impl Rehearsed {
     pub(super) fn hit_ratio(&self, spec: &Spec, capacity: u64, overhead: u64) -> f64 {
         let mut cache = spec.build::<u64>(Capacity { by: By::Bytes, amount: capacity }, 1);
         let (mut hits, mut dropped) = (0_u32, Vec::new());
-        for &(key, Said { status, length, content }) in &self.0 {
+        for &(key, AnswerTraits { status, length, content }) in &self.0 {
             // The keys are spread like the hashes of a live cache.
             let key = key.wrapping_mul(0x9E37_79B9_7F4A_7C15);
             if cache.get(key) == Some(&content) && status == 200 {
@@ -68,7 +68,7 @@ impl Rehearsed {
             }
             let object = Object { key, size: length + overhead, cost: 0 };
             // An object may be refused; the next request for it goes to the services.
-            let _: Inserted<u64> = cache.insert(object, content, &mut dropped);
+            let _: InsertResult<u64> = cache.insert(object, content, &mut dropped);
             dropped.clear();
         }
         ratio(f64::from(hits), self.0.len() as f64)
@@ -101,28 +101,28 @@ mod tests {
         Spec::parse(name).unwrap()
     }
 
-    fn said(content: u64) -> Said {
-        Said { status: 200, length: 10, content }
+    fn said(content: u64) -> AnswerTraits {
+        AnswerTraits { status: 200, length: 10, content }
     }
 
     #[test]
     fn a_read_of_a_changed_or_deleted_resource_is_no_hit() {
-        let gone = Said { status: 404, ..said(9) };
+        let gone = AnswerTraits { status: 404, ..said(9) };
         let reads =
             [(1, said(1)), (1, said(1)), (1, said(2)), (1, said(2)), (1, gone), (1, gone), (1, said(2))];
-        assert_eq!(Rehearsed(reads.to_vec()).hit_ratio(&spec("lru"), 1_000, 0), 2.0 / 7.0);
+        assert_eq!(RequestRehearsal(reads.to_vec()).hit_ratio(&spec("lru"), 1_000, 0), 2.0 / 7.0);
     }
 
     #[test]
     fn an_answer_that_does_not_fit_in_the_cache_is_no_hit() {
-        let reads = Rehearsed((0..40).map(|at| (at % 4, said(at % 4))).collect());
+        let reads = RequestRehearsal((0..40).map(|at| (at % 4, said(at % 4))).collect());
         assert_eq!(reads.hit_ratio(&spec("lru"), 4 * 15, 5), 36.0 / 40.0);
         assert_eq!(reads.hit_ratio(&spec("lru"), 3 * 15, 5), 0.0);
     }
 
     #[test]
     fn the_services_are_asked_for_what_clients_will_ask_for() {
-        let reads = Rehearsed::new(400, 1).unwrap();
+        let reads = RequestRehearsal::new(400, 1).unwrap();
         let count = reads.0.len();
         assert!((280..360).contains(&count), "{count}");
         let room = Room { bytes: 1 << 20, objects: 100, hit_ratio: 0.0, resident: 0 };

@@ -10,7 +10,7 @@ use larder_evict::Capacity;
 use serde::{Deserialize, Serialize};
 
 use super::cell::{Cell, Endpoint};
-use crate::child::Running;
+use crate::child::ChildProcess;
 use crate::link::{Link, LinkQuality};
 use crate::proxy::{Proxy, memory};
 use crate::{Bench, Halt, Slots};
@@ -51,15 +51,15 @@ impl Way {
 }
 
 /// An open way. The processes next to the clients end first.
-pub(super) struct Open {
+pub(super) struct OpenWay {
     caches: Vec<Proxy>,
     link: Option<Link>,
     gateway: Option<Proxy>,
-    services: Running,
+    services: ChildProcess,
     to: Slots,
 }
 
-impl Open {
+impl OpenWay {
     /// Starts the services, and the processes in front of them. Each cache has room for `capacity`.
     ///
     /// # Errors
@@ -127,7 +127,7 @@ fn quality(endpoint: &Endpoint) -> Option<LinkQuality> {
     (!is_near).then_some(LinkQuality { round_trip, rate: endpoint.rate })
 }
 
-fn services(lab: &Path, endpoint: &Endpoint) -> Result<Running, Halt> {
+fn services(lab: &Path, endpoint: &Endpoint) -> Result<ChildProcess, Halt> {
     let (entities, cost) = (ENTITIES.to_string(), endpoint.cost_us.to_string());
     let mut words = vec!["--listen", "127.0.0.1:0", "--entities", &entities, "--cost", &cost];
     let filler = endpoint.filler.to_string();
@@ -136,7 +136,7 @@ fn services(lab: &Path, endpoint: &Endpoint) -> Result<Running, Halt> {
     }
     words.extend(endpoint.is_busy.then_some("--busy"));
     let words: Vec<_> = words.iter().map(OsStr::new).collect();
-    Running::start(lab, "larder-lab live services", &words, |_| true)
+    ChildProcess::start(lab, "larder-lab live services", &words, |_| true)
 }
 
 /// A config that listens on any free port, with one worker, as the report's caches did. A site follows it.

@@ -2,7 +2,7 @@
 
 use super::{COURSES, LATENCIES, LOCALITIES, PER_SIZE, POLICIES, REPORT, SHUFFLED, SLOW, STAGED};
 use crate::experiments::LARDER;
-use crate::experiments::cell::{Measured, contrast, those};
+use crate::experiments::cell::{CellResult, contrast, those};
 use crate::experiments::lists::{self, List, Run, ahead, growth};
 use crate::findings::{Finding, Ruling};
 use crate::{Bound, ClaimKind, Samples};
@@ -12,7 +12,7 @@ const MILLISECONDS: (f64, &str) = (1.0, "ms");
 const SIZE: ClaimKind = ClaimKind::DependsOn("cache size");
 const ABOVE: Bound = Bound::Above(0.0);
 
-pub(super) fn claims(cells: &[Measured], lists: &[List]) -> Vec<Finding> {
+pub(super) fn claims(cells: &[CellResult], lists: &[List]) -> Vec<Finding> {
     let mut found = shuffled(cells, lists);
     found.extend(staged(cells, lists));
     found.extend([local(lists), puzzle(lists), clock(lists), grows(lists)]);
@@ -24,12 +24,12 @@ fn hits(run: &Run) -> f64 {
 }
 
 /// Returns the milliseconds by which one policy is slower than another, live.
-fn slower(cells: &[Measured], (course, latency): (&str, &str), policies: (&str, &str)) -> Samples {
+fn slower(cells: &[CellResult], (course, latency): (&str, &str), policies: (&str, &str)) -> Samples {
     let of = those(cells, |cell| cell.course == course && cell.latency == latency);
     contrast(&of, policies, |measured| measured.mean_ms)
 }
 
-fn shuffled(cells: &[Measured], all: &[List]) -> Vec<Finding> {
+fn shuffled(cells: &[CellResult], all: &[List]) -> Vec<Finding> {
     let of = lists::those(all, SHUFFLED, 0);
     let maxs = ahead(&of, ("maxs", &["lru"]), hits);
     let rand = ahead(&of, ("rand", &POLICIES), hits);
@@ -71,7 +71,7 @@ fn shuffled(cells: &[Measured], all: &[List]) -> Vec<Finding> {
     ]
 }
 
-fn staged(cells: &[Measured], all: &[List]) -> Vec<Finding> {
+fn staged(cells: &[CellResult], all: &[List]) -> Vec<Finding> {
     let lru = ahead(&lists::those(all, STAGED, 0), ("lru", &["maxs"]), hits);
     let mut found = vec![
         Finding::sampled(

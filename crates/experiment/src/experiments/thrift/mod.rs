@@ -11,7 +11,7 @@ use larder_lab::workload::{self, Latency, Order, Pages, Rate, Sizes};
 use larder_load::Via;
 
 use super::cell::those;
-use super::cell::{Cell, Measured, Straight, Trial, part, side_by_side, straight, straight_table};
+use super::cell::{Cell, CellResult, DirectCost, Trial, part, side_by_side, straight, straight_table};
 use super::lists::List;
 use crate::bench::Size;
 use crate::course::Course;
@@ -165,7 +165,7 @@ fn key(cell: &Cell) -> String {
 }
 
 pub(super) fn conclude(journal: &Journal) -> Findings {
-    let cells: Vec<Measured> = journal.all("cell/");
+    let cells: Vec<CellResult> = journal.all("cell/");
     let mut findings = Findings { setup: setup(), ..Findings::default() };
     for (course, title) in COURSES {
         for (latency, cost) in LATENCIES {
@@ -188,7 +188,7 @@ pub(super) fn conclude(journal: &Journal) -> Findings {
     findings.figures.extend(pictures::locality(&lists));
     findings.tables.push(straight_table(
         "Thrift: straight to the origin, without the proxy",
-        &journal.all::<Straight>("straight/"),
+        &journal.all::<DirectCost>("straight/"),
     ));
     findings.tables.push(pictures::averages(&cells));
     findings

@@ -4,18 +4,18 @@ use larder_lab::plot::{Axis, Unit};
 
 use super::{COURSES, LATENCIES, LOCALITIES, POLICIES, STAGED};
 use crate::Interval;
-use crate::experiments::cell::{Measured, curves, mean, percents, those};
+use crate::experiments::cell::{CellResult, curves, mean, percents, those};
 use crate::experiments::lists::{self, List};
 use crate::findings::{Column, Figure, Grid, MeanPlot};
 
 pub(super) fn of(
     (course, title): (&str, &str),
     (latency, cost): (&str, &str),
-    cells: &[&Measured],
+    cells: &[&CellResult],
 ) -> [Figure; 2] {
     let ratio = Axis::linear("hit ratio", Unit::Share);
     let time = Axis::linear("mean access time in ms", Unit::Number);
-    let best = |value: fn(&Measured) -> f64, sign: f64| {
+    let best = |value: fn(&CellResult) -> f64, sign: f64| {
         let sizes = percents(cells);
         let at = |percent: &u32| {
             let means =
@@ -118,10 +118,10 @@ fn crossing(points: &[(f64, f64)]) -> Option<f64> {
 }
 
 /// Returns a table of all means, with the times of hits and misses.
-pub(super) fn averages<'a>(cells: &'a [Measured]) -> Grid {
+pub(super) fn averages<'a>(cells: &'a [CellResult]) -> Grid {
     /// The cells of a workload and cost of misses, the size in percent, and the policy.
-    type Row<'a> = (Vec<&'a Measured>, u32, &'static str);
-    let all = |(of, percent, policy): &Row<'_>, value: fn(&Measured) -> f64, decimals: usize| {
+    type Row<'a> = (Vec<&'a CellResult>, u32, &'static str);
+    let all = |(of, percent, policy): &Row<'_>, value: fn(&CellResult) -> f64, decimals: usize| {
         let interval = mean(of, policy, *percent, value);
         interval.map_or_else(String::new, |interval| format!("{:.decimals$}", interval.mean))
     };

@@ -1,8 +1,8 @@
 //! The traces of the ARC paper (`.lis`): `first-block count ignored number`, each a run of requests for blocks.
 
 use super::TRIED;
-use super::lines::{Parsed, Said};
-use super::words::{Wrong, integer, no, word};
+use super::lines::{LineContent, LineResult};
+use super::words::{LineError, integer, no, word};
 
 /// The maximum number of blocks in one request.
 const LONGEST: u64 = 1 << 20;
@@ -17,16 +17,16 @@ pub(in crate::trace) fn resembles(head: &[u8]) -> bool {
     !numbers.is_empty() && numbers.iter().all(|line| line[2] == 0) && numbers.windows(2).all(counts)
 }
 
-pub(super) fn parse(line: &[u8]) -> Parsed<'_> {
+pub(super) fn parse(line: &[u8]) -> LineResult<'_> {
     let [first, count, ..] = numbers(line)?;
     if count == 0 || count > LONGEST {
         return Err(format!("a run of {count} blocks, not 1 to {LONGEST}").into());
     }
     let end = first.checked_add(count).ok_or("blocks beyond the last number")?;
-    Ok(Said::Run(first..end))
+    Ok(LineContent::Run(first..end))
 }
 
-fn numbers(line: &[u8]) -> Result<[u64; 4], Wrong> {
+fn numbers(line: &[u8]) -> Result<[u64; 4], LineError> {
     let mut rest = line.trim_ascii_end();
     let mut numbers = [0; 4];
     for number in &mut numbers {

@@ -8,7 +8,7 @@ use std::io::Read;
 use csv::{ByteRecord, ReaderBuilder, Trim};
 
 use super::fields::Fields;
-use super::lines::{Lines, Parsed, Said, put};
+use super::lines::{LineContent, LineResult, Lines, put};
 use super::names::{Field, meaning, twitter};
 use super::words::{decimal, text};
 use super::{Fault, TRIED, w3c};
@@ -138,9 +138,9 @@ impl Layout {
         Ok(())
     }
 
-    fn parse<'l>(&self, record: &'l ByteRecord) -> Parsed<'l> {
+    fn parse<'l>(&self, record: &'l ByteRecord) -> LineResult<'l> {
         if record.iter().all(<[u8]>::is_empty) {
-            return Ok(Said::Nothing);
+            return Ok(LineContent::Nothing);
         }
         let mut fields = Fields::default();
         for (field, word) in self.columns.iter().zip(record) {

@@ -2,10 +2,10 @@
 
 use std::borrow::Cow;
 
-use super::lines::{Parsed, Said};
+use super::lines::{LineContent, LineResult};
 use super::names::Field;
-use super::words::{Access, Wrong, cost, decimal, integer, keyed, no, seconds, size, status, time};
-use crate::trace::read::LeftOut;
+use super::words::{Access, LineError, cost, decimal, integer, keyed, no, seconds, size, status, time};
+use crate::trace::read::Exclusion;
 use crate::trace::sink::{Fact, Facts, client};
 
 /// The number of fields.
@@ -35,7 +35,7 @@ impl<'l> Fields<'l> {
     }
 
     /// Returns the request. A missing method counts as GET; a missing status counts as a served request.
-    pub(super) fn request(mut self) -> Parsed<'l> {
+    pub(super) fn request(mut self) -> LineResult<'l> {
         self.open_request_line();
         let key = self.key()?;
         let time = self.time()?;
@@ -54,12 +54,12 @@ impl<'l> Fields<'l> {
                 let status = status(text.as_bytes())?;
                 Access { method, status, time, bytes, cost, client }.of(key)?
             }
-            None if !is_get => Said::LeftOut(LeftOut::Method),
+            None if !is_get => LineContent::LeftOut(Exclusion::Method),
             None => keyed(key, Facts { time, size: Fact::Known(bytes), cost, client })?,
         };
         Ok(match (said, whole) {
-            (Said::Name(key, facts), Some(whole)) => {
-                Said::Name(key, Facts { size: Fact::Known(whole), ..facts })
+            (LineContent::Name(key, facts), Some(whole)) => {
+                LineContent::Name(key, Facts { size: Fact::Known(whole), ..facts })
             }
             (said, _) => said,
         })
@@ -95,7 +95,7 @@ impl<'l> Fields<'l> {
     }
 
     /// Returns the key, with the query, and with what tells the path of one site from that of another.
-    fn key(&mut self) -> Result<Cow<'l, str>, Wrong> {
+    fn key(&mut self) -> Result<Cow<'l, str>, LineError> {
         let mut key = self.take(Field::Key).filter(|key| !key.trim().is_empty()).ok_or("no key")?;
         if let Some(query) = self.get(Field::Query).filter(|_| !key.contains('?')) {
             key = format!("{key}?{}", query.trim_start_matches('?')).into();
@@ -114,7 +114,7 @@ impl<'l> Fields<'l> {
         })
     }
 
-    fn time(&self) -> Result<u64, Wrong> {
+    fn time(&self) -> Result<u64, LineError> {
         match (self.get(Field::Date), self.get(Field::Time)) {
             (Some(date), Some(hour)) if hour.as_bytes().get(2) == Some(&b':') => {
                 time(&format!("{date}T{hour}"))
@@ -124,7 +124,7 @@ impl<'l> Fields<'l> {
         }
     }
 
-    fn cost(&self) -> Result<Fact<u32>, Wrong> {
+    fn cost(&self) -> Result<Fact<u32>, LineError> {
         let units = [Field::Micros, Field::Millis, Field::Seconds, Field::Elapsed];
         // A negative time means that there is none.
         let found = units.iter().find_map(|unit| Some((*unit, self.get(*unit)?)));

@@ -11,7 +11,7 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Row};
 
 use super::Fault;
-use crate::trace::read::LeftOut;
+use crate::trace::read::Exclusion;
 use crate::trace::sink::{Facts, Sink};
 
 const MAGIC: &[u8] = b"SQLite format 3\0";
@@ -69,10 +69,10 @@ fn visits(copy: &Path, sink: &mut Sink<'_>) -> Result<(), Fault> {
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
         match visit(row, epoch)? {
-            Some((url, _)) if !is_web(url) => sink.leave_out(LeftOut::Scheme),
+            Some((url, _)) if !is_web(url) => sink.leave_out(Exclusion::Scheme),
             Some((url, time)) => sink.name(url, Facts { time, ..Facts::NONE })?,
             // A sound database, so that the visit does not make the format doubtful.
-            None => sink.leave_out(LeftOut::Incomplete),
+            None => sink.leave_out(Exclusion::Incomplete),
         }
     }
     Ok(())

@@ -7,7 +7,7 @@ use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::fields::Fields;
-use super::lines::Parsed;
+use super::lines::LineResult;
 use super::names::{Field, meaning};
 use super::words::unescape;
 
@@ -17,7 +17,7 @@ const INNER: &[&str] = &["request", "response", "http", "req", "resp"];
 /// The maximum nesting depth of such objects.
 const DEPTH: u8 = 3;
 
-pub(super) fn parse(line: &[u8]) -> Parsed<'_> {
+pub(super) fn parse(line: &[u8]) -> LineResult<'_> {
     let text = super::words::text(line)?;
     let mut fields = Fields::default();
     gather(text, &mut fields, DEPTH).map_err(|error| format!("no JSON object: {error}"))?;
@@ -26,16 +26,16 @@ pub(super) fn parse(line: &[u8]) -> Parsed<'_> {
 
 fn gather<'l>(text: &'l str, fields: &mut Fields<'l>, depth: u8) -> serde_json::Result<()> {
     let mut json = serde_json::Deserializer::from_str(text);
-    json.deserialize_map(Gather { fields, depth })?;
+    json.deserialize_map(FieldCollector { fields, depth })?;
     json.end()
 }
 
-struct Gather<'f, 'l> {
+struct FieldCollector<'f, 'l> {
     fields: &'f mut Fields<'l>,
     depth: u8,
 }
 
-impl<'l> Visitor<'l> for Gather<'_, 'l> {
+impl<'l> Visitor<'l> for FieldCollector<'_, 'l> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

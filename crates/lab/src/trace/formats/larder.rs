@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use super::lines::Parsed;
+use super::lines::LineResult;
 use super::words::{Access, cost, integer, moment, no, size, status, text, word};
 use crate::trace::sink::client;
 
@@ -15,7 +15,7 @@ const DATE: usize = "Sun, 06 Nov 1994 08:49:37 GMT".len();
 /// The starts of lines that `larder serve` writes to the same output before its first request.
 const ANNOUNCEMENTS: [&[u8]; 4] = [b"listening on ", b"admin on http://", b"statistics in ", b"try: "];
 
-pub(super) fn parse(line: &[u8]) -> Parsed<'_> {
+pub(super) fn parse(line: &[u8]) -> LineResult<'_> {
     let is_http = line.get(3) == Some(&b',');
     let length = if is_http { DATE } else { memchr::memchr(b' ', line).unwrap_or(line.len()) };
     let (date, mut rest) = line.split_at_checked(length).ok_or("no date")?;

@@ -7,8 +7,8 @@ use std::ops::Range;
 use memchr::memchr;
 
 use super::{Fault, LineParser};
-use crate::trace::TooMany;
-use crate::trace::read::LeftOut;
+use crate::trace::TraceTooLong;
+use crate::trace::read::Exclusion;
 use crate::trace::sink::{Facts, Sink};
 
 /// The number of bytes in one read.
@@ -18,7 +18,7 @@ const CHUNK: usize = 256 << 10;
 pub(super) const LONGEST: usize = 1 << 20;
 
 /// The content of a line.
-pub(super) enum Said<'l> {
+pub(super) enum LineContent<'l> {
     /// A request for an object identified by a number.
     Number(u64, Facts),
     /// A request for an object identified by a name.
@@ -26,13 +26,13 @@ pub(super) enum Said<'l> {
     /// A request for each of the objects with these numbers.
     Run(Range<u64>),
     /// An excluded request.
-    LeftOut(LeftOut),
+    LeftOut(Exclusion),
     /// No request, such as a comment.
     Nothing,
 }
 
 /// The content of a line, or the error in it.
-pub(super) type Parsed<'l> = Result<Said<'l>, Cow<'static, str>>;
+pub(super) type LineResult<'l> = Result<LineContent<'l>, Cow<'static, str>>;
 
 /// Parses each line with `parser`, and puts the result into `sink`.
 pub(super) fn read(input: impl Read, sink: &mut Sink<'_>, parser: &LineParser) -> Result<(), Fault> {
@@ -49,17 +49,17 @@ pub(super) fn read(input: impl Read, sink: &mut Sink<'_>, parser: &LineParser) -
 
 /// Puts the content of line `number` into `sink`.
 #[inline]
-pub(super) fn put(sink: &mut Sink<'_>, number: u64, parsed: Parsed<'_>) -> Result<(), TooMany> {
+pub(super) fn put(sink: &mut Sink<'_>, number: u64, parsed: LineResult<'_>) -> Result<(), TraceTooLong> {
     match parsed {
-        Ok(Said::Number(key, facts)) => sink.number(key, facts)?,
-        Ok(Said::Name(key, facts)) => sink.name(&key, facts)?,
-        Ok(Said::Run(keys)) => {
+        Ok(LineContent::Number(key, facts)) => sink.number(key, facts)?,
+        Ok(LineContent::Name(key, facts)) => sink.name(&key, facts)?,
+        Ok(LineContent::Run(keys)) => {
             for key in keys {
                 sink.number(key, Facts::NONE)?;
             }
         }
-        Ok(Said::LeftOut(reason)) => sink.leave_out(reason),
-        Ok(Said::Nothing) => {}
+        Ok(LineContent::LeftOut(reason)) => sink.leave_out(reason),
+        Ok(LineContent::Nothing) => {}
         Err(why) => sink.broken(number, || why.into_owned()),
     }
     Ok(())

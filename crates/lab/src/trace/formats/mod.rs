@@ -27,9 +27,9 @@ use std::path::Path;
 use super::detect::Found;
 use super::input::Input;
 use super::sink::Sink;
-use super::{Format, Options, TooMany};
+use super::{Format, Options, TraceTooLong};
 use csv::Layout;
-use lines::{Parsed, Said};
+use lines::{LineContent, LineResult};
 use pattern::Pattern;
 
 /// The number of lines that are tried to detect a format.
@@ -40,7 +40,7 @@ pub(super) enum Fault {
     /// Reading the file failed.
     Io(io::Error),
     /// The file has more than a trace can hold.
-    TooMany(TooMany),
+    TooMany(TraceTooLong),
     /// The structure of the whole file is invalid.
     Bad(String),
 }
@@ -51,8 +51,8 @@ impl From<io::Error> for Fault {
     }
 }
 
-impl From<TooMany> for Fault {
-    fn from(error: TooMany) -> Self {
+impl From<TraceTooLong> for Fault {
+    fn from(error: TraceTooLong) -> Self {
         Self::TooMany(error)
     }
 }
@@ -65,7 +65,7 @@ pub(super) struct LineParser {
 }
 
 enum Kind {
-    Code(for<'l> fn(&'l [u8]) -> Parsed<'l>),
+    Code(for<'l> fn(&'l [u8]) -> LineResult<'l>),
     Pattern(Pattern),
 }
 
@@ -85,13 +85,13 @@ impl LineParser {
         Some(Self { kind, behind_syslog })
     }
 
-    fn parse<'l>(&self, line: &'l [u8]) -> Parsed<'l> {
+    fn parse<'l>(&self, line: &'l [u8]) -> LineResult<'l> {
         let line = match self.behind_syslog {
             true => syslog::message(line).ok_or("no words of syslog before it")?,
             false => line,
         };
         if larder::announces(line) {
-            return Ok(Said::Nothing);
+            return Ok(LineContent::Nothing);
         }
         match &self.kind {
             Kind::Code(parse) => parse(line),
@@ -127,7 +127,7 @@ pub(super) fn fit(parser: &LineParser, head: &[u8]) -> bool {
     let (mut good, mut all) = (0, 0);
     for line in lines.take(TRIED) {
         match parser.parse(line.trim_ascii_end()) {
-            Ok(Said::Nothing) => {}
+            Ok(LineContent::Nothing) => {}
             Ok(_) => (good, all) = (good + 1, all + 1),
             Err(_) => all += 1,
         }

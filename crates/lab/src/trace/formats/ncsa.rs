@@ -5,11 +5,11 @@ use std::borrow::Cow;
 
 use memchr::{memchr, memchr_iter};
 
-use super::lines::Parsed;
-use super::words::{Access, Wrong, closing, is_escaped, moment, size, status, text, unescape, word};
+use super::lines::LineResult;
+use super::words::{Access, LineError, closing, is_escaped, moment, size, status, text, unescape, word};
 use crate::trace::sink::{Fact, client};
 
-pub(super) fn parse(line: &[u8]) -> Parsed<'_> {
+pub(super) fn parse(line: &[u8]) -> LineResult<'_> {
     let (before, rest) = split(line, b'[').ok_or("no date in brackets")?;
     let (time, rest) = split(rest, b']').ok_or("no date in brackets")?;
     let time = moment(text(time)?)?;
@@ -35,7 +35,7 @@ pub(super) fn parse(line: &[u8]) -> Parsed<'_> {
 /// Returns the virtual host, if the words before the date begin with one, and the client. Four words are `host client
 /// ident user`, or `client ident user` with a space in the user's name: then the second one is `-`, since clients send
 /// no identity today.
-fn parties(mut before: &[u8]) -> Result<(Option<&str>, u32), Wrong> {
+fn parties(mut before: &[u8]) -> Result<(Option<&str>, u32), LineError> {
     let mut next = || word(&mut before).unwrap_or_default();
     let (first, second, _) = (next(), next(), next());
     let has_host = !next().is_empty() && second != b"-";

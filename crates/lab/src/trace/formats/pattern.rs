@@ -6,7 +6,7 @@ use std::str::FromStr;
 use memchr::memmem;
 
 use super::fields::Fields;
-use super::lines::Parsed;
+use super::lines::LineResult;
 use super::names::{Field, meaning};
 use super::words::{closing, text, unescape};
 
@@ -26,7 +26,7 @@ struct Part {
 }
 
 impl Pattern {
-    pub(super) fn parse<'l>(&self, line: &'l [u8]) -> Parsed<'l> {
+    pub(super) fn parse<'l>(&self, line: &'l [u8]) -> LineResult<'l> {
         let (mut fields, mut rest) = (Fields::default(), line);
         for (at, Part { before, field }) in self.parts.iter().enumerate() {
             rest = skip(rest, before).ok_or_else(|| format!("no '{before}' where the format has it"))?;

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::TRIED;
 use super::csv::is_table;
-use super::lines::Parsed;
+use super::lines::LineResult;
 use super::words::{integer, keyed, text};
 use crate::trace::detect::Verdict;
 use crate::trace::sink::Facts;
@@ -34,6 +34,6 @@ pub(in crate::trace) fn judge(head: &[u8]) -> Verdict {
     }
 }
 
-pub(super) fn parse(line: &[u8]) -> Parsed<'_> {
+pub(super) fn parse(line: &[u8]) -> LineResult<'_> {
     keyed(Cow::Borrowed(text(line.trim_ascii())?), Facts::NONE)
 }

@@ -4,7 +4,7 @@
 use std::io::Read;
 
 use super::fields::Fields;
-use super::lines::{Lines, Parsed, put};
+use super::lines::{LineResult, Lines, put};
 use super::names::{Field, meaning};
 use super::words::text;
 use super::{Fault, words};
@@ -40,9 +40,9 @@ fn fields(names: &[u8]) -> Vec<Field> {
 }
 
 /// Returns the request in a line with these columns, which tabs separate, or otherwise any number of spaces.
-pub(super) fn parse<'l>(columns: &[Field], line: &'l [u8]) -> Parsed<'l> {
+pub(super) fn parse<'l>(columns: &[Field], line: &'l [u8]) -> LineResult<'l> {
     let mut fields = Fields::default();
-    let mut put = |field: &Field, value| -> Result<(), words::Wrong> {
+    let mut put = |field: &Field, value| -> Result<(), words::LineError> {
         if *field != Field::Ignored {
             fields.put(*field, text(value)?);
         }

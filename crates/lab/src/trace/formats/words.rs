@@ -8,12 +8,12 @@ use jiff::civil::DateTime;
 use jiff::fmt::strtime;
 use jiff::tz::TimeZone;
 
-use super::lines::{Parsed, Said};
-use crate::trace::read::LeftOut;
+use super::lines::{LineContent, LineResult};
+use crate::trace::read::Exclusion;
 use crate::trace::sink::{Fact, Facts};
 
 /// The error in a line.
-pub(super) type Wrong = Cow<'static, str>;
+pub(super) type LineError = Cow<'static, str>;
 
 /// The upper bound of sizes, in bytes: larger than any object, and small enough that sums over a trace do not overflow.
 const LARGEST: u64 = 1 << 40;
@@ -44,7 +44,7 @@ pub(super) fn integer(word: &[u8]) -> Option<u64> {
 }
 
 /// Reads a size in bytes. Some programs write whole numbers with decimals or an exponent.
-pub(super) fn size(word: &[u8]) -> Result<u64, Wrong> {
+pub(super) fn size(word: &[u8]) -> Result<u64, LineError> {
     let whole = || decimal(word, 3).filter(|thousandths| thousandths % 1000 == 0).map(|size| size / 1000);
     match integer(word).or_else(whole) {
         Some(size) if size <= LARGEST => Ok(size),
@@ -80,14 +80,14 @@ pub(super) fn decimal(word: &[u8], digits: u32) -> Option<u64> {
 }
 
 /// Reads a status code; `000` means none.
-pub(super) fn status(word: &[u8]) -> Result<u16, Wrong> {
+pub(super) fn status(word: &[u8]) -> Result<u16, LineError> {
     let status = integer(word).filter(|status| *status < 1000);
     status.map(|status| status as u16).ok_or_else(|| no("a status", word))
 }
 
 /// Reads a time as a number or as a date, and returns microseconds of any epoch. A number is one of seconds, or since
 /// 1970 of milli-, micro- or nanoseconds if it is one of this century in that unit.
-pub(super) fn time(text: &str) -> Result<u64, Wrong> {
+pub(super) fn time(text: &str) -> Result<u64, LineError> {
     const CENTURY: Range<u64> = 1_000_000_000..4_100_000_000;
     let text = text.trim().trim_start_matches('[').trim_end_matches(']');
     let word = text.as_bytes();
@@ -102,7 +102,7 @@ pub(super) fn time(text: &str) -> Result<u64, Wrong> {
 
 /// Reads a date in the format of HTTP (RFC 9110, section 5.6.7), ISO 8601 or NCSA, and returns microseconds since 1970.
 /// Dates without an offset are in UTC.
-pub(super) fn moment(text: &str) -> Result<u64, Wrong> {
+pub(super) fn moment(text: &str) -> Result<u64, LineError> {
     let utc = |date: Result<DateTime, jiff::Error>| date.and_then(|date| TimeZone::UTC.to_timestamp(date));
     let time = match text.strip_suffix(" GMT") {
         Some(date) => utc(DateTime::strptime("%a, %d %b %Y %H:%M:%S", date)),
@@ -120,7 +120,7 @@ fn micros(time: Timestamp) -> Option<u64> {
 }
 
 /// Reads a name in UTF-8.
-pub(super) fn text(word: &[u8]) -> Result<&str, Wrong> {
+pub(super) fn text(word: &[u8]) -> Result<&str, LineError> {
     str::from_utf8(word).map_err(|_| "not UTF-8".into())
 }
 
@@ -179,17 +179,17 @@ pub(super) fn cost(micros: u64, cache: &str) -> Fact<u32> {
 }
 
 /// Returns a request for an object identified by a number if `key` is written as one; `007` is not `7`.
-pub(super) fn keyed(key: Cow<'_, str>, facts: Facts) -> Parsed<'_> {
+pub(super) fn keyed(key: Cow<'_, str>, facts: Facts) -> LineResult<'_> {
     let plain = key == "0" || !key.starts_with('0');
     let number = integer(key.as_bytes()).filter(|_| plain);
     Ok(match number {
-        Some(number) => Said::Number(number, facts),
-        None => Said::Name(key, facts),
+        Some(number) => LineContent::Number(number, facts),
+        None => LineContent::Name(key, facts),
     })
 }
 
 /// Returns the error that `word` is not the expected `what`.
-pub(super) fn no(what: &str, word: &[u8]) -> Wrong {
+pub(super) fn no(what: &str, word: &[u8]) -> LineError {
     let shown = String::from_utf8_lossy(&word[..word.len().min(40)]);
     format!("'{}' is not {what}", shown.escape_debug()).into()
 }
@@ -211,18 +211,21 @@ pub(super) struct Access<'l> {
 impl Access<'_> {
     /// Returns the request for `url`, or the reason why it is excluded. A 206 and a 304 do not give the size of the
     /// object.
-    pub(super) fn of<'u>(&self, url: impl Into<Cow<'u, str>>) -> Parsed<'u> {
+    pub(super) fn of<'u>(&self, url: impl Into<Cow<'u, str>>) -> LineResult<'u> {
         if self.method != b"GET" {
-            return Ok(Said::LeftOut(LeftOut::Method));
+            return Ok(LineContent::LeftOut(Exclusion::Method));
         }
         if !KEPT.contains(&self.status) {
-            return Ok(Said::LeftOut(LeftOut::Status(self.status)));
+            return Ok(LineContent::LeftOut(Exclusion::Status(self.status)));
         }
         let size = match self.status {
             206 => Fact::Guessed(self.bytes),
             304 => Fact::Guessed(0),
             _ => Fact::Known(self.bytes),
         };
-        Ok(Said::Name(url.into(), Facts { time: self.time, size, cost: self.cost, client: self.client }))
+        Ok(LineContent::Name(
+            url.into(),
+            Facts { time: self.time, size, cost: self.cost, client: self.client },
+        ))
     }
 }

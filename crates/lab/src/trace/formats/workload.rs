@@ -4,11 +4,11 @@
 use std::io::Read;
 
 use super::Fault;
-use super::lines::{LONGEST, Lines, Parsed, Said};
-use super::words::{Wrong, integer, no, size, text, word};
-use crate::trace::read::{LeftOut, Reading};
+use super::lines::{LONGEST, LineContent, LineResult, Lines};
+use super::words::{LineError, integer, no, size, text, word};
+use crate::trace::read::{Exclusion, ReadSummary};
 use crate::trace::sink::{Fact, Facts};
-use crate::workload::{Gather, More, Requests};
+use crate::workload::{More, RequestCollector, Requests};
 
 /// A line with a request.
 struct Line<'l> {
@@ -19,18 +19,18 @@ struct Line<'l> {
     rest: &'l [u8],
 }
 
-pub(super) fn parse(line: &[u8]) -> Parsed<'_> {
+pub(super) fn parse(line: &[u8]) -> LineResult<'_> {
     if matches!(line.first(), Some(b'#' | b'+')) {
-        return Ok(Said::Nothing);
+        return Ok(LineContent::Nothing);
     }
     let Line { facts, method, path, .. } = request(line)?;
     if method != b"GET" {
-        return Ok(Said::LeftOut(LeftOut::Method));
+        return Ok(LineContent::LeftOut(Exclusion::Method));
     }
-    Ok(Said::Name(path.into(), facts))
+    Ok(LineContent::Name(path.into(), facts))
 }
 
-fn request(line: &[u8]) -> Result<Line<'_>, Wrong> {
+fn request(line: &[u8]) -> Result<Line<'_>, LineError> {
     let mut rest = line;
     let mut next = || word(&mut rest).ok_or("too few words for a line of a workload");
     let time = next()?;
@@ -48,8 +48,8 @@ fn request(line: &[u8]) -> Result<Line<'_>, Wrong> {
 }
 
 /// Returns all requests with their fields and bodies; broken lines are counted in `reading`.
-pub(in crate::trace) fn requests(input: impl Read, reading: &mut Reading) -> Result<Requests, Fault> {
-    let (mut lines, mut gather) = (Lines::new(input), Gather::default());
+pub(in crate::trace) fn requests(input: impl Read, reading: &mut ReadSummary) -> Result<Requests, Fault> {
+    let (mut lines, mut gather) = (Lines::new(input), RequestCollector::default());
     while let Some((number, line)) = lines.next()? {
         let added = match line {
             [b'#', ..] => continue,
@@ -65,7 +65,7 @@ pub(in crate::trace) fn requests(input: impl Read, reading: &mut Reading) -> Res
     Ok(gather.requests)
 }
 
-fn add(gather: &mut Gather, line: &[u8]) -> Result<(), Wrong> {
+fn add(gather: &mut RequestCollector, line: &[u8]) -> Result<(), LineError> {
     let Line { method, path, rest, .. } = request(line)?;
     if !method.iter().copied().all(is_of_token) {
         return Err(no("a method", method));
@@ -75,7 +75,7 @@ fn add(gather: &mut Gather, line: &[u8]) -> Result<(), Wrong> {
     Ok(())
 }
 
-fn add_field(gather: &mut Gather, line: &[u8]) -> Result<(), Wrong> {
+fn add_field(gather: &mut RequestCollector, line: &[u8]) -> Result<(), LineError> {
     let (name, value) = text(line)?.split_once(':').ok_or("a field without a colon")?;
     let is_sound =
         !name.is_empty() && name.bytes().all(is_of_token) && !value.contains(|c: char| c.is_control());

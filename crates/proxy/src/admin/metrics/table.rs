@@ -3,21 +3,21 @@
 
 use std::collections::BTreeMap;
 
-use larder_cluster::breaker::Standing as Breaker;
+use larder_cluster::breaker::BreakerState as Breaker;
 use larder_tags::PoolReport;
 
 use super::text::{Metric, MetricKind, Samples};
 use super::{Moment, Stats};
 use crate::acme::OfName;
 use crate::admin::Disk;
-use crate::base::findings::{Skipped, Verdicts};
+use crate::base::findings::{SkipCounts, Verdicts};
 use crate::base::outcome::{Kind as Outcome, Tier};
-use crate::cache::prefetches::Done;
+use crate::cache::prefetches::PrefetchCounts;
 use crate::cluster::ClusterReport;
 use crate::cluster::invalidations::InvalidationsReport;
-use crate::cluster::members::Standing;
+use crate::cluster::members::MemberState;
 use crate::cluster::tier::TierReport;
-use crate::counts::counters::Ends;
+use crate::counts::counters::OutcomeCounts;
 use crate::counts::histogram::Timed;
 use crate::exchange::rule_counts::RuleReport;
 
@@ -265,7 +265,7 @@ pub(super) const METRICS: &[Metric] = &[
     metric!(Counter "larder_unvalidated_hits_total" ["cause"]
     "Sampled hits that were not fetched again: beyond the rate, while busy, with credentials, or too large."
     |moment, to| {
-        let Skipped { rate, busy, credentials, large } = moment.validation.skipped;
+        let SkipCounts { rate, busy, credentials, large } = moment.validation.skipped;
         let all = [("rate", rate), ("busy", busy), ("credentials", credentials), ("large", large)];
         all.iter().filter(|(_, hits)| *hits > 0).for_each(|(cause, hits)| to.put(&[cause], hits));
     }),
@@ -275,7 +275,7 @@ pub(super) const METRICS: &[Metric] = &[
     metric!(Gauge "larder_cluster_member" []
     "1 if this node is a member of the cluster; 0 if it serves alone."
     |moment, to| {
-        let member = |cluster: &ClusterReport| u8::from(cluster.standing == Standing::Member.word());
+        let member = |cluster: &ClusterReport| u8::from(cluster.standing == MemberState::Member.word());
         moment.stats.cluster.iter().for_each(|cluster| to.put(&[], member(cluster)));
     }),
     metric!(Gauge "larder_cluster_engine_up" []
@@ -442,14 +442,14 @@ const MEMORY: &str = "memory";
 const DISK: &str = "disk";
 
 /// Writes a figure of the prefetches for each kind of prediction.
-fn prefetches(moment: &Moment, to: &mut Samples<'_>, figure: fn(&Done) -> u64) {
+fn prefetches(moment: &Moment, to: &mut Samples<'_>, figure: fn(&PrefetchCounts) -> u64) {
     for (kind, done) in moment.stats.prefetches.each() {
         to.put(&[kind], figure(&done));
     }
 }
 
 /// Writes a figure of every outcome: of hits by their tier, of the rest without a tier.
-fn ends(moment: &Moment, to: &mut Samples<'_>, figure: fn(&Ends) -> u64) {
+fn ends(moment: &Moment, to: &mut Samples<'_>, figure: fn(&OutcomeCounts) -> u64) {
     for (site, counts) in &moment.sites {
         for ends in counts.ends() {
             match (ends.kind, ends.tier) {

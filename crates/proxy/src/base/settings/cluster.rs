@@ -34,7 +34,7 @@ pub struct Settings {
     /// Maximum time without updates about purges for which hits are served normally.
     pub max_invalidation_lag: Duration,
     /// The treatment of hits after that time.
-    pub without_engine: WithoutEngine,
+    pub without_engine: EngineOutagePolicy,
     /// Maximum share of the memory for copies of responses that other nodes own: 0 to 1.
     pub hot: f64,
     /// The second tier, which stores responses on the engine; `None`: no second tier.
@@ -56,7 +56,7 @@ pub struct Tier {
 
 /// The treatment of hits while this node cannot receive the purges of other nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WithoutEngine {
+pub enum EngineOutagePolicy {
     /// Hits count as stale.
     Revalidate,
     /// Hits are served.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use larder_rules::{Networks, Query};
 use larder_semantics::coding::Coding;
 use larder_semantics::early_hints::EarlyHints;
-use larder_semantics::lifetimes::Ignored;
+use larder_semantics::lifetimes::IgnoredDirectives;
 use larder_semantics::storable::{Prediction, Rules};
 
 use super::limit::Limit;
@@ -54,7 +54,7 @@ macro_rules! effects {
                 "as the site's key of this name"; }
             stale_if_error: Option<u32> => stale_if_error, Response { "stale_if_error", "duration", kind[Seconds],
                 "as the site's key of this name"; }
-            ignore: Option<Ignored> => ignored, Response { "ignore", "list of: no-cache no-store private must-revalidate", read[ignored],
+            ignore: Option<IgnoredDirectives> => ignored, Response { "ignore", "list of: no-cache no-store private must-revalidate", read[ignored],
                 "directives of the origin's Cache-Control that have no effect, against RFC 9111"; }
             query: Option<Query>, Request { "query", "\"drop\", or { keep = [names] } or { drop = [names] }, with sort = true if wanted", read[query],
                 "parameters of the query that stay in the cache key and in the request to the origin; \"@tracking\" stands for those of advertisements (docs/rules.md), and \"!gclid\" behind it keeps one of them"; }

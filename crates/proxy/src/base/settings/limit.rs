@@ -15,7 +15,7 @@ pub struct Limit {
     /// The requests that share the limit.
     pub by: LimitBy,
     /// The requests that count against the limit.
-    pub counted: Counted,
+    pub counted: CountedRequests,
 }
 
 /// A rate of requests per period, with a burst after a pause.
@@ -46,7 +46,7 @@ pub enum LimitBy {
 
 /// The requests that count against a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Counted {
+pub enum CountedRequests {
     /// All requests.
     All,
     /// Requests that go to an origin.

@@ -2,7 +2,7 @@
 
 /// The selection of hits that the validator checks.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Validate {
+pub struct ValidatorSettings {
     /// The share of checked hits: 0 (none) to 1 (all).
     pub sample: f64,
     /// Maximum of checks per second; further hits are not checked.
@@ -11,7 +11,7 @@ pub struct Validate {
     pub cookies: bool,
 }
 
-impl Default for Validate {
+impl Default for ValidatorSettings {
     fn default() -> Self {
         Self { sample: 0.0, rate: 100, cookies: false }
     }

@@ -9,9 +9,9 @@ use larder_semantics::reuse::{Reuse, reuse};
 use larder_semantics::vary;
 use tokio::time::{Instant, timeout_at};
 
-use super::reading::{Reading, Unfit};
+use super::lookup::{TierLookup, TierMiss};
 use crate::base::clock;
-use crate::base::explanation::{Kept, SecondTier};
+use crate::base::explanation::{EngineCopy, SecondTier};
 use crate::cluster::Cluster;
 use crate::cluster::engine::EngineError;
 use crate::exchange::request::Request;
@@ -27,12 +27,12 @@ pub(crate) async fn look(
 ) -> Option<SecondTier> {
     let tier = cluster.tier.as_ref()?;
     let mut kept = None;
-    let (result, answers, explanation) = if tier.reads.standing() == breaker::Standing::Open {
+    let (result, answers, explanation) = if tier.reads.standing() == breaker::BreakerState::Open {
         ("skipped", false, "it has failed, and is not used for a while".to_owned())
     } else {
         let signature = |varies: &[u8]| vary::again(varies, &request.fields);
-        let reading = Reading { cluster, tier, key: &request.key, signature: &signature };
-        let late = |_| Err(Unfit::Failed(EngineError::Unreachable("no answer in time".into())));
+        let reading = TierLookup { cluster, tier, key: &request.key, signature: &signature };
+        let late = |_| Err(TierMiss::Failed(EngineError::Unreachable("no answer in time".into())));
         match timeout_at(until, reading.peek(&mut kept)).await.unwrap_or_else(late) {
             Err(unfit) => (unfit.result(), false, unfit.to_string()),
             Ok(freshness) => {
@@ -46,13 +46,13 @@ pub(crate) async fn look(
     Some(SecondTier { result: result.to_owned(), explanation, answers, owner, kept })
 }
 
-impl Reading<'_> {
+impl TierLookup<'_> {
     /// Returns the freshness of the response, if it may answer. Describes the stored response in `kept`, whether it
     /// may answer or not.
-    async fn peek(&self, kept: &mut Option<Kept>) -> Result<Freshness, Unfit> {
+    async fn peek(&self, kept: &mut Option<EngineCopy>) -> Result<Freshness, TierMiss> {
         let found = self.find().await?;
         let (response, freshness) = self.record(&found)?;
-        *kept = Some(Kept {
+        *kept = Some(EngineCopy {
             status: response.head.status.as_u16(),
             bytes: response.content.len(),
             age: freshness.age(clock::now()),
@@ -63,7 +63,7 @@ impl Reading<'_> {
         self.judge(&response, &freshness).await?;
         match self.is_whole(&found.name, &response.content).await? {
             true => Ok(freshness),
-            false => Err(Unfit::Damaged),
+            false => Err(TierMiss::Damaged),
         }
     }
 }
@@ -77,7 +77,7 @@ impl Cluster {
         if !self.invalidations.lease.is_current() {
             Some("purges of other nodes do not arrive".to_owned())
         } else if self.invalidations.stream.ordered().is_none() {
-            Some(Unfit::Unpublished.to_string())
+            Some(TierMiss::Unpublished.to_string())
         } else if !matches!(reuse, Reuse::Fresh | Reuse::MaxStale) {
             Some("it is to be validated with each use".to_owned())
         } else if may_ask && self.tier_for(&request.key, request.by_peer).is_some() {

@@ -10,9 +10,9 @@
 //! its fetch began, and its reader reads the stream from there on.
 
 pub(crate) mod explain;
-pub(crate) mod keep;
-mod reading;
+mod lookup;
 pub(crate) mod recall;
+pub(crate) mod writes;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,10 +24,10 @@ use parking_lot::Mutex;
 use redis::{FromRedisValue, Pipeline};
 use serde::Serialize;
 
-use self::keep::Queue;
+use self::writes::Queue;
 use super::Cluster;
 use super::engine::{Engine, EngineError, Link, refused_or_lost};
-use super::members::Standing;
+use super::members::MemberState;
 use crate::base::clock;
 use crate::base::settings::cluster;
 
@@ -109,7 +109,7 @@ impl EngineTier {
 }
 
 impl Side {
-    fn standing(&self) -> breaker::Standing {
+    fn standing(&self) -> breaker::BreakerState {
         self.breaker.lock().standing(clock::millis())
     }
 
@@ -122,9 +122,9 @@ impl Side {
         let mut breaker = self.breaker.lock();
         match how {
             Ok(_) => {
-                let was_closed = breaker.standing(clock::millis()) == breaker::Standing::Closed;
+                let was_closed = breaker.standing(clock::millis()) == breaker::BreakerState::Closed;
                 breaker.succeeded();
-                if !was_closed && breaker.standing(clock::millis()) == breaker::Standing::Closed {
+                if !was_closed && breaker.standing(clock::millis()) == breaker::BreakerState::Closed {
                     tracing::info!("the second tier is {} again", self.name);
                 }
             }
@@ -192,7 +192,7 @@ impl Cluster {
         let tier = self.tier.as_ref().filter(|_| self.invalidations.lease.is_current())?;
         let view = self.members.view();
         let is_own = || view.owner(key).is_some_and(|owner| owner.id == self.id);
-        (view.standing == Standing::Member && (is_for_node || is_own())).then_some(tier)
+        (view.standing == MemberState::Member && (is_for_node || is_own())).then_some(tier)
     }
 
     /// Returns the name of the record of `key` with this `signature`. The part in braces decides the slot: a record

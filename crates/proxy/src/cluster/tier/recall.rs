@@ -3,7 +3,7 @@
 use larder_store::Entry;
 use larder_store::tier::Query;
 
-use super::reading::{Reading, Unfit};
+use super::lookup::{TierLookup, TierMiss};
 use crate::cluster::Cluster;
 
 /// Returns the second tier's response to `query`.
@@ -16,15 +16,15 @@ pub(super) async fn recall(cluster: &Cluster, query: Query<'_>) -> Option<Entry>
     }
     tier.figures.lock().asked += 1;
     let ordered = cluster.invalidations.stream.ordered();
-    let found = Reading { cluster, tier, key, signature }.response(room).await;
+    let found = TierLookup { cluster, tier, key, signature }.response(room).await;
     tier.reads.went(match &found {
-        Err(Unfit::Failed(error)) => Err(error),
+        Err(TierMiss::Failed(error)) => Err(error),
         _ => Ok(()),
     });
     let found = match found {
         // Purges of this node that came meanwhile need not be in the stream yet.
         Ok(_) if ordered.is_none() || ordered != cluster.invalidations.stream.ordered() => {
-            Err(Unfit::Unpublished)
+            Err(TierMiss::Unpublished)
         }
         found => found,
     };

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::*;
 
 /// Writes these lines through the edits.
-fn write(out: &mut impl FieldWriter, lines: &str, negotiated: Negotiated, edits: &Edits) {
+fn write(out: &mut impl FieldWriter, lines: &str, negotiated: Negotiation, edits: &Edits) {
     let mut edited = EditedFields::new(out, StatusCode::OK, negotiated, edits);
     HeadLines(lines.as_bytes()).iter().for_each(|(name, value)| edited.field(name, value));
     edited.finish(false);
@@ -15,12 +15,12 @@ fn write(out: &mut impl FieldWriter, lines: &str, negotiated: Negotiated, edits:
 #[test]
 fn vary_gets_the_names_that_it_lacks() {
     let edits = Edits { vary: vec!["accept".to_owned(), "X-A".to_owned()], ..Edits::default() };
-    let added = Negotiated::new(None, false);
+    let added = Negotiation::new(None, false);
     for (lines, negotiated, expected) in [
-        ("A: 1\r\n", Negotiated::default(), "A: 1\r\nVary: accept, X-A\r\n"),
-        ("Vary: Accept\r\n", Negotiated::default(), "Vary: Accept\r\nVary: X-A\r\n"),
-        ("Vary: b, x-a\r\nVary: accept\r\n", Negotiated::default(), "Vary: b, x-a\r\nVary: accept\r\n"),
-        ("Vary: *\r\n", Negotiated::default(), "Vary: *\r\n"),
+        ("A: 1\r\n", Negotiation::default(), "A: 1\r\nVary: accept, X-A\r\n"),
+        ("Vary: Accept\r\n", Negotiation::default(), "Vary: Accept\r\nVary: X-A\r\n"),
+        ("Vary: b, x-a\r\nVary: accept\r\n", Negotiation::default(), "Vary: b, x-a\r\nVary: accept\r\n"),
+        ("Vary: *\r\n", Negotiation::default(), "Vary: *\r\n"),
         ("", added, "Vary: Accept-Encoding\r\nVary: accept, X-A\r\n"),
     ] {
         let mut out = Vec::new();
@@ -46,7 +46,7 @@ fn edits_apply_in_their_order() {
         ("D: 1\r\n", "D: 1\r\nB: 2\r\nA: 3\r\nC: 3\r\nC: 4\r\n"),
     ] {
         let mut out = Vec::new();
-        write(&mut out, lines, Negotiated::default(), &edits);
+        write(&mut out, lines, Negotiation::default(), &edits);
         assert_eq!(String::from_utf8(out).unwrap(), expected, "{lines}");
     }
 }
@@ -59,7 +59,7 @@ proptest! {
         (is_said, is_undone) in any::<(bool, bool)>(),
         removes in any::<bool>(),
     ) {
-        let negotiated = Negotiated::new(coding, is_said);
+        let negotiated = Negotiation::new(coding, is_said);
         let negotiated = if is_undone { negotiated.undone() } else { negotiated };
         let remove = if removes { vec![HeaderName::from_static("vary")] } else { Vec::new() };
         let edits = Edits { remove, vary: vec!["x-a".to_owned()], ..Edits::default() };

@@ -20,18 +20,18 @@ use larder_semantics::fields::Fields;
 use larder_store::Entry;
 use tokio::sync::OwnedSemaphorePermit;
 
-use self::refetch::{Content, LARGEST, MARK, Refetched, refetch};
+use self::refetch::{Content, CurrentAnswer, LARGEST, MARK, refetch};
 use crate::base::clock;
 use crate::base::outcome::{Kind, Outcome};
-use crate::exchange::arrival::Asker;
+use crate::exchange::arrival::Requester;
 use crate::exchange::client_cert;
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Reply, Source};
 use crate::exchange::request::Request;
 use crate::exchange::route::first_segment;
 use crate::flow::serve;
-use crate::flow::stored::{Held, Mode, find};
-use crate::flow::worker::{Shared, Worker};
+use crate::flow::stored::{Mode, StoredVariants, find};
+use crate::flow::worker::{ProcessState, Worker};
 use crate::http::head::RequestHead;
 use crate::observe::validation::record::Verdict;
 
@@ -44,14 +44,14 @@ pub(crate) fn is_marked(fields: &impl Fields) -> bool {
 }
 
 /// An answer that came from the cache.
-struct Served {
+struct CachedAnswer {
     entry: Entry,
     outcome: Outcome,
     /// The time of the answer, in seconds since 1970.
     at: u32,
 }
 
-impl Served {
+impl CachedAnswer {
     /// Returns the response that a reply gave from the cache, if it can be fetched again.
     fn of(method: &Method, fields: &impl Fields, reply: &Reply) -> Option<Self> {
         let (Source::Entry(entry) | Source::NotModified(entry)) = &reply.fields else { return None };
@@ -65,9 +65,9 @@ impl Served {
 
 /// Checks a hit that took no waiting, in the background.
 #[cold]
-pub(crate) fn check_hit(worker: &Arc<Worker>, head: &RequestHead<'_>, asker: &Asker<'_>, reply: &Reply) {
+pub(crate) fn check_hit(worker: &Arc<Worker>, head: &RequestHead<'_>, asker: &Requester<'_>, reply: &Reply) {
     let plan = worker.plan();
-    let Some(served) = Served::of(&head.method, &head.fields, reply) else { return };
+    let Some(served) = CachedAnswer::of(&head.method, &head.fields, reply) else { return };
     if let Some(permit) = admit(worker, &plan, &client_cert::selecting(&head.fields, asker), &served)
         && let Ok(request) = Request::take(head, &worker.cache.store.memory, &plan, asker)
     {
@@ -78,7 +78,7 @@ pub(crate) fn check_hit(worker: &Arc<Worker>, head: &RequestHead<'_>, asker: &As
 
 /// Checks a hit that took some waiting, in the background.
 pub(crate) fn check(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &Request, reply: &Reply) {
-    let Some(served) = Served::of(&request.method, &request.fields, reply) else { return };
+    let Some(served) = CachedAnswer::of(&request.method, &request.fields, reply) else { return };
     if let Some(permit) = admit(worker, plan, &request.fields, &served) {
         let (plan, request) = (Arc::clone(plan), request.in_background());
         tokio::spawn(Check { worker: Arc::clone(worker), plan, request, served, _permit: permit }.run());
@@ -90,7 +90,7 @@ fn admit(
     worker: &Worker,
     plan: &Plan,
     fields: &impl Fields,
-    served: &Served,
+    served: &CachedAnswer,
 ) -> Option<OwnedSemaphorePermit> {
     let (limits, settings) = (&worker.shared.observers.validator.limits, &plan.settings.validate);
     if !settings.cookies && (fields.contains("cookie") || client_cert::names_client(fields)) {
@@ -109,7 +109,7 @@ struct Check {
     plan: Arc<Plan>,
     /// The client's request, without conditions.
     request: Request,
-    served: Served,
+    served: CachedAnswer,
     _permit: OwnedSemaphorePermit,
 }
 
@@ -152,7 +152,7 @@ impl Check {
 
     /// Returns for how many seconds at most the hit had been out of date: since the origin changed, if it says when,
     /// or for the age of the hit.
-    fn staleness(&self, now: &Refetched) -> u32 {
+    fn staleness(&self, now: &CurrentAnswer) -> u32 {
         let age = self.served.entry.freshness().age(self.served.at);
         now.modified.map_or(age, |modified| self.served.at.saturating_sub(modified).min(age))
     }
@@ -177,7 +177,7 @@ impl Check {
         if self.request.ruling.caching().is_none() {
             return Ok(false);
         }
-        let held = Held::look(&self.worker.cache, &self.request, Mode::Serve).await;
+        let held = StoredVariants::look(&self.worker.cache, &self.request, Mode::Serve).await;
         let reply = match (find(&self.request, &held).1, held.entry) {
             (Some(reply), _) => reply,
             // If each hit is revalidated, the answer of the origin decides.
@@ -225,7 +225,7 @@ impl Check {
         (site, first_segment(&self.request.path))
     }
 
-    fn shared(&self) -> &Shared {
+    fn shared(&self) -> &ProcessState {
         &self.worker.shared
     }
 }

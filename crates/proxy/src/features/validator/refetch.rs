@@ -34,9 +34,9 @@ pub(super) struct Content {
 }
 
 /// The current answer of the origin.
-pub(super) struct Refetched {
+pub(super) struct CurrentAnswer {
     pub(super) content: Content,
-    /// `Last-Modified`, in seconds since 1970.
+    /// `LastRun-Modified`, in seconds since 1970.
     pub(super) modified: Option<u32>,
 }
 
@@ -69,7 +69,7 @@ pub(super) async fn refetch(
     worker: &Arc<Worker>,
     plan: &Arc<Plan>,
     request: &Request,
-) -> Result<Refetched, String> {
+) -> Result<CurrentAnswer, String> {
     let mut fields = request.fields.clone();
     fields.remove(RANGE);
     fields.insert(MARK, HeaderValue::from_static("1"));
@@ -93,7 +93,7 @@ pub(super) async fn refetch(
         }
         length += data.len() as u64;
     }
-    Ok(Refetched { content: Content { status, digest: digest.finish() }, modified })
+    Ok(CurrentAnswer { content: Content { status, digest: digest.finish() }, modified })
 }
 
 /// Digests are keyed, so that no origin can construct content with the same digest.

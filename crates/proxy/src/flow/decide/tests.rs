@@ -9,7 +9,7 @@ fn get() -> Terms {
 }
 
 /// Returns a response with a validator that is fresh for 60 seconds, and usable for 30 more while it is refreshed.
-fn aged(age: u32) -> Stored {
+fn aged(age: u32) -> StoredResponse {
     let freshness = Freshness {
         received: NOW - age,
         lifetime: 60,
@@ -17,12 +17,12 @@ fn aged(age: u32) -> Stored {
         flags: Flags::VALIDATOR,
         ..Default::default()
     };
-    Stored { freshness, is_own: true, is_part: false, lacks_range: false }
+    StoredResponse { freshness, is_own: true, is_part: false, lacks_range: false }
 }
 
-fn guessed(stored: Stored) -> Stored {
+fn guessed(stored: StoredResponse) -> StoredResponse {
     let flags = stored.freshness.flags.with(Flags::HEURISTIC);
-    Stored { freshness: Freshness { flags, ..stored.freshness }, ..stored }
+    StoredResponse { freshness: Freshness { flags, ..stored.freshness }, ..stored }
 }
 
 #[test]
@@ -30,8 +30,8 @@ fn each_decision_names_its_reason() {
     use Decision::{Fetch, Hit, Pass, Refuse, Revalidate, StaleAndRefresh};
     let nothing = Err(Why::Absent);
     let (fresh, stale, old) = (aged(10), aged(70), aged(100));
-    let part = Stored { is_part: true, ..fresh };
-    let other = |stored| Stored { is_own: false, ..stored };
+    let part = StoredResponse { is_part: true, ..fresh };
+    let other = |stored| StoredResponse { is_own: false, ..stored };
     let asking = |directives| Terms { directives, ..get() };
     let no_cache = asking(RequestDirectives { no_cache: true, ..Default::default() });
     let tolerant = asking(RequestDirectives { max_stale: Some(50), ..Default::default() });
@@ -45,7 +45,7 @@ fn each_decision_names_its_reason() {
         (get(), Ok(fresh), Hit(Why::Fresh)),
         (get(), Ok(other(fresh)), Hit(Why::EquivalentQuery)),
         (get(), Ok(part), Hit(Why::Fresh)),
-        (get(), Ok(Stored { lacks_range: true, ..part }), Fetch(Why::RangeAbsent)),
+        (get(), Ok(StoredResponse { lacks_range: true, ..part }), Fetch(Why::RangeAbsent)),
         (get(), Ok(stale), StaleAndRefresh),
         (get(), Ok(old), Revalidate(Why::Expired)),
         (get(), Ok(other(old)), Fetch(Why::Expired)),
@@ -78,7 +78,7 @@ fn requests_for_the_cache_only_never_ask_an_origin() {
     let only_if_cached = RequestDirectives { only_if_cached: true, no_cache: true, ..Default::default() };
     for age in (0..120).step_by(5) {
         for stored in
-            [aged(age), guessed(aged(age)), Stored { lacks_range: true, is_part: true, ..aged(age) }]
+            [aged(age), guessed(aged(age)), StoredResponse { lacks_range: true, is_part: true, ..aged(age) }]
         {
             for bits in 0..8 {
                 let [forbids_guess, is_validated, is_ahead] = [1, 2, 4].map(|bit| bits & bit > 0);

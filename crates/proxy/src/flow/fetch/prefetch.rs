@@ -2,19 +2,19 @@
 //! hit-for-miss, no reason is recorded for `why`, and a client that waits for the fetch leads the next one.
 
 use http::StatusCode;
-use larder_predict::Ending;
+use larder_predict::PrefetchResult;
 use larder_semantics::fields::Fields;
 use larder_semantics::range::ContentRange;
 use larder_semantics::status::Why;
 use larder_semantics::storable::Times;
 use larder_store::fill::FillWriter;
 
-use super::{Fetched, Meaning};
+use super::{Meaning, OriginAnswer};
 use crate::base::clock;
 use crate::cache::doubt::Doubt;
 use crate::exchange::request::Request;
 use crate::flow::context::Context;
-use crate::flow::fetching::Fetching;
+use crate::flow::fetch_scope::FetchScope;
 use crate::flow::fill_task::{Allowance, FillTask};
 use crate::flow::revalidation::Revalidation;
 use crate::flow::stored::Lookup;
@@ -28,7 +28,7 @@ pub(crate) async fn prefetch(
     writer: FillWriter,
     lookup: Lookup,
     most: u64,
-) -> Ending {
+) -> PrefetchResult {
     let stored = lookup.left(&cx.worker.cache.fills, request);
     let own = stored.as_ref().filter(|entry| *entry.key() == *request.key);
     let wants_part = request.fields.contains("range");
@@ -39,10 +39,10 @@ pub(crate) async fn prefetch(
     let (mut nothing, fetch) = (Upload::Empty, Some(writer.fetch()));
     let answer = match upstream::send(cx.worker, cx.plan, request, &asked, &mut nothing, fetch).await {
         Ok(answer) => answer,
-        Err(error) if error.why == Why::Overloaded => return Ending::Unsent,
+        Err(error) if error.why == Why::Overloaded => return PrefetchResult::Unsent,
         Err(error) => {
             tracing::debug!("{} was not prefetched: {error}", request.logged_url());
-            return Ending::Failed(0);
+            return PrefetchResult::Failed(0);
         }
     };
     let times = Times {
@@ -57,30 +57,30 @@ pub(crate) async fn prefetch(
     let cx = Context { rules: &ruling.caching, ..cx };
     let (by_peer, stored) = (answer.by_peer, stored.as_ref());
     let fetched =
-        Fetched { cx, request, why: Why::Absent, times, stored, own_tag: None, by_peer, start, doubt };
+        OriginAnswer { cx, request, why: Why::Absent, times, stored, own_tag: None, by_peer, start, doubt };
     match fetched.understand(&revalidation, &answer) {
         Meaning::StillGood(entry) => {
             let news = confirmed.map_or_else(|| answer.written(), |(_, news)| news);
-            fetched.still_good(Fetching::Leads(Box::new(writer)), entry, &news);
-            Ending::Stored(0)
+            fetched.still_good(FetchScope::Leads(Box::new(writer)), entry, &news);
+            PrefetchResult::Stored(0)
         }
         Meaning::Answer => fetched.keep(writer, answer, most).await,
-        Meaning::AskAgain | Meaning::StaleInstead(_) | Meaning::Completes(..) => Ending::Failed(0),
+        Meaning::AskAgain | Meaning::StaleInstead(_) | Meaning::Completes(..) => PrefetchResult::Failed(0),
     }
 }
 
-impl Fetched<'_> {
+impl OriginAnswer<'_> {
     /// Stores the answer if that is allowed and it is no error: a missing resource may exist when a client requests it.
-    async fn keep(&self, writer: FillWriter, answer: Answer, most: u64) -> Ending {
+    async fn keep(&self, writer: FillWriter, answer: Answer, most: u64) -> PrefetchResult {
         if !is_kept(answer.status) {
-            return Ending::Failed(0);
+            return PrefetchResult::Failed(0);
         }
         let Ok(keeping) = self.judge(self.cx.rules, answer.status, &*answer.fields) else {
-            return Ending::Refused(0);
+            return PrefetchResult::Refused(0);
         };
         let length = answer.download.length();
         if length.is_some_and(|length| length > most) {
-            return Ending::Failed(0);
+            return PrefetchResult::Failed(0);
         }
         let map = answer.written();
         let Answer { status, download, .. } = answer;
@@ -96,8 +96,8 @@ impl Fetched<'_> {
         // A client may read it by now, even if it is not stored.
         task.carry(download, None).await;
         match is_stored && !allowance.is_exceeded() {
-            true => Ending::Stored(allowance.arrived()),
-            false => Ending::Failed(allowance.arrived()),
+            true => PrefetchResult::Stored(allowance.arrived()),
+            false => PrefetchResult::Failed(allowance.arrived()),
         }
     }
 }

@@ -15,7 +15,7 @@ fn refused(head: &str) -> Refusal {
 fn a_head_is_read_into_its_parts() {
     let mut lines = room();
     let bytes = b"PUT /a?b HTTP/1.1\r\nHost: x:1\r\nContent-Length: 3\r\nConnection: close, te\r\n\r\nabc";
-    let Ok(Parsed::Whole(head, used)) = parse(bytes, &mut lines, &Limits::default()) else {
+    let Ok(ParseResult::Whole(head, used)) = parse(bytes, &mut lines, &Limits::default()) else {
         panic!("refused")
     };
     assert_eq!((head.method, used), (Method::PUT, bytes.len() - 3));
@@ -33,7 +33,7 @@ fn an_empty_port_is_no_port() {
         ("OPTIONS *", "x.example:", "x.example"),
     ] {
         let (mut lines, head) = (room(), format!("{line} HTTP/1.1\r\nHost: {host}\r\n\r\n"));
-        let Ok(Parsed::Whole(head, _)) = parse(head.as_bytes(), &mut lines, &Limits::default()) else {
+        let Ok(ParseResult::Whole(head, _)) = parse(head.as_bytes(), &mut lines, &Limits::default()) else {
             panic!("{line} is refused")
         };
         let (Target::Origin { host: found, .. }
@@ -181,8 +181,8 @@ proptest! {
         let (mut room, lines) = (room(), lines(&map));
         let composed = RequestHead::compose(&method, target, &lines, &limits);
         let parsed = match parse(text.as_bytes(), &mut room, &limits) {
-            Ok(Parsed::Whole(head, _)) => Ok(head),
-            Ok(Parsed::Partial) => panic!("{text:?} is incomplete"),
+            Ok(ParseResult::Whole(head, _)) => Ok(head),
+            Ok(ParseResult::Partial) => panic!("{text:?} is incomplete"),
             Err(refusal) => Err(refusal),
         };
         prop_assert_eq!(format!("{composed:?}"), format!("{parsed:?}"), "{}", text);

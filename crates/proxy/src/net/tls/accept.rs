@@ -18,7 +18,7 @@ use super::challenges;
 use super::halves::{Opener, Sealer, halves};
 use super::record::MOST_SEALED;
 use crate::net::concurrency::ConcurrencyLimit;
-use crate::net::farewell::part;
+use crate::net::farewell::close;
 use crate::net::input::receive;
 
 /// Maximum of bytes from the client in a handshake that are received and not processed.
@@ -40,7 +40,7 @@ pub(super) const USE_TLS: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Type: te
 
 /// A connection whose handshake is done.
 #[derive(Debug)]
-pub(crate) struct Secured {
+pub(crate) struct TlsConnection {
     pub(crate) stream: TcpStream,
     pub(crate) opener: Opener,
     pub(crate) sealer: Sealer,
@@ -66,7 +66,7 @@ pub(crate) struct Session {
 
 /// The reason why a handshake failed.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Unsecured {
+pub(crate) enum HandshakeError {
     /// The handshake took too long.
     #[error("the handshake took longer than {0:?}")]
     TimedOut(Duration),
@@ -87,7 +87,7 @@ pub(crate) enum Unsecured {
     Tls(rustls::Error),
 }
 
-impl Unsecured {
+impl HandshakeError {
     /// Returns the reason for metrics.
     pub(crate) fn reason(&self) -> Failure {
         match self {
@@ -163,28 +163,28 @@ pub(super) async fn accept(
     config: Arc<ServerConfig>,
     permits: &Arc<ConcurrencyLimit>,
     limit: Duration,
-) -> Result<Secured, Unsecured> {
-    let (end, late) = (Instant::now() + limit, Unsecured::TimedOut(limit));
+) -> Result<TlsConnection, HandshakeError> {
+    let (end, late) = (Instant::now() + limit, HandshakeError::TimedOut(limit));
     let Ok(first) = timeout_at(end, first_bytes(&stream)).await else { return Err(late) };
-    let first = first.map_err(Unsecured::Io)?;
+    let first = first.map_err(HandshakeError::Io)?;
     let Ok(Ok(permit)) = timeout_at(end, permits.enter(permits.claim((), client), None)).await else {
-        part(&mut stream, &INTERNAL_ERROR).await;
-        return Err(Unsecured::Busy);
+        close(&mut stream, &INTERNAL_ERROR).await;
+        return Err(HandshakeError::Busy);
     };
-    let mut handshake = Handshake::new(config).map_err(Unsecured::Tls)?;
+    let mut handshake = Handshake::new(config).map_err(HandshakeError::Tls)?;
     handshake.incoming = first;
     let error = match timeout_at(end, handshake.run(&mut stream)).await.unwrap_or(Err(late)) {
         Ok(()) => {
             let tickets = std::mem::take(&mut handshake.outgoing);
             let (opener, sealer, session, chain) = handshake.end()?;
-            return Ok(Secured { stream, opener, sealer, tickets, session, chain });
+            return Ok(TlsConnection { stream, opener, sealer, tickets, session, chain });
         }
         Err(error) => error,
     };
     handshake.refuse(&error);
     let last = std::mem::take(&mut handshake.outgoing);
     drop((handshake, permit));
-    part(&mut stream, &last).await;
+    close(&mut stream, &last).await;
     Err(error)
 }
 
@@ -231,13 +231,13 @@ impl Handshake {
         Ok(Self { connection, incoming, shown: 0, latest: 0, outgoing, has_sent: false })
     }
 
-    async fn run(&mut self, stream: &mut TcpStream) -> Result<(), Unsecured> {
+    async fn run(&mut self, stream: &mut TcpStream) -> Result<(), HandshakeError> {
         match self.incoming.first() {
-            None => return Err(Unsecured::Left),
+            None => return Err(HandshakeError::Left),
             // A TLS record begins with a byte below 32.
             Some(letter) if letter.is_ascii_uppercase() => {
                 self.outgoing.extend_from_slice(USE_TLS);
-                return Err(Unsecured::Plain);
+                return Err(HandshakeError::Plain);
             }
             Some(_) => {}
         }
@@ -247,22 +247,22 @@ impl Handshake {
                 Ok(HandshakeStep::Send) if self.may_wait() => {}
                 Ok(HandshakeStep::Send) => {
                     self.has_sent = true;
-                    stream.write_all(&self.outgoing).await.map_err(Unsecured::Io)?;
+                    stream.write_all(&self.outgoing).await.map_err(HandshakeError::Io)?;
                     self.outgoing.clear();
                 }
                 Ok(HandshakeStep::Receive) => self.receive(stream).await?,
                 Ok(HandshakeStep::Done) => return Ok(()),
-                Err(error) => return Err(Unsecured::Tls(error)),
+                Err(error) => return Err(HandshakeError::Tls(error)),
             }
         }
     }
 
     /// Makes the bytes to the client end with the alert for `error`, if it has one.
-    fn refuse(&mut self, error: &Unsecured) {
+    fn refuse(&mut self, error: &HandshakeError) {
         match error {
-            Unsecured::Tls(error) => self.alert(error),
-            Unsecured::TimedOut(_) if !self.has_sent => self.outgoing = CLOSE_NOTIFY.to_vec(),
-            Unsecured::Plain => {}
+            HandshakeError::Tls(error) => self.alert(error),
+            HandshakeError::TimedOut(_) if !self.has_sent => self.outgoing = CLOSE_NOTIFY.to_vec(),
+            HandshakeError::Plain => {}
             // The client may have received a part of them.
             _ => self.outgoing.clear(),
         }
@@ -335,19 +335,19 @@ impl Handshake {
         is_here
     }
 
-    async fn receive(&mut self, stream: &mut TcpStream) -> Result<(), Unsecured> {
+    async fn receive(&mut self, stream: &mut TcpStream) -> Result<(), HandshakeError> {
         if self.incoming.len() >= MOST {
-            return Err(Unsecured::Tls(InvalidMessage::HandshakePayloadTooLarge.into()));
+            return Err(HandshakeError::Tls(InvalidMessage::HandshakePayloadTooLarge.into()));
         }
         self.incoming.reserve(ROOM);
-        if stream.read_buf(&mut self.incoming).await.map_err(Unsecured::Io)? == 0 {
-            return Err(Unsecured::Left);
+        if stream.read_buf(&mut self.incoming).await.map_err(HandshakeError::Io)? == 0 {
+            return Err(HandshakeError::Left);
         }
         Ok(())
     }
 
     /// Ends the handshake and returns its result with both directions.
-    pub(super) fn end(self) -> Result<Ended, Unsecured> {
+    pub(super) fn end(self) -> Result<HandshakeParts, HandshakeError> {
         let session = Session {
             is_v13: self.connection.protocol_version() == Some(ProtocolVersion::TLSv1_3),
             is_resumed: self.connection.handshake_kind() == Some(HandshakeKind::Resumed),
@@ -357,13 +357,13 @@ impl Handshake {
         let chain = self.connection.peer_certificates().unwrap_or_default();
         let chain = chain.iter().map(|certificate| certificate.clone().into_owned()).collect();
         let halves = halves(self.connection, self.incoming);
-        let (opener, sealer) = halves.map_err(Unsecured::Tls)?;
+        let (opener, sealer) = halves.map_err(HandshakeError::Tls)?;
         Ok((opener, sealer, session, chain))
     }
 }
 
 /// Both directions, the session, and the client's certificates.
-type Ended = (Opener, Sealer, Session, Vec<CertificateDer<'static>>);
+type HandshakeParts = (Opener, Sealer, Session, Vec<CertificateDer<'static>>);
 
 /// Appends the bytes to `out` that `encode` writes. It names their number before it writes them.
 fn encode(

@@ -19,7 +19,7 @@ use super::certificates::{Certificate, Certificates};
 use super::provider;
 use crate::base::error::Error;
 use crate::base::settings::AdminTls;
-use crate::net::farewell::part;
+use crate::net::farewell::close;
 
 /// Makes the handshakes of the admin listener.
 pub(crate) struct Acceptor {
@@ -79,7 +79,7 @@ impl Acceptor {
             let mut first = [0];
             // A TLS record begins with a byte below 32.
             if stream.peek(&mut first).await? == 1 && first[0].is_ascii_uppercase() {
-                part(&mut stream, USE_TLS).await;
+                close(&mut stream, USE_TLS).await;
                 return Err(io::Error::other("the client speaks HTTP without TLS"));
             }
             let is_near = stream.local_addr()?.ip().to_canonical().is_loopback();

@@ -196,7 +196,7 @@ struct Table {
     /// Certificates from files, in the order of the config.
     all: Vec<Certificate>,
     /// Certificates that an authority has issued to this process.
-    issued: Issued,
+    issued: CertificateIssuer,
     /// Certificates by name, the preferred one first. The names of wildcards keep their `*.` prefix.
     names: HashMap<String, Vec<Arc<CertifiedKey>>>,
     /// For clients that request no name, or an unknown one.
@@ -205,7 +205,7 @@ struct Table {
 
 /// Certificates that an authority issues to this process.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Issued {
+pub(crate) struct CertificateIssuer {
     /// The issued certificates.
     pub(crate) certificates: Vec<Certificate>,
     /// The names without a certificate so far.
@@ -213,7 +213,7 @@ pub(crate) struct Issued {
 }
 
 impl Table {
-    fn new(all: Vec<Certificate>, issued: Issued) -> Self {
+    fn new(all: Vec<Certificate>, issued: CertificateIssuer) -> Self {
         let mut names: HashMap<String, Vec<Arc<CertifiedKey>>> = HashMap::new();
         let mut by_rank: Vec<_> = all.iter().chain(&issued.certificates).collect();
         let first = by_rank.first().copied();
@@ -263,12 +263,12 @@ impl Certificates {
     pub(crate) fn read(files: &[CertificateFiles]) -> Result<Self, String> {
         let read = |files: &CertificateFiles| Certificate::read(files).map_err(|why| files.blame(&why));
         let all = files.iter().map(read).collect::<Result<_, _>>()?;
-        let table = ArcSwap::from_pointee(Table::new(all, Issued::default()));
+        let table = ArcSwap::from_pointee(Table::new(all, CertificateIssuer::default()));
         Ok(Self { table, ..Self::default() })
     }
 
     /// Replaces all certificates issued by an authority with `issued`.
-    pub(crate) fn issue(&self, issued: Issued) {
+    pub(crate) fn issue(&self, issued: CertificateIssuer) {
         let _changing = self.changing.lock();
         let all = self.table.load().all.clone();
         self.table.store(Arc::new(Table::new(all, issued)));
@@ -280,7 +280,7 @@ impl Certificates {
     /// A description of the problem with it.
     pub(super) fn one(files: &CertificateFiles) -> Result<Self, CertificateFault> {
         let certificate = Certificate::read(files)?;
-        let table = ArcSwap::from_pointee(Table::new(vec![certificate], Issued::default()));
+        let table = ArcSwap::from_pointee(Table::new(vec![certificate], CertificateIssuer::default()));
         Ok(Self { table, ..Self::default() })
     }
 

@@ -44,10 +44,10 @@ pub(super) fn is_current(auth: &ClientAuth) -> bool {
 
 /// The identity of a client on a listener that requests certificates; empty if the client has none.
 #[derive(Debug, Default)]
-pub(crate) struct ClientIdentity(Option<Shown>);
+pub(crate) struct ClientIdentity(Option<ClientCertificate>);
 
 #[derive(Debug)]
-struct Shown {
+struct ClientCertificate {
     field: HeaderValue,
     subject: Box<str>,
 }
@@ -57,7 +57,7 @@ impl ClientIdentity {
     pub(super) fn of(chain: &[CertificateDer<'_>]) -> Arc<Self> {
         let shown = chain.first().and_then(|leaf| {
             let field = HeaderValue::try_from(format!(":{}:", STANDARD.encode(leaf))).ok()?;
-            Some(Shown { field, subject: subject(leaf).into() })
+            Some(ClientCertificate { field, subject: subject(leaf).into() })
         });
         Arc::new(Self(shown))
     }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
-use super::accept::{Failure, Session, Unsecured};
+use super::accept::{Failure, HandshakeError, Session};
 
 /// Milliseconds between two lines of the log about failed handshakes.
 const BETWEEN: u64 = 60_000;
@@ -16,12 +16,12 @@ pub(super) struct Counts {
     full: AtomicU64,
     resumed: AtomicU64,
     failed: [AtomicU64; Failure::ALL.len()],
-    told: Mutex<Told>,
+    told: Mutex<LogState>,
 }
 
 /// The state of the last line in the log.
 #[derive(Debug, Default)]
-struct Told {
+struct LogState {
     /// Its time, in `clock::millis`; `None`: there is no line yet.
     at: Option<u64>,
     failed: [u64; Failure::ALL.len()],
@@ -29,7 +29,7 @@ struct Told {
 
 impl Counts {
     /// Counts the result of a handshake.
-    pub(super) fn add(&self, ended: Result<Session, &Unsecured>) {
+    pub(super) fn add(&self, ended: Result<Session, &HandshakeError>) {
         let count = match ended {
             Ok(Session { is_resumed: true, .. }) => &self.resumed,
             Ok(_) => &self.full,
@@ -60,7 +60,7 @@ impl Counts {
         if new.is_empty() {
             return None;
         }
-        *told = Told { at: Some(now), failed };
+        *told = LogState { at: Some(now), failed };
         Some(format!("TLS handshakes of clients failed: {}", new.join(", ")))
     }
 }
@@ -74,12 +74,12 @@ mod tests {
         let counts = Counts::default();
         let fail = |error| counts.add(Err(&error));
         assert_eq!(counts.news(5), None);
-        fail(Unsecured::Left);
+        fail(HandshakeError::Left);
         assert_eq!(counts.news(6), None);
-        fail(Unsecured::Plain);
+        fail(HandshakeError::Plain);
         assert_eq!(counts.news(7).as_deref(), Some("TLS handshakes of clients failed: 1 plain-http"));
-        (0..1_000).for_each(|_| fail(Unsecured::Plain));
-        fail(Unsecured::Busy);
+        (0..1_000).for_each(|_| fail(HandshakeError::Plain));
+        fail(HandshakeError::Busy);
         assert_eq!(counts.news(60_006), None);
         let line = "TLS handshakes of clients failed: 1000 plain-http, 1 busy";
         assert_eq!(counts.news(60_007).as_deref(), Some(line));

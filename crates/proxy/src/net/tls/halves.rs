@@ -4,7 +4,7 @@ use rustls::server::UnbufferedServerConnection;
 
 use super::fault::Fault;
 pub(crate) use super::record::Sealer;
-use super::record::{self, HEADER, MOST_SEALED, Opened};
+use super::record::{self, HEADER, MOST_SEALED, OpenResult};
 use crate::net::input::{borrow_buffer, give_buffer};
 
 /// Spare capacity below which the receive buffer grows.
@@ -50,15 +50,15 @@ impl Opener {
     }
 
     /// Returns the buffer to the pool if it is empty.
-    pub(crate) fn rest(&mut self) {
+    pub(crate) fn release_buffers(&mut self) {
         if self.arrived.is_empty() && self.arrived.capacity() > 0 {
             give_buffer(std::mem::take(&mut self.arrived));
         }
     }
 
     /// Drops the expanded key until the next record.
-    pub(crate) fn doze(&mut self) {
-        self.opening.doze();
+    pub(crate) fn shrink(&mut self) {
+        self.opening.shrink();
     }
 
     /// Whether the client has sent `close_notify`.
@@ -81,7 +81,7 @@ impl Opener {
         }
         if !self.is_over {
             let opened = self.opening.open(&mut self.arrived, out);
-            let Opened { consumed, is_over } = opened.inspect_err(|fault| self.failed = Some(*fault))?;
+            let OpenResult { consumed, is_over } = opened.inspect_err(|fault| self.failed = Some(*fault))?;
             self.arrived.drain(..consumed);
             self.is_over = is_over;
         }

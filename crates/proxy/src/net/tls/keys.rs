@@ -60,7 +60,7 @@ impl Keys {
     }
 
     /// Drops the expanded key until the next use.
-    pub(super) fn doze(&mut self) {
+    pub(super) fn shrink(&mut self) {
         self.key = None;
     }
 

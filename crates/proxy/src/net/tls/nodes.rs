@@ -28,7 +28,7 @@ use rustls::{
 use tokio::net::TcpStream;
 use webpki::EndEntityCert;
 
-use super::accept::{Secured, Unsecured, accept};
+use super::accept::{HandshakeError, TlsConnection, accept};
 use super::certificates::{Certificates, authorities};
 use super::provider;
 use crate::base::settings::{CertificateFault, CertificateFiles, ClusterKey, NodeTlsFiles, OriginTls};
@@ -111,7 +111,7 @@ impl Nodes {
         let own = Certificates::one(&files.own).map(Arc::new).map_err(Fault::Own)?;
         let clients = WebPkiClientVerifier::builder_with_provider(Arc::clone(&roots), provider()).build();
         let clients = clients.map_err(|error| Fault::Authorities(format!("{path}: {error}")))?;
-        let clients = Arc::new(Named { clients, name: name.clone() });
+        let clients = Arc::new(NameVerifier { clients, name: name.clone() });
         let server = ServerConfig::builder_with_provider(provider()).with_protocol_versions(&[&TLS13])?;
         let server = server.with_client_cert_verifier(clients).with_cert_resolver(Arc::clone(&own) as _);
         let client = ClientConfig::builder_with_provider(provider()).with_protocol_versions(&[&TLS13])?;
@@ -161,7 +161,7 @@ impl Nodes {
         stream: TcpStream,
         node: SocketAddr,
         limit: Duration,
-    ) -> Result<Secured, Unsecured> {
+    ) -> Result<TlsConnection, HandshakeError> {
         accept(stream, ip_of(node), Arc::clone(&self.server), &self.handshakes, limit).await
     }
 }
@@ -277,12 +277,12 @@ impl ClientCertVerifier for SameKey {
 
 /// Accepts the certificates that `clients` accepts, if they are valid for `name`.
 #[derive(Debug)]
-struct Named {
+struct NameVerifier {
     clients: Arc<dyn ClientCertVerifier>,
     name: Option<ServerName<'static>>,
 }
 
-impl ClientCertVerifier for Named {
+impl ClientCertVerifier for NameVerifier {
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
         self.clients.root_hint_subjects()
     }

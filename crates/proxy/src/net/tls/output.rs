@@ -36,7 +36,7 @@ pub(crate) struct Output {
 }
 
 /// The result of sealing a part of a file.
-pub(crate) struct Sealed {
+pub(crate) struct SealResult {
     /// The number of bytes of the file.
     pub(crate) read: u64,
     /// Content bytes in the new records.
@@ -94,7 +94,7 @@ impl Output {
         out: &mut Vec<u8>,
         file: &File,
         range: Range<u64>,
-    ) -> io::Result<Sealed> {
+    ) -> io::Result<SealResult> {
         self.begin();
         let (mut at, mut content) = (range.start, out.len() as u64);
         while at < range.end && at - range.start < Self::BATCH as u64 {
@@ -113,7 +113,7 @@ impl Output {
             content += length as u64;
             self.burst += (ahead + length) as u64;
         }
-        Ok(Sealed { read: at - range.start, content: content - out.len() as u64 })
+        Ok(SealResult { read: at - range.start, content: content - out.len() as u64 })
     }
 
     /// Seals and removes the bytes in `out`, then seals some bytes of `content` in `range`, in at most `frames` frames.
@@ -128,7 +128,7 @@ impl Output {
         range: Range<u64>,
         frames: usize,
         header: impl FnMut(usize) -> [u8; N],
-    ) -> io::Result<Sealed> {
+    ) -> io::Result<SealResult> {
         self.begin();
         match content.mapped(range.clone()) {
             Some(bytes) => Ok(self.seal_mapped_frames(out, bytes, frames, header)?),
@@ -147,9 +147,9 @@ impl Output {
         bytes: &[u8],
         frames: usize,
         mut header: impl FnMut(usize) -> [u8; N],
-    ) -> Result<Sealed, Fault> {
+    ) -> Result<SealResult, Fault> {
         if bytes.is_empty() || frames == 0 || !self.has_room() {
-            return Ok(Sealed { read: 0, content: 0 });
+            return Ok(SealResult { read: 0, content: 0 });
         }
         let (mut piece, mut rest) = bytes.split_at(bytes.len().min(self.most() - N));
         out.extend_from_slice(&header(piece.len()));
@@ -167,7 +167,7 @@ impl Output {
             content += N as u64;
             (piece, rest) = rest.split_at(next);
         }
-        Ok(Sealed { read: (bytes.len() - rest.len()) as u64, content })
+        Ok(SealResult { read: (bytes.len() - rest.len()) as u64, content })
     }
 
     /// The same for a file that is read. A frame ends with its record.
@@ -178,7 +178,7 @@ impl Output {
         range: Range<u64>,
         frames: usize,
         mut header: impl FnMut(usize) -> [u8; N],
-    ) -> io::Result<Sealed> {
+    ) -> io::Result<SealResult> {
         let (mut at, mut content) = (range.start, 0);
         for _ in 0..frames {
             if at == range.end || !self.has_room() {
@@ -203,7 +203,7 @@ impl Output {
             content += (ahead + length) as u64;
             self.burst += (ahead + length) as u64;
         }
-        Ok(Sealed { read: at - range.start, content })
+        Ok(SealResult { read: at - range.start, content })
     }
 
     /// Whether there is room for another record before the ready ones are sent.
@@ -217,11 +217,11 @@ impl Output {
     }
 
     /// Drops the expanded key until the next record. Sends records that wait for a reply, as far as possible.
-    pub(crate) fn doze(&mut self, stream: &TcpStream) {
+    pub(crate) fn shrink(&mut self, stream: &TcpStream) {
         // On an error, the next read fails, too.
         let _ = self.try_send(stream);
-        self.records.rest();
-        self.sealer.doze();
+        self.records.release_buffers();
+        self.sealer.shrink();
     }
 
     /// Seals the `close_notify` alert.

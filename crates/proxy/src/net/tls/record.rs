@@ -42,7 +42,7 @@ const WARNING: u8 = 1;
 const FATAL: u8 = 2;
 
 /// State that both directions of a connection share.
-pub(crate) struct Shared {
+pub(crate) struct RecordState {
     /// Derives the keys of key updates.
     kernel: Mutex<KernelConnection<ServerConnectionData>>,
     is_v13: bool,
@@ -50,7 +50,7 @@ pub(crate) struct Shared {
     wants_update: AtomicBool,
 }
 
-impl Shared {
+impl RecordState {
     fn kernel(&self) -> parking_lot::MutexGuard<'_, KernelConnection<ServerConnectionData>> {
         self.kernel.lock()
     }
@@ -70,7 +70,7 @@ pub(crate) fn halves(
     let wants_update = AtomicBool::new(false);
     // A few records are reserved for the key update itself and the last alert.
     let most_records = most_records.saturating_sub(8);
-    let shared = Arc::new(Shared { kernel: Mutex::new(kernel), is_v13, wants_update });
+    let shared = Arc::new(RecordState { kernel: Mutex::new(kernel), is_v13, wants_update });
     let opener = Opener { keys: open, shared: Arc::clone(&shared), empty: 0, begun: ([0; 5], 0) };
     Ok((opener, Sealer { keys: seal, shared, most_records, is_over: false }))
 }
@@ -78,7 +78,7 @@ pub(crate) fn halves(
 /// Seals sent content.
 pub(crate) struct Sealer {
     keys: Keys,
-    shared: Arc<Shared>,
+    shared: Arc<RecordState>,
     /// Number of records after which the key has to be replaced.
     pub(super) most_records: u64,
     /// Whether the final alert was sealed: no more records may follow.
@@ -136,8 +136,8 @@ impl Sealer {
     }
 
     /// Drops the expanded key until the next record.
-    pub(crate) fn doze(&mut self) {
-        self.keys.doze();
+    pub(crate) fn shrink(&mut self) {
+        self.keys.shrink();
     }
 
     /// Appends the `close_notify` alert.
@@ -226,7 +226,7 @@ impl Sealer {
 /// Opens received records.
 pub(crate) struct Opener {
     keys: Keys,
-    shared: Arc<Shared>,
+    shared: Arc<RecordState>,
     /// Consecutive records without content.
     empty: u32,
     /// The beginning of a handshake message whose end is in a later record, and its length.
@@ -234,7 +234,7 @@ pub(crate) struct Opener {
 }
 
 /// The result of opening all records that have arrived completely.
-pub(super) struct Opened {
+pub(super) struct OpenResult {
     /// The number of their bytes.
     pub(super) consumed: usize,
     /// Whether the last of them is the client's `close_notify`.
@@ -243,16 +243,16 @@ pub(super) struct Opened {
 
 impl Opener {
     /// Drops the expanded key until the next record.
-    pub(super) fn doze(&mut self) {
-        self.keys.doze();
+    pub(super) fn shrink(&mut self) {
+        self.keys.shrink();
     }
 
     /// Opens all records in `arrived` that are complete, up to a `close_notify`, and appends their content to `out`.
     ///
     /// # Errors
     /// The error of a record. No record behind it may be opened.
-    pub(super) fn open(&mut self, arrived: &mut [u8], out: &mut Vec<u8>) -> Result<Opened, Fault> {
-        let mut opened = Opened { consumed: 0, is_over: false };
+    pub(super) fn open(&mut self, arrived: &mut [u8], out: &mut Vec<u8>) -> Result<OpenResult, Fault> {
+        let mut opened = OpenResult { consumed: 0, is_over: false };
         while !opened.is_over {
             let unread = &mut arrived[opened.consumed..];
             let Some(length) = self.whole(unread)? else { break };

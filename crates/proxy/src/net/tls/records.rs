@@ -63,7 +63,7 @@ impl Records {
     }
 
     /// Returns the buffer to the pool if all bytes are sent.
-    pub(crate) fn rest(&mut self) {
+    pub(crate) fn release_buffers(&mut self) {
         if self.is_empty() && self.bytes.capacity() > 0 {
             give(std::mem::take(&mut self.bytes));
         }

@@ -12,7 +12,7 @@ use rustls::server::{NoServerSessionStorage, ServerConfig};
 use serde::Serialize;
 use tokio::net::TcpStream;
 
-use super::accept::{Secured, Unsecured, accept};
+use super::accept::{HandshakeError, TlsConnection, accept};
 use super::admin::Acceptor;
 use super::certificates::{Certificate, Certificates};
 use super::challenges;
@@ -204,7 +204,7 @@ impl Server {
         limit: Duration,
         role: Option<Role>,
         http2: bool,
-    ) -> Result<(Secured, Option<Arc<ClientIdentity>>), Unsecured> {
+    ) -> Result<(TlsConnection, Option<Arc<ClientIdentity>>), HandshakeError> {
         let agreement = self.terms.load().of(role).clone();
         let config = if http2 { &agreement.http2 } else { &agreement.without_http2 };
         let accepted = accept(stream, client.ip(), Arc::clone(config), &self.handshakes, limit).await;

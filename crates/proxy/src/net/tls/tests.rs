@@ -16,7 +16,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use super::accept::{Secured, Unsecured, accept};
+use super::accept::{HandshakeError, TlsConnection, accept};
 use super::fault::Fault;
 use super::output::Output;
 use super::provider;
@@ -38,7 +38,7 @@ fn first() -> SupportedCipherSuite {
 }
 
 /// Returns a rustls client that supports only the suite, and the server's end of its connection.
-async fn pair(suite: SupportedCipherSuite) -> (TlsStream<TcpStream>, Secured) {
+async fn pair(suite: SupportedCipherSuite) -> (TlsStream<TcpStream>, TlsConnection) {
     let (client, server) = configs(suite);
     let (near, far) = sockets().await;
     let name = ServerName::try_from("localhost").unwrap();
@@ -82,14 +82,14 @@ async fn sockets() -> (TcpStream, TcpStream) {
 }
 
 /// Seals `content` in records with at most `most` content bytes each, and sends them.
-async fn send(secured: &mut Secured, content: &[u8], most: usize) {
+async fn send(secured: &mut TlsConnection, content: &[u8], most: usize) {
     let mut records = Records::default();
     secured.sealer.seal(&mut records, content, most).unwrap();
     secured.stream.write_all(records.ready()).await.unwrap();
 }
 
 /// Receives until `length` content bytes have arrived, at most `step` bytes at once.
-async fn receive(secured: &mut Secured, length: usize, step: usize) -> Result<Vec<u8>, Fault> {
+async fn receive(secured: &mut TlsConnection, length: usize, step: usize) -> Result<Vec<u8>, Fault> {
     let mut content = Vec::new();
     secured.opener.open(&mut content)?;
     while content.len() < length && !secured.opener.is_over() {
@@ -131,7 +131,7 @@ async fn every_suite_carries_content_of_any_length_both_ways() {
 }
 
 /// Sets the number of records after which this crate's record layer replaces its key.
-fn wear(secured: &mut Secured, most_records: u64) {
+fn wear(secured: &mut TlsConnection, most_records: u64) {
     secured.sealer.most_records = most_records;
 }
 
@@ -425,7 +425,7 @@ async fn a_client_without_tls_gets_an_explanation() {
     let (mut near, far) = sockets().await;
     near.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
     let refused = accept(far, HERE, Arc::new(config), &permits(), LIMIT).await;
-    assert!(matches!(refused, Err(Unsecured::Plain)), "{refused:?}");
+    assert!(matches!(refused, Err(HandshakeError::Plain)), "{refused:?}");
     let mut told = String::new();
     // The server did not read all of the request, so the connection may end with an error.
     let _ = near.read_to_string(&mut told).await;

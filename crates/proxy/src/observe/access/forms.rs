@@ -10,7 +10,7 @@ use http::Version;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::super::memo::{Ended, RequestRecord};
+use super::super::memo::{RequestRecord, RequestResult};
 use crate::base::outcome::{Kind, Tier};
 use crate::base::settings::{AccessLog, Door};
 use crate::base::shown::{is_hidden, write_json};
@@ -19,7 +19,7 @@ use crate::counts::versions;
 /// A request that has ended, and the time of its end.
 pub(super) struct Entry<'e> {
     pub(super) memo: &'e RequestRecord,
-    pub(super) ended: &'e Ended,
+    pub(super) ended: &'e RequestResult,
     pub(super) took: Duration,
     /// Milliseconds since the UNIX epoch.
     pub(super) millis: u64,
@@ -86,8 +86,11 @@ impl Entry<'_> {
     // Writing to a string does not fail.
 
     fn text(&self, line: &mut String) {
-        let Self { memo: RequestRecord { method, target, .. }, ended: Ended { status, bytes, .. }, .. } =
-            self;
+        let Self {
+            memo: RequestRecord { method, target, .. },
+            ended: RequestResult { status, bytes, .. },
+            ..
+        } = self;
         let (time, client, micros, cache) = (self.date(), self.client(), self.took.as_micros(), self.cache());
         let _ = write!(line, "{time} {client} {method} {target} {status} {bytes}B {micros}us {cache}");
         for (name, value) in [("client-cert", self.memo.subject()), ("user", self.memo.user.as_deref())] {
@@ -105,7 +108,7 @@ impl Entry<'_> {
     }
 
     fn json(&self, line: &mut String) {
-        let Self { memo, ended: Ended { status, outcome, age, bytes, .. }, took, .. } = self;
+        let Self { memo, ended: RequestResult { status, outcome, age, bytes, .. }, took, .. } = self;
         let json = Json {
             time: &self.date(),
             client: self.client(),
@@ -139,7 +142,7 @@ impl Entry<'_> {
     /// Appends the line in the combined log format of NCSA's httpd. The request line contains the whole URL, so that it
     /// shows the host.
     fn combined(&self, line: &mut String) {
-        let Self { memo, ended: Ended { status, bytes, .. }, .. } = self;
+        let Self { memo, ended: RequestResult { status, bytes, .. }, .. } = self;
         let time = self.time();
         let time = time.strftime("%d/%b/%Y:%H:%M:%S +0000");
         let _ = write!(line, "{} - ", self.client());
@@ -164,7 +167,7 @@ impl Entry<'_> {
     /// Appends the line in Squid's native format: time, milliseconds, client, result and status, bytes, method, URL,
     /// user, hierarchy, media type.
     fn squid(&self, line: &mut String) {
-        let Self { memo, ended: Ended { status, bytes, .. }, took, .. } = self;
+        let Self { memo, ended: RequestResult { status, bytes, .. }, took, .. } = self;
         let (seconds, millis, took) = (self.millis / 1_000, self.millis % 1_000, took.as_millis());
         let (client, result) = (self.client(), self.result());
         let (method, url) = match memo.is_read() {
@@ -193,7 +196,7 @@ impl Entry<'_> {
 
     /// Returns Squid's result code for the outcome.
     fn result(&self) -> &'static str {
-        let Ended { status, outcome, .. } = self.ended;
+        let RequestResult { status, outcome, .. } = self.ended;
         match (outcome.kind, outcome.tier) {
             (Kind::Hit, _) if *status == 304 => "TCP_IMS_HIT",
             (Kind::Hit, Tier::Memory) => "TCP_MEM_HIT",
@@ -261,15 +264,15 @@ mod tests {
     use crate::base::outcome::Outcome;
     use crate::exchange::route::SiteNumber;
 
-    fn line(form: AccessLog, memo: &RequestRecord, ended: &Ended) -> String {
+    fn line(form: AccessLog, memo: &RequestRecord, ended: &RequestResult) -> String {
         let mut line = String::new();
         let entry = Entry { memo, ended, took: Duration::from_micros(12_345), millis: 1_700_000_000_042 };
         entry.write(form, &mut line);
         line
     }
 
-    fn ended(outcome: Outcome, status: u16) -> Ended {
-        Ended { status, site: SiteNumber::NONE, hash: 0, outcome, age: None, bytes: 99, saved: None }
+    fn ended(outcome: Outcome, status: u16) -> RequestResult {
+        RequestResult { status, site: SiteNumber::NONE, hash: 0, outcome, age: None, bytes: 99, saved: None }
     }
 
     fn memo(target: &str) -> RequestRecord {

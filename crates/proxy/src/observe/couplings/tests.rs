@@ -23,7 +23,7 @@ impl Script {
     }
 
     fn look(&mut self, segment: &str, url: u64, changed: bool) {
-        self.history.looked((&"s".into(), segment), url, Look::Changed(changed), self.now);
+        self.history.looked((&"s".into(), segment), url, Observation::Changed(changed), self.now);
     }
 
     fn texts(&self) -> Vec<String> {
@@ -121,15 +121,15 @@ fn sites_and_kinds_of_looks_are_kept_apart() {
     let mut now = 0;
     for round in 0..400_u64 {
         let (url, is_written) = (round, round % 2 == 0);
-        history.looked((&one, "feeds"), url, Look::Content(1), now);
+        history.looked((&one, "feeds"), url, Observation::Content(1), now);
         if is_written {
             history.wrote((&one, "users"), &Method::PUT, now + SECOND);
             history.wrote((&other, "paths"), &Method::PUT, now + SECOND);
         }
         // A change reported by the origin is not a look at the content.
-        history.looked((&one, "feeds"), url, Look::Changed(false), now + SECOND);
+        history.looked((&one, "feeds"), url, Observation::Changed(false), now + SECOND);
         now += 2 * SECOND;
-        history.looked((&one, "feeds"), url, Look::Content(if is_written { 2 } else { 1 }), now);
+        history.looked((&one, "feeds"), url, Observation::Content(if is_written { 2 } else { 1 }), now);
     }
     let texts: Vec<_> =
         history.found(|_| false).couplings.into_iter().map(|coupling| coupling.text).collect();
@@ -144,7 +144,7 @@ fn room_has_an_end() {
     let mut history = History::default();
     let site: Arc<str> = "s".into();
     for number in 0..SEGMENTS as u64 + 10 {
-        history.looked((&site, &number.to_string()), number, Look::Changed(false), number);
+        history.looked((&site, &number.to_string()), number, Observation::Changed(false), number);
     }
     history.wrote((&site, &"x".repeat(LONGEST_NAME + 1)), &Method::POST, 1);
     assert_eq!((history.segments.len(), history.places.len(), history.left_out), (SEGMENTS, PLACES, 11));

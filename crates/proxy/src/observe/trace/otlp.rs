@@ -14,7 +14,7 @@ use opentelemetry_sdk::trace::{
     self as sdk, BatchConfigBuilder, BatchSpanProcessor, SpanData, SpanEvents, SpanLinks, SpanProcessor,
 };
 
-use super::super::memo::{Ended, RequestRecord};
+use super::super::memo::{RequestRecord, RequestResult};
 use super::TraceReport;
 use crate::base::networks::host_of;
 use crate::base::settings::Door;
@@ -114,7 +114,7 @@ impl Exporter {
     }
 
     /// Queues the spans of a request that has just ended.
-    pub(super) fn export(&self, trace: &Trace, memo: &RequestRecord, ended: &Ended, took: Duration) {
+    pub(super) fn export(&self, trace: &Trace, memo: &RequestRecord, ended: &RequestResult, took: Duration) {
         let span = SpanData {
             parent_span_id: trace.parent.map_or(SpanId::INVALID, SpanId::from),
             parent_span_is_remote: trace.parent.is_some(),
@@ -195,7 +195,7 @@ fn status(is_error: bool, why: &'static str) -> Status {
 }
 
 /// Returns the attributes of a request, with the names of OpenTelemetry's HTTP conventions where they exist.
-fn attributes(memo: &RequestRecord, ended: &Ended) -> Vec<KeyValue> {
+fn attributes(memo: &RequestRecord, ended: &RequestResult) -> Vec<KeyValue> {
     let outcome = &ended.outcome;
     let mut attributes = vec![
         KeyValue::new("http.request.method", memo.method.to_string()),

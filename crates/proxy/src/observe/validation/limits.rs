@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::base::findings::Skipped;
+use crate::base::findings::SkipCounts;
 
 /// Maximum of concurrent checks.
 const AT_ONCE: usize = 1_024;
@@ -112,9 +112,9 @@ impl Limits {
         AT_ONCE - self.places.available_permits()
     }
 
-    pub(crate) fn skipped(&self) -> Skipped {
+    pub(crate) fn skipped(&self) -> SkipCounts {
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        Skipped {
+        SkipCounts {
             rate: of(&self.rate),
             busy: of(&self.busy),
             credentials: of(&self.credentials),
@@ -159,6 +159,6 @@ mod tests {
         assert_eq!((all.len(), limits.under_way()), (AT_ONCE, AT_ONCE));
         drop(all);
         assert!(limits.admit(1, true, 5).is_none() && limits.under_way() == 0);
-        assert_eq!(limits.skipped(), Skipped { rate: 6 + 10 + 6 + 7, busy: 2, credentials: 0, large: 0 });
+        assert_eq!(limits.skipped(), SkipCounts { rate: 6 + 10 + 6 + 7, busy: 2, credentials: 0, large: 0 });
     }
 }

@@ -7,7 +7,7 @@ pub(crate) mod record;
 use self::limits::Limits;
 use self::record::Record;
 use crate::base::findings::Validation;
-use crate::base::settings::Validate;
+use crate::base::settings::ValidatorSettings;
 use crate::exchange::plan::Plan;
 
 /// The results and limits of the validator.
@@ -20,7 +20,7 @@ pub(crate) struct Validator {
 impl Validator {
     /// Returns the results, with the settings of `plan`.
     pub(crate) fn report(&self, plan: &Plan) -> Validation {
-        let Validate { sample, rate, cookies } = plan.settings.validate;
+        let ValidatorSettings { sample, rate, cookies } = plan.settings.validate;
         let (verdicts, routes) = self.record.report();
         let (under_way, skipped) = (self.limits.under_way(), self.limits.skipped());
         Validation { sample, rate, cookies, under_way, verdicts, skipped, routes }

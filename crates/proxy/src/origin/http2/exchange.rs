@@ -11,17 +11,17 @@ use h2::{Reason, RecvStream};
 use http::{Request, Response};
 
 use super::connection::Stream;
-use super::sending::Sending;
+use super::sending::StreamSender;
 use crate::http::response::{self, Framing, Head, Interims, Malformed};
 use crate::net::deadline::Deadline;
-use crate::origin::Outgoing;
+use crate::origin::OriginRequest;
 use crate::origin::exchange::{Failure, Piece};
 
 /// A request in flight on a stream.
 #[derive(Debug)]
 pub(in crate::origin) struct Exchange {
     content: RecvStream,
-    waiting: Waiting,
+    waiting: ResponseWait,
     /// Bytes that have arrived and are not consumed.
     piece: Bytes,
     /// Remaining bytes, if the origin has sent the length.
@@ -34,10 +34,10 @@ pub(in crate::origin) struct Exchange {
 
 /// State of the wait for the origin.
 #[derive(Debug)]
-struct Waiting {
+struct ResponseWait {
     deadline: Deadline,
     /// `None` for a request without content.
-    sending: Option<Sending>,
+    sending: Option<StreamSender>,
 }
 
 impl Exchange {
@@ -48,26 +48,26 @@ impl Exchange {
     /// The reason why there is no response.
     pub(super) async fn ask(
         mut stream: Stream,
-        request: &mut Outgoing<'_>,
+        request: &mut OriginRequest<'_>,
         message: Request<()>,
         patience: Duration,
     ) -> Result<(Head, Self), Failure> {
         let deadline = Deadline::new(patience);
         let is_bodiless = request.content.is_empty();
         let (mut answer, sender) = stream.send(message, is_bodiless).map_err(Failure::Unprocessed)?;
-        let sending = (!is_bodiless).then(|| Sending::start(sender, std::mem::take(request.content)));
-        let mut waiting = Waiting { deadline, sending };
+        let sending = (!is_bodiless).then(|| StreamSender::start(sender, std::mem::take(request.content)));
+        let mut waiting = ResponseWait { deadline, sending };
         let mut interims = Interims::default();
         let answered = loop {
             match poll_fn(|cx| poll_head(cx, &mut answer, &mut waiting)).await {
-                Ok(Answered::Interim(interim)) => {
+                Ok(HeadEvent::Interim(interim)) => {
                     let (parts, ()) = interim.into_parts();
                     let head = response::of_stream(request.method, parts.status, &parts.headers, false);
                     let head = head.map_err(Failure::Malformed)?;
                     interims.count(&head).map_err(Failure::Malformed)?;
                     request.interim(head);
                 }
-                Ok(Answered::Final(answer)) => break answer,
+                Ok(HeadEvent::Final(answer)) => break answer,
                 Err(failure) => {
                     match (&failure, waiting.sending.take()) {
                         (Failure::TimedOut, _) => stream.distrust(),
@@ -78,7 +78,7 @@ impl Exchange {
                 }
             }
         };
-        waiting.sending.iter().for_each(Sending::forget);
+        waiting.sending.iter().for_each(StreamSender::forget);
         let (parts, content) = answered.into_parts();
         let end = content.is_end_stream();
         let head = response::of_stream(request.method, parts.status, &parts.headers, end);
@@ -164,11 +164,11 @@ impl Exchange {
     }
 }
 
-impl Waiting {
+impl ResponseWait {
     /// Waits until the deadline; sent content of the request restarts it.
     fn poll_overdue<T>(&mut self, cx: &mut Context<'_>) -> Poll<Result<T, Failure>> {
         while self.deadline.poll(cx).is_ready() {
-            if !self.sending.as_ref().is_some_and(Sending::has_moved) {
+            if !self.sending.as_ref().is_some_and(StreamSender::has_moved) {
                 return Poll::Ready(Err(Failure::TimedOut));
             }
             self.deadline.restart();
@@ -177,7 +177,7 @@ impl Waiting {
     }
 }
 
-enum Answered {
+enum HeadEvent {
     Interim(Response<()>),
     Final(Response<RecvStream>),
 }
@@ -185,16 +185,16 @@ enum Answered {
 fn poll_head(
     cx: &mut Context<'_>,
     answer: &mut ResponseFuture,
-    waiting: &mut Waiting,
-) -> Poll<Result<Answered, Failure>> {
+    waiting: &mut ResponseWait,
+) -> Poll<Result<HeadEvent, Failure>> {
     match answer.poll_informational(cx) {
         Poll::Pending => return waiting.poll_overdue(cx),
-        Poll::Ready(Some(interim)) => return Poll::Ready(interim.map(Answered::Interim).map_err(failed)),
+        Poll::Ready(Some(interim)) => return Poll::Ready(interim.map(HeadEvent::Interim).map_err(failed)),
         Poll::Ready(None) => {}
     }
     match Pin::new(answer).poll(cx) {
         Poll::Pending => waiting.poll_overdue(cx),
-        Poll::Ready(answer) => Poll::Ready(answer.map(Answered::Final).map_err(failed)),
+        Poll::Ready(answer) => Poll::Ready(answer.map(HeadEvent::Final).map_err(failed)),
     }
 }
 

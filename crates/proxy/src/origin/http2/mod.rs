@@ -18,7 +18,7 @@ pub(super) use self::message::message;
 pub(super) use self::places::Places;
 use super::exchange::Failure;
 use super::source::Source;
-use super::{Client, Download, OriginError, Outgoing};
+use super::{Client, Download, OriginError, OriginRequest};
 use crate::http::response::Head;
 
 /// Maximum of attempts of one request while the origin reports that it has not processed the previous one.
@@ -35,7 +35,7 @@ impl Client {
     pub(super) async fn send_on_stream(
         &self,
         message: Request<()>,
-        mut request: Outgoing<'_>,
+        mut request: OriginRequest<'_>,
     ) -> Result<(Head, Box<Download>), OriginError> {
         let first_byte = request.waits.first_byte.unwrap_or(self.0.first_byte);
         let between = request.waits.between.unwrap_or(self.0.between);

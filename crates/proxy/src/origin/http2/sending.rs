@@ -20,20 +20,20 @@ const MOST_KEPT: usize = 64 << 10;
 
 /// The content of a request, sent by its own task. Dropping it ends the task, and the stream if that is still open.
 #[derive(Debug)]
-pub(super) struct Sending {
+pub(super) struct StreamSender {
     task: JoinHandle<()>,
     content: Arc<Content>,
 }
 
 #[derive(Debug)]
 struct Content {
-    kept: Mutex<Kept>,
+    kept: Mutex<ContentCopy>,
     moves: AtomicBool,
 }
 
 /// Content, with a copy of its sent part.
 #[derive(Debug, Default)]
-struct Kept {
+struct ContentCopy {
     rest: Upload,
     data: Vec<Bytes>,
     length: usize,
@@ -42,10 +42,10 @@ struct Kept {
     is_partial: bool,
 }
 
-impl Sending {
+impl StreamSender {
     /// Starts a task that sends `content` on `stream`.
     pub(super) fn start(stream: SendStream<Bytes>, content: Upload) -> Self {
-        let kept = Mutex::new(Kept { rest: content, ..Kept::default() });
+        let kept = Mutex::new(ContentCopy { rest: content, ..ContentCopy::default() });
         let content = Arc::new(Content { kept, moves: AtomicBool::new(false) });
         Self { task: tokio::spawn(send(stream, Arc::clone(&content))), content }
     }
@@ -66,7 +66,7 @@ impl Sending {
     }
 }
 
-impl Drop for Sending {
+impl Drop for StreamSender {
     fn drop(&mut self) {
         self.task.abort();
     }
@@ -74,7 +74,7 @@ impl Drop for Sending {
 
 impl Content {}
 
-impl Kept {
+impl ContentCopy {
     /// Returns the next frame of the content, and keeps a copy.
     fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, ClientGone>>> {
         let frame = ready!(self.rest.poll_frame(cx));

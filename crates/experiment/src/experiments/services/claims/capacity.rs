@@ -1,6 +1,6 @@
 //! The effect of policies and cache size on hits and times, and the price of the size.
 
-use super::super::cell::Measured;
+use super::super::cell::CellResult;
 use super::super::plan::{EVICTING, POLICIES, POLICY, SIZE};
 use super::super::simulated::{SimulatedRatio, knee};
 use super::super::{Curve, Measurements, REPORT};
@@ -31,11 +31,11 @@ pub(super) fn claims(seen: &Measurements) -> Vec<Finding> {
     ]
 }
 
-fn of_policy<'a>(cells: &'a [Measured], policy: &str) -> Vec<&'a Measured> {
+fn of_policy<'a>(cells: &'a [CellResult], policy: &str) -> Vec<&'a CellResult> {
     those(cells, POLICY, |cell| cell.policy == policy)
 }
 
-fn tinylfu(cells: &[Measured]) -> Finding {
+fn tinylfu(cells: &[CellResult]) -> Finding {
     let (one, other) = (of_policy(cells, "tinylfu"), of_policy(cells, "lru"));
     let mut conditions = Conditions::default();
     conditions.add(format!("{EVICTING}%"), paired(&one, &other, slower));
@@ -55,7 +55,7 @@ fn tinylfu(cells: &[Measured]) -> Finding {
     )
 }
 
-fn simple_is_faster(cells: &[Measured]) -> Finding {
+fn simple_is_faster(cells: &[CellResult]) -> Finding {
     let mut conditions = Conditions::default();
     for dear in ["gds", "gdsf", "tinylfu"] {
         for simple in ["lru", "lfu"] {
@@ -79,7 +79,7 @@ fn simple_is_faster(cells: &[Measured]) -> Finding {
 }
 
 /// Returns the hit ratios of the policies if there are no evictions.
-fn all_alike(cells: &[Measured]) -> Finding {
+fn all_alike(cells: &[CellResult]) -> Finding {
     let lru = those(cells, SIZE, |cell| cell.percent == 0 && cell.policy == "lru");
     let apart = |policy: &&str| {
         let of = those(cells, SIZE, |cell| cell.percent == 0 && cell.policy == **policy);
@@ -143,13 +143,13 @@ fn little_is_enough(seen: &Measurements) -> Finding {
 }
 
 /// Compares a policy in caches that are too small with the mean of the others.
-fn below(cells: &[Measured], policy: &str, bound: Bound) -> Finding {
+fn below(cells: &[CellResult], policy: &str, bound: Bound) -> Finding {
     let mut conditions = Conditions::default();
     let small = those(cells, SIZE, |cell| (1..=EVICTING).contains(&cell.percent));
     for percent in distinct(&small, |cell| cell.percent) {
         let of = those(cells, SIZE, |cell| cell.percent == percent && cell.policy == policy);
-        let lead = |own: &&Measured| {
-            let is_other = |cell: &&&Measured| {
+        let lead = |own: &&CellResult| {
+            let is_other = |cell: &&&CellResult| {
                 let other = &cell.cell;
                 other.percent == percent && other.policy != policy && other.repetition == own.cell.repetition
             };
@@ -211,11 +211,11 @@ fn rent(prices: &Prices, cache: u64) -> (bool, String) {
     (is_so, effect)
 }
 
-fn agreement(cells: &[Measured]) -> Finding {
+fn agreement(cells: &[CellResult]) -> Finding {
     let mut conditions = Conditions::default();
     for policy in POLICIES {
         let of = those(cells, SIZE, |cell| cell.policy == policy);
-        let apart = |measured: &&Measured| {
+        let apart = |measured: &&CellResult| {
             Some((measured.cell.repetition, (measured.hit_ratio - measured.simulated?).abs()))
         };
         conditions.add(policy.to_uppercase(), of.iter().filter_map(apart).collect());

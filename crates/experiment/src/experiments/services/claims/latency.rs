@@ -2,7 +2,7 @@
 //! requests.
 
 use super::super::REPORT;
-use super::super::cell::{Cell, Measured};
+use super::super::cell::{Cell, CellResult};
 use super::super::plan::{CLIENTS, COST_US, LATENCY, SHARES};
 use super::super::ways::Way;
 use super::{
@@ -12,7 +12,7 @@ use super::{
 use crate::ClaimKind;
 use crate::findings::Finding;
 
-pub(super) fn claims(cells: &[Measured]) -> Vec<Finding> {
+pub(super) fn claims(cells: &[CellResult]) -> Vec<Finding> {
     vec![
         never_slower(cells, Way::Always),
         never_slower(cells, Way::Push),
@@ -26,22 +26,22 @@ pub(super) fn claims(cells: &[Measured]) -> Vec<Finding> {
 }
 
 /// Returns the share by which `way` is slower than no cache, by the cost of answers.
-fn by_cost(cells: &[Measured], way: Way) -> Conditions {
+fn by_cost(cells: &[CellResult], way: Way) -> Conditions {
     beside_none(cells, way, LATENCY, |cell| cell.endpoint.cost_us, endpoint)
 }
 
 /// Returns the same by the number of clients.
-fn by_clients(cells: &[Measured], way: Way) -> Conditions {
+fn by_clients(cells: &[CellResult], way: Way) -> Conditions {
     beside_none(cells, way, CLIENTS, |cell| cell.clients, |clients| format!("{clients} clients"))
 }
 
 /// Returns the same by the share of writes.
-fn by_writes(cells: &[Measured], way: Way) -> Conditions {
+fn by_writes(cells: &[CellResult], way: Way) -> Conditions {
     beside_none(cells, way, SHARES, |cell| cell.written, |written| format!("{written}% writes"))
 }
 
 fn beside_none<T: Copy + Ord>(
-    cells: &[Measured],
+    cells: &[CellResult],
     way: Way,
     part: &str,
     field: fn(&Cell) -> T,
@@ -58,7 +58,7 @@ fn percent(share: f64) -> String {
     format!("{:+.0}%", share * 100.0)
 }
 
-fn never_slower(cells: &[Measured], way: Way) -> Finding {
+fn never_slower(cells: &[CellResult], way: Way) -> Finding {
     let mut conditions = Conditions::default();
     let all = by_cost(cells, way);
     let dear =
@@ -87,7 +87,7 @@ fn never_slower(cells: &[Measured], way: Way) -> Finding {
 }
 
 /// Returns the parts of the time with the largest number of clients.
-fn crowd(cells: &[Measured], way: Way) -> String {
+fn crowd(cells: &[CellResult], way: Way) -> String {
     let all = those(cells, CLIENTS, |_| true);
     let Some(most) = distinct(&all, |cell| cell.clients).pop_last() else { return String::new() };
     let of = |way| those(cells, CLIENTS, |cell| cell.way == way && cell.clients == most);
@@ -106,7 +106,7 @@ fn crowd(cells: &[Measured], way: Way) -> String {
 }
 
 /// Decides the report's conclusion.
-fn no_gain(cells: &[Measured]) -> Finding {
+fn no_gain(cells: &[CellResult]) -> Finding {
     let conditions = by_cost(cells, Way::Always);
     let of = those(cells, LATENCY, |cell| cell.way == Way::Always && cell.endpoint.cost_us == COST_US);
     let (hits, unasked) =
@@ -124,7 +124,7 @@ fn no_gain(cells: &[Measured]) -> Finding {
     )
 }
 
-fn crowded(cells: &[Measured]) -> Finding {
+fn crowded(cells: &[CellResult]) -> Finding {
     let conditions = by_clients(cells, Way::Always);
     let text = format!(
         "The additional time of requests with a validating cache: {}. In the seed report, latency grew equally for all.",
@@ -135,11 +135,11 @@ fn crowded(cells: &[Measured]) -> Finding {
 }
 
 /// Decides whether hits increase during a run.
-fn hits_grow(cells: &[Measured]) -> Finding {
+fn hits_grow(cells: &[CellResult]) -> Finding {
     let mut conditions = Conditions::default();
     for (way, name) in [(Way::Always, "a validating cache"), (Way::Push, "a cache with push")] {
         let of = those(cells, LATENCY, |cell| cell.way == way && cell.endpoint.cost_us == COST_US);
-        let gain = |measured: &&Measured| {
+        let gain = |measured: &&CellResult| {
             let (first, last) = (measured.course.first()?, measured.course.last()?);
             (first.requests < last.requests)
                 .then_some((measured.cell.repetition, last.hit_ratio - first.hit_ratio))
@@ -154,9 +154,9 @@ fn hits_grow(cells: &[Measured]) -> Finding {
 }
 
 /// Decides whether the mean time stays constant while hits increase.
-fn latency_stays(cells: &[Measured]) -> Finding {
+fn latency_stays(cells: &[CellResult]) -> Finding {
     let of = those(cells, LATENCY, |cell| cell.way == Way::Always && cell.endpoint.cost_us == COST_US);
-    let change = |measured: &&Measured| {
+    let change = |measured: &&CellResult| {
         let (first, last) = (measured.course.first()?, measured.course.last()?);
         let change = last.mean_ms / first.mean_ms - 1.0;
         (first.requests < last.requests).then_some((measured.cell.repetition, change))
@@ -164,7 +164,7 @@ fn latency_stays(cells: &[Measured]) -> Finding {
     let mut conditions = Conditions::default();
     conditions.add("a validating cache", of.iter().filter_map(change).collect());
     let unasked =
-        |at: fn(&Measured) -> Option<f64>| mean(&of.iter().filter_map(|one| at(one)).collect::<Vec<_>>());
+        |at: fn(&CellResult) -> Option<f64>| mean(&of.iter().filter_map(|one| at(one)).collect::<Vec<_>>());
     let text = format!(
         "The value is the mean time of all requests over that of the first requests, minus 1; the claim allows {:.0}% less. GETs \
          for which the services do no work grow from {:.0}% to {:.0}%.",
@@ -177,7 +177,7 @@ fn latency_stays(cells: &[Measured]) -> Finding {
 }
 
 /// Decides the cost of the gateway without a cache.
-fn beside(cells: &[Measured]) -> Finding {
+fn beside(cells: &[CellResult]) -> Finding {
     let conditions = by_cost(cells, Way::Beside);
     let of = those(cells, LATENCY, |cell| cell.way == Way::Beside && cell.endpoint.cost_us == COST_US);
     let straight =
@@ -193,7 +193,7 @@ fn beside(cells: &[Measured]) -> Finding {
     conditions.decide(claim, LARDER, Bound::Below(0.1), PERCENT, text)
 }
 
-fn stale(cells: &[Measured]) -> Finding {
+fn stale(cells: &[CellResult]) -> Finding {
     let reads: u64 = cells.iter().map(|measured| measured.read_count).sum();
     let stale: u64 = cells.iter().map(|measured| measured.stale).sum();
     let claim = "No answer is older than a write that was acknowledged before the request";

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 pub(super) use self::capacity::{ENOUGH, enough};
 
 use super::Measurements;
-use super::cell::{Cell, Measured};
+use super::cell::{Cell, CellResult};
 use crate::experiments::LARDER;
 use crate::findings::{Finding, Ruling};
 use crate::{Bound, ClaimKind, Samples};
@@ -82,17 +82,17 @@ fn mean(values: &[f64]) -> f64 {
 }
 
 /// Returns the cells of a part that satisfy `is_it`.
-fn those<'a>(cells: &'a [Measured], part: &str, is_it: impl Fn(&Cell) -> bool) -> Vec<&'a Measured> {
+fn those<'a>(cells: &'a [CellResult], part: &str, is_it: impl Fn(&Cell) -> bool) -> Vec<&'a CellResult> {
     cells.iter().filter(|measured| measured.cell.part == part && is_it(&measured.cell)).collect()
 }
 
 /// Returns `value` for each of `ones` and the cell of the same repetition in `others`, with the repetition.
 fn paired(
-    ones: &[&Measured],
-    others: &[&Measured],
-    value: impl Fn(&Measured, &Measured) -> f64,
+    ones: &[&CellResult],
+    others: &[&CellResult],
+    value: impl Fn(&CellResult, &CellResult) -> f64,
 ) -> Vec<(u64, f64)> {
-    let pair = |one: &&Measured| {
+    let pair = |one: &&CellResult| {
         let other = others.iter().find(|other| other.cell.repetition == one.cell.repetition)?;
         Some((one.cell.repetition, value(one, other)))
     };
@@ -100,14 +100,14 @@ fn paired(
 }
 
 /// Returns the share by which requests took longer in `one` than in `other`.
-fn slower(one: &Measured, other: &Measured) -> f64 {
+fn slower(one: &CellResult, other: &CellResult) -> f64 {
     one.all.mean / other.all.mean - 1.0
 }
 
 /// Returns the share by which requests took longer in the cells of `part` that `is_one` selects than in those that
 /// `is_other` selects, by a field of cells, whose values `name` formats.
 fn slower_by<T: Copy + Ord>(
-    cells: &[Measured],
+    cells: &[CellResult],
     part: &str,
     field: fn(&Cell) -> T,
     name: fn(T) -> String,
@@ -124,12 +124,12 @@ fn slower_by<T: Copy + Ord>(
 }
 
 /// Returns the mean of `value` over cells; 0 if there are none.
-fn average(cells: &[&Measured], value: impl Fn(&Measured) -> f64) -> f64 {
+fn average(cells: &[&CellResult], value: impl Fn(&CellResult) -> f64) -> f64 {
     mean(&cells.iter().map(|measured| value(measured)).collect::<Vec<_>>())
 }
 
 /// Returns the distinct values of a field, ascending.
-fn distinct<T: Ord>(cells: &[&Measured], field: impl Fn(&Cell) -> T) -> BTreeSet<T> {
+fn distinct<T: Ord>(cells: &[&CellResult], field: impl Fn(&Cell) -> T) -> BTreeSet<T> {
     cells.iter().map(|measured| field(&measured.cell)).collect()
 }
 

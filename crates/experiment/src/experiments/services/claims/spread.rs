@@ -1,26 +1,26 @@
 //! Several caches that share the keys, and the situations in which the report expected a larger gain.
 
 use super::super::REPORT;
-use super::super::cell::{Cell, Measured, WRITES};
+use super::super::cell::{Cell, CellResult, WRITES};
 use super::super::plan::{INSTANCES, READ_MOSTLY, SITUATIONS};
 use super::super::ways::Way;
 use super::{Bound, Conditions, LARDER, PERCENT, Ruling, SAME, average, paired, slower, slower_by, those};
 use crate::findings::Finding;
 
-pub(super) fn claims(cells: &[Measured]) -> Vec<Finding> {
+pub(super) fn claims(cells: &[CellResult]) -> Vec<Finding> {
     let mut found = vec![three_and_one(cells), distribution(cells), three_and_two(cells)];
     found.extend(SITUATIONS.map(|situation| gain(cells, situation)));
     found
 }
 
 /// Returns the share by which `ones` caches are slower than `others`, by the number of clients.
-fn against(cells: &[Measured], ones: usize, others: usize) -> Conditions {
+fn against(cells: &[CellResult], ones: usize, others: usize) -> Conditions {
     let of = |count| move |cell: &Cell| cell.instances == count;
     let name = |clients| format!("{clients} clients");
     slower_by(cells, INSTANCES, |cell| cell.clients, name, of(ones), of(others))
 }
 
-fn three_and_one(cells: &[Measured]) -> Finding {
+fn three_and_one(cells: &[CellResult]) -> Finding {
     let hits = |count| {
         let of = those(cells, INSTANCES, |cell| cell.instances == count);
         average(&of, |measured| measured.hit_ratio) * 100.0
@@ -41,7 +41,7 @@ fn three_and_one(cells: &[Measured]) -> Finding {
     )
 }
 
-fn distribution(cells: &[Measured]) -> Finding {
+fn distribution(cells: &[CellResult]) -> Finding {
     let mut conditions = Conditions::default();
     for count in [2, 3] {
         let of = against(cells, count, 1);
@@ -58,7 +58,7 @@ fn distribution(cells: &[Measured]) -> Finding {
     )
 }
 
-fn three_and_two(cells: &[Measured]) -> Finding {
+fn three_and_two(cells: &[CellResult]) -> Finding {
     let text = "The value is the additional time of requests with three caches, compared with two. In the seed report, three \
      caches were faster than two, without an explanation: with three, caches forward more requests."
         .to_owned();
@@ -67,7 +67,7 @@ fn three_and_two(cells: &[Measured]) -> Finding {
 }
 
 /// Decides the gain from a cache in a situation.
-fn gain(cells: &[Measured], (name, about): (&'static str, &str)) -> Finding {
+fn gain(cells: &[CellResult], (name, about): (&'static str, &str)) -> Finding {
     let of = |way, written| those(cells, name, |cell| cell.way == way && cell.written == written);
     let mut conditions = Conditions::default();
     for written in [READ_MOSTLY, WRITES] {
@@ -76,11 +76,11 @@ fn gain(cells: &[Measured], (name, about): (&'static str, &str)) -> Finding {
             conditions.add(format!("{name}, {written}% writes"), slower);
         }
     }
-    let three = |value: fn(&Measured) -> f64, written| {
+    let three = |value: fn(&CellResult) -> f64, written| {
         let values = [Way::Straight, Way::Always, Way::Push].map(|way| average(&of(way, written), value));
         values.map(|value| format!("{value:.1}")).join(", ")
     };
-    let (value, measure, why): (fn(&Measured) -> f64, _, _) = match name {
+    let (value, measure, why): (fn(&CellResult) -> f64, _, _) = match name {
         "far" => (
             |one| one.reads.p50,
             "Median time of GETs, in ms,",

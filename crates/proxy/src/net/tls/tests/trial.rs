@@ -91,9 +91,9 @@ impl Trial {
     }
 
     /// Drops the expanded keys of both directions until their next records.
-    pub fn doze(&mut self) {
-        self.opener.doze();
-        self.sealer.doze();
+    pub fn shrink(&mut self) {
+        self.opener.shrink();
+        self.sealer.shrink();
     }
 
     /// Returns records of `content` with at most `most` content bytes each.

@@ -5,7 +5,7 @@ use larder_store::fill::{Epoch, FillWriter, Verdict};
 use crate::flow::worker::Worker;
 
 /// The requests that a fetch serves.
-pub(crate) enum Fetching {
+pub(crate) enum FetchScope {
     /// All followers of the fill. The writer is boxed because it is large, and each function that passes it on would
     /// reserve its size.
     Leads(Box<FillWriter>),
@@ -13,7 +13,7 @@ pub(crate) enum Fetching {
     Alone(Epoch),
 }
 
-impl Fetching {
+impl FetchScope {
     pub(super) fn settle(self, verdict: Verdict) {
         if let Self::Leads(writer) = self {
             writer.settle(verdict);

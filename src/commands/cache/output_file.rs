@@ -13,13 +13,13 @@ const BUFFER: usize = 64 << 10;
 const LONGEST_HEAD: usize = 4 << 20;
 
 /// An output that is opened at the first write.
-pub(super) struct Out {
+pub(super) struct OutputFile {
     file: Option<PathBuf>,
     sink: Option<BufWriter<Box<dyn Write>>>,
     failed: Option<io::Error>,
 }
 
-impl Out {
+impl OutputFile {
     /// Creates an output to `file`, or to standard output.
     pub(super) fn to(file: Option<&Path>) -> Self {
         Self { file: file.map(Path::to_owned), sink: None, failed: None }
@@ -70,7 +70,7 @@ impl Out {
 
 /// The output of a stored response, with or without its head.
 pub(super) struct Dump {
-    out: Out,
+    out: OutputFile,
     include: bool,
     /// The part of the head so far; `None` once the head is complete.
     head: Option<Vec<u8>>,
@@ -78,7 +78,7 @@ pub(super) struct Dump {
 
 impl Dump {
     /// Creates a dump to `out`, with the head if `include` is set.
-    pub(super) fn new(out: Out, include: bool) -> Self {
+    pub(super) fn new(out: OutputFile, include: bool) -> Self {
         Self { out, include, head: Some(Vec::new()) }
     }
 
@@ -115,7 +115,7 @@ mod tests {
         let file = directory.path().join("out");
         for size in 1..=all.len() {
             for (include, expected) in [(true, &all[..]), (false, b"x\r\n\r\ny")] {
-                let mut dump = Dump::new(Out::to(Some(&file)), include);
+                let mut dump = Dump::new(OutputFile::to(Some(&file)), include);
                 assert!(all.chunks(size).all(|piece| dump.take(piece)));
                 assert_eq!(dump.end(), Ok(()));
                 assert_eq!(std::fs::read(&file).unwrap(), expected, "pieces of {size}");
@@ -127,7 +127,7 @@ mod tests {
     fn a_dump_without_a_complete_head_leaves_no_file() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("out");
-        let mut dump = Dump::new(Out::to(Some(&file)), true);
+        let mut dump = Dump::new(OutputFile::to(Some(&file)), true);
         assert!(dump.take(b"HTTP/1.1 200 OK\r\n"));
         assert!(dump.end().is_err() && !file.exists());
     }

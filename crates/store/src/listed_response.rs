@@ -32,7 +32,7 @@ impl FromStr for Name {
 
 /// A stored response, as an element of a list.
 #[derive(Clone, Debug)]
-pub struct Stored<'d> {
+pub struct ListedResponse<'d> {
     /// The name of the response.
     pub name: Name,
     /// The cache key.

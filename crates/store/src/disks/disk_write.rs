@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use http::StatusCode;
-use larder_disk::{About, Disk, Writer};
+use larder_disk::{Disk, ObjectInfo, Writer};
 use larder_semantics::fields::{Fields, HeadLines};
 use larder_semantics::stored_head::StoredHead;
 use larder_semantics::vary;
@@ -23,7 +23,7 @@ const PIECE: usize = 256 << 10;
 const ROOM_FOR_RANGE: usize = 96;
 
 /// A response that is being written to a disk. If it is dropped before it is finished, nothing is stored.
-pub(crate) struct Keeping {
+pub(crate) struct DiskWrite {
     writer: Writer,
     /// Bytes reserved for the head.
     meta_len: usize,
@@ -41,7 +41,7 @@ struct Note {
     now: u32,
 }
 
-impl Keeping {
+impl DiskWrite {
     /// Takes the next bytes of the body. Returns false if the response will not be stored.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> bool {
         match self.room.checked_sub(bytes.len() as u64) {
@@ -82,7 +82,7 @@ impl Keeping {
 
 impl Note {
     fn write(self) -> bool {
-        let about = About { len: Some(0), stored: self.now, cost: 0 };
+        let about = ObjectInfo { len: Some(0), stored: self.now, cost: 0 };
         self.disk.put(&self.key, &self.meta, about).is_some_and(Writer::finish)
     }
 }
@@ -95,11 +95,11 @@ struct Destination {
 
 impl Disks {
     /// Begins to store the response to `key` with this head. Returns `None` if it is not stored.
-    pub(crate) async fn begin(&self, key: &[u8], head: &Head) -> Option<Keeping> {
+    pub(crate) async fn begin(&self, key: &[u8], head: &Head) -> Option<DiskWrite> {
         let (drive, now) = (self.drive(key)?, head.freshness.received);
         let disk = drive.disk()?;
         let place = self.place(disk, key, &head.signature, now).await;
-        let about = About { len: head.length, stored: now, cost: head.cost };
+        let about = ObjectInfo { len: head.length, stored: now, cost: head.cost };
         begin_at(drive, disk, place, head.stored_head(&head.fields.view().own()), about)
     }
 
@@ -163,12 +163,12 @@ impl Disks {
 /// arrive at the same time get the same number. If a URL is dropped from this table, its variants become
 /// unreachable and are fetched again.
 #[derive(Default)]
-pub(super) struct Varying(Mutex<Numbers>);
+pub(super) struct VaryingUrls(Mutex<Numbers>);
 
 /// For each cache key: the number, and a signature of the fields.
 type Numbers = HashMap<Box<[u8]>, (u64, Box<[u8]>)>;
 
-impl Varying {
+impl VaryingUrls {
     /// The most URLs in the table.
     const MOST: usize = 1 << 10;
 
@@ -204,8 +204,8 @@ fn begin_at(
     disk: &Disk,
     place: Destination,
     head: StoredHead<'_>,
-    about: About,
-) -> Option<Keeping> {
+    about: ObjectInfo,
+) -> Option<DiskWrite> {
     let room = drive.largest();
     if about.len.unwrap_or(0) > room {
         // The stored record is outdated.
@@ -218,7 +218,7 @@ fn begin_at(
         meta.resize(meta.len() + ROOM_FOR_RANGE, 0);
     }
     let writer = disk.put(&place.key, &meta, about)?;
-    Some(Keeping { writer, meta_len: meta.len(), room, varies: place.varies })
+    Some(DiskWrite { writer, meta_len: meta.len(), room, varies: place.varies })
 }
 
 /// Finds the record with the same body as `entry`, and returns its serial.
@@ -236,8 +236,8 @@ async fn same_body(disk: &Arc<Disk>, key: &[u8], entry: &Entry) -> Option<u64> {
     is_same.then_some(found.serial)
 }
 
-fn about(entry: &Entry) -> About {
-    About { len: Some(entry.body().len()), stored: entry.freshness().received, cost: entry.cost() }
+fn about(entry: &Entry) -> ObjectInfo {
+    ObjectInfo { len: Some(entry.body().len()), stored: entry.freshness().received, cost: entry.cost() }
 }
 
 /// Returns the head of `entry` for a record, whose key has the cache key.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use larder_cluster::message::Order;
 use larder_cluster::record::{CHUNK, Content, Piece, Record, Response, sum};
 use larder_cluster::seal::MessageKind;
-use larder_cluster::{Follower, Missed, Position};
+use larder_cluster::{Follower, GapReason, Position};
 use larder_semantics::freshness::Freshness;
 use larder_semantics::purge::Effect;
 use larder_semantics::stored_head::StoredHead;
@@ -19,14 +19,14 @@ use super::{EngineTier, Side, chunk};
 use crate::base::clock;
 use crate::cluster::Cluster;
 use crate::cluster::engine::EngineError;
-use crate::cluster::sealed::Forged;
+use crate::cluster::sealed::ForgeryCounts;
 
 /// The most entries of the stream that are read to judge a response; a response older than these is not used.
 const MOST: usize = 4_096;
 
 /// The reason why the second tier has no answer.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Unfit {
+pub(super) enum TierMiss {
     #[error("it has no variant that this request selects")]
     Absent,
     #[error("its entry is of another key with the same hash")]
@@ -51,16 +51,16 @@ pub(super) enum Unfit {
     Failed(#[from] EngineError),
 }
 
-impl From<Missed> for Unfit {
-    fn from(missed: Missed) -> Self {
+impl From<GapReason> for TierMiss {
+    fn from(missed: GapReason) -> Self {
         Self::Missed(match missed {
-            Missed::New | Missed::Trimmed => "the stream does not go back so far",
-            Missed::Restarted | Missed::Unknown => missed.name(),
+            GapReason::New | GapReason::Trimmed => "the stream does not go back so far",
+            GapReason::Restarted | GapReason::Unknown => missed.name(),
         })
     }
 }
 
-impl Unfit {
+impl TierMiss {
     /// Returns the result under which it is counted.
     pub(super) fn result(&self) -> &'static str {
         match self {
@@ -76,7 +76,7 @@ impl Unfit {
 type Value = (Option<Vec<u8>>, i64);
 
 /// The engine's value under the name for a request.
-pub(super) struct Found {
+pub(super) struct EngineValue {
     pub(super) name: String,
     value: Vec<u8>,
     /// Milliseconds for which the engine still keeps it.
@@ -86,7 +86,7 @@ pub(super) struct Found {
 }
 
 /// The lookup of one request.
-pub(super) struct Reading<'r> {
+pub(super) struct TierLookup<'r> {
     pub(super) cluster: &'r Cluster,
     pub(super) tier: &'r EngineTier,
     /// The cache key.
@@ -95,22 +95,22 @@ pub(super) struct Reading<'r> {
     pub(super) signature: &'r (dyn Fn(&[u8]) -> Vec<u8> + Send + Sync),
 }
 
-impl Reading<'_> {
+impl TierLookup<'_> {
     /// Reads the response for a fill.
-    pub(super) async fn response(&self, room: &mut dyn Room) -> Result<Entry, Unfit> {
+    pub(super) async fn response(&self, room: &mut dyn Room) -> Result<Entry, TierMiss> {
         let found = self.find().await?;
         let (response, freshness) = self.record(&found)?;
         let position = self.judge(&response, &freshness).await?;
         tracing::trace!("second tier: {}: not purged since {position}", found.name);
         if !room.takes(response.content.len()) {
-            return Err(Unfit::NoRoom);
+            return Err(TierMiss::NoRoom);
         }
         let body = self.body(room, &found.name, &response.content).await?;
-        room.entry(&response.head, freshness, body).ok_or(Unfit::Damaged)
+        room.entry(&response.head, freshness, body).ok_or(TierMiss::Damaged)
     }
 
     /// Finds the record of the response that the request selects.
-    pub(super) async fn find(&self) -> Result<Found, Unfit> {
+    pub(super) async fn find(&self) -> Result<EngineValue, TierMiss> {
         let key = self.key;
         let mut name = self.cluster.record(key, &[]);
         let (mut value, mut left) = self.value(&name).await?;
@@ -125,21 +125,21 @@ impl Reading<'_> {
             name = self.cluster.record(key, &signature);
             (value, left) = self.value(&name).await?;
         }
-        let value = value.ok_or(Unfit::Absent)?;
-        Ok(Found { name, value, left, signature })
+        let value = value.ok_or(TierMiss::Absent)?;
+        Ok(EngineValue { name, value, left, signature })
     }
 
     /// Decodes the response that was `found`, and computes its freshness.
-    pub(super) fn record<'f>(&self, found: &'f Found) -> Result<(Response<'f>, Freshness), Unfit> {
-        let value = self.opened(MessageKind::Record, &found.name, &found.value).ok_or(Unfit::Damaged)?;
+    pub(super) fn record<'f>(&self, found: &'f EngineValue) -> Result<(Response<'f>, Freshness), TierMiss> {
+        let value = self.opened(MessageKind::Record, &found.name, &found.value).ok_or(TierMiss::Damaged)?;
         let Some(Record::Response(response)) = Record::decode(value) else {
-            return Err(Unfit::Damaged);
+            return Err(TierMiss::Damaged);
         };
         // Another key with the same hash is not damage.
         if response.head.key != self.key || response.head.signature != found.signature {
-            return Err(Unfit::OtherKey);
+            return Err(TierMiss::OtherKey);
         }
-        let freshness = freshness(&response, found.left).ok_or(Unfit::Damaged)?;
+        let freshness = freshness(&response, found.left).ok_or(TierMiss::Damaged)?;
         Ok((*response, freshness))
     }
 
@@ -148,21 +148,21 @@ impl Reading<'_> {
         &self,
         response: &Response<'_>,
         freshness: &Freshness,
-    ) -> Result<Position, Unfit> {
+    ) -> Result<Position, TierMiss> {
         if !freshness.is_fresh(clock::now()) {
-            return Err(Unfit::Stale);
+            return Err(TierMiss::Stale);
         }
         if response.content.len() > self.tier.settings.object {
-            return Err(Unfit::TooLarge);
+            return Err(TierMiss::TooLarge);
         }
         let commands = self.cluster.commands_for_stream(response.position, MOST + 1);
         let read = self.side().ask(&self.cluster.engine, &commands).await?;
-        let (engine, entries) = self.cluster.stream_of(read).ok_or(Missed::Unknown)?;
+        let (engine, entries) = self.cluster.stream_of(read).ok_or(GapReason::Unknown)?;
         let positions: Vec<_> = entries.iter().map(|entry| entry.position).collect();
         let follower = Follower::at(response.engine, response.position);
         let known = follower.check(&engine, &positions)?;
         if entries.len() > MOST {
-            return Err(Unfit::Missed("too much has been added to the stream"));
+            return Err(TierMiss::Missed("too much has been added to the stream"));
         }
         let mut orders = Vec::new();
         for entry in entries.into_iter().skip(known) {
@@ -175,19 +175,19 @@ impl Reading<'_> {
                     orders.push((Effect::Invalid, about));
                 }
                 Order::Blank(_) | Order::Doubt(_) | Order::Begin => {}
-                Order::Distrust => return Err(Unfit::Distrusted),
+                Order::Distrust => return Err(TierMiss::Distrusted),
             }
         }
         let is_purged = Purges::would_reach(&orders, response.head.key, &fields(&response.head));
-        let last = positions.last().copied().filter(|_| !is_purged).ok_or(Unfit::Purged)?;
+        let last = positions.last().copied().filter(|_| !is_purged).ok_or(TierMiss::Purged)?;
         match self.cluster.invalidations.accepts(&engine, last) {
             true => Ok(last),
-            false => Err(Unfit::Missed("the engine that answered lacks entries that this node has read")),
+            false => Err(TierMiss::Missed("the engine that answered lacks entries that this node has read")),
         }
     }
 
     /// Whether all of the content is there; does not read content outside the record.
-    pub(super) async fn is_whole(&self, name: &str, content: &Content<'_>) -> Result<bool, Unfit> {
+    pub(super) async fn is_whole(&self, name: &str, content: &Content<'_>) -> Result<bool, TierMiss> {
         match content {
             Content::Inline(len, piece) => Ok(plain(piece, *len as usize).is_some()),
             Content::Chunks { sums, .. } if sums.is_empty() => Ok(true),
@@ -205,7 +205,7 @@ impl Reading<'_> {
     fn opened<'v>(&self, kind: MessageKind, name: &str, value: &'v [u8]) -> Option<&'v [u8]> {
         let opened = self.cluster.seal.open(kind, &[name.as_bytes()], value);
         if opened.is_none() {
-            Forged::count(&self.cluster.forged.records, "a value of the second tier");
+            ForgeryCounts::count(&self.cluster.forged.records, "a value of the second tier");
         }
         opened
     }
@@ -221,15 +221,15 @@ impl Reading<'_> {
     }
 
     /// Reads the content, if it is intact.
-    async fn body(&self, room: &mut dyn Room, name: &str, content: &Content<'_>) -> Result<Body, Unfit> {
+    async fn body(&self, room: &mut dyn Room, name: &str, content: &Content<'_>) -> Result<Body, TierMiss> {
         let (number, len, sums) = match content {
             Content::Inline(len, piece) => {
-                let bytes = plain(piece, *len as usize).ok_or(Unfit::Damaged)?;
+                let bytes = plain(piece, *len as usize).ok_or(TierMiss::Damaged)?;
                 return Ok(Body::Heap(bytes.into()));
             }
             Content::Chunks { number, len, sums } => (*number, *len, sums),
         };
-        let extent = room.extent(len).map_err(|_| Unfit::NoRoom)?;
+        let extent = room.extent(len).map_err(|_| TierMiss::NoRoom)?;
         for (at, expected) in sums.iter().enumerate() {
             let (mut commands, name) = (redis::pipe(), chunk(name, number, at));
             commands.cmd("GET").arg(&name);
@@ -237,8 +237,8 @@ impl Reading<'_> {
             let size = (len - at as u64 * CHUNK).min(CHUNK) as usize;
             let value = value.as_deref().and_then(|value| self.opened(MessageKind::Chunk, &name, value));
             let bytes = value.and_then(|value| plain(value, size));
-            let bytes = bytes.filter(|bytes| sum(bytes) == *expected).ok_or(Unfit::Damaged)?;
-            extent.append(&bytes).map_err(|_| Unfit::NoRoom)?;
+            let bytes = bytes.filter(|bytes| sum(bytes) == *expected).ok_or(TierMiss::Damaged)?;
+            extent.append(&bytes).map_err(|_| TierMiss::NoRoom)?;
         }
         Ok(Body::file(Arc::new(extent)))
     }

@@ -4,7 +4,7 @@ use crate::Position;
 
 /// The members that have applied an entry, and those that have not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Acknowledged {
+pub struct Acknowledgement {
     /// The number of members that have applied it.
     pub acknowledged: usize,
     /// The number of members.
@@ -13,7 +13,7 @@ pub struct Acknowledged {
     pub missing: Vec<String>,
 }
 
-impl Acknowledged {
+impl Acknowledgement {
     /// Counts `members`, each with the last entry that it has applied, if that is known.
     pub fn count<'m>(
         entry: Position,
@@ -45,10 +45,10 @@ mod tests {
     fn nodes_behind_the_position_and_nodes_without_one_are_missing() {
         let at = |millis| Some(Position::new(millis, 0));
         let members = [("c", at(4)), ("a", at(5)), ("b", None), ("d", at(6))];
-        let counted = Acknowledged::count(Position::new(5, 0), members);
+        let counted = Acknowledgement::count(Position::new(5, 0), members);
         let missing = ["b", "c"].map(str::to_owned).to_vec();
-        assert_eq!(counted, Acknowledged { acknowledged: 2, of: 4, missing });
+        assert_eq!(counted, Acknowledgement { acknowledged: 2, of: 4, missing });
         assert!(!counted.is_whole());
-        assert!(Acknowledged::count(Position::new(4, 0), [("a", at(4))]).is_whole());
+        assert!(Acknowledgement::count(Position::new(4, 0), [("a", at(4))]).is_whole());
     }
 }

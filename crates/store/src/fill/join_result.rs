@@ -3,7 +3,7 @@
 use super::{FillWriter, Reader};
 
 /// The result of [`Fills::join_reload`](super::Fills::join_reload).
-pub enum Reloading {
+pub enum ReloadResult {
     /// No reload fetches this: the caller leads the fetch.
     Writer(FillWriter),
     /// A reload is in flight that began later than the caller's request arrived: the caller reads its response.
@@ -13,7 +13,7 @@ pub enum Reloading {
 }
 
 /// The result of [`Fills::join`](super::Fills::join).
-pub enum Joined {
+pub enum JoinResult {
     /// No fetch of this is in flight: the caller fetches it.
     Writer(FillWriter),
     /// A fetch is in flight: the caller reads its response.

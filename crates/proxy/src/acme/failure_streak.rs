@@ -16,7 +16,7 @@ const AGAIN: u64 = 900;
 
 /// Consecutive failures.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Standing {
+pub(super) struct FailureStreak {
     /// The number of failures, at least 1.
     pub(super) failures: u32,
     /// The time of the first failure, in UNIX seconds.
@@ -50,7 +50,7 @@ impl Failure {
     }
 }
 
-impl Standing {
+impl FailureStreak {
     /// Returns the state after one more failure at `now`.
     pub(super) fn after(before: Option<&Self>, failure: &Failure, now: u64, share: f64) -> Self {
         let failures = before.map_or(0, |before| before.failures).saturating_add(1);
@@ -89,10 +89,10 @@ mod tests {
     #[test]
     fn failures_in_a_row_are_one_trouble_since_the_first() {
         let refused = Failure::refused("no\nsuch host\u{1b}[31m");
-        let one = Standing::after(None, &refused, 1_000, 0.5);
+        let one = FailureStreak::after(None, &refused, 1_000, 0.5);
         assert_eq!(
             one,
-            Standing {
+            FailureStreak {
                 failures: 1,
                 since: 1_000,
                 last: 1_000,
@@ -100,13 +100,13 @@ mod tests {
                 trouble: "no such host [31m".to_owned()
             }
         );
-        let two = Standing::after(Some(&one), &Failure::unanswered("x".repeat(1_000)), 2_000, 0.5);
+        let two = FailureStreak::after(Some(&one), &Failure::unanswered("x".repeat(1_000)), 2_000, 0.5);
         assert_eq!((two.failures, two.since, two.retry, two.trouble.len()), (2, 1_000, 2_010, LONGEST + 2));
     }
 
     #[test]
     fn a_reload_brings_a_retry_at_most_four_times_an_hour() {
-        let before = Standing { failures: 9, last: 1_000, retry: 40_000, ..Standing::default() };
+        let before = FailureStreak { failures: 9, last: 1_000, retry: 40_000, ..FailureStreak::default() };
         for (now, expected) in [(1_899, 40_000), (1_900, 1_900), (50_000, 40_000)] {
             let mut standing = before.clone();
             standing.reload(now);

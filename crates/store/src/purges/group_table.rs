@@ -18,7 +18,7 @@ const PARTS: u64 = 1 << 10;
 
 /// Groups and their origins, by hash.
 #[derive(Default)]
-pub(super) struct Known {
+pub(super) struct GroupTable {
     /// Whether invalidations of unknown groups are skipped; otherwise all create rules.
     pub(super) is_on: bool,
     /// The generation in which each became known.
@@ -27,7 +27,7 @@ pub(super) struct Known {
     skipped: HashMap<u64, Mark>,
 }
 
-impl Known {
+impl GroupTable {
     /// Whether a stored response may have this group, or have any group of this origin.
     pub(super) fn may_have(&self, hash: u64) -> bool {
         !self.is_on || self.hashes.len() >= MOST_KNOWN || self.hashes.contains_key(&hash)

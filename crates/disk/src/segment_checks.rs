@@ -24,7 +24,7 @@ pub(crate) struct Check {
 
 /// The checks of one segment. They all have the same stamp: a change of the file invalidates the older ones.
 #[derive(Default)]
-pub(crate) struct Checked(Mutex<State>);
+pub(crate) struct SegmentChecks(Mutex<State>);
 
 #[derive(Default)]
 struct State {
@@ -35,7 +35,7 @@ struct State {
     limit: usize,
 }
 
-impl Checked {
+impl SegmentChecks {
     /// Records that the body of the record at `at` was verified. Checks from before the second `oldest` are
     /// dropped from time to time.
     pub(crate) fn note(&self, at: u32, check: Check, oldest: u32) {
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn a_changed_file_makes_all_checks_void() {
-        let checked = Checked::default();
+        let checked = SegmentChecks::default();
         checked.note(1, check(1, 5), 0);
         checked.note(2, check(1, 6), 0);
         assert_eq!((checked.get(1), checked.get(2)), (Some(check(1, 5)), Some(check(1, 6))));
@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn checks_that_are_out_of_date_take_no_memory() {
-        let checked = Checked::default();
+        let checked = SegmentChecks::default();
         for second in 0..10_000 {
             checked.note(second, check(1, second), second.saturating_sub(100));
             assert!(checked.0.lock().seconds.len() <= 202, "{second}");

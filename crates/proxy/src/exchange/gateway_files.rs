@@ -29,14 +29,14 @@ const MOST: u64 = 1 << 20;
 
 /// The files of this process, and their content at its start.
 #[derive(Debug, Default)]
-pub(crate) struct Settled {
+pub(crate) struct GatewayFiles {
     files: Vec<PathBuf>,
     /// The content of the files until another process starts or this one ends.
     running: String,
     found: Mutex<HashSet<String>>,
 }
 
-impl Settled {
+impl GatewayFiles {
     /// Reads the files of a process with these settings, and takes them over, so that their content is used only once.
     pub(crate) fn take(settings: &Settings) -> Self {
         let Some(directory) = settings.state.as_deref() else { return Self::default() };
@@ -170,9 +170,9 @@ mod tests {
     }
 
     /// Starts a process with these listeners before these origins.
-    fn process(directory: &Path, names: &[&str], origins: &[Origin]) -> Settled {
+    fn process(directory: &Path, names: &[&str], origins: &[Origin]) -> GatewayFiles {
         let names = names.iter().map(|name| format!("{BEGINNING}{name}")).collect();
-        Settled::take_from(directory, &names, &origins.iter().collect::<Vec<_>>(), true)
+        GatewayFiles::take_from(directory, &names, &origins.iter().collect::<Vec<_>>(), true)
     }
 
     #[test]
@@ -233,7 +233,7 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let (path, one) = (directory.path(), origins(&["a:1"]));
         let names = BTreeSet::from([format!("{BEGINNING}x")]);
-        let without = || drop(Settled::take_from(path, &names, &[], false));
+        let without = || drop(GatewayFiles::take_from(path, &names, &[], false));
         without();
         assert_eq!(fs::read_dir(path).expect("a directory").count(), 0);
         process(path, &["x"], &one).write([("x", &one[..])].into_iter());

@@ -28,12 +28,12 @@ impl Purpose {
 
 /// Counts the bytes of responses in progress.
 #[derive(Debug)]
-pub(crate) struct Filling {
+pub(crate) struct FillBudget {
     booked: AtomicU64,
     limit: u64,
 }
 
-impl Filling {
+impl FillBudget {
     pub(super) fn new(limit: u64) -> Self {
         Self { booked: AtomicU64::new(0), limit: limit.max(LEAST) }
     }
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn large_responses_leave_room_for_small_ones() {
-        let filling = Filling::new(8 << 20);
+        let filling = FillBudget::new(8 << 20);
         assert!(filling.book(4 << 20, Purpose::Window));
         assert!(!filling.book(1, Purpose::Window));
         assert!(filling.book(3 << 20, Purpose::Large));

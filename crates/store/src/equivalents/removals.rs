@@ -8,21 +8,21 @@ const PLACES: usize = 1 << 15;
 const BITS: u32 = 40;
 
 /// The table.
-pub(super) struct Removed {
+pub(super) struct Removals {
     count: AtomicU64,
     last: Box<[AtomicU64]>,
     /// The last removals of the other classes that share the place.
     others: Box<[AtomicU64]>,
 }
 
-impl Default for Removed {
+impl Default for Removals {
     fn default() -> Self {
         let places = || (0..PLACES).map(|_| AtomicU64::new(0)).collect();
         Self { count: AtomicU64::new(0), last: places(), others: places() }
     }
 }
 
-impl Removed {
+impl Removals {
     /// Returns the number of removals so far.
     pub(super) fn count(&self) -> u64 {
         self.count.load(Ordering::SeqCst)
@@ -69,7 +69,7 @@ mod tests {
 
     #[test]
     fn a_removal_is_never_forgotten() {
-        let (removed, mut rng) = (Removed::default(), fastrand::Rng::with_seed(7));
+        let (removed, mut rng) = (Removals::default(), fastrand::Rng::with_seed(7));
         let keys: Vec<_> = (0..64).map(|n| rng.u64(..) >> BITS << BITS | (n % 8)).collect();
         let mut last = vec![0; keys.len()];
         for number in 1..1_000 {
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn keys_of_different_places_or_tags_are_distinguished() {
-        let removed = Removed::default();
+        let removed = Removals::default();
         removed.note(1);
         removed.note(2);
         assert_eq!([1, 2, 3, 1 | 7 << BITS].map(|key| removed.last(key)), [1, 2, 0, 0]);

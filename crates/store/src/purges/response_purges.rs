@@ -18,7 +18,7 @@ pub(super) const UNKNOWN: u64 = 0;
 
 /// All rules from responses.
 #[derive(Default)]
-pub(super) struct Answered {
+pub(super) struct ResponsePurges {
     /// The origins by their hash.
     origins: HashMap<u64, Origin>,
     /// The number of groups of all origins.
@@ -35,7 +35,7 @@ struct Origin {
     groups: HashMap<u64, Mark>,
 }
 
-impl Answered {
+impl ResponsePurges {
     /// Invalidates a group of `origin`.
     pub(super) fn add_group(&mut self, origin: u64, group: u64, mark: Mark) {
         let of_origin = self.origins.entry(origin).or_default();

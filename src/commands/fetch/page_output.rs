@@ -13,7 +13,7 @@ use crate::cli::files::unwritten;
 const WIDTH: usize = 80;
 
 /// The destination and form of pages.
-pub(super) struct Keep {
+pub(super) struct PageOutput {
     place: Destination,
     /// Whether HTML is converted to text.
     text: bool,
@@ -26,7 +26,7 @@ enum Destination {
     Folder(PathBuf),
 }
 
-impl Keep {
+impl PageOutput {
     /// Reads the destination from the arguments; `measured` pages are saved, but not shown.
     ///
     /// # Errors

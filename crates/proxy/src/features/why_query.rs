@@ -7,7 +7,7 @@ use crate::features::inventory;
 
 /// A request to be explained.
 #[derive(Clone, Debug)]
-pub(crate) struct Question {
+pub(crate) struct WhyQuery {
     pub(crate) url: String,
     pub(crate) method: Method,
     pub(crate) fields: Vec<(HeaderName, HeaderValue)>,
@@ -15,7 +15,7 @@ pub(crate) struct Question {
     pub(crate) role: Option<Role>,
 }
 
-impl Question {
+impl WhyQuery {
     /// Returns the request's target and fields, as a client would send them.
     ///
     /// # Errors
@@ -55,16 +55,16 @@ impl Question {
 mod tests {
     use super::*;
 
-    fn question(url: &str, fields: &[(&str, &str)]) -> Question {
+    fn question(url: &str, fields: &[(&str, &str)]) -> WhyQuery {
         let fields = fields.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap()));
-        Question { url: url.to_owned(), method: Method::GET, fields: fields.collect(), role: None }
+        WhyQuery { url: url.to_owned(), method: Method::GET, fields: fields.collect(), role: None }
     }
 
     #[test]
     fn a_question_is_the_request_that_a_client_would_send() {
         const HOST: Fields = &[("host", "docs.example"), ("accept", "a/b")];
         type Fields = &'static [(&'static str, &'static str)];
-        let message = |question: &Question| {
+        let message = |question: &WhyQuery| {
             let (target, fields) = question.message().unwrap();
             let line =
                 |(name, value): (&HeaderName, &HeaderValue)| format!("{name}: {}", value.to_str().unwrap());
@@ -80,7 +80,7 @@ mod tests {
         for (url, fields, expected) in table {
             assert_eq!(message(&question(url, fields)), *expected, "{url}");
         }
-        let tunnel = Question { method: Method::CONNECT, ..question("a.test:443", &[("x-a", "b")]) };
+        let tunnel = WhyQuery { method: Method::CONNECT, ..question("a.test:443", &[("x-a", "b")]) };
         assert_eq!(message(&tunnel), "a.test:443 host: a.test:443, x-a: b");
         for url in ["http://a/ HTTP/1.1\r\nX: y", "http://a/\t", "http://a b/", "a.test"] {
             assert!(question(url, &[]).message().is_err(), "{url:?}");

@@ -6,11 +6,11 @@ use std::num::NonZeroU32;
 use larder_semantics::purge::{Effect, Scope};
 use siphasher::sip::SipHasher13;
 
-use super::answered::UNKNOWN;
+use super::response_purges::UNKNOWN;
 
 /// A purge of one scope, in the form of the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Written {
+pub struct JournalPurge {
     /// The scope, as a hash.
     pub(crate) hash: u64,
     pub(crate) kind: PurgeKind,
@@ -22,7 +22,7 @@ pub struct Written {
     pub(crate) origin: u64,
 }
 
-impl Written {
+impl JournalPurge {
     /// Returns a rule for the case that purges up to `second` (UNIX) are unknown: all responses received
     /// until then are invalid.
     pub(crate) fn everything_invalid(second: u32) -> Self {
@@ -95,7 +95,7 @@ pub(super) fn of_any_site(scope: Scope) -> Scope {
 }
 
 /// Returns the rule for a purge of `scope`.
-pub(super) fn written(scope: &Scope, effect: Effect, second: NonZeroU32) -> Written {
+pub(super) fn written(scope: &Scope, effect: Effect, second: NonZeroU32) -> JournalPurge {
     let named;
     let (kind, parts) = match scope {
         Scope::Url(key) => (PurgeKind::Url, [&key[..], b""]),
@@ -121,7 +121,7 @@ pub(super) fn written(scope: &Scope, effect: Effect, second: NonZeroU32) -> Writ
         PurgeKind::AnsweredGroup => PurgeKind::AnsweredOrigin.hash([parts[0], b""]),
         _ => UNKNOWN,
     };
-    Written { hash: kind.hash(parts), kind, length, effect, second, origin }
+    JournalPurge { hash: kind.hash(parts), kind, length, effect, second, origin }
 }
 
 /// Returns a site's name and a byte that does not occur in names.

@@ -7,13 +7,13 @@
 use std::sync::Arc;
 
 use http::StatusCode;
-use larder_semantics::coding::{Accepted, Coding, Compression, undoable, varies};
+use larder_semantics::coding::{AcceptedCodings, Coding, Compression, undoable, varies};
 use larder_semantics::fields::Fields;
-use larder_store::{Body, Coded, Entry};
+use larder_store::{Body, CodedBody, Entry};
 
 use crate::base::outcome::Tier;
 use crate::cache::Cache;
-use crate::exchange::negotiated::Negotiated;
+use crate::exchange::negotiation::Negotiation;
 use crate::exchange::reply::{Content, Piece, Reply, Source};
 
 /// Replaces the content of `reply` by the form that the client prefers among those that exist, and marks the reply as
@@ -22,7 +22,7 @@ use crate::exchange::reply::{Content, Piece, Reply, Source};
 pub(crate) fn choose(
     cache: &Arc<Cache>,
     compression: &Compression,
-    (request, accepted): (&impl Fields, &Accepted),
+    (request, accepted): (&impl Fields, &AcceptedCodings),
     reply: &mut Reply,
 ) -> Option<Coding> {
     let (entry, is_range) = match (&reply.fields, &reply.content) {
@@ -44,7 +44,7 @@ pub(crate) fn choose(
     if let Some(own) = own {
         return uncoded(own, &entry.clone(), accepted, reply);
     }
-    let is_said = entry.coded().map_or_else(|| varies(&fields), Coded::varies);
+    let is_said = entry.coded().map_or_else(|| varies(&fields), CodedBody::varies);
     // A response that is not in memory has no other form there.
     let is_resident = reply.outcome.tier == Tier::Memory && entry.body().record().is_none();
     let coding = match is_range {
@@ -60,15 +60,15 @@ pub(crate) fn choose(
     let shows_weak_tag =
         || request.lines("if-none-match").any(|line| line.windows(2).any(|two| two == b"W/"));
     let is_weak = matches!(reply.fields, Source::NotModified(_)) && shows_weak_tag();
-    reply.negotiated = Negotiated::new(coding, is_said).weakened(is_weak);
+    reply.negotiated = Negotiation::new(coding, is_said).weakened(is_weak);
     None
 }
 
 /// Marks the reply as negotiated between the origin's `coding` and the form of `entry` without it, which replaces the
 /// content for a client that does not accept the coding. Returns the coding if that form has to be made first.
-fn uncoded(coding: Coding, entry: &Entry, accepted: &Accepted, reply: &mut Reply) -> Option<Coding> {
-    let is_said = entry.coded().map_or_else(|| varies(&entry.fields()), Coded::varies);
-    reply.negotiated = Negotiated::new(None, is_said);
+fn uncoded(coding: Coding, entry: &Entry, accepted: &AcceptedCodings, reply: &mut Reply) -> Option<Coding> {
+    let is_said = entry.coded().map_or_else(|| varies(&entry.fields()), CodedBody::varies);
+    reply.negotiated = Negotiation::new(None, is_said);
     let form = match entry.coded() {
         _ if accepted.takes(coding) => return None,
         Some(coded) if coded.is_tried(None) => coded.form(None),
@@ -103,7 +103,7 @@ pub(crate) fn replace(reply: &mut Reply, length: Option<u64>, content: Content) 
 fn form(
     cache: Option<&Arc<Cache>>,
     compression: &Compression,
-    accepted: &Accepted,
+    accepted: &AcceptedCodings,
     entry: &Entry,
 ) -> Option<Coding> {
     let offered = || compression.codings.iter().copied();
@@ -121,7 +121,7 @@ fn form(
 
 /// Returns the negotiation mark of a response that is being stored. Its client gets it as it arrives; later clients may
 /// get other forms.
-pub(crate) fn arriving(compression: &Compression, reply: &Reply) -> Negotiated {
+pub(crate) fn arriving(compression: &Compression, reply: &Reply) -> Negotiation {
     // The status of the whole response: a condition or a range of this client does not matter to other clients.
     let is_part = reply.status == StatusCode::PARTIAL_CONTENT;
     let status =
@@ -135,7 +135,7 @@ pub(crate) fn arriving(compression: &Compression, reply: &Reply) -> Negotiated {
         Source::Fields(fields) if reply.outcome.may_be_stored() => {
             noted(compression, status, &**fields, length)
         }
-        _ => Negotiated::default(),
+        _ => Negotiation::default(),
     }
 }
 
@@ -144,9 +144,9 @@ fn noted(
     status: StatusCode,
     fields: &impl Fields,
     length: Option<u64>,
-) -> Negotiated {
+) -> Negotiation {
     match compression.applies(status, fields, length) || undoable(status, fields).is_some() {
-        true => Negotiated::new(None, varies(fields)),
-        false => Negotiated::default(),
+        true => Negotiation::new(None, varies(fields)),
+        false => Negotiation::default(),
     }
 }

@@ -10,7 +10,7 @@ use larder_semantics::coding::Coding;
 
 /// The dependence of a reply on the codings that its client accepts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Negotiated {
+pub(crate) struct Negotiation {
     pub(super) varies: bool,
     /// Whether the origin's `Vary` names `Accept-Encoding` already.
     pub(super) is_said: bool,
@@ -21,7 +21,7 @@ pub(crate) struct Negotiated {
     is_weak: bool,
 }
 
-impl Negotiated {
+impl Negotiation {
     /// For a response that is sent to this client in `coding`; `is_said`: its `Vary` names `Accept-Encoding` already.
     pub(crate) fn new(coding: Option<Coding>, is_said: bool) -> Self {
         Self { varies: true, is_said, coding, is_undone: false, is_weak: false }
@@ -68,7 +68,7 @@ mod tests {
     use crate::exchange::edited::{EditedFields, NONE};
     use crate::http::fields::FieldWriter;
 
-    fn changed(before: &str, negotiated: Negotiated, is_bodiless: bool) -> String {
+    fn changed(before: &str, negotiated: Negotiation, is_bodiless: bool) -> String {
         let mut out = Vec::new();
         let mut edited = EditedFields::new(&mut out, StatusCode::OK, negotiated, &NONE);
         HeadLines(before.as_bytes()).iter().for_each(|(name, value)| edited.field(name, value));
@@ -77,7 +77,7 @@ mod tests {
     }
 
     fn lines(before: &str, coding: Option<Coding>, is_said: bool, is_bodiless: bool) -> String {
-        changed(before, Negotiated::new(coding, is_said), is_bodiless)
+        changed(before, Negotiation::new(coding, is_said), is_bodiless)
     }
 
     #[test]
@@ -98,7 +98,7 @@ mod tests {
             assert_eq!(lines(before, None, false, false), format!("{before}Vary: Accept-Encoding\r\n"));
         }
         let coded = "Content-Encoding: br\r\nETag: \"a\"\r\nX: 1\r\n";
-        let undone = changed(coded, Negotiated::new(None, true).undone(), false);
+        let undone = changed(coded, Negotiation::new(None, true).undone(), false);
         assert_eq!(undone, "ETag: W/\"a\"\r\nX: 1\r\n");
     }
 }

@@ -139,7 +139,7 @@ pub(crate) async fn run(cluster: Arc<Cluster>, store: Arc<Store>) {
             tier.figures.lock().dropped += is_lost;
             continue;
         }
-        let writing = Writing { cluster: &cluster, tier };
+        let writing = TierWrite { cluster: &cluster, tier };
         let written = match &job {
             // A response that was purged meanwhile would be useless in the tier.
             Job::Keep(entry, _) if store.reach(entry).is_some() => {
@@ -156,12 +156,12 @@ pub(crate) async fn run(cluster: Arc<Cluster>, store: Arc<Store>) {
     }
 }
 
-struct Writing<'w> {
+struct TierWrite<'w> {
     cluster: &'w Cluster,
     tier: &'w EngineTier,
 }
 
-impl Writing<'_> {
+impl TierWrite<'_> {
     async fn forget(&self, key: &[u8], signature: &[u8]) -> Result<(), EngineError> {
         let mut commands = redis::pipe();
         commands.cmd("DEL").arg(self.cluster.record(key, signature)).ignore();

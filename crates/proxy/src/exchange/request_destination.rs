@@ -13,7 +13,7 @@ use crate::origin::Pool;
 
 /// The destination that a site and its rules choose for a request.
 #[derive(Debug)]
-pub(crate) struct Chosen<'s> {
+pub(crate) struct RequestDestination<'s> {
     pub(crate) site: &'s SiteState,
     pub(crate) pool: &'s Pool,
     host: &'s HostHeader,
@@ -22,8 +22,8 @@ pub(crate) struct Chosen<'s> {
 }
 
 /// Returns the destination of `request`.
-pub(crate) fn of<'s>(site: &'s SiteState, request: &Request) -> Chosen<'s> {
-    let mut chosen = Chosen { site, pool: &site.pool, host: &site.settings.host, path: None };
+pub(crate) fn of<'s>(site: &'s SiteState, request: &Request) -> RequestDestination<'s> {
+    let mut chosen = RequestDestination { site, pool: &site.pool, host: &site.settings.host, path: None };
     if site.upstreams.is_empty() || !request.path.starts_with('/') {
         return chosen;
     }
@@ -54,14 +54,14 @@ pub(crate) fn of<'s>(site: &'s SiteState, request: &Request) -> Chosen<'s> {
 }
 
 /// Returns the destination of `request` if it is for a site.
-pub(crate) fn of_request(request: &Request) -> Option<Chosen<'_>> {
+pub(crate) fn of_request(request: &Request) -> Option<RequestDestination<'_>> {
     match &request.route {
         Route::Site(site) => Some(of(site, request)),
         Route::Anywhere => None,
     }
 }
 
-impl Chosen<'_> {
+impl RequestDestination<'_> {
     /// Returns the path and query of the request to `origin`.
     pub(crate) fn path_at<'p>(&'p self, origin: &Origin, request: &'p Request) -> Cow<'p, str> {
         match &self.path {
