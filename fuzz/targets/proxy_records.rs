@@ -23,7 +23,7 @@ enum Event {
     /// The server sends `length` bytes, in records of at most `most` bytes.
     Send { length: u16, most: u16 },
     /// The connection frees the memory that it recreates with the next record.
-    Doze,
+    Shrink,
     /// One bit of the client's bytes changes in transit.
     Spoil { length: u8, at: u16, bit: u8 },
     /// Bytes arrive that the client has not sealed.
@@ -63,7 +63,7 @@ fuzz_target!(|input: (u8, Vec<Event>)| {
                 let sent = trial.send(&content, usize::from(most).max(64)).expect("records");
                 assert!(trial.client_receives(&sent).expect("records that a client opens") == content);
             }
-            Event::Doze => trial.doze(),
+            Event::Shrink => trial.shrink(),
             Event::Spoil { length, at, bit } => {
                 let mut sent = trial.client_sends(&bytes(usize::from(length) + 1));
                 let at = usize::from(at) % sent.len();

@@ -309,7 +309,7 @@ mod tests {
             "storing      no: the response sets a cookie and has no lifetime of its own (set-cookie, RFC 6265 4.1)",
             "note         Pragma: means nothing",
             "3 s ago      GET (HTTP/2): 200, miss (set-cookie)",
-            "what helps   set no cookie with it; or send Cache-Control: max-age=SECONDS, if all users may get the cookie",
+            "what helps   set no cookie with it, or drop it by response = { cookies = \"drop\" } and set ttl_default in a rule; or send Cache-Control: max-age=SECONDS, if all users may get the cookie",
         ];
         assert_eq!(lines, expected);
     }

@@ -11,6 +11,9 @@ use crate::trace::sink::{Fact, Facts, client};
 /// The number of fields.
 const FIELDS: usize = Field::Client as usize + 1;
 
+/// The URL in a log of a request that could not be read.
+const NO_URL: &str = "-";
+
 /// The fields of one record that were present.
 pub(super) struct Fields<'l>([Option<Cow<'l, str>>; FIELDS]);
 
@@ -21,7 +24,8 @@ impl Default for Fields<'_> {
 }
 
 impl<'l> Fields<'l> {
-    /// Stores the value of `field`, unless it already has one. `-` means that there is none, or a size of 0.
+    /// Stores the value of `field`, unless it already has one. `-` means that there is none, or a size of 0; as a key,
+    /// it stands for a request that could not be read.
     pub(super) fn put(&mut self, field: Field, value: impl Into<Cow<'l, str>>) {
         let place = &mut self.0[field as usize];
         if field == Field::Ignored || place.is_some() {
@@ -29,6 +33,7 @@ impl<'l> Fields<'l> {
         }
         *place = match (value.into(), field) {
             (dash, Field::Size) if dash == "-" => Some(Cow::Borrowed("0")),
+            (dash, Field::Key) if dash == NO_URL => Some(dash),
             (value, _) if value.is_empty() || value == "-" => None,
             (value, _) => Some(value),
         };
@@ -37,6 +42,9 @@ impl<'l> Fields<'l> {
     /// Returns the request. A missing method counts as GET; a missing status counts as a served request.
     pub(super) fn request(mut self) -> LineResult<'l> {
         self.open_request_line();
+        if self.get(Field::Key) == Some(NO_URL) {
+            return Ok(LineContent::LeftOut(Exclusion::Incomplete));
+        }
         let key = self.key()?;
         let time = self.time()?;
         let cost = self.cost()?;
