@@ -39,12 +39,14 @@ impl<'l> Fields<'l> {
         };
     }
 
+    /// Whether the record is of a request that could not be read.
+    pub(super) fn is_unread(&self) -> bool {
+        self.get(Field::Key) == Some(NO_URL)
+    }
+
     /// Returns the request. A missing method counts as GET; a missing status counts as a served request.
     pub(super) fn request(mut self) -> LineResult<'l> {
         self.open_request_line();
-        if self.get(Field::Key) == Some(NO_URL) {
-            return Ok(LineContent::LeftOut(Exclusion::Incomplete));
-        }
         let key = self.key()?;
         let time = self.time()?;
         let cost = self.cost()?;
@@ -104,7 +106,10 @@ impl<'l> Fields<'l> {
 
     /// Returns the key, with the query, and with what tells the path of one site from that of another.
     fn key(&mut self) -> Result<Cow<'l, str>, LineError> {
-        let mut key = self.take(Field::Key).filter(|key| !key.trim().is_empty()).ok_or("no key")?;
+        let mut key = self.take(Field::Key).ok_or("no key")?;
+        if key.trim().is_empty() || key == NO_URL {
+            return Err("no key".into());
+        }
         if let Some(query) = self.get(Field::Query).filter(|_| !key.contains('?')) {
             key = format!("{key}?{}", query.trim_start_matches('?')).into();
         }

@@ -7,9 +7,10 @@ use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::fields::Fields;
-use super::lines::LineResult;
+use super::lines::{LineContent, LineResult};
 use super::names::{Field, meaning};
 use super::words::unescape;
+use crate::trace::read::Exclusion;
 
 /// Nested objects whose fields count as fields of the line.
 const INNER: &[&str] = &["request", "response", "http", "req", "resp"];
@@ -21,6 +22,9 @@ pub(super) fn parse(line: &[u8]) -> LineResult<'_> {
     let text = super::words::text(line)?;
     let mut fields = Fields::default();
     gather(text, &mut fields, DEPTH).map_err(|error| format!("no JSON object: {error}"))?;
+    if fields.is_unread() {
+        return Ok(LineContent::LeftOut(Exclusion::Incomplete));
+    }
     fields.request()
 }
 
