@@ -108,7 +108,7 @@ pub struct Connection {
 /// If the connection has to end.
 pub(crate) type Meaning<'e> = Result<Event<'e>, Failure>;
 
-/// What the handling of a frame needs besides the frame.
+/// The output, and the time, for the handling of a frame.
 pub(crate) struct Answers<'o> {
     /// The bytes for the client.
     pub(crate) out: &'o mut Vec<u8>,
