@@ -10,8 +10,9 @@ use http::StatusCode;
 use larder_semantics::coding::{self, Coding};
 use larder_semantics::fields::Fields;
 
+use super::Body;
+use crate::arena::Extent;
 use crate::charge::allocated;
-use crate::{Body, Entry, Extent, Memory};
 
 /// Content, and its forms in other codings.
 #[derive(Debug)]
@@ -77,15 +78,20 @@ impl CodedBody {
         self.forms().map(|(_, body)| body.len()).sum()
     }
 
-    /// Returns the same content with one more form, or with the note that a form in this coding is not worth storing.
-    fn with(entry: &Entry, coding: Option<Coding>, form: Option<Body>) -> Self {
-        let others = entry.coded().map_or(&[][..], |coded| &coded.forms).iter();
+    /// Returns the content `plain` with the forms of `before` and one more, or with the note that a form in this coding
+    /// is not worth storing. `status` and `fields` are those of the response.
+    pub(crate) fn with(
+        plain: Body,
+        before: Option<&Self>,
+        (coding, form): (Option<Coding>, Option<Body>),
+        status: StatusCode,
+        fields: &impl Fields,
+    ) -> Self {
+        let others = before.map_or(&[][..], |coded| &coded.forms).iter();
         let others = others.filter(|(own, _)| *own != coding);
         let forms = others.map(|(own, body)| (*own, body.as_ref().map(Body::duplicate)));
         let forms: Vec<_> = forms.chain([(coding, form)]).collect();
-        let (fields, plain) = (entry.fields(), entry.body().duplicate());
-        let own = coding::undoable(entry.status(), &fields);
-        Self { plain, forms, own, varies: coding::varies(&fields) }
+        Self { plain, forms, own: coding::undoable(status, fields), varies: coding::varies(fields) }
     }
 
     pub(crate) fn charge(&self) -> u64 {
@@ -108,16 +114,6 @@ impl CodedBody {
             }
         }
         Ok(())
-    }
-}
-
-impl Memory {
-    /// Adds the form of `entry`'s content in `coding`, or without a coding, to the stored response, or the note that
-    /// such a form is not worth storing or cannot be made. Returns false if `entry` has been removed or changed, or if
-    /// there is no room for the form.
-    pub fn add_form(&self, entry: &Entry, coding: impl Into<Option<Coding>>, form: Option<Body>) -> bool {
-        let body = Body::coded(CodedBody::with(entry, coding.into(), form));
-        entry.with_forms(body).is_some_and(|new| self.grow(entry, &new))
     }
 }
 
