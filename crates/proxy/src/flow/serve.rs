@@ -86,6 +86,7 @@ pub(crate) fn at_once(
     let mut reply = answer::from_entry(&head.method, &selecting, entry, now, outcome)?;
     let asked_for_certificate = asker.identity.is_some();
     let to = Destination {
+        worker: worker.number,
         site,
         key,
         hash,

@@ -10,8 +10,7 @@ impl Memory {
     /// such a form is not worth storing or cannot be made. Returns false if `entry` has been removed or changed, or if
     /// there is no room for the form.
     pub fn add_form(&self, entry: &Entry, coding: impl Into<Option<Coding>>, form: Option<Body>) -> bool {
-        let (plain, form) = (entry.body().duplicate(), (coding.into(), form));
-        let coded = CodedBody::with(plain, entry.coded(), form, entry.status(), &entry.fields());
+        let coded = CodedBody::with(entry.body().duplicate(), entry.coded(), coding.into(), form);
         let body = Body::coded(coded);
         entry.with_forms(body).is_some_and(|new| self.grow(entry, &new))
     }
