@@ -1,0 +1,3 @@
+//! The handover from a running process to its successor.
+
+pub(crate) mod frame;
