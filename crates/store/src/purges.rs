@@ -13,6 +13,7 @@
 //! created only for groups that a stored response may [have](known). Generations are 64-bit numbers and do not
 //! overflow. [`larder_semantics::freshness`] has the effects of purges on a response.
 
+mod copy;
 mod group_table;
 mod journal_purge;
 mod response_purges;
@@ -23,6 +24,7 @@ use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
+pub use self::copy::VERSION as COPY_VERSION;
 use self::group_table::GroupTable;
 pub use self::group_table::MOST_KNOWN;
 pub use self::journal_purge::JournalPurge;
@@ -159,19 +161,25 @@ impl Purges {
 
     /// Returns all rules.
     pub(crate) fn written(&self) -> Vec<JournalPurge> {
+        self.marks().into_iter().map(|(rule, _)| JournalPurge { origin: UNKNOWN, ..rule }).collect()
+    }
+
+    /// Returns all rules and their generations.
+    fn marks(&self) -> Vec<(JournalPurge, Generation)> {
         let rules = self.read();
         let marks = |(hash, rule): (&u64, &Rule)| {
             let (hash, Rule { kind, length, marks }) = (*hash, *rule);
             Effect::ALL.into_iter().zip(marks).filter_map(move |(effect, mark)| {
-                Some(JournalPurge { hash, kind, length, effect, second: mark?.second, origin: UNKNOWN })
+                let Mark { generation, second } = mark?;
+                Some((JournalPurge { hash, kind, length, effect, second, origin: UNKNOWN }, generation))
             })
         };
-        let mut written: Vec<_> = rules.rules.iter().flat_map(marks).collect();
-        rules.answered.each(&mut |kind, hash, Mark { second, .. }| {
-            let (length, effect, origin) = (0, Effect::Invalid, UNKNOWN);
-            written.push(JournalPurge { hash, kind, length, effect, second, origin });
+        let mut all: Vec<_> = rules.rules.iter().flat_map(marks).collect();
+        rules.answered.each(&mut |kind, origin, hash, Mark { generation, second }| {
+            let (length, effect) = (0, Effect::Invalid);
+            all.push((JournalPurge { hash, kind, length, effect, second, origin }, generation));
         });
-        written
+        all
     }
 
     /// Notes that a disk stores a response received at `second`: purges from now on get no earlier second,

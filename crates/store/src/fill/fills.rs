@@ -16,7 +16,7 @@ use crate::purges::{Generation, PurgeStart, Reach};
 use crate::{Arena, Entry, LinesRef, Store};
 
 /// The parts of the table of fills, each with a lock.
-const PARTS: usize = 64;
+pub(super) const PARTS: usize = 64;
 
 /// The fills in progress, by key.
 pub struct Fills {
