@@ -247,9 +247,16 @@ impl Memory {
 
     /// Removes everything stored under `key`; returns how many responses and bytes that were.
     pub fn remove(&self, key: &[u8]) -> (usize, u64) {
+        self.remove_noted(key, true)
+    }
+
+    /// Removes everything stored under `key`, and notes that as a change if it `is_noted`.
+    pub(crate) fn remove_noted(&self, key: &[u8], is_noted: bool) -> (usize, u64) {
         let hash = self.hash(key);
         let mut shard = self.shard(hash);
-        self.changes.note(key, true);
+        if is_noted {
+            self.changes.note(key, true);
+        }
         if !shard.peek(hash).is_some_and(|kept| kept.is_for(key)) {
             return (0, 0);
         }
@@ -261,13 +268,20 @@ impl Memory {
 
     /// Removes everything.
     pub fn clear(&self) {
+        self.clear_noted(true);
+    }
+
+    /// Removes everything, and notes that as a change if it `is_noted`.
+    pub(crate) fn clear_noted(&self, is_noted: bool) {
         for shard in &self.shards {
             let mut dropped = Vec::new();
             lock(shard).clear(&mut dropped);
             self.note_dropped(&dropped);
         }
         // At the end: what a copy of a shard still had is cleared there, too.
-        self.changes.note_clear();
+        if is_noted {
+            self.changes.note_clear();
+        }
     }
 
     /// Puts another policy in force and keeps the stored responses. A shard is locked while its residents

@@ -18,7 +18,7 @@ mod group_table;
 mod journal_purge;
 mod response_purges;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::Hasher;
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -35,13 +35,13 @@ use self::response_purges::{ResponsePurges, UNKNOWN};
 use larder_semantics::fields::Fields;
 use larder_semantics::purge::{Effect, Scope};
 use larder_semantics::{groups, key};
-use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// The most rules before the oldest half is merged.
 pub const MOST: usize = 1 << 16;
 
 /// The number of purges up to some moment.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Generation(pub(crate) u64);
 
 impl Generation {
@@ -79,6 +79,8 @@ pub struct Purges {
     sites: OnceLock<Arc<SiteOf>>,
     /// The latest second of a purge or a stored response; later purges get no earlier second.
     latest: AtomicU32,
+    /// The generations of purges that the other process of an upgrade has ordered.
+    repeated: Mutex<HashSet<Generation>>,
 }
 
 /// Returns the name of the site that a cache key belongs to.

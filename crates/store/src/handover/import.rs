@@ -56,8 +56,8 @@ impl MemoryImport {
         let lines = self.fills.store().memory.lines();
         for record in SliceReader::new(bytes, lines, &adopt).records()? {
             match record {
-                Record::Cleared => self.fills.purge_all(),
-                Record::Gone(key) => _ = self.fills.purge(key),
+                Record::Cleared => self.fills.purge_all_noted(false),
+                Record::Gone(key) => _ = self.fills.purge_noted(key, false),
                 Record::Resident(mut variants, uses) => {
                     variants.retain(|entry| !is_spent(&entry.freshness()));
                     match &self.cut {
@@ -71,11 +71,12 @@ impl MemoryImport {
     }
 
     /// Ends the import before this process serves. What comes afterwards are changes of requests that the earlier process
-    /// has not ended yet.
+    /// has not ended yet; it in turn is told what this one [removes](Fills::removals).
     pub fn complete(&mut self) -> Taken {
         let usage = self.fills.store().memory.usage();
         self.taken = Taken { objects: usage.objects, bytes: usage.bytes };
         self.cut = Some(self.fills.epochs());
+        self.fills.store().memory.note_changes(true);
         self.taken
     }
 
@@ -86,6 +87,7 @@ impl MemoryImport {
 
     /// Frees what no response has of the memory files. To be called when the process before this one has ended.
     pub fn predecessor_ended(self) {
+        self.fills.store().memory.note_changes(false);
         self.files.values().for_each(|file| file.free_rest());
     }
 

@@ -9,8 +9,9 @@
 //! 3. What has changed since is copied again, some times: each time it is less.
 //! 4. The cut: the earlier process accepts no connections any more, and sends the last changes and all purges in force.
 //!    The successor serves only now. So each purge before the cut holds there.
-//! 5. Requests still end in the earlier process. A purge or a change by one of them is sent at once, and the responses that they have
-//!    stored follow. These count as fetched since the cut, so that every purge in the successor overrides them.
+//! 5. Requests still end in the earlier process. Each process tells the other one what its requests purge or change. The responses
+//!    that the earlier one still stores follow. They count as fetched since the cut, so that every purge in the successor
+//!    overrides them.
 //!
 //! The bytes come from another version of this program. What they say is checked before it is used; only their checksum says that
 //! they are what that version has sent.
@@ -18,6 +19,7 @@
 mod export;
 mod hints;
 mod import;
+mod removals;
 mod slice;
 
 pub use export::{MemoryOffer, Piece};

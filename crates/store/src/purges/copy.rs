@@ -29,14 +29,23 @@ struct Copied {
 }
 
 impl Purges {
-    /// Returns the rules later than `since`, or all, and the generation in force.
-    pub fn copy(&self, since: Option<Generation>) -> (Generation, Vec<u8>) {
+    /// Returns all rules, and the generation in force.
+    pub fn copy(&self) -> (Generation, Vec<u8>) {
+        self.copy_of(|_| true)
+    }
+
+    /// Returns the rules later than `since` but for [copied](Fills::order_copied) ones, and the generation in force.
+    pub fn copy_since(&self, since: Generation) -> (Generation, Vec<u8>) {
+        let repeated = self.repeated.lock();
+        self.copy_of(|generation| generation > since && !repeated.contains(&generation))
+    }
+
+    fn copy_of(&self, is_copied: impl Fn(Generation) -> bool) -> (Generation, Vec<u8>) {
         // A rule that comes after this number is copied now or the next time, or both.
         let now = self.now();
         let mut bytes = now.0.to_le_bytes().to_vec();
         bytes.extend(self.latest.load(Ordering::Relaxed).to_le_bytes());
-        for (rule, generation) in self.marks().into_iter().filter(|(_, generation)| Some(*generation) > since)
-        {
+        for (rule, generation) in self.marks().into_iter().filter(|(_, generation)| is_copied(*generation)) {
             let JournalPurge { hash, kind, length, effect, second, origin } = rule;
             bytes.extend([hash, origin, generation.0].map(u64::to_le_bytes).as_flattened());
             bytes.extend(second.get().to_le_bytes());
@@ -65,8 +74,10 @@ impl Purges {
         self.note(latest);
         let rules: Vec<_> = rules.into_iter().map(|(rule, _)| rule).collect();
         if !rules.is_empty() {
+            let mut repeated = self.repeated.lock();
             let mut own = self.write();
             let generation = Generation(self.now().0 + 1);
+            repeated.insert(generation);
             rules.iter().for_each(|rule| own.add(rule, generation));
             own.fold();
             self.now.0.store(generation.0, Ordering::Release);

@@ -284,7 +284,7 @@ fn what_changes_during_the_copy_holds_in_the_successor() {
     old.fills.spoil(&spoilt, |_| true);
     old.fills.order(&[Scope::Url(swept.clone())], Effect::Remove, 10);
     take_more(&mut import, changes(&mut offer));
-    new.store.purges.restore_copy(&old.store.purges.copy(None).1).expect("a copy");
+    new.store.purges.restore_copy(&old.store.purges.copy().1).expect("a copy");
     offer.give(true);
     import.complete();
     assert!(!new.has(&gone, 1) && !new.has(&swept, 1));
@@ -300,7 +300,7 @@ fn purges_hold_after_the_cut_and_late_responses_follow_unless_they_were_purged()
     [&gone, &refetched, &ordered].into_iter().for_each(|key| _ = old.put(key, b"", 1, 100));
     let (mut offer, sent) = old.send();
     let mut import = new.take(sent);
-    let (purged, copy) = old.store.purges.copy(None);
+    let (purged, copy) = old.store.purges.copy();
     new.store.purges.restore_copy(&copy).expect("a copy");
     offer.give(true);
     import.complete();
@@ -315,12 +315,37 @@ fn purges_hold_after_the_cut_and_late_responses_follow_unless_they_were_purged()
     // Requests of the successor meanwhile.
     new.fills.purge(&own);
     take_more(&mut import, changes(&mut offer));
-    new.fills.order_copied(&old.store.purges.copy(Some(purged)).1).expect("a copy");
+    new.fills.order_copied(&old.store.purges.copy_since(purged).1).expect("a copy");
     assert!(!new.has(&gone, 1) && !new.has(&ordered, 1));
     assert!(new.has(&late, 1), "it need not be fetched again");
     assert!((1..=3).all(|version| !new.has(&refetched, version)), "it was purged in between");
     assert!(!new.has(&own, 1), "a purge of the successor is later");
     new.validate();
+}
+
+#[test]
+fn purges_of_the_successor_hold_in_the_earlier_process_too() {
+    let (old, new) = (Process::new(64 * MIB, "lru"), Process::new(64 * MIB, "lru"));
+    (0..4).for_each(|number| _ = old.put(&key(number), b"", 1, 100));
+    let (mut offer, sent) = old.send();
+    let mut import = new.take(sent);
+    let (purged, copy) = old.store.purges.copy();
+    new.store.purges.restore_copy(&copy).expect("a copy");
+    offer.give(true);
+    import.complete();
+    new.fills.purge(&key(0));
+    new.fills.order(&[Scope::Url(key(1))], Effect::Remove, 10);
+    old.fills.remove_likewise(&new.fills.removals()).expect("a slice");
+    let of_new = new.store.purges.copy_since(purged);
+    old.fills.order_copied(&of_new.1).expect("a copy");
+    let stored = |process: &Process| [0, 1, 2, 3].map(|number| process.has(&key(number), 1));
+    assert_eq!(stored(&old), [false, false, true, true]);
+    // They do not return to where they came from: there, a later response may be stored.
+    new.put(&key(0), b"", 1, 100);
+    take_more(&mut import, changes(&mut offer));
+    let (_, back) = old.store.purges.copy_since(purged);
+    new.fills.order_copied(&back).expect("a copy");
+    assert_eq!((new.store.purges.now(), stored(&new)), (of_new.0, [true, false, true, true]));
 }
 
 #[test]
