@@ -69,7 +69,7 @@ pub(crate) trait Carrier: Write {
 /// A channel that brings bytes, and descriptors beside them.
 pub(crate) trait Source: Read {
     /// Returns the descriptor with this number, once, if it has arrived.
-    fn take(&mut self, number: u32) -> Option<OwnedFd>;
+    fn detach(&mut self, number: u32) -> Option<OwnedFd>;
 }
 
 /// Writes the header and parts.
@@ -191,7 +191,7 @@ impl<S: Source> Reader<S> {
 
     /// Returns the descriptor with this number, once, if it has arrived.
     pub(crate) fn take(&mut self, number: u32) -> Option<OwnedFd> {
-        self.source.take(number)
+        self.source.detach(number)
     }
 }
 
@@ -248,7 +248,7 @@ pub(crate) mod tests {
     }
 
     impl Source for Loop {
-        fn take(&mut self, number: u32) -> Option<OwnedFd> {
+        fn detach(&mut self, number: u32) -> Option<OwnedFd> {
             self.descriptors.get_mut(number as usize)?.take()
         }
     }
