@@ -12,12 +12,14 @@ mod serve;
 mod simulate;
 mod stats;
 mod top;
+mod upgrade;
 mod why;
 mod workload;
 
 use std::ffi::OsString;
 
 use clap::{Parser, Subcommand};
+use larder_proxy::Predecessor;
 
 use crate::cli::{Failure, WatchAllocator, say};
 use crate::config::flags::Run;
@@ -66,6 +68,9 @@ pub(crate) enum Command {
     /// Watch the most requested URLs
     #[command(after_help = top::EXAMPLES)]
     Top(top::Top),
+    /// Replace a running proxy by the program in its file, without a lost connection
+    #[command(after_help = upgrade::EXAMPLES)]
+    Upgrade(upgrade::Upgrade),
     /// Invalidate or remove stored responses
     #[command(after_help = purge::EXAMPLES)]
     Purge(purge::Purge),
@@ -99,15 +104,20 @@ pub(crate) enum Command {
     Version,
 }
 
-/// Runs the command.
-pub(crate) fn run(command: Command, watch: WatchAllocator) -> Result<(), Failure> {
+/// Runs the command. `predecessor` is a process that hands over to this one.
+pub(crate) fn run(
+    command: Command,
+    predecessor: Option<Predecessor>,
+    watch: WatchAllocator,
+) -> Result<(), Failure> {
     match command {
-        Command::Serve(run) => serve::run(&run, watch),
+        Command::Serve(run) => serve::run(&run, predecessor, watch),
         Command::Check(check) => check::run(&check),
         Command::Stats(stats) => stats::run(&stats),
         Command::Why(why) => why::run(&why),
         Command::Log(log) => log::run(&log),
         Command::Top(top) => top::run(&top),
+        Command::Upgrade(upgrade) => upgrade::run(&upgrade),
         Command::Purge(purge) => purge::run(&purge),
         Command::Passwd(passwd) => passwd::run(&passwd),
         Command::Cluster(args) => cluster::run(&args),

@@ -301,6 +301,31 @@ impl Disk {
         }
     }
 
+    /// Ends all writes, and lets another process open the store, though objects that were found here may still be read:
+    /// the files stay open. Writes the queue and the snapshot before. Later objects are not stored.
+    ///
+    /// # Errors
+    /// The operating system's error; the store is released nevertheless.
+    pub fn release(&self) -> io::Result<()> {
+        self.shared.is_paused.store(true, Ordering::Relaxed);
+        let written = self.sync().and_then(|()| if self.is_scanning() { Ok(()) } else { self.snapshot() });
+        self.stop();
+        self.shared.files.unlock();
+        written
+    }
+
+    /// Ends the threads, and waits for them.
+    fn stop(&self) {
+        if self.is_scanning() {
+            *self.shared.late() = ScanRemovals::Cleared;
+        }
+        self.shared.queue.add(Command::Stop);
+        for thread in self.threads.lock().drain(..) {
+            // The thread itself has reported a panic.
+            let _ = thread.join();
+        }
+    }
+
     fn ask<T>(&self, command: impl FnOnce(mpsc::Sender<T>) -> Command) -> io::Result<T> {
         let (sender, answer) = mpsc::channel();
         self.shared.queue.add(command(sender));
@@ -378,15 +403,7 @@ impl Disk {
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        if self.is_scanning() {
-            *self.shared.late() = ScanRemovals::Cleared;
-        }
-        self.shared.queue.add(Command::Stop);
-        let threads = self.threads.get_mut();
-        for thread in threads.drain(..) {
-            // The thread itself has reported a panic.
-            let _ = thread.join();
-        }
+        self.stop();
     }
 }
 

@@ -40,6 +40,8 @@ pub use base::settings::Settings;
 pub use base::{explanation, findings, settings};
 pub use exchange::arrival::Arrival;
 pub use features::{dry_run, inventory};
+pub use handover::child::Predecessor;
+pub use handover::control::upgrade;
 pub use observe::access::examine as examine_access_log;
 pub use server::front::Front;
 pub use server::listen::{Control, Server};

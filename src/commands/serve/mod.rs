@@ -1,4 +1,4 @@
-//! `larder serve`: binds, prints its addresses, and turns signals into reloads, drains and stops.
+//! `larder serve`: binds, prints its addresses, and turns signals into reloads, upgrades, drains and stops.
 
 mod logging;
 mod open_files;
@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::thread;
 
 use larder_proxy::settings::Role;
-use larder_proxy::{Arrival, Control, Front, Server, Settings};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
+use larder_proxy::{Arrival, Control, Front, Predecessor, Server, Settings};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR2, SIGXFSZ};
 use signal_hook::iterator::Signals;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tracing::{error, info, warn};
@@ -35,11 +35,16 @@ Examples:
   larder serve --config larder.toml --memory 4GiB
       the config in the file, with more memory
 
-Signals: HUP reads the file again, TERM and INT finish the requests in progress, a second one stops at once.
+Signals: HUP reads the file again, USR2 upgrades like larder upgrade, TERM and INT finish the requests in progress, a
+second one stops at once.
 LARDER_LOG=debug shows more on standard error.";
 
-/// Serves until told to stop.
-pub(crate) fn run(run: &Run, watch_allocator: WatchAllocator) -> Result<(), Failure> {
+/// Serves until told to stop, or until a successor serves. Takes over from `predecessor`, if there is one.
+pub(crate) fn run(
+    run: &Run,
+    predecessor: Option<Predecessor>,
+    watch_allocator: WatchAllocator,
+) -> Result<(), Failure> {
     logging::start().map_err(Failure::Refused)?;
     open_files::raise();
     let files = WatchedFiles::default();
@@ -47,9 +52,10 @@ pub(crate) fn run(run: &Run, watch_allocator: WatchAllocator) -> Result<(), Fail
     let settings = source.load().map_err(|error| Failure::Refused(error.to_string()))?;
     let self_signed = self_signed::provide(&settings).map_err(Failure::Failed)?;
     let of_admin = self_signed::provide_for_admin(&settings).map_err(Failure::Failed)?;
-    let signals = Signals::new([SIGHUP, SIGINT, SIGTERM, SIGXFSZ])
+    let signals = Signals::new([SIGHUP, SIGINT, SIGTERM, SIGUSR2, SIGXFSZ])
         .map_err(|error| Failure::Failed(format!("cannot listen to signals: {error}")))?;
-    let server = Server::bind(settings.clone()).map_err(|error| Failure::Failed(error.to_string()))?;
+    let server =
+        Server::bind(settings.clone(), predecessor).map_err(|error| Failure::Failed(error.to_string()))?;
     watch_allocator(Arc::clone(server.store()))
         .map_err(|error| Failure::Failed(format!("cannot watch the allocator: {error}")))?;
     announce(&server, &settings, of_admin.as_ref());
@@ -63,7 +69,7 @@ pub(crate) fn run(run: &Run, watch_allocator: WatchAllocator) -> Result<(), Fail
         .spawn(move || obey(signals, &settings, &source, &sender))
         .map_err(|error| Failure::Failed(format!("cannot watch signals: {error}")))?;
     files.start().map_err(|error| Failure::Failed(format!("cannot watch files: {error}")))?;
-    server.run(control).map_err(|error| Failure::Failed(error.to_string()))
+    server.run(control, |_| ()).map_err(|error| Failure::Failed(error.to_string()))
 }
 
 /// The arguments and the files from which the settings are read, at the start and after each SIGHUP.
@@ -112,6 +118,7 @@ fn obey(mut signals: Signals, running: &Settings, source: &ConfigSource, sender:
                 Some(settings) => Control::Reload(Box::new(settings)),
                 None => Control::Reopen,
             },
+            SIGUSR2 => Control::Upgrade,
             _ if draining => Control::Stop,
             _ => {
                 info!("finishing the requests in progress; a second signal stops at once");

@@ -56,7 +56,8 @@ fn fixed(settings: &Settings) -> u64 {
     let doors = 2 * settings.doors.listen.len();
     let listeners = settings.listen.len() + doors + settings.sockets.paths.len();
     let disks = settings.disks.iter().map(|disk| OF_A_DISK + (disk.size >> 30)).sum::<u64>();
-    let of_threads = threads * (OF_A_THREAD + listeners as u64 + cluster);
+    // A successor gets copies of the listening sockets.
+    let of_threads = threads * (OF_A_THREAD + 2 * (listeners as u64 + cluster));
     OF_THE_PROCESS + of_threads + disks + cluster * OF_A_CLUSTER
 }
 

@@ -425,6 +425,10 @@ async fn answer(state: &Arc<State>, peer: SocketAddr, request: &Request<Incoming
             Err(access::Refusal { status, why }) => Refusal::new(status, why).into(),
         };
     access::guard(&mut response);
+    if state.shared.is_draining() {
+        // The next request may find a successor.
+        response.headers_mut().insert(header::CONNECTION, header::HeaderValue::from_static("close"));
+    }
     response
 }
 

@@ -6,6 +6,7 @@ pub mod explanation;
 pub mod file_version;
 pub mod findings;
 pub(crate) mod in_place;
+pub(crate) mod inheritance;
 pub(crate) mod low_priority;
 pub(crate) mod networks;
 pub mod outcome;

@@ -1,9 +1,13 @@
 //! The count of open connections, and the notification of connections when the process drains.
+//!
+//! A process drains before it ends, or because a successor has its listening sockets. With a successor there is no hurry:
+//! idle connections are told at their next request that they end, so that no request meets a closed connection.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use http::{Method, StatusCode};
+use tokio::sync::watch;
 
 use super::worker::{ProcessState, Worker};
 use crate::exchange::plan::Plan;
@@ -13,6 +17,67 @@ const TOO_MANY_TUNNELS: Refusal = Refusal {
     status: StatusCode::SERVICE_UNAVAILABLE,
     reason: "too many connections and tunnels (limits.connections)",
 };
+
+/// The phase of a process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// It accepts connections.
+    #[default]
+    Serving,
+    /// A successor is about to accept connections. It may still fail.
+    HandingOver,
+    /// A successor accepts connections.
+    HandedOver,
+    /// The process ends.
+    Ending,
+}
+
+/// The phase of this process, and its changes.
+#[derive(Debug, Default)]
+pub(crate) struct Phases {
+    /// Twice the number of changes so far, plus 1 unless the phase is [`Phase::Serving`]: a check costs one atomic load.
+    changes: AtomicU64,
+    phase: watch::Sender<Phase>,
+}
+
+impl Phases {
+    /// Enters the phase `next` from one of `before`. Returns whether it was one of these.
+    fn enter(&self, before: &[Phase], next: Phase) -> bool {
+        self.phase.send_if_modified(|phase| {
+            let may_enter = before.contains(phase);
+            if may_enter {
+                *phase = next;
+                let number = self.changes.load(Ordering::Relaxed) / 2 + 1;
+                self.changes.store(2 * number + u64::from(next != Phase::Serving), Ordering::Release);
+            }
+            may_enter
+        })
+    }
+
+    /// Whether idle connections wait for their next request, and unfinished handshakes go on.
+    pub(crate) fn has_time(&self) -> bool {
+        *self.phase.borrow() != Phase::Ending
+    }
+
+    /// Returns once the process ends.
+    pub(crate) async fn ending(&self) {
+        // The sender lives as long as the process's state.
+        let _ = self.phase.subscribe().wait_for(|phase| *phase == Phase::Ending).await;
+    }
+
+    /// Returns once a successor accepts connections.
+    pub(crate) async fn handed_over(&self) {
+        // The sender lives as long as the process's state.
+        let _ = self.phase.subscribe().wait_for(|phase| *phase == Phase::HandedOver).await;
+    }
+
+    /// Returns whether connections are accepted, once it is certain who accepts them.
+    pub(crate) async fn accepts(&self) -> bool {
+        let mut phases = self.phase.subscribe();
+        let settled = phases.wait_for(|phase| *phase != Phase::HandingOver).await;
+        settled.is_ok_and(|phase| *phase == Phase::Serving)
+    }
+}
 
 /// One open connection in the count. Dropping the permit releases it.
 pub(crate) struct ConnectionPermit {
@@ -29,6 +94,40 @@ impl ConnectionPermit {
 }
 
 impl ProcessState {
+    /// Begins a drain at the end of the process: connections end after their requests.
+    pub(crate) fn drain(&self) {
+        self.phases.enter(&[Phase::Serving, Phase::HandingOver, Phase::HandedOver], Phase::Ending);
+        self.cache.reclaim.end();
+        self.wake_connections();
+    }
+
+    /// Begins a drain for a successor. Returns whether this process served until now.
+    pub(crate) fn hand_over(&self) -> bool {
+        let is_first = self.phases.enter(&[Phase::Serving], Phase::HandingOver);
+        self.wake_connections();
+        is_first
+    }
+
+    /// Accepts connections again, since the successor has failed.
+    pub(crate) fn take_back(&self) {
+        self.phases.enter(&[Phase::HandingOver], Phase::Serving);
+    }
+
+    /// Leaves all new connections to the successor. Returns whether that is still wanted.
+    pub(crate) fn handed_over(&self) -> bool {
+        let is_wanted = self.phases.enter(&[Phase::HandingOver], Phase::HandedOver);
+        self.cache.reclaim.end();
+        is_wanted
+    }
+
+    pub(crate) fn is_draining(&self) -> bool {
+        self.phases.changes.load(Ordering::Acquire) % 2 == 1
+    }
+
+    fn wake_connections(&self) {
+        self.workers().iter().for_each(|worker| worker.wake_all());
+    }
+
     /// Returns the permit of a request for a tunnel, whose other end takes a file as a connection does; `None` for other
     /// requests.
     ///
@@ -61,19 +160,21 @@ impl Drop for ConnectionPermit {
 pub(crate) struct Drain {
     worker: Arc<Worker>,
     number: u64,
-    enlisted: bool,
+    /// The change of phases since which the task is registered: each change wakes all tasks once.
+    enlisted: Option<u64>,
 }
 
 impl Drain {
     pub(crate) fn new(worker: &Arc<Worker>) -> Self {
-        Self { worker: Arc::clone(worker), number: worker.enlist(), enlisted: false }
+        Self { worker: Arc::clone(worker), number: worker.enlist(), enlisted: None }
     }
 
-    /// Whether the drain has begun. If not, the task is woken when it begins.
+    /// Whether the drain has begun. The task is woken at the next change of phases.
     pub(crate) fn poll(&mut self, cx: &std::task::Context<'_>) -> bool {
-        if !self.enlisted {
+        let change = self.worker.shared.phases.changes.load(Ordering::Acquire);
+        if self.enlisted != Some(change) {
             self.worker.wake_on_drain(self.number, cx.waker());
-            self.enlisted = true;
+            self.enlisted = Some(change);
         }
         self.worker.shared.is_draining()
     }
@@ -89,7 +190,7 @@ impl Drain {
 
 impl Drop for Drain {
     fn drop(&mut self) {
-        if self.enlisted {
+        if self.enlisted.is_some() {
             self.worker.resign(self.number);
         }
     }

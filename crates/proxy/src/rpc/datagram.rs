@@ -39,7 +39,10 @@ pub(crate) async fn serve(worker: Arc<Worker>, doors: Arc<State>, socket: UdpSoc
     loop {
         let received = tokio::select! {
             biased;
-            () = drain.begun() => return,
+            () = drain.begun() => match worker.shared.phases.accepts().await {
+                true => continue,
+                false => return,
+            },
             received = socket.recv_from(&mut buffer) => received,
         };
         let (length, client) = match received {

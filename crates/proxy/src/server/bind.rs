@@ -103,6 +103,17 @@ fn identity(path: &Path) -> io::Result<(u64, u64)> {
 }
 
 impl SocketFile {
+    /// Returns the file at `path` of a socket that another process has bound; `None` if there is none.
+    pub(super) fn at(path: &Path) -> Option<Self> {
+        fs::symlink_metadata(path).ok().filter(|found| found.file_type().is_socket())?;
+        Some(Self { path: path.to_owned(), identity: identity(path).ok()? })
+    }
+
+    /// Leaves the file to another process.
+    pub(super) fn keep(self) {
+        std::mem::forget(self);
+    }
+
     pub(super) fn path(&self) -> &Path {
         &self.path
     }

@@ -2,7 +2,9 @@
 
 mod accept;
 mod bind;
+mod binding;
 pub mod front;
 pub(crate) mod health;
 pub mod listen;
 pub(crate) mod names;
+mod supervise;

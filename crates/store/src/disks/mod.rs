@@ -190,6 +190,14 @@ impl Disks {
         all(self.in_use().map(|disk| disk.sync()).chain([self.sync_purges()]))
     }
 
+    /// Leaves all directories to another process, as [`Drive::disk`] shows from now on. Blocks while the disks write.
+    ///
+    /// # Errors
+    /// The same as for [`sync`](Self::sync).
+    pub fn release(&self) -> io::Result<()> {
+        all(self.drives.iter().map(Drive::release))
+    }
+
     /// Writes snapshots of the indexes for the next start. Blocks while the disks write.
     ///
     /// # Errors
