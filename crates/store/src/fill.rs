@@ -37,6 +37,7 @@ use buffer::Buffer;
 
 pub use crate::head::Head;
 pub use epoch::Epoch;
+pub(crate) use epoch::Epochs;
 pub use fills::Fills;
 pub use join::{JoinResult, ReloadResult};
 pub use reader::{Piece, Reader};

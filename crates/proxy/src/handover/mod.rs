@@ -21,9 +21,11 @@ pub(crate) mod child;
 pub(crate) mod control;
 pub(crate) mod frame;
 pub(crate) mod listeners;
+pub(crate) mod memory;
 pub(crate) mod parent;
 pub(crate) mod program;
 pub(crate) mod sockets;
+mod state;
 
 use std::io;
 

@@ -45,6 +45,11 @@ impl CodedBody {
         self.forms.iter().filter_map(|(coding, body)| Some((*coding, body.as_ref()?)))
     }
 
+    /// Iterates over the forms that a worker has tried to make; `None` in place of a body as in the list.
+    pub(crate) fn tried(&self) -> impl ExactSizeIterator<Item = (Option<Coding>, Option<&Body>)> {
+        self.forms.iter().map(|(coding, body)| (*coding, body.as_ref()))
+    }
+
     /// Returns the bytes of all forms together.
     pub(crate) fn len(&self) -> u64 {
         self.forms().map(|(_, body)| body.len()).sum()

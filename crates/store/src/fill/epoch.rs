@@ -39,6 +39,17 @@ impl Epoch {
     }
 }
 
+/// The epochs of all keys at one moment.
+#[derive(Debug)]
+pub(crate) struct Epochs(pub(super) Box<[Epoch]>);
+
+impl Epochs {
+    /// Returns the epoch of the key with this hash.
+    pub(crate) fn of(&self, hash: u64) -> Epoch {
+        self.0[hash as usize % self.0.len()]
+    }
+}
+
 /// The cancellations of the keys in one part of the table of fills.
 #[derive(Debug, Default)]
 pub(super) struct Cancellations {

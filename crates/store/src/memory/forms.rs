@@ -2,7 +2,7 @@
 
 use larder_semantics::coding::Coding;
 
-use crate::body::{Body, CodedBody};
+use crate::body::Body;
 use crate::{Entry, Memory};
 
 impl Memory {
@@ -10,8 +10,6 @@ impl Memory {
     /// such a form is not worth storing or cannot be made. Returns false if `entry` has been removed or changed, or if
     /// there is no room for the form.
     pub fn add_form(&self, entry: &Entry, coding: impl Into<Option<Coding>>, form: Option<Body>) -> bool {
-        let coded = CodedBody::with(entry.body().duplicate(), entry.coded(), coding.into(), form);
-        let body = Body::coded(coded);
-        entry.with_forms(body).is_some_and(|new| self.grow(entry, &new))
+        entry.with_form(coding.into(), form).is_some_and(|new| self.grow(entry, &new))
     }
 }
