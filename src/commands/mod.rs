@@ -12,6 +12,7 @@ mod serve;
 mod simulate;
 mod stats;
 mod top;
+mod version;
 mod why;
 mod workload;
 
@@ -35,7 +36,7 @@ Examples:
 
 /// A caching web proxy, with a laboratory that simulates caches.
 #[derive(Debug, Parser)]
-#[command(name = "larder", version, after_help = EXAMPLES)]
+#[command(name = "larder", version = version::line(), after_help = EXAMPLES)]
 pub(crate) struct CommandLine {
     /// End when standard input is closed, as happens when the parent process ends
     #[arg(long, hide = true)]
@@ -120,7 +121,7 @@ pub(crate) fn run(command: Command, watch: WatchAllocator) -> Result<(), Failure
             Err(Failure::Refused("another program runs experiments: larder-lab experiment".to_owned()))
         }
         Command::Version => {
-            say(&format!("larder {}", env!("CARGO_PKG_VERSION")));
+            say(&format!("larder {}", version::line()));
             Ok(())
         }
     }
