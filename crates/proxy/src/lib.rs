@@ -41,4 +41,6 @@ pub use exchange::arrival::Arrival;
 pub use features::{dry_run, inventory};
 pub use observe::access::examine as examine_access_log;
 pub use server::front::Front;
+pub use server::given::GivenSockets;
 pub use server::listen::{Control, Server};
+pub use server::liveness::Liveness;

@@ -3,6 +3,7 @@
 //! Every worker has its own accept queue for every address (`SO_REUSEPORT`). So workers share no state while they
 //! accept, and a connection stays on one core for its lifetime.
 
+use std::io;
 use std::net::{SocketAddr, TcpListener as StdListener};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -31,6 +32,8 @@ use crate::rpc::{self, Registration};
 use crate::server::accept::{ConnectionContext, work};
 use crate::server::bind::{self, SocketFile, datagram_socket, explain, socket};
 use crate::server::front::{Front, Sockets};
+use crate::server::given::GivenSockets;
+use crate::server::liveness::Liveness;
 use crate::server::{health, names};
 
 /// Maximum time that the end of a process waits until purges are sent to other nodes. Longer than the pause between two
@@ -52,6 +55,7 @@ pub struct Server {
     files: Vec<SocketFile>,
     admin: Option<StdListener>,
     admin_tls: Option<Arc<Acceptor>>,
+    liveness: Liveness,
 }
 
 /// A command to a running proxy.
@@ -68,11 +72,11 @@ pub enum Control {
 }
 
 impl Server {
-    /// Binds every address, and opens the disk tier and the statistics database.
+    /// Binds every address that is not among the `given` sockets, and opens the disk tier and the statistics database.
     ///
     /// # Errors
     /// The address, directory or database that is unavailable, and the reason.
-    pub fn bind(settings: Settings) -> Result<Self, Error> {
+    pub fn bind(settings: Settings, mut given: GivenSockets) -> Result<Self, Error> {
         let mut sockets: Vec<_> = (0..settings.threads.max(1)).map(|_| Sockets::default()).collect();
         let mut addresses = Vec::new();
         let arrival = |listener: &Listener| Arrival { role: listener.role, tls: listener.tls };
@@ -86,28 +90,25 @@ impl Server {
             .map(|cluster| (Front::Peer { tls: cluster.tls.is_some() }, &cluster.listen));
         for (front, address) in http.chain(rpc).chain(peers) {
             let busy = |error| Error::new(format!("cannot listen on {address}"), explain(error));
-            // With SO_REUSEPORT, a second process could share the address unnoticed, so the first socket tests the
-            // address without it. A port that the kernel has chosen is free, and its socket stays open so that no other
-            // process gets the port.
-            let is_chosen = address.port() == 0;
-            let first = socket(*address, is_chosen).map_err(busy)?;
-            let address = first.local_addr().map_err(busy)?;
-            let mut first = is_chosen.then_some(first);
-            for worker in &mut sockets {
-                let socket = first.take().map_or_else(|| socket(address, true), Ok);
-                worker.streams.push((front, socket.map_err(busy)?));
-            }
+            let address = match given.stream(*address).map_err(busy)? {
+                Some(socket) => share_stream(&mut sockets, front, &socket),
+                None => bind_streams(&mut sockets, front, *address),
+            };
+            let address = address.map_err(busy)?;
             if front.is_onc() && settings.doors.takes_datagrams(address.ip()) {
-                sockets[0].datagrams.push(datagram_socket(address).map_err(busy)?);
+                let socket = given.datagrams(address).map_err(busy)?;
+                sockets[0].datagrams.push(socket.map_or_else(|| datagram_socket(address), Ok).map_err(busy)?);
             }
             addresses.push((front, address));
         }
-        let files = bind_files(&settings, &mut sockets)?;
+        let files = bind_files(&settings, &mut sockets, &mut given)?;
         let admin = settings.admin.map(|address| {
             let busy = |error| Error::new(format!("cannot listen on {address} (--admin)"), explain(error));
-            socket(address, false).map_err(busy)
+            let given = given.stream(address).map_err(busy)?;
+            given.map_or_else(|| socket(address, false), Ok).map_err(busy)
         });
         let admin = admin.transpose()?;
+        given.warn_of_rest();
         let at_admin = admin.as_ref().and_then(|listener| listener.local_addr().ok());
         let own = OwnListeners::new(addresses.iter().map(|(_, address)| *address).chain(at_admin));
         let for_sites = Front::Http(Arrival { role: Role::Reverse, tls: true });
@@ -133,7 +134,8 @@ impl Server {
                 ticket_keys::share(cluster, &tls.tickets);
             }
         }
-        Ok(Self { admin, admin_tls, upkeep, done, rpc, shared, sockets, addresses, files })
+        let liveness = Liveness::default();
+        Ok(Self { admin, admin_tls, upkeep, done, rpc, shared, sockets, addresses, files, liveness })
     }
 
     /// Returns the addresses for clients.
@@ -162,15 +164,21 @@ impl Server {
         self.shared.observers.ledger.as_deref().and_then(Ledger::place)
     }
 
+    /// Returns what tells whether all threads still serve, from the start of [`run`](Self::run).
+    pub fn liveness(&self) -> Liveness {
+        self.liveness.clone()
+    }
+
     /// Serves until a command ends it.
     ///
     /// # Errors
     /// When a thread or a runtime cannot be created.
     pub fn run(self, mut control: UnboundedReceiver<Control>) -> Result<(), Error> {
-        let Self { shared, rpc, upkeep, done, sockets, admin, admin_tls, addresses, files } = self;
+        let Self { shared, rpc, upkeep, done, sockets, admin, admin_tls, addresses, files, liveness } = self;
         for (number, sockets) in sockets.into_iter().enumerate() {
             let runtime = Builder::new_current_thread().enable_all().build();
             let runtime = runtime.map_err(|error| Error::new("cannot start a worker", error))?;
+            liveness.watch(&runtime);
             let (worker, rpc) = (Worker::new(&shared), Arc::clone(&rpc));
             let thread = std::thread::Builder::new().name(format!("worker-{number}"));
             let work = move || {
@@ -180,6 +188,7 @@ impl Server {
         }
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| Error::new("cannot start", error))?;
+        liveness.watch(&runtime);
         let is_onc = |(front, _): &&(Front, SocketAddr)| front.is_onc();
         let settings = shared.plan().settings.doors.clone();
         let carried = |address: SocketAddr| (address, settings.takes_datagrams(address.ip()));
@@ -202,12 +211,44 @@ impl Server {
     }
 }
 
+/// Binds a socket for each worker at `address`, and returns the address with the port that was chosen for 0.
+fn bind_streams(sockets: &mut [Sockets], front: Front, address: SocketAddr) -> io::Result<SocketAddr> {
+    // With SO_REUSEPORT, a second process could share the address unnoticed, so the first socket tests the address
+    // without it. A port that the kernel has chosen is free, and its socket stays open so that no other process gets the
+    // port.
+    let is_chosen = address.port() == 0;
+    let first = socket(address, is_chosen)?;
+    let address = first.local_addr()?;
+    let mut first = is_chosen.then_some(first);
+    for worker in sockets {
+        let socket = first.take().map_or_else(|| socket(address, true), Ok);
+        worker.streams.push((front, socket?));
+    }
+    Ok(address)
+}
+
+/// Makes all workers accept from one socket, and returns its address.
+fn share_stream(sockets: &mut [Sockets], front: Front, socket: &StdListener) -> io::Result<SocketAddr> {
+    for worker in sockets {
+        worker.streams.push((front, socket.try_clone()?));
+    }
+    socket.local_addr()
+}
+
 /// Binds the Unix sockets of the settings; all workers accept from each socket.
-fn bind_files(settings: &Settings, sockets: &mut [Sockets]) -> Result<Vec<SocketFile>, Error> {
+fn bind_files(
+    settings: &Settings,
+    sockets: &mut [Sockets],
+    given: &mut GivenSockets,
+) -> Result<Vec<SocketFile>, Error> {
     let front = Front::Http(Arrival { role: Role::Reverse, tls: false });
     let bind = |path: &PathBuf| {
         let failed = |why| Error::new(format!("cannot listen on unix:{}", path.display()), why);
-        let (listener, file) = bind::unix_socket(path, settings.sockets.mode).map_err(failed)?;
+        let given = given.unix(path).map_err(|error| failed(error.to_string()))?;
+        let (listener, file) = match given {
+            Some(listener) => (listener, SocketFile::of_another(path)),
+            None => bind::unix_socket(path, settings.sockets.mode).map_err(failed)?,
+        };
         for worker in sockets.iter_mut() {
             let listener = listener.try_clone().map_err(|error| failed(error.to_string()))?;
             worker.unix.push((front, listener));

@@ -3,6 +3,8 @@
 mod accept;
 mod bind;
 pub mod front;
+pub mod given;
 pub(crate) mod health;
 pub mod listen;
+pub mod liveness;
 pub(crate) mod names;
