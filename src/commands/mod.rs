@@ -3,9 +3,11 @@
 mod cache;
 mod check;
 mod cluster;
+mod completions;
 mod describe;
 mod fetch;
 mod log;
+mod man;
 mod passwd;
 mod purge;
 mod serve;
@@ -95,6 +97,12 @@ pub(crate) enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         words: Vec<OsString>,
     },
+    /// Print a script that completes commands and options in a shell
+    #[command(after_help = completions::EXAMPLES)]
+    Completions(completions::Completions),
+    /// Write the manual pages
+    #[command(after_help = man::EXAMPLES)]
+    Man(man::ManArgs),
     /// Print the version
     #[command(after_help = VERSION_EXAMPLES)]
     Version,
@@ -120,6 +128,8 @@ pub(crate) fn run(command: Command, watch: WatchAllocator) -> Result<(), Failure
         Command::Experiment { .. } => {
             Err(Failure::Refused("another program runs experiments: larder-lab experiment".to_owned()))
         }
+        Command::Completions(completions) => completions::run(&completions),
+        Command::Man(args) => man::run(&args),
         Command::Version => {
             say(&format!("larder {}", version::line()));
             Ok(())
