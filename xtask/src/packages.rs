@@ -85,6 +85,10 @@ pub(crate) const FOR_TESTS: &[Package] = &[
     package("systemd", "systemd-analyze", "the rating of the service's sandbox"),
 ];
 
+/// The packages that `cargo x dist --test` needs.
+pub(crate) const FOR_DIST: &[Package] =
+    &[package("mmdebstrap", "mmdebstrap", "a Debian of its own, in which the package is installed")];
+
 /// The load generator of `cargo x bench`.
 pub(crate) const WRK: Package = package("wrk", "wrk", "the load");
 
