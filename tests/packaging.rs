@@ -16,6 +16,19 @@ fn run(program: &str, words: &[&str]) -> Output {
     Command::new(program).args(words).output().unwrap_or_else(|why| panic!("{program}: {why}"))
 }
 
+/// Returns the text of a page without the letters that a printer prints over, for bold ones.
+fn without_overprints(page: &str) -> String {
+    page.chars().fold(String::new(), |mut text, letter| {
+        match letter {
+            '\u{8}' => {
+                text.pop();
+            }
+            letter => text.push(letter),
+        }
+        text
+    })
+}
+
 #[test]
 fn a_strict_reader_finds_nothing_wrong_with_the_manual() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -32,8 +45,9 @@ fn a_strict_reader_finds_nothing_wrong_with_the_manual() {
         let checked = run("mandoc", &["-Tlint", "-Wwarning", page]);
         assert!(checked.status.success(), "{}", stdout(&checked));
     }
-    let shown = stdout(&run("mandoc", &["-Tascii", &format!("{root}/man1/larder-purge.1")]));
-    for part in ["LARDER-PURGE(1)", "SYNOPSIS", "OPTIONS", "EXAMPLES", "SEE ALSO"] {
+    let shown =
+        without_overprints(&stdout(&run("mandoc", &["-Tascii", &format!("{root}/man1/larder-purge.1")])));
+    for part in ["LARDER-PURGE(1)", "\nSYNOPSIS", "\nOPTIONS", "\nEXAMPLES", "\nSEE ALSO"] {
         assert!(shown.contains(part), "no {part} in\n{shown}");
     }
 }
