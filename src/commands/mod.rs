@@ -3,9 +3,11 @@
 mod cache;
 mod check;
 mod cluster;
+mod completions;
 mod describe;
 mod fetch;
 mod log;
+mod man;
 mod passwd;
 mod purge;
 mod serve;
@@ -13,6 +15,7 @@ mod simulate;
 mod stats;
 mod top;
 mod upgrade;
+mod version;
 mod why;
 mod workload;
 
@@ -37,7 +40,7 @@ Examples:
 
 /// A caching web proxy, with a laboratory that simulates caches.
 #[derive(Debug, Parser)]
-#[command(name = "larder", version, after_help = EXAMPLES)]
+#[command(name = "larder", version = version::line(), after_help = EXAMPLES)]
 pub(crate) struct CommandLine {
     /// End when standard input is closed, as happens when the parent process ends
     #[arg(long, hide = true)]
@@ -99,6 +102,12 @@ pub(crate) enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         words: Vec<OsString>,
     },
+    /// Print a script that completes commands and options in a shell
+    #[command(after_help = completions::EXAMPLES)]
+    Completions(completions::Completions),
+    /// Write the manual pages
+    #[command(after_help = man::EXAMPLES)]
+    Man(man::ManArgs),
     /// Print the version
     #[command(after_help = VERSION_EXAMPLES)]
     Version,
@@ -129,8 +138,10 @@ pub(crate) fn run(
         Command::Experiment { .. } => {
             Err(Failure::Refused("another program runs experiments: larder-lab experiment".to_owned()))
         }
+        Command::Completions(completions) => completions::run(&completions),
+        Command::Man(args) => man::run(&args),
         Command::Version => {
-            say(&format!("larder {}", env!("CARGO_PKG_VERSION")));
+            say(&format!("larder {}", version::line()));
             Ok(())
         }
     }

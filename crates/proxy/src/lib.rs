@@ -44,4 +44,6 @@ pub use handover::child::Predecessor;
 pub use handover::control::upgrade;
 pub use observe::access::examine as examine_access_log;
 pub use server::front::Front;
+pub use server::given::GivenSockets;
 pub use server::listen::{Control, Server};
+pub use server::liveness::Liveness;

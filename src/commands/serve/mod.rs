@@ -2,6 +2,7 @@
 
 mod logging;
 mod open_files;
+mod watchdog;
 mod watched_files;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -9,8 +10,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 
+use larder_proxy::base::notify;
 use larder_proxy::settings::Role;
-use larder_proxy::{Arrival, Control, Front, Predecessor, Server, Settings};
+use larder_proxy::{Arrival, Control, Front, GivenSockets, Predecessor, Server, Settings};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR2, SIGXFSZ};
 use signal_hook::iterator::Signals;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
@@ -45,6 +47,7 @@ pub(crate) fn run(
     predecessor: Option<Predecessor>,
     watch_allocator: WatchAllocator,
 ) -> Result<(), Failure> {
+    let given = GivenSockets::from_environment();
     logging::start().map_err(Failure::Refused)?;
     open_files::raise();
     let files = WatchedFiles::default();
@@ -54,8 +57,9 @@ pub(crate) fn run(
     let of_admin = self_signed::provide_for_admin(&settings).map_err(Failure::Failed)?;
     let signals = Signals::new([SIGHUP, SIGINT, SIGTERM, SIGUSR2, SIGXFSZ])
         .map_err(|error| Failure::Failed(format!("cannot listen to signals: {error}")))?;
-    let server =
-        Server::bind(settings.clone(), predecessor).map_err(|error| Failure::Failed(error.to_string()))?;
+    let succeeds = predecessor.is_some();
+    let server = Server::bind(settings.clone(), predecessor, given)
+        .map_err(|error| Failure::Failed(error.to_string()))?;
     watch_allocator(Arc::clone(server.store()))
         .map_err(|error| Failure::Failed(format!("cannot watch the allocator: {error}")))?;
     announce(&server, &settings, of_admin.as_ref());
@@ -63,13 +67,28 @@ pub(crate) fn run(
         say(&format!("certificate {}, SHA-256 {fingerprint}", file.display()));
         say(&format!("to try it: {}", trusting(&file, &server, &settings)));
     }
+    let serving = status(&server);
     let (sender, control) = unbounded_channel();
+    let at_start = serving.clone();
     thread::Builder::new()
         .name("signals".to_owned())
-        .spawn(move || obey(signals, &settings, &source, &sender))
+        .spawn(move || obey(signals, &settings, &source, &serving, &sender))
         .map_err(|error| Failure::Failed(format!("cannot watch signals: {error}")))?;
     files.start().map_err(|error| Failure::Failed(format!("cannot watch files: {error}")))?;
-    server.run(control, |_| ()).map_err(|error| Failure::Failed(error.to_string()))
+    watchdog::answer(server.liveness())
+        .map_err(|error| Failure::Failed(format!("cannot answer the watchdog: {error}")))?;
+    // The kernel queues connections from here on. A successor is not the main process yet: its predecessor tells when.
+    if !succeeds {
+        notify::ready(&at_start);
+    }
+    server.run(control, notify::main_pid).map_err(|error| Failure::Failed(error.to_string()))
+}
+
+/// Returns what this process does, for the service manager.
+fn status(server: &Server) -> String {
+    let addresses = server.addresses().into_iter().map(|(_, address)| address.to_string());
+    let places: Vec<_> = addresses.chain(server.sockets().map(places::show_socket)).collect();
+    format!("serving {}", places.join(", "))
 }
 
 /// The arguments and the files from which the settings are read, at the start and after each SIGHUP.
@@ -107,27 +126,38 @@ impl ConfigSource {
     }
 }
 
-/// Turns signals into commands for the server, for as long as the process lives.
-fn obey(mut signals: Signals, running: &Settings, source: &ConfigSource, sender: &UnboundedSender<Control>) {
+/// Turns signals into commands for the server, for as long as the process lives. `serving` is its ordinary status for
+/// the service manager.
+fn obey(
+    mut signals: Signals,
+    running: &Settings,
+    source: &ConfigSource,
+    serving: &str,
+    sender: &UnboundedSender<Control>,
+) {
     let mut draining = false;
+    // If the server has ended, the process ends too, and the command is not needed.
+    let tell = |control| drop(sender.send(control));
     for signal in signals.forever() {
-        let control = match signal {
+        match signal {
             // The write also fails, with the error that the file is too large.
-            SIGXFSZ => continue,
-            SIGHUP => match source.reload(running) {
-                Some(settings) => Control::Reload(Box::new(settings)),
-                None => Control::Reopen,
-            },
-            SIGUSR2 => Control::Upgrade,
-            _ if draining => Control::Stop,
+            SIGXFSZ => {}
+            SIGHUP => {
+                notify::reloading();
+                let settings = source.reload(running);
+                let fault = if settings.is_none() { "; the config has errors, so the old one is in force" } else { "" };
+                tell(settings.map_or(Control::Reopen, |settings| Control::Reload(Box::new(settings))));
+                notify::ready(&format!("{serving}{fault}"));
+            }
+            SIGUSR2 => tell(Control::Upgrade),
+            _ if draining => tell(Control::Stop),
             _ => {
                 info!("finishing the requests in progress; a second signal stops at once");
+                notify::stopping("finishing the requests in progress");
                 draining = true;
-                Control::Drain
+                tell(Control::Drain);
             }
-        };
-        // If the server has ended, the process ends too, and the command is not needed.
-        let _ = sender.send(control);
+        }
     }
 }
 

@@ -9,6 +9,7 @@ pub(crate) mod in_place;
 pub(crate) mod inheritance;
 pub(crate) mod low_priority;
 pub(crate) mod networks;
+pub mod notify;
 pub mod outcome;
 pub(crate) mod path_prefix;
 pub mod schedule;

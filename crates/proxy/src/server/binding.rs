@@ -1,4 +1,4 @@
-//! The listeners of a process: those of its predecessor that its config still asks for, and new ones.
+//! The listeners of a process: those of its predecessor or of the service manager that its config asks for, and new ones.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener as StdListener, UdpSocket as StdUdpSocket};
@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use super::bind::{self, SocketFile, datagram_socket, explain, socket};
 use super::front::{Front, Sockets};
+use super::given::GivenSockets;
 use crate::base::error::{Error, cause};
 use crate::base::settings::{Listener, Role, Settings};
 use crate::exchange::arrival::Arrival;
@@ -27,14 +28,20 @@ pub(super) struct Binding {
     pub(super) copies: Listeners,
     /// The sockets of the predecessor that are not in use yet.
     inherited: Listeners,
+    /// The sockets of the service manager that are not in use yet.
+    given: GivenSockets,
 }
 
 impl Binding {
-    /// Binds the listeners of `settings`. A socket in `inherited` is used in place of a new one.
+    /// Binds the listeners of `settings`. A socket in `inherited` or `given` is used in place of a new one.
     ///
     /// # Errors
     /// The address that is unavailable, and the reason.
-    pub(super) fn new(settings: &Settings, inherited: Listeners) -> Result<Self, Error> {
+    pub(super) fn new(
+        settings: &Settings,
+        inherited: Listeners,
+        given: GivenSockets,
+    ) -> Result<Self, Error> {
         let mut binding = Self {
             workers: (0..settings.threads.max(1)).map(|_| Sockets::default()).collect(),
             addresses: Vec::new(),
@@ -43,6 +50,7 @@ impl Binding {
             control: None,
             copies: Listeners::default(),
             inherited,
+            given,
         };
         let arrival = |listener: &Listener| Arrival { role: listener.role, tls: listener.tls };
         let http = settings.listen.iter().map(|listener| (Front::Http(arrival(listener)), listener.address));
@@ -69,6 +77,7 @@ impl Binding {
             let busy = |error| Error::new(format!("cannot listen on {address} (--admin)"), explain(error));
             binding.bind_admin(address).map_err(busy)?;
         }
+        binding.given.warn_of_rest();
         Ok(binding)
     }
 
@@ -77,7 +86,10 @@ impl Binding {
         let inherited = self.inherited.take(Kind::Stream, asked);
         let sockets: Vec<StdListener> = match inherited.filter(|sockets| !sockets.is_empty()) {
             Some(sockets) => sockets.into_iter().map(Into::into).collect(),
-            None => sockets(asked, self.workers.len())?,
+            None => match self.given.stream(asked)? {
+                Some(socket) => vec![socket],
+                None => sockets(asked, self.workers.len())?,
+            },
         };
         // The predecessor may have had more workers, so that some have several queues here, or fewer, so that some share
         // one: a closed queue would lose the connections in it.
@@ -95,7 +107,7 @@ impl Binding {
     fn bind_datagrams(&mut self, asked: SocketAddr, found: SocketAddr) -> io::Result<()> {
         let socket: StdUdpSocket = match self.take_one(Kind::Datagram, &asked.to_string()) {
             Some(socket) => socket.into(),
-            None => datagram_socket(found)?,
+            None => self.given.datagrams(found)?.map_or_else(|| datagram_socket(found), Ok)?,
         };
         self.copies.add(Kind::Datagram, asked, vec![socket.try_clone()?.into()]);
         self.workers[0].datagrams.push(socket);
@@ -105,12 +117,15 @@ impl Binding {
     /// Binds a Unix socket; all workers accept from it.
     fn bind_file(&mut self, path: &PathBuf, mode: u32) -> Result<(), String> {
         let front = Front::Http(Arrival { role: Role::Reverse, tls: false });
+        let failed = |error: io::Error| error.to_string();
         let inherited = self.take_one(Kind::Unix, &path.display().to_string());
         let (listener, file) = match inherited.and_then(|socket| Some((socket, SocketFile::at(path)?))) {
             Some((socket, file)) => (StdUnixListener::from(socket), file),
-            None => bind::unix_socket(path, mode)?,
+            None => match self.given.unix(path).map_err(failed)? {
+                Some(listener) => (listener, SocketFile::of_another(path)),
+                None => bind::unix_socket(path, mode)?,
+            },
         };
-        let failed = |error: io::Error| error.to_string();
         for worker in &mut self.workers {
             worker.unix.push((front, listener.try_clone().map_err(failed)?));
         }
@@ -122,7 +137,7 @@ impl Binding {
     fn bind_admin(&mut self, asked: SocketAddr) -> io::Result<()> {
         let listener: StdListener = match self.take_one(Kind::Admin, &asked.to_string()) {
             Some(socket) => socket.into(),
-            None => socket(asked, false)?,
+            None => self.given.stream(asked)?.map_or_else(|| socket(asked, false), Ok)?,
         };
         self.copies.add(Kind::Admin, asked, vec![listener.try_clone()?.into()]);
         match self.bind_control(listener.local_addr()?) {

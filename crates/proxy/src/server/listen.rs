@@ -3,6 +3,7 @@
 //! Every worker has its own accept queue for every address (`SO_REUSEPORT`). So workers share no state while they
 //! accept, and a connection stays on one core for its lifetime.
 
+use std::io;
 use std::net::{SocketAddr, TcpListener as StdListener};
 use std::os::unix::net::UnixListener as StdUnixListener;
 use std::path::Path;
@@ -36,6 +37,8 @@ use crate::server::accept::{ConnectionContext, work};
 use crate::server::bind::SocketFile;
 use crate::server::binding::Binding;
 use crate::server::front::{Front, Sockets};
+use crate::server::given::GivenSockets;
+use crate::server::liveness::Liveness;
 use crate::server::supervise::{Operators, Supervisor, stopped};
 
 /// Maximum time for the last lines of the access log.
@@ -59,6 +62,7 @@ pub struct Server {
     copies: Listeners,
     /// The process that hands over to this one, and the message to the upkeep that its disks are free.
     predecessor: Option<(Predecessor, Sender<()>)>,
+    liveness: Liveness,
 }
 
 /// A command to a running proxy.
@@ -78,16 +82,20 @@ pub enum Control {
 
 impl Server {
     /// Binds every address, and opens the disk tier and the statistics database. Takes over what `predecessor` hands
-    /// over: its sockets in place of new ones, and what it has stored.
+    /// over: its sockets, and what it has stored. The sockets of `predecessor` and the `given` ones take the place of new ones.
     ///
     /// # Errors
     /// The address, directory or database that is unavailable, and the reason.
-    pub fn bind(settings: Settings, mut predecessor: Option<Predecessor>) -> Result<Self, Error> {
+    pub fn bind(
+        settings: Settings,
+        mut predecessor: Option<Predecessor>,
+        given: GivenSockets,
+    ) -> Result<Self, Error> {
         let program = Program::of_this_process();
         let inherited = predecessor.as_mut().map(Predecessor::inherit).transpose()?;
         let (inherited, inheritance) = inherited.unwrap_or_default();
         let Binding { workers: sockets, addresses, files, admin, control, copies, .. } =
-            Binding::new(&settings, inherited)?;
+            Binding::new(&settings, inherited, given)?;
         let at_admin = admin.as_ref().and_then(|listener| listener.local_addr().ok());
         let own = OwnListeners::new(addresses.iter().map(|(_, address)| *address).chain(at_admin));
         let for_sites = Front::Http(Arrival { role: Role::Reverse, tls: true });
@@ -121,6 +129,7 @@ impl Server {
             program,
             copies,
             predecessor,
+            liveness: Liveness::default(),
         };
         match &mut server.predecessor {
             Some((predecessor, _)) => predecessor.give(&server.shared)?,
@@ -168,6 +177,11 @@ impl Server {
         self.shared.observers.ledger.as_deref().and_then(Ledger::place)
     }
 
+    /// Returns what tells whether all threads still serve, from the start of [`run`](Self::run).
+    pub fn liveness(&self) -> Liveness {
+        self.liveness.clone()
+    }
+
     /// Serves until a command ends it. If a successor serves, `handed_over` is called with its process id.
     ///
     /// # Errors
@@ -188,6 +202,7 @@ impl Server {
         }
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| Error::new("cannot start", error))?;
+        self.liveness.watch(&runtime);
         let Self { shared, rpc, upkeep, done, admin, admin_tls, addresses, files, program, copies, .. } =
             self;
         let handover = Handover::new(&shared, (program, copies), upkeep, predecessor_drains, handed_over);
@@ -221,6 +236,7 @@ impl Server {
         for (number, sockets) in std::mem::take(&mut self.sockets).into_iter().enumerate() {
             let runtime = Builder::new_current_thread().enable_all().build();
             let runtime = runtime.map_err(|error| Error::new("cannot start a worker", error))?;
+            self.liveness.watch(&runtime);
             let (worker, rpc) = (Worker::new(&self.shared), Arc::clone(&self.rpc));
             let thread = std::thread::Builder::new().name(format!("worker-{number}"));
             let work = move || {

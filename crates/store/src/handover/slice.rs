@@ -17,7 +17,7 @@ use larder_semantics::stored_head::StoredHead;
 
 use crate::entry::Parts;
 use crate::memory::Uses;
-use crate::{Body, Entry, Extent, Generation, LinePool, Storage};
+use crate::{Body, CodedBody, Entry, Extent, Generation, LinePool, Storage};
 
 /// The version of the encoding.
 pub const VERSION: u32 = 1;
