@@ -4,6 +4,7 @@ mod cache;
 mod check;
 mod cluster;
 mod describe;
+mod doctor;
 mod fetch;
 mod log;
 mod passwd;
@@ -54,6 +55,9 @@ pub(crate) enum Command {
     /// Validate a config and show what would run
     #[command(after_help = check::EXAMPLES)]
     Check(check::Check),
+    /// Find what keeps this machine from serving well, and what to change
+    #[command(after_help = doctor::EXAMPLES)]
+    Doctor(Box<doctor::Doctor>),
     /// Show the counters of a running proxy, or query the statistics database
     #[command(after_help = stats::EXAMPLES)]
     Stats(stats::Stats),
@@ -104,6 +108,7 @@ pub(crate) fn run(command: Command, watch: WatchAllocator) -> Result<(), Failure
     match command {
         Command::Serve(run) => serve::run(&run, watch),
         Command::Check(check) => check::run(&check),
+        Command::Doctor(doctor) => doctor::run(&doctor),
         Command::Stats(stats) => stats::run(&stats),
         Command::Why(why) => why::run(&why),
         Command::Log(log) => log::run(&log),

@@ -11,7 +11,7 @@ mod hsts;
 mod keys;
 mod kinds;
 mod lists;
-mod machine;
+pub(crate) mod machine;
 pub(crate) mod names;
 pub(crate) mod places;
 mod raw;

@@ -1,7 +1,7 @@
 //! `larder serve`: binds, prints its addresses, and turns signals into reloads, drains and stops.
 
 mod logging;
-mod open_files;
+pub(super) mod open_files;
 mod watched_files;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};

@@ -21,7 +21,7 @@ use larder_proxy::settings::{
 
 use super::draft::rule::RuleDraft;
 use super::draft::{DiskDraft, Draft, Memory, SiteDraft};
-use super::machine;
+use super::machine::Machine;
 use super::names::covers;
 use super::rules::{self, Owner};
 use crate::cli::admin_token::TOKEN;
@@ -212,7 +212,7 @@ fn memory_tier(memory: Memory) -> MemoryTier {
     let capacity = match (memory.entries, memory.size) {
         (Some(entries), _) => Capacity { by: By::Entries, amount: entries },
         (None, Some(size)) => Capacity { by: By::Bytes, amount: size },
-        (None, None) => Capacity { by: By::Bytes, amount: (1 << 30).min(machine::memory() / 4) },
+        (None, None) => Capacity { by: By::Bytes, amount: (1 << 30).min(Machine::here().memory() / 4) },
     };
     let Memory { counts, policy, max_object, max_variants, .. } = memory;
     MemoryTier { capacity, counts, policy, max_object, max_variants }
