@@ -1,5 +1,6 @@
-//! The operator's tools: `larder doctor`.
+//! The operator's tools: `larder doctor`; and configs in several files.
 
+mod config;
 mod doctor;
 
 use std::process::{Command, Output};

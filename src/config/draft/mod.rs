@@ -45,6 +45,8 @@ with_defaults! {
     /// The values as written, on top of the defaults.
     #[derive(Clone, Debug)]
     pub(crate) struct Draft {
+        /// The files that the file that was read last includes.
+        include: Vec<String> = Vec::new(),
         threads: Option<usize> = None,
         admin: Option<AdminAddress> = Some(AdminAddress { address: SocketAddr::from(([127, 0, 0, 1], 9145)), tls: false }),
         admin_token: Option<Token> = None,
