@@ -15,6 +15,11 @@ use crate::config::names;
 pub(super) trait Words {
     /// Returns the name, such as `size`, or `"off" or an address`.
     fn words(&self) -> String;
+
+    /// Whether its values may contain secrets, which are never shown.
+    fn is_secret(&self) -> bool {
+        false
+    }
 }
 
 /// A format of values of type `V`.
@@ -318,6 +323,10 @@ impl<K: Words> Words for Secret<K> {
     fn words(&self) -> String {
         format!("{} or \"@FILE\"", self.0.words())
     }
+
+    fn is_secret(&self) -> bool {
+        true
+    }
 }
 
 impl<V, K: Kind<V>> Kind<V> for Secret<K> {
@@ -339,6 +348,10 @@ impl<V, K: Kind<V>> Kind<V> for Secret<K> {
 impl<K: Words> Words for OrWord<K> {
     fn words(&self) -> String {
         format!("{} or {}", quoted(self.0), self.1.words())
+    }
+
+    fn is_secret(&self) -> bool {
+        self.1.is_secret()
     }
 }
 

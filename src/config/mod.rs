@@ -22,6 +22,7 @@ pub(crate) mod self_signed;
 mod settle;
 mod summary;
 mod warnings;
+mod written;
 
 #[cfg(test)]
 mod tests;

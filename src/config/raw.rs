@@ -13,6 +13,7 @@ use super::draft::{DiskDraft, Draft, SiteDraft};
 use super::environment;
 use super::keys::{CACHING, DISK_KEYS, Key, SECTIONS, SITE, TLS_KEYS, TOP};
 use super::rules::{EDITS, MATCH, RULE, RuleKey};
+use super::written;
 use crate::cli::words::hint;
 
 /// Reads `text` of the file called `file` into `draft`. Problems are in the order of their lines.
@@ -197,7 +198,8 @@ impl Reader<'_> {
 
     fn rule(&mut self, table: &DeTable<'_>, start: usize) -> RuleDraft {
         let before = self.problems.len();
-        let mut rule = RuleDraft { place: self.place(start), ..RuleDraft::default() };
+        let text = written::table(table);
+        let mut rule = RuleDraft { place: self.place(start), text, ..RuleDraft::default() };
         let inner = ["match", "request", "response", "reply"];
         let known: Vec<_> = RULE.iter().map(|key| key.name).chain(inner).collect();
         for (key, value) in table.iter() {

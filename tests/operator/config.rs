@@ -1,10 +1,52 @@
-//! A config in several files, with variables, and with secrets in files.
+//! The config in force and its file: `larder config diff`, included files, variables, and secrets in files.
 
 use std::fs;
 
 use larder_testkit::{Larder, Origin, eventually, site, stderr, stdout};
 
 use crate::{larder, output};
+
+/// Returns the differences that `larder config diff` prints, and whether there are none.
+fn differences(proxy: &Larder) -> (String, bool) {
+    let output = output(&mut larder(&["config", "diff", "--admin", &proxy.admin.to_string()]));
+    (stdout(&output) + &stderr(&output), output.status.success())
+}
+
+#[test]
+fn changes_of_the_file_are_listed_until_they_apply() {
+    let origin = Origin::always("200 OK\nCache-Control: max-age=60\n\nbody");
+    let config = |top: &str, rest: &str| format!("{top}\n{}\n{rest}", site(&[&origin], "name = 'shop'"));
+    let proxy = Larder::start(&config("", ""));
+    assert_eq!(differences(&proxy), (String::new(), true));
+
+    let changed = config(
+        "admin_token = 'a-secret-of-the-file'\nx_cache = true",
+        "retries = 5\n[memory]\nsize = '77MiB'\n[timeouts]\nidle = '7s'",
+    );
+    proxy.write_config(&changed);
+    let (text, same) = differences(&proxy);
+    assert!(!same && text.ends_with("larder: 5 keys differ\n"), "{text}");
+    for row in [
+        "admin_token          differs  differs    reload",
+        "memory.size          default  \"77MiB\"    restart",
+        "site[shop].retries   default  5          reload",
+        "timeouts.idle        default  \"7s\"       reload",
+        "x_cache              default  true       reload",
+    ] {
+        let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        assert!(text.lines().any(|line| words(line) == words(row)), "{row}\n{text}");
+    }
+    assert!(!text.contains("a-secret"), "{text}");
+
+    // After a reload, only what needs a restart differs. The token is needed from other machines only.
+    proxy.signal(rustix::process::Signal::HUP);
+    eventually("the reload", || differences(&proxy).0.ends_with("larder: 1 key differs\n").then_some(()));
+    assert!(differences(&proxy).0.contains("memory.size"));
+
+    proxy.write_config("threads = 0");
+    let (text, same) = differences(&proxy);
+    assert!(!same && text.contains("larder.toml:1: threads: 0 is not a number"), "{text}");
+}
 
 #[test]
 fn a_reload_reads_included_files_and_secrets_in_files() {

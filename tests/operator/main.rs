@@ -1,5 +1,6 @@
-//! The operator's tools: `larder doctor`; and configs in several files.
+//! The operator's tools: `larder doctor`, `larder config diff`, `larder debug bundle`.
 
+mod bundle;
 mod config;
 mod doctor;
 

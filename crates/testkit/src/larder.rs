@@ -191,8 +191,13 @@ impl Larder {
 
     /// Replaces the config file, and sends SIGHUP.
     pub fn reload(&self, config: &str) {
-        write(&self.directory, config);
+        self.write_config(config);
         self.signal(Signal::HUP);
+    }
+
+    /// Replaces the config file.
+    pub fn write_config(&self, config: &str) {
+        write(&self.directory, config);
     }
 
     /// Sends a signal. After `STOP`, waits until all threads have stopped, since they stop one after another.

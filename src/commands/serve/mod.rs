@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::thread;
 
 use larder_proxy::settings::Role;
-use larder_proxy::{Arrival, Control, Front, Server, Settings};
+use larder_proxy::{Arrival, ConfigFile, Control, Front, Server, Settings};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
@@ -18,7 +18,7 @@ use tracing::{error, info, warn};
 
 use self::watched_files::WatchedFiles;
 use crate::cli::{Failure, WatchAllocator, say};
-use crate::config::flags::Run;
+use crate::config::flags::{Flags, Run};
 use crate::config::self_signed::{self, SelfSigned};
 use crate::config::{self, ConfigError, names, places};
 
@@ -49,7 +49,10 @@ pub(crate) fn run(run: &Run, watch_allocator: WatchAllocator) -> Result<(), Fail
     let of_admin = self_signed::provide_for_admin(&settings).map_err(Failure::Failed)?;
     let signals = Signals::new([SIGHUP, SIGINT, SIGTERM, SIGXFSZ])
         .map_err(|error| Failure::Failed(format!("cannot listen to signals: {error}")))?;
-    let server = Server::bind(settings.clone()).map_err(|error| Failure::Failed(error.to_string()))?;
+    let mut server = Server::bind(settings.clone()).map_err(|error| Failure::Failed(error.to_string()))?;
+    if let Some(path) = &run.config {
+        server.compare_with(config_file(path, &run.flags));
+    }
     watch_allocator(Arc::clone(server.store()))
         .map_err(|error| Failure::Failed(format!("cannot watch the allocator: {error}")))?;
     announce(&server, &settings, of_admin.as_ref());
@@ -84,10 +87,11 @@ impl ConfigSource {
     /// Returns the settings at present; `None`, with the reasons in the log, to keep the old ones.
     fn reload(&self, running: &Settings) -> Option<Settings> {
         match self.load() {
-            Ok(settings) => {
+            Ok(mut settings) => {
                 for difference in config::needs_restart(running, &settings) {
                     warn!("{difference}");
                 }
+                settings.keys = settings.keys.reloaded(&running.keys);
                 Some(settings)
             }
             Err(wrong) => {
@@ -99,6 +103,15 @@ impl ConfigSource {
             }
         }
     }
+}
+
+/// Returns the file at `path`, to be compared under the same flags and environment with what runs.
+fn config_file(path: &Path, flags: &Flags) -> ConfigFile {
+    let (path, flags) = (path.to_owned(), flags.clone());
+    ConfigFile::new(path.clone(), move || match config::load(Some(&path), &flags) {
+        Ok(settings) => Ok(settings.keys),
+        Err(wrong) => Err(wrong.problems),
+    })
 }
 
 /// Turns signals into commands for the server, for as long as the process lives.

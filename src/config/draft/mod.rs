@@ -182,6 +182,13 @@ impl Draft {
 }
 
 impl SiteDraft {
+    /// Returns the name of the site, which is the one with the number `at` from 0.
+    pub(crate) fn name_at(&self, at: usize) -> String {
+        let path = if self.path.is_root() { String::new() } else { self.path.to_string() };
+        let by_host = || self.hosts.first().map(|host| format!("{host}{path}"));
+        self.name.clone().or_else(by_host).unwrap_or_else(|| format!("site{}{path}", at + 1))
+    }
+
     /// Returns the place where `key` was written, or else where the site begins.
     pub(crate) fn place_of(&self, key: &str) -> &str {
         self.places.get(key).unwrap_or(&self.place)

@@ -14,7 +14,7 @@ use tokio::net::TcpListener;
 use tokio::runtime::Builder;
 use tokio::sync::mpsc::UnboundedReceiver;
 
-use crate::admin;
+use crate::admin::{self, config::ConfigFile};
 use crate::base::error::Error;
 use crate::base::settings::{Listener, Role, Settings};
 use crate::cluster::{follow, ticket_keys};
@@ -52,6 +52,7 @@ pub struct Server {
     files: Vec<SocketFile>,
     admin: Option<StdListener>,
     admin_tls: Option<Arc<Acceptor>>,
+    config: Option<ConfigFile>,
 }
 
 /// A command to a running proxy.
@@ -133,7 +134,13 @@ impl Server {
                 ticket_keys::share(cluster, &tls.tickets);
             }
         }
-        Ok(Self { admin, admin_tls, upkeep, done, rpc, shared, sockets, addresses, files })
+        let config = None;
+        Ok(Self { admin, admin_tls, upkeep, done, rpc, shared, sockets, addresses, files, config })
+    }
+
+    /// Makes the admin listener compare the config in force with `file`.
+    pub fn compare_with(&mut self, file: ConfigFile) {
+        self.config = Some(file);
     }
 
     /// Returns the addresses for clients.
@@ -167,7 +174,7 @@ impl Server {
     /// # Errors
     /// When a thread or a runtime cannot be created.
     pub fn run(self, mut control: UnboundedReceiver<Control>) -> Result<(), Error> {
-        let Self { shared, rpc, upkeep, done, sockets, admin, admin_tls, addresses, files } = self;
+        let Self { shared, rpc, upkeep, done, sockets, admin, admin_tls, addresses, files, config } = self;
         for (number, sockets) in sockets.into_iter().enumerate() {
             let runtime = Builder::new_current_thread().enable_all().build();
             let runtime = runtime.map_err(|error| Error::new("cannot start a worker", error))?;
@@ -184,8 +191,8 @@ impl Server {
         let settings = shared.plan().settings.doors.clone();
         let carried = |address: SocketAddr| (address, settings.takes_datagrams(address.ip()));
         let onc: Vec<_> = addresses.iter().filter(is_onc).map(|(_, address)| carried(*address)).collect();
-        let admin =
-            admin.map(|listener| (listener, admin::State::new(Arc::clone(&shared), rpc, done, admin_tls)));
+        let admin = admin
+            .map(|listener| (listener, admin::State::new(Arc::clone(&shared), rpc, done, admin_tls, config)));
         runtime.block_on(async {
             if supervise(&shared, admin, &onc, files, &mut control).await {
                 if shared.connections.load(Ordering::Acquire) == 0 {
