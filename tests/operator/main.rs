@@ -1,5 +1,6 @@
-//! The operator's tools: `larder doctor`, `larder config diff`, `larder debug bundle`.
+//! The operator's tools: `larder doctor`, `larder config diff`, `larder debug bundle`, and the rules for alerts.
 
+mod alerts;
 mod bundle;
 mod config;
 mod doctor;
