@@ -4,7 +4,10 @@ mod cache;
 mod check;
 mod cluster;
 mod completions;
+mod config;
+mod debug;
 mod describe;
+mod doctor;
 mod fetch;
 mod log;
 mod man;
@@ -59,6 +62,13 @@ pub(crate) enum Command {
     /// Validate a config and show what would run
     #[command(after_help = check::EXAMPLES)]
     Check(check::Check),
+    /// Compare the config of a running proxy with its file
+    Config(config::ConfigArgs),
+    /// Find what keeps this machine from serving well, and what to change
+    #[command(after_help = doctor::EXAMPLES)]
+    Doctor(Box<doctor::Doctor>),
+    /// Collect what a report of an error needs
+    Debug(debug::DebugArgs),
     /// Show the counters of a running proxy, or query the statistics database
     #[command(after_help = stats::EXAMPLES)]
     Stats(stats::Stats),
@@ -122,6 +132,9 @@ pub(crate) fn run(
     match command {
         Command::Serve(run) => serve::run(&run, predecessor, watch),
         Command::Check(check) => check::run(&check),
+        Command::Config(args) => config::run(&args),
+        Command::Doctor(doctor) => doctor::run(&doctor),
+        Command::Debug(args) => debug::run(&args),
         Command::Stats(stats) => stats::run(&stats),
         Command::Why(why) => why::run(&why),
         Command::Log(log) => log::run(&log),

@@ -8,7 +8,7 @@ use larder_proxy::Settings;
 use larder_proxy::net::own::OwnListeners;
 use larder_proxy::settings::{AccessLog, Counts, Origin, ProxyProtocol, Role, Token};
 
-use super::machine;
+use super::machine::Machine;
 use super::places::show_socket;
 use super::rules;
 use crate::cli::units::show_size;
@@ -22,7 +22,7 @@ const LEAST_BITS: usize = 128;
 /// Returns warnings about likely mistakes, one line each.
 pub(crate) fn warnings(settings: &Settings) -> Vec<String> {
     let Capacity { by, amount } = settings.memory.capacity;
-    let (size, machine) = (show_size(amount), machine::memory());
+    let (size, machine) = (show_size(amount), Machine::here().memory());
     let mut warnings = settings.without_effect.clone();
     if by == By::Bytes && amount > machine {
         let machine = show_size(machine & !((1 << 20) - 1));

@@ -13,11 +13,11 @@ fn a_config_with_errors_leaves_the_old_process_serving() {
     let origin = Origin::always("200 OK\nCache-Control: max-age=60\n\na page");
     let (mut larder, config) = start(&origin, "");
     let before = larder.id();
-    larder.configure(&format!("{config}\nnonsense = 1\n"));
+    larder.write_config(&format!("{config}\nnonsense = 1\n"));
     let said = larder.upgrade(&[]).unwrap_err();
     assert!(said.contains("nonsense") && said.lines().count() == 1, "{said}");
     assert!(serves(&larder));
-    larder.configure(&config);
+    larder.write_config(&config);
     larder.upgrade(&[]).unwrap();
     assert_ne!(larder.id(), before);
     assert!(serves(&larder));

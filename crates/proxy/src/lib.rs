@@ -34,6 +34,7 @@ pub mod server;
 mod wire;
 
 pub use acme::{CertificateFile, examine as examine_acme};
+pub use admin::config::ConfigFile;
 pub use admin::metrics::reference as metrics_reference;
 pub use base::error::Error;
 pub use base::settings::Settings;

@@ -193,12 +193,12 @@ impl Larder {
 
     /// Replaces the config file, and sends SIGHUP.
     pub fn reload(&self, config: &str) {
-        write(&self.directory, config);
+        self.write_config(config);
         self.signal(Signal::HUP);
     }
 
-    /// Replaces the config file. It is read by the next process.
-    pub fn configure(&self, config: &str) {
+    /// Replaces the config file.
+    pub fn write_config(&self, config: &str) {
         write(&self.directory, config);
     }
 

@@ -1,7 +1,7 @@
 //! `larder serve`: binds, prints its addresses, and turns signals into reloads, upgrades, drains and stops.
 
 mod logging;
-mod open_files;
+pub(super) mod open_files;
 mod watchdog;
 mod watched_files;
 
@@ -12,7 +12,7 @@ use std::thread;
 
 use larder_proxy::base::notify;
 use larder_proxy::settings::Role;
-use larder_proxy::{Arrival, Control, Front, GivenSockets, Predecessor, Server, Settings};
+use larder_proxy::{Arrival, ConfigFile, Control, Front, GivenSockets, Predecessor, Server, Settings};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR2, SIGXFSZ};
 use signal_hook::iterator::Signals;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
@@ -20,7 +20,7 @@ use tracing::{error, info, warn};
 
 use self::watched_files::WatchedFiles;
 use crate::cli::{Failure, WatchAllocator, say};
-use crate::config::flags::Run;
+use crate::config::flags::{Flags, Run};
 use crate::config::self_signed::{self, SelfSigned};
 use crate::config::{self, ConfigError, names, places};
 
@@ -58,8 +58,11 @@ pub(crate) fn run(
     let signals = Signals::new([SIGHUP, SIGINT, SIGTERM, SIGUSR2, SIGXFSZ])
         .map_err(|error| Failure::Failed(format!("cannot listen to signals: {error}")))?;
     let succeeds = predecessor.is_some();
-    let server = Server::bind(settings.clone(), predecessor, given)
+    let mut server = Server::bind(settings.clone(), predecessor, given)
         .map_err(|error| Failure::Failed(error.to_string()))?;
+    if let Some(path) = &run.config {
+        server.compare_with(config_file(path, &run.flags));
+    }
     watch_allocator(Arc::clone(server.store()))
         .map_err(|error| Failure::Failed(format!("cannot watch the allocator: {error}")))?;
     announce(&server, &settings, of_admin.as_ref());
@@ -109,10 +112,11 @@ impl ConfigSource {
     /// Returns the settings at present; `None`, with the reasons in the log, to keep the old ones.
     fn reload(&self, running: &Settings) -> Option<Settings> {
         match self.load() {
-            Ok(settings) => {
+            Ok(mut settings) => {
                 for difference in config::needs_restart(running, &settings) {
                     warn!("{difference}");
                 }
+                settings.keys = settings.keys.reloaded(&running.keys);
                 Some(settings)
             }
             Err(wrong) => {
@@ -124,6 +128,15 @@ impl ConfigSource {
             }
         }
     }
+}
+
+/// Returns the file at `path`, to be compared under the same flags and environment with what runs.
+fn config_file(path: &Path, flags: &Flags) -> ConfigFile {
+    let (path, flags) = (path.to_owned(), flags.clone());
+    ConfigFile::new(path.clone(), move || match config::load(Some(&path), &flags) {
+        Ok(settings) => Ok(settings.keys),
+        Err(wrong) => Err(wrong.problems),
+    })
 }
 
 /// Turns signals into commands for the server, for as long as the process lives. `serving` is its ordinary status for

@@ -11,6 +11,8 @@ use larder_proxy::settings::{Conditions, Effects, Networks, Pattern, Template};
 pub(crate) struct RuleDraft {
     /// The place where its table begins, as errors name it.
     pub(crate) place: String,
+    /// The table as TOML.
+    pub(crate) text: String,
     /// Whether a part of it could not be read.
     pub(crate) is_unread: bool,
     pub(crate) name: Option<String>,

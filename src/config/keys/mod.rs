@@ -22,13 +22,16 @@ pub(super) use key::{Key, Section};
 use key::{MANY, keys};
 pub(super) use site::SITE;
 use values::{
-    ACCESS_LOG, ACCESS_LOG_FLUSH, ADDRESS, ADMIN, CLIENT_ADDRESS, CLIENT_AUTH, COLLECTOR, COUNTS, DIRECTORY,
+    ACCESS_LOG, ACCESS_LOG_FLUSH, ADDRESS, ADMIN, CLIENT_ADDRESS, CLIENT_AUTH, COLLECTOR, COUNTS, DIRECTORY, FILES,
     LISTEN, MODE, NETWORK, POLICY, REAL_IP, REQUEST_ID, SECRET, TIMES, TOKEN,
 };
 pub(super) use values::{EARLY_HINTS, HOST_HEADER, PREFETCHES};
 
 /// The keys above all tables: the process.
 pub(super) const TOP: &[Key<Draft>] = keys! {
+    "include" in include: List(FILES),
+        "files that are read after this one, in the order of their names, such as \"conf.d/*.toml\"; their keys replace those of \
+         this file, and their tables such as [[site]] are added";
     "threads" in threads: OrWord("auto", Count(THREADS)), "worker threads; auto: one for each core";
     "admin" in admin: OrWord("off", ADMIN),
         "address of the admin listener: metrics, live log, health; addresses other than loopback need admin_token; https:// in front: over TLS (docs/tls.md)";

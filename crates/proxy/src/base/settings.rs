@@ -9,6 +9,7 @@ mod acme;
 mod certificates;
 mod client_auth;
 pub(crate) mod cluster;
+mod config_keys;
 mod effects;
 pub(crate) mod engine_address;
 mod engine_tls;
@@ -51,6 +52,7 @@ pub use self::acme::{Acme, AcmeChallenge, LETS_ENCRYPT, LETS_ENCRYPT_STAGING};
 pub use self::certificates::{CertificateFault, CertificateFiles};
 pub use self::client_auth::{ClientAuth, ClientAuthFiles, ClientAuths};
 pub use self::cluster::{EngineAddress, EngineOutagePolicy, Settings as Cluster, Tier as SecondTier};
+pub use self::config_keys::{ConfigDifference, ConfigKeys, ConfigValue};
 pub use self::effects::Effects;
 pub use self::engine_tls::EngineTls;
 pub use self::hsts::Hsts;
@@ -86,6 +88,8 @@ pub const DOUBT: u32 = 60;
 pub struct Settings {
     /// Settings in the config that have no effect, one line each.
     pub without_effect: Vec<String>,
+    /// The keys of the config that differ from their defaults.
+    pub keys: ConfigKeys,
     /// The addresses for clients. At least one, together with `sockets`.
     pub listen: Vec<Listener>,
     /// The Unix sockets for clients.

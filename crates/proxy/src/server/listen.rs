@@ -15,7 +15,7 @@ use larder_store::Store;
 use tokio::runtime::Builder;
 use tokio::sync::mpsc::UnboundedReceiver;
 
-use crate::admin;
+use crate::admin::{self, config::ConfigFile};
 use crate::base::error::Error;
 use crate::base::settings::{Role, Settings};
 use crate::cluster::{follow, ticket_keys};
@@ -63,6 +63,7 @@ pub struct Server {
     /// The process that hands over to this one, and the message to the upkeep that its disks are free.
     predecessor: Option<(Predecessor, Sender<()>)>,
     liveness: Liveness,
+    config: Option<ConfigFile>,
 }
 
 /// A command to a running proxy.
@@ -130,6 +131,7 @@ impl Server {
             copies,
             predecessor,
             liveness: Liveness::default(),
+            config: None,
         };
         match &mut server.predecessor {
             Some((predecessor, _)) => predecessor.give(&server.shared)?,
@@ -149,6 +151,11 @@ impl Server {
             }
         }
         Ok(())
+    }
+
+    /// Makes the admin listener compare the config in force with `file`.
+    pub fn compare_with(&mut self, file: ConfigFile) {
+        self.config = Some(file);
     }
 
     /// Returns the addresses for clients.
@@ -203,15 +210,15 @@ impl Server {
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| Error::new("cannot start", error))?;
         self.liveness.watch(&runtime);
-        let Self { shared, rpc, upkeep, done, admin, admin_tls, addresses, files, program, copies, .. } =
+        let Self { shared, rpc, upkeep, done, admin, admin_tls, addresses, files, program, copies, config, .. } =
             self;
         let handover = Handover::new(&shared, (program, copies), upkeep, predecessor_drains, handed_over);
         let is_onc = |(front, _): &&(Front, SocketAddr)| front.is_onc();
         let settings = shared.plan().settings.doors.clone();
         let carried = |address: SocketAddr| (address, settings.takes_datagrams(address.ip()));
         let onc: Vec<_> = addresses.iter().filter(is_onc).map(|(_, address)| carried(*address)).collect();
-        let admin =
-            admin.map(|listener| (listener, admin::State::new(Arc::clone(&shared), rpc, done, admin_tls)));
+        let admin = admin
+            .map(|listener| (listener, admin::State::new(Arc::clone(&shared), rpc, done, admin_tls, config)));
         let operators = Operators { admin, control: self.control };
         let supervisor =
             Supervisor { shared: Arc::clone(&shared), handover: Arc::clone(&handover), files, onc };
