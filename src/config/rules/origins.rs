@@ -11,7 +11,10 @@ use crate::config::places;
 /// Parses a URL, or a list of URLs.
 pub(super) fn origins(value: &DeValue<'_>) -> Result<Vec<Origin>, String> {
     let origins = each(value, places::origin)?;
-    if origins.is_empty() { Err("expected at least one URL".to_owned()) } else { Ok(origins) }
+    if origins.is_empty() {
+        return Err("expected at least one URL".to_owned());
+    }
+    places::check_origins(&origins).map(|()| origins)
 }
 
 /// Parses a template such as `"/app{path}"`.

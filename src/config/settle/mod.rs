@@ -23,6 +23,7 @@ use super::draft::rule::RuleDraft;
 use super::draft::{DiskDraft, Draft, Memory, SiteDraft};
 use super::machine;
 use super::names::covers;
+use super::places::check_origins;
 use super::rules::{self, Owner};
 use crate::cli::admin_token::TOKEN;
 use crate::cli::state::state_directory;
@@ -133,6 +134,8 @@ fn check_sites(sites: &[SiteDraft], problems: &mut Problems<'_>) {
     for (at, site) in sites.iter().enumerate() {
         if site.origins.is_empty() {
             problems.add_to_site(site, "[[site]] has no origin in its 'origin' list");
+        } else if let Err(problem) = check_origins(&site.origins) {
+            problems.add_to_site(site, &problem);
         }
         control::check(site, problems);
         for earlier in &sites[..at] {
@@ -234,7 +237,7 @@ fn settle_site(
     let (cache, tags, rules) = control::settle(&site);
     let doubt = site.control.tags.doubt;
     let SiteDraft { name, hosts, path, origins, balance, host, rewrite_urls, only_https, hsts, .. } = site;
-    let SiteDraft { retries, max_fails, fail_timeout, resolve_interval, .. } = site;
+    let SiteDraft { sticky, retries, max_fails, fail_timeout, slow_start, resolve_interval, .. } = site;
     let (interval, purge_from) = (site.health_interval, site.purge_from);
     let path_in_name = if path.is_root() { String::new() } else { path.to_string() };
     let name = name.or_else(|| hosts.first().map(|host| format!("{host}{path_in_name}")));
@@ -256,9 +259,11 @@ fn settle_site(
         cache,
         tags,
         doubt,
+        sticky,
         retries,
         max_fails,
         fail_timeout,
+        slow_start,
         resolve_interval,
         health,
         tls,

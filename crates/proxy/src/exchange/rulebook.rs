@@ -16,7 +16,7 @@ use larder_semantics::storable::Rules;
 use parking_lot::RwLock;
 
 use crate::base::settings::{
-    CountedRequests, Edits, Effects, Limit, LimitBy, Pages, Query, SiteRule, Tokens, Unsigned, Users,
+    CountedRequests, Edits, Effects, Limit, LimitBy, Pages, Query, SiteRule, Sticky, Tokens, Unsigned, Users,
 };
 use crate::exchange::placeholders::{Parts, fill_lines};
 use crate::exchange::rule_counts::{RuleCounts, RuleReport};
@@ -39,6 +39,8 @@ pub(crate) struct Rulebook {
     compresses_by_response: bool,
     /// Whether the credential that rules write into requests is this proxy's own.
     owns_credential: bool,
+    /// The cookies of this proxy.
+    own_cookies: Vec<Pattern>,
     /// The settings for requests to which no rule applies.
     base: Arc<Ruling>,
     /// The settings for each rule alone, by its number.
@@ -109,6 +111,8 @@ struct SiteRules<'s> {
     waits: bool,
     /// Whether the credential that rules write is this proxy's own.
     owns_credential: bool,
+    /// The cookies of this proxy, which origins do not see.
+    own_cookies: &'s [Pattern],
 }
 
 /// A ruling that is borrowed or shared.
@@ -118,13 +122,25 @@ pub(crate) enum RulingRef<'b> {
 }
 
 impl Rulebook {
-    /// Compiles the rules of a site with this caching; `caches`: whether it caches at all. Limits that `old` has, too,
-    /// keep their counts.
-    pub(crate) fn new(rules: &[SiteRule], caching: &Rules, caches: bool, old: Option<&Self>) -> Self {
+    /// Compiles the rules of a site with this caching; `caches`: whether it caches at all; `sticky`: whether a cookie keeps
+    /// clients at origins. Limits that `old` has, too, keep their counts.
+    pub(crate) fn new(
+        rules: &[SiteRule],
+        (caching, caches): (&Rules, bool),
+        sticky: Option<&Sticky>,
+        old: Option<&Self>,
+    ) -> Self {
+        let own_cookies = sticky.map(Sticky::names).unwrap_or_default();
         let compresses_by_response =
             rules.iter().any(|rule| rule.effects.compress.is_some() && rule.rule.conditions.need_response());
         let owns_credential = writes_credential_by_url(rules);
-        let site = SiteRules { caching, caches, waits: compresses_by_response, owns_credential };
+        let site = SiteRules {
+            caching,
+            caches,
+            waits: compresses_by_response,
+            owns_credential,
+            own_cookies: &own_cookies,
+        };
         let base = Ruling::new(Numbers::new(), Effects::default(), &None, &site);
         let mut kept = Vec::new();
         let limiters: Vec<_> = rules.iter().map(|rule| limiters(rule, old, &mut kept)).collect();
@@ -148,6 +164,7 @@ impl Rulebook {
             counts: RuleCounts::new(rules, old.map(|old| (&old.rules[..], &old.counts))),
             several: RwLock::default(),
             rules: rules.to_vec(),
+            own_cookies: own_cookies.clone(),
         }
     }
 
@@ -366,6 +383,7 @@ impl Rulebook {
             caches: self.base.caches,
             waits: self.compresses_by_response,
             owns_credential: self.owns_credential,
+            own_cookies: &self.own_cookies,
         };
         let ruling = Arc::new(Ruling::new(Numbers::from_slice(holding), effects, &limits, &site));
         let mut kept = self.several.write();
@@ -445,6 +463,7 @@ impl Ruling {
             );
         }
         let credential = site.owns_credential.then(|| take_credential(&mut effects.request)).flatten();
+        effects.request.drop_cookies(site.own_cookies);
         let caching = effects.on(site.caching);
         let caches = site.caches && effects.cache != Some(false);
         let limits = limits.clone().unwrap_or_default();

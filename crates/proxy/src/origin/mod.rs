@@ -15,6 +15,7 @@ mod pool;
 pub mod proof;
 mod resolve;
 mod sending;
+mod session;
 mod source;
 #[cfg(test)]
 mod tests;
@@ -37,6 +38,7 @@ use self::http2::Places;
 use self::idle::Idle;
 pub use self::pool::{OriginHealth, OriginLoad, OriginState, Pool, Turn};
 pub use self::proof::{Challenge, NodeProof};
+pub(crate) use self::session::Session;
 use self::source::Source;
 pub use self::tls_fault::TlsFault;
 use crate::base::settings::Timeouts;
