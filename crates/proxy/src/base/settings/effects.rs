@@ -54,6 +54,8 @@ macro_rules! effects {
                 "as the site's key of this name"; }
             stale_if_error: Option<u32> => stale_if_error, Response { "stale_if_error", "duration", kind[Seconds],
                 "as the site's key of this name"; }
+            stale_if_slow: Option<Duration> => stale_if_slow, Request { "stale_if_slow", "duration", kind[AtLeast(1)],
+                "as the site's key of this name"; }
             ignore: Option<IgnoredDirectives> => ignored, Response { "ignore", "list of: no-cache no-store private must-revalidate", read[ignored],
                 "directives of the origin's Cache-Control that have no effect, against RFC 9111"; }
             query: Option<Query>, Request { "query", "\"drop\", or { keep = [names] } or { drop = [names] }, with sort = true if wanted", read[query],
