@@ -3,6 +3,7 @@
 
 mod access;
 mod answers;
+mod bandwidth;
 mod cors;
 mod counts;
 mod domains;

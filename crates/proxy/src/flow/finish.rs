@@ -2,6 +2,7 @@
 //! it, changes and error pages by rules, and the rule about client certificates.
 
 use std::net::IpAddr;
+use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use http::{Method, StatusCode};
@@ -90,6 +91,7 @@ pub(crate) fn finish(to: &Destination<'_>, reply: &mut Reply) {
         Some(edits) if edits.has_placeholders => Some(Arc::new(to.fill(edits, &reply.outcome))),
         edits => edits.clone(),
     };
+    reply.bandwidth = to.ruling.bandwidth.and_then(NonZeroU64::new);
     pages::replace(to.ruling, to.method, reply);
 }
 

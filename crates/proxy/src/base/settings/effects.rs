@@ -96,6 +96,8 @@ macro_rules! effects {
                 "as the site's key of this name"; }
             max_body: Option<u64>, Guard { "max_body", "size", kind[Size(1..=1 << 50)],
                 "longest content of requests, in place of limits.body; a longer one gets 413"; }
+            bandwidth: Option<u64>, Request { "bandwidth", "size", kind[Size(1 << 10..=1 << 40)],
+                "most bytes in a second of each reply to a client; longer content is sent in slices"; }
             retries: Option<u32>, Request { "retries", "number", kind[Count(0..=100)],
                 "as the site's key of this name"; }
             first_byte: Option<Duration>, Request { "first_byte", "duration", kind[AtLeast(1)],
