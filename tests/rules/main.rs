@@ -19,6 +19,7 @@ mod placeholders;
 mod refused;
 mod signed;
 mod spellings;
+mod timeouts;
 mod vary;
 mod ways;
 

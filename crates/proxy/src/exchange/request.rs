@@ -1,6 +1,7 @@
 //! A request in the form that the flow uses for all protocols: with its target resolved, its hop-by-hop fields removed
 //! and its cache key written.
 
+use std::borrow::Cow;
 use std::future::poll_fn;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::{Pin, pin};
@@ -17,7 +18,7 @@ use larder_semantics::{purpose, range, revalidate, storable};
 use larder_store::{Entry, Memory};
 
 use super::position::RequiredPosition;
-use crate::base::settings::{Edits, Query, QueryStrings, Role, Unsigned};
+use crate::base::settings::{Edits, Effects, Query, QueryStrings, Role, Timeouts, Unsigned};
 use crate::base::{clock, in_place};
 use crate::counts::span::Trace;
 use crate::exchange::arrival::Requester;
@@ -272,6 +273,20 @@ impl Request {
     /// Returns the most bytes that its content may have.
     pub(crate) fn max_body(&self, plan: &Plan) -> u64 {
         self.ruling.max_body.unwrap_or(plan.settings.limits.body_bytes)
+    }
+
+    /// Returns the time limits for its client.
+    pub(crate) fn timeouts<'p>(&self, plan: &'p Plan) -> Cow<'p, Timeouts> {
+        let (own, Effects { stall, min_rate, tunnel, .. }) = (&plan.settings.timeouts, &**self.ruling);
+        if stall.is_none() && min_rate.is_none() && tunnel.is_none() {
+            return Cow::Borrowed(own);
+        }
+        Cow::Owned(Timeouts {
+            stall: stall.unwrap_or(own.stall),
+            min_rate: min_rate.unwrap_or(own.min_rate),
+            tunnel: tunnel.unwrap_or(own.tunnel),
+            ..own.clone()
+        })
     }
 
     /// Whether it requires a newer response than the stored one.

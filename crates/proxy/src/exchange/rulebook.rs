@@ -468,7 +468,10 @@ impl Ruling {
         let caches = site.caches && effects.cache != Some(false);
         let limits = limits.clone().unwrap_or_default();
         let wanted = RequiredCredentials::of(&effects);
+        // A hit at once has the time limits of its connection.
         let is_free = effects.answer.is_none()
+            && effects.stall.is_none()
+            && effects.min_rate.is_none()
             && wanted.is_none()
             && limits.iter().all(|limiter| limiter.limit.counted == CountedRequests::Misses);
         Self {

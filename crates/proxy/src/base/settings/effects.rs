@@ -104,6 +104,12 @@ macro_rules! effects {
                 "for the origin's answer to begin (504), in place of that in [timeouts]"; }
             origin_idle: Option<Duration>, Request { "origin_idle", "duration", kind[AtLeast(1)],
                 "between two reads of that answer (502), in place of that in [timeouts]"; }
+            stall: Option<Duration>, Request { "stall", "duration", kind[AtLeast(1)],
+                "without progress in any content (408, or closed), in place of that in [timeouts]"; }
+            min_rate: Option<u64>, Request { "min_rate", "number", kind[Count(0..=10_000_000)],
+                "bytes a second that clients must send or read after stall (408, or closed), in place of that in [timeouts]; 0: any rate"; }
+            tunnel: Option<Duration>, Request { "tunnel", "duration", kind[AtLeast(1)],
+                "without a byte in either direction of a tunnel (closed), in place of that in [timeouts]"; }
             error_page: Pages, Request { "error_page", "table of status codes and paths, as { 404 = \"404.html\", 5xx = \"sorry.html\" }", draft[error_pages = error_pages],
                 "files that replace the content of errors, of the origin and of this proxy; the pages of several rules are combined"; }
             allow: Option<Networks>, Guard { "allow", "list of networks", read[networks],
