@@ -4,6 +4,7 @@
 mod access;
 mod answers;
 mod bandwidth;
+mod buckets;
 mod cors;
 mod counts;
 mod domains;

@@ -464,6 +464,8 @@ impl Ruling {
         }
         let credential = site.owns_credential.then(|| take_credential(&mut effects.request)).flatten();
         effects.request.drop_cookies(site.own_cookies);
+        let of_rules = effects.own_cookies.iter().flat_map(|name| Pattern::parse(name));
+        effects.request.drop_cookies(&of_rules.collect::<Vec<_>>());
         let caching = effects.on(site.caching);
         let caches = site.caches && effects.cache != Some(false);
         let limits = limits.clone().unwrap_or_default();

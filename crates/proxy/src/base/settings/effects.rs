@@ -72,6 +72,9 @@ macro_rules! effects {
             /// Changes to requests before the lookup and before they are forwarded.
             request: Edits, Guard { "classes", "{ field = \"X-Device\", of = \"User-Agent\", values = { phone = \"*Mobile*\" }, else = \"desktop\" }, or a list of such tables", draft[classes = classes],
                 "a request field with the class of the client, by another field or by its network (of = \"client\"); each class has separate stored responses, and replies name the other field in Vary. No field tells a cache in front the network: keep them from it, as by Cache-Control: private"; }
+            /// Cookies for this proxy, which origins do not see.
+            own_cookies: Vec<String>, Request, named "split" { "split", "{ field = \"X-Bucket\", values = { stable = 95, canary = 5 }, cookie = \"bucket\", ttl = \"30d\" }", draft[split = split],
+                "a request field with the bucket of the client, by weights: its cookie keeps it there, or without cookie its address; each bucket has separate stored responses, and may have its own origin by match.field"; }
             /// Changes to origins' responses before they are stored.
             response: Edits, Response {}
             /// Changes to every response to a client.
@@ -89,7 +92,7 @@ macro_rules! effects {
                 "respond", "status code, or { status = 200, type = \"text/plain\", body = text } or with file = path", draft[respond = respond],
                 "answers without a request to an origin"; }
             origin: Option<Vec<Origin>>, Guard { "origin", "URL or list of URLs", read[origins],
-                "origins in place of the site's, written as those; for rules of sites that match only path, extension, host and scheme"; }
+                "origins in place of the site's, written as those; for rules of sites that match only path, extension, host and scheme, or fields and cookies by which another rule stores responses apart"; }
             rewrite: Option<Template>, Guard { "rewrite", "path", read[rewrite],
                 "path of the request to the origin; placeholders as for redirect; the query is appended unless the path contains {uri}, {query} or a ?"; }
             host: Option<HostHeader>, Guard { "host", "\"preserve\" or \"origin\" or a host", kind[HOST_HEADER],
