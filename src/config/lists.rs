@@ -6,7 +6,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ipnet::IpNet;
-use larder_proxy::settings::{BadLine, Domains, LARGEST_LIST, Networks, PathMap, SignedUrls, Tokens, Users};
+use larder_proxy::settings::{
+    BadLine, Domains, LARGEST_LIST, Networks, PathMap, SignedUrls, Sticky, Tokens, Users,
+};
 use toml::de::DeValue;
 
 use crate::cli::files::unread;
@@ -41,6 +43,11 @@ pub(super) fn tokens(path: &str) -> Result<Arc<Tokens>, String> {
 /// Reads the keys of signed URLs in the file at `path`.
 pub(super) fn signed_urls(path: &str) -> Result<SignedUrls, String> {
     SignedUrls::parse(path, &text_of(path)?).map_err(|bad| told(path, &bad))
+}
+
+/// Reads the keys of `sticky` sessions in the file at `path`.
+pub(super) fn keep_keys(sticky: &mut Sticky, path: &str) -> Result<(), String> {
+    sticky.use_keys(path, &text(path)?).map_err(|bad| told(path, &bad))
 }
 
 fn told(path: &str, BadLine { line, why }: &BadLine) -> String {

@@ -19,6 +19,7 @@ pub(crate) mod places;
 mod raw;
 mod rules;
 pub(crate) mod self_signed;
+pub(crate) mod session_key;
 mod settle;
 mod summary;
 mod warnings;

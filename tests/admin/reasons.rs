@@ -49,6 +49,7 @@ fn exercise(why: Why) -> Exercise {
         Why::StaleWhileRevalidate => Asked(&[REFRESHED, FRESH], &["GET", "GET"]),
         Why::MaxStale => Asked(&[STALE], &["GET", "GET\nCache-Control: max-stale"]),
         Why::StaleIfError => Asked(&[LASTING, "503 Service Unavailable"], &["GET", "GET"]),
+        Why::StaleIfSlow => Staged(slow),
         Why::TagCurrent => Staged(|| tagged("\"1\"")),
         Why::TagUnknown => Staged(|| tagged("\"2\"")),
         Why::AlwaysValidated => Staged(always),
@@ -328,6 +329,18 @@ fn closed() -> Value {
 fn silent() -> Value {
     let origin = Origin::speaking(|peer| while peer.request().is_some() {});
     seen(&Larder::with(&origin, "[timeouts]\nfirst_byte = '200ms'"))
+}
+
+fn slow() -> Value {
+    let gate = Gate::default();
+    let origin = Origin::answering(move |seen| match seen.number {
+        0 => Answer::with_body(STALE, b"old"),
+        _ => Answer::default().then_wait(&gate),
+    });
+    let site = site(&[&origin], "stale_if_slow = '100ms'\nretries = 0");
+    let larder = Larder::start(&format!("[timeouts]\nfirst_byte = '500ms'\n{site}"));
+    larder.get("/");
+    seen(&larder)
 }
 
 fn malformed() -> Value {

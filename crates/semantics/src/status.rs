@@ -64,6 +64,9 @@ reasons! {
     StaleIfError "stale-if-error" "RFC 5861 4"
         "the origin failed and a stale response may be used instead"
         "the proxy's log has the cause";
+    StaleIfSlow "stale-if-slow" "RFC 9111 4.2.4"
+        "the origin takes long, and a stale response is used while another is fetched"
+        "a longer stale_if_slow waits longer for the origin";
 
     "Sent to the origin":
     Absent "absent" "RFC 9111 2"

@@ -99,6 +99,8 @@ pub struct Fill {
     /// Whether the requests that wait for the head may read the content.
     shared: AtomicBool,
     cancelled: AtomicBool,
+    /// Whether a client has waited too long for the head.
+    late: AtomicBool,
     progress: Mutex<Progress>,
     /// Notifies readers of progress.
     advanced: Notify,

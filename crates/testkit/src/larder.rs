@@ -103,6 +103,9 @@ impl Larder {
         if !config.contains("[stats]") {
             command.args(["--stats", "none"]);
         }
+        if config.contains("sticky") && command.get_envs().all(|(name, _)| name != "STATE_DIRECTORY") {
+            command.env("STATE_DIRECTORY", directory.path());
+        }
         command.arg("--config").arg(file).env("LARDER_LOG", "info").env_remove("RUST_LOG");
         let started = Process::start(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
         let mut child = started.expect("it starts");

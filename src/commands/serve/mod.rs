@@ -22,7 +22,7 @@ use self::watched_files::WatchedFiles;
 use crate::cli::{Failure, WatchAllocator, say};
 use crate::config::flags::{Flags, Run};
 use crate::config::self_signed::{self, SelfSigned};
-use crate::config::{self, ConfigError, names, places};
+use crate::config::{self, ConfigError, names, places, session_key};
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -104,6 +104,9 @@ impl ConfigSource {
     /// Returns the settings at present; warnings go to the log.
     fn load(&self) -> Result<Settings, ConfigError> {
         let mut settings = self.files.load(|| config::load(self.run.config.as_deref(), &self.run.flags))?;
+        if let Err(why) = session_key::provide(&mut settings) {
+            warn!("{why}");
+        }
         config::warnings(&settings).iter().for_each(|warning| warn!("{warning}"));
         open_files::plan(&mut settings).map_err(|problem| ConfigError { problems: vec![problem] })?;
         Ok(settings)

@@ -34,8 +34,8 @@ use ipnet::IpNet;
 use larder_evict::Spec;
 use larder_proxy::settings::{
     AccessLog, Balance, CertificateFiles, ClientAddress, Counts, DiskTier, Doors, Forward, HostHeader, Hsts,
-    Limits, MemoryTier, Origin, PathPrefix, ProxyProtocol, Schedule, Timeouts, Token, TraceSettings, Trust,
-    UnixSockets, ValidatorSettings,
+    Limits, MemoryTier, Origin, PathPrefix, ProxyProtocol, Schedule, Sticky, Timeouts, Token, TraceSettings,
+    Trust, UnixSockets, ValidatorSettings,
 };
 use larder_semantics::storable::Rules;
 
@@ -149,6 +149,7 @@ with_defaults! {
         path: PathPrefix = PathPrefix::default(),
         origins: Vec<Origin> = Vec::new(),
         balance: Balance = Balance::default(),
+        sticky: Option<Sticky> = None,
         host: HostHeader = HostHeader::Preserve,
         rewrite_urls: bool = false,
         only_https: bool = false,
@@ -162,6 +163,7 @@ with_defaults! {
         retries: u32 = 1,
         max_fails: u32 = 3,
         fail_timeout: Duration = Duration::from_secs(10),
+        slow_start: Duration = Duration::ZERO,
         resolve_interval: Option<Duration> = Some(Duration::from_secs(30)),
         health: Option<String> = None,
         health_interval: Duration = Duration::from_secs(10),

@@ -9,6 +9,7 @@ mod key;
 mod rpc;
 mod site;
 mod statistics;
+mod sticky;
 mod values;
 
 use larder_proxy::settings::CertificateFiles;

@@ -44,8 +44,11 @@ pub(super) const PATH: Text<String> = Text { words: "path", parse: names::path, 
 pub(super) const PREFIX: Text<PathPrefix> =
     Text { words: "path", parse: names::site_path, show: PathPrefix::to_string };
 pub(super) const NAME: Text<String> = Text { words: "word", parse: names::token, show: String::clone };
-pub(super) const ORIGIN: Text<Origin> =
-    Text { words: "URL with weight=number if wanted", parse: places::origin, show: places::show_origin };
+pub(super) const ORIGIN: Text<Origin> = Text {
+    words: "URL with weight=number and backup if wanted",
+    parse: places::origin,
+    show: places::show_origin,
+};
 pub(super) const NODE_URL: Text<Origin> =
     Text { words: "http://host:port", parse: places::node, show: places::show_origin };
 pub(super) const COLLECTOR: Text<String> =

@@ -23,6 +23,7 @@ use super::draft::rule::RuleDraft;
 use super::draft::{DiskDraft, Draft, Memory, SiteDraft};
 use super::machine::Machine;
 use super::names::covers;
+use super::places::check_origins;
 use super::rules::{self, Owner};
 use super::written;
 use crate::cli::admin_token::TOKEN;
@@ -136,6 +137,8 @@ fn check_sites(sites: &[SiteDraft], problems: &mut Problems<'_>) {
     for (at, site) in sites.iter().enumerate() {
         if site.origins.is_empty() {
             problems.add_to_site(site, "[[site]] has no origin in its 'origin' list");
+        } else if let Err(problem) = check_origins(&site.origins) {
+            problems.add_to_site(site, &problem);
         }
         control::check(site, problems);
         for earlier in &sites[..at] {
@@ -238,7 +241,7 @@ fn settle_site(
     let name = site.name_at(at);
     let doubt = site.control.tags.doubt;
     let SiteDraft { hosts, path, origins, balance, host, rewrite_urls, only_https, hsts, .. } = site;
-    let SiteDraft { retries, max_fails, fail_timeout, resolve_interval, .. } = site;
+    let SiteDraft { sticky, retries, max_fails, fail_timeout, slow_start, resolve_interval, .. } = site;
     let (interval, purge_from) = (site.health_interval, site.purge_from);
     let health = site.health.map(|path| Health { path, interval });
     Site {
@@ -257,9 +260,11 @@ fn settle_site(
         cache,
         tags,
         doubt,
+        sticky,
         retries,
         max_fails,
         fail_timeout,
+        slow_start,
         resolve_interval,
         health,
         tls,

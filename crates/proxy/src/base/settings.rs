@@ -24,6 +24,7 @@ mod rule;
 mod signed;
 mod site;
 mod statistics;
+mod sticky;
 mod template;
 mod token;
 mod users;
@@ -40,9 +41,9 @@ use ipnet::IpNet;
 use larder_evict::{By, Capacity, Spec};
 pub use larder_rpc::line::Form as LineForm;
 pub use larder_rules::{
-    Conditions, Domains, LARGEST_LIST, NamedPatterns, Names, Networks, Pattern, Query, Rule,
+    Bucket, Conditions, Domains, LARGEST_LIST, NamedPatterns, Names, Networks, Pattern, Query, Rule,
 };
-pub use larder_rules::{PathMap, RuleSet, TRACKING, normal_path};
+pub use larder_rules::{PathMap, RuleSet, Split, TRACKING, normal_path};
 pub use larder_semantics::lifetimes::{IgnoredDirectives, Lifetimes};
 use larder_semantics::storable::Rules;
 pub use larder_store::{Counts, DiskTier};
@@ -67,6 +68,8 @@ pub use self::rule::{Answer, CookieFilter, Edits};
 pub use self::signed::{SignedUrls, Unsigned};
 pub use self::site::SiteRule;
 pub use self::statistics::{ClientDetail, Database, QueryStrings, Statistics};
+pub(crate) use self::sticky::OriginTag;
+pub use self::sticky::Sticky;
 pub use self::template::{Placeholder, Template};
 pub(crate) use self::token::ClusterKey;
 pub use self::token::Token;
@@ -252,12 +255,16 @@ pub struct Site {
     pub tags: Option<larder_tags::Settings>,
     /// Time for which a change with an unknown end may still take effect, in seconds; 0: none.
     pub doubt: u32,
+    /// The cookie that keeps a client at one origin; `None`: each request may go to another.
+    pub sticky: Option<Sticky>,
     /// Maximum of retries of an idempotent request whose origin failed before it responded.
     pub retries: u32,
     /// Consecutive failures after which an origin is in its backoff.
     pub max_fails: u32,
     /// Duration of the backoff.
     pub fail_timeout: Duration,
+    /// Time in which the share of an origin that answers again grows to that of its weight; zero: at once.
+    pub slow_start: Duration,
     /// Interval at which names of origins are resolved again; `None`: open connections stay in use without resolving
     /// again.
     pub resolve_interval: Option<Duration>,

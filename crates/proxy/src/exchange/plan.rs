@@ -39,7 +39,7 @@ impl Plan {
         let sites = Sites::new(&settings.sites, accounts, gateways, old.map(|old| &old.sites));
         let (rules, caching) = (&settings.forward.site_rules, &settings.forward.rules);
         let before = old.map(|old| &old.forward);
-        let forward = Rulebook::new(rules, (caching, true), accounts.workers(), before);
+        let forward = Rulebook::new(rules, (caching, true), None, accounts.workers(), before);
         let banner = Banner::new(&settings.name, settings.x_cache);
         let secure = secure_banners(&sites, &banner);
         let concurrency = Arc::new(ConcurrencyLimit::new(settings.limits.in_flight, settings.limits.queue));

@@ -23,6 +23,7 @@ pub(crate) mod reload;
 pub(crate) mod revalidation;
 mod rewrite;
 pub(crate) mod serve;
+mod slow;
 pub(crate) mod storage_terms;
 pub(crate) mod stored;
 pub(crate) mod upstream;

@@ -18,6 +18,7 @@ pub mod proof;
 mod quota;
 mod resolve;
 mod sending;
+mod session;
 mod source;
 mod stream_request;
 #[cfg(test)]
@@ -43,6 +44,7 @@ use self::http2::Places;
 use self::idle::Idle;
 pub use self::pool::{OriginHealth, OriginLoad, OriginState, Pool, Turn};
 pub use self::proof::{Challenge, NodeProof};
+pub(crate) use self::session::Session;
 use self::source::Source;
 pub use self::tls_fault::TlsFault;
 use crate::base::settings::Timeouts;

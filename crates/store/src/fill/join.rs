@@ -147,6 +147,7 @@ impl Fills {
             joinable: AtomicBool::new(true),
             shared: AtomicBool::new(true),
             cancelled: AtomicBool::new(false),
+            late: AtomicBool::new(false),
             progress: Mutex::default(),
             advanced: Notify::new(),
             buffer: Mutex::default(),
