@@ -257,7 +257,7 @@ reasons! {
         "the client disconnected before an answer, and no other client waited for it"
         "";
     Undelivered "undelivered" "configuration"
-        "an RPC client cannot get the page as a whole: it is too long, was cut short, has an unknown coding, or is behind a redirect that is not followed"
+        "an RPC client cannot get the page as a whole: it is too long, was cut short, has an unknown coding or a NUL byte where it is a string, or is behind a redirect that is not followed"
         "the client's error and the proxy's log name the cause; [doors] sets the limits";
 }
 
