@@ -161,7 +161,11 @@ fn obey(
             SIGHUP => {
                 notify::reloading();
                 let settings = source.reload(running);
-                let fault = if settings.is_none() { "; the config has errors, so the old one is in force" } else { "" };
+                let fault = if settings.is_none() {
+                    "; the config has errors, so the old one is in force"
+                } else {
+                    ""
+                };
                 tell(settings.map_or(Control::Reopen, |settings| Control::Reload(Box::new(settings))));
                 notify::ready(&format!("{serving}{fault}"));
             }

@@ -37,11 +37,7 @@ impl Binding {
     ///
     /// # Errors
     /// The address that is unavailable, and the reason.
-    pub(super) fn new(
-        settings: &Settings,
-        inherited: Listeners,
-        given: GivenSockets,
-    ) -> Result<Self, Error> {
+    pub(super) fn new(settings: &Settings, inherited: Listeners, given: GivenSockets) -> Result<Self, Error> {
         let mut binding = Self {
             workers: (0..settings.threads.max(1)).map(|_| Sockets::default()).collect(),
             addresses: Vec::new(),

@@ -3,13 +3,13 @@
 //! Every worker has its own accept queue for every address (`SO_REUSEPORT`). So workers share no state while they
 //! accept, and a connection stays on one core for its lifetime.
 
-use std::io;
 use std::net::{SocketAddr, TcpListener as StdListener};
 use std::os::unix::net::UnixListener as StdUnixListener;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Sender, channel};
+use std::time::Duration;
 
 use larder_store::Store;
 use tokio::runtime::Builder;
@@ -210,8 +210,20 @@ impl Server {
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| Error::new("cannot start", error))?;
         self.liveness.watch(&runtime);
-        let Self { shared, rpc, upkeep, done, admin, admin_tls, addresses, files, program, copies, config, .. } =
-            self;
+        let Self {
+            shared,
+            rpc,
+            upkeep,
+            done,
+            admin,
+            admin_tls,
+            addresses,
+            files,
+            program,
+            copies,
+            config,
+            ..
+        } = self;
         let handover = Handover::new(&shared, (program, copies), upkeep, predecessor_drains, handed_over);
         let is_onc = |(front, _): &&(Front, SocketAddr)| front.is_onc();
         let settings = shared.plan().settings.doors.clone();
