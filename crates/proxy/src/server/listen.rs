@@ -36,6 +36,7 @@ use crate::rpc;
 use crate::server::accept::{ConnectionContext, work};
 use crate::server::bind::SocketFile;
 use crate::server::binding::Binding;
+use crate::server::control::Control;
 use crate::server::front::{Front, Sockets};
 use crate::server::given::GivenSockets;
 use crate::server::liveness::Liveness;
@@ -64,21 +65,6 @@ pub struct Server {
     predecessor: Option<(Predecessor, Sender<()>)>,
     liveness: Liveness,
     config: Option<ConfigFile>,
-}
-
-/// A command to a running proxy.
-#[derive(Debug)]
-pub enum Control {
-    /// Use these settings from now on.
-    Reload(Box<Settings>),
-    /// Reopen the access log.
-    Reopen,
-    /// Start a successor from the file of this program, hand over to it, and end.
-    Upgrade,
-    /// Accept no more connections, finish the requests in flight, then end.
-    Drain,
-    /// End at once.
-    Stop,
 }
 
 impl Server {

@@ -3,6 +3,7 @@
 mod accept;
 mod bind;
 mod binding;
+pub mod control;
 pub mod front;
 pub mod given;
 pub(crate) mod health;

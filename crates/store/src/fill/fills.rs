@@ -74,6 +74,14 @@ impl Fills {
         generation
     }
 
+    /// Puts copied rules in force, as [`order`](Self::order) does. Returns `None`, and changes nothing, if the copy is
+    /// malformed.
+    pub fn order_copied(&self, copy: &[u8]) -> Option<()> {
+        let rules = self.store().purges.repeat_copy(copy)?;
+        self.store().near().iter().for_each(|tier| tier.purge(&rules));
+        Some(())
+    }
+
     /// Returns the purge that reaches `fill`, as far as its response is known.
     pub(super) fn reach_of(&self, fill: &Fill) -> Option<Reach> {
         let purges = &self.store.purges;

@@ -14,7 +14,6 @@ use std::sync::atomic::Ordering;
 use larder_semantics::purge::Effect;
 
 use super::{Generation, JournalPurge, PurgeKind, Purges};
-use crate::Fills;
 
 /// The version of the encoding.
 pub const VERSION: u32 = 1;
@@ -34,7 +33,7 @@ impl Purges {
         self.copy_of(|_| true)
     }
 
-    /// Returns the rules later than `since` but for [copied](Fills::order_copied) ones, and the generation in force.
+    /// Returns the rules later than `since` but for [copied](crate::Fills::order_copied) ones, and the generation in force.
     pub fn copy_since(&self, since: Generation) -> (Generation, Vec<u8>) {
         let repeated = self.repeated.lock();
         self.copy_of(|generation| generation > since && !repeated.contains(&generation))
@@ -83,16 +82,6 @@ impl Purges {
             self.now.0.store(generation.0, Ordering::Release);
         }
         Some(rules)
-    }
-}
-
-impl Fills {
-    /// Puts copied rules in force, as [`order`](Self::order) does. Returns `None`, and changes nothing, if the copy is
-    /// malformed.
-    pub fn order_copied(&self, copy: &[u8]) -> Option<()> {
-        let rules = self.store().purges.repeat_copy(copy)?;
-        self.store().near().iter().for_each(|tier| tier.purge(&rules));
-        Some(())
     }
 }
 
