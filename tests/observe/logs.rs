@@ -17,11 +17,11 @@ fn answer(words: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).expect("json")
 }
 
-fn keys(form: &str, log: &Path) -> String {
+pub(crate) fn keys(form: &str, log: &Path) -> String {
     format!("access_log = '{form}'\naccess_log_file = '{}'\n", log.display())
 }
 
-fn lines(log: &Path) -> Vec<String> {
+pub(crate) fn lines(log: &Path) -> Vec<String> {
     fs::read_to_string(log).unwrap_or_default().lines().map(str::to_owned).collect()
 }
 

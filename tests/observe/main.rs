@@ -2,6 +2,7 @@
 //! contexts.
 
 mod figures;
+mod log_flush;
 mod logs;
 mod metrics;
 

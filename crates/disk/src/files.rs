@@ -12,7 +12,8 @@ use std::time::{Duration, UNIX_EPOCH};
 use rustix::fs::{FlockOperation, flock, fstat, statvfs};
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
-use crate::{OpenError, private};
+use crate::open_error::OpenError;
+use crate::private;
 
 /// The lock file of a directory in use, which contains the id of the process that uses it.
 const LOCK: &str = "larder.lock";

@@ -9,8 +9,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::bench::Size;
-use super::{Bench, Halt, Host};
+use super::size::Size;
+use super::{Halt, Host};
 
 /// The first line of a journal, which prevents mixing measurements of different runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,6 +38,9 @@ pub struct Journal {
 }
 
 impl Journal {
+    /// The key for the description of the machine.
+    pub(super) const HOST: &'static str = "host";
+
     /// Opens the journal of `head` in `directory`: the existing one if `resume` is set, or otherwise a new one.
     ///
     /// # Errors
@@ -98,7 +101,7 @@ impl Journal {
 
     /// Returns the machine of the measurements, and the measured program.
     pub fn host(&self) -> Option<Host> {
-        self.get(Bench::HOST)
+        self.get(Self::HOST)
     }
 
     /// Returns the number of measurements.

@@ -17,7 +17,7 @@ pub struct Rule {
 }
 
 /// The numbers of rules, ascending from 0 in their written order.
-pub type Numbers = SmallVec<[u16; 8]>;
+pub type Numbers = SmallVec<[u16; 16]>;
 
 /// Rules in their written order.
 #[derive(Debug)]

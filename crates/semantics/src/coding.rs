@@ -92,10 +92,15 @@ impl Compression {
     /// Whether a response with this status and these fields is compressed; `length` is that of its content,
     /// if it is known.
     pub fn applies(&self, status: StatusCode, fields: &impl Fields, length: Option<u64>) -> bool {
+        self.selects(fields, length) && is_changeable(status, fields)
+    }
+
+    /// Whether a response with these fields is worth compressing, as far as it [may be](is_changeable).
+    #[inline]
+    pub fn selects(&self, fields: &impl Fields, length: Option<u64>) -> bool {
         self.is_on()
             && length.is_none_or(|length| length >= self.min)
             && fields.first("content-type").is_some_and(|value| self.has_type(value))
-            && is_changeable(status, fields)
     }
 
     fn has_type(&self, content_type: &[u8]) -> bool {
@@ -154,6 +159,40 @@ impl std::fmt::Display for MediaRange {
 /// 9421 may sign any of its fields).
 const ABOUT_BYTES: [&str; 6] =
     ["content-digest", "repr-digest", "digest", "content-md5", "signature", "signature-input"];
+
+/// What the status and the fields of a response say about its content in other codings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CodingTerms {
+    /// Whether it [may be coded](is_changeable).
+    pub is_changeable: bool,
+    /// The coding that [may be removed](undoable).
+    pub undoable: Option<Coding>,
+    /// Whether its `Vary` [names](varies) `Accept-Encoding`.
+    pub varies: bool,
+}
+
+impl CodingTerms {
+    /// Reads the terms.
+    pub fn of(status: StatusCode, fields: &impl Fields) -> Self {
+        Self {
+            is_changeable: is_changeable(status, fields),
+            undoable: undoable(status, fields),
+            varies: varies(fields),
+        }
+    }
+
+    /// Returns the terms as a number below 16, which [`from_bits`](Self::from_bits) reads.
+    pub fn bits(self) -> u8 {
+        let coding = self.undoable.map_or(0, |coding| coding as u8 + 1);
+        u8::from(self.is_changeable) << 3 | u8::from(self.varies) << 2 | coding
+    }
+
+    /// Returns the terms for `bits`.
+    pub fn from_bits(bits: u8) -> Self {
+        let undoable = usize::from(bits & 3).checked_sub(1).and_then(|at| Coding::ALL.get(at)).copied();
+        Self { is_changeable: bits & 8 != 0, undoable, varies: bits & 4 != 0 }
+    }
+}
 
 /// Whether a response may be sent in another coding: it is complete, has no coding, and no field forbids or
 /// contradicts it.
@@ -344,6 +383,16 @@ mod tests {
         }
         let gzip = HeadLines(b"Content-Encoding: gzip\r\n");
         assert_eq!(undoable(StatusCode::PARTIAL_CONTENT, &gzip), None);
+    }
+
+    #[test]
+    fn terms_survive_as_a_number() {
+        for lines in
+            ["", "Content-Encoding: gzip\r\n", "Content-Encoding: zstd\r\nVary: *\r\n", "Vary: *\r\n"]
+        {
+            let terms = CodingTerms::of(StatusCode::OK, &HeadLines(lines.as_bytes()));
+            assert!(terms.bits() < 16 && CodingTerms::from_bits(terms.bits()) == terms, "{lines}");
+        }
     }
 
     #[test]

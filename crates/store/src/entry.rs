@@ -1,9 +1,10 @@
 //! One stored response, compact: a reference is one word, and an entry costs 72 bytes beyond its key, field
 //! lines ([`crate::lines`]) and content.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 
 use http::StatusCode;
+use larder_semantics::coding::CodingTerms;
 use larder_semantics::fields::Fields;
 use larder_semantics::freshness::{Flags, Freshness};
 use larder_semantics::stored_head::StoredHead;
@@ -35,10 +36,18 @@ struct EntryPrefix {
     key_len: u16,
     /// The place of the line `Last-Modified` among the entry's unshared lines.
     modified_at: u16,
-    status: StatusCode,
+    /// The status, and above it the [`CodingTerms`] once they have been read from the fields ([`READ`]).
+    status: AtomicU16,
     flags: Flags,
     marks: u8,
 }
+
+/// The bits of the status.
+const STATUS: u16 = 0x3ff;
+/// The shift of the bits of [`CodingTerms`].
+const TERMS_SHIFT: u32 = 10;
+/// The coding terms have been read.
+const READ: u16 = 1 << 14;
 
 /// The response names groups or tags.
 const TAGGED: u8 = 1;
@@ -171,7 +180,7 @@ impl Entry {
             cost: raw.cost,
             key_len: key.len().try_into().ok()?,
             modified_at: modified.map_or(0, |modified| modified.at),
-            status: raw.status,
+            status: AtomicU16::new(raw.status.as_u16()),
             flags: freshness.flags,
             marks: set.fold(raw.marks, |marks, (mark, _)| marks | mark) | delay.unwrap_or(0) << DELAY_SHIFT,
         };
@@ -194,8 +203,7 @@ impl Entry {
     ) -> Option<Self> {
         let (key, status, cost) = (self.key(), self.status(), self.cost());
         // The content is the same, and so are its other forms, unless the new head invalidates them.
-        let view = fields.view();
-        let body = match self.coded().is_some_and(|coded| coded.suits(status, &view)) {
+        let body = match self.coding_terms() == CodingTerms::of(status, &fields.view()) {
             true => self.0.header.header.body.duplicate(),
             false => self.body().duplicate(),
         };
@@ -220,7 +228,7 @@ impl Entry {
             checked,
             freshness: Freshness { date: old.date, ..freshness },
             cost: old.cost,
-            status: old.status,
+            status: self.status(),
             // The size stays the same, so that the policy keeps the object's history.
             marks: old.marks & (TAGGED | SAYS_QUERIES | DATED | MARKED_RARE),
             key: self.key(),
@@ -292,7 +300,20 @@ impl Entry {
 
     /// Returns the stored status code.
     pub fn status(&self) -> StatusCode {
-        self.0.header.header.status
+        let bits = self.0.header.header.status.load(Ordering::Relaxed);
+        StatusCode::from_u16(bits & STATUS).unwrap_or_default()
+    }
+
+    /// Returns what its fields say about other codings of the content. They are read once for all hits.
+    pub fn coding_terms(&self) -> CodingTerms {
+        let status = &self.0.header.header.status;
+        let bits = status.load(Ordering::Relaxed);
+        if bits & READ != 0 {
+            return CodingTerms::from_bits((bits >> TERMS_SHIFT) as u8 & 15);
+        }
+        let terms = CodingTerms::of(self.status(), &self.fields());
+        status.store(bits | READ | u16::from(terms.bits()) << TERMS_SHIFT, Ordering::Relaxed);
+        terms
     }
 
     /// Returns age and lifetime.

@@ -28,8 +28,8 @@ pub mod store;
 pub mod tier;
 
 pub use arena::{Arena, Extent};
-pub use body::{Body, CodedBody, LongBody, Storage};
-pub use disks::{DiskTier, Disks, Drive, PruneTotals, Record};
+pub use body::{Body, CodedBody, LongBody, Record, Storage};
+pub use disks::{DiskTier, Disks, Drive, PruneTotals};
 pub use entry::Entry;
 pub use equivalents::Equivalents;
 pub use fill::{ContentEnd, Fill, FillWriter, Fills, JoinResult};

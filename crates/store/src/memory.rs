@@ -19,6 +19,7 @@ use crate::lines::{LinePool, Lines};
 
 mod budget;
 mod fill_budget;
+mod forms;
 mod resident;
 mod room;
 mod walk;

@@ -50,6 +50,7 @@ with_defaults! {
         admin_token: Option<Token> = None,
         access_log: AccessLog = AccessLog::Off,
         access_log_file: Option<PathBuf> = None,
+        access_log_by_line: bool = false,
         name: String = "Larder".to_owned(),
         x_cache: bool = false,
         client_address: ClientAddress = ClientAddress::XForwardedFor,

@@ -23,8 +23,8 @@ pub(super) use key::{Key, Section};
 use key::{MANY, keys};
 pub(super) use site::SITE;
 use values::{
-    ACCESS_LOG, ADDRESS, ADMIN, CLIENT_ADDRESS, CLIENT_AUTH, COLLECTOR, COUNTS, DIRECTORY, LISTEN, MODE,
-    NETWORK, POLICY, REAL_IP, REQUEST_ID, SECRET, TIMES, TOKEN,
+    ACCESS_LOG, ACCESS_LOG_FLUSH, ADDRESS, ADMIN, CLIENT_ADDRESS, CLIENT_AUTH, COLLECTOR, COUNTS, DIRECTORY,
+    LISTEN, MODE, NETWORK, POLICY, REAL_IP, REQUEST_ID, SECRET, TIMES, TOKEN,
 };
 pub(super) use values::{EARLY_HINTS, HOST_HEADER, PREFETCHES};
 
@@ -38,6 +38,8 @@ pub(super) const TOP: &[Key<Draft>] = keys! {
     "access_log" in access_log: ACCESS_LOG, "one line for each request, in this form (docs/logs.md)";
     "access_log_file" in access_log_file: OrWord("stdout", DIRECTORY),
         "file of the access log; SIGHUP reopens it";
+    "access_log_flush" in access_log_by_line: ACCESS_LOG_FLUSH,
+        "when lines are written: many together, each within 100 ms, or each line at once";
     "name" in name: TOKEN, "name of the proxy in Via and Cache-Status";
     "x_cache" in x_cache: Flag, "also send the traditional X-Cache: HIT or MISS";
     "client_address" in client_address: CLIENT_ADDRESS, "field that tells origins the client's address";

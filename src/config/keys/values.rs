@@ -66,6 +66,7 @@ pub(super) const SECRET: Text<Token> = Text {
 pub(super) const BALANCE: Choice<Balance> =
     Choice(&[("round-robin", Balance::RoundRobin), ("two-choices", Balance::TwoChoices)]);
 pub(super) const ACCESS_LOG: Choice<AccessLog> = Choice(names::ACCESS_LOGS);
+pub(super) const ACCESS_LOG_FLUSH: Choice<bool> = Choice(&[("batch", false), ("line", true)]);
 pub(super) const DIRECTORY: Text<PathBuf> =
     Text { words: "path", parse: names::directory, show: |path| path.display().to_string() };
 pub(super) const TIMES: Text<Times> = Text {

@@ -82,6 +82,7 @@ pub(super) fn settle(draft: Draft) -> Result<Settings, Vec<String>> {
         doors: Doors { listen: doors, ..draft.doors },
         access_log: draft.access_log,
         access_log_file: draft.access_log_file,
+        access_log_by_line: draft.access_log_by_line,
         state,
         statistics: statistics::settle(draft.statistics, first),
         cluster,

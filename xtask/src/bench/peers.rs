@@ -67,6 +67,7 @@ pub(super) const FLOOR: Peer = Peer {
 };
 
 pub(super) const NGINX: Package = Package { name: "nginx-light", program: "nginx", purpose: "a peer" };
+pub(super) const HAPROXY: Package = Package { name: "haproxy", program: "haproxy", purpose: "a peer" };
 
 /// Every server, in the order of the tables.
 pub(super) static ALL: &[Peer] = &[
@@ -98,7 +99,7 @@ pub(super) static ALL: &[Peer] = &[
     Peer {
         name: "haproxy",
         which: Which::Installed,
-        package: Some(Package { name: "haproxy", program: "haproxy", purpose: "a peer" }),
+        package: Some(HAPROXY),
         suits: |subject| subject != Subject::Memory,
         usual_for_misses: false,
         configure: haproxy,
@@ -296,7 +297,7 @@ fn varnish(setup: &Setup) -> Result<Start> {
     ]))
 }
 
-fn haproxy(setup: &Setup) -> Result<Start> {
+pub(super) fn haproxy(setup: &Setup) -> Result<Start> {
     let config = write(setup, "haproxy.cfg", include_str!("peers/haproxy.cfg"))?;
     Ok(start(&["-db", "-f", &config]))
 }

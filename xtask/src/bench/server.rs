@@ -105,6 +105,15 @@ impl Running {
         &self.folder
     }
 
+    /// Empties its logs, which would fill the memory.
+    pub(super) fn empty_logs(&self) {
+        for name in ["access.log", "output"] {
+            // Without this log there is nothing to empty.
+            let _ =
+                OpenOptions::new().write(true).open(self.folder.join(name)).and_then(|log| log.set_len(0));
+        }
+    }
+
     /// Returns a larder's statistics.
     ///
     /// # Errors

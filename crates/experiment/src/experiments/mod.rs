@@ -15,7 +15,7 @@ mod thrift;
 use std::path::Path;
 use std::time::Duration;
 
-use super::bench::Size;
+use super::size::Size;
 use super::{Bench, Findings, Halt, Journal};
 
 /// The source of claims that are from this report, not from the seed reports that its experiments repeat.

@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Interval;
-use super::claim::Bound;
+use super::{Bound, Interval};
 
 /// Values by the number of their list of requests.
 type Lists = BTreeMap<u64, Vec<f64>>;

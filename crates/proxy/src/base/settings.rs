@@ -4,6 +4,7 @@
 //! new `Settings`. Its values take effect at once, except `listen`, `admin`, `threads`, `statistics`, `cluster`,
 //! `trace` and the capacity of the memory tier, which need a restart.
 
+mod access_log;
 mod acme;
 mod certificates;
 mod client_auth;
@@ -46,6 +47,7 @@ pub use larder_semantics::lifetimes::{IgnoredDirectives, Lifetimes};
 use larder_semantics::storable::Rules;
 pub use larder_store::{Counts, DiskTier};
 
+pub use self::access_log::AccessLog;
 pub use self::acme::{Acme, AcmeChallenge, LETS_ENCRYPT, LETS_ENCRYPT_STAGING};
 pub use self::certificates::{CertificateFault, CertificateFiles};
 pub use self::client_auth::{ClientAuth, ClientAuthFiles, ClientAuths};
@@ -128,6 +130,8 @@ pub struct Settings {
     pub access_log: AccessLog,
     /// The file of the access log; `None`: standard output.
     pub access_log_file: Option<PathBuf>,
+    /// Whether each line of the access log is written at once.
+    pub access_log_by_line: bool,
     /// The directory for state that survives a restart; `None`: no such state.
     pub state: Option<PathBuf>,
     /// The statistics database.
@@ -379,21 +383,6 @@ impl Door {
             Self::Line => "line",
         }
     }
-}
-
-/// The format of the access log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AccessLog {
-    /// No access log.
-    Off,
-    /// One readable line per request.
-    Text,
-    /// One JSON object per request.
-    Json,
-    /// NCSA's combined log format.
-    Combined,
-    /// Squid's native format.
-    Squid,
 }
 
 /// The destination and sampling of traces.

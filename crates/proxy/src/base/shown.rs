@@ -45,7 +45,8 @@ struct VisibleWriter;
 
 impl Formatter for VisibleWriter {
     fn write_string_fragment<W: ?Sized + Write>(&mut self, out: &mut W, fragment: &str) -> io::Result<()> {
-        if !fragment.contains(is_hidden) {
+        // Most text is ASCII, which is quicker to check.
+        if fragment.bytes().all(|byte| matches!(byte, b' '..=b'~')) || !fragment.contains(is_hidden) {
             return out.write_all(fragment.as_bytes());
         }
         let mut shown = String::with_capacity(2 * fragment.len());

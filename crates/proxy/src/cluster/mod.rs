@@ -12,6 +12,7 @@ mod hot;
 pub(crate) mod invalidations;
 pub(crate) mod lease;
 pub(crate) mod members;
+mod peer;
 pub(crate) mod peer_request;
 pub(crate) mod peers;
 mod pending;

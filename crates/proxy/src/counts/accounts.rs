@@ -64,6 +64,11 @@ impl Accounts {
         Self { workers, all: Mutex::default() }
     }
 
+    /// Returns the number of workers.
+    pub(crate) fn workers(&self) -> usize {
+        self.workers
+    }
+
     /// Returns the account of a site, and opens it if there is none.
     pub(crate) fn open(&self, site: &str) -> Arc<Account> {
         let mut all = self.all.lock();

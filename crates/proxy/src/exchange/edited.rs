@@ -59,6 +59,15 @@ impl<'e, W: FieldWriter> EditedFields<'e, W> {
         }
     }
 
+    /// Whether all `lines` stay as they are. Names are searched for, which costs less than writing line by line.
+    fn keeps_all(&self, lines: &LinesRef<'_>) -> bool {
+        let Edits { remove, cookies, set, .. } = self.edits;
+        let mut changed = remove.iter().chain(set.iter().map(|(name, _)| name));
+        !self.negotiated.changes_lines()
+            && !changed.any(|name| lines.contains(name.as_str()))
+            && (cookies.is_none() || !lines.contains(header::SET_COOKIE.as_str()))
+    }
+
     /// Whether a field is kept; records it if it is.
     fn keeps(&mut self, name: &[u8], value: &[u8]) -> bool {
         let is_undone = self.negotiated.is_undone() && name.eq_ignore_ascii_case(b"content-encoding");
@@ -108,9 +117,10 @@ impl<W: FieldWriter> FieldWriter for EditedFields<'_, W> {
     }
 
     fn stored(&mut self, lines: &LinesRef<'_>) {
-        if self.negotiated.changes_lines() || self.edits.changes_lines() {
+        if !self.keeps_all(lines) {
             return lines.iter().for_each(|(name, value)| self.field(name, value));
         }
+        self.missing.retain(|(name, _)| !lines.contains(name.as_str()));
         lines.lines("vary").for_each(|value| self.record(b"vary", value));
         self.out.stored(lines);
     }

@@ -2,6 +2,7 @@
 
 pub mod arrival;
 pub(crate) mod client_cert;
+mod combinations;
 mod edited;
 pub(crate) mod edits;
 pub mod forwarded;

@@ -37,7 +37,8 @@ impl Plan {
     fn after(old: Option<&Self>, settings: Settings, accounts: &Accounts, gateways: &Gateways) -> Self {
         let sites = Sites::new(&settings.sites, accounts, gateways, old.map(|old| &old.sites));
         let (rules, caching) = (&settings.forward.site_rules, &settings.forward.rules);
-        let forward = Rulebook::new(rules, (caching, true), None, old.map(|old| &old.forward));
+        let before = old.map(|old| &old.forward);
+        let forward = Rulebook::new(rules, (caching, true), None, accounts.workers(), before);
         let banner = Banner::new(&settings.name, settings.x_cache);
         let secure = secure_banners(&sites, &banner);
         let concurrency = Arc::new(ConcurrencyLimit::new(settings.limits.in_flight, settings.limits.queue));

@@ -19,10 +19,11 @@ use larder_store::{Entry, LinesRef};
 
 use crate::base::clock;
 use crate::base::outcome::Outcome;
-use crate::base::settings::{Edits, Hsts, Role};
+use crate::base::settings::{Hsts, Role};
 use crate::exchange::edited::{EditedFields, NONE};
 use crate::exchange::negotiation::Negotiation;
 use crate::exchange::route::SiteNumber;
+use crate::exchange::rulebook::ReplyEdits;
 use crate::http::fields::FieldWriter;
 use crate::http::head::RequestHead;
 use crate::http::names::POSITION;
@@ -46,7 +47,7 @@ pub struct Reply {
     /// The dependence on the codings that its client accepts.
     pub(crate) negotiated: Negotiation,
     /// Changes of the field lines by rules.
-    pub(crate) edits: Option<Arc<Edits>>,
+    pub(crate) edits: Option<Arc<ReplyEdits>>,
     /// The site of the request.
     pub site: SiteNumber,
     /// The hash of the request's key in the memory tier; 0 for a request that could not be read.
@@ -348,7 +349,7 @@ impl Reply {
     /// Appends the fields of the response in this client's form, without those that describe how it was obtained.
     #[inline]
     pub(crate) fn write_edited(&self, out: &mut impl FieldWriter) {
-        let edits = self.edits.as_deref().filter(|edits| !edits.is_empty());
+        let edits = self.edits.as_deref().map(|own| &own.0).filter(|edits| !edits.is_empty());
         if edits.is_none() && !self.negotiated.varies() {
             return self.write_fields(out);
         }

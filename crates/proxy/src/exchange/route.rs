@@ -92,8 +92,8 @@ impl Sites {
             opened.push(accounts.open(&site.name));
             let before = old.and_then(|old| old.all.iter().find(|other| other.settings.name == site.name));
             let before = before.map(|before| &before.rulebook);
-            let rulebook =
-                Rulebook::new(&site.site_rules, (&site.rules, site.cache), site.sticky.as_ref(), before);
+            let (caching, sticky) = ((&site.rules, site.cache), site.sticky.as_ref());
+            let rulebook = Rulebook::new(&site.site_rules, caching, sticky, accounts.workers(), before);
             let tags = gateways.open(site);
             let (settings, pool, self_named) =
                 (site.clone(), Pool::new(&site.origins, site, 0), OnceLock::new());

@@ -9,12 +9,15 @@ use serde::Serialize;
 
 use crate::base::outcome::{Kind, Outcome};
 use crate::base::settings::SiteRule;
+use crate::counts::counters::add;
 
-/// The counts of rules, by their numbers.
+/// The counts of rules: by their numbers, and by worker.
 #[derive(Debug, Default)]
-pub(crate) struct RuleCounts(Vec<Arc<Counts>>);
+pub(crate) struct RuleCounts(Vec<Arc<[Counts]>>);
 
+/// The counts of one worker, which is their only writer.
 #[derive(Debug, Default)]
+#[repr(align(128))]
 struct Counts {
     requests: AtomicU64,
     hits: AtomicU64,
@@ -40,52 +43,52 @@ pub(crate) struct RuleReport {
 }
 
 impl RuleCounts {
-    /// Returns the counts for `rules`. Rules that existed before under the same name continue their counts. Several
+    /// Returns the counts for `rules` by this number of workers. Rules that existed before under the same name continue their counts. Several
     /// rules that were written as one share their counts.
-    pub(crate) fn new(rules: &[SiteRule], old: Option<(&[SiteRule], &Self)>) -> Self {
-        let mut known: HashMap<&str, &Arc<Counts>> = HashMap::new();
+    pub(crate) fn new(rules: &[SiteRule], workers: usize, old: Option<(&[SiteRule], &Self)>) -> Self {
+        let mut known: HashMap<&str, &Arc<[Counts]>> = HashMap::new();
+        let none = || (0..workers).map(|_| Counts::default()).collect();
         let (before, counts) = old.map_or((&[][..], &[][..]), |(rules, counts)| (rules, &counts.0[..]));
         for (rule, counts) in before.iter().zip(counts).rev() {
             known.insert(&rule.name, counts);
         }
-        let mut all: Vec<Arc<Counts>> = Vec::with_capacity(rules.len());
+        let mut all: Vec<Arc<[Counts]>> = Vec::with_capacity(rules.len());
         for (at, rule) in rules.iter().enumerate() {
             let same = at.checked_sub(1).filter(|before| rules[*before].place == rule.place);
             let counts = match same.and_then(|before| all.get(before)) {
                 Some(counts) => Arc::clone(counts),
-                None => known.remove(rule.name.as_str()).map(Arc::clone).unwrap_or_default(),
+                None => known.remove(rule.name.as_str()).map_or_else(none, Arc::clone),
             };
             all.push(counts);
         }
         Self(all)
     }
 
-    /// Counts a request with this outcome, to which the rules with these numbers applied.
+    /// Counts a request of a worker with this outcome, to which the rules with these numbers applied.
     #[inline]
-    pub(crate) fn count(&self, numbers: &[u16], outcome: &Outcome) {
-        self.each(numbers, |counts| {
-            counts.requests.fetch_add(1, Ordering::Relaxed);
-            let also = match outcome.kind {
-                Kind::Hit | Kind::StaleHit => &counts.hits,
-                Kind::Refused => &counts.refused,
-                _ if outcome.why == Why::ByRule => &counts.answered,
-                _ => return,
-            };
-            also.fetch_add(1, Ordering::Relaxed);
+    pub(crate) fn count(&self, worker: usize, numbers: &[u16], outcome: &Outcome) {
+        self.each(worker, numbers, |counts| {
+            add(&counts.requests, 1);
+            match outcome.kind {
+                Kind::Hit | Kind::StaleHit => add(&counts.hits, 1),
+                Kind::Refused => add(&counts.refused, 1),
+                _ if outcome.why == Why::ByRule => add(&counts.answered, 1),
+                _ => {}
+            }
         });
     }
 
     /// Counts a response of an origin, to which these rules applied in addition to those of its request.
-    pub(crate) fn count_response(&self, numbers: &[u16], of_request: &[u16]) {
+    pub(crate) fn count_response(&self, worker: usize, numbers: &[u16], of_request: &[u16]) {
         let new: Vec<u16> = numbers.iter().copied().filter(|number| !of_request.contains(number)).collect();
-        self.each(&new, |counts| _ = counts.requests.fetch_add(1, Ordering::Relaxed));
+        self.each(worker, &new, |counts| add(&counts.requests, 1));
     }
 
-    fn each(&self, numbers: &[u16], mut count: impl FnMut(&Counts)) {
-        let mut last: Option<&Arc<Counts>> = None;
+    fn each(&self, worker: usize, numbers: &[u16], mut count: impl FnMut(&Counts)) {
+        let mut last: Option<&Arc<[Counts]>> = None;
         for counts in numbers.iter().filter_map(|number| self.0.get(usize::from(*number))) {
             if !last.is_some_and(|last| Arc::ptr_eq(last, counts)) {
-                count(counts);
+                counts.get(worker).into_iter().for_each(&mut count);
             }
             last = Some(counts);
         }
@@ -98,14 +101,16 @@ impl RuleCounts {
             if all.last().is_some_and(|last| last.place == rule.place) {
                 continue;
             }
-            let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
+            let of = |count: fn(&Counts) -> &AtomicU64| {
+                counts.iter().map(|counts| count(counts).load(Ordering::Relaxed)).sum()
+            };
             all.push(RuleReport {
                 name: rule.name.clone(),
                 place: rule.place.clone(),
-                requests: of(&counts.requests),
-                hits: of(&counts.hits),
-                answered: of(&counts.answered),
-                refused: of(&counts.refused),
+                requests: of(|counts| &counts.requests),
+                hits: of(|counts| &counts.hits),
+                answered: of(|counts| &counts.answered),
+                refused: of(|counts| &counts.refused),
             });
         }
         all

@@ -7,17 +7,16 @@ use std::net::IpAddr;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use hashbrown::HashMap;
 use http::{HeaderValue, header};
 use larder_rules::{
     Conditions, Fields, Numbers, Pattern, Rule, RuleSet, has_readings, is_ambiguous, readings,
 };
 use larder_semantics::storable::Rules;
-use parking_lot::RwLock;
 
 use crate::base::settings::{
     CountedRequests, Edits, Effects, Limit, LimitBy, Pages, Query, SiteRule, Sticky, Tokens, Unsigned, Users,
 };
+use crate::exchange::combinations::Combinations;
 use crate::exchange::placeholders::{Parts, fill_lines};
 use crate::exchange::rule_counts::{RuleCounts, RuleReport};
 use crate::exchange::vary::vary;
@@ -45,8 +44,10 @@ pub(crate) struct Rulebook {
     base: Arc<Ruling>,
     /// The settings for each rule alone, by its number.
     single: Vec<Arc<Ruling>>,
-    /// The settings for combinations of rules, by their numbers.
-    several: RwLock<HashMap<Numbers, Arc<Ruling>, foldhash::fast::FixedState>>,
+    /// The settings for combinations of rules.
+    several: Combinations,
+    /// The workers that serve requests.
+    workers: usize,
 }
 
 /// Rules that store separate variants of responses by fields and cookies of requests. All that apply add up, and `stop`
@@ -63,9 +64,6 @@ struct VariantRules {
 
 /// The limits of a rule; `None` if it sets none.
 type Limiters = Option<Arc<[Arc<Limiter>]>>;
-
-/// The most combinations that are kept. Further ones are combined for each request.
-const KEPT: usize = 4_096;
 
 /// The settings of a site for requests to which certain rules apply: the effects of these rules, to which it
 /// dereferences, and what follows from them.
@@ -85,14 +83,19 @@ pub(crate) struct Ruling {
     /// The credential with which this proxy authenticates itself to origins, written by rules. It is not among the
     /// fields of requests, since it says nothing about their clients.
     pub(crate) credential: Option<HeaderValue>,
-    /// Edits of replies; `None` without any.
-    pub(crate) reply: Option<Arc<Edits>>,
+    /// Edits of replies, a copy for each worker; empty without any.
+    reply_edits: Box<[Arc<ReplyEdits>]>,
     /// The credentials that a request must have.
     pub(crate) wanted: Option<RequiredCredentials>,
     pub(crate) limits: Arc<[Arc<Limiter>]>,
     /// Pages for errors; `None` without any.
     pub(crate) pages: Option<Arc<Pages>>,
 }
+
+/// Edits of replies. Replies of different workers must not count their references on the same cache line.
+#[derive(Debug)]
+#[repr(align(128))]
+pub(crate) struct ReplyEdits(pub(crate) Edits);
 
 /// Passwords and tokens, one of which a request must have.
 #[derive(Clone, Debug)]
@@ -113,6 +116,7 @@ struct SiteRules<'s> {
     owns_credential: bool,
     /// The cookies of this proxy, which origins do not see.
     own_cookies: &'s [Pattern],
+    workers: usize,
 }
 
 /// A ruling that is borrowed or shared.
@@ -122,12 +126,13 @@ pub(crate) enum RulingRef<'b> {
 }
 
 impl Rulebook {
-    /// Compiles the rules of a site with this caching; `caches`: whether it caches at all; `sticky`: whether a cookie keeps
-    /// clients at origins. Limits that `old` has, too, keep their counts.
+    /// Compiles the rules of a site with this caching for this number of workers; `caches`: whether it caches at all;
+    /// `sticky`: whether a cookie keeps clients at origins. Limits that `old` has, too, keep their counts.
     pub(crate) fn new(
         rules: &[SiteRule],
         (caching, caches): (&Rules, bool),
         sticky: Option<&Sticky>,
+        workers: usize,
         old: Option<&Self>,
     ) -> Self {
         let own_cookies = sticky.map(Sticky::names).unwrap_or_default();
@@ -140,6 +145,7 @@ impl Rulebook {
             waits: compresses_by_response,
             owns_credential,
             own_cookies: &own_cookies,
+            workers,
         };
         let base = Ruling::new(Numbers::new(), Effects::default(), &None, &site);
         let mut kept = Vec::new();
@@ -161,8 +167,9 @@ impl Rulebook {
             base: Arc::new(base),
             single: rules.iter().enumerate().map(one).collect(),
             limiters,
-            counts: RuleCounts::new(rules, old.map(|old| (&old.rules[..], &old.counts))),
-            several: RwLock::default(),
+            counts: RuleCounts::new(rules, workers, old.map(|old| (&old.rules[..], &old.counts))),
+            several: Combinations::default(),
+            workers,
             rules: rules.to_vec(),
             own_cookies: own_cookies.clone(),
         }
@@ -356,16 +363,12 @@ impl Rulebook {
         match &numbers[..] {
             [] => RulingRef::Kept(&self.base),
             [one] => RulingRef::Kept(self.single.get(usize::from(*one)).unwrap_or(&self.base)),
-            _ => RulingRef::Shared(self.several(numbers)),
+            _ => self.several.get(&numbers, || self.combine(&numbers)),
         }
     }
 
-    fn several(&self, numbers: Numbers) -> Arc<Ruling> {
-        let kept = self.several.read();
-        if let Some(ruling) = kept.get(&numbers) {
-            return Arc::clone(ruling);
-        }
-        drop(kept);
+    /// Returns the settings for several rules.
+    fn combine(&self, numbers: &Numbers) -> Arc<Ruling> {
         let stops = |number: &u16| self.rule(*number).is_some_and(|rule| rule.rule.stop);
         let (holding, apart) =
             numbers.split_at(numbers.iter().position(stops).map_or(numbers.len(), |last| last + 1));
@@ -376,7 +379,7 @@ impl Rulebook {
         for rule in apart.iter().filter_map(|number| self.rule(*number)) {
             effects.extend_apart(&rule.effects);
         }
-        effects.reply.vary = vary(&effects, &numbers, &self.rules);
+        effects.reply.vary = vary(&effects, numbers, &self.rules);
         let limits = holding.iter().rev().find_map(|number| self.limiters.get(usize::from(*number))?.clone());
         let site = SiteRules {
             caching: &self.base.caching,
@@ -384,13 +387,9 @@ impl Rulebook {
             waits: self.compresses_by_response,
             owns_credential: self.owns_credential,
             own_cookies: &self.own_cookies,
+            workers: self.workers,
         };
-        let ruling = Arc::new(Ruling::new(Numbers::from_slice(holding), effects, &limits, &site));
-        let mut kept = self.several.write();
-        if kept.len() < KEPT {
-            kept.insert(numbers, Arc::clone(&ruling));
-        }
-        ruling
+        Arc::new(Ruling::new(Numbers::from_slice(holding), effects, &limits, &site))
     }
 }
 
@@ -483,12 +482,20 @@ impl Ruling {
             caching,
             caches,
             credential,
-            reply: (!effects.reply.is_empty()).then(|| Arc::new(effects.reply.clone())),
+            reply_edits: (0..if effects.reply.is_empty() { 0 } else { site.workers })
+                .map(|_| Arc::new(ReplyEdits(effects.reply.clone())))
+                .collect(),
             wanted,
             limits,
             pages: (!effects.error_page.is_empty()).then(|| Arc::new(effects.error_page.clone())),
             effects,
         }
+    }
+
+    /// Returns the edits of replies of this worker; `None` without any.
+    #[inline]
+    pub(crate) fn reply_edits(&self, worker: usize) -> Option<&Arc<ReplyEdits>> {
+        self.reply_edits.get(worker)
     }
 
     /// Whether a response for `client` may be prefetched: no rule answers, refuses, limits or identifies the client.

@@ -35,7 +35,7 @@ pub(crate) async fn serve(worker: &Arc<Worker>, plan: &Arc<Plan>, mut request: B
     if reply.outcome.is_stored() && worker.sampler.picks(plan.settings.validate.sample) {
         validator::check(worker, plan, &request, &reply);
     }
-    finish::finish(&Destination::of(plan, &request), &mut reply);
+    finish::finish(&Destination::of(worker.number, plan, &request), &mut reply);
     let failures = &worker.shared.observers.failures;
     failures.note(&reply.outcome, reply.status, || request.logged_url());
     reply

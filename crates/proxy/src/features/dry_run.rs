@@ -193,7 +193,7 @@ impl DryRun {
 
     /// Returns the fields of `reply` as the client of `request` gets them.
     fn replied(&self, request: &Request, mut reply: Reply) -> HeaderMap {
-        finish::finish(&Destination::of(&self.plan, request), &mut reply);
+        finish::finish(&Destination::of(0, &self.plan, request), &mut reply);
         let mut fields = HeaderMap::new();
         reply.write_edited(&mut fields);
         if let Some(length) = reply.length.filter(|_| !reply.is_bodiless()) {

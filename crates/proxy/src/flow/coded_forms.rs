@@ -9,7 +9,7 @@ use std::sync::Arc;
 use http::StatusCode;
 use larder_semantics::coding::{AcceptedCodings, Coding, Compression, undoable, varies};
 use larder_semantics::fields::Fields;
-use larder_store::{Body, CodedBody, Entry};
+use larder_store::{Body, Entry};
 
 use crate::base::outcome::Tier;
 use crate::cache::Cache;
@@ -35,16 +35,14 @@ pub(crate) fn choose(
             return None;
         }
     };
-    let fields = entry.fields();
-    let own = match entry.coded() {
-        Some(coded) => coded.own(),
-        None if compression.applies(entry.status(), &fields, Some(entry.body().len())) => None,
-        None => Some(undoable(entry.status(), &fields)?),
-    };
-    if let Some(own) = own {
+    let terms = entry.coding_terms();
+    if let Some(own) = terms.undoable {
         return uncoded(own, &entry.clone(), accepted, reply);
     }
-    let is_said = entry.coded().map_or_else(|| varies(&fields), CodedBody::varies);
+    let is_wanted = || terms.is_changeable && compression.selects(&entry.fields(), Some(entry.body().len()));
+    if entry.coded().is_none() && !is_wanted() {
+        return None;
+    }
     // A response that is not in memory has no other form there.
     let is_resident = reply.outcome.tier == Tier::Memory && entry.body().record().is_none();
     let coding = match is_range {
@@ -60,15 +58,14 @@ pub(crate) fn choose(
     let shows_weak_tag =
         || request.lines("if-none-match").any(|line| line.windows(2).any(|two| two == b"W/"));
     let is_weak = matches!(reply.fields, Source::NotModified(_)) && shows_weak_tag();
-    reply.negotiated = Negotiation::new(coding, is_said).weakened(is_weak);
+    reply.negotiated = Negotiation::new(coding, terms.varies).weakened(is_weak);
     None
 }
 
 /// Marks the reply as negotiated between the origin's `coding` and the form of `entry` without it, which replaces the
 /// content for a client that does not accept the coding. Returns the coding if that form has to be made first.
 fn uncoded(coding: Coding, entry: &Entry, accepted: &AcceptedCodings, reply: &mut Reply) -> Option<Coding> {
-    let is_said = entry.coded().map_or_else(|| varies(&entry.fields()), CodedBody::varies);
-    reply.negotiated = Negotiation::new(None, is_said);
+    reply.negotiated = Negotiation::new(None, entry.coding_terms().varies);
     let form = match entry.coded() {
         _ if accepted.takes(coding) => return None,
         Some(coded) if coded.is_tried(None) => coded.form(None),

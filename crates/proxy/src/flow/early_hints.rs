@@ -57,7 +57,7 @@ fn is_hinted(cx: Context<'_>, request: &Request) -> bool {
         && !request.fields.contains("range")
         // Browsers use hints only when they load a page, and most mark such requests.
         && request.fields.first("sec-fetch-mode").is_none_or(|mode| mode.eq_ignore_ascii_case(b"navigate"))
-        && !request.ruling.reply.as_deref().is_some_and(changes_links)
+        && !changes_links(&request.ruling.reply)
 }
 
 /// Whether `entry` may give hints to this client now.

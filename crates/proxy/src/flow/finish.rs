@@ -20,13 +20,15 @@ use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Content, Reply, Source};
 use crate::exchange::request::Request;
 use crate::exchange::route::SiteNumber;
-use crate::exchange::rulebook::{Rulebook, Ruling};
+use crate::exchange::rulebook::{ReplyEdits, Rulebook, Ruling};
 use crate::exchange::{client_cert, pages};
 use crate::flow::coded_forms;
 use crate::flow::worker::Worker;
 
 /// The request that a reply is for, as far as the last steps depend on it.
 pub(crate) struct Destination<'r> {
+    /// The number of the worker that answers it.
+    pub(crate) worker: usize,
     pub(crate) site: SiteNumber,
     pub(crate) key: &'r [u8],
     /// The hash of its key in the memory tier.
@@ -46,9 +48,10 @@ pub(crate) struct Destination<'r> {
 }
 
 impl<'r> Destination<'r> {
-    /// Returns the destination of a reply to `request`.
-    pub(crate) fn of(plan: &'r Plan, request: &'r Request) -> Self {
+    /// Returns the destination of a reply to `request` by this worker.
+    pub(crate) fn of(worker: usize, plan: &'r Plan, request: &'r Request) -> Self {
         Self {
+            worker,
             site: request.route.number(),
             key: &request.key,
             hash: request.hash,
@@ -86,11 +89,11 @@ pub(crate) fn finish(to: &Destination<'_>, reply: &mut Reply) {
     if to.by_peer {
         return reply.for_node();
     }
-    to.rulebook.counts().count(&to.ruling.numbers, &reply.outcome);
-    reply.edits = match &to.ruling.reply {
-        Some(edits) if edits.has_placeholders => Some(Arc::new(to.fill(edits, &reply.outcome))),
-        edits => edits.clone(),
-    };
+    to.rulebook.counts().count(to.worker, &to.ruling.numbers, &reply.outcome);
+    reply.edits = to.ruling.reply_edits(to.worker).map(|edits| match edits.0.has_placeholders {
+        true => Arc::new(ReplyEdits(to.fill(&edits.0, &reply.outcome))),
+        false => Arc::clone(edits),
+    });
     reply.bandwidth = to.ruling.bandwidth.and_then(NonZeroU64::new);
     pages::replace(to.ruling, to.method, reply);
 }

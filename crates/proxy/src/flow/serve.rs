@@ -87,6 +87,7 @@ pub(crate) fn at_once(
     let mut reply = answer::from_entry(&head.method, &selecting, entry, now, outcome)?;
     let asked_for_certificate = asker.identity.is_some();
     let to = Destination {
+        worker: worker.number,
         site,
         key,
         hash,

@@ -118,7 +118,7 @@ pub(crate) async fn send(
     let ruling = by_answer.as_ref().unwrap_or(&request.ruling);
     let rulebook = request.route.rulebook(&plan.forward);
     if !by_peer {
-        rulebook.counts().count_response(&ruling.numbers, &request.ruling.numbers);
+        rulebook.counts().count_response(worker.number, &ruling.numbers, &request.ruling.numbers);
     }
     if !by_peer && head.status != StatusCode::NOT_MODIFIED {
         ruling.response.apply_to_lines(head.status, &mut head.fields);

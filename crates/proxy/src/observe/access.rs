@@ -1,72 +1,74 @@
 //! The access log: one line per request, on standard output or in a file. [`forms`] defines the lines.
 //!
-//! Each line is written at once with a single write. So no line is lost when the file is moved and reopened, and
-//! several processes may share a file. A request does not fail if the log cannot be written; lost lines are counted.
+//! Lines wait for others on the [page](pages) of their worker, for a moment only: a write for each line would cost more
+//! than the hit that it reports. A write has whole lines, so that several processes may share a file. A request does not
+//! fail if the log cannot be written; lost lines are counted.
 
 mod forms;
+mod pages;
+mod sink;
+mod stamp;
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, Write as _};
+use std::fs::OpenOptions;
+use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use arc_swap::ArcSwapOption;
 use rustix::fs::{Access, access};
 
 use self::forms::Entry;
+use self::pages::Pages;
+use self::sink::Sink;
 use super::memo::{RequestRecord, RequestResult};
 use crate::base::clock;
 use crate::base::error::{Error, cause};
-use crate::base::settings::AccessLog;
+use crate::base::settings::Settings;
 
 const FAILED: &str = "cannot write the access log";
 
 /// The destination of the lines.
-#[derive(Debug)]
-pub(crate) struct Log {
-    /// `None`: to standard output.
-    file: ArcSwapOption<File>,
-    lost: AtomicU64,
-}
+pub(crate) struct Log(Pages);
 
 impl Log {
-    /// Opens a log at the end of this file, or on standard output.
+    /// Opens the log of `settings` at the end of its file, or on standard output.
     ///
     /// # Errors
     /// When the file cannot be opened.
-    pub(crate) fn open(path: Option<&Path>) -> Result<Self, Error> {
-        let file = path.map(append_to).transpose();
-        let file = file.map_err(|error| Error::new(FAILED, error))?;
-        Ok(Self { file: ArcSwapOption::new(file), lost: AtomicU64::new(0) })
+    pub(crate) fn open(settings: &Settings) -> Result<Self, Error> {
+        let file = settings.access_log_file.as_deref().map(append_to).transpose();
+        let sink = file.map_err(|error| Error::new(FAILED, error))?.unwrap_or_default();
+        Ok(Self(Pages::new(settings.threads, sink)))
     }
 
     /// Continues in the file that has this name now. If it cannot be opened, the open file stays in use.
     pub(crate) fn reopen(&self, path: Option<&Path>) {
         match path.map(append_to).transpose() {
-            Ok(file) => self.file.store(file),
+            Ok(file) => self.0.redirect(file.unwrap_or_default()),
             Err(error) => tracing::error!("{FAILED}: {error}; the one that is open stays"),
         }
     }
 
-    /// Writes the line of a request that took `took`.
-    pub(crate) fn write(&self, form: AccessLog, memo: &RequestRecord, ended: &RequestResult, took: Duration) {
-        let mut line = String::with_capacity(256);
-        Entry { memo, ended, took, millis: clock::unix_millis() }.write(form, &mut line);
-        let written = match &*self.file.load() {
-            Some(file) => (&**file).write_all(line.as_bytes()),
-            None => io::stdout().write_all(line.as_bytes()),
-        };
-        if written.is_err() {
-            self.lost.fetch_add(1, Ordering::Relaxed);
-        }
+    /// Adds the line of a request to a worker that took `took`, in the form of `settings`.
+    pub(crate) fn write(
+        &self,
+        worker: usize,
+        settings: &Settings,
+        (memo, ended, took): (&RequestRecord, &RequestResult, Duration),
+    ) {
+        let entry = Entry { memo, ended, took, millis: clock::unix_millis() };
+        let write = |line: &mut _, stamp: &mut _| entry.write(settings.access_log, line, stamp);
+        self.0.append(worker, settings.access_log_by_line, write);
+    }
+
+    /// Writes all lines that wait for others.
+    pub(crate) fn flush(&self) {
+        self.0.flush();
     }
 
     /// Returns the number of lines that could not be written.
     pub(crate) fn lost(&self) -> u64 {
-        self.lost.load(Ordering::Relaxed)
+        self.0.lost()
     }
 }
 
@@ -89,9 +91,9 @@ pub fn examine(path: &Path) -> Result<(), Error> {
 
 /// Opens the file for appending. A new file is readable for the operator's group, for programs that read logs. A
 /// symbolic link is followed.
-fn append_to(path: &Path) -> Result<Arc<File>, String> {
+fn append_to(path: &Path) -> Result<Sink, String> {
     let file = OpenOptions::new().append(true).create(true).mode(0o640).open(path);
-    file.map(Arc::new).map_err(|error| explain(path, &error))
+    file.map(|file| Sink::new(file, path)).map_err(|error| explain(path, &error))
 }
 
 fn folder(path: &Path) -> &Path {

@@ -158,7 +158,7 @@ impl Witness {
     /// Tells the observers that need a record of each request.
     fn show(&self, plan: &Plan, ended: &RequestResult, memo: &RequestRecord, took: Duration) {
         if plan.logs() {
-            self.observers.access.write(plan.settings.access_log, memo, ended, took);
+            self.observers.access.write(self.worker, &plan.settings, (memo, ended, took));
         }
         if let Some(tracer) = &self.observers.tracer {
             tracer.record(memo, ended, took);

@@ -62,7 +62,7 @@ impl Observers {
     /// Which of them could not be opened, and the reason.
     pub(crate) fn new(settings: &Settings) -> Result<Self, Error> {
         Ok(Self {
-            access: access::Log::open(settings.access_log_file.as_deref())?,
+            access: access::Log::open(settings)?,
             ledger: Ledger::open(&settings.statistics)?.map(Arc::new),
             tracer: Tracer::start(settings)?,
             accounts: Accounts::new(settings.threads.max(1)),

@@ -37,6 +37,9 @@ use crate::server::{health, names};
 /// attempts to reach the engine.
 const LAST_WORDS: Duration = Duration::from_secs(10);
 
+/// Maximum time for the last lines of the access log.
+const LAST_LINES: Duration = Duration::from_secs(1);
+
 /// Time between two checks of the certificate files.
 const CERTIFICATES: Duration = Duration::from_secs(2);
 
@@ -195,6 +198,7 @@ impl Server {
                 end_traces(&shared).await;
                 close_ledger(&shared, &mut control).await;
             }
+            flush_access_log(&shared).await;
         });
         // Disk flushes must not delay the shutdown.
         runtime.shutdown_background();
@@ -240,6 +244,14 @@ async fn close_ledger(shared: &Arc<ProcessState>, control: &mut UnboundedReceive
             let _ = closing.await;
         }
     }
+}
+
+/// Writes the last lines of the access log. A program that does not read standard output must not keep the process.
+async fn flush_access_log(shared: &Arc<ProcessState>) {
+    let shared = Arc::clone(shared);
+    let flush = tokio::task::spawn_blocking(move || shared.observers.access.flush());
+    // The thread has logged its panic itself.
+    let _ = tokio::time::timeout(LAST_LINES, flush).await;
 }
 
 /// Waits for the command to end at once.

@@ -6,12 +6,11 @@
 
 use std::sync::Arc;
 
-use http::StatusCode;
-use larder_semantics::coding::{self, Coding};
-use larder_semantics::fields::Fields;
+use larder_semantics::coding::Coding;
 
+use super::Body;
+use crate::arena::Extent;
 use crate::charge::allocated;
-use crate::{Body, Entry, Extent, Memory};
 
 /// Content, and its forms in other codings.
 #[derive(Debug)]
@@ -20,29 +19,12 @@ pub struct CodedBody {
     /// The forms by their coding; `None` for content without one. `None` in place of a body: the form is not worth
     /// storing, or cannot be made.
     forms: Vec<(Option<Coding>, Option<Body>)>,
-    /// The coding of the origin, if there may be a form without it.
-    own: Option<Coding>,
-    /// Whether the response's `Vary` field names `Accept-Encoding` or is `*`.
-    varies: bool,
 }
 
 impl CodedBody {
     /// Returns the content as the origin has sent it.
     pub(crate) fn plain(&self) -> &Body {
         &self.plain
-    }
-
-    /// Whether the `Vary` field of the response names `Accept-Encoding` or is `*`. The field is read once for
-    /// all hits.
-    #[inline]
-    pub fn varies(&self) -> bool {
-        self.varies
-    }
-
-    /// Returns the coding of the origin, if there may be a form without it.
-    #[inline]
-    pub fn own(&self) -> Option<Coding> {
-        self.own
     }
 
     /// Returns the content in `coding`, or without a coding, if that form is stored.
@@ -58,15 +40,6 @@ impl CodedBody {
         self.forms.iter().any(|(own, _)| *own == coding)
     }
 
-    /// Whether the forms are also those of a response with the same content, and this status and these fields.
-    pub(crate) fn suits(&self, status: StatusCode, fields: &impl Fields) -> bool {
-        let is_same = match self.own {
-            None => coding::is_changeable(status, fields),
-            own => coding::undoable(status, fields) == own,
-        };
-        is_same && self.varies == coding::varies(fields)
-    }
-
     /// Iterates over the stored forms.
     pub fn forms(&self) -> impl Iterator<Item = (Option<Coding>, &Body)> {
         self.forms.iter().filter_map(|(coding, body)| Some((*coding, body.as_ref()?)))
@@ -77,15 +50,19 @@ impl CodedBody {
         self.forms().map(|(_, body)| body.len()).sum()
     }
 
-    /// Returns the same content with one more form, or with the note that a form in this coding is not worth storing.
-    fn with(entry: &Entry, coding: Option<Coding>, form: Option<Body>) -> Self {
-        let others = entry.coded().map_or(&[][..], |coded| &coded.forms).iter();
+    /// Returns the content `plain` with the forms of `before` and one more, or with the note that a form in this coding
+    /// is not worth storing.
+    pub(crate) fn with(
+        plain: Body,
+        before: Option<&Self>,
+        coding: Option<Coding>,
+        form: Option<Body>,
+    ) -> Self {
+        let others = before.map_or(&[][..], |coded| &coded.forms).iter();
         let others = others.filter(|(own, _)| *own != coding);
         let forms = others.map(|(own, body)| (*own, body.as_ref().map(Body::duplicate)));
         let forms: Vec<_> = forms.chain([(coding, form)]).collect();
-        let (fields, plain) = (entry.fields(), entry.body().duplicate());
-        let own = coding::undoable(entry.status(), &fields);
-        Self { plain, forms, own, varies: coding::varies(&fields) }
+        Self { plain, forms }
     }
 
     pub(crate) fn charge(&self) -> u64 {
@@ -108,16 +85,6 @@ impl CodedBody {
             }
         }
         Ok(())
-    }
-}
-
-impl Memory {
-    /// Adds the form of `entry`'s content in `coding`, or without a coding, to the stored response, or the note that
-    /// such a form is not worth storing or cannot be made. Returns false if `entry` has been removed or changed, or if
-    /// there is no room for the form.
-    pub fn add_form(&self, entry: &Entry, coding: impl Into<Option<Coding>>, form: Option<Body>) -> bool {
-        let body = Body::coded(CodedBody::with(entry, coding.into(), form));
-        entry.with_forms(body).is_some_and(|new| self.grow(entry, &new))
     }
 }
 

@@ -6,15 +6,13 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::{Mark, PurgeKind};
+use super::Mark;
+use super::journal_purge::{PurgeKind, UNKNOWN};
 
 /// The most separate groups of one origin.
 pub const MOST_OF_ORIGIN: usize = 1 << 10;
 /// The most separate groups of all origins together, and the most origins.
 pub const MOST_OF_ALL: usize = 1 << 14;
-
-/// The origin of rules that an earlier process wrote to a journal, which does not contain the origin.
-pub(super) const UNKNOWN: u64 = 0;
 
 /// All rules from responses.
 #[derive(Default)]

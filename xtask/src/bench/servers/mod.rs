@@ -1,5 +1,6 @@
 //! `cargo x bench hits`, `misses` and `memory`: this proxy beside its peers.
 
+mod as_run;
 mod memory;
 mod rounds;
 
@@ -25,6 +26,8 @@ pub(super) struct Options {
     subject: Subject,
     peers: Vec<&'static Peer>,
     objects: Vec<Object>,
+    /// Whether servers have logs and other usual settings.
+    as_run: bool,
 }
 
 impl Options {
@@ -33,15 +36,20 @@ impl Options {
     /// # Errors
     /// An unknown word, or an invalid value; the error names it.
     pub(super) fn parse(subject: Subject, words: &[String]) -> Result<Self> {
-        let more = [("--only", true), ("--size", true)];
+        let more = [("--only", true), ("--size", true), ("--as-run", false)];
         let (common, words) = options::Options::with(words, &more, [1, 2], [5, 3])?;
-        let sizes = Some(words.get("--size").unwrap_or("1k,1m"));
+        let as_run = words.has("--as-run");
+        if as_run && (subject != Subject::Hits || words.get("--only").is_some()) {
+            bail!("option `--as-run` is for `hits`, without `--only`");
+        }
+        let sizes = Some(words.get("--size").unwrap_or(if as_run { "1k" } else { "1k,1m" }));
         let objects: Vec<_> = OBJECTS.iter().map(|object| (object.name, *object)).collect();
         Ok(Self {
             common,
             subject,
-            peers: choose_peers(subject, words.get("--only"))?,
+            peers: if as_run { as_run::peers() } else { choose_peers(subject, words.get("--only"))? },
             objects: args::chosen(sizes, "size", &objects)?,
+            as_run,
         })
     }
 }
@@ -131,6 +139,15 @@ mod tests {
     fn hits_always_have_their_floor() {
         assert_eq!(names(Subject::Hits, "--only larder,nginx"), ["floor", "larder", "nginx"]);
         assert_eq!(names(Subject::Hits, "--only nginx,floor"), ["floor", "nginx"]);
+    }
+
+    #[test]
+    fn as_people_run_them_larders_are_beside_peers_with_logs() {
+        let names = names(Subject::Hits, "--as-run");
+        for name in ["floor", "larder-bare", "larder-as-run", "nginx-log", "varnish", "haproxy-log"] {
+            assert!(names.contains(&name), "{name}: {names:?}");
+        }
+        assert!(parse(Subject::Misses, "--as-run").is_err());
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! `hits` and `misses`: CPU time per request, in interleaved rounds.
 
-use super::Options;
+use super::{Options, as_run};
 use crate::bench::CONNECTIONS;
 use crate::bench::goal::Goal;
 use crate::bench::measure::{Expect, Object, Sample, median, sample};
@@ -24,10 +24,10 @@ const WARMING_PAUSE: Duration = Duration::from_millis(50);
 const STORED: f64 = 0.9;
 
 /// A measured server, the object of its load, and its sample of each round.
-struct Entrant<'a> {
-    server: &'a Running,
+pub(super) struct Entrant<'a> {
+    pub(super) server: &'a Running,
     object: Object,
-    samples: Vec<Sample>,
+    pub(super) samples: Vec<Sample>,
 }
 
 impl<'a> Entrant<'a> {
@@ -55,6 +55,10 @@ pub(super) fn hits(
         let entrants = warmed.map(|server| Entrant::new(server, *object)).collect();
         let entrants = rounds(options, entrants, Expect::Cached, origin, failures)?;
         rows.extend(summary(&entrants, "x floor", "floor"));
+        if options.as_run {
+            goals.extend(as_run::goals(&entrants));
+            continue;
+        }
         let all: Vec<_> = entrants.iter().collect();
         let is_peer = |entrant: &&Entrant| ![Which::Floor, Which::Larder].contains(&entrant.server.which);
         let peers: Vec<_> = all.iter().copied().filter(is_peer).collect();
@@ -142,6 +146,7 @@ fn rounds<'a>(
             let result = object.script(round).and_then(|script| {
                 sample(entrant.server, object, expect, options.common.duration, origin, &script)
             });
+            entrant.server.empty_logs();
             match note(entrant.server, object, result, failures) {
                 Some(sample) => entrant.samples.push(sample),
                 None => return false,

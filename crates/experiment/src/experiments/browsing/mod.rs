@@ -13,10 +13,10 @@ use serde::{Deserialize, Serialize};
 
 use super::cell::{Cell, CellResult, DirectCost, Trial, part, side_by_side, straight, straight_table};
 use super::lists::List;
-use crate::bench::Size;
 use crate::course::Course;
 use crate::findings::Findings;
 use crate::origin::Model;
+use crate::size::Size;
 use crate::{Bench, Halt, Journal};
 
 const REPORT: &str = "the seed report (Kumar and Viswanathan, RPC-based web proxy server)";

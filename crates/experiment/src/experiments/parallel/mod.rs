@@ -18,11 +18,11 @@ use serde::{Deserialize, Serialize};
 
 use self::python::Python;
 pub(super) use self::python::check as check_python;
-use crate::bench::Size;
 use crate::course::{Course, Page};
 use crate::findings::Findings;
 use crate::origin::{Model, Origin};
 use crate::proxy::{Proxy, Setting};
+use crate::size::Size;
 use crate::{Bench, Halt, Journal};
 
 const REPORT: &str = "the seed report (on a parallel caching proxy)";

@@ -7,11 +7,11 @@ use std::ffi::OsStr;
 use serde::{Deserialize, Serialize};
 
 use super::REPORT;
-use crate::bench::Size;
 use crate::cache_lines::Layout;
 use crate::child::ChildProcess;
 use crate::experiments::LARDER as OURS;
 use crate::findings::{Finding, Grid, Ruling};
+use crate::size::Size;
 use crate::{Bench, Bound, ClaimKind, Halt, Interval, Journal, Samples};
 
 /// The factor by which a shard for each thread may be slower than padding to count as equal.

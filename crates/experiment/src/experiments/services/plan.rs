@@ -2,7 +2,7 @@
 
 use super::cell::{Cell, Endpoint, WRITES};
 use super::ways::Way;
-use crate::bench::Size;
+use crate::size::Size;
 
 /// The report's policies.
 pub(super) const POLICIES: [&str; 5] = ["lru", "lfu", "gds", "gdsf", "tinylfu"];

@@ -13,10 +13,10 @@ use larder_load::Via;
 use super::cell::those;
 use super::cell::{Cell, CellResult, DirectCost, Trial, part, side_by_side, straight, straight_table};
 use super::lists::List;
-use crate::bench::Size;
 use crate::course::Course;
 use crate::findings::Findings;
 use crate::origin::Model;
+use crate::size::Size;
 use crate::{Bench, Halt, Journal};
 
 const REPORT: &str = "the seed report (Thadhani and Dsilva, RPC-based proxy server)";

@@ -2,19 +2,23 @@
 //!
 //! Text from a client is escaped, so that it cannot end a line or a quotation.
 
-use std::fmt::Write as _;
+use std::io::Write as _;
 use std::net::IpAddr;
 use std::time::Duration;
 
 use http::Version;
-use jiff::Timestamp;
 use serde::Serialize;
 
 use super::super::memo::{RequestRecord, RequestResult};
+use super::stamp::Stamp;
 use crate::base::outcome::{Kind, Tier};
 use crate::base::settings::{AccessLog, Door};
 use crate::base::shown::{is_hidden, write_json};
 use crate::counts::versions;
+
+/// The time as in RFC 3339, with milliseconds.
+const RFC_3339: &str = "%FT%T%.3fZ";
+const NCSA: &str = "%d/%b/%Y:%H:%M:%S +0000";
 
 /// A request that has ended, and the time of its end.
 pub(super) struct Entry<'e> {
@@ -72,32 +76,32 @@ struct Json<'l> {
 
 impl Entry<'_> {
     /// Appends the line in this format, with its line end.
-    pub(super) fn write(&self, form: AccessLog, line: &mut String) {
+    pub(super) fn write(&self, form: AccessLog, line: &mut Vec<u8>, stamp: &mut Stamp) {
         match form {
             AccessLog::Off => return,
-            AccessLog::Text => self.text(line),
-            AccessLog::Json => self.json(line),
-            AccessLog::Combined => self.combined(line),
+            AccessLog::Text => self.text(line, stamp.at(self.millis, RFC_3339)),
+            AccessLog::Json => self.json(line, stamp.at(self.millis, RFC_3339)),
+            AccessLog::Combined => self.combined(line, stamp.at(self.millis, NCSA)),
             AccessLog::Squid => self.squid(line),
         }
-        line.push('\n');
+        line.push(b'\n');
     }
 
-    // Writing to a string does not fail.
+    // Writing to a vector does not fail.
 
-    fn text(&self, line: &mut String) {
+    fn text(&self, line: &mut Vec<u8>, time: &str) {
         let Self {
             memo: RequestRecord { method, target, .. },
             ended: RequestResult { status, bytes, .. },
             ..
         } = self;
-        let (time, client, micros, cache) = (self.date(), self.client(), self.took.as_micros(), self.cache());
+        let (client, micros, cache) = (self.client(), self.took.as_micros(), self.cache());
         let _ = write!(line, "{time} {client} {method} {target} {status} {bytes}B {micros}us {cache}");
         for (name, value) in [("client-cert", self.memo.subject()), ("user", self.memo.user.as_deref())] {
             let Some(value) = value else { continue };
             let _ = write!(line, " {name}=\"");
             quote(line, value);
-            line.push('"');
+            line.push(b'"');
         }
         if let Some(purpose) = self.ended.outcome.purpose() {
             let _ = write!(line, " purpose={purpose}");
@@ -107,10 +111,10 @@ impl Entry<'_> {
         }
     }
 
-    fn json(&self, line: &mut String) {
+    fn json(&self, line: &mut Vec<u8>, time: &str) {
         let Self { memo, ended: RequestResult { status, outcome, age, bytes, .. }, took, .. } = self;
         let json = Json {
-            time: &self.date(),
+            time,
             client: self.client(),
             id: memo.id.as_deref(),
             method: memo.method.as_str(),
@@ -133,18 +137,16 @@ impl Entry<'_> {
             user_agent: memo.visit.agent.as_deref(),
             purpose: outcome.purpose(),
         };
-        let mut text = Vec::new();
-        if write_json(&mut text, &json).is_ok() {
-            line.push_str(&String::from_utf8_lossy(&text));
+        let start = line.len();
+        if write_json(line, &json).is_err() {
+            line.truncate(start);
         }
     }
 
     /// Appends the line in the combined log format of NCSA's httpd. The request line contains the whole URL, so that it
     /// shows the host.
-    fn combined(&self, line: &mut String) {
+    fn combined(&self, line: &mut Vec<u8>, time: &str) {
         let Self { memo, ended: RequestResult { status, bytes, .. }, .. } = self;
-        let time = self.time();
-        let time = time.strftime("%d/%b/%Y:%H:%M:%S +0000");
         let _ = write!(line, "{} - ", self.client());
         word(line, memo.user_or_subject().unwrap_or("-"));
         let _ = write!(line, " [{time}] \"");
@@ -155,18 +157,18 @@ impl Entry<'_> {
                 quote(line, &memo.target);
                 let _ = write!(line, " {version:?}");
             }
-            false => line.push('-'),
+            false => line.push(b'-'),
         }
         let _ = write!(line, "\" {status} {bytes} \"");
         quote(line, memo.visit.referer.as_deref().unwrap_or("-"));
-        line.push_str("\" \"");
+        line.extend_from_slice(b"\" \"");
         quote(line, memo.visit.agent.as_deref().unwrap_or("-"));
-        line.push('"');
+        line.push(b'"');
     }
 
     /// Appends the line in Squid's native format: time, milliseconds, client, result and status, bytes, method, URL,
     /// user, hierarchy, media type.
-    fn squid(&self, line: &mut String) {
+    fn squid(&self, line: &mut Vec<u8>) {
         let Self { memo, ended: RequestResult { status, bytes, .. }, took, .. } = self;
         let (seconds, millis, took) = (self.millis / 1_000, self.millis % 1_000, took.as_millis());
         let (client, result) = (self.client(), self.result());
@@ -177,20 +179,20 @@ impl Entry<'_> {
         let _ =
             write!(line, "{seconds}.{millis:03} {took:6} {client} {result}/{status:03} {bytes} {method} ");
         word(line, url);
-        line.push(' ');
+        line.push(b' ');
         word(line, memo.user_or_subject().unwrap_or("-"));
-        line.push(' ');
+        line.push(b' ');
         match (self.ended.outcome.origin_time, memo.site.as_deref()) {
-            (None, _) => line.push_str("HIER_NONE/-"),
+            (None, _) => line.extend_from_slice(b"HIER_NONE/-"),
             (Some(_), Some(site)) if !memo.is_forward() => {
                 let _ = write!(line, "FIRSTUP_PARENT/{site}");
             }
             (Some(_), _) => {
-                line.push_str("HIER_DIRECT/");
+                line.extend_from_slice(b"HIER_DIRECT/");
                 word(line, memo.host());
             }
         }
-        line.push(' ');
+        line.push(b' ');
         word(line, memo.visit.content_type.as_deref().unwrap_or("-"));
     }
 
@@ -214,44 +216,36 @@ impl Entry<'_> {
         self.memo.client.ip().to_canonical()
     }
 
-    fn time(&self) -> Timestamp {
-        Timestamp::from_millisecond(self.millis as i64).unwrap_or_default()
-    }
-
-    /// Returns the time as in RFC 3339, with milliseconds.
-    fn date(&self) -> String {
-        self.time().strftime("%FT%T%.3fZ").to_string()
-    }
-
     /// Returns the parameters of `Cache-Status`, without the cache's name.
     fn cache(&self) -> String {
         let mut cache = Vec::with_capacity(64);
         self.ended.outcome.cache_status("").write_parameters(&mut cache);
-        String::from_utf8_lossy(&cache).trim_start_matches("; ").to_owned()
+        cache.drain(..cache.len().min(b"; ".len()));
+        String::from_utf8(cache).unwrap_or_default()
     }
 }
 
 /// Appends text between quotation marks, without the marks.
-fn quote(line: &mut String, text: &str) {
+fn quote(line: &mut Vec<u8>, text: &str) {
     escape(line, text, |c| matches!(c, '"' | '\\'));
 }
 
 /// Appends text as a single word.
-fn word(line: &mut String, text: &str) {
+fn word(line: &mut Vec<u8>, text: &str) {
     escape(line, text, |c| c == ' ');
 }
 
-fn escape(line: &mut String, text: &str, also: fn(char) -> bool) {
+fn escape(line: &mut Vec<u8>, text: &str, also: fn(char) -> bool) {
+    if text.bytes().all(|byte| matches!(byte, b' '..=b'~') && !also(char::from(byte))) {
+        return line.extend_from_slice(text.as_bytes());
+    }
     for c in text.chars() {
+        let mut bytes = [0; 4];
+        let bytes = c.encode_utf8(&mut bytes).as_bytes();
         match c {
-            '"' | '\\' if also(c) => line.extend(['\\', c]),
-            c if is_hidden(c) || also(c) => {
-                let mut bytes = [0; 4];
-                for byte in c.encode_utf8(&mut bytes).bytes() {
-                    let _ = write!(line, "%{byte:02X}");
-                }
-            }
-            c => line.push(c),
+            '"' | '\\' if also(c) => line.extend([b'\\', bytes[0]]),
+            c if is_hidden(c) || also(c) => bytes.iter().for_each(|byte| _ = write!(line, "%{byte:02X}")),
+            _ => line.extend_from_slice(bytes),
         }
     }
 }
@@ -265,10 +259,10 @@ mod tests {
     use crate::exchange::route::SiteNumber;
 
     fn line(form: AccessLog, memo: &RequestRecord, ended: &RequestResult) -> String {
-        let mut line = String::new();
+        let mut line = Vec::new();
         let entry = Entry { memo, ended, took: Duration::from_micros(12_345), millis: 1_700_000_000_042 };
-        entry.write(form, &mut line);
-        line
+        entry.write(form, &mut line, &mut Stamp::default());
+        String::from_utf8(line).unwrap()
     }
 
     fn ended(outcome: Outcome, status: u16) -> RequestResult {
