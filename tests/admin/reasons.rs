@@ -49,7 +49,6 @@ fn exercise(why: Why) -> Exercise {
         Why::StaleWhileRevalidate => Asked(&[REFRESHED, FRESH], &["GET", "GET"]),
         Why::MaxStale => Asked(&[STALE], &["GET", "GET\nCache-Control: max-stale"]),
         Why::StaleIfError => Asked(&[LASTING, "503 Service Unavailable"], &["GET", "GET"]),
-        Why::StaleIfSlow => Staged(slow),
         Why::TagCurrent => Staged(|| tagged("\"1\"")),
         Why::TagUnknown => Staged(|| tagged("\"2\"")),
         Why::AlwaysValidated => Staged(always),
@@ -83,7 +82,7 @@ fn exercise(why: Why) -> Exercise {
             &[FRESH, "404 Not Found\nCache-Control: max-age=100"],
             &["GET", "GET\nCache-Control: no-cache"],
         ),
-        Why::TooLarge | Why::NotAdmitted => exercise_memory(why),
+        Why::TooLarge | Why::NotAdmitted | Why::StaleIfSlow => exercise_settings(why),
         Why::FillBudget => Staged(budget_used_up),
         Why::NotWritten => Staged(not_written),
         Why::OnlyIfCached => Asked(&[], &["GET\nCache-Control: only-if-cached"]),
@@ -113,9 +112,10 @@ fn exercise(why: Why) -> Exercise {
     }
 }
 
-fn exercise_memory(why: Why) -> Exercise {
+fn exercise_settings(why: Why) -> Exercise {
     Exercise::Staged(match why {
         Why::TooLarge => too_large,
+        Why::StaleIfSlow => slow,
         _ => not_admitted,
     })
 }

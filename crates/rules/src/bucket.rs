@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use crate::conditions::{Fields, Request};
+use larder_semantics::fields::Fields;
 
 /// A division of all clients into buckets.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,11 +28,11 @@ pub struct Bucket {
 }
 
 impl Bucket {
-    /// Whether the client of `request` is in the bucket.
-    pub(crate) fn has<F: Fields>(&self, request: &Request<'_, F>) -> bool {
-        match self.split.named(request.fields) {
+    /// Whether the client at this address that sends these fields is in the bucket.
+    pub(crate) fn has(&self, client: IpAddr, fields: &impl Fields) -> bool {
+        match self.split.named(fields) {
             Some(at) => at == self.at && !self.is_new,
-            None => self.split.drawn(request.client) == Some(self.at),
+            None => self.split.drawn(client) == Some(self.at),
         }
     }
 }
@@ -94,16 +94,8 @@ mod tests {
     fn buckets(split: &Arc<Split>, client: u32, cookie: &str, is_new: bool) -> Vec<usize> {
         let mut fields = HeaderMap::new();
         fields.insert(header::COOKIE, HeaderValue::from_bytes(cookie.as_bytes()).unwrap());
-        let request = Request {
-            method: "GET",
-            scheme: "http",
-            host: "a",
-            path: b"/",
-            query: None,
-            client: Ipv4Addr::from_bits(client).into(),
-            fields: &fields,
-        };
-        let has = |at: &usize| Bucket { split: Arc::clone(split), at: *at, is_new }.has(&request);
+        let client = Ipv4Addr::from_bits(client).into();
+        let has = |at: &usize| Bucket { split: Arc::clone(split), at: *at, is_new }.has(client, &fields);
         (0..split.buckets.len()).filter(has).collect()
     }
 

@@ -171,7 +171,7 @@ impl Conditions {
             && self.query.hold(|named| named.is_in_query(request.query))
             && self.field.hold(|named| named.is_in(request.fields))
             && self.cookie.hold(|named| named.is_cookie(request.fields))
-            && self.bucket.as_ref().is_none_or(|bucket| bucket.has(request))
+            && self.bucket.as_ref().is_none_or(|bucket| bucket.has(request.client, request.fields))
             && self.not.as_ref().is_none_or(|not| not.need_response() || !not.hold_for(request))
     }
 

@@ -114,9 +114,9 @@ struct SiteRules<'s> {
     waits: bool,
     /// Whether the credential that rules write is this proxy's own.
     owns_credential: bool,
-    workers: usize,
     /// The cookies of this proxy, which origins do not see.
     own_cookies: &'s [Pattern],
+    workers: usize,
 }
 
 /// A ruling that is borrowed or shared.
@@ -135,8 +135,8 @@ impl Rulebook {
         })
     }
 
-    /// Compiles the rules of a site with this caching; `caches`: whether it caches at all; `sticky`: whether a cookie keeps
-    /// clients at origins; for this number of `workers`. Limits that `old` has, too, keep their counts.
+    /// Compiles the rules of a site with this caching for this number of workers; `caches`: whether it caches at all;
+    /// `sticky`: whether a cookie keeps clients at origins. Limits that `old` has, too, keep their counts.
     pub(crate) fn new(
         rules: &[SiteRule],
         (caching, caches): (&Rules, bool),
@@ -395,8 +395,8 @@ impl Rulebook {
             caches: self.base.caches,
             waits: self.compresses_by_response,
             owns_credential: self.owns_credential,
-            workers: self.workers,
             own_cookies: &self.own_cookies,
+            workers: self.workers,
         };
         Arc::new(Ruling::new(Numbers::from_slice(holding), effects, &limits, &site))
     }

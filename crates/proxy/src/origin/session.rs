@@ -25,7 +25,7 @@ pub(super) struct Sessions {
     /// The cookie up to its value, and what is behind it.
     cookie: String,
     attributes: String,
-    /// Whether the cookie is sent again with each answer, since its time begins anew.
+    /// Whether the cookie is sent again with each answer, since its time begins again.
     is_renewed: bool,
 }
 

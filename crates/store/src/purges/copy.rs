@@ -68,7 +68,7 @@ impl Purges {
     }
 
     /// Puts copied rules in force as a purge that is ordered now. Returns the rules.
-    fn repeat_copy(&self, copy: &[u8]) -> Option<Vec<JournalPurge>> {
+    pub(crate) fn repeat_copy(&self, copy: &[u8]) -> Option<Vec<JournalPurge>> {
         let Copied { latest, rules, .. } = read(copy)?;
         self.note(latest);
         let rules: Vec<_> = rules.into_iter().map(|(rule, _)| rule).collect();
