@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Halt, Host, Journal, Prices, machine};
+use super::{Halt, Host, Journal, Prices, SpentTime, machine};
 
 /// The extent of the measurements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -80,6 +80,8 @@ pub struct Bench<'a> {
 impl Bench<'_> {
     /// The journal's key for the description of the machine.
     pub(super) const HOST: &'static str = "host";
+    /// The beginning of the journal's keys for the load of other programs.
+    pub(super) const LOAD: &'static str = "load/";
     /// The journal's key for the price table.
     pub(super) const PRICES: &'static str = "prices";
 
@@ -117,6 +119,16 @@ impl Bench<'_> {
             self.watch.advance();
         }
         Ok(())
+    }
+
+    /// Writes the processor time that other programs used since `begun` to the journal, in cores.
+    ///
+    /// # Errors
+    /// If the journal cannot be written.
+    pub fn note_load(&mut self, begun: &SpentTime) -> Result<(), Halt> {
+        // A continued run has several.
+        let key = format!("{}{}", Self::LOAD, self.journal.all::<f64>(Self::LOAD).len());
+        self.journal.add(&key, &begun.of_others())
     }
 
     fn unless_stopped(&self) -> Result<(), Halt> {
