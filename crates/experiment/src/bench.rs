@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde::Serialize;
 
 use super::size::Size;
-use super::{Halt, Host, Journal, Prices, machine};
+use super::{Halt, Host, Journal, Prices, SpentTime, machine};
 
 /// The size and the seed of an experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,6 +93,16 @@ impl Bench<'_> {
             self.watch.advance();
         }
         Ok(())
+    }
+
+    /// Writes the processor time that other programs used since `begun` to the journal, in cores.
+    ///
+    /// # Errors
+    /// If the journal cannot be written.
+    pub fn note_load(&mut self, begun: &SpentTime) -> Result<(), Halt> {
+        // A continued run has several.
+        let key = format!("{}{}", Journal::LOAD, self.journal.all::<f64>(Journal::LOAD).len());
+        self.journal.add(&key, &begun.of_others())
     }
 
     fn unless_stopped(&self) -> Result<(), Halt> {

@@ -34,11 +34,11 @@ mod subprocess;
 
 pub use bench::{Bench, Scale, Watch};
 pub use drive::{Exchange, Outcome, Plan, Source, Times, drive};
-pub use findings::{Basis, Figure, Finding, Findings, Grid, JudgedFinding, Ruling};
+pub use findings::{Basis, ClaimSource, Figure, Finding, Findings, Grid, JudgedFinding, Ruling};
 pub use journal::{Head, Journal};
 pub use larder_load::Halt;
 pub use ledger::{Ledger, StaleError, Versions};
-pub use machine::Host;
+pub use machine::{Host, SpentTime};
 pub use prices::{Fees, Machine, Prices};
 pub use report::{Part, Provenance, write as write_report};
 pub use size::Size;

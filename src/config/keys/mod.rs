@@ -128,7 +128,8 @@ pub(super) const SECTIONS: &[Section] = &[
             "streams" in limits.streams: Count(0..=1_000),
                 "requests at once on an HTTP/2 connection (refused); 0: HTTP/2 is off";
             "in_flight" in limits.in_flight: Count(1..=MANY),
-                "requests to origins in progress at once, each with a permit (queued)";
+                "requests to origins in progress at once, each with a permit (queued); one client or site leaves a \
+                 sixteenth, at least 1 or 2, to others; if several wait, the client that holds the fewest is next";
             "queue" in limits.queue: Count(0..=MANY), "requests that may wait for a permit (503)";
         },
     },

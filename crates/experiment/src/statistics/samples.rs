@@ -36,6 +36,15 @@ impl Samples {
         }
     }
 
+    /// Adds one value to the first comparison of a condition; `None` has no effect.
+    pub fn extend(&mut self, condition: &str, value: Option<(u64, f64)>) {
+        let Some((list, value)) = value else { return };
+        match self.0.iter_mut().find(|known| known.name == condition) {
+            Some(known) => known.comparisons[0].entry(list).or_default().push(value),
+            None => self.add(condition, [(list, value)]),
+        }
+    }
+
     /// Whether there are no measurements.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

@@ -42,7 +42,8 @@ impl Plan {
         let forward = Rulebook::new(rules, (caching, true), None, accounts.workers(), before);
         let banner = Banner::new(&settings.name, settings.x_cache);
         let secure = secure_banners(&sites, &banner);
-        let concurrency = Arc::new(ConcurrencyLimit::new(settings.limits.in_flight, settings.limits.queue));
+        let concurrency =
+            Arc::new(ConcurrencyLimit::lent_out(settings.limits.in_flight, settings.limits.queue));
         let tells = settings.access_log != AccessLog::Off || settings.trace.endpoint.is_some();
         let passes = RandomState::new();
         Self { settings, sites, forward, banner, secure, concurrency, tells, passes, version: 0 }

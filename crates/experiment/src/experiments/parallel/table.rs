@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 
 use serde::{Deserialize, Serialize};
 
-use super::REPORT;
+use super::seed;
 use crate::cache_lines::Layout;
 use crate::child::ChildProcess;
 use crate::experiments::LARDER as OURS;
@@ -96,7 +96,8 @@ fn aligned(timed: &[OperationTime]) -> Finding {
     let claim = "A table whose entries are aligned to cache lines is faster than one whose entries are not";
     let decided = (samples, Bound::Above(1.0));
     let unit = (1.0, "times as long when misaligned");
-    Finding::sampled(claim, REPORT, ClaimKind::DependsOn("number of threads"), decided, unit)
+    let source = seed("A cache aligned hash table improves efficiency by ~ 9%.");
+    Finding::sampled(claim, source, ClaimKind::DependsOn("number of threads"), decided, unit)
         .saying(WHAT)
         .because(&[Ruling::Holds], "An entry across two lines needs both.")
         .because(
