@@ -126,6 +126,8 @@ pub(super) const SECTIONS: &[Section] = &[
             "in_flight" in limits.in_flight: Count(1..=MANY),
                 "requests to origins in progress at once, each with a permit (queued)";
             "queue" in limits.queue: Count(0..=MANY), "requests that may wait for a permit (503)";
+            "compressions" in limits.compressions: Count(0..=MANY),
+                "replies compressed at once while they are sent (sent uncompressed); 0: only stored ones are compressed";
         },
     },
     Section {
