@@ -122,6 +122,14 @@ const MORE: &[(usize, Check)] = &[
         let path = format!("/type:text-html/cc:max-age=9/{}", "a".repeat(256));
         assert!(compresses(larder, &path) && !compresses(larder, &format!("/api{path}")));
     }),
+    (91, |larder, _| {
+        let coding = |path: &str| {
+            let page = format!("{path}/type:application-json/cc:no-store/{}", "a".repeat(1_024));
+            let answer = larder.ask(&format!("GET {page}\nAccept-Encoding: gzip, br"));
+            answer.field("content-encoding").map(str::to_owned)
+        };
+        assert_eq!([coding("/api"), coding("/account")], [Some("br".to_owned()), None]);
+    }),
     (41, |larder, _| {
         let statuses = ["", "\nAuthorization: Basic YmVhOm9wZW4gc2VzYW1l", "\nAuthorization: Basic YmVhOng="]
             .map(|shown| larder.ask(&format!("GET /intern/a{shown}")).status);

@@ -47,7 +47,7 @@ pub(super) fn signed_urls(path: &str) -> Result<SignedUrls, String> {
 
 /// Reads the keys of `sticky` sessions in the file at `path`.
 pub(super) fn keep_keys(sticky: &mut Sticky, path: &str) -> Result<(), String> {
-    sticky.use_keys(path, &text(path)?).map_err(|bad| told(path, &bad))
+    sticky.use_keys(path, &text_of(path)?).map_err(|bad| told(path, &bad))
 }
 
 fn told(path: &str, BadLine { line, why }: &BadLine) -> String {

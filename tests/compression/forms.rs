@@ -9,6 +9,7 @@ fn each_coding_is_made_once_in_the_background_without_delaying_clients() {
     let origin = Origin::by(|seen| page("", if seen.target == "/long" { 300_000 } else { 5_000 }));
     let larder = compressing(&origin, "");
     for (path, len) in [("/", 5_000), ("/long", 300_000)] {
+        larder.get(path);
         let first = accepting(&larder, path, "gzip, br, zstd");
         assert_eq!((first.text(), all(&first, "content-encoding").len()), (&*text(len), 0));
         assert_eq!(first.field("vary"), Some("Accept-Encoding"));

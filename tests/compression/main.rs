@@ -1,8 +1,9 @@
-//! `compress`: stored responses in other codings, from the view of clients and origins.
+//! `compress`: responses in other codings than the origin's, from the view of clients and origins.
 
 mod changes;
 mod conditions;
 mod forms;
+mod passing;
 mod untouched;
 
 use std::io::Read;

@@ -21,7 +21,6 @@ fn short_incompressible_or_protected_responses_stay_uncoded() {
             "/image" => page("", 5_000).replace("text/html", "image/png"),
             "/missing" => page("", 5_000).replace("200 OK", "404 Not Found"),
             "/untyped" => page("", 5_000).replace("Content-Type: text/html\n", ""),
-            "/private" => page("", 5_000).replace("max-age", "private, max-age"),
             _ => page("", 1_024),
         };
         let (head, text) = page.split_once("\n\n").expect("a head");
@@ -29,17 +28,8 @@ fn short_incompressible_or_protected_responses_stay_uncoded() {
     });
     let larder =
         compressing(&origin, "compress_types = ['text/*', 'application/*+json']\ncompress_min = '1KiB'");
-    for path in [
-        "/no-transform",
-        "/digest",
-        "/md5",
-        "/short",
-        "/image",
-        "/missing",
-        "/untyped",
-        "/private",
-        "/identity",
-    ] {
+    for path in ["/no-transform", "/digest", "/md5", "/short", "/image", "/missing", "/untyped", "/identity"]
+    {
         assert!(stays_plain(&larder, path), "{path}");
         assert_eq!(all(&larder.get(path), "vary").len(), 0, "{path}");
     }
@@ -82,7 +72,7 @@ fn a_response_compressed_by_the_origin_is_stored_and_served_unchanged() {
         rest(&larder);
     }
     // The other variant came without a coding: it is compressed as a separate entry.
-    assert_eq!(accepting(&larder, "/", "br").text(), text(5_000));
+    assert_eq!(decode("br", &accepting(&larder, "/", "br").body), text(5_000));
     let answer = coded(&larder, "/", "br");
     assert_eq!((decode("br", &answer.body), answer.field("etag")), (text(5_000), Some("W/\"a\"")));
     assert_eq!(answer.field("vary"), Some("Accept-Encoding"));

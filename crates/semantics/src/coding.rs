@@ -207,6 +207,16 @@ pub fn undoable(status: StatusCode, fields: &impl Fields) -> Option<Coding> {
     (codings.next().is_none() && is_free(status, fields)).then_some(coding)
 }
 
+/// Whether a response may be compressed while it is sent. Events must not wait for each other, gRPC compresses messages
+/// itself, and trailers may be about the original bytes.
+pub fn is_streamable(fields: &impl Fields) -> bool {
+    let is = |value: &[u8], start: &str| {
+        value.get(..start.len()).is_some_and(|value| value.eq_ignore_ascii_case(start.as_bytes()))
+    };
+    let kind = fields.first("content-type").map_or(&[][..], trim);
+    !is(kind, "text/event-stream") && !is(kind, "application/grpc") && !fields.contains("trailer")
+}
+
 /// Whether a complete response may be transformed at all.
 fn is_free(status: StatusCode, fields: &impl Fields) -> bool {
     status == StatusCode::OK

@@ -121,15 +121,19 @@ impl Client {
         }
     }
 
+    /// Returns the next chunk of a content; `None` is the last one, which trailers follow.
+    pub fn chunk(&mut self) -> Option<Vec<u8>> {
+        let size = self.until(b"\r\n");
+        let size = usize::from_str_radix(size.trim_end(), 16).expect("a chunk size");
+        let chunk = (size > 0).then(|| self.exactly(size))?;
+        assert_eq!(self.exactly(2), b"\r\n");
+        Some(chunk)
+    }
+
     fn chunks(&mut self) -> (Vec<u8>, Vec<Line>) {
         let mut content = Vec::new();
-        loop {
-            let size = self.until(b"\r\n");
-            match usize::from_str_radix(size.trim_end(), 16).expect("a chunk size") {
-                0 => break,
-                size => content.extend(self.exactly(size)),
-            }
-            assert_eq!(self.exactly(2), b"\r\n");
+        while let Some(chunk) = self.chunk() {
+            content.extend(chunk);
         }
         let mut trailers = Vec::new();
         loop {

@@ -131,6 +131,8 @@ pub(super) const SECTIONS: &[Section] = &[
                 "requests to origins in progress at once, each with a permit (queued); one client or site leaves a \
                  sixteenth, at least 1 or 2, to others; if several wait, the client that holds the fewest is next";
             "queue" in limits.queue: Count(0..=MANY), "requests that may wait for a permit (503)";
+            "compressions" in limits.compressions: Count(0..=MANY),
+                "replies compressed at once while they are sent (sent uncompressed); 0: only stored ones are compressed";
         },
     },
     Section {

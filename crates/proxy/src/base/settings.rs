@@ -190,6 +190,8 @@ pub struct Limits {
     pub in_flight: usize,
     /// Requests that wait for a permit to an origin; further ones get 503 with `Retry-After`.
     pub queue: usize,
+    /// Replies that are compressed while they are sent; further ones pass as they are. 0: none is.
+    pub compressions: usize,
     /// Idle connections to origins; beyond that, the oldest is closed. No key: it follows from the open files.
     pub idle: usize,
     /// Concurrent connections of administrators; further ones are closed on arrival. No key either.
@@ -443,6 +445,7 @@ impl Default for Limits {
             streams: 100,
             in_flight: 1_024,
             queue: 4_096,
+            compressions: 64,
             idle: 8_192,
             admin: 64,
         }

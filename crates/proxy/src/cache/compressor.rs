@@ -15,6 +15,7 @@ use serde::Serialize;
 
 use super::Cache;
 use crate::base::low_priority;
+use crate::exchange::encoder::{Effort, Encoder};
 
 /// The most forms in the queue.
 const MOST: usize = 64;
@@ -22,14 +23,6 @@ const MOST: usize = 64;
 pub(crate) const LONGEST: u64 = 16 << 20;
 /// A form is stored if it is shorter than the content by at least one part in this many.
 const WORTH: u64 = 10;
-/// Each form is made once and sent often, so that it may take more time than compression for a single reply.
-const LEVEL_OF_ZSTD: i32 = 12;
-const LEVEL_OF_BROTLI: i32 = 7;
-const LEVEL_OF_GZIP: u32 = 8;
-/// The window of brotli as a power of two. That of zstd at this level is within the 8 MiB that browsers support (RFC
-/// 9659).
-const WINDOW: i32 = 22;
-
 /// The queue of forms to be made, and counters.
 #[derive(Default)]
 pub(crate) struct Compressor {
@@ -52,6 +45,8 @@ struct Figures {
     after: AtomicU64,
     useless: AtomicU64,
     dropped: AtomicU64,
+    passing: AtomicU64,
+    refused: AtomicU64,
 }
 
 /// The counts of the compressor so far.
@@ -69,6 +64,10 @@ pub(crate) struct CompressorCounts {
     pub(crate) dropped: u64,
     /// Forms in the queue, including the one in progress.
     pub(crate) waiting: usize,
+    /// Replies that were compressed while they were sent.
+    pub(crate) passing: u64,
+    /// Replies that were not, beyond the limit.
+    pub(crate) refused: u64,
 }
 
 /// The form of a stored response to be made.
@@ -131,11 +130,18 @@ impl Compressor {
 
     /// Returns the counts so far.
     pub(crate) fn figures(&self) -> CompressorCounts {
-        let Figures { forms, before, after, useless, dropped } = &self.figures;
-        let [forms, bytes_before, bytes_after, useless, dropped] =
-            [forms, before, after, useless, dropped].map(|count| count.load(Ordering::Relaxed));
+        let Figures { forms, before, after, useless, dropped, passing, refused } = &self.figures;
+        let [forms, bytes_before, bytes_after, useless, dropped, passing, refused] =
+            [forms, before, after, useless, dropped, passing, refused]
+                .map(|count| count.load(Ordering::Relaxed));
         let waiting = self.list.lock().waiting.len();
-        CompressorCounts { forms, bytes_before, bytes_after, useless, dropped, waiting }
+        CompressorCounts { forms, bytes_before, bytes_after, useless, dropped, waiting, passing, refused }
+    }
+
+    /// Counts a reply that is compressed while it is sent, or that is not, beyond the limit.
+    pub(crate) fn count_passing(&self, is_compressed: bool) {
+        let count = if is_compressed { &self.figures.passing } else { &self.figures.refused };
+        count.fetch_add(1, Ordering::Relaxed);
     }
 
     fn run(&self, cache: &Cache) {
@@ -189,43 +195,22 @@ impl Drop for ThreadGuard<'_> {
 
 /// Returns the content of `body` in `coding`; `None` if that is longer than `most` bytes.
 fn encode(coding: Coding, body: &Body, most: u64) -> io::Result<Option<Vec<u8>>> {
-    let mut content = Content { body, at: 0 };
-    let mut out = BoundedWriter { bytes: Vec::new(), most: most as usize, is_full: false };
-    match encode_into(coding, &mut content, &mut out) {
-        Ok(()) if !out.is_full => {
-            out.bytes.shrink_to_fit();
-            Ok(Some(out.bytes))
-        }
-        Err(error) if !out.is_full => Err(error),
-        _ => Ok(None),
+    let out = BoundedWriter { bytes: Vec::new(), most: most as usize, is_full: false };
+    let mut encoder = Encoder::new(coding, Effort::Stored(body.len()), out)?;
+    let copied = io::copy(&mut Content { body, at: 0 }, encoder.content());
+    if encoder.out().is_full {
+        return Ok(None);
     }
-}
-
-fn encode_into(coding: Coding, content: &mut Content<'_>, out: &mut BoundedWriter) -> io::Result<()> {
-    match coding {
-        Coding::Zstd => {
-            let mut encoder = zstd::stream::write::Encoder::new(out, LEVEL_OF_ZSTD)?;
-            encoder.set_pledged_src_size(Some(content.body.len()))?;
-            io::copy(content, &mut encoder)?;
-            encoder.finish()?;
+    copied?;
+    match encoder.finish() {
+        Ok(BoundedWriter { is_full: true, .. }) => Ok(None),
+        Ok(BoundedWriter { mut bytes, .. }) => {
+            bytes.shrink_to_fit();
+            Ok(Some(bytes))
         }
-        Coding::Brotli => {
-            let params = brotli::enc::BrotliEncoderParams {
-                quality: LEVEL_OF_BROTLI,
-                lgwin: WINDOW,
-                size_hint: content.body.len() as usize,
-                ..Default::default()
-            };
-            brotli::BrotliCompress(content, out, &params)?;
-        }
-        Coding::Gzip => {
-            let level = flate2::Compression::new(LEVEL_OF_GZIP);
-            let mut encoder = flate2::write::GzEncoder::new(out, level);
-            io::copy(content, &mut encoder)?;
-            encoder.finish()?;
-        }
+        Err(error) if error.kind() == io::ErrorKind::FileTooLarge => Ok(None),
+        Err(error) => Err(error),
     }
-    Ok(())
 }
 
 /// Reads a body from its beginning to its end.

@@ -5,6 +5,8 @@ pub(crate) mod client_cert;
 mod combinations;
 mod edited;
 pub(crate) mod edits;
+pub(crate) mod encoded;
+pub(crate) mod encoder;
 pub mod forwarded;
 pub(crate) mod gateway_files;
 pub(crate) mod gateways;

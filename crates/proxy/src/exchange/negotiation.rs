@@ -27,6 +27,11 @@ impl Negotiation {
         Self { varies: true, is_said, coding, is_undone: false, is_weak: false }
     }
 
+    /// Marks the content as compressed in `coding`.
+    pub(crate) fn coded(self, coding: Coding) -> Self {
+        Self { coding: Some(coding), ..self }
+    }
+
     /// Marks the origin's coding as decoded.
     pub(crate) fn undone(self) -> Self {
         Self { is_undone: true, ..self }

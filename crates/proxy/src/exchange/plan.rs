@@ -23,6 +23,8 @@ pub(crate) struct Plan {
     /// The banners of replies over https, by the numbers of the sites that have `hsts`; empty if none has.
     secure: Vec<Option<Banner>>,
     pub(crate) concurrency: Arc<ConcurrencyLimit>,
+    /// Permits for replies that are compressed while they are sent.
+    pub(crate) compressions: Arc<ConcurrencyLimit>,
     /// Whether each request is logged or traced.
     pub(crate) tells: bool,
     /// The hasher for the numbers of URLs in `Via`; kept for the life of the process.
@@ -44,9 +46,21 @@ impl Plan {
         let secure = secure_banners(&sites, &banner);
         let concurrency =
             Arc::new(ConcurrencyLimit::lent_out(settings.limits.in_flight, settings.limits.queue));
+        let compressions = Arc::new(ConcurrencyLimit::new(settings.limits.compressions, 0));
         let tells = settings.access_log != AccessLog::Off || settings.trace.endpoint.is_some();
         let passes = RandomState::new();
-        Self { settings, sites, forward, banner, secure, concurrency, tells, passes, version: 0 }
+        Self {
+            settings,
+            sites,
+            forward,
+            banner,
+            secure,
+            concurrency,
+            compressions,
+            tells,
+            passes,
+            version: 0,
+        }
     }
 
     /// Returns the plan of new settings. If the limits on requests are unchanged, requests in flight keep their
@@ -54,10 +68,14 @@ impl Plan {
     pub(crate) fn next(&self, settings: Settings, accounts: &Accounts, gateways: &Gateways) -> Self {
         let (old, new) = (&self.settings.limits, &settings.limits);
         let same_gate = (old.in_flight, old.queue) == (new.in_flight, new.queue);
+        let same_compressions = old.compressions == new.compressions;
         let (version, passes) = (self.version + 1, self.passes.clone());
         let mut next = Self { version, passes, ..Self::after(Some(self), settings, accounts, gateways) };
         if same_gate {
             next.concurrency = Arc::clone(&self.concurrency);
+        }
+        if same_compressions {
+            next.compressions = Arc::clone(&self.compressions);
         }
         next
     }

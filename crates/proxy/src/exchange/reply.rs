@@ -21,6 +21,7 @@ use crate::base::clock;
 use crate::base::outcome::Outcome;
 use crate::base::settings::{Hsts, Role};
 use crate::exchange::edited::{EditedFields, NONE};
+use crate::exchange::encoded::EncodedContent;
 use crate::exchange::negotiation::Negotiation;
 use crate::exchange::route::SiteNumber;
 use crate::exchange::rulebook::ReplyEdits;
@@ -100,6 +101,8 @@ pub enum Content {
     Fill(Box<Reader>),
     /// The content of an origin's answer, which is not stored.
     Origin(Box<Download>),
+    /// The content of an origin's answer, stored or not, which is compressed while it is sent.
+    Encoded(Box<EncodedContent>),
     /// A tunnel: after the head, the connection uses another protocol.
     Tunnel(Tunnel),
 }
@@ -295,7 +298,11 @@ impl Reply {
 
     /// Reads unwanted content to its end.
     pub(crate) async fn drain(self) {
-        match self.content {
+        let content = match self.content {
+            Content::Encoded(encoded) => encoded.into_content(),
+            content => content,
+        };
+        match content {
             Content::Fill(mut reader) => loop {
                 match reader.next().await {
                     fill::Piece::End(_) => return,

@@ -11,6 +11,7 @@ use http::HeaderMap;
 use larder_store::fill::{self, ContentEnd, Reader};
 use larder_store::{Body, Record, Storage};
 
+use crate::exchange::encoded::EncodedContent;
 use crate::exchange::link::Interim;
 use crate::exchange::paced::Paced;
 use crate::exchange::reply::{self, Banner, Content, Framing, Piece, Reply, Source};
@@ -108,13 +109,29 @@ pub(crate) async fn send_content(sink: &mut impl Sink, reply: &mut Reply) -> Res
 
 async fn content(sink: &mut impl Sink, reply: &mut Reply) -> Result<(), SendError> {
     let trailers = match &mut reply.content {
-        Content::Fill(reader) => filling(sink, reader).await.map(|()| HeaderMap::new()),
-        Content::Origin(download) => passing(sink, download).await,
+        // Boxed: the states of an encoder would enlarge the future of every request.
+        Content::Encoded(encoded) => return Box::pin(send_encoded(sink, encoded)).await,
         // The bytes of a tunnel are no content of this reply.
         Content::Tunnel(_) => return Ok(()),
-        _ => complete(sink, reply).await.map(|()| HeaderMap::new()),
+        content @ (Content::Fill(_) | Content::Origin(_)) => arriving(sink, content).await?,
+        _ => complete(sink, reply).await.map(|()| HeaderMap::new())?,
     };
-    sink.end(&trailers?).await
+    sink.end(&trailers).await
+}
+
+async fn send_encoded(sink: &mut impl Sink, encoded: &mut EncodedContent) -> Result<(), SendError> {
+    let (content, mut coding) = encoded.split(sink);
+    let trailers = arriving(&mut coding, content).await?;
+    coding.end(&trailers).await
+}
+
+/// Sends content of an origin, without its end. Returns its trailers.
+async fn arriving(sink: &mut impl Sink, content: &mut Content) -> Result<HeaderMap, SendError> {
+    match content {
+        Content::Fill(reader) => filling(sink, reader).await.map(|()| HeaderMap::new()),
+        Content::Origin(download) => passing(sink, download).await,
+        _ => Ok(HeaderMap::new()),
+    }
 }
 
 /// Sends content that is complete, without its end.

@@ -25,7 +25,7 @@ use crate::features::{dispatch, etag_gateway};
 use crate::flow::context::refused;
 use crate::flow::decide::{Decision, Terms, decide};
 use crate::flow::finish::{self, Destination};
-use crate::flow::{coded_forms, storage_terms};
+use crate::flow::{coded_stream, storage_terms};
 use crate::http::head::{self, Framing, RequestHead};
 use crate::origin::Turn;
 
@@ -148,8 +148,10 @@ impl DryRun {
         let mut ends = fields.clone();
         storable::remove_hop_by_hop(&mut ends);
         let mut reply = Reply { length, ..Reply::new(*status, Source::Fields(ends.into()), done) };
-        if request.ruling.caches && ruling.caching.compression.is_on() {
-            reply.negotiated = coded_forms::arriving(&ruling.caching.compression, &reply);
+        if ruling.caching.compression.is_on() {
+            let streams = self.plan.settings.limits.compressions > 0;
+            reply.negotiated =
+                coded_stream::arriving(&ruling.caching.compression, streams, &reply).negotiated;
         }
         Forecast {
             rules: self.names(&ruling.numbers, request),

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use http::StatusCode;
-use larder_semantics::coding::{AcceptedCodings, Coding, Compression, undoable, varies};
+use larder_semantics::coding::{AcceptedCodings, Coding, Compression};
 use larder_semantics::fields::Fields;
 use larder_store::{Body, Entry};
 
@@ -30,10 +30,7 @@ pub(crate) fn choose(
         (Source::NotModified(entry), _) => (entry, false),
         // Several ranges of one response.
         (_, Content::Pieces(pieces)) => (pieces.iter().find_map(Piece::entry)?, true),
-        _ => {
-            reply.negotiated = arriving(compression, reply);
-            return None;
-        }
+        _ => return None,
     };
     let terms = entry.coding_terms();
     if let Some(own) = terms.undoable {
@@ -55,9 +52,7 @@ pub(crate) fn choose(
         reply.outcome.coding = Some(coding);
     }
     // A client that has a coded form keeps its weak tag, even if this cache no longer has that form.
-    let shows_weak_tag =
-        || request.lines("if-none-match").any(|line| line.windows(2).any(|two| two == b"W/"));
-    let is_weak = matches!(reply.fields, Source::NotModified(_)) && shows_weak_tag();
+    let is_weak = matches!(reply.fields, Source::NotModified(_)) && shows_weak_tag(request);
     reply.negotiated = Negotiation::new(coding, terms.varies).weakened(is_weak);
     None
 }
@@ -116,34 +111,7 @@ fn form(
     accepted.best(offered().filter(is_made))
 }
 
-/// Returns the negotiation mark of a response that is being stored. Its client gets it as it arrives; later clients may
-/// get other forms.
-pub(crate) fn arriving(compression: &Compression, reply: &Reply) -> Negotiation {
-    // The status of the whole response: a condition or a range of this client does not matter to other clients.
-    let is_part = reply.status == StatusCode::PARTIAL_CONTENT;
-    let status =
-        if is_part || reply.status == StatusCode::NOT_MODIFIED { StatusCode::OK } else { reply.status };
-    let length = reply.length.filter(|_| !is_part);
-    match &reply.fields {
-        Source::Fill(head) => noted(compression, head.status, &head.fields.view(), head.length),
-        Source::Answer(lines) if reply.outcome.may_be_stored() => {
-            noted(compression, status, &**lines, length)
-        }
-        Source::Fields(fields) if reply.outcome.may_be_stored() => {
-            noted(compression, status, &**fields, length)
-        }
-        _ => Negotiation::default(),
-    }
-}
-
-fn noted(
-    compression: &Compression,
-    status: StatusCode,
-    fields: &impl Fields,
-    length: Option<u64>,
-) -> Negotiation {
-    match compression.applies(status, fields, length) || undoable(status, fields).is_some() {
-        true => Negotiation::new(None, varies(fields)),
-        false => Negotiation::default(),
-    }
+/// Whether a request is conditional on a weak entity-tag.
+pub(super) fn shows_weak_tag(request: &impl Fields) -> bool {
+    request.lines("if-none-match").any(|line| line.windows(2).any(|two| two == b"W/"))
 }

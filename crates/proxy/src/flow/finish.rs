@@ -22,8 +22,8 @@ use crate::exchange::request::Request;
 use crate::exchange::route::SiteNumber;
 use crate::exchange::rulebook::{ReplyEdits, Rulebook, Ruling};
 use crate::exchange::{client_cert, pages};
-use crate::flow::coded_forms;
 use crate::flow::worker::Worker;
+use crate::flow::{coded_forms, coded_stream};
 
 /// The request that a reply is for, as far as the last steps depend on it.
 pub(crate) struct Destination<'r> {
@@ -127,17 +127,19 @@ pub(crate) fn finish_at_once(
 /// Chooses the form of a reply that took some waiting, also by rules on the response, and without a coding for the few
 /// clients that do not accept the coding of the origin. Another node that requests a response compresses it itself.
 pub(crate) async fn negotiate(worker: &Arc<Worker>, plan: &Plan, request: &Request, reply: &mut Reply) {
-    let Some(accepted) = request.accepted.as_ref().filter(|_| !request.by_peer && request.ruling.caches)
-    else {
-        return;
-    };
+    let Some(accepted) = request.accepted.as_ref().filter(|_| !request.by_peer) else { return };
     let by_response = request.route.rulebook(&plan.forward).compresses_by_response();
     let ruling = by_response.then(|| ruling(plan, request, reply)).flatten();
     let Rules { compression, .. } = &ruling.as_ref().unwrap_or(&request.ruling).caching;
     if !compression.is_on() {
         return;
     }
-    if let Some(coding) = coded_forms::choose(&worker.cache, compression, (&request.fields, accepted), reply)
+    let is_stored = matches!(reply.fields, Source::Entry(_) | Source::NotModified(_))
+        || matches!(reply.content, Content::Pieces(_));
+    if !is_stored {
+        coded_stream::choose((plan, &worker.cache.compressor), compression, (request, accepted), reply);
+    } else if let Some(coding) =
+        coded_forms::choose(&worker.cache, compression, (&request.fields, accepted), reply)
         && let (Source::Entry(entry), Content::Stored(..)) = (&reply.fields, &reply.content)
     {
         let entry = entry.clone();

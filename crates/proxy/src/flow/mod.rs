@@ -4,6 +4,7 @@ pub(crate) mod answer;
 mod change;
 pub(crate) mod coalesce;
 pub(crate) mod coded_forms;
+pub(crate) mod coded_stream;
 pub(crate) mod combine;
 pub(crate) mod conditions;
 pub(crate) mod context;

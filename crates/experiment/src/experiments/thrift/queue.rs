@@ -8,9 +8,9 @@ use rand::{RngExt, SeedableRng};
 use serde::{Deserialize, Serialize};
 
 use super::seed;
-use crate::bench::Size;
 use crate::cache_lines::spent;
 use crate::findings::Finding;
+use crate::size::Size;
 use crate::{Bench, Bound, ClaimKind, Halt, Journal, Samples};
 
 const VECTOR: &str = "vector";

@@ -163,6 +163,12 @@ pub(super) const METRICS: &[Metric] = &[
     metric!(Counter "larder_compression_dropped_total" []
         "Forms that were not made because too many waited."
         |moment, to| to.put(&[], moment.stats.compression.dropped)),
+    metric!(Counter "larder_passing_compressions_total" ["result"]
+        "Replies that were compressed while they were sent, and those that were not, beyond the limit."
+        |moment, to| {
+        to.put(&["compressed"], moment.stats.compression.passing);
+        to.put(&["refused"], moment.stats.compression.refused);
+    }),
     metric!(Counter "larder_compressed_replies_total" []
         "Replies with stored content that was compressed here."
         |moment, to| to.put(&[], moment.stats.totals.compressed)),

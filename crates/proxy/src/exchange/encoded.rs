@@ -1,0 +1,113 @@
+//! Content that is compressed while it is sent.
+//!
+//! What has arrived is sent before a wait for more, so that a slow response is not held back. A worker encodes a little
+//! at a time, and lets other requests run in between.
+
+use http::HeaderMap;
+use larder_semantics::coding::Coding;
+use tokio::task::yield_now;
+
+use crate::exchange::encoder::{Effort, Encoder};
+use crate::exchange::reply::Content;
+use crate::exchange::sink::{SendError, Sink};
+use crate::net::concurrency::Permit;
+
+/// The bytes that are encoded before other requests run.
+const TURN: usize = 16 << 10;
+
+/// Content of an origin, and the encoder through which it is sent.
+pub struct EncodedContent {
+    /// [`Content::Origin`] or [`Content::Fill`].
+    pub(super) content: Content,
+    encoder: Option<Encoder<Vec<u8>>>,
+    _permit: Permit,
+}
+
+impl EncodedContent {
+    /// Returns `content` in this coding.
+    ///
+    /// # Errors
+    /// `content` itself, if there is no encoder for it.
+    pub(crate) fn of(content: Content, coding: Coding, permit: Permit) -> Result<Box<Self>, Content> {
+        match Encoder::new(coding, Effort::Passing, Vec::new()) {
+            Ok(encoder) => Ok(Box::new(Self { content, encoder: Some(encoder), _permit: permit })),
+            Err(_) => Err(content),
+        }
+    }
+
+    /// Returns the content without the coding.
+    pub(super) fn into_content(self) -> Content {
+        self.content
+    }
+
+    /// Splits it into the content and a sink that sends it in its coding to `sink`.
+    pub(super) fn split<'e, S: Sink>(&'e mut self, sink: &'e mut S) -> (&'e mut Content, CodingSink<'e, S>) {
+        (&mut self.content, CodingSink { sink, encoder: &mut self.encoder, holds_back: false })
+    }
+}
+
+impl std::fmt::Debug for EncodedContent {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("EncodedContent").field(&self.content).finish()
+    }
+}
+
+/// A sink in front of another one, which gets the coded bytes.
+pub(super) struct CodingSink<'e, S> {
+    sink: &'e mut S,
+    /// `None` after the end.
+    encoder: &'e mut Option<Encoder<Vec<u8>>>,
+    /// Whether the encoder may hold bytes back.
+    holds_back: bool,
+}
+
+impl<S: Sink> CodingSink<'_, S> {
+    /// Sends the bytes that the encoder has written.
+    async fn send(&mut self) -> Result<(), SendError> {
+        let Some(encoder) = self.encoder else { return Ok(()) };
+        let coded = std::mem::take(encoder.out());
+        self.sink.bytes(&coded).await?;
+        if let Some(encoder) = self.encoder {
+            *encoder.out() = coded;
+            encoder.out().clear();
+        }
+        Ok(())
+    }
+}
+
+impl<S: Sink> Sink for CodingSink<'_, S> {
+    async fn bytes(&mut self, bytes: &[u8]) -> Result<(), SendError> {
+        for (turn, bytes) in bytes.chunks(TURN).enumerate() {
+            if turn > 0 {
+                yield_now().await;
+            }
+            let Some(encoder) = self.encoder else { return Ok(()) };
+            encoder.content().write_all(bytes).map_err(failed)?;
+            self.holds_back = true;
+            self.send().await?;
+        }
+        Ok(())
+    }
+
+    async fn flush(&mut self) -> Result<(), SendError> {
+        if let Some(encoder) = self.encoder.as_mut().filter(|_| self.holds_back) {
+            encoder.content().flush().map_err(failed)?;
+            self.holds_back = false;
+            self.send().await?;
+        }
+        self.sink.flush().await
+    }
+
+    async fn end(&mut self, trailers: &HeaderMap) -> Result<(), SendError> {
+        if let Some(encoder) = self.encoder.take() {
+            let rest = encoder.finish().map_err(failed)?;
+            self.sink.bytes(&rest).await?;
+        }
+        self.sink.end(trailers).await
+    }
+}
+
+/// Converts the error of an encoder: the client must not take the content for complete.
+fn failed(error: std::io::Error) -> SendError {
+    SendError::Truncated(format!("cannot compress it: {error}"))
+}
