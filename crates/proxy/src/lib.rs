@@ -43,5 +43,6 @@ pub use features::{dry_run, inventory};
 pub use handover::child::Predecessor;
 pub use handover::control::upgrade;
 pub use observe::access::examine as examine_access_log;
+pub use server::control::Control;
 pub use server::front::Front;
-pub use server::listen::{Control, Server};
+pub use server::listen::Server;

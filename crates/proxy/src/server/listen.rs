@@ -35,6 +35,7 @@ use crate::rpc;
 use crate::server::accept::{ConnectionContext, work};
 use crate::server::bind::SocketFile;
 use crate::server::binding::Binding;
+use crate::server::control::Control;
 use crate::server::front::{Front, Sockets};
 use crate::server::supervise::{Operators, Supervisor, stopped};
 
@@ -56,21 +57,6 @@ pub struct Server {
     copies: Listeners,
     /// The process that hands over to this one, and the message to the upkeep that its disks are free.
     predecessor: Option<(Predecessor, Sender<()>)>,
-}
-
-/// A command to a running proxy.
-#[derive(Debug)]
-pub enum Control {
-    /// Use these settings from now on.
-    Reload(Box<Settings>),
-    /// Reopen the access log.
-    Reopen,
-    /// Start a successor from the file of this program, hand over to it, and end.
-    Upgrade,
-    /// Accept no more connections, finish the requests in flight, then end.
-    Drain,
-    /// End at once.
-    Stop,
 }
 
 impl Server {

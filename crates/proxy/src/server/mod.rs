@@ -3,6 +3,7 @@
 mod accept;
 mod bind;
 mod binding;
+pub mod control;
 pub mod front;
 pub(crate) mod health;
 pub mod listen;

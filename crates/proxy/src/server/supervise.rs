@@ -11,7 +11,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::AbortHandle;
 
 use super::bind::SocketFile;
-use super::listen::Control;
+use super::control::Control;
 use super::{health, names};
 use crate::admin;
 use crate::flow::worker::ProcessState;
