@@ -36,6 +36,7 @@ use buffer::Buffer;
 
 pub use crate::head::Head;
 pub use epoch::Epoch;
+pub(crate) use epoch::Epochs;
 pub use fills::Fills;
 pub use join_result::{JoinResult, ReloadResult};
 pub use reader::{Piece, Reader};

@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use super::gateways::Gateways;
 use super::reply::{Banner, Reply};
-use super::route::Sites;
+use super::route::{SiteState, Sites};
 use super::rulebook::Rulebook;
 use crate::base::settings::{AccessLog, Settings};
 use crate::counts::accounts::Accounts;
 use crate::net::concurrency::ConcurrencyLimit;
+use crate::net::limiter::Limiter;
 
 /// The settings in the form that requests use.
 #[derive(Debug)]
@@ -57,6 +58,16 @@ impl Plan {
             next.concurrency = Arc::clone(&self.concurrency);
         }
         next
+    }
+
+    /// Returns the limits of all rules, with names that they also have in another process with the same rules.
+    pub(crate) fn limits(&self) -> impl Iterator<Item = (String, &Arc<Limiter>)> {
+        let of_site = |site: &'_ Arc<SiteState>| format!("site {:?}", site.settings.name);
+        let sites = self.sites.iter().map(move |site| (of_site(site), &site.rulebook));
+        let books = sites.chain([("forward".to_owned(), &self.forward)]);
+        books.flat_map(|(of, rules)| {
+            rules.limits().map(move |(name, limiter)| (format!("{of} {name}"), limiter))
+        })
     }
 
     /// Returns the banner of `reply`; `is_secure`: its client has used https. A `Strict-Transport-Security` of the

@@ -118,6 +118,15 @@ pub(crate) enum RulingRef<'b> {
 }
 
 impl Rulebook {
+    /// Returns the limits of all rules, with names that they also have in another process with the same rules.
+    pub(crate) fn limits(&self) -> impl Iterator<Item = (String, &Arc<Limiter>)> {
+        let named = self.rules.iter().zip(&self.limiters);
+        named.flat_map(|(rule, limiters)| {
+            let limiters = limiters.iter().flat_map(|limiters| limiters.iter());
+            limiters.map(|limiter| (format!("{:?} {:?}", rule.name, limiter.limit), limiter))
+        })
+    }
+
     /// Compiles the rules of a site with this caching; `caches`: whether it caches at all. Limits that `old` has, too,
     /// keep their counts.
     pub(crate) fn new(rules: &[SiteRule], caching: &Rules, caches: bool, old: Option<&Self>) -> Self {

@@ -72,13 +72,18 @@ impl CodedBody {
         self.forms.iter().filter_map(|(coding, body)| Some((*coding, body.as_ref()?)))
     }
 
+    /// Iterates over the forms that a worker has tried to make; `None` in place of a body as in the list.
+    pub(crate) fn tried(&self) -> impl ExactSizeIterator<Item = (Option<Coding>, Option<&Body>)> {
+        self.forms.iter().map(|(coding, body)| (*coding, body.as_ref()))
+    }
+
     /// Returns the bytes of all forms together.
     pub(crate) fn len(&self) -> u64 {
         self.forms().map(|(_, body)| body.len()).sum()
     }
 
     /// Returns the same content with one more form, or with the note that a form in this coding is not worth storing.
-    fn with(entry: &Entry, coding: Option<Coding>, form: Option<Body>) -> Self {
+    pub(crate) fn with(entry: &Entry, coding: Option<Coding>, form: Option<Body>) -> Self {
         let others = entry.coded().map_or(&[][..], |coded| &coded.forms).iter();
         let others = others.filter(|(own, _)| *own != coding);
         let forms = others.map(|(own, body)| (*own, body.as_ref().map(Body::duplicate)));

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use larder_semantics::purge::Scope;
 
 use super::Fills;
+use super::fills::PARTS;
 use crate::purges::Generation;
 
 /// The number of times that [`Fills::spoil`] counts its key as cancelled.
@@ -42,6 +43,17 @@ impl Epoch {
     /// Whether no response was stored or cancelled between the two epochs.
     pub(crate) fn is_like(self, other: Self) -> bool {
         (self.cancelled, self.stored) == (other.cancelled, other.stored)
+    }
+}
+
+/// The epochs of all keys at one moment.
+#[derive(Debug)]
+pub(crate) struct Epochs(Box<[Epoch]>);
+
+impl Epochs {
+    /// Returns the epoch of the key with this hash.
+    pub(crate) fn of(&self, hash: u64) -> Epoch {
+        self.0[hash as usize % self.0.len()]
     }
 }
 
@@ -88,6 +100,11 @@ impl Cancellations {
 }
 
 impl Fills {
+    /// Returns the epochs of all keys at present.
+    pub(crate) fn epochs(&self) -> Epochs {
+        Epochs((0..PARTS as u64).map(|hash| self.epoch_of(hash)).collect())
+    }
+
     /// Whether the key with this hash was cancelled after `earlier`, or may have been.
     pub fn is_cancelled_since(&self, hash: u64, earlier: Epoch) -> bool {
         self.part(hash).cancelled.includes(hash, earlier)

@@ -16,7 +16,7 @@ use crate::purges::{Generation, PurgeStart, Reach};
 use crate::{Arena, Entry, LinesRef, Store};
 
 /// The parts of the table of fills, each with a lock.
-const PARTS: usize = 64;
+pub(super) const PARTS: usize = 64;
 
 /// The fills in progress, by key.
 pub struct Fills {
@@ -190,6 +190,11 @@ impl Fills {
     /// Removes everything stored under `key`, in memory and the near tiers, and forbids its fills to publish. Returns how
     /// many responses and bytes memory had.
     pub fn purge(&self, key: &[u8]) -> (usize, u64) {
+        self.purge_noted(key, true)
+    }
+
+    /// Removes what [`purge`](Self::purge) removes. Unless it `is_noted`, the other process of an upgrade is not told.
+    pub(crate) fn purge_noted(&self, key: &[u8], is_noted: bool) -> (usize, u64) {
         // 1. Fills of the key are cancelled. One that publishes meanwhile looks again after it has put its response.
         // 2. The near tiers forget the key. A lookup that begins now finds nothing there.
         // 3. A lookup between 1 and 2 may have found the response on a disk, and put it into memory later: the second
@@ -199,7 +204,7 @@ impl Fills {
         self.cancel(key);
         self.store.forget_near(key);
         self.count_cancelled(key);
-        self.store.memory.remove(key)
+        self.store.memory.remove_noted(key, is_noted)
     }
 
     /// Removes what [`purge`](Self::purge) removes, except the responses in memory that `may_stay`; these are validated
@@ -218,6 +223,11 @@ impl Fills {
 
     /// Removes everything stored, in memory and the near tiers, and forbids all fills to publish.
     pub fn purge_all(&self) {
+        self.purge_all_noted(true);
+    }
+
+    /// Removes everything. Unless it `is_noted`, the other process of an upgrade is not told.
+    pub fn purge_all_noted(&self, is_noted: bool) {
         // In the order of `purge`, for all keys.
         for table in &self.table {
             let mut table = table.lock();
@@ -229,7 +239,7 @@ impl Fills {
         self.store.near().iter().for_each(|tier| tier.clear());
         self.store.hints.clear();
         self.table.iter().for_each(|table| table.lock().cancelled.add_all());
-        self.store.memory.clear();
+        self.store.memory.clear_noted(is_noted);
     }
 
     /// Forbids the fills of `key` to publish and to take more followers.

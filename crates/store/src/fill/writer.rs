@@ -390,8 +390,8 @@ impl FillWriter {
         self.fills.store.learn((&self.fill.key, signature), status, response, (source, received))
     }
 
-    /// Puts `entry` into memory.
-    fn publish(&self, entry: &Entry, replaces: Option<&Entry>) -> bool {
+    /// Puts `entry` into memory alone, unless a purge has cancelled the fill.
+    pub(crate) fn publish(&self, entry: &Entry, replaces: Option<&Entry>) -> bool {
         let memory = &self.fills.store.memory;
         let put = match self.fills.store.reach(entry) {
             None => Memory::put,
