@@ -32,6 +32,22 @@ fn nodes_join_and_leave_and_killed_nodes_are_removed() {
 }
 
 #[test]
+fn a_node_keeps_its_place_and_its_trust_over_an_upgrade() {
+    let (engine, origin) = (Engine::start(), Origin::always(PAGE));
+    let mut nodes = three(&engine, &origin, "");
+    let distrusted = |node: &Larder| cluster(node)["invalidations"]["distrusted"].clone();
+    let before = cluster(&nodes[1])["nodes"].clone();
+    eventually("a position", || cluster(&nodes[0])["invalidations"]["position"].is_string().then_some(()));
+    nodes[0].upgrade(&[]).expect("an upgrade");
+    nodes[0].wait_for_predecessor();
+    assert_eq!(names_of(&nodes[1]), ["a", "b", "c"], "no node has noticed");
+    assert_eq!(cluster(&nodes[1])["nodes"][0]["id"], before[0]["id"]);
+    wait_to_be(&nodes[0], "member");
+    assert_eq!(distrusted(&nodes[0]), 0, "no purge was missed");
+    assert_eq!(nodes[0].get("/").status, 200);
+}
+
+#[test]
 fn without_the_engine_each_serves_by_itself_and_comes_back() {
     let (mut engine, origin) = (Engine::start(), Origin::always(PAGE));
     let nodes = three(&engine, &origin, "");

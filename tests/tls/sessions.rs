@@ -34,6 +34,20 @@ fn a_tls_session_is_resumed_by_workers_but_not_after_a_restart() {
     }
 }
 
+#[test]
+fn a_tls_session_is_resumed_after_upgrades() {
+    let (authority, origin) = (Authority::new(), Origin::always("200 OK\n\na page"));
+    let (mut larder, folder) = (super::larder(&authority, &origin, ""), tempfile::tempdir().expect("a folder"));
+    let file = folder.path().join("session").display().to_string();
+    let said = s_client(&authority, larder.door(TLS), &["-sess_out", &file], GET);
+    assert!(said.has("New, TLSv1.3"), "{}{}", said.text(), said.err);
+    for _ in 0..2 {
+        larder.upgrade(&[]).expect("an upgrade");
+        larder.wait_for_predecessor();
+        assert!(resumes(&authority, &larder, &file));
+    }
+}
+
 /// Starts a node with TLS for clients in the cluster of `engine` with this token.
 fn node(engine: &Engine, authority: &Authority, origin: &Origin, name: &str, token: &str) -> Larder {
     let keys = format!("engine = '{}'\nnode = '{name}'\nlisten = '127.0.0.1:0'\n", engine.url());

@@ -1,10 +1,13 @@
 //! Upgrades that fail: the running process goes on, and the command says why.
 
 use std::fs;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use larder_testkit::{Origin, children, eventually, is_over};
-use rustix::process::{Signal, kill_process};
+use larder_testkit::{Larder, Origin, Process, children, eventually, is_over, not_tested, stderr};
+use rustix::process::{Signal, geteuid, kill_process};
 
 use super::{script, serves, start};
 
@@ -86,11 +89,7 @@ fn a_second_upgrade_is_refused_until_the_first_has_ended() {
     let folder = tempfile::tempdir().unwrap();
     let started = folder.path().join("started");
     let lines = format!("touch {}; exec sleep 1000", started.display());
-    let program = script(folder.path(), &lines).display().to_string();
-    let admin = larder.admin.to_string();
-    let mut first = std::process::Command::new(larder_testkit::programs::larder());
-    first.args(["upgrade", "--admin", &admin, "--binary", &program]).stderr(std::process::Stdio::null());
-    let mut first = larder_testkit::Process::start(&mut first).unwrap();
+    let mut first = command(&larder, &script(folder.path(), &lines));
     eventually("the start of the program", || fs::exists(&started).unwrap().then_some(()));
     let said = larder.upgrade(&[]).unwrap_err();
     assert_eq!(said, "larder: another upgrade is in progress\n");
@@ -103,15 +102,49 @@ fn a_second_upgrade_is_refused_until_the_first_has_ended() {
 }
 
 #[test]
+fn a_successor_ends_with_an_old_process_that_is_killed() {
+    let origin = Origin::always("200 OK\n\na page");
+    let (mut larder, _) = start(&origin, "");
+    let folder = tempfile::tempdir().unwrap();
+    let (go, binary) = (folder.path().join("go"), larder_testkit::programs::larder());
+    let waits = format!("until [ -e {} ]; do sleep 0.01; done", go.display());
+    let program = script(folder.path(), &format!("{waits}; exec {} \"$@\"", binary.display()));
+    let mut command = command(&larder, &program);
+    let successor = eventually("a successor", || children(larder.id()).pop());
+    larder.signal(Signal::KILL);
+    larder.ended();
+    fs::write(&go, "").unwrap();
+    eventually("the end of the successor", || is_over(successor).then_some(()));
+    assert!(!command.wait().unwrap().success());
+}
+
+/// Starts `larder upgrade` to `program`.
+fn command(larder: &Larder, program: &Path) -> Process {
+    let mut command = Command::new(larder_testkit::programs::larder());
+    command.args(["upgrade", "--admin", &larder.admin.to_string(), "--binary"]).arg(program);
+    Process::start(command.stderr(Stdio::null())).unwrap()
+}
+
+#[test]
+fn another_user_may_not_upgrade() {
+    if !geteuid().is_root() {
+        return not_tested("a second user");
+    }
+    let origin = Origin::always("200 OK\n\na page");
+    let (larder, _) = start(&origin, "");
+    let mut command = Command::new(larder_testkit::programs::larder());
+    command.args(["upgrade", "--admin", &larder.admin.to_string()]).uid(65_534);
+    let said = stderr(&command.output().unwrap());
+    assert_eq!(said, "larder: only root and the user of this process may upgrade it\n");
+    assert!(serves(&larder) && children(larder.id()).is_empty());
+}
+
+#[test]
 fn a_process_told_to_end_during_an_upgrade_ends_with_its_successor() {
     let origin = Origin::always("200 OK\n\na page");
     let (mut larder, _) = start(&origin, "");
     let folder = tempfile::tempdir().unwrap();
-    let program = script(folder.path(), "exec sleep 1000").display().to_string();
-    let admin = larder.admin.to_string();
-    let mut command = std::process::Command::new(larder_testkit::programs::larder());
-    command.args(["upgrade", "--admin", &admin, "--binary", &program]).stderr(std::process::Stdio::null());
-    let mut command = larder_testkit::Process::start(&mut command).unwrap();
+    let mut command = command(&larder, &script(folder.path(), "exec sleep 1000"));
     let successor = eventually("a successor", || children(larder.id()).pop());
     larder.signal(Signal::TERM);
     assert!(larder.ended().success());

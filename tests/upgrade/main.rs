@@ -4,6 +4,7 @@
 
 mod failures;
 mod load;
+mod memory;
 mod sockets;
 mod state;
 

@@ -14,7 +14,8 @@ use std::time::Instant;
 const AT_ONCE: usize = 2;
 
 /// The programs that take longest begin first, so that none of them runs alone at the end.
-const SLOWEST: [&str; 6] = ["cluster", "experiment", "dashboard", "control", "hostile", "disk"];
+const SLOWEST: [&str; 7] =
+    ["cluster", "experiment", "dashboard", "upgrade", "control", "hostile", "disk"];
 
 /// A program with tests.
 #[derive(Debug, PartialEq)]

@@ -1,14 +1,11 @@
 //! The count of open connections, and the notification of connections when the process drains.
-//!
-//! A process drains before it ends, or because a successor has its listening sockets. With a successor there is no hurry:
-//! idle connections are told at their next request that they end, so that no request meets a closed connection.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use http::{Method, StatusCode};
 
-use super::phase::Phase;
+use super::phases::Phase;
 use super::worker::{ProcessState, Worker};
 use crate::exchange::plan::Plan;
 use crate::http::head::{Refusal, RequestHead};

@@ -19,7 +19,7 @@ pub(crate) mod finish;
 pub(crate) mod follow;
 pub(crate) mod generated_etag;
 pub(crate) mod pass;
-mod phase;
+pub(crate) mod phases;
 pub(crate) mod prefetch;
 pub(crate) mod reload;
 pub(crate) mod revalidation;

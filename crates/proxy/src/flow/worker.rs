@@ -27,7 +27,7 @@ use crate::counts::versions::{self, Versions};
 use crate::exchange::plan::Plan;
 use crate::exchange::route::SiteNumber;
 use crate::exchange::target::key_role;
-use crate::flow::phase::Phases;
+use crate::flow::phases::Phases;
 use crate::net::byte_budget::ByteBudget;
 use crate::net::own::OwnListeners;
 use crate::net::tls::nodes::Nodes;

@@ -17,10 +17,11 @@ use serde::Serialize;
 
 use super::frame::{Part, Reader, Writer};
 use super::listeners::Listeners;
+use super::memory::{Import, LatePurges, PartResult};
 use super::sockets::{Incoming, Outgoing};
 use super::{
-    COPIED, DISKS, GO, HELLO, IDENTITY, Identity, LISTENERS, PREDECESSOR, READY, SERVING, STREAMS, Serving,
-    Streams, content, say,
+    COPIED, DISKS, GO, HELLO, IDENTITY, Identity, LISTENERS, PREDECESSOR, PURGES, READY, SERVING, STREAMS,
+    Serving, Streams, content, say,
 };
 use crate::base::error::{Error, cause};
 use crate::base::inheritance::Inheritance;
@@ -33,6 +34,9 @@ pub struct Predecessor {
     /// The standard error of the old process. Until this process serves, the old one reads its errors.
     errors: OwnedFd,
     identity: Identity,
+    import: Option<Import>,
+    /// What this process purges, for the other one. `None` until this process has taken over.
+    late: Option<LatePurges>,
     kept: Serving,
 }
 
@@ -64,7 +68,15 @@ impl Predecessor {
         dup2_stdin(incoming.take(input).ok_or_else(missing)?)?;
         let errors = incoming.take(errors).ok_or_else(missing)?;
         let outgoing = Writer::new(Outgoing::new(stream))?;
-        Ok(Self { incoming, outgoing, errors, identity: Identity::default(), kept: Serving::default() })
+        Ok(Self {
+            incoming,
+            outgoing,
+            errors,
+            identity: Identity::default(),
+            import: None,
+            late: None,
+            kept: Serving::default(),
+        })
     }
 
     /// Says that the config is read, and returns what this process needs in order to be made.
@@ -98,6 +110,7 @@ impl Predecessor {
         {
             cluster.invalidations.go_on_from(Follower::at(&engine, position));
         }
+        self.import = Some(Import::new(shared));
         self.store_until(COPIED).map_err(lost)
     }
 
@@ -107,7 +120,13 @@ impl Predecessor {
     /// The other process has ended, and goes on if it has not.
     pub(crate) fn take_over(&mut self) -> Result<(), Error> {
         self.say(READY, &()).map_err(lost)?;
-        self.store_until(GO).map_err(lost)
+        self.store_until(GO).map_err(lost)?;
+        if let Some(import) = &mut self.import {
+            let (taken, late) = import.complete();
+            (self.kept.objects, self.kept.bytes) = (taken.objects, taken.bytes);
+            self.late = Some(late);
+        }
+        Ok(())
     }
 
     /// Says that this process serves. `disks` learns when it may open its disks, and the result whether the other process
@@ -128,23 +147,34 @@ impl Predecessor {
                 cause(&error)
             );
         }
+        let Self { mut incoming, mut outgoing, mut import, late, .. } = self;
         let drains = Arc::new(AtomicBool::new(true));
         let seen = Arc::clone(&drains);
-        let thread = thread::Builder::new().name("predecessor".to_owned());
         let listen = move || {
-            while let Ok(Some(part)) = self.incoming.next() {
+            while let Ok(Some(part)) = incoming.next() {
                 match part.name.as_str() {
                     DISKS => _ = disks.send(()),
-                    _ => self.store(&part),
+                    _ => _ = store(&part, &mut import, &mut incoming),
                 }
             }
             tracing::info!("the process before this one has ended");
-            drains.store(false, Ordering::Release);
+            import.into_iter().for_each(Import::predecessor_ended);
+            seen.store(false, Ordering::Release);
         };
-        thread
-            .spawn(listen)
-            .map_err(|error| Error::new("cannot follow the process before this one", error))?;
-        Ok(seen)
+        let seen = Arc::clone(&drains);
+        let tell = move || {
+            let Some(mut late) = late else { return };
+            while seen.load(Ordering::Acquire) && late.send_back(&mut outgoing).is_ok() {
+                thread::sleep(PURGES);
+            }
+        };
+        for (name, work) in
+            [("predecessor", Box::new(listen) as Box<dyn FnOnce() + Send>), ("purges", Box::new(tell))]
+        {
+            let thread = thread::Builder::new().name(name.to_owned()).spawn(work);
+            thread.map_err(|error| Error::new("cannot follow the process before this one", error))?;
+        }
+        Ok(drains)
     }
 
     /// Stores parts up to the one called `last`.
@@ -154,19 +184,28 @@ impl Predecessor {
             if part.name == last {
                 return Ok(());
             }
-            self.store(&part);
+            let why = store(&part, &mut self.import, &mut self.incoming);
+            self.kept.refused.extend(why.filter(|why| !self.kept.refused.contains(why)));
         }
-    }
-
-    /// Stores a part of what the other process has stored. A part that is not understood starts empty.
-    fn store(&mut self, part: &Part) {
-        tracing::info!("not understood from the process before this one, and not kept: {}", part.name);
-        self.kept.refused.push(part.name.clone());
     }
 
     fn say(&mut self, name: &str, content: &impl Serialize) -> io::Result<()> {
         say(&mut self.outgoing, name, content)
     }
+}
+
+/// Takes a part of what the other process has stored. What is not taken starts empty; then the part and the reason are
+/// returned.
+fn store(part: &Part, import: &mut Option<Import>, incoming: &mut Reader<Incoming>) -> Option<String> {
+    let mut take = |number| incoming.take(number);
+    let result = import.as_mut().map_or(PartResult::Unknown, |import| import.part(part, &mut take));
+    let why = match result {
+        PartResult::Taken => return None,
+        PartResult::Unknown => "this program does not know it".to_owned(),
+        PartResult::Refused(why) => why,
+    };
+    tracing::warn!("not taken from the process before this one: {}: {why}", part.name);
+    Some(format!("{} ({why})", part.name))
 }
 
 /// Returns the next part, which has to have this name.

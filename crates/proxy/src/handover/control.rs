@@ -125,13 +125,15 @@ pub fn upgrade(admin: &str, binary: Option<&Path>, timeout: Duration) -> Result<
 
 /// Sends the order, and returns the answer.
 fn ask(stream: UnixStream, binary: Option<&Path>, timeout: Duration) -> io::Result<Result<String, String>> {
-    let mut orders = Writer::new(Outgoing::new(stream.try_clone()?))?;
-    let timeout_ms = timeout.as_millis() as u64;
-    say(&mut orders, UPGRADE, &Wish { binary: binary.map(Path::to_owned), timeout_ms })?;
+    let wish = Wish { binary: binary.map(Path::to_owned), timeout_ms: timeout.as_millis() as u64 };
+    let orders = Writer::new(Outgoing::new(stream.try_clone()?));
+    // A process that refuses the user does not read the order, but it says why.
+    let sent = orders.and_then(|mut orders| say(&mut orders, UPGRADE, &wish));
     let mut incoming = Incoming::new(stream);
     // The process ends the upgrade in time itself.
     incoming.until(Some(Instant::now() + timeout + 2 * PATIENCE));
-    let part = Reader::new(incoming)?.next()?.ok_or(ErrorKind::UnexpectedEof)?;
+    let answer = Reader::new(incoming).and_then(|mut answers| answers.next());
+    let part = answer.or_else(|error| sent.and(Err(error)))?.ok_or(ErrorKind::UnexpectedEof)?;
     let line = content(&part)?;
     Ok(if part.name == UPGRADED { Ok(line) } else { Err(line) })
 }

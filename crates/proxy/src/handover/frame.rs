@@ -189,6 +189,11 @@ impl<S: Source> Reader<S> {
         Ok(Some(Part { name: name.to_owned(), version: u32::from_le_bytes(version), content }))
     }
 
+    /// Returns the channel.
+    pub(crate) fn source(&mut self) -> &mut S {
+        &mut self.source
+    }
+
     /// Returns the descriptor with this number, once, if it has arrived.
     pub(crate) fn take(&mut self, number: u32) -> Option<OwnedFd> {
         self.source.detach(number)

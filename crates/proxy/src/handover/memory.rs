@@ -4,9 +4,10 @@
 //! while the earlier process serves; at the cut the last changes and all [`state`](super::state); and then, in both directions,
 //! what requests purge until the earlier process has ended.
 
-use std::io::{self, Write};
+use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use larder_store::handover::{self, MemoryImport, MemoryOffer, Piece, Taken};
@@ -123,7 +124,10 @@ impl Offer {
         self.late.send(sink)?;
         self.memory.send_changes(&mut |piece| send(sink, CHANGES, piece))?;
         if self.cut.take_if(|cut| cut.elapsed() > KEPT).is_some() {
-            self.memory.release();
+            let shared = Arc::clone(&self.shared);
+            let free = move || _ = shared.cache.store.memory.prune(&mut |_, _| true);
+            // Without a thread, the copies stay until this process ends.
+            let _ = thread::Builder::new().name("copies".to_owned()).spawn(free);
         }
         Ok(())
     }

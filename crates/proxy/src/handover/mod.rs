@@ -28,6 +28,7 @@ pub(crate) mod sockets;
 mod state;
 
 use std::io;
+use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -47,6 +48,9 @@ const DISKS: &str = "disks";
 
 /// The version of these parts.
 const VERSION: u32 = 1;
+
+/// The time between two messages about purges, while both processes answer requests.
+const PURGES: Duration = Duration::from_millis(10);
 
 /// The variable with the id of the old process in the environment of the new one.
 const PREDECESSOR: &str = "LARDER_PREDECESSOR";

@@ -17,11 +17,12 @@ use serde::Serialize;
 
 use super::frame::{Part, Reader, Sink, Writer};
 use super::listeners::Listeners;
+use super::memory::{self, Offer};
 use super::program::Program;
 use super::sockets::{Incoming, Outgoing};
 use super::{
-    COPIED, DISKS, GO, HELLO, IDENTITY, Identity, PREDECESSOR, READY, SERVING, STREAMS, Serving, Streams,
-    content, say,
+    COPIED, DISKS, GO, HELLO, IDENTITY, Identity, PREDECESSOR, PURGES, READY, SERVING, STREAMS, Serving,
+    Streams, content, say,
 };
 use crate::base::error::cause;
 use crate::features::maintenance::Upkeep;
@@ -127,11 +128,12 @@ impl Handover {
         let thread = self.thread.lock().take();
         // The thread has reported a panic itself.
         thread.into_iter().for_each(|thread| drop(thread.join()));
+        self.follow();
         let upkeep = self.upkeep.lock().take();
         upkeep.into_iter().for_each(Upkeep::finish);
     }
 
-    fn run(&self, Order { binary, timeout, answer }: Order) {
+    fn run(self: &Arc<Self>, Order { binary, timeout, answer }: Order) {
         let result = self.attempt(binary.as_deref(), timeout);
         *self.conversation.lock() = None;
         let line = match result {
@@ -151,7 +153,41 @@ impl Handover {
         };
         answer(&line);
         if line.is_ok() {
+            self.go_along();
             self.leave_disks();
+        }
+    }
+
+    /// Exchanges with the successor what the requests of both processes purge, until this process ends.
+    fn go_along(self: &Arc<Self>) {
+        let incoming = self.successor.lock().as_mut().and_then(|successor| successor.incoming.take());
+        let (this, shared) = (Arc::clone(self), Arc::clone(&self.shared));
+        let tell = move || {
+            while this.follow() {
+                thread::sleep(PURGES);
+            }
+        };
+        let obey = move || {
+            let Some(mut incoming) = incoming else { return };
+            incoming.source().until(None);
+            while let Ok(Some(part)) = incoming.next() {
+                memory::obey(&shared, &part);
+            }
+        };
+        let spawn =
+            |work: Box<dyn FnOnce() + Send>| thread::Builder::new().name("purges".to_owned()).spawn(work);
+        for result in [spawn(Box::new(tell)), spawn(Box::new(obey))] {
+            if let Err(error) = result {
+                tracing::error!("purges are not exchanged with the successor: {}", cause(&error));
+            }
+        }
+    }
+
+    /// Sends the successor what has changed in this process. Returns false if there is none any more.
+    fn follow(&self) -> bool {
+        match &mut *self.successor.lock() {
+            Some(Successor { offer: Some(offer), outgoing, .. }) => offer.follow(outgoing).is_ok(),
+            _ => false,
         }
     }
 
@@ -195,23 +231,26 @@ impl Handover {
         if self.ends.load(Ordering::Acquire) {
             return Err(ends());
         }
-        let prepared = self.prepare(&mut successor);
+        let mut offer = Offer::new(&self.shared);
+        let prepared = self.prepare(&mut successor, &mut offer);
         prepared.map_err(|error| successor.fault(&error))?;
         if !self.shared.hand_over() {
             return Err(ends());
         }
-        let serving = successor.say(GO, &()).and_then(|()| content(&successor.expect(SERVING)?));
-        match serving {
+        let cut = offer.cut(&mut successor.outgoing).and_then(|()| successor.say(GO, &()));
+        match cut.and_then(|()| content(&successor.expect(SERVING)?)) {
             Ok(serving) => {
                 // If this process was told to end meanwhile, it ends, and the successor serves.
                 self.shared.handed_over();
                 successor.serves = true;
+                successor.offer = Some(offer);
                 *self.listeners.lock() = Listeners::default();
                 *self.successor.lock() = Some(successor);
                 Ok(serving)
             }
             Err(error) => {
                 let why = successor.fault(&error);
+                offer.take_back();
                 self.shared.take_back();
                 Err(why)
             }
@@ -219,10 +258,11 @@ impl Handover {
     }
 
     /// Brings a successor to the point where only the threads are missing that accept connections.
-    fn prepare(&self, successor: &mut Successor) -> io::Result<()> {
+    fn prepare(&self, successor: &mut Successor, offer: &mut Offer) -> io::Result<()> {
         successor.expect(HELLO)?;
         self.listeners.lock().send(&mut successor.outgoing)?;
         self.send_identity(successor)?;
+        offer.send(&mut successor.outgoing)?;
         successor.say(COPIED, &())?;
         successor.expect(READY).map(drop)
     }
@@ -248,7 +288,7 @@ impl Handover {
 struct Successor {
     process: Child,
     stream: UnixStream,
-    /// `None` until it has said something.
+    /// `None` until it has said something, and once it serves.
     incoming: Option<Reader<Incoming>>,
     outgoing: Writer<Outgoing>,
     /// Its last line of errors arrives when it has closed them.
@@ -256,6 +296,8 @@ struct Successor {
     timeout: Duration,
     deadline: Instant,
     serves: bool,
+    /// What it has from this process, once it serves.
+    offer: Option<Offer>,
 }
 
 impl Successor {
@@ -280,7 +322,8 @@ impl Successor {
             let _ = relay.spawn(move || drop(sender.send(relay_lines(errors))));
         }
         let deadline = Instant::now() + timeout;
-        Ok(Self { process, stream, incoming: None, outgoing, last_line, timeout, deadline, serves: false })
+        let (incoming, serves, offer) = (None, false, None);
+        Ok(Self { process, stream, incoming, outgoing, last_line, timeout, deadline, serves, offer })
     }
 
     fn say(&mut self, name: &str, content: &impl Serialize) -> io::Result<()> {

@@ -1,6 +1,6 @@
 //! State beside stored responses that a successor takes: each kind is a part of its own, with its own version.
 
-use std::io::{self, Write};
+use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 

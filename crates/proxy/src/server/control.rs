@@ -1,4 +1,4 @@
-//! Commands to a running proxy.
+//! The commands to a running proxy.
 
 use crate::base::settings::Settings;
 

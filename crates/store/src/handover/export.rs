@@ -112,11 +112,6 @@ impl MemoryOffer {
         self.files.extents.iter().for_each(|extent| extent.give(is_given));
     }
 
-    /// Frees what memory has, in slices, except what requests still send. The successor has it, too.
-    pub fn release(&self) {
-        self.fills.store().memory.prune(&mut |_, _| true);
-    }
-
     fn push(&mut self, copied: &CopiedResident, send: Send<'_>) -> io::Result<()> {
         let store: &Store = self.fills.store();
         let variants = copied.resident.variants();

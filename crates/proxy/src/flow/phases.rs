@@ -1,4 +1,7 @@
-//! The phases of a process, from its first connection to its end.
+//! The phases of a process.
+//!
+//! A process drains before it ends, or because a successor has its listening sockets. With a successor there is no hurry:
+//! idle connections are told at their next request that they end, so that no request meets a closed connection.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
