@@ -163,3 +163,31 @@ fn a_request_that_the_only_other_origin_fails_goes_to_the_backup() {
     let larder = Larder::start(&format!("[[site]]\n{origins}"));
     assert_eq!((larder.get("/").text(), larder.ask("POST /").text()), ("backup", "backup"));
 }
+
+/// Each of 100 requests goes to the recovered origin with a probability of at most 1/50. More than 20 do so with a
+/// probability below 10^-13 (Chernoff's bound).
+#[test]
+fn a_recovered_origin_gets_few_requests_at_first() {
+    let is_well = Gate::default();
+    let state = is_well.clone();
+    let recovered = Origin::by(move |seen| match seen.target.as_str() {
+        "/health" if !state.is_open() => "500 Ill".to_owned(),
+        _ => "200 OK\n\nrecovered".to_owned(),
+    });
+    let other = Origin::always("200 OK\n\nother");
+    let keys = "health = '/health'\nhealth_interval = '100ms'\nslow_start = '1h'";
+    let larder = Larder::with_site(&[&recovered, &other], keys);
+    let is_healthy = |expected: bool| {
+        eventually("the health check", || {
+            (larder.stats()["sites"][0]["origins"][0]["healthy"] == expected).then_some(())
+        });
+    };
+    is_healthy(false);
+    is_well.open();
+    is_healthy(true);
+    let mut client = larder.client();
+    for _ in 0..100 {
+        client.ask("POST /");
+    }
+    assert!(recovered.count_of("/") <= 20 && other.count_of("/") >= 80);
+}

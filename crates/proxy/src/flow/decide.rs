@@ -271,7 +271,9 @@ pub(crate) fn patience_with(
     now: u32,
 ) -> Option<Duration> {
     let limit = rules.stale_if_slow?;
-    let may_answer = why == Why::Expired && request.method == Method::GET && !request.is_reload();
+    // A fetch in the background is one of the stored URL, not of an equivalent one.
+    let is_own = *entry.key() == *request.key;
+    let may_answer = is_own && why == Why::Expired && request.method == Method::GET && !request.is_reload();
     (may_answer && may_stand_in(rules, request, entry, Failure::Unreachable, now)).then_some(limit)
 }
 
