@@ -68,7 +68,12 @@ pub(crate) fn write_key(key: &mut Vec<u8>, role: Role, address: &Address<'_>, qu
         }
         None => key::write(key, address.scheme, address.authority.as_bytes(), address.path.as_bytes()),
     }
-    key.push(match role {
+    key.push(role_in_keys(role));
+}
+
+/// Returns the last byte of the keys for listeners of this role.
+pub(crate) fn role_in_keys(role: Role) -> u8 {
+    match role {
         Role::Forward => FORWARD,
         Role::Reverse => REVERSE,
     });
