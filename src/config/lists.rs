@@ -6,7 +6,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ipnet::IpNet;
-use larder_proxy::settings::{BadLine, Domains, LARGEST_LIST, Networks, PathMap, SignedUrls, Tokens, Users};
+use larder_proxy::settings::{
+    BadLine, Domains, LARGEST_LIST, MapBy, Networks, SignedUrls, Tokens, UrlMap, Users,
+};
 use toml::de::DeValue;
 
 use crate::cli::files::unread;
@@ -61,8 +63,8 @@ pub(super) fn domains(path: &str) -> Result<Arc<Domains>, String> {
 }
 
 /// Reads the map in the file at `path`.
-pub(super) fn map(path: &str) -> Result<Arc<PathMap>, String> {
-    let map = PathMap::parse(path, &text(path)?);
+pub(super) fn map(path: &str, by: MapBy) -> Result<Arc<UrlMap>, String> {
+    let map = UrlMap::parse(path, &text(path)?, by);
     map.map(Arc::new).map_err(|(line, why)| told(path, &BadLine { line, why }))
 }
 

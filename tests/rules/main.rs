@@ -14,12 +14,14 @@ mod lifetimes;
 mod limits;
 mod origins;
 mod pages;
+mod moments;
 mod placeholders;
 mod refused;
 mod signed;
 mod spellings;
 mod vary;
 mod ways;
+mod tags;
 
 use larder_testkit::{Larder, Origin};
 

@@ -95,7 +95,7 @@ fn patterns_that_can_match_nothing_are_errors() {
             "write a media type without parameters",
         ),
         ("ttl = '1h'\nmatch = { type = 'html' }", "write a media type without parameters"),
-        ("cors = 'https://*.example'", "'https://*.example': \"*\" stands alone, for all origins"),
+        ("cors = 'https://a*.example'", "'https://a*.example': \"*\" stands alone, for all origins"),
     ];
     refuses(&cases);
 }
@@ -163,3 +163,16 @@ fn rules_that_say_less_than_meant_cause_a_warning() {
         assert!(!check(lines).1.contains("warning"), "{lines}");
     }
 }
+        ("match = { until = '2020-01-01' }\nttl = '1h'", "the rule never holds: match.until is over"),
+        (
+            "match = { from = '2020-01-02', until = '2020-01-01' }\nttl = '1h'",
+            "the rule never holds: match.until is not after",
+        ),
+        (
+            "match = { client_cert = true }\nttl = '1h'",
+            "match.client_cert: no client shows a certificate without client_ca in [listen]",
+        ),
+        (
+            "tags = '{field:X-Tenant}'",
+            "tags: {field:x-tenant} names only the request that fetched the response",
+        ),

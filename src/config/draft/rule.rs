@@ -25,6 +25,7 @@ pub(crate) struct RuleDraft {
     pub(crate) classes: Vec<Class>,
     pub(crate) cors: Option<Cors>,
     pub(crate) security_headers: bool,
+    pub(crate) tags: Vec<HeaderValue>,
 }
 
 /// A request field with the class of clients to which a request belongs.

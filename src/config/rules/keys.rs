@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use http::HeaderValue;
 use larder_proxy::settings::{IgnoredDirectives, Pattern, Query, SignedUrls, TRACKING, Tokens, Users};
 use larder_semantics::coding::Coding;
 use larder_semantics::storable::Prediction;
@@ -76,6 +77,18 @@ fn add_cookies(rule: &mut RuleDraft, value: &DeValue<'_>) -> Result<(), String> 
 
 fn users_in_file(value: &DeValue<'_>) -> Result<Option<Arc<Users>>, String> {
     file_or_false(value)?.map(|path| users(&path)).transpose()
+/// Adds tags to the responses: Cache-Tag names them.
+fn add_tags(rule: &mut RuleDraft, value: &DeValue<'_>) -> Result<(), String> {
+    rule.tags.extend(each(value, |text| {
+        let is_tag = !text.trim().is_empty() && !text.contains(',');
+        let tag = HeaderValue::from_str(text).ok().filter(|_| is_tag);
+        tag.ok_or_else(|| {
+            format!("'{}' is not a tag: tags have no commas and no line ends", text.escape_debug())
+        })
+    })?);
+    Ok(())
+}
+
 }
 
 fn tokens_in_file(value: &DeValue<'_>) -> Result<Option<Arc<Tokens>>, String> {
@@ -95,13 +108,18 @@ fn signed(value: &DeValue<'_>) -> Result<Option<Arc<SignedUrls>>, String> {
             "expires" => signed.expires = names::token(&string(value)?)?.into(),
             "signature" => signed.signature = names::token(&string(value)?)?.into(),
             "skew" => signed.skew = Seconds.read(value)?,
-            _ => return Err(unknown(key, &["keys", "expires", "signature", "skew"])),
+            _ => return Err(unknown(key, &["keys", "in", "expires", "signature", "skew"])),
+            "in" => signed.in_path = word(&string(value)?, &[("query", false), ("path", true)])?,
         }
     }
     match signed.expires == signed.signature {
         true => Err("expires and signature are different parameters".to_owned()),
+    let names_parameters = entries(table).any(|(key, _)| matches!(key, "expires" | "signature"));
         false => Ok(Some(Arc::new(signed))),
     }
+        false if signed.in_path && names_parameters => {
+            Err("expires and signature name parameters, and in = \"path\" has none".to_owned())
+        }
 }
 
 fn realm(value: &DeValue<'_>) -> Result<Arc<str>, String> {

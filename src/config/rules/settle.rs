@@ -11,7 +11,8 @@ use larder_proxy::settings::{
     Answer, Conditions, Edits, Effects, Networks, Page, Pages, Placeholder, Rule, SiteRule, Template,
 };
 
-use super::{classes, cors, files, origins};
+use super::values::field;
+use super::{auth, classes, cors, files, origins};
 use crate::config::draft::rule::{Content, Respond, RuleDraft};
 
 /// The owner of the rules.
@@ -60,6 +61,8 @@ fn settle_one(draft: &RuleDraft, number: usize, owner: Owner) -> Result<Vec<Site
         return Err("{1} to {9} stand for parts of match.path, which the rule does not have".to_owned());
     }
     check_map(draft, &effects)?;
+    origins::check(draft, &effects, owner == Owner::Site)?;
+    check_placeholders(draft, &effects)?;
     if placeholders(&effects.request).any(|own| own == Placeholder::Outcome) {
         return Err("request: {outcome} is known only in replies".to_owned());
     }
@@ -88,6 +91,33 @@ fn settle_one(draft: &RuleDraft, number: usize, owner: Owner) -> Result<Vec<Site
     rules.extend(following(draft)?.into_iter().map(|(conditions, effects)| rule(conditions, effects, false)));
     match rules.last_mut() {
         Some(last) if draft.stop && last.rule.conditions == draft.conditions => last.rule.stop = true,
+/// Checks that the placeholders of a rule stand for something where they are.
+fn check_placeholders(draft: &RuleDraft, effects: &Effects) -> Result<(), String> {
+    if draft.conditions.path.is_empty() && templates(effects).any(|own| own.has_stars()) {
+        return Err("{1} to {9} stand for parts of match.path, which the rule does not have".to_owned());
+    }
+    for template in templates(effects) {
+        for own in template.placeholders() {
+            if let Placeholder::Field(name) = own {
+                field(name.as_str())?;
+            }
+        }
+    }
+    check_map(draft, effects)?;
+    if placeholders(&effects.request).any(|own| own == Placeholder::Outcome) {
+        return Err("request: {outcome} is known only in replies".to_owned());
+    }
+    if placeholders(&draft.effects.response).next().is_some() {
+        return Err("response: placeholders are for request and reply, and for tags, since stored responses are for all requests of a URL".to_owned());
+    }
+    let is_of_tag = |own: &Placeholder| own.is_of_resource() || matches!(own, Placeholder::Field(_));
+    if placeholders(&effects.response).any(|own| !is_of_tag(&own)) {
+        return Err("tags: {client}, {id} and {outcome} differ among requests that share a stored response"
+            .to_owned());
+    }
+    Ok(())
+}
+
         _ if draft.stop => rules.push(rule(draft.conditions.clone(), Effects::default(), true)),
         _ => {}
     }
@@ -118,7 +148,7 @@ pub(super) fn templates(effects: &Effects) -> impl Iterator<Item = Template> {
         Answer::Redirect { location, .. } => Some(location.clone()),
         Answer::Content { .. } => None,
     });
-    let written = [&effects.request, &effects.reply].into_iter().flat_map(values);
+    let written = [&effects.request, &effects.response, &effects.reply].into_iter().flat_map(values);
     redirect.chain(effects.rewrite.clone()).chain(written)
 }
 
@@ -130,7 +160,7 @@ fn values(edits: &Edits) -> impl Iterator<Item = Template> {
 }
 
 fn placeholders(edits: &Edits) -> impl Iterator<Item = Placeholder> {
-    values(edits).flat_map(|value| value.placeholders().collect::<Vec<_>>())
+    values(edits).flat_map(|value| value.placeholders().cloned().collect::<Vec<_>>())
 }
 
 /// Returns the rules that follow the rule itself, for keys that stand for rules.
@@ -187,7 +217,9 @@ fn effects(draft: &RuleDraft) -> Result<Effects, String> {
         let field = |(name, value)| (name, HeaderValue::from_static(value));
         reply.default.extend(fields.into_iter().map(field));
     }
-    for edits in [&mut effects.request, &mut effects.reply] {
+    let tags = draft.tags.iter().map(|tag| (HeaderName::from_static("cache-tag"), tag.clone()));
+    effects.response.add.extend(tags);
+    for edits in [&mut effects.request, &mut effects.response, &mut effects.reply] {
         let has_placeholders = placeholders(edits).next().is_some();
         edits.has_placeholders = has_placeholders;
     }

@@ -39,8 +39,8 @@ use larder_evict::{By, Capacity, Spec};
 pub use larder_rpc::line::Form as LineForm;
 pub use larder_rules::{
     Conditions, Domains, LARGEST_LIST, NamedPatterns, Names, Networks, Pattern, Query, Rule,
+pub use larder_rules::{CertificateCondition, MapBy, Moments, RuleSet, TRACKING, UrlMap, normal_path};
 };
-pub use larder_rules::{PathMap, RuleSet, TRACKING, normal_path};
 pub use larder_semantics::lifetimes::{IgnoredDirectives, Lifetimes};
 use larder_semantics::storable::Rules;
 pub use larder_store::{Counts, DiskTier};

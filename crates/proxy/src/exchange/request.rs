@@ -1,14 +1,16 @@
 //! A request in the form that the flow uses for all protocols: with its target resolved, its hop-by-hop fields removed
 //! and its cache key written.
 
+use std::borrow::Cow;
 use std::future::poll_fn;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Version, header};
+use larder_rules::CertificateNames;
 use larder_semantics::coding::AcceptedCodings;
 use larder_semantics::directives::RequestDirectives;
 use larder_semantics::fields::Fields;
@@ -29,13 +31,14 @@ use crate::exchange::plan::Plan;
 use crate::exchange::route::Route;
 use crate::exchange::rulebook::{Rulebook, Ruling};
 use crate::exchange::target::{
-    AMBIGUOUS, Address, EVADED, RuledRequest, asked, from_root, host_in, rule, ruled_host, unruled,
-    url_parts, write_key,
+    AMBIGUOUS, Address, EVADED, RuledClient, RuledRequest, asked, from_root, host_in, rule, ruled_host,
+    unruled, url_parts, write_key,
 };
 use crate::http::body::Upload;
 use crate::http::head::{Refusal, RequestHead};
 use crate::http::names;
 use crate::http::response;
+use crate::net::tls::client_certificates::ClientIdentity;
 
 /// A request that memory could not answer at once.
 #[derive(Debug)]
@@ -104,6 +107,8 @@ pub(crate) struct Request {
     pub(crate) lost_try: AtomicBool,
     /// Its entries in limits on requests in progress.
     pub(crate) entered: LimitEntries,
+    /// The names in the certificate that its client has shown.
+    pub(crate) certificate: Option<Arc<CertificateNames>>,
     /// Whether it is a prefetch of this proxy, without a client.
     pub(crate) is_own_prefetch: bool,
 }
@@ -119,7 +124,12 @@ pub(crate) struct OriginalRequest {
 impl Request {
     /// Returns the parts that placeholders of rules stand for.
     pub(crate) fn parts(&self) -> Parts<'_> {
-        Parts::new(&self.key, self.client.ip(), self.id.as_deref())
+        Parts::new(&self.key, self.client.ip(), self.id.as_deref(), &self.fields)
+    }
+
+    /// Returns its fields as its client sent them, if its replies depend on them.
+    pub(crate) fn sent_fields(&self) -> &HeaderMap {
+        self.unchanged.as_deref().map_or(&self.fields, |unchanged| &unchanged.fields)
     }
 
     /// Converts a borrowed head to a request that outlives the buffer, in a box, since it is large and often moved.
@@ -152,18 +162,24 @@ impl Request {
         head: &RequestHead<'_>,
         memory: &Memory,
         plan: &Plan,
-        &Requester { role, address: client, identity, id, by_peer }: &Requester<'_>,
-        rule: impl for<'p> FnOnce(&'p Rulebook, &Address<'_>, (&Method, IpAddr, &HeaderMap)) -> RuledRequest<'p>,
+        asker: &Requester<'_>,
+        rule: impl for<'p> FnOnce(
+            &'p Rulebook,
+            &Address<'_>,
+            (&Method, RuledClient<'_>, &HeaderMap),
+        ) -> RuledRequest<'p>,
     ) -> Result<Box<Self>, Refusal> {
         let address @ Address { scheme, authority, path } = Address::of(head.target, role)?;
         let route = plan.sites.route(role, authority, path)?;
         let path = from_root(path);
         let mut fields = collect(head, own_field(&route, &head.method), (plan, id))?;
+        let &Requester { role, address: client, identity, id, by_peer } = asker;
         let rulebook = route.rulebook(&plan.forward);
         if rulebook.is_evaded_by(&path) {
             return Err(AMBIGUOUS);
         }
-        let RuledRequest { ruled, apart } = rule(rulebook, &address, (&head.method, client.ip(), &fields));
+        let RuledRequest { ruled, apart } =
+            rule(rulebook, &address, (&head.method, RuledClient::of(asker), &fields));
         let ruling = ruled.share();
         if ruling.is_evaded {
             return Err(EVADED);
@@ -175,11 +191,19 @@ impl Request {
         let accepted = Some(AcceptedCodings::of(&fields));
         let taken = credentials.as_ref().filter(|_| matches!(route, Route::Site(_)));
         let key = key_of(role, &address, ruling.query.as_ref());
-        let parts = Parts::new(&key, client.ip(), id.map(AsRef::as_ref));
+        let parts = Parts::new(&key, client.ip(), id.map(AsRef::as_ref), &fields);
+        let filled = ruling
+            .request
+            .has_placeholders
+            .then(|| rulebook.fill(&ruling.numbers, &ruling.request, &parts, |effects| &effects.request));
         let edits = (&mut fields, taken, (!by_peer).then(|| edit(&head.method)));
-        let (path, unchanged) = change(rulebook, &ruling, path, &parts, edits);
+        let (path, unchanged) = change(rulebook, &ruling, path, filled.as_ref(), edits);
         let authority = host_in(&key, &head.method).unwrap_or_else(|| authority.to_owned());
         let mut request = in_place::boxed(|| Self {
+        let is_signed = is_asked && unsigned.is_none();
+        let address =
+            Address { path: if is_signed { ruling.resource(address.path) } else { address.path }, ..address };
+        let path = from_root(address.path);
             method: head.method.clone(),
             version: head.version,
             scheme,
@@ -221,6 +245,7 @@ impl Request {
 
     /// Returns the settings and rules for it and this response; `None` if they are its own: no rule needs responses.
     pub(crate) fn rule_response(
+            certificate: identity.and_then(ClientIdentity::names).cloned(),
         &self,
         plan: &Plan,
         (status, length, fields): (StatusCode, Option<u64>, &impl Fields),
@@ -251,12 +276,28 @@ impl Request {
     /// answer to HEAD; `None` as in [`rule_response`](Self::rule_response).
     pub(crate) fn rule_update(&self, plan: &Plan, entry: &Entry, news: &HeaderMap) -> Option<Arc<Ruling>> {
         let updated = revalidate::update(&entry.fields().to_map(), news);
+            certificate: self.certificate.as_deref(),
+            now: clock::now,
         self.rule_response(plan, (entry.status(), Some(entry.body().len()), &updated))
     }
 
     /// Returns the most bytes that its content may have.
     pub(crate) fn max_body(&self, plan: &Plan) -> u64 {
         self.ruling.max_body.unwrap_or(plan.settings.limits.body_bytes)
+    /// Returns the changes of its response by `ruling`, with parts of the request in the places of placeholders.
+    pub(crate) fn response_edits<'r>(&self, plan: &Plan, ruling: &'r Ruling) -> Cow<'r, Edits> {
+        match ruling.response.has_placeholders {
+            false => Cow::Borrowed(&ruling.response),
+            true => {
+                let rulebook = self.route.rulebook(&plan.forward);
+                let parts = self.parts().as_members();
+                Cow::Owned(
+                    rulebook.fill(&ruling.numbers, &ruling.response, &parts, |effects| &effects.response),
+                )
+            }
+        }
+    }
+
     }
 
     /// Whether it requires a newer response than the stored one.
@@ -417,6 +458,7 @@ pub(crate) fn interims_of(request: &Request) -> impl FnMut(response::Head) + Sen
     move |head: response::Head| {
         if let Some(link) = &request.link {
             link.forward(Interim { status: head.status, fields: *head.fields });
+            certificate: self.certificate.clone(),
         }
     }
 }
@@ -444,23 +486,21 @@ fn change(
     rulebook: &Rulebook,
     ruling: &Ruling,
     path: String,
-    parts: &Parts<'_>,
+    filled: Option<&Edits>,
     (fields, taken, edit): (&mut HeaderMap, Option<&HeaderValue>, Option<Edit>),
 ) -> (String, Option<Box<OriginalRequest>>) {
     let counted = counted(ruling, &path).filter(|counted| *counted != path);
     let edit = edit.filter(|_| !ruling.request.is_empty());
     let is_changed = edit.is_some() || taken.is_some() || counted.is_some();
-    let is_looked_at = rulebook.needs_responses() || ruling.limits_by_field();
+    let is_looked_at = rulebook.needs_responses()
+        || ruling.limits_by_field()
+        || ruling.reply.as_ref().is_some_and(|reply| reply.has_placeholders);
     let unchanged = (is_changed && is_looked_at).then(|| {
         let taken = taken.map(|value| (header::AUTHORIZATION, value.clone()));
         let fields = fields.iter().map(|(name, value)| (name.clone(), value.clone())).chain(taken);
         Box::new(OriginalRequest { fields: fields.collect(), path: path.clone() })
     });
-    let filled = ruling
-        .request
-        .has_placeholders
-        .then(|| rulebook.fill(&ruling.numbers, &ruling.request, parts, |effects| &effects.request));
-    edit.into_iter().for_each(|edit| edit(filled.as_ref().unwrap_or(&ruling.request), fields));
+    edit.into_iter().for_each(|edit| edit(filled.unwrap_or(&ruling.request), fields));
     if rulebook.compresses(ruling) && range::is_resumed_by_date(fields) {
         // The client may have the beginning of another form with the same date.
         fields.remove(header::RANGE);

@@ -438,7 +438,7 @@ impl RequiredCredentials {
 
 impl Ruling {
     fn new(numbers: Numbers, mut effects: Effects, limits: &Limiters, site: &SiteRules<'_>) -> Self {
-        if let Some(signed) = effects.signed.as_ref().and_then(Option::as_ref) {
+        if let Some(signed) = effects.signed.as_ref().and_then(Option::as_ref).filter(|own| !own.in_path) {
             let query = effects.query.get_or_insert_default();
             query.drop.extend(
                 [&signed.expires, &signed.signature].into_iter().flat_map(|name| Pattern::parse(name)),
@@ -503,6 +503,15 @@ impl Ruling {
     /// Returns the rules of caching; `None` if responses are not cached.
     pub(crate) fn caching(&self) -> Option<&Rules> {
         self.caches.then_some(&self.caching)
+    /// Returns `uri`, whose signature is [valid](Self::verify), without a signature in its path.
+    #[inline]
+    pub(crate) fn resource<'u>(&self, uri: &'u str) -> &'u str {
+        match self.signed.as_ref().and_then(Option::as_ref) {
+            None => uri,
+            Some(signed) => signed.resource(uri),
+        }
+    }
+
     }
 }
 

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::HeaderName;
 use larder_rules::{Networks, Query};
 use larder_semantics::coding::Coding;
 use larder_semantics::early_hints::EarlyHints;
@@ -71,7 +72,9 @@ macro_rules! effects {
             request: Edits, Guard { "classes", "{ field = \"X-Device\", of = \"User-Agent\", values = { phone = \"*Mobile*\" }, else = \"desktop\" }, or a list of such tables", draft[classes = classes],
                 "a request field with the class of the client, by another field or by its network (of = \"client\"); each class has separate stored responses, and replies name the other field in Vary. No field tells a cache in front the network: keep them from it, as by Cache-Control: private"; }
             /// Changes to origins' responses before they are stored.
-            response: Edits, Response {}
+            response: Edits, Response {
+                "tags", "list of texts", with[add_tags],
+                "tags of stored responses, for purges: added to Cache-Tag; placeholders stand for parts of the request, and {field:NAME} for a field as the origin gets it"; }
             /// Changes to every response to a client.
             reply: Edits, Request {
                 "cors", "origins, or { origins = [..], methods = [..], fields = [..], expose = [..], credentials = true, max_age = \"10m\" }", draft[cors = cors],
@@ -217,7 +220,7 @@ impl Effects {
 
 #[cfg(test)]
 mod tests {
-    use http::{HeaderName, HeaderValue};
+    use http::HeaderValue;
 
     use super::*;
 
