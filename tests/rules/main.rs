@@ -3,25 +3,27 @@
 
 mod access;
 mod answers;
+mod auth_request;
 mod cors;
 mod counts;
 mod domains;
 mod expectations;
 mod fields;
 mod foreseen;
+mod jwt;
 mod keys;
 mod lifetimes;
 mod limits;
+mod moments;
 mod origins;
 mod pages;
-mod moments;
 mod placeholders;
 mod refused;
 mod signed;
 mod spellings;
+mod tags;
 mod vary;
 mod ways;
-mod tags;
 
 use larder_testkit::{Larder, Origin};
 

@@ -166,6 +166,8 @@ fn answer(cors: &Cors) -> Result<Effects, String> {
         answer: Some(Arc::new(answer)),
         users: Some(None),
         tokens: Some(None),
+        auth_request: Some(None),
+        jwt: Some(None),
         ..Effects::default()
     };
     effects.reply.set = vec![

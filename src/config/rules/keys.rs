@@ -9,9 +9,11 @@ use larder_semantics::storable::Prediction;
 use toml::de::DeValue;
 
 use super::answers::{redirect, respond};
+use super::auth::auth_request;
 use super::classes::classes;
 use super::cors::cors;
 use super::files::error_pages;
+use super::jwt::jwt;
 use super::key::{RuleKey, rows};
 use super::limits::limits;
 use super::origins::{origins, rewrite};
@@ -75,8 +77,6 @@ fn add_cookies(rule: &mut RuleDraft, value: &DeValue<'_>) -> Result<(), String> 
     Ok(())
 }
 
-fn users_in_file(value: &DeValue<'_>) -> Result<Option<Arc<Users>>, String> {
-    file_or_false(value)?.map(|path| users(&path)).transpose()
 /// Adds tags to the responses: Cache-Tag names them.
 fn add_tags(rule: &mut RuleDraft, value: &DeValue<'_>) -> Result<(), String> {
     rule.tags.extend(each(value, |text| {
@@ -89,6 +89,8 @@ fn add_tags(rule: &mut RuleDraft, value: &DeValue<'_>) -> Result<(), String> {
     Ok(())
 }
 
+fn users_in_file(value: &DeValue<'_>) -> Result<Option<Arc<Users>>, String> {
+    file_or_false(value)?.map(|path| users(&path)).transpose()
 }
 
 fn tokens_in_file(value: &DeValue<'_>) -> Result<Option<Arc<Tokens>>, String> {
@@ -107,19 +109,19 @@ fn signed(value: &DeValue<'_>) -> Result<Option<Arc<SignedUrls>>, String> {
             "keys" => {}
             "expires" => signed.expires = names::token(&string(value)?)?.into(),
             "signature" => signed.signature = names::token(&string(value)?)?.into(),
+            "in" => signed.in_path = word(&string(value)?, &[("query", false), ("path", true)])?,
             "skew" => signed.skew = Seconds.read(value)?,
             _ => return Err(unknown(key, &["keys", "in", "expires", "signature", "skew"])),
-            "in" => signed.in_path = word(&string(value)?, &[("query", false), ("path", true)])?,
         }
     }
+    let names_parameters = entries(table).any(|(key, _)| matches!(key, "expires" | "signature"));
     match signed.expires == signed.signature {
         true => Err("expires and signature are different parameters".to_owned()),
-    let names_parameters = entries(table).any(|(key, _)| matches!(key, "expires" | "signature"));
-        false => Ok(Some(Arc::new(signed))),
-    }
         false if signed.in_path && names_parameters => {
             Err("expires and signature name parameters, and in = \"path\" has none".to_owned())
         }
+        false => Ok(Some(Arc::new(signed))),
+    }
 }
 
 fn realm(value: &DeValue<'_>) -> Result<Arc<str>, String> {

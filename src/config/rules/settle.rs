@@ -8,7 +8,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, StatusCode};
 use larder_proxy::settings::{
-    Answer, Conditions, Edits, Effects, Networks, Page, Pages, Placeholder, Rule, SiteRule, Template,
+    Answer, Conditions, Edits, Effects, KeySource, Networks, Page, Pages, Placeholder, Rule, SiteRule,
+    Template,
 };
 
 use super::values::field;
@@ -41,7 +42,8 @@ pub(crate) fn settle(drafts: &[RuleDraft], owner: Owner) -> Result<Vec<SiteRule>
 
 /// Returns the rule, before it one for each lifetime by status, and after it those for `classes` and `cors`.
 fn settle_one(draft: &RuleDraft, number: usize, owner: Owner) -> Result<Vec<SiteRule>, String> {
-    let effects = effects(draft)?;
+    let mut effects = effects(draft)?;
+    auth::add_taken(draft, &mut effects)?;
     let needs_response = draft.conditions.need_response();
     let stands_for_more =
         draft.cors.is_some() || !draft.classes.is_empty() || !draft.ttl_by_status.is_empty();
@@ -56,19 +58,11 @@ fn settle_one(draft: &RuleDraft, number: usize, owner: Owner) -> Result<Vec<Site
     if !effects.apart.is_empty() && !draft.conditions.are_about_resource() {
         return Err("key_fields and key_cookies hold for all requests of a path: match only path, extension, host and scheme".to_owned());
     }
-    origins::check(draft, &effects, owner == Owner::Site)?;
-    if draft.conditions.path.is_empty() && templates(&effects).any(|own| own.has_stars()) {
-        return Err("{1} to {9} stand for parts of match.path, which the rule does not have".to_owned());
+    if owner == Owner::Forward && (effects.auth_request.is_some() || effects.jwt.is_some()) {
+        return Err("auth_request and jwt are for rules of a [[site]]".to_owned());
     }
-    check_map(draft, &effects)?;
     origins::check(draft, &effects, owner == Owner::Site)?;
     check_placeholders(draft, &effects)?;
-    if placeholders(&effects.request).any(|own| own == Placeholder::Outcome) {
-        return Err("request: {outcome} is known only in replies".to_owned());
-    }
-    if placeholders(&effects.response).next().is_some() {
-        return Err("response: placeholders are for request and reply, since stored responses are for all requests of a URL".to_owned());
-    }
     let rule = |conditions, effects, stop| SiteRule {
         name: draft.name.clone().unwrap_or_else(|| number.to_string()),
         place: draft.place.clone(),
@@ -91,6 +85,12 @@ fn settle_one(draft: &RuleDraft, number: usize, owner: Owner) -> Result<Vec<Site
     rules.extend(following(draft)?.into_iter().map(|(conditions, effects)| rule(conditions, effects, false)));
     match rules.last_mut() {
         Some(last) if draft.stop && last.rule.conditions == draft.conditions => last.rule.stop = true,
+        _ if draft.stop => rules.push(rule(draft.conditions.clone(), Effects::default(), true)),
+        _ => {}
+    }
+    Ok(rules)
+}
+
 /// Checks that the placeholders of a rule stand for something where they are.
 fn check_placeholders(draft: &RuleDraft, effects: &Effects) -> Result<(), String> {
     if draft.conditions.path.is_empty() && templates(effects).any(|own| own.has_stars()) {
@@ -116,12 +116,6 @@ fn check_placeholders(draft: &RuleDraft, effects: &Effects) -> Result<(), String
             .to_owned());
     }
     Ok(())
-}
-
-        _ if draft.stop => rules.push(rule(draft.conditions.clone(), Effects::default(), true)),
-        _ => {}
-    }
-    Ok(rules)
 }
 
 /// Checks that there is a map for `{map}`, and that its texts are URLs where that is the URL of a redirect.
@@ -191,7 +185,11 @@ fn files(draft: &RuleDraft) -> Vec<PathBuf> {
     let users = draft.effects.users.iter().flatten().map(|users| PathBuf::from(users.source()));
     let tokens = draft.effects.tokens.iter().flatten().map(|tokens| PathBuf::from(tokens.source()));
     let signed = draft.effects.signed.iter().flatten().map(|signed| PathBuf::from(signed.source()));
-    let networks = networks.chain(signed);
+    let keys = draft.effects.jwt.iter().flatten().filter_map(|jwt| match &jwt.keys {
+        KeySource::File(path, _) => Some(PathBuf::from(&**path)),
+        KeySource::Url(_) => None,
+    });
+    let networks = networks.chain(signed).chain(keys);
     domains.chain(maps).chain(networks).chain(content).chain(users).chain(tokens).chain(pages).collect()
 }
 

@@ -150,6 +150,13 @@ fn doubts(rule: &Rule, effects: &Effects, stores_posts: bool) -> Vec<String> {
             "'{name}' is a cookie whose name begins with '!': for all but one, write keep = [\"{meant}\"]"
         )
     }));
+    if effects.auth_request.as_ref().is_some_and(Option::is_some)
+        && effects.users.as_ref().is_some_and(Option::is_some)
+    {
+        doubts.push(
+            "users and auth_request: users takes the Authorization that the service would get".to_owned(),
+        );
+    }
     doubts.extend(effects.limit.iter().flatten().filter_map(|limit| shared_limit(limit, conditions)));
     doubts
 }

@@ -71,6 +71,10 @@ pub(crate) struct Request {
     pub(crate) accepted: Option<AcceptedCodings>,
     /// The credentials that its rules require. They are not forwarded.
     pub(crate) credentials: Option<HeaderValue>,
+    /// The fields that the auth service of its rules gets, as its client sent them.
+    pub(crate) inquiry: Option<Box<HeaderMap>>,
+    /// The JSON Web Token that its rules require; empty without one.
+    pub(crate) token: Option<String>,
     /// The reason why the signature of its URL is refused, if its rules require one.
     pub(crate) unsigned: Option<Unsigned>,
     /// The name of the user with these credentials, after they have been checked.
@@ -103,12 +107,12 @@ pub(crate) struct Request {
     pub(crate) is_prefetch: bool,
     /// Whether its client was asked for a certificate.
     pub(crate) asked_for_certificate: bool,
+    /// The names in the certificate that its client has shown.
+    pub(crate) certificate: Option<Arc<CertificateNames>>,
     /// Whether a try that got no answer may have reached an origin.
     pub(crate) lost_try: AtomicBool,
     /// Its entries in limits on requests in progress.
     pub(crate) entered: LimitEntries,
-    /// The names in the certificate that its client has shown.
-    pub(crate) certificate: Option<Arc<CertificateNames>>,
     /// Whether it is a prefetch of this proxy, without a client.
     pub(crate) is_own_prefetch: bool,
 }
@@ -169,11 +173,11 @@ impl Request {
             (&Method, RuledClient<'_>, &HeaderMap),
         ) -> RuledRequest<'p>,
     ) -> Result<Box<Self>, Refusal> {
+        let &Requester { role, address: client, identity, id, by_peer } = asker;
         let address @ Address { scheme, authority, path } = Address::of(head.target, role)?;
         let route = plan.sites.route(role, authority, path)?;
         let path = from_root(path);
         let mut fields = collect(head, own_field(&route, &head.method), (plan, id))?;
-        let &Requester { role, address: client, identity, id, by_peer } = asker;
         let rulebook = route.rulebook(&plan.forward);
         if rulebook.is_evaded_by(&path) {
             return Err(AMBIGUOUS);
@@ -187,7 +191,15 @@ impl Request {
         // A node that forwards a request has checked it.
         let is_asked = !by_peer && !is_purge(&head.method, &route);
         let credentials = is_asked.then(|| credentials(head, &route, &ruling, &mut fields)).flatten();
+        let auth = ruling.auth_request.as_ref().and_then(Option::as_ref).filter(|_| is_asked);
+        let inquiry = auth.map(|auth| Box::new(auth.fields_of(&fields)));
+        let jwt = ruling.jwt.as_ref().and_then(Option::as_ref).filter(|_| is_asked);
+        let token = jwt.map(|jwt| jwt.token_of(&fields));
         let unsigned = if is_asked { ruling.verify(address.path, clock::now).err() } else { None };
+        let is_signed = is_asked && unsigned.is_none();
+        let address =
+            Address { path: if is_signed { ruling.resource(address.path) } else { address.path }, ..address };
+        let path = from_root(address.path);
         let accepted = Some(AcceptedCodings::of(&fields));
         let taken = credentials.as_ref().filter(|_| matches!(route, Route::Site(_)));
         let key = key_of(role, &address, ruling.query.as_ref());
@@ -200,10 +212,6 @@ impl Request {
         let (path, unchanged) = change(rulebook, &ruling, path, filled.as_ref(), edits);
         let authority = host_in(&key, &head.method).unwrap_or_else(|| authority.to_owned());
         let mut request = in_place::boxed(|| Self {
-        let is_signed = is_asked && unsigned.is_none();
-        let address =
-            Address { path: if is_signed { ruling.resource(address.path) } else { address.path }, ..address };
-        let path = from_root(address.path);
             method: head.method.clone(),
             version: head.version,
             scheme,
@@ -219,6 +227,8 @@ impl Request {
             apart,
             accepted,
             credentials,
+            inquiry,
+            token,
             unsigned,
             user: None,
             unchanged,
@@ -235,6 +245,7 @@ impl Request {
             trace: None,
             is_prefetch: head.is_prefetch,
             asked_for_certificate: false,
+            certificate: identity.and_then(ClientIdentity::names).cloned(),
             lost_try: AtomicBool::new(false),
             entered: LimitEntries::default(),
             is_own_prefetch: false,
@@ -245,7 +256,6 @@ impl Request {
 
     /// Returns the settings and rules for it and this response; `None` if they are its own: no rule needs responses.
     pub(crate) fn rule_response(
-            certificate: identity.and_then(ClientIdentity::names).cloned(),
         &self,
         plan: &Plan,
         (status, length, fields): (StatusCode, Option<u64>, &impl Fields),
@@ -266,24 +276,14 @@ impl Request {
             path: &larder_rules::normal_path(path),
             query,
             client: self.client.ip(),
+            certificate: self.certificate.as_deref(),
+            now: clock::now,
             fields: fields_sent,
         };
         let response = larder_rules::Response { status: status.as_u16(), length, fields };
         Some(rulebook.on_response(&request, &response).share())
     }
 
-    /// Returns the settings and rules that apply to it and the stored `entry`, updated with the `news` of a 304 or an
-    /// answer to HEAD; `None` as in [`rule_response`](Self::rule_response).
-    pub(crate) fn rule_update(&self, plan: &Plan, entry: &Entry, news: &HeaderMap) -> Option<Arc<Ruling>> {
-        let updated = revalidate::update(&entry.fields().to_map(), news);
-            certificate: self.certificate.as_deref(),
-            now: clock::now,
-        self.rule_response(plan, (entry.status(), Some(entry.body().len()), &updated))
-    }
-
-    /// Returns the most bytes that its content may have.
-    pub(crate) fn max_body(&self, plan: &Plan) -> u64 {
-        self.ruling.max_body.unwrap_or(plan.settings.limits.body_bytes)
     /// Returns the changes of its response by `ruling`, with parts of the request in the places of placeholders.
     pub(crate) fn response_edits<'r>(&self, plan: &Plan, ruling: &'r Ruling) -> Cow<'r, Edits> {
         match ruling.response.has_placeholders {
@@ -298,6 +298,16 @@ impl Request {
         }
     }
 
+    /// Returns the settings and rules that apply to it and the stored `entry`, updated with the `news` of a 304 or an
+    /// answer to HEAD; `None` as in [`rule_response`](Self::rule_response).
+    pub(crate) fn rule_update(&self, plan: &Plan, entry: &Entry, news: &HeaderMap) -> Option<Arc<Ruling>> {
+        let updated = revalidate::update(&entry.fields().to_map(), news);
+        self.rule_response(plan, (entry.status(), Some(entry.body().len()), &updated))
+    }
+
+    /// Returns the most bytes that its content may have.
+    pub(crate) fn max_body(&self, plan: &Plan) -> u64 {
+        self.ruling.max_body.unwrap_or(plan.settings.limits.body_bytes)
     }
 
     /// Whether it requires a newer response than the stored one.
@@ -429,6 +439,8 @@ impl Request {
             apart: self.apart.clone(),
             accepted: self.accepted,
             credentials: None,
+            inquiry: None,
+            token: None,
             unsigned: None,
             user: None,
             unchanged: self.unchanged.clone(),
@@ -446,6 +458,7 @@ impl Request {
             forbids_guess: self.forbids_guess,
             is_prefetch: false,
             asked_for_certificate: self.asked_for_certificate,
+            certificate: self.certificate.clone(),
             lost_try: AtomicBool::new(false),
             entered: LimitEntries::default(),
             is_own_prefetch: self.is_own_prefetch,
@@ -458,7 +471,6 @@ pub(crate) fn interims_of(request: &Request) -> impl FnMut(response::Head) + Sen
     move |head: response::Head| {
         if let Some(link) = &request.link {
             link.forward(Interim { status: head.status, fields: *head.fields });
-            certificate: self.certificate.clone(),
         }
     }
 }
@@ -481,7 +493,8 @@ pub(crate) fn is_trace(method: &Method) -> bool {
 }
 
 /// Changes a request by its rules. Returns its path with the part of its query that counts, and the original request
-/// with the `taken` credentials, if it is needed. The fields of a request from another node are changed already.
+/// with the `taken` credentials, if it is needed. `filled` are the edits of its fields if they have placeholders. The fields
+/// of a request from another node are changed already.
 fn change(
     rulebook: &Rulebook,
     ruling: &Ruling,

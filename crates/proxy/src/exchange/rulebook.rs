@@ -428,6 +428,12 @@ fn limiters(rule: &SiteRule, old: Option<&Rulebook>, kept: &mut Vec<usize>) -> L
     Some(limits.iter().enumerate().map(limiter).collect())
 }
 
+/// Whether a service or a token decides about requests.
+fn is_guarded(effects: &Effects) -> bool {
+    effects.auth_request.as_ref().is_some_and(Option::is_some)
+        || effects.jwt.as_ref().is_some_and(Option::is_some)
+}
+
 impl RequiredCredentials {
     fn of(effects: &Effects) -> Option<Self> {
         let (users, tokens) = (effects.users.clone().flatten(), effects.tokens.clone().flatten());
@@ -451,6 +457,7 @@ impl Ruling {
         let wanted = RequiredCredentials::of(&effects);
         let is_free = effects.answer.is_none()
             && wanted.is_none()
+            && !is_guarded(&effects)
             && limits.iter().all(|limiter| limiter.limit.counted == CountedRequests::Misses);
         Self {
             numbers,
@@ -471,6 +478,7 @@ impl Ruling {
     pub(crate) fn may_prefetch(&self, client: IpAddr) -> bool {
         self.answer.is_none()
             && self.wanted.is_none()
+            && !is_guarded(self)
             && self.signed.as_ref().is_none_or(Option::is_none)
             && self.limits.is_empty()
             && self.serves(client)
@@ -495,14 +503,6 @@ impl Ruling {
         }
     }
 
-    /// Whether a limit counts by a field of requests.
-    pub(crate) fn limits_by_field(&self) -> bool {
-        self.limits.iter().any(|limiter| matches!(limiter.limit.by, LimitBy::Field(_)))
-    }
-
-    /// Returns the rules of caching; `None` if responses are not cached.
-    pub(crate) fn caching(&self) -> Option<&Rules> {
-        self.caches.then_some(&self.caching)
     /// Returns `uri`, whose signature is [valid](Self::verify), without a signature in its path.
     #[inline]
     pub(crate) fn resource<'u>(&self, uri: &'u str) -> &'u str {
@@ -512,6 +512,14 @@ impl Ruling {
         }
     }
 
+    /// Whether a limit counts by a field of requests.
+    pub(crate) fn limits_by_field(&self) -> bool {
+        self.limits.iter().any(|limiter| matches!(limiter.limit.by, LimitBy::Field(_)))
+    }
+
+    /// Returns the rules of caching; `None` if responses are not cached.
+    pub(crate) fn caching(&self) -> Option<&Rules> {
+        self.caches.then_some(&self.caching)
     }
 }
 
