@@ -8,7 +8,7 @@ const PAGE: &str = include_str!("../docs/cookbook.md");
 const TASKS: usize = 40;
 
 /// The files that the tasks refer to.
-const FILES: [(&str, &str); 9] = [
+const FILES: [(&str, &str); 10] = [
     ("users.txt", "bea:$2y$04$kTb6CD33HQu5TaNPdAbYNujtpQj1pW5VBgqhBLfyhnd.v0UWCPJza\n"),
     ("tokens.txt", "app 0123456789abcdef\n"),
     ("blocked.txt", "ads.test\n"),
@@ -17,6 +17,7 @@ const FILES: [(&str, &str); 9] = [
     ("moved.txt", "/old /new\n/far https://other.example/\n"),
     ("tenants.txt", "/a/b alpha\n"),
     ("cdn.txt", "127.0.0.0/8\n"),
+    ("hosts.txt", "shop.example tenant-1\n"),
     ("signing-keys.txt", "0123456789abcdef\n"),
 ];
 
@@ -40,6 +41,12 @@ fn origin() -> Origin {
     Origin::by(|seen: &Seen| {
         let (path, query) = seen.target.split_once('?').unwrap_or((&seen.target, ""));
         let words: BTreeMap<_, _> = path.split('/').filter_map(|part| part.split_once(':')).collect();
+        if path == "/check" {
+            return match seen.field("cookie") {
+                Some("session=good") => "204 X\nX-User: ann\n\n".to_owned(),
+                _ => "401 X\nWWW-Authenticate: Login\n\nlog in".to_owned(),
+            };
+        }
         let mut head = format!("{} X", words.get("status").unwrap_or(&"200"));
         if let Some(value) = words.get("cc") {
             head += &format!("\nCache-Control: {value}");
@@ -53,8 +60,8 @@ fn origin() -> Origin {
         if words.contains_key("cookie") {
             head += "\nSet-Cookie: session=abcdef";
         }
-        let shown =
-            ["host", "cookie", "x-device", "x-origin-key"].map(|name| seen.field(name).unwrap_or("-"));
+        let shown = ["host", "cookie", "x-device", "x-origin-key", "x-user"]
+            .map(|name| seen.field(name).unwrap_or("-"));
         format!("{head}\nServer: secret\nX-Powered-By: x\n\n{path}|{query}|{}", shown.join("|"))
     })
 }
@@ -223,6 +230,57 @@ const MORE: &[(usize, Check)] = &[
         let signed = format!("GET /paid/cc:max-age=9?expires=9000000000&signature={signature}");
         assert!(hits(larder, &signed));
         assert_eq!([larder.get("/paid/cc:max-age=9").status, larder.get("/free").status], [403, 200]);
+    }),
+    (80, |larder, _| {
+        let ask = |cookie: &str| larder.ask(&format!("GET /members/cc:max-age=9\nCookie: {cookie}"));
+        let answers = ["session=good", "session=bad", "session=good; a=1"].map(ask);
+        assert_eq!([answers[0].status, answers[1].status, answers[2].status], [200, 401, 200]);
+        assert_eq!((answers[1].text(), answers[2].is_hit()), ("log in", true));
+    }),
+    (81, |larder, _| {
+        let ask = |more: &str| larder.ask(&format!("GET /account/cc:max-age=9\n{more}"));
+        let answer = ask("Cookie: session=good\nX-User: bob");
+        assert_eq!([part(&answer, 3), part(&answer, 6)], ["-", "ann"]);
+        assert_eq!((ask("Cookie: session=good").is_hit(), ask("X-User: ann").status), (true, 401));
+    }),
+    (82, |larder, _| {
+        let allowed = ["https://a.example.com", "https://b.c.example.com", "https://example.com.evil.test"]
+            .map(|page| larder.ask(&format!("GET /api/cc:max-age=9\nOrigin: {page}")))
+            .map(|answer| answer.field("access-control-allow-origin").map(str::to_owned));
+        assert_eq!(
+            allowed.each_ref().map(Option::as_deref),
+            [Some("https://a.example.com"), Some("https://b.c.example.com"), None]
+        );
+    }),
+    (83, |larder, _| {
+        assert_eq!((larder.get("/shop/").status, larder.get("/film/").text()), (200, "watch it now"));
+    }),
+    (84, |larder, _| assert_eq!([larder.get("/office/").status, larder.get("/").status], [503, 200])),
+    (85, |larder, _| {
+        let ask = |tenant: &str| larder.ask(&format!("GET /cc:max-age=9\nX-Tenant: {tenant}"));
+        ["7", "8"].iter().for_each(|tenant| drop(ask(tenant)));
+        assert_eq!(larder.ask("PURGE /\nCache-Tag: tenant-7").status, 200);
+        assert_eq!(["7", "8"].map(|tenant| ask(tenant).is_hit()), [false, true]);
+    }),
+    (86, |larder, _| {
+        let key = |host: &str| part(&larder.ask(&format!("GET /\nHost: {host}")), 5).to_owned();
+        assert_eq!(
+            ["shop.example", "Shop.Example:8080", "a.example"].map(key),
+            ["tenant-1", "tenant-1", "-"]
+        );
+    }),
+    (87, |larder, _| {
+        // printf '/paid/cc:max-age=9/9000000000' | openssl dgst -sha256 -hmac 0123456789abcdef
+        let signature = "b75981a7b84f034ab805b2d9afa1b11e1939d15a42fa75376e33dc40ce3195a2";
+        assert!(hits(larder, &format!("GET /paid/cc:max-age=9/9000000000/{signature}")));
+        let forged = format!("/paid/cc:max-age=10/9000000000/{signature}");
+        assert_eq!([larder.get("/paid/cc:max-age=9").status, larder.get(&forged).status], [403, 403]);
+    }),
+    (88, |larder, _| {
+        let all = ["/img/cc:max-age=9/a.png", "/img/cc:max-age=9/a.jpg"];
+        all.iter().for_each(|path| drop(larder.get(path)));
+        assert_eq!(larder.ask("PURGE /img/*.png\nLarder-Purge: glob").status, 200);
+        assert_eq!(all.map(|path| larder.get(path).is_hit()), [false, true]);
     }),
     (51, |larder, origin| {
         let answer = larder.get("/api/users?page=2");
