@@ -9,7 +9,7 @@ const PAGE: &str = include_str!("../docs/cookbook.md");
 const TASKS: usize = 40;
 
 /// The files that the tasks refer to.
-const FILES: [(&str, &str); 9] = [
+const FILES: [(&str, &str); 10] = [
     ("users.txt", "bea:$2y$04$kTb6CD33HQu5TaNPdAbYNujtpQj1pW5VBgqhBLfyhnd.v0UWCPJza\n"),
     ("tokens.txt", "app 0123456789abcdef\n"),
     ("blocked.txt", "ads.test\n"),
@@ -18,6 +18,7 @@ const FILES: [(&str, &str); 9] = [
     ("moved.txt", "/old /new\n/far https://other.example/\n"),
     ("tenants.txt", "/a/b alpha\n"),
     ("cdn.txt", "127.0.0.0/8\n"),
+    ("hosts.txt", "shop.example tenant-1\n"),
     ("signing-keys.txt", "0123456789abcdef\n"),
 ];
 
@@ -44,6 +45,12 @@ fn origin() -> Origin {
     Origin::by(|seen: &Seen| {
         let (path, query) = seen.target.split_once('?').unwrap_or((&seen.target, ""));
         let words: BTreeMap<_, _> = path.split('/').filter_map(|part| part.split_once(':')).collect();
+        if path == "/check" {
+            return match seen.field("cookie") {
+                Some("session=good") => "204 X\nX-User: ann\n\n".to_owned(),
+                _ => "401 X\nWWW-Authenticate: Login\n\nlog in".to_owned(),
+            };
+        }
         let mut head = format!("{} X", words.get("status").unwrap_or(&"200"));
         if let Some(value) = words.get("cc") {
             head += &format!("\nCache-Control: {value}");
@@ -63,7 +70,7 @@ fn origin() -> Origin {
         if words.contains_key("cookie") {
             head += "\nSet-Cookie: session=abcdef";
         }
-        let shown = ["host", "cookie", "x-device", "x-origin-key", "x-bucket"]
+        let shown = ["host", "cookie", "x-device", "x-origin-key", "x-user", "x-bucket"]
             .map(|name| seen.field(name).unwrap_or("-"));
         let long = words.get("long").map_or(0, |length| length.parse().expect("a number"));
         let (shown, long) = (shown.join("|"), "a".repeat(long << 10));
@@ -278,7 +285,7 @@ const MORE: &[(usize, Check)] = &[
         let with = |bucket: &str| larder.ask(&format!("GET /cc:max-age=9\nCookie: bucket={bucket}"));
         for _ in 0..2 {
             let [stable, canary] = ["stable", "canary"].map(with);
-            assert_eq!((part(&stable, 3), part(&stable, 6), canary.text()), ("-", "stable", OTHER));
+            assert_eq!((part(&stable, 3), part(&stable, 7), canary.text()), ("-", "stable", OTHER));
         }
         assert_eq!(origin.count(), 1);
         let new = cookie(&larder.get("/cc:max-age=9")).expect("a cookie");
@@ -302,6 +309,57 @@ const MORE: &[(usize, Check)] = &[
         let long = format!("POST /a\nContent-Length: {}", 2_u64 << 30);
         assert_eq!(larder.client().ask(&long).status, 413);
         assert_eq!((larder.get("/reports/a").status, larder.ask("POST /upload/a\n\na").status), (200, 200));
+    }),
+    (88, |larder, _| {
+        let ask = |cookie: &str| larder.ask(&format!("GET /members/cc:max-age=9\nCookie: {cookie}"));
+        let answers = ["session=good", "session=bad", "session=good; a=1"].map(ask);
+        assert_eq!([answers[0].status, answers[1].status, answers[2].status], [200, 401, 200]);
+        assert_eq!((answers[1].text(), answers[2].is_hit()), ("log in", true));
+    }),
+    (89, |larder, _| {
+        let ask = |more: &str| larder.ask(&format!("GET /account/cc:max-age=9\n{more}"));
+        let answer = ask("Cookie: session=good\nX-User: bob");
+        assert_eq!([part(&answer, 3), part(&answer, 6)], ["-", "ann"]);
+        assert_eq!((ask("Cookie: session=good").is_hit(), ask("X-User: ann").status), (true, 401));
+    }),
+    (90, |larder, _| {
+        let allowed = ["https://a.example.com", "https://b.c.example.com", "https://example.com.evil.test"]
+            .map(|page| larder.ask(&format!("GET /api/cc:max-age=9\nOrigin: {page}")))
+            .map(|answer| answer.field("access-control-allow-origin").map(str::to_owned));
+        assert_eq!(
+            allowed.each_ref().map(Option::as_deref),
+            [Some("https://a.example.com"), Some("https://b.c.example.com"), None]
+        );
+    }),
+    (91, |larder, _| {
+        assert_eq!((larder.get("/shop/").status, larder.get("/film/").text()), (200, "watch it now"));
+    }),
+    (92, |larder, _| assert_eq!([larder.get("/office/").status, larder.get("/").status], [503, 200])),
+    (93, |larder, _| {
+        let ask = |tenant: &str| larder.ask(&format!("GET /cc:max-age=9\nX-Tenant: {tenant}"));
+        ["7", "8"].iter().for_each(|tenant| drop(ask(tenant)));
+        assert_eq!(larder.ask("PURGE /\nCache-Tag: tenant-7").status, 200);
+        assert_eq!(["7", "8"].map(|tenant| ask(tenant).is_hit()), [false, true]);
+    }),
+    (94, |larder, _| {
+        let key = |host: &str| part(&larder.ask(&format!("GET /\nHost: {host}")), 5).to_owned();
+        assert_eq!(
+            ["shop.example", "Shop.Example:8080", "a.example"].map(key),
+            ["tenant-1", "tenant-1", "-"]
+        );
+    }),
+    (95, |larder, _| {
+        // printf '/paid/cc:max-age=9/9000000000' | openssl dgst -sha256 -hmac 0123456789abcdef
+        let signature = "b75981a7b84f034ab805b2d9afa1b11e1939d15a42fa75376e33dc40ce3195a2";
+        assert!(hits(larder, &format!("GET /paid/cc:max-age=9/9000000000/{signature}")));
+        let forged = format!("/paid/cc:max-age=10/9000000000/{signature}");
+        assert_eq!([larder.get("/paid/cc:max-age=9").status, larder.get(&forged).status], [403, 403]);
+    }),
+    (96, |larder, _| {
+        let all = ["/img/cc:max-age=9/a.png", "/img/cc:max-age=9/a.jpg"];
+        all.iter().for_each(|path| drop(larder.get(path)));
+        assert_eq!(larder.ask("PURGE /img/*.png\nLarder-Purge: glob").status, 200);
+        assert_eq!(all.map(|path| larder.get(path).is_hit()), [false, true]);
     }),
     (51, |larder, origin| {
         let answer = larder.get("/api/users?page=2");

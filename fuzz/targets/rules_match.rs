@@ -33,6 +33,8 @@ fuzz_target!(|bytes: &[u8]| {
         path: &normal_path(path),
         query,
         client: IpAddr::V4(Ipv4Addr::LOCALHOST),
+        certificate: None,
+        now: || 0,
         fields: &HeadLines(b""),
     };
     let mut expected = Vec::new();

@@ -20,6 +20,7 @@ Examples:
   larder purge --prefix http://127.0.0.1:8080/img/
   larder purge --prefix /img/
       the same for all hosts, where there is one site
+  larder purge --glob '/img/*.png'
   larder purge --group users --host 127.0.0.1:8080
   larder purge --all --hard --count
 
@@ -38,6 +39,9 @@ pub(crate) struct Purge {
     /// All URLs with this prefix, or, if there is one site, all with this prefix of their path; repeatable
     #[arg(long, value_name = "URL", value_parser = NonEmptyStringValueParser::new(), conflicts_with_all = ["tag", "group", "host", "all"])]
     prefix: Vec<String>,
+    /// All URLs whose path matches this one, in which a star stands for any characters; repeatable
+    #[arg(long, value_name = "URL", value_parser = NonEmptyStringValueParser::new(), conflicts_with_all = ["tag", "group", "host", "all"])]
+    glob: Vec<String>,
     /// All responses with this tag (Cache-Tag, Surrogate-Key, xkey); repeatable
     #[arg(long, value_parser = NonEmptyStringValueParser::new(), conflicts_with_all = ["group", "host", "all"])]
     tag: Vec<String>,
@@ -74,7 +78,7 @@ pub(crate) struct Purge {
 }
 
 /// The scopes of purges other than single URLs.
-const OTHERS: [&str; 5] = ["prefix", "tag", "group", "host", "all"];
+const OTHERS: [&str; 6] = ["prefix", "glob", "tag", "group", "host", "all"];
 
 /// Names and values of a query.
 type Query = Vec<(&'static str, String)>;
@@ -83,13 +87,13 @@ type Query = Vec<(&'static str, String)>;
 pub(crate) fn run(purge: &Purge) -> Result<(), Failure> {
     let queries = queries(purge);
     if queries.is_empty() {
-        let what = "nothing to purge: name URLs, or --prefix, --tag, --group, --host or --all";
+        let what = "nothing to purge: name URLs, or --prefix, --glob, --tag, --group, --host or --all";
         return Err(Failure::Refused(what.to_owned()));
     }
     for prefix in purge.prefix.iter().filter(|prefix| prefix.ends_with('*')) {
         let meant = prefix.trim_end_matches('*');
         eprintln!(
-            "larder: warning: '{prefix}': a star stands for itself in a prefix; all URLs below are --prefix {meant}"
+            "larder: warning: '{prefix}': a star stands for itself in a prefix; all URLs below are --prefix {meant}; --glob has stars"
         );
     }
     let remote = AdminClient::new(&purge.listener).map_err(Failure::Failed)?;
@@ -124,8 +128,8 @@ fn queries(purge: &Purge) -> Vec<Query> {
     let each = |name: &'static str, values: &[String]| -> Vec<Query> {
         values.iter().map(|value| vec![(name, value.clone())]).collect()
     };
-    let mut things =
-        [each("url", &purge.urls), each("prefix", &purge.prefix), each("tag", &purge.tag)].concat();
+    let named = [("url", &purge.urls), ("prefix", &purge.prefix), ("glob", &purge.glob), ("tag", &purge.tag)];
+    let mut things: Vec<Query> = named.into_iter().flat_map(|(name, values)| each(name, values)).collect();
     let host = purge.host.iter().map(|host| ("host", host.clone()));
     match &purge.group[..] {
         [] => things.extend(host.map(|host| vec![host])),
@@ -167,6 +171,7 @@ fn subject(purged: &Value) -> String {
     let group = |name| format!("group {name} of {}", word("host").unwrap_or_default());
     None.or_else(|| word("url"))
         .or_else(|| word("prefix").map(|prefix| format!("{prefix}...")))
+        .or_else(|| word("glob"))
         .or_else(|| word("tag").map(|tag| format!("tag {tag}")))
         .or_else(|| word("group").map(group))
         .or_else(|| word("host").map(|host| format!("host {host}")))
@@ -269,6 +274,7 @@ mod tests {
             ("purge --host a --count --wait", "host=a&count=&wait="),
             ("purge --host a --wait --timeout 1500ms", "host=a&wait=&timeout=1.5"),
             ("purge --prefix http://a/b", "prefix=http://a/b"),
+            ("purge --glob /a*.png --hard", "glob=/a*.png&hard="),
             ("purge --all", "all="),
             ("purge", ""),
         ] {

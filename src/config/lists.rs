@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 use larder_proxy::settings::{
-    BadLine, Domains, LARGEST_LIST, Networks, PathMap, SignedUrls, Sticky, Tokens, Users,
+    BadLine, Domains, LARGEST_LIST, MapBy, Networks, SignedUrls, Sticky, Tokens, UrlMap, Users,
 };
 use toml::de::DeValue;
 
@@ -68,8 +68,8 @@ pub(super) fn domains(path: &str) -> Result<Arc<Domains>, String> {
 }
 
 /// Reads the map in the file at `path`.
-pub(super) fn map(path: &str) -> Result<Arc<PathMap>, String> {
-    let map = PathMap::parse(path, &text_of(path)?);
+pub(super) fn map(path: &str, by: MapBy) -> Result<Arc<UrlMap>, String> {
+    let map = UrlMap::parse(path, &text_of(path)?, by);
     map.map(Arc::new).map_err(|(line, why)| told(path, &BadLine { line, why }))
 }
 

@@ -262,8 +262,10 @@ impl Reader<'_> {
             Some(Ok(())) => return,
             Some(Err(problem)) => format!("{}: {problem}", path(table, name)),
             None => {
-                let (name, hint) = (name.escape_debug(), hint(name, known.iter().copied()));
-                format!("unknown key '{name}' {}{hint}", within(table))
+                let absent = ABSENT.iter().find(|(words, _)| words.contains(&&*name.to_ascii_lowercase()));
+                let way = absent.map(|(_, way)| format!("; it is absent on purpose (docs/limits.md): {way}"));
+                let hint = way.unwrap_or_else(|| hint(name, known.iter().copied()));
+                format!("unknown key '{}' {}{hint}", name.escape_debug(), within(table))
             }
         };
         self.problem(start, problem);
@@ -281,6 +283,23 @@ impl Reader<'_> {
         format!("{}:{line}", self.file)
     }
 }
+
+/// Keys that users of other proxies look for, and the way round.
+const ABSENT: [(&[&str], &str); 4] = [
+    (&["esi", "ssi"], "let the page load its parts by their own URLs, or assemble it at the origin"),
+    (
+        &["image", "images", "image_filter", "resize", "webp"],
+        "send these paths to an image server by a rule with origin",
+    ),
+    (
+        &["tproxy", "transparent", "intercept", "wccp"],
+        "configure clients to use the forward proxy, as by a PAC file or https_proxy",
+    ),
+    (
+        &["lua", "vcl", "script", "wasm"],
+        "rules are data; the origin may say the rest in Cache-Control and Vary",
+    ),
+];
 
 /// Returns the brackets around the name of a table or of a list of tables; `None` if `value` is neither.
 fn brackets(value: &DeValue<'_>) -> Option<(&'static str, &'static str)> {

@@ -161,6 +161,10 @@ fn unknown_keys_get_the_nearest_name() {
         ("[[sites]]\na = 1", "1: unknown table [[sites]]; did you mean 'site'?"),
         ("[[test]]\na = 1", "1: unknown table [[test]]; it belongs in a file for larder check --test"),
         ("colour = 'red'", "1: unknown key 'colour' above all tables"),
+        (
+            "tproxy = true",
+            "1: unknown key 'tproxy' above all tables; it is absent on purpose (docs/limits.md): configure clients to use the forward proxy, as by a PAC file or https_proxy",
+        ),
         ("[limits]\nurl = '8KiB'", "2: unknown key 'url' in [limits]; did you mean 'uri'?"),
         (
             "[[site]]\norigin = 'http://a'\nhots = 'b'",

@@ -24,10 +24,13 @@ fn fields_say_what_goes_besides_the_target() {
     let origin = origin();
     let larder = Larder::with_site(&[&origin], FROM_HERE);
     let all = ["/a/1", "/a/2", "/b/1"];
-    let table: [(&str, &[&str]); 10] = [
+    let table: [(&str, &[&str]); 13] = [
         ("/a/1", &["/a/1"]),
         ("/none", &[]),
         ("/a/\nLarder-Purge: prefix", &["/a/1", "/a/2"]),
+        ("/a*1\nLarder-Purge: glob", &["/a/1"]),
+        ("/*/1\nLarder-Purge: glob, hard", &["/a/1", "/b/1"]),
+        ("/a/1*1\nLarder-Purge: glob", &[]),
         ("/none\nLarder-Purge: host, hard", &all),
         ("/\nxkey: t1", &["/a/1", "/b/1"]),
         ("/\nCache-Tag: t1, t2\nLarder-Purge: hard", &all),
@@ -48,6 +51,8 @@ fn fields_say_what_goes_besides_the_target() {
         "/a\nLarder-Purge: prefixes",
         "/a\nLarder-Purge: soft, hard",
         "/a\nxkey: b\nLarder-Purge: prefix",
+        "/a\nLarder-Purge: glob",
+        "/*/*\nLarder-Purge: glob",
         "/a\nCache-Groups: bare",
         "/a\nxkey: ",
     ] {

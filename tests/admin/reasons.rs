@@ -98,9 +98,12 @@ fn exercise(why: Why) -> Exercise {
         Why::OriginMalformed => Staged(malformed),
         Why::OriginForbidden => Staged(forbidden),
         Why::OnlyHttps => Staged(redirected),
-        Why::ByRule | Why::NotByRule | Why::RateLimited | Why::AccessDenied | Why::Unauthorized => {
-            exercise_rules(why)
-        }
+        Why::ByRule
+        | Why::NotByRule
+        | Why::RateLimited
+        | Why::AccessDenied
+        | Why::AuthUnanswered
+        | Why::Unauthorized => exercise_rules(why),
         Why::PrefetchNotStored => Staged(prefetch),
         Why::Loop => Asked(&[], &[ROUND]),
         Why::Refused => Asked(&[], &["GET\nContent-Length: 1\nContent-Length: 2"]),
@@ -125,6 +128,7 @@ fn exercise_rules(why: Why) -> Exercise {
         Why::ByRule => || by_rule("respond = 404"),
         Why::NotByRule => || by_rule("match = { status = 200 }\ncache = false"),
         Why::RateLimited => limited,
+        Why::AuthUnanswered => || by_rule("auth_request = { url = 'unix:/none' }"),
         Why::Unauthorized => || by_rule("users = '/dev/null'"),
         _ => || by_rule("deny = ['127.0.0.1']"),
     })

@@ -47,6 +47,33 @@ fn named_pages_may_read_responses_that_all_share() {
 }
 
 #[test]
+fn pages_of_all_subdomains_may_read_responses_and_no_others() {
+    let origin = Origin::always("200 OK\nCache-Control: max-age=100\n\nx");
+    let cors = "cors = { origins = ['https://*.app.test', 'http://*.app.test:3000'], credentials = true }";
+    let larder = with_rules(&origin, &format!("[[site.rule]]\n{cors}\nrequest.remove = 'Origin'\n"));
+    larder.get("/a");
+    for page in ["https://a.app.test", "https://b.c-d.app.test", "http://x.app.test:3000"] {
+        let answer = ask(&larder, "GET /a", page);
+        assert_eq!((answer.is_hit, answer.vary.as_deref()), (true, Some("Origin")), "{page}");
+        assert_eq!(answer.allowed.as_deref(), Some(page));
+        assert_eq!(answer.credentials.as_deref(), Some("true"));
+        let preflight = ask(&larder, "OPTIONS /a\nAccess-Control-Request-Method: PUT", page);
+        assert_eq!((preflight.status, preflight.allowed.as_deref()), (204, Some(page)));
+    }
+    for page in [
+        "https://app.test",
+        "http://a.app.test",
+        "https://evil-app.test",
+        "https://a.app.test.evil.test",
+        "https://evil.test/.app.test",
+        "https://a.app.test:444",
+        "null",
+    ] {
+        assert_eq!(ask(&larder, "GET /a", page).allowed, None, "{page}");
+    }
+}
+
+#[test]
 fn preflight_requests_are_answered_without_credentials_and_without_the_origin() {
     let origin = Origin::always("200 OK\n\nx");
     let folder = tempfile::tempdir().expect("a folder");

@@ -3,6 +3,7 @@
 
 mod access;
 mod answers;
+mod auth_request;
 mod bandwidth;
 mod buckets;
 mod cors;
@@ -11,15 +12,18 @@ mod domains;
 mod expectations;
 mod fields;
 mod foreseen;
+mod jwt;
 mod keys;
 mod lifetimes;
 mod limits;
+mod moments;
 mod origins;
 mod pages;
 mod placeholders;
 mod refused;
 mod signed;
 mod spellings;
+mod tags;
 mod timeouts;
 mod vary;
 mod ways;

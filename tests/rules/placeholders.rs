@@ -111,3 +111,20 @@ fn a_map_names_redirects_and_values_and_is_read_again() {
     std::fs::write(&moved, "/b javascript:x\n").expect("written");
     larder.wait_for_log("'javascript:x' is not a URL of a redirect");
 }
+
+#[test]
+fn a_map_by_host_sends_the_origin_the_tenant_of_each_host() {
+    let origin = echo("x-tenant");
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("tenants");
+    std::fs::write(&file, "shop.test one;\nBlog.test two\n").expect("written");
+    let rule = format!(
+        "[[site.rule]]\nmatch.map = {{ file = '{}', by = 'host' }}\nrequest.set.X-Tenant = '{{map}}'\n",
+        file.display()
+    );
+    let larder = with_rules(&origin, &rule);
+    for (host, tenant) in [("shop.test", "one"), ("BLOG.test.:8080", "two"), ("other.test", "-")] {
+        let answer = larder.ask(&format!("GET /x?a\nHost: {host}"));
+        assert_eq!(answer.text(), tenant, "{host}");
+    }
+}

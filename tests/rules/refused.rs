@@ -77,6 +77,44 @@ fn each_error_is_a_line_with_its_place_and_a_remedy() {
         ("allow = '@none.txt'", "cannot read none.txt: no such file"),
         ("retries = 101", "101 is not a number from 0 to 100"),
         ("origin = 'a'", "write the scheme too, such as 'http://a'"),
+        ("auth_request = { send = 'Cookie' }", "it has no 'url', that of the service"),
+        ("auth_request = { url = 'http://a', cache = '1m' }", "cache needs 'by', the credential"),
+        ("auth_request = { url = 'http://a', cache = '1m', by = 'uri' }", "cache needs 'by', the credential"),
+        ("auth_request = { url = 'http://a', by = 'field:A' }", "by has no meaning without cache"),
+        (
+            "auth_request = { url = 'http://a', cache = '1m', by = 'cookies' }",
+            "'cookies' is none of: field:NAME",
+        ),
+        (
+            "auth_request = { url = 'http://a', take = 'X-User' }\nmatch = { cookie = 'a' }",
+            "auth_request.take and jwt.send store separate responses for all requests of a path",
+        ),
+        ("jwt = { jwks = 'http://a/k', issuer = 'b' }", "it has no 'audience', which tokens name in aud"),
+        (
+            "jwt = { jwks = '@none.json', issuer = 'b', audience = 'c' }",
+            "cannot read none.json: no such file",
+        ),
+        (
+            "jwt = { jwks = 'http://a/k', issuer = 'b', audience = 'c', from = 'field:X' }",
+            "is none of: bearer cookie:NAME",
+        ),
+        ("signed = { keys = '/dev/null', in = 'path' }", "no key in this file"),
+        ("tags = 'a,b'", "'a,b' is not a tag: tags have no commas"),
+        ("tags = '{client}'", "tags: {client}, {id} and {outcome} differ among requests"),
+        (
+            "request = { set = { A = '{field:Client-Cert}' } }",
+            "the certificate that a client has shown is in match.client_cert",
+        ),
+        ("redirect = '/{field:X-A}'", "a client's field stands in no redirect"),
+        (
+            "ttl = '1h'\nmatch = { field = 'Client-Cert' }",
+            "the certificate that a client has shown is in match.client_cert",
+        ),
+        ("ttl = '1h'\nmatch = { time = '22-6' }", "'22-6' is no part of a day such as \"22:00-06:00\""),
+        ("ttl = '1h'\nmatch = { from = '24.12.2026' }", "'24.12.2026' is no date such as \"2026-12-24\""),
+        ("ttl = '1h'\nmatch = { until = 2026-12-24T18:00:00Z }", "write the time zone in match.zone"),
+        ("ttl = '1h'\nmatch = { zone = 'Mars' }", "'Mars' is no time zone that this machine knows"),
+        ("ttl = '1h'\nmatch = { map = { by = 'host' } }", "it has no 'file'"),
         ("reply = { set = { Content-Length = '1' } }", "'content-length' cannot be changed"),
     ];
     refuses(&cases);
@@ -104,7 +142,7 @@ fn patterns_that_can_match_nothing_are_errors() {
             "write a media type without parameters",
         ),
         ("ttl = '1h'\nmatch = { type = 'html' }", "write a media type without parameters"),
-        ("cors = 'https://*.example'", "'https://*.example': \"*\" stands alone, for all origins"),
+        ("cors = 'https://a*.example'", "'https://a*.example': \"*\" stands alone, for all origins"),
     ];
     refuses(&cases);
 }
@@ -161,6 +199,19 @@ fn rules_that_say_less_than_meant_cause_a_warning() {
         (
             "limit = { requests = '1/s', by = 'field:X-Key' }",
             "limit.by = \"field:x-key\": all requests without this field",
+        ),
+        ("match = { until = '2020-01-01' }\nttl = '1h'", "the rule never holds: match.until is over"),
+        (
+            "match = { from = '2020-01-02', until = '2020-01-01' }\nttl = '1h'",
+            "the rule never holds: match.until is not after",
+        ),
+        (
+            "match = { client_cert = true }\nttl = '1h'",
+            "match.client_cert: no client shows a certificate without client_ca in [listen]",
+        ),
+        (
+            "tags = '{field:X-Tenant}'",
+            "tags: {field:x-tenant} names only the request that fetched the response",
         ),
     ] {
         let (_, told) = check(lines);

@@ -13,9 +13,13 @@ const LATER: u64 = 9_000_000_000;
 fn signed(uri: &str, expires: u64, key: &str) -> String {
     let mark = if uri.contains('?') { '&' } else { '?' };
     let uri = format!("{uri}{mark}expires={expires}");
-    let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key.as_bytes()), uri.as_bytes());
-    let digits: String = tag.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("{uri}&signature={digits}")
+    format!("{uri}&signature={}", digits(&uri, key))
+}
+
+/// Returns the signature of a text.
+fn digits(signed: &str, key: &str) -> String {
+    let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key.as_bytes()), signed.as_bytes());
+    tag.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[test]
@@ -54,4 +58,34 @@ fn signed_urls_share_a_stored_response_until_they_expire() {
     eventually("the second key", || {
         (larder.get(&next).is_hit() && larder.get(&valid).is_hit()).then_some(())
     });
+}
+
+#[test]
+fn a_signature_in_the_path_reaches_neither_key_nor_origin() {
+    let origin = Origin::by(|seen| format!("200 OK\nCache-Control: max-age=100\n\n{}", seen.target));
+    let folder = tempfile::tempdir().expect("a folder");
+    let keys = folder.path().join("keys");
+    std::fs::write(&keys, format!("{KEY}\n")).expect("written");
+    let signed = format!("signed = {{ keys = '{}', in = 'path' }}", keys.display());
+    let rule = format!("purge_from = '127.0.0.1'\n[[site.rule]]\nmatch.path = '/paid/*'\n{signed}\n");
+    let larder = Larder::start(&site(&[&origin], &rule));
+    let link = |path: &str, expires: u64| {
+        let signed = format!("{path}/{expires}");
+        format!("{signed}/{}", digits(&signed, KEY))
+    };
+
+    let first = larder.get(&link("/paid/film.mp4", LATER));
+    assert_eq!((first.status, first.text()), (200, "/paid/film.mp4"));
+    assert!(larder.get(&link("/paid/film.mp4", LATER + 1)).is_hit());
+    assert_eq!(larder.get(&link("/paid/film.mp4", 1_000_000_000)).text(), "403: this link has expired\n");
+    let forged = [
+        link("/paid/film.mp4", LATER).replace("film", "book"),
+        link("/paid/film.mp4", LATER) + "?v=1",
+        "/paid/film.mp4".to_owned(),
+    ];
+    for other in forged {
+        assert_eq!(larder.get(&other).text(), "403: this URL needs a valid signature\n", "{other}");
+    }
+    assert_eq!(larder.ask("PURGE /paid/film.mp4").status, 200);
+    assert!(!larder.get(&link("/paid/film.mp4", LATER)).is_hit());
 }

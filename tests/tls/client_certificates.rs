@@ -176,6 +176,34 @@ fn a_response_for_one_certificate_is_served_to_no_other_client() {
 }
 
 #[test]
+fn a_path_is_open_only_to_clients_with_the_certificate_that_its_rule_names() {
+    let (authority, origin) = (Authority::new(), teller("Cache-Control: max-age=60"));
+    let (alice, bob) = (authority.pair("alice", &[]), authority.pair("bob", &["bob.test"]));
+    let rules = "[[site.rule]]\nmatch = { path = '/intern', client_cert = false }\nrespond = 403\n\
+                 [[site.rule]]\nmatch = { path = '/named', not = { client_cert = ['CN=ali*', 'bob.test'] } }\nrespond = 403\n\
+                 [[site.rule]]\nmatch = { path = '/alice', not = { client_cert = 'CN=alice' } }\nrespond = 403\n";
+    let config = config(&authority, &origin, &asking(&authority, "request"), "") + rules;
+    let larder = Larder::start(&config);
+    for (pair, path, is_open) in [
+        (None, "/", true),
+        (None, "/intern", false),
+        (Some(&bob), "/intern", true),
+        (None, "/intern", false),
+        (Some(&alice), "/named", true),
+        (Some(&bob), "/named", true),
+        (None, "/named", false),
+        (Some(&alice), "/alice", true),
+        (Some(&bob), "/alice", false),
+    ] {
+        for version in ["--http1.1", "--http2"] {
+            let said = ask(&larder, &authority, pair, path, &[version]);
+            assert_eq!(!said.has("403"), is_open, "{path} {version}: {}{}", said.text(), said.err);
+        }
+    }
+    assert_eq!(larder.get("/intern\nHost: site.test").status, 403, "without TLS");
+}
+
+#[test]
 fn no_lifetime_is_guessed_for_a_client_with_a_certificate() {
     let (authority, origin) = (Authority::new(), teller("Last-Modified: Mon, 01 Jan 2024 00:00:00 GMT"));
     let alice = authority.pair("alice", &[]);

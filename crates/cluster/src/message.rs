@@ -9,6 +9,7 @@
 //! | `do` | `stale`, `invalid`, `remove`: a purge; `unsure`; `blank`, `doubt`: pools; `distrust`; `begin` |
 //! | `seconds` | for `unsure`: the duration; the scopes that may change follow, as for a purge |
 //! | `url`, `prefix` | for a purge: a cache key, or the prefix of one; repeated for several |
+//! | `start`, `end` | for a purge: both parts of a glob |
 //! | `host`, `tag`, `all` | likewise |
 //! | `origin`, `group` | likewise: a group, behind the origin that it belongs to |
 //! | `grouped` | likewise: all responses with groups, of the origin |
@@ -154,6 +155,7 @@ fn write(scope: &Scope, fields: &mut Vec<Field>) {
     match scope {
         Scope::Url(key) => fields.push(("url", key.clone())),
         Scope::Prefix(start) => fields.push(("prefix", start.clone())),
+        Scope::Glob { start, end } => fields.extend([("start", start.clone()), ("end", end.clone())]),
         Scope::Host(host) => fields.push(("host", host.clone())),
         Scope::Tag(tag) => fields.push(("tag", tag.clone())),
         Scope::SiteTag { site, tag } => {
@@ -173,6 +175,10 @@ fn scopes<'f>(fields: &mut impl Iterator<Item = (&'f [u8], &'f [u8])>) -> Result
         scopes.push(match field {
             b"url" => Scope::Url(value.to_vec()),
             b"prefix" => Scope::Prefix(value.to_vec()),
+            b"start" => match fields.next() {
+                Some((b"end", end)) => Scope::Glob { start: value.to_vec(), end: end.to_vec() },
+                _ => return Err(UnknownEntry),
+            },
             b"host" => Scope::Host(value.to_vec()),
             b"tag" => Scope::Tag(value.to_vec()),
             b"grouped" => Scope::Origin(value.to_vec()),
@@ -213,6 +219,7 @@ mod tests {
         prop_oneof![
             bytes().prop_map(Scope::Url),
             bytes().prop_map(Scope::Prefix),
+            (bytes(), bytes()).prop_map(|(start, end)| Scope::Glob { start, end }),
             bytes().prop_map(Scope::Host),
             bytes().prop_map(Scope::Tag),
             (bytes(), ".{0,9}").prop_map(|(origin, name)| Scope::Group { origin, name }),

@@ -9,7 +9,8 @@ use larder_semantics::readings;
 
 use crate::bucket::Bucket;
 use crate::domains::Domains;
-use crate::map::PathMap;
+use crate::map::{MapBy, UrlMap};
+use crate::moments::Moments;
 use crate::networks::Networks;
 use crate::path::extension;
 use crate::pattern::Pattern;
@@ -19,8 +20,8 @@ use crate::pattern::Pattern;
 pub struct Conditions {
     /// The path in its [normal form](crate::normal_path), without its query.
     pub path: Vec<Pattern>,
-    /// The map that must have the path.
-    pub map: Option<Arc<PathMap>>,
+    /// The map that must have the path or the host.
+    pub map: Option<Arc<UrlMap>>,
     /// The extension of the path's last segment, without its dot, in any case.
     pub extension: Vec<Box<str>>,
     /// The host without its port, lower case.
@@ -34,6 +35,10 @@ pub struct Conditions {
     pub scheme: Vec<Box<str>>,
     /// The client's address.
     pub client: Networks,
+    /// The certificate that the client has shown, or that it has shown none.
+    pub client_cert: Option<CertificateCondition>,
+    /// The time.
+    pub moments: Moments,
     /// The parameters of the query, in any [reading](larder_semantics::readings).
     pub query: Names<Pattern>,
     /// The fields of the request.
@@ -73,6 +78,19 @@ pub struct NamedPatterns<N> {
     pub values: Vec<Pattern>,
 }
 
+/// A condition on the certificate of a client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CertificateCondition {
+    /// The client has shown one, or none.
+    Shown(bool),
+    /// One of its names matches one of these patterns.
+    Named(Vec<Pattern>),
+}
+
+/// The names in a certificate that a listener has verified: its subject, and its DNS names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CertificateNames(pub Vec<Box<str>>);
+
 /// The data of a request that rules use.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'r, F> {
@@ -88,6 +106,10 @@ pub struct Request<'r, F> {
     pub query: Option<&'r str>,
     /// The client's address.
     pub client: IpAddr,
+    /// The names in the certificate that the client has shown.
+    pub certificate: Option<&'r CertificateNames>,
+    /// Returns the time, in UNIX seconds.
+    pub now: fn() -> u32,
     /// The field lines.
     pub fields: &'r F,
 }
@@ -119,6 +141,8 @@ impl Conditions {
         !self.need_response()
             && self.method.is_empty()
             && self.client.is_empty()
+            && self.client_cert.is_none()
+            && self.moments.are_all()
             && [&self.query, &self.cookie].iter().all(|names| names.each.is_empty())
             && self.field.each.is_empty()
             && self.bucket.is_none()
@@ -136,7 +160,7 @@ impl Conditions {
     /// Whether some of the conditions are about the path.
     pub fn look_at_path(&self) -> bool {
         !self.path.is_empty()
-            || self.map.is_some()
+            || self.map.as_ref().is_some_and(|map| map.by() == MapBy::Path)
             || !self.extension.is_empty()
             || self.not.as_ref().is_some_and(|not| not.look_at_path())
     }
@@ -164,10 +188,12 @@ impl Conditions {
             && is_in(&self.scheme, request.scheme)
             && one_matches(&self.path, request.path)
             && self.has_extension(request.path)
-            && self.map.as_ref().is_none_or(|map| map.get(request.path).is_some())
+            && self.map.as_ref().is_none_or(|map| map.get(request.path, request.host).is_some())
             && one_matches(&self.host, request.host.as_bytes())
             && (self.domains.is_empty() || self.domains.iter().any(|domains| domains.contains(request.host)))
             && (self.client.is_empty() || self.client.contains(request.client))
+            && self.client_cert.as_ref().is_none_or(|own| own.holds(request.certificate))
+            && (self.moments.are_all() || self.moments.contain((request.now)()))
             && self.query.hold(|named| named.is_in_query(request.query))
             && self.field.hold(|named| named.is_in(request.fields))
             && self.cookie.hold(|named| named.is_cookie(request.fields))
@@ -198,6 +224,18 @@ impl Conditions {
         let is_one =
             |found: &[u8]| self.extension.iter().any(|own| own.as_bytes().eq_ignore_ascii_case(found));
         self.extension.is_empty() || extension(path).is_some_and(is_one)
+    }
+}
+
+impl CertificateCondition {
+    fn holds(&self, shown: Option<&CertificateNames>) -> bool {
+        match (self, shown) {
+            (Self::Shown(expected), shown) => shown.is_some() == *expected,
+            (Self::Named(patterns), Some(CertificateNames(names))) => {
+                names.iter().any(|name| one_matches(patterns, name.as_bytes()))
+            }
+            (Self::Named(_), None) => false,
+        }
     }
 }
 

@@ -10,6 +10,7 @@ mod bucket;
 mod conditions;
 mod domains;
 mod map;
+mod moments;
 mod networks;
 mod path;
 mod pattern;
@@ -19,9 +20,12 @@ mod set;
 mod trie;
 
 pub use bucket::{Bucket, Split};
-pub use conditions::{Conditions, Fields, NamedPatterns, Names, Request, Response};
+pub use conditions::{
+    CertificateCondition, CertificateNames, Conditions, Fields, NamedPatterns, Names, Request, Response,
+};
 pub use domains::{BadDomain, Domains, LARGEST_LIST};
-pub use map::PathMap;
+pub use map::{MapBy, UrlMap};
+pub use moments::Moments;
 pub use networks::Networks;
 pub use path::{has_readings, is_ambiguous, normal as normal_path, readings, sent_captures};
 pub use pattern::Pattern;

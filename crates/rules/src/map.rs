@@ -7,36 +7,50 @@ use hashbrown::HashMap;
 
 use crate::path::normal;
 
+/// The part of a URL that selects a text of a map.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MapBy {
+    /// The path.
+    Path,
+    /// The host without its port.
+    Host,
+}
+
 /// A map of one file.
-pub struct PathMap {
+pub struct UrlMap {
     source: Box<str>,
-    /// Texts by path in its [normal form](crate::normal_path).
+    by: MapBy,
+    /// Texts by path in its [normal form](crate::normal_path), or by host in lower case.
     texts: HashMap<Box<[u8]>, Box<str>, FixedState>,
 }
 
-impl PathMap {
-    /// Parses `text` of a file called `source`: a path and its text on each line, with spaces in between. A semicolon at
+impl UrlMap {
+    /// Parses `text` of a file called `source`: a path or a host and its text on each line, with spaces in between. A semicolon at
     /// the end of a line has no meaning, as in maps of NGINX, and `#` begins a line that is a comment.
     ///
     /// # Errors
     /// The number of the first invalid line, from 1, and what is wrong with it.
-    pub fn parse(source: &str, text: &str) -> Result<Self, (usize, String)> {
+    pub fn parse(source: &str, text: &str, by: MapBy) -> Result<Self, (usize, String)> {
         let mut texts = HashMap::with_hasher(FixedState::with_seed(0));
         for (line, number) in text.lines().zip(1..) {
             let line = line.trim().trim_end_matches(';').trim_end();
             if line.is_empty() || line.starts_with('#') {
                 continue;
             }
-            let (path, value) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+            let (key, value) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
             let value = value.trim_start();
-            if !path.starts_with('/') || value.is_empty() {
-                return Err((number, "expected a path and a text behind it, such as /old /new".to_owned()));
+            if key.starts_with('/') != (by == MapBy::Path) || value.is_empty() {
+                return Err((number, by.expected().to_owned()));
             }
-            if texts.insert(normal(path).into(), value.into()).is_some() {
-                return Err((number, format!("the path '{}' occurs twice", path.escape_debug())));
+            let form: Box<[u8]> = match by {
+                MapBy::Path => normal(key).into(),
+                MapBy::Host => host(key).into(),
+            };
+            if texts.insert(form, value.into()).is_some() {
+                return Err((number, format!("'{}' occurs twice", key.escape_debug())));
             }
         }
-        Ok(Self { source: source.into(), texts })
+        Ok(Self { source: source.into(), by, texts })
     }
 
     /// Returns the name of the file.
@@ -44,9 +58,21 @@ impl PathMap {
         &self.source
     }
 
-    /// Returns the text for a path in normal form.
-    pub fn get(&self, path: &[u8]) -> Option<&str> {
-        self.texts.get(path).map(|text| &**text)
+    /// Returns the part of a URL that selects a text.
+    pub fn by(&self) -> MapBy {
+        self.by
+    }
+
+    /// Returns the text for a path in normal form, or for a host without its port.
+    pub fn get(&self, path: &[u8], host: &str) -> Option<&str> {
+        let found = match self.by {
+            MapBy::Path => self.texts.get(path),
+            MapBy::Host if host.bytes().any(|byte| byte.is_ascii_uppercase()) => {
+                self.texts.get(&*host.to_ascii_lowercase().into_bytes())
+            }
+            MapBy::Host => self.texts.get(host.as_bytes()),
+        };
+        found.map(|text| &**text)
     }
 
     /// Iterates over the texts.
@@ -55,18 +81,32 @@ impl PathMap {
     }
 }
 
-/// Maps are equal if their content is, so that a changed file is noticed.
-impl PartialEq for PathMap {
-    fn eq(&self, other: &Self) -> bool {
-        self.source == other.source && self.texts == other.texts
+impl MapBy {
+    fn expected(self) -> &'static str {
+        match self {
+            Self::Path => "expected a path and a text behind it, such as /old /new",
+            Self::Host => "expected a host and a text behind it, such as shop.example tenant-1",
+        }
     }
 }
 
-impl Eq for PathMap {}
+/// Returns a host in the form in which rules see it, but in lower case.
+fn host(text: &str) -> Vec<u8> {
+    text.strip_suffix('.').unwrap_or(text).to_ascii_lowercase().into_bytes()
+}
 
-impl fmt::Debug for PathMap {
+/// Maps are equal if their content is, so that a changed file is noticed.
+impl PartialEq for UrlMap {
+    fn eq(&self, other: &Self) -> bool {
+        self.source == other.source && self.by == other.by && self.texts == other.texts
+    }
+}
+
+impl Eq for UrlMap {}
+
+impl fmt::Debug for UrlMap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "PathMap({}, {})", self.source, self.texts.len())
+        write!(f, "UrlMap({}, {})", self.source, self.texts.len())
     }
 }
 
@@ -76,18 +116,31 @@ mod tests {
 
     #[test]
     fn a_path_in_any_spelling_has_the_text_of_its_line() {
-        let map = PathMap::parse("moved", "# moved\n/old  /new?a#b\n\n/%61/b /c ;\n/d e f\n").unwrap();
+        let map =
+            UrlMap::parse("moved", "# moved\n/old  /new?a#b\n\n/%61/b /c ;\n/d e f\n", MapBy::Path).unwrap();
         for (path, text) in
             [("/old", Some("/new?a#b")), ("/a/b", Some("/c")), ("/d", Some("e f")), ("/x", None)]
         {
-            assert_eq!(map.get(path.as_bytes()), text, "{path}");
+            assert_eq!(map.get(path.as_bytes(), ""), text, "{path}");
         }
+    }
+
+    #[test]
+    fn a_host_in_any_case_has_the_text_of_its_line() {
+        let map = UrlMap::parse("tenants", "Shop.example. one\n[::1] two\n", MapBy::Host).unwrap();
+        for (host, text) in
+            [("shop.example", Some("one")), ("SHOP.example", Some("one")), ("[::1]", Some("two"))]
+        {
+            assert_eq!(map.get(b"/", host), text, "{host}");
+        }
+        assert_eq!(map.get(b"/", "a.shop.example"), None);
+        assert_eq!(UrlMap::parse("tenants", "a one\n/b two", MapBy::Host).unwrap_err().0, 2);
     }
 
     #[test]
     fn a_line_without_a_meaning_is_named() {
         for (text, line) in [("/a", 1), ("\nold /new", 2), ("/a /b\n/%61 /c", 2)] {
-            assert_eq!(PathMap::parse("moved", text).unwrap_err().0, line, "{text}");
+            assert_eq!(UrlMap::parse("moved", text, MapBy::Path).unwrap_err().0, line, "{text}");
         }
     }
 }

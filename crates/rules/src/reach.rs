@@ -42,6 +42,9 @@ impl Conditions {
             let (least, most) = (length.start(), length.end());
             return Some(format!("no length is {least} at least and {most} at most"));
         }
+        if self.moments.are_none() {
+            return Some("match.until is not after match.from".to_owned());
+        }
         let own = Self { not: None, ..self.clone() };
         if self.not.as_ref().is_some_and(|not| covers(not, &own)) {
             return Some("its 'not' excludes all that it matches".to_owned());
@@ -74,6 +77,8 @@ fn covers(earlier: &Conditions, later: &Conditions) -> bool {
         && is_part(&earlier.method, &later.method)
         && is_part(&earlier.scheme, &later.scheme)
         && networks_cover(&earlier.client, &later.client)
+        && (earlier.client_cert.is_none() || earlier.client_cert == later.client_cert)
+        && (earlier.moments.are_all() || earlier.moments == later.moments)
         && names_cover(&earlier.query, &later.query)
         && names_cover(&earlier.field, &later.field)
         && names_cover(&earlier.cookie, &later.cookie)

@@ -119,6 +119,8 @@ proptest! {
             path: &path,
             query: query.as_deref(),
             client: IpAddr::V4(Ipv4Addr::new(10, 0, 0, last)),
+            certificate: None,
+            now: || 0,
             fields: &fields,
         };
         let response = Response { status, length, fields: &fields };

@@ -10,6 +10,13 @@ pub enum Scope {
     Url(Vec<u8>),
     /// The responses under keys with this prefix.
     Prefix(Vec<u8>),
+    /// The responses under keys that begin with `start` and whose part before the query ends with `end`, behind `start`.
+    Glob {
+        /// The beginning of the keys.
+        start: Vec<u8>,
+        /// The end of the keys, or of their part before the query.
+        end: Vec<u8>,
+    },
     /// The responses of this host, in the form of keys: on every port, or on the port that it names.
     Host(Vec<u8>),
     /// The responses with this tag (`Cache-Tag`, `Surrogate-Key`, `xkey`), of all hosts.

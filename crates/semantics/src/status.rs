@@ -238,6 +238,9 @@ reasons! {
     AccessDenied "access-denied" "configuration"
         "a rule of the configuration does not serve this client, or the URL lacks the signature that it requires"
         "allow and deny in the site's rules name clients, signed names the keys of URLs; larder why names the rule";
+    AuthUnanswered "auth-unanswered" "configuration"
+        "the service that decides whether this client is served gave no decision"
+        "the proxy's log names the service and its fault; auth_request in the site's rules has its URL, and on_failure";
     RateLimited "rate-limited" "RFC 6585 4"
         "the request is beyond a limit that a rule of the configuration sets"
         "a larger limit in the site's rules; Retry-After tells the client when to retry";

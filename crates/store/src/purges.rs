@@ -18,6 +18,7 @@ mod group_table;
 mod journal_purge;
 mod response_purges;
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::Hasher;
 use std::num::NonZeroU32;
@@ -27,9 +28,9 @@ use std::sync::{Arc, OnceLock};
 pub use self::copy::VERSION as COPY_VERSION;
 use self::group_table::GroupTable;
 pub use self::group_table::MOST_KNOWN;
-pub use self::journal_purge::JournalPurge;
 pub(crate) use self::journal_purge::PurgeKind;
-use self::journal_purge::{UNKNOWN, end_of_name, of_any_site, written};
+use self::journal_purge::{GlobLengths, UNKNOWN, end_of_name, of_any_site, written};
+pub use self::journal_purge::{JournalPurge, LONGEST_END, LONGEST_START};
 use self::response_purges::ResponsePurges;
 pub use self::response_purges::{MOST_OF_ALL, MOST_OF_ORIGIN};
 use larder_semantics::fields::Fields;
@@ -39,6 +40,9 @@ use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// The most rules before the oldest half is merged.
 pub const MOST: usize = 1 << 16;
+
+/// The most pairs of lengths of globs. A glob of further lengths reaches all that begins as it does.
+const MOST_GLOB_LENGTHS: usize = 64;
 
 /// The number of purges up to some moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -99,6 +103,8 @@ struct Rules {
     counts: [usize; PurgeKind::ALL.len()],
     /// The lengths of prefixes, and the number of rules for each.
     lengths: BTreeMap<u16, usize>,
+    /// The lengths of globs, and the number of rules for each.
+    globs: BTreeMap<u16, usize>,
     /// The rules from responses, which are not among the others.
     answered: ResponsePurges,
     known: GroupTable,
@@ -108,7 +114,7 @@ struct Rules {
 #[derive(Clone, Copy)]
 struct Rule {
     kind: PurgeKind,
-    /// The length, for a prefix.
+    /// The length, for a prefix or a glob.
     length: u16,
     /// The last purge with each effect.
     marks: [Option<Mark>; Effect::ALL.len()],
@@ -145,7 +151,8 @@ impl Purges {
         let second = self.latest.fetch_max(second, Ordering::Relaxed).max(second);
         let second = NonZeroU32::new(second).unwrap_or(NonZeroU32::MIN);
         let generation = Generation(self.now().0 + 1);
-        let mut written: Vec<_> = scopes.iter().map(|scope| written(scope, effect, second)).collect();
+        let mut written: Vec<_> =
+            scopes.iter().map(|scope| written(&rules.within_bounds(scope), effect, second)).collect();
         written.retain(|rule| rules.is_needed(rule, generation));
         written.iter().for_each(|rule| rules.add(rule, generation));
         rules.fold();
@@ -322,8 +329,10 @@ impl Rules {
         }
         let rule = self.rules.entry(hash).or_insert_with(|| {
             self.counts[kind as usize] += 1;
-            if kind == PurgeKind::Prefix {
-                *self.lengths.entry(length).or_default() += 1;
+            match kind {
+                PurgeKind::Prefix => *self.lengths.entry(length).or_default() += 1,
+                PurgeKind::Glob => *self.globs.entry(length).or_default() += 1,
+                _ => {}
             }
             Rule { kind, length, marks: [None; 3] }
         });
@@ -340,11 +349,30 @@ impl Rules {
     fn remove(&mut self, hash: u64) {
         let Some(rule) = self.rules.remove(&hash) else { return };
         self.counts[rule.kind as usize] -= 1;
-        if let Some(count) = self.lengths.get_mut(&rule.length).filter(|_| rule.kind == PurgeKind::Prefix) {
+        let lengths = match rule.kind {
+            PurgeKind::Prefix => &mut self.lengths,
+            PurgeKind::Glob => &mut self.globs,
+            _ => return,
+        };
+        if let Some(count) = lengths.get_mut(&rule.length) {
             *count -= 1;
             if *count == 0 {
-                self.lengths.remove(&rule.length);
+                lengths.remove(&rule.length);
             }
+        }
+    }
+
+    /// Returns `scope`, or the prefix of a glob if there are globs of too many lengths already: each takes a lookup.
+    fn within_bounds<'s>(&self, scope: &'s Scope) -> Cow<'s, Scope> {
+        let is_known = |lengths: GlobLengths| self.globs.contains_key(&lengths.packed());
+        match scope {
+            Scope::Glob { start, end }
+                if self.globs.len() >= MOST_GLOB_LENGTHS
+                    && !GlobLengths::of(start, end).is_some_and(is_known) =>
+            {
+                Cow::Owned(Scope::Prefix(start.clone()))
+            }
+            scope => Cow::Borrowed(scope),
         }
     }
 
@@ -387,6 +415,13 @@ impl Rules {
                 at = length;
                 look(hasher.finish());
             }
+        }
+        if self.has(PurgeKind::Glob) {
+            let (path, _) = key::split_at_query(key);
+            self.globs
+                .keys()
+                .filter_map(|lengths| GlobLengths::new(*lengths).hash_in(path))
+                .for_each(&mut look);
         }
         if self.has(PurgeKind::Host)
             && let Some((_, authority, _)) = key::parse(key)

@@ -29,6 +29,7 @@ pub(crate) struct RuleDraft {
     pub(crate) split: Option<Division>,
     pub(crate) cors: Option<Cors>,
     pub(crate) security_headers: bool,
+    pub(crate) tags: Vec<HeaderValue>,
 }
 
 /// A request field with the class of clients to which a request belongs.

@@ -42,10 +42,12 @@ fn location(value: &DeValue<'_>) -> Result<Template, String> {
         true => Err(format!("'{shown}': only {{host}} may stand in the host of a redirect")),
         false => Template::parse(&text),
     }?;
-    let is_of_reply = template.placeholders().any(|own| own == Placeholder::Outcome);
-    match is_of_reply {
-        true => Err(format!("'{shown}': {{outcome}} is known only in replies")),
-        false => Ok(template),
+    let is_unknown = |own: &&Placeholder| matches!(own, Placeholder::Outcome | Placeholder::Field(_));
+    let unknown = template.placeholders().find(is_unknown).cloned();
+    match unknown {
+        Some(Placeholder::Outcome) => Err(format!("'{shown}': {{outcome}} is known only in replies")),
+        Some(_) => Err(format!("'{shown}': a client's field stands in no redirect, which caches may keep")),
+        None => Ok(template),
     }
 }
 

@@ -1,20 +1,23 @@
 //! The keys of `match`.
 
-use larder_proxy::settings::{Conditions, Pattern};
+use std::sync::Arc;
+
+use larder_proxy::settings::{CertificateCondition, Conditions, MapBy, Pattern, UrlMap};
+use toml::de::DeValue;
 
 use super::key::{RuleKey, rows};
 use super::patterns::{host_pattern, path_pattern, type_pattern};
-use super::values::{each, field, named, status, word};
+use super::values::{each, entries, field, named, status, unknown, word};
 use crate::config::kinds::{Kind, Size};
-use crate::config::lists::{domains, map, networks, string};
+use crate::config::lists::{domains, map, networks, string, strings};
 use crate::config::names;
 
 /// The keys of a rule's `match`.
 pub(crate) const MATCH: &[RuleKey<Conditions>] = rows! {
     "path": "list of paths", |own, value| own.path = each(value, path_pattern)?,
         "the path without its query; `*` stands for any characters, `~` begins a regular expression";
-    "map": "file", |own, value| own.map = Some(map(&string(value)?)?),
-        "file with a path and a text on each line: the path is one of them; {map} stands for the text";
+    "map": "file, or { file = file, by = \"host\" }", |own, value| own.map = Some(url_map(value)?),
+        "file with a path and a text on each line: the path is one of them; {map} stands for the text. by = \"host\": a host and a text";
     "extension": "list of extensions", |own, value| own.extension = each(value, extension)?,
         "the extension of the path's last segment, such as \"css\", in any case";
     "host": "list of hosts", |own, value| own.host = each(value, host_pattern)?,
@@ -29,6 +32,17 @@ pub(crate) const MATCH: &[RuleKey<Conditions>] = rows! {
     }, "the scheme of the request";
     "client": "list of networks", |own, value| own.client = networks(value)?,
         "the client's address; \"@FILE\": the networks in a file, one on each line";
+    "client_cert": "true or false, or list of names", |own, value| own.client_cert = Some(client_cert(value)?),
+        "true: the client has shown a certificate that client_ca verifies; false: it has not; names: its subject, such as \"CN=ann*\", or one of its DNS names; `*` and `~` as for path";
+    "time": "list of parts of the day", |own, value| {
+        strings(value)?.iter().try_for_each(|text| own.moments.add_hours(text))?;
+    }, "the time of day, such as \"22:00-06:00\"";
+    "from": "date", |own, value| own.moments.set_from(&date(value)?)?,
+        "the first moment, such as \"2026-12-24\" or \"2026-12-24T18:00\"";
+    "until": "date", |own, value| own.moments.set_until(&date(value)?)?,
+        "the end, which is not included: \"2026-12-27\" is midnight before that day";
+    "zone": "time zone", |own, value| own.moments.set_zone(&string(value)?)?,
+        "the time zone of time, from and until, such as \"Europe/Berlin\" or \"+02:00\"; without it, UTC";
     "query": "names, or a table of names and values", |own, value| own.query = named(value, Pattern::parse)?,
         "parameters of the query: one of these names, or all of these names with one of their values each; `*` and `~` as for path";
     "field": "names, or a table of names and values", |own, value| own.field = named(value, field)?,
@@ -55,6 +69,35 @@ pub(crate) const MATCH: &[RuleKey<Conditions>] = rows! {
 };
 
 const SIZE: Size = Size(0..=1 << 60);
+
+/// Reads the file of a map, and the part of URLs that it is by.
+fn url_map(value: &DeValue<'_>) -> Result<Arc<UrlMap>, String> {
+    let Some(table) = value.as_table() else { return map(&string(value)?, MapBy::Path) };
+    let (mut file, mut by) = (None, MapBy::Path);
+    for (key, value) in entries(table) {
+        match key {
+            "file" => file = Some(string(value)?),
+            "by" => by = word(&string(value)?, &[("path", MapBy::Path), ("host", MapBy::Host)])?,
+            _ => return Err(unknown(key, &["file", "by"])),
+        }
+    }
+    map(&file.ok_or("it has no 'file'")?, by)
+}
+
+fn client_cert(value: &DeValue<'_>) -> Result<CertificateCondition, String> {
+    match value.as_bool() {
+        Some(is_shown) => Ok(CertificateCondition::Shown(is_shown)),
+        None => Ok(CertificateCondition::Named(each(value, Pattern::parse)?)),
+    }
+}
+
+/// Reads a date, with or without quotation marks.
+fn date(value: &DeValue<'_>) -> Result<String, String> {
+    match value.as_datetime() {
+        Some(date) => Ok(date.to_string()),
+        None => string(value),
+    }
+}
 
 fn extension(text: &str) -> Result<Box<str>, String> {
     let extension = text.strip_prefix('.').unwrap_or(text);

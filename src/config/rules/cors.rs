@@ -75,9 +75,15 @@ fn origin(text: &str) -> Result<String, String> {
     if text == "*" {
         return Ok(text.to_owned());
     }
+    if let Some((scheme, domain)) = text.split_once(SUBDOMAINS).filter(|(_, domain)| !domain.contains('*')) {
+        let domain = origin(&format!("{scheme}://{domain}"))?;
+        return Ok(domain.replacen("://", SUBDOMAINS, 1));
+    }
     if text.contains('*') {
         let text = text.escape_debug();
-        return Err(format!("'{text}': \"*\" stands alone, for all origins; otherwise name each of them"));
+        return Err(format!(
+            "'{text}': \"*\" stands alone, for all origins, or for all subdomains, as in \"https://*.example.com\""
+        ));
     }
     let (scheme, authority) = text.split_once("://").ok_or_else(wrong)?;
     let uri: Uri = text.parse().map_err(|_| wrong())?;
@@ -90,6 +96,20 @@ fn origin(text: &str) -> Result<String, String> {
     match is_whole {
         true => Ok(text.strip_suffix(own_port).unwrap_or(text).to_ascii_lowercase()),
         false => Err(wrong()),
+    }
+}
+
+/// Begins the domain of an origin that stands for all subdomains of it.
+const SUBDOMAINS: &str = "://*.";
+
+/// Returns the pattern of the origins that `origin` stands for.
+fn pattern(origin: &str) -> Result<Pattern, String> {
+    match origin.split_once(SUBDOMAINS) {
+        Some((scheme, domain)) => {
+            let domain = domain.replace('.', "[.]");
+            Pattern::parse(&format!("~^{scheme}://([a-z0-9_-]+[.])+{domain}$"))
+        }
+        None => Pattern::parse(origin),
     }
 }
 
@@ -118,11 +138,13 @@ pub(super) fn rules(cors: &Cors, conditions: &Conditions) -> Result<Vec<(Conditi
         rules.push((conditions.clone(), all));
         for origin in &cors.origins {
             let mut one = Effects::default();
-            one.reply.set.push((ACCESS_CONTROL_ALLOW_ORIGIN, value(origin)?));
+            let allowed = if origin.contains(SUBDOMAINS) { "{field:origin}" } else { origin };
+            one.reply.set.push((ACCESS_CONTROL_ALLOW_ORIGIN, value(allowed)?));
+            one.reply.has_placeholders = origin.contains(SUBDOMAINS);
             if cors.credentials {
                 one.reply.set.push((ACCESS_CONTROL_ALLOW_CREDENTIALS, HeaderValue::from_static("true")));
             }
-            rules.push((with(conditions, "origin", vec![Pattern::parse(origin)?]), one));
+            rules.push((with(conditions, "origin", vec![pattern(origin)?]), one));
         }
     }
     let mut preflight = with(conditions, "origin", Vec::new());
@@ -144,6 +166,8 @@ fn answer(cors: &Cors) -> Result<Effects, String> {
         answer: Some(Arc::new(answer)),
         users: Some(None),
         tokens: Some(None),
+        auth_request: Some(None),
+        jwt: Some(None),
         ..Effects::default()
     };
     effects.reply.set = vec![

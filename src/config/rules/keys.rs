@@ -2,15 +2,18 @@
 
 use std::sync::Arc;
 
+use http::HeaderValue;
 use larder_proxy::settings::{IgnoredDirectives, Pattern, Query, SignedUrls, TRACKING, Tokens, Users};
 use larder_semantics::coding::Coding;
 use larder_semantics::storable::Prediction;
 use toml::de::DeValue;
 
 use super::answers::{redirect, respond};
+use super::auth::auth_request;
 use super::classes::classes;
 use super::cors::cors;
 use super::files::error_pages;
+use super::jwt::jwt;
 use super::key::{RuleKey, rows};
 use super::limits::limits;
 use super::origins::{origins, rewrite};
@@ -75,6 +78,18 @@ fn add_cookies(rule: &mut RuleDraft, value: &DeValue<'_>) -> Result<(), String> 
     Ok(())
 }
 
+/// Adds tags to the responses: Cache-Tag names them.
+fn add_tags(rule: &mut RuleDraft, value: &DeValue<'_>) -> Result<(), String> {
+    rule.tags.extend(each(value, |text| {
+        let is_tag = !text.trim().is_empty() && !text.contains(',');
+        let tag = HeaderValue::from_str(text).ok().filter(|_| is_tag);
+        tag.ok_or_else(|| {
+            format!("'{}' is not a tag: tags have no commas and no line ends", text.escape_debug())
+        })
+    })?);
+    Ok(())
+}
+
 fn users_in_file(value: &DeValue<'_>) -> Result<Option<Arc<Users>>, String> {
     file_or_false(value)?.map(|path| users(&path)).transpose()
 }
@@ -95,12 +110,17 @@ fn signed(value: &DeValue<'_>) -> Result<Option<Arc<SignedUrls>>, String> {
             "keys" => {}
             "expires" => signed.expires = names::token(&string(value)?)?.into(),
             "signature" => signed.signature = names::token(&string(value)?)?.into(),
+            "in" => signed.in_path = word(&string(value)?, &[("query", false), ("path", true)])?,
             "skew" => signed.skew = Seconds.read(value)?,
-            _ => return Err(unknown(key, &["keys", "expires", "signature", "skew"])),
+            _ => return Err(unknown(key, &["keys", "in", "expires", "signature", "skew"])),
         }
     }
+    let names_parameters = entries(table).any(|(key, _)| matches!(key, "expires" | "signature"));
     match signed.expires == signed.signature {
         true => Err("expires and signature are different parameters".to_owned()),
+        false if signed.in_path && names_parameters => {
+            Err("expires and signature name parameters, and in = \"path\" has none".to_owned())
+        }
         false => Ok(Some(Arc::new(signed))),
     }
 }

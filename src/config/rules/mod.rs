@@ -1,11 +1,13 @@
 //! Rules: the keys of `[[site.rule]]` and `[[forward.rule]]`, from which parsing, errors and the reference come.
 
 mod answers;
+mod auth;
 mod classes;
 mod conditions;
 mod cors;
 mod edits;
 mod files;
+mod jwt;
 mod key;
 mod keys;
 mod limits;

@@ -8,10 +8,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, StatusCode};
 use larder_proxy::settings::{
-    Answer, Conditions, Edits, Effects, Networks, Page, Pages, Placeholder, Rule, SiteRule, Template,
+    Answer, Conditions, Edits, Effects, KeySource, Networks, Page, Pages, Placeholder, Rule, SiteRule,
+    Template,
 };
 
-use super::{classes, cors, files, origins, split};
+use super::values::field;
+use super::{auth, classes, cors, files, origins, split};
 use crate::config::draft::rule::{Content, Respond, RuleDraft};
 
 /// The owner of the rules.
@@ -41,7 +43,8 @@ pub(crate) fn settle(drafts: &[RuleDraft], owner: Owner) -> Result<Vec<SiteRule>
 /// Returns the rule, before it one for each lifetime by status, and after it those for `classes` and `cors`.
 fn settle_one(drafts: &[RuleDraft], at: usize, owner: Owner) -> Result<Vec<SiteRule>, String> {
     let (draft, number) = (&drafts[at], at + 1);
-    let effects = effects(draft)?;
+    let mut effects = effects(draft)?;
+    auth::add_taken(draft, &mut effects)?;
     let needs_response = draft.conditions.need_response();
     let stands_for_more = draft.cors.is_some()
         || draft.split.is_some()
@@ -58,17 +61,11 @@ fn settle_one(drafts: &[RuleDraft], at: usize, owner: Owner) -> Result<Vec<SiteR
     if !effects.apart.is_empty() && !draft.conditions.are_about_resource() {
         return Err("key_fields and key_cookies hold for all requests of a path: match only path, extension, host and scheme".to_owned());
     }
+    if owner == Owner::Forward && (effects.auth_request.is_some() || effects.jwt.is_some()) {
+        return Err("auth_request and jwt are for rules of a [[site]]".to_owned());
+    }
     origins::check(draft, &effects, drafts, owner == Owner::Site)?;
-    if draft.conditions.path.is_empty() && templates(&effects).any(|own| own.has_stars()) {
-        return Err("{1} to {9} stand for parts of match.path, which the rule does not have".to_owned());
-    }
-    check_map(draft, &effects)?;
-    if placeholders(&effects.request).any(|own| own == Placeholder::Outcome) {
-        return Err("request: {outcome} is known only in replies".to_owned());
-    }
-    if placeholders(&effects.response).next().is_some() {
-        return Err("response: placeholders are for request and reply, since stored responses are for all requests of a URL".to_owned());
-    }
+    check_placeholders(draft, &effects)?;
     let rule = |conditions, effects, stop| SiteRule {
         name: draft.name.clone().unwrap_or_else(|| number.to_string()),
         place: draft.place.clone(),
@@ -97,6 +94,33 @@ fn settle_one(drafts: &[RuleDraft], at: usize, owner: Owner) -> Result<Vec<SiteR
     Ok(rules)
 }
 
+/// Checks that the placeholders of a rule stand for something where they are.
+fn check_placeholders(draft: &RuleDraft, effects: &Effects) -> Result<(), String> {
+    if draft.conditions.path.is_empty() && templates(effects).any(|own| own.has_stars()) {
+        return Err("{1} to {9} stand for parts of match.path, which the rule does not have".to_owned());
+    }
+    for template in templates(effects) {
+        for own in template.placeholders() {
+            if let Placeholder::Field(name) = own {
+                field(name.as_str())?;
+            }
+        }
+    }
+    check_map(draft, effects)?;
+    if placeholders(&effects.request).any(|own| own == Placeholder::Outcome) {
+        return Err("request: {outcome} is known only in replies".to_owned());
+    }
+    if placeholders(&draft.effects.response).next().is_some() {
+        return Err("response: placeholders are for request and reply, and for tags, since stored responses are for all requests of a URL".to_owned());
+    }
+    let is_of_tag = |own: &Placeholder| own.is_of_resource() || matches!(own, Placeholder::Field(_));
+    if placeholders(&effects.response).any(|own| !is_of_tag(&own)) {
+        return Err("tags: {client}, {id} and {outcome} differ among requests that share a stored response"
+            .to_owned());
+    }
+    Ok(())
+}
+
 /// Checks that there is a map for `{map}`, and that its texts are URLs where that is the URL of a redirect.
 fn check_map(draft: &RuleDraft, effects: &Effects) -> Result<(), String> {
     let Some(map) = &draft.conditions.map else {
@@ -121,7 +145,7 @@ pub(super) fn templates(effects: &Effects) -> impl Iterator<Item = Template> {
         Answer::Redirect { location, .. } => Some(location.clone()),
         Answer::Content { .. } => None,
     });
-    let written = [&effects.request, &effects.reply].into_iter().flat_map(values);
+    let written = [&effects.request, &effects.response, &effects.reply].into_iter().flat_map(values);
     redirect.chain(effects.rewrite.clone()).chain(written)
 }
 
@@ -133,7 +157,7 @@ fn values(edits: &Edits) -> impl Iterator<Item = Template> {
 }
 
 fn placeholders(edits: &Edits) -> impl Iterator<Item = Placeholder> {
-    values(edits).flat_map(|value| value.placeholders().collect::<Vec<_>>())
+    values(edits).flat_map(|value| value.placeholders().cloned().collect::<Vec<_>>())
 }
 
 /// Returns the rules that follow the rule itself, for keys that stand for rules.
@@ -167,7 +191,11 @@ fn files(draft: &RuleDraft) -> Vec<PathBuf> {
     let users = draft.effects.users.iter().flatten().map(|users| PathBuf::from(users.source()));
     let tokens = draft.effects.tokens.iter().flatten().map(|tokens| PathBuf::from(tokens.source()));
     let signed = draft.effects.signed.iter().flatten().map(|signed| PathBuf::from(signed.source()));
-    let networks = networks.chain(signed);
+    let keys = draft.effects.jwt.iter().flatten().filter_map(|jwt| match &jwt.keys {
+        KeySource::File(path, _) => Some(PathBuf::from(&**path)),
+        KeySource::Url(_) => None,
+    });
+    let networks = networks.chain(signed).chain(keys);
     domains.chain(maps).chain(networks).chain(content).chain(users).chain(tokens).chain(pages).collect()
 }
 
@@ -193,7 +221,9 @@ fn effects(draft: &RuleDraft) -> Result<Effects, String> {
         let field = |(name, value)| (name, HeaderValue::from_static(value));
         reply.default.extend(fields.into_iter().map(field));
     }
-    for edits in [&mut effects.request, &mut effects.reply] {
+    let tags = draft.tags.iter().map(|tag| (HeaderName::from_static("cache-tag"), tag.clone()));
+    effects.response.add.extend(tags);
+    for edits in [&mut effects.request, &mut effects.response, &mut effects.reply] {
         let has_placeholders = placeholders(edits).next().is_some();
         edits.has_placeholders = has_placeholders;
     }

@@ -63,6 +63,7 @@ pub(super) fn field(text: &str) -> Result<Box<str>, String> {
     let name = names::field_name(text)?;
     match name.as_str() {
         "host" => Err("the host is in match.host".to_owned()),
+        "client-cert" => Err("the certificate that a client has shown is in match.client_cert".to_owned()),
         _ if is_dropped(&name) || is_hop_by_hop(&HeaderMap::new())(name.as_bytes()) => {
             Err(format!("'{name}' is not seen by rules: it is for this proxy only"))
         }

@@ -1,9 +1,11 @@
 //! Rules that are valid, but most likely a mistake.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use larder_proxy::Settings;
 use larder_proxy::settings::{
-    Conditions, Effects, IgnoredDirectives, Limit, LimitBy, Pattern, Placeholder, Query, Rule, RuleSet, Site,
-    SiteRule,
+    Conditions, Effects, IgnoredDirectives, Limit, LimitBy, Pattern, Placeholder, Query, Role, Rule, RuleSet,
+    Site, SiteRule, Template,
 };
 
 use super::settle::templates;
@@ -18,7 +20,7 @@ pub(crate) fn warnings(settings: &Settings) -> Vec<String> {
     };
     let all = settings.sites.iter().flat_map(|site| &site.site_rules).chain(&settings.forward.site_rules);
     let has_id = |rule: &&SiteRule| {
-        templates(&rule.effects).any(|own| own.placeholders().any(|own| own == Placeholder::Id))
+        templates(&rule.effects).any(|own| own.placeholders().any(|own| *own == Placeholder::Id))
     };
     let nameless = all.filter(|_| settings.request_id.is_none()).filter(has_id);
     let nameless = nameless.map(|rule| {
@@ -26,7 +28,29 @@ pub(crate) fn warnings(settings: &Settings) -> Vec<String> {
     });
     let sites = settings.sites.iter().flat_map(of_site).chain(nameless);
     let forward = of_rules(&settings.forward.site_rules, settings.forward.rules.stores_posts);
-    sites.chain(forward).collect()
+    sites.chain(forward).chain(without_certificates(settings)).collect()
+}
+
+/// Returns the warnings about conditions on certificates that listeners do not request.
+fn without_certificates(settings: &Settings) -> Vec<String> {
+    let of_sites = settings.sites.iter().flat_map(|site| &site.site_rules).map(|rule| (rule, Role::Reverse));
+    let of_forward = settings.forward.site_rules.iter().map(|rule| (rule, Role::Forward));
+    let is_about = |conditions: &Conditions| conditions.client_cert.is_some();
+    let lacks = |(rule, role): &(&SiteRule, Role)| {
+        let conditions = &rule.rule.conditions;
+        (is_about(conditions) || conditions.not.as_deref().is_some_and(is_about))
+            && settings.client_auth.of(*role).is_none()
+    };
+    let warning = |(rule, role): (&SiteRule, Role)| {
+        let table = if role == Role::Reverse { "listen" } else { "forward" };
+        format!(
+            "{}: match.client_cert: no client shows a certificate without client_ca in [{table}], with client_auth = \"request\" if only some need one",
+            rule.place
+        )
+    };
+    let mut warnings: Vec<_> = of_sites.chain(of_forward).filter(lacks).map(warning).collect();
+    warnings.dedup();
+    warnings
 }
 
 fn never(place: &str, why: &str) -> String {
@@ -62,14 +86,38 @@ fn of_rules(rules: &[SiteRule], stores_posts: bool) -> Vec<String> {
         if let Some(why) = rule.conditions.contradiction() {
             warnings.push(never(place, &why));
         }
+        if rule.conditions.moments.are_over(now()) {
+            warnings.push(never(place, "match.until is over"));
+        }
         warnings
             .extend(doubts(rule, effects, stores_posts).into_iter().map(|doubt| format!("{place}: {doubt}")));
+        warnings.extend(shared_tags(effects, rules).map(|doubt| format!("{place}: {doubt}")));
         let harms = IGNORED.iter().filter(|(is_set, _)| effects.ignore.as_ref().is_some_and(is_set));
         warnings.extend(harms.map(|(_, harm)| format!("{place}: ignore = {harm}")));
     }
     // One rule of the config may become several rules.
     warnings.dedup();
     warnings
+}
+
+/// Returns the time in UNIX seconds.
+fn now() -> u32 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    since.as_secs().try_into().unwrap_or(u32::MAX)
+}
+
+/// Returns the doubts about tags by a field for which no separate responses are stored.
+fn shared_tags<'e>(effects: &'e Effects, rules: &'e [SiteRule]) -> impl Iterator<Item = String> + 'e {
+    let is_apart = |name: &str| rules.iter().any(|rule| rule.effects.apart.iter().any(|own| own == name));
+    let tags =
+        effects.response.add.iter().filter_map(|(_, value)| Some(Template::of_value(value.to_str().ok()?)));
+    let names = tags.flat_map(|tag| tag.placeholders().cloned().collect::<Vec<_>>());
+    names.filter_map(move |own| match own {
+        Placeholder::Field(name) if !is_apart(name.as_str()) => Some(format!(
+            "tags: {{field:{name}}} names only the request that fetched the response: key_fields = \"{name}\" stores one for each value"
+        )),
+        _ => None,
+    })
 }
 
 /// Returns what most likely differs from what the author of a rule meant.
@@ -109,6 +157,13 @@ fn doubts(rule: &Rule, effects: &Effects, stores_posts: bool) -> Vec<String> {
             "'{name}' is a cookie whose name begins with '!': for all but one, write keep = [\"{meant}\"]"
         )
     }));
+    if effects.auth_request.as_ref().is_some_and(Option::is_some)
+        && effects.users.as_ref().is_some_and(Option::is_some)
+    {
+        doubts.push(
+            "users and auth_request: users takes the Authorization that the service would get".to_owned(),
+        );
+    }
     doubts.extend(effects.limit.iter().flatten().filter_map(|limit| shared_limit(limit, conditions)));
     doubts
 }

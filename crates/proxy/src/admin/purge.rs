@@ -1,5 +1,5 @@
 //! `POST /purge`: marks stored responses to be revalidated, or removes them, and also those being fetched: of a URL, of
-//! all URLs with a prefix, with a tag, of a group, of a host, or all.
+//! all URLs with a prefix, of a glob, with a tag, of a group, of a host, or all.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -76,7 +76,7 @@ fn read(query: &Query<'_>, origins: &Origins<'_>) -> Result<ParsedPurge, String>
     let mut scopes = Vec::new();
     for value in query.all(name) {
         match kind {
-            ScopeKind::Url | ScopeKind::Prefix if value.starts_with('/') => {
+            ScopeKind::Url | ScopeKind::Prefix | ScopeKind::Glob if value.starts_with('/') => {
                 let origins = origins().map_err(|why| format!("'{}': {why}", value.escape_debug()))?;
                 for origin in origins {
                     scopes.extend(kind.scopes(&format!("{origin}{value}"), None)?);
@@ -150,8 +150,8 @@ mod tests {
     #[test]
     fn an_invalid_purge_query_gets_an_error_of_one_line() {
         for (query, error) in [
-            ("", "nothing to purge: write one of url, prefix, tag, group, host, all"),
-            ("soft", "nothing to purge: write one of url, prefix, tag, group, host, all"),
+            ("", "nothing to purge: write one of url, prefix, glob, tag, group, host, all"),
+            ("soft", "nothing to purge: write one of url, prefix, glob, tag, group, host, all"),
             ("url=http://a/&tag=b", "url and tag: write one of them"),
             ("tag=b&soft&hard", "soft and hard: write one of them"),
             ("group=g", "a group needs its host: write host=HOST, or host=http://HOST:PORT"),

@@ -118,7 +118,7 @@ const ROUTES: &[Route] = &[
     }),
     post(
         "/purge",
-        &["url", "prefix", "tag", "group", "host", "all", "soft", "hard", "count", "wait", "timeout"],
+        &["url", "prefix", "glob", "tag", "group", "host", "all", "soft", "hard", "count", "wait", "timeout"],
         "[purges](purge.md)",
         |call| Box::pin(purge::answer(call)),
     ),
@@ -226,7 +226,7 @@ mod tests {
             (
                 "/purge",
                 "x=b",
-                "unknown parameter 'x'; known: url, prefix, tag, group, host, all, soft, hard, count, wait, timeout",
+                "unknown parameter 'x'; known: url, prefix, glob, tag, group, host, all, soft, hard, count, wait, timeout",
             ),
         ] {
             assert_eq!(check(path, query), Some(Err(error.to_owned())), "{path}");

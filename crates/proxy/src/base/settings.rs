@@ -6,6 +6,7 @@
 
 mod access_log;
 mod acme;
+mod auth_request;
 mod certificates;
 mod client_auth;
 pub(crate) mod cluster;
@@ -14,6 +15,7 @@ mod effects;
 pub(crate) mod engine_address;
 mod engine_tls;
 mod hsts;
+mod jwt;
 mod limit;
 mod listeners;
 mod node_tls;
@@ -40,16 +42,17 @@ use http::HeaderName;
 use ipnet::IpNet;
 use larder_evict::{By, Capacity, Spec};
 pub use larder_rpc::line::Form as LineForm;
+pub use larder_rules::{CertificateCondition, MapBy, Moments, RuleSet, Split, TRACKING, UrlMap, normal_path};
 pub use larder_rules::{
     Bucket, Conditions, Domains, LARGEST_LIST, NamedPatterns, Names, Networks, Pattern, Query, Rule,
 };
-pub use larder_rules::{PathMap, RuleSet, Split, TRACKING, normal_path};
 pub use larder_semantics::lifetimes::{IgnoredDirectives, Lifetimes};
 use larder_semantics::storable::Rules;
 pub use larder_store::{Counts, DiskTier};
 
 pub use self::access_log::AccessLog;
 pub use self::acme::{Acme, AcmeChallenge, LETS_ENCRYPT, LETS_ENCRYPT_STAGING};
+pub use self::auth_request::{AuthRequest, PermissionBy};
 pub use self::certificates::{CertificateFault, CertificateFiles};
 pub use self::client_auth::{ClientAuth, ClientAuthFiles, ClientAuths};
 pub use self::cluster::{EngineAddress, EngineOutagePolicy, Settings as Cluster, Tier as SecondTier};
@@ -57,6 +60,7 @@ pub use self::config_keys::{ConfigDifference, ConfigKeys, ConfigValue};
 pub use self::effects::Effects;
 pub use self::engine_tls::EngineTls;
 pub use self::hsts::Hsts;
+pub use self::jwt::{Claims, JwkSet, Jwt, KeySource, TokenFault};
 pub use self::limit::{CountedRequests, Limit, LimitBy, Rate};
 pub use self::listeners::{AdminTls, Listener, ProxyProtocol, Role, Trust, UnixSockets};
 pub use self::node_tls::{NodeTls, NodeTlsFiles};

@@ -5,14 +5,28 @@ use std::net::IpAddr;
 
 use http::{HeaderName, HeaderValue};
 use larder_rules::{Conditions, Pattern, normal_path, sent_captures};
+use larder_semantics::fields::Fields;
 use larder_semantics::key;
 use percent_encoding::AsciiSet;
 
+use crate::base::networks::host_of;
 use crate::base::path_prefix::IN_PATH;
 use crate::base::settings::{Edits, Placeholder, Template};
 
+/// The fields of a request that placeholders stand for.
+pub(crate) trait FieldValues {
+    /// Returns the first value of a field; empty without one.
+    fn value<'a>(&'a self, name: &'a str) -> &'a [u8];
+}
+
+impl<F: Fields> FieldValues for F {
+    fn value<'a>(&'a self, name: &'a str) -> &'a [u8] {
+        self.first(name).unwrap_or_default()
+    }
+}
+
 /// The parts of a request that placeholders stand for.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(crate) struct Parts<'r> {
     scheme: &'r str,
     host: &'r str,
@@ -22,16 +36,34 @@ pub(crate) struct Parts<'r> {
     client: IpAddr,
     id: &'r str,
     outcome: &'static str,
+    fields: &'r dyn FieldValues,
+    /// Whether they become members of a list, in which they have no commas.
+    are_members: bool,
 }
 
 impl<'r> Parts<'r> {
     /// Returns the parts of the request of `client` for the target with this cache key.
-    pub(crate) fn new(key: &'r [u8], client: IpAddr, id: Option<&'r str>) -> Self {
+    pub(crate) fn new(
+        key: &'r [u8],
+        client: IpAddr,
+        id: Option<&'r str>,
+        fields: &'r dyn FieldValues,
+    ) -> Self {
         let target = key.split_last().and_then(|(_, target)| key::parse(target));
         let (scheme, host, uri) = target.unwrap_or(("", b"", b""));
         let (host, uri) = (str::from_utf8(host).unwrap_or_default(), str::from_utf8(uri).unwrap_or_default());
         let (path, query) = uri.split_at(uri.find('?').unwrap_or(uri.len()));
-        Self { scheme, host, path, query, client, id: id.unwrap_or_default(), outcome: "" }
+        Self {
+            scheme,
+            host,
+            path,
+            query,
+            client,
+            id: id.unwrap_or_default(),
+            outcome: "",
+            fields,
+            are_members: false,
+        }
     }
 
     /// Returns the parts of a request that has ended in this way.
@@ -39,7 +71,12 @@ impl<'r> Parts<'r> {
         Self { outcome, ..self }
     }
 
-    fn value(&self, placeholder: Placeholder) -> Cow<'r, str> {
+    /// Returns the parts for a field whose value is a list: each of them stays one member.
+    pub(crate) fn as_members(self) -> Self {
+        Self { are_members: true, ..self }
+    }
+
+    fn value(&self, placeholder: &Placeholder) -> Cow<'r, str> {
         match placeholder {
             Placeholder::Uri => [self.path, self.query].concat().into(),
             Placeholder::Path => self.path.into(),
@@ -50,6 +87,9 @@ impl<'r> Parts<'r> {
             Placeholder::Client => self.client.to_string().into(),
             Placeholder::Id => self.id.into(),
             Placeholder::Outcome => self.outcome.into(),
+            Placeholder::Field(name) => {
+                String::from_utf8_lossy(self.fields.value(name.as_str())).into_owned().into()
+            }
             // These depend on a rule.
             Placeholder::Map | Placeholder::Star(_) => Cow::default(),
         }
@@ -59,17 +99,30 @@ impl<'r> Parts<'r> {
     fn fill(&self, template: &Template, rule: Option<&Conditions>) -> String {
         let stars =
             rule.filter(|_| template.has_stars()).map_or_else(Vec::new, |rule| self.stars(&rule.path));
-        template.fill(|placeholder| match placeholder {
-            Placeholder::Map => self.mapped(rule).into(),
-            Placeholder::Star(number) => stars.get(number - 1).cloned().unwrap_or_default().into(),
-            other => self.value(other),
+        template.fill(|placeholder| match self.part(placeholder, &stars, rule) {
+            part if self.are_members && part.contains(',') => part.replace(',', "%2C").into(),
+            part => part,
         })
+    }
+
+    /// Returns the text in the place of a placeholder of the rule with these conditions, whose stars match `stars`.
+    fn part<'v>(
+        &'v self,
+        placeholder: &Placeholder,
+        stars: &'v [String],
+        rule: Option<&'v Conditions>,
+    ) -> Cow<'v, str> {
+        match placeholder {
+            Placeholder::Map => self.mapped(rule).into(),
+            Placeholder::Star(number) => stars.get(*number - 1).map_or("", String::as_str).into(),
+            other => self.value(other),
+        }
     }
 
     /// Returns the text that the map of a rule has for the path.
     fn mapped<'m>(&self, rule: Option<&'m Conditions>) -> &'m str {
         let map = rule.and_then(|rule| rule.map.as_deref());
-        map.and_then(|map| map.get(&normal_path(self.path))).unwrap_or_default()
+        map.and_then(|map| map.get(&normal_path(self.path), host_of(self.host))).unwrap_or_default()
     }
 
     /// Returns the parts of the path that the stars of the first matching pattern of `paths` match, as the client sent
@@ -141,7 +194,8 @@ mod tests {
     use std::net::Ipv4Addr;
     use std::sync::Arc;
 
-    use larder_rules::PathMap;
+    use http::HeaderMap;
+    use larder_rules::{MapBy, UrlMap};
     use proptest::prelude::*;
 
     use super::*;
@@ -171,19 +225,30 @@ mod tests {
     #[test]
     fn lines_get_the_parts_of_the_request() {
         let line = |value: &'static str| (HeaderName::from_static("x-a"), HeaderValue::from_static(value));
-        let map = PathMap::parse("map", "/u/x/y mapped text").unwrap();
+        let map = UrlMap::parse("map", "/u/x/y mapped text", MapBy::Path).unwrap();
         let (key, path) = (key("a.example:8443", "/u/x%2Fy?b"), vec![Pattern::parse("/u/*").unwrap()]);
         let rule = Conditions { path, map: Some(Arc::new(map)), ..Conditions::default() };
-        let parts = Parts::new(&key, CLIENT, Some("7f")).with_outcome("hit");
+        let fields = HeaderMap::from_iter([line("tenant one")]);
+        let parts = Parts::new(&key, CLIENT, Some("7f"), &fields).with_outcome("hit");
         for (value, expected) in [
             ("{client} {id} {outcome}", "192.0.2.1 7f hit"),
             ("{scheme}://{host}{uri}", "https://a.example:8443/u/x%2Fy?b"),
             ("{1}{query}", "x%2Fy?b"),
             ("{map}", "mapped text"),
+            ("{field:X-A} {field:X-B}", "tenant one "),
             ("{\"a\": {other}}", "{\"a\": {other}}"),
         ] {
             let edits = Edits { set: vec![line(value)], ..Edits::default() };
             assert_eq!(fill_lines(&edits, &parts, |_| Some(&rule)).set[0].1, expected, "{value}");
+        }
+    }
+
+    /// A field of any bytes.
+    struct SentField(Vec<u8>);
+
+    impl FieldValues for SentField {
+        fn value<'a>(&'a self, _: &'a str) -> &'a [u8] {
+            &self.0
         }
     }
 
@@ -192,10 +257,12 @@ mod tests {
         #[test]
         fn parts_of_requests_stay_in_their_value(
             authority in ".{0,20}", path in "/(.|\r|\n|\0|:|%0[aAdD]){0,20}", id in "(.|\r|\n|:){0,20}",
+            field in prop::collection::vec(any::<u8>(), 0..20),
         ) {
             let key = key(&authority, &path);
-            let parts = Parts::new(&key, CLIENT, Some(&id));
-            let value = HeaderValue::from_static("{uri} {path} {path:lower} {query} {host} {id} {client} {1}");
+            let fields = SentField(field);
+            let parts = Parts::new(&key, CLIENT, Some(&id), &fields);
+            let value = HeaderValue::from_static("{uri} {path:lower} {query} {host} {id} {client} {field:X-A} {1}");
             let line = (HeaderName::from_static("x-a"), value);
             let edits = Edits { add: vec![line], ..Edits::default() };
             let rule = Conditions { path: vec![Pattern::parse("*").unwrap()], ..Conditions::default() };

@@ -3,13 +3,14 @@
 
 use std::borrow::Cow;
 use std::future::poll_fn;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Version, header};
+use larder_rules::CertificateNames;
 use larder_semantics::coding::AcceptedCodings;
 use larder_semantics::directives::RequestDirectives;
 use larder_semantics::fields::Fields;
@@ -30,8 +31,8 @@ use crate::exchange::plan::Plan;
 use crate::exchange::route::Route;
 use crate::exchange::rulebook::{Rulebook, Ruling};
 use crate::exchange::target::{
-    AMBIGUOUS, Address, EVADED, RuledRequest, asked, from_root, host_in, rule, ruled_host, unruled,
-    url_parts, write_key,
+    AMBIGUOUS, Address, EVADED, RuledClient, RuledRequest, asked, from_root, host_in, rule, ruled_host,
+    unruled, url_parts, write_key,
 };
 use crate::http::body::Upload;
 use crate::http::head::{Refusal, RequestHead};
@@ -71,6 +72,10 @@ pub(crate) struct Request {
     pub(crate) accepted: Option<AcceptedCodings>,
     /// The credentials that its rules require. They are not forwarded.
     pub(crate) credentials: Option<HeaderValue>,
+    /// The fields that the auth service of its rules gets, as its client sent them.
+    pub(crate) inquiry: Option<Box<HeaderMap>>,
+    /// The JSON Web Token that its rules require; empty without one.
+    pub(crate) token: Option<String>,
     /// The reason why the signature of its URL is refused, if its rules require one.
     pub(crate) unsigned: Option<Unsigned>,
     /// The name of the user with these credentials, after they have been checked.
@@ -103,6 +108,8 @@ pub(crate) struct Request {
     pub(crate) is_prefetch: bool,
     /// Whether its client was asked for a certificate.
     pub(crate) asked_for_certificate: bool,
+    /// The names in the certificate that its client has shown.
+    pub(crate) certificate: Option<Arc<CertificateNames>>,
     /// Whether a try that got no answer may have reached an origin.
     pub(crate) lost_try: AtomicBool,
     /// The origins that its client stays with, if its site keeps clients at origins.
@@ -124,7 +131,12 @@ pub(crate) struct OriginalRequest {
 impl Request {
     /// Returns the parts that placeholders of rules stand for.
     pub(crate) fn parts(&self) -> Parts<'_> {
-        Parts::new(&self.key, self.client.ip(), self.id.as_deref())
+        Parts::new(&self.key, self.client.ip(), self.id.as_deref(), &self.fields)
+    }
+
+    /// Returns its fields as its client sent them, if its replies depend on them.
+    pub(crate) fn sent_fields(&self) -> &HeaderMap {
+        self.unchanged.as_deref().map_or(&self.fields, |unchanged| &unchanged.fields)
     }
 
     /// Converts a borrowed head to a request that outlives the buffer, in a box, since it is large and often moved.
@@ -157,9 +169,14 @@ impl Request {
         head: &RequestHead<'_>,
         memory: &Memory,
         plan: &Plan,
-        &Requester { role, address: client, identity, id, by_peer }: &Requester<'_>,
-        rule: impl for<'p> FnOnce(&'p Rulebook, &Address<'_>, (&Method, IpAddr, &HeaderMap)) -> RuledRequest<'p>,
+        asker: &Requester<'_>,
+        rule: impl for<'p> FnOnce(
+            &'p Rulebook,
+            &Address<'_>,
+            (&Method, RuledClient<'_>, &HeaderMap),
+        ) -> RuledRequest<'p>,
     ) -> Result<Box<Self>, Refusal> {
+        let &Requester { role, address: client, identity, id, by_peer } = asker;
         let address @ Address { scheme, authority, path } = Address::of(head.target, role)?;
         let route = plan.sites.route(role, authority, path)?;
         let path = from_root(path);
@@ -168,7 +185,8 @@ impl Request {
         if rulebook.is_evaded_by(&path) {
             return Err(AMBIGUOUS);
         }
-        let RuledRequest { ruled, apart } = rule(rulebook, &address, (&head.method, client.ip(), &fields));
+        let RuledRequest { ruled, apart } =
+            rule(rulebook, &address, (&head.method, RuledClient::of(asker), &fields));
         let ruling = ruled.share();
         if ruling.is_evaded {
             return Err(EVADED);
@@ -176,13 +194,25 @@ impl Request {
         // A node that forwards a request has checked it.
         let is_asked = !by_peer && !is_purge(&head.method, &route);
         let credentials = is_asked.then(|| credentials(head, &route, &ruling, &mut fields)).flatten();
+        let auth = ruling.auth_request.as_ref().and_then(Option::as_ref).filter(|_| is_asked);
+        let inquiry = auth.map(|auth| Box::new(auth.fields_of(&fields)));
+        let jwt = ruling.jwt.as_ref().and_then(Option::as_ref).filter(|_| is_asked);
+        let token = jwt.map(|jwt| jwt.token_of(&fields));
         let unsigned = if is_asked { ruling.verify(address.path, clock::now).err() } else { None };
+        let is_signed = is_asked && unsigned.is_none();
+        let address =
+            Address { path: if is_signed { ruling.resource(address.path) } else { address.path }, ..address };
+        let path = from_root(address.path);
         let accepted = Some(AcceptedCodings::of(&fields));
         let taken = credentials.as_ref().filter(|_| matches!(route, Route::Site(_)));
         let key = key_of(role, &address, ruling.query.as_ref());
-        let parts = Parts::new(&key, client.ip(), id.map(AsRef::as_ref));
+        let parts = Parts::new(&key, client.ip(), id.map(AsRef::as_ref), &fields);
+        let filled = ruling
+            .request
+            .has_placeholders
+            .then(|| rulebook.fill(&ruling.numbers, &ruling.request, &parts, |effects| &effects.request));
         let edits = (&mut fields, taken, (!by_peer).then(|| edit(&head.method)));
-        let (path, unchanged) = change(rulebook, &ruling, path, &parts, edits);
+        let (path, unchanged) = change(rulebook, &ruling, path, filled.as_ref(), edits);
         let mut request = in_place::boxed(|| Self {
             method: head.method.clone(),
             version: head.version,
@@ -199,6 +229,8 @@ impl Request {
             apart,
             accepted,
             credentials,
+            inquiry,
+            token,
             unsigned,
             user: None,
             unchanged,
@@ -215,6 +247,7 @@ impl Request {
             trace: None,
             is_prefetch: head.is_prefetch,
             asked_for_certificate: false,
+            certificate: identity.and_then(ClientIdentity::names).cloned(),
             lost_try: AtomicBool::new(false),
             session: None,
             entered: LimitEntries::default(),
@@ -257,10 +290,26 @@ impl Request {
             path: &larder_rules::normal_path(path),
             query,
             client: self.client.ip(),
+            certificate: self.certificate.as_deref(),
+            now: clock::now,
             fields: fields_sent,
         };
         let response = larder_rules::Response { status: status.as_u16(), length, fields };
         Some(rulebook.on_response(&request, &response).share())
+    }
+
+    /// Returns the changes of its response by `ruling`, with parts of the request in the places of placeholders.
+    pub(crate) fn response_edits<'r>(&self, plan: &Plan, ruling: &'r Ruling) -> Cow<'r, Edits> {
+        match ruling.response.has_placeholders {
+            false => Cow::Borrowed(&ruling.response),
+            true => {
+                let rulebook = self.route.rulebook(&plan.forward);
+                let parts = self.parts().as_members();
+                Cow::Owned(
+                    rulebook.fill(&ruling.numbers, &ruling.response, &parts, |effects| &effects.response),
+                )
+            }
+        }
     }
 
     /// Returns the settings and rules that apply to it and the stored `entry`, updated with the `news` of a 304 or an
@@ -418,6 +467,8 @@ impl Request {
             apart: self.apart.clone(),
             accepted: self.accepted,
             credentials: None,
+            inquiry: None,
+            token: None,
             unsigned: None,
             user: None,
             unchanged: self.unchanged.clone(),
@@ -435,6 +486,7 @@ impl Request {
             forbids_guess: self.forbids_guess,
             is_prefetch: false,
             asked_for_certificate: self.asked_for_certificate,
+            certificate: self.certificate.clone(),
             lost_try: AtomicBool::new(false),
             session: None,
             entered: LimitEntries::default(),
@@ -470,28 +522,27 @@ pub(crate) fn is_trace(method: &Method) -> bool {
 }
 
 /// Changes a request by its rules. Returns its path with the part of its query that counts, and the original request
-/// with the `taken` credentials, if it is needed. The fields of a request from another node are changed already.
+/// with the `taken` credentials, if it is needed. `filled` are the edits of its fields if they have placeholders. The fields
+/// of a request from another node are changed already.
 fn change(
     rulebook: &Rulebook,
     ruling: &Ruling,
     path: String,
-    parts: &Parts<'_>,
+    filled: Option<&Edits>,
     (fields, taken, edit): (&mut HeaderMap, Option<&HeaderValue>, Option<Edit>),
 ) -> (String, Option<Box<OriginalRequest>>) {
     let counted = counted(ruling, &path).filter(|counted| *counted != path);
     let edit = edit.filter(|_| !ruling.request.is_empty());
     let is_changed = edit.is_some() || taken.is_some() || counted.is_some();
-    let is_looked_at = rulebook.needs_responses() || ruling.limits_by_field();
+    let is_looked_at = rulebook.needs_responses()
+        || ruling.limits_by_field()
+        || ruling.reply.as_ref().is_some_and(|reply| reply.has_placeholders);
     let unchanged = (is_changed && is_looked_at).then(|| {
         let taken = taken.map(|value| (header::AUTHORIZATION, value.clone()));
         let fields = fields.iter().map(|(name, value)| (name.clone(), value.clone())).chain(taken);
         Box::new(OriginalRequest { fields: fields.collect(), path: path.clone() })
     });
-    let filled = ruling
-        .request
-        .has_placeholders
-        .then(|| rulebook.fill(&ruling.numbers, &ruling.request, parts, |effects| &effects.request));
-    edit.into_iter().for_each(|edit| edit(filled.as_ref().unwrap_or(&ruling.request), fields));
+    edit.into_iter().for_each(|edit| edit(filled.unwrap_or(&ruling.request), fields));
     if rulebook.compresses(ruling) && range::is_resumed_by_date(fields) {
         // The client may have the beginning of another form with the same date.
         fields.remove(header::RANGE);

@@ -8,6 +8,7 @@ use super::placeholders;
 use super::request::Request;
 use super::route::{Route, SiteState};
 use super::target::ruled_host;
+use crate::base::clock;
 use crate::base::settings::{HostHeader, Origin};
 use crate::origin::Pool;
 
@@ -35,6 +36,8 @@ pub(crate) fn of<'s>(site: &'s SiteState, request: &Request) -> RequestDestinati
         path: &normal_path(path),
         query: query.strip_prefix('?'),
         client: request.client.ip(),
+        certificate: request.certificate.as_deref(),
+        now: clock::now,
         fields: &request.fields,
     };
     let mut rewrite = None;

@@ -454,6 +454,12 @@ fn limiters(rule: &SiteRule, old: Option<&Rulebook>, kept: &mut Vec<usize>) -> L
     Some(limits.iter().enumerate().map(limiter).collect())
 }
 
+/// Whether a service or a token decides about requests.
+fn is_guarded(effects: &Effects) -> bool {
+    effects.auth_request.as_ref().is_some_and(Option::is_some)
+        || effects.jwt.as_ref().is_some_and(Option::is_some)
+}
+
 impl RequiredCredentials {
     fn of(effects: &Effects) -> Option<Self> {
         let (users, tokens) = (effects.users.clone().flatten(), effects.tokens.clone().flatten());
@@ -464,7 +470,7 @@ impl RequiredCredentials {
 
 impl Ruling {
     fn new(numbers: Numbers, mut effects: Effects, limits: &Limiters, site: &SiteRules<'_>) -> Self {
-        if let Some(signed) = effects.signed.as_ref().and_then(Option::as_ref) {
+        if let Some(signed) = effects.signed.as_ref().and_then(Option::as_ref).filter(|own| !own.in_path) {
             let query = effects.query.get_or_insert_default();
             query.drop.extend(
                 [&signed.expires, &signed.signature].into_iter().flat_map(|name| Pattern::parse(name)),
@@ -483,6 +489,7 @@ impl Ruling {
             && effects.stall.is_none()
             && effects.min_rate.is_none()
             && wanted.is_none()
+            && !is_guarded(&effects)
             && limits.iter().all(|limiter| limiter.limit.counted == CountedRequests::Misses);
         Self {
             numbers,
@@ -511,6 +518,7 @@ impl Ruling {
     pub(crate) fn may_prefetch(&self, client: IpAddr) -> bool {
         self.answer.is_none()
             && self.wanted.is_none()
+            && !is_guarded(self)
             && self.signed.as_ref().is_none_or(Option::is_none)
             && self.limits.is_empty()
             && self.serves(client)
@@ -532,6 +540,15 @@ impl Ruling {
         match self.signed.as_ref().and_then(Option::as_ref) {
             None => Ok(()),
             Some(signed) => signed.verify(uri, now().into()),
+        }
+    }
+
+    /// Returns `uri`, whose signature is [valid](Self::verify), without a signature in its path.
+    #[inline]
+    pub(crate) fn resource<'u>(&self, uri: &'u str) -> &'u str {
+        match self.signed.as_ref().and_then(Option::as_ref) {
+            None => uri,
+            Some(signed) => signed.resource(uri),
         }
     }
 

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::net::IpAddr;
 
 use http::{HeaderMap, Method, StatusCode};
-use larder_rules::normal_path;
+use larder_rules::{CertificateNames, normal_path};
 use larder_semantics::directives::RequestDirectives;
 use larder_semantics::fields::Fields;
 use larder_semantics::key;
@@ -13,10 +13,12 @@ use larder_semantics::storable::Rules;
 use crate::base::clock;
 use crate::base::networks::host_of;
 use crate::base::settings::{Query, Role};
+use crate::exchange::arrival::Requester;
 use crate::exchange::plan::Plan;
 use crate::exchange::route::SiteNumber;
 use crate::exchange::rulebook::{Rulebook, RulingRef};
 use crate::http::head::{Refusal, Target};
+use crate::net::tls::client_certificates::ClientIdentity;
 
 /// A request's target in parts, borrowed from its head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,10 +70,15 @@ pub(crate) fn write_key(key: &mut Vec<u8>, role: Role, address: &Address<'_>, qu
         }
         None => key::write(key, address.scheme, address.authority.as_bytes(), address.path.as_bytes()),
     }
-    key.push(match role {
+    key.push(role_in_keys(role));
+}
+
+/// Returns the last byte of the keys for listeners of this role.
+pub(crate) fn role_in_keys(role: Role) -> u8 {
+    match role {
         Role::Forward => FORWARD,
         Role::Reverse => REVERSE,
-    });
+    }
 }
 
 const FORWARD: u8 = b'F';
@@ -102,7 +109,7 @@ pub(crate) fn cached_site<'p>(
     plan: &'p Plan,
     role: Role,
     address: &Address<'_>,
-    (method, client, fields): (&Method, IpAddr, &impl Fields),
+    (method, client, fields): (&Method, RuledClient<'_>, &impl Fields),
 ) -> Option<(SiteNumber, &'p Rulebook, RulingRef<'p>)> {
     let (number, rulebook) = match role {
         Role::Forward => (SiteNumber::FORWARD, &plan.forward),
@@ -123,7 +130,8 @@ pub(crate) fn cached_site<'p>(
         return None;
     }
     let ruled = rulebook.on_request(&seen(address, &path, (method, client, fields)));
-    let is_served = ruled.at_once && ruled.serves(client) && ruled.verify(address.path, clock::now).is_ok();
+    let is_served =
+        ruled.at_once && ruled.serves(client.address) && ruled.verify(address.path, clock::now).is_ok();
     is_served.then_some((number, rulebook, ruled))
 }
 
@@ -151,6 +159,22 @@ pub(crate) fn ruled_keys(plan: &Plan, key: &[u8]) -> Vec<Vec<u8>> {
     keys
 }
 
+/// The client of a request, as far as rules have conditions on it.
+#[derive(Clone, Copy)]
+pub(crate) struct RuledClient<'r> {
+    address: IpAddr,
+    certificate: Option<&'r CertificateNames>,
+}
+
+impl<'r> RuledClient<'r> {
+    /// Returns the client of a request.
+    #[inline]
+    pub(crate) fn of(asker: &Requester<'r>) -> Self {
+        let certificate = asker.identity.and_then(ClientIdentity::names).map(|names| &**names);
+        Self { address: asker.address.ip(), certificate }
+    }
+}
+
 /// The rules of a site that apply to a request.
 pub(super) struct RuledRequest<'p> {
     pub(super) ruled: RulingRef<'p>,
@@ -162,7 +186,7 @@ pub(super) struct RuledRequest<'p> {
 pub(super) fn rule<'p>(
     rulebook: &'p Rulebook,
     address: &Address<'_>,
-    (method, client, fields): (&Method, IpAddr, &HeaderMap),
+    (method, client, fields): (&Method, RuledClient<'_>, &HeaderMap),
 ) -> RuledRequest<'p> {
     if rulebook.is_empty() {
         return unruled(rulebook);
@@ -181,7 +205,7 @@ pub(super) fn unruled(rulebook: &Rulebook) -> RuledRequest<'_> {
 fn seen<'r, F: Fields>(
     address: &'r Address<'_>,
     path: &'r [u8],
-    (method, client, fields): (&'r Method, IpAddr, &'r F),
+    (method, client, fields): (&'r Method, RuledClient<'r>, &'r F),
 ) -> larder_rules::Request<'r, F> {
     larder_rules::Request {
         method: method.as_str(),
@@ -189,7 +213,9 @@ fn seen<'r, F: Fields>(
         host: ruled_host(address.authority),
         path,
         query: address.path.split_once('?').map(|(_, query)| query),
-        client,
+        client: client.address,
+        certificate: client.certificate,
+        now: clock::now,
         fields,
     }
 }

@@ -1,8 +1,10 @@
 //! The names that `Vary` of replies has because of rules that store responses apart.
 
+use std::sync::Arc;
+
 use http::header;
 
-use crate::base::settings::{Effects, SiteRule};
+use crate::base::settings::{Effects, Jwt, SiteRule};
 
 /// Returns the names for `Vary` of replies: the fields of a client's request that decide which of the responses that
 /// these rules store apart it gets. A field that rules write depends on the fields in the conditions of these rules, and
@@ -14,6 +16,21 @@ pub(super) fn vary(effects: &Effects, numbers: &[u16], rules: &[SiteRule]) -> Ve
     let mut names: Vec<&str> = Vec::new();
     let holding = numbers.iter().filter_map(|number| rules.get(usize::from(*number)));
     for (own, name) in holding.flat_map(|own| own.effects.apart.iter().map(move |name| (own, name))) {
+        let auth = own
+            .effects
+            .auth_request
+            .iter()
+            .flatten()
+            .find(|auth| auth.take.iter().any(|taken| taken.as_str() == name.as_str()));
+        if let Some(auth) = auth {
+            names.extend(auth.seen_fields());
+            continue;
+        }
+        let sends = |jwt: &&Arc<Jwt>| jwt.send.iter().any(|(taken, _)| taken.as_str() == name.as_str());
+        if let Some(jwt) = own.effects.jwt.iter().flatten().find(sends) {
+            names.push(jwt.seen_field());
+            continue;
+        }
         let name = if name.starts_with("cookie:") { header::COOKIE.as_str() } else { name };
         let meets = |rule: &SiteRule| rule.rule.conditions.may_meet(&own.rule.conditions);
         let writes = |rule: &SiteRule| rule.effects.request.may_change(name) && meets(rule);

@@ -6,7 +6,9 @@ use http::header;
 use larder_semantics::status::Why;
 use larder_tags::Pools;
 
-use super::{challenge, credentials, etag_gateway, purge_method, redirect, rules, validator};
+use super::{
+    auth_request, challenge, credentials, etag_gateway, jwt, purge_method, redirect, rules, validator,
+};
 use crate::base::settings::CountedRequests;
 use crate::exchange::limits;
 use crate::exchange::passes;
@@ -58,6 +60,15 @@ async fn answer(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut Request) -
         match Box::pin(credentials::check(request)).await {
             Ok(user) => request.user = user,
             Err(reply) => return *reply,
+        }
+    }
+    let is_checked = request.inquiry.is_some() || request.token.is_some();
+    if is_checked && own != Some(Decision::Own(Why::OnlyHttps)) {
+        if let Err(reply) = Box::pin(jwt::check(worker, plan, request)).await {
+            return *reply;
+        }
+        if let Err(reply) = Box::pin(auth_request::check(worker, plan, request)).await {
+            return *reply;
         }
     }
     if let Some(site) = purge_method::site(request) {

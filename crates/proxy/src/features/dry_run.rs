@@ -131,7 +131,7 @@ impl DryRun {
         let length = fields.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
         let by_answer = request.rule_response(&self.plan, (*status, length, fields));
         let ruling = by_answer.as_ref().unwrap_or(&request.ruling);
-        let fields = ruling.response.applied(*status, fields);
+        let fields = request.response_edits(&self.plan, ruling).applied(*status, fields);
         let now = clock::now();
         let times = Times { requested: now, received: now, ..Times::default() };
         let judged = || storage_terms::judge(&ruling.caching, request, *status, &fields, times);

@@ -169,7 +169,7 @@ async fn forward(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &Request, tick
     let sent = pin!(upstream::send(worker, plan, request, &fields, &mut nothing, None));
     let Answer { status, fields, download, requested, ruling, .. } =
         match request.unless_left(sent, ready(())).await {
-            Some(Ok(answer)) => answer.for_client(request),
+            Some(Ok(answer)) => answer.for_client(plan, request),
             Some(Err(error)) => return pass::failed(worker, request, &error),
             None => return left(),
         };

@@ -1,6 +1,7 @@
 //! The features built on the flow: the arrival of requests, purges, the validator, the gateways for entity tags, and explanations.
 
 pub(crate) mod arrive;
+mod auth_request;
 mod challenge;
 pub(crate) mod credentials;
 pub(crate) mod dispatch;
@@ -8,8 +9,10 @@ pub mod dry_run;
 pub(crate) mod etag_gateway;
 mod hints;
 pub mod inventory;
+mod jwt;
 pub(crate) mod maintenance;
 pub(crate) mod only_site;
+mod permissions;
 pub(crate) mod purge;
 pub(crate) mod purge_method;
 pub(crate) mod redirect;

@@ -14,18 +14,20 @@ use http::HeaderValue;
 use larder_cluster::message::Order;
 use larder_semantics::key;
 use larder_semantics::purge::{Effect, Scope};
+use larder_store::purges::{LONGEST_END, LONGEST_START};
 use larder_store::reclaim::{Count, ReclaimCount};
 use serde::Serialize;
 use tokio::sync::oneshot;
 use tokio::task::JoinError;
 
 use crate::base::clock;
+use crate::base::settings::Role;
 use crate::cache::Cache;
 use crate::cache::reclaim::CountedTiers;
 use crate::cluster::acknowledge::Nodes;
 use crate::cluster::publish;
 use crate::exchange::plan::Plan;
-use crate::exchange::target::{Address, ruled_keys};
+use crate::exchange::target::{Address, role_in_keys, ruled_keys};
 use crate::features::inventory;
 use crate::flow::worker::ProcessState;
 
@@ -34,6 +36,7 @@ use crate::flow::worker::ProcessState;
 pub(crate) enum ScopeKind {
     Url,
     Prefix,
+    Glob,
     Tag,
     Group,
     Host,
@@ -45,6 +48,7 @@ impl ScopeKind {
     pub(crate) const ALL: &[(&str, Self)] = &[
         ("url", Self::Url),
         ("prefix", Self::Prefix),
+        ("glob", Self::Glob),
         ("tag", Self::Tag),
         ("group", Self::Group),
         ("host", Self::Host),
@@ -63,6 +67,7 @@ impl ScopeKind {
         Ok(match self {
             Self::Url => inventory::keys(value)?.map(Scope::Url).into(),
             Self::Prefix => vec![Scope::Prefix(start(&inventory::address(&inventory::encoded(value))?))],
+            Self::Glob => glob(value)?,
             Self::Tag => vec![Scope::Tag(value.into())],
             Self::Host => vec![Scope::Host(authority(value)?)],
             Self::Group => {
@@ -91,6 +96,37 @@ fn start(address: &Address<'_>) -> Vec<u8> {
     let mut start = Vec::new();
     key::write(&mut start, address.scheme, address.authority.as_bytes(), address.path.as_bytes());
     start
+}
+
+/// Returns the scopes of a URL with one star. What is behind the star is the end of the path; any query may follow.
+fn glob(value: &str) -> Result<Vec<Scope>, String> {
+    let wrong = |why: &str| format!("'{}': {why}", value.escape_debug());
+    let encoded = inventory::encoded(value);
+    let Some((before, end)) = encoded.split_once('*') else {
+        return Err(wrong("a glob has a star; purge single URLs without this"));
+    };
+    if end.contains('*') {
+        return Err(wrong("a glob has one star"));
+    }
+    let address = inventory::address(before)?;
+    if !before.split_once("://").is_some_and(|(_, rest)| rest.contains('/')) {
+        return Err(wrong("the star stands behind the host"));
+    }
+    let start = start(&address);
+    if end.is_empty() {
+        return Ok(vec![Scope::Prefix(start)]);
+    }
+    if start.len() > LONGEST_START || end.len() >= LONGEST_END {
+        return Err(wrong("a glob has at most 1,000 bytes before its star, and 62 behind it"));
+    }
+    if end.contains('?') || before.contains('?') {
+        return Err(wrong("a glob is about the path, and not about the query"));
+    }
+    // Behind the URL of a key without a query is the kind of its clients.
+    let ends =
+        [Role::Reverse, Role::Forward].map(|role| [end.as_bytes(), &[role_in_keys(role)][..]].concat());
+    let glob = |end| Scope::Glob { start: start.clone(), end };
+    Ok(ends.into_iter().chain([end.as_bytes().to_vec()]).map(glob).collect())
 }
 
 /// Returns a host, with its port if it has one, as it is in keys.
@@ -349,11 +385,14 @@ mod tests {
             let origin = key::origin(&key(scheme, authority, "/")).unwrap().to_vec();
             Scope::Group { origin, name: "g".to_owned() }
         };
+        let glob = |end: &str| Scope::Glob { start: key("http", "a", "/b"), end: end.as_bytes().to_vec() };
         let urls = |url| inventory::keys(url).unwrap().map(Scope::Url).to_vec();
         for (kind, value, host, expected) in [
             (ScopeKind::Url, "http://A/b?c", None, urls("http://a/b?c")),
             (ScopeKind::Prefix, "http://A:80", None, vec![Scope::Prefix(key("http", "a", "/"))]),
             (ScopeKind::Prefix, "https://a/b", None, vec![Scope::Prefix(key("https", "a", "/b"))]),
+            (ScopeKind::Glob, "http://a/b*", None, vec![Scope::Prefix(key("http", "a", "/b"))]),
+            (ScopeKind::Glob, "http://a/b*.png", None, [".pngR", ".pngF", ".png"].map(glob).to_vec()),
             (ScopeKind::Tag, "t, u", None, vec![Scope::Tag(b"t, u".to_vec())]),
             (ScopeKind::Host, "A.Test.", None, vec![Scope::Host(b"a.test".to_vec())]),
             (ScopeKind::Host, "a:8080", None, vec![Scope::Host(b"a:8080".to_vec())]),
@@ -369,6 +408,20 @@ mod tests {
     fn a_purge_of_an_invalid_scope_is_reported_in_a_line() {
         for (kind, value, host, expected) in [
             (ScopeKind::Url, "a", None, "'a': write the scheme too, such as 'http://a'"),
+            (
+                ScopeKind::Glob,
+                "http://a/b",
+                None,
+                "'http://a/b': a glob has a star; purge single URLs without this",
+            ),
+            (ScopeKind::Glob, "http://a/*/*", None, "'http://a/*/*': a glob has one star"),
+            (ScopeKind::Glob, "http://a*/b", None, "'http://a*/b': the star stands behind the host"),
+            (
+                ScopeKind::Glob,
+                "http://a/*b?c",
+                None,
+                "'http://a/*b?c': a glob is about the path, and not about the query",
+            ),
             (ScopeKind::Tag, "", None, "no tag: write tag=VALUE"),
             (
                 ScopeKind::Group,

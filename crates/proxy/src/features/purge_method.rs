@@ -2,7 +2,7 @@
 //!
 //! It is answered here and never passed on. It purges its target, unless a field names something else: tags
 //! (`Cache-Tag`, `Surrogate-Key`, `xkey`), groups of the target's origin (`Cache-Groups`), or, by `Larder-Purge`, all
-//! URLs that begin with the target or have its host. `Larder-Purge` also sets the options of the purge.
+//! URLs that begin with the target, match it as a glob, or have its host. `Larder-Purge` also sets the options of the purge.
 
 use std::sync::Arc;
 
@@ -96,13 +96,14 @@ fn read(url: &str, fields: &HeaderMap, site: Option<&str>) -> Result<PurgeReques
             b"soft" => effects.push(Effect::Stale),
             b"hard" => effects.push(Effect::Remove),
             b"prefix" => kinds.push(ScopeKind::Prefix),
+            b"glob" => kinds.push(ScopeKind::Glob),
             b"host" => kinds.push(ScopeKind::Host),
             b"count" => counts = true,
             b"wait" => waits = true,
             other => {
                 let other = String::from_utf8_lossy(other);
                 let why = format!(
-                    "larder-purge '{}': expected soft, hard, prefix, host, count, wait",
+                    "larder-purge '{}': expected soft, hard, prefix, glob, host, count, wait",
                     other.escape_debug()
                 );
                 return Err(bad(why));
@@ -110,7 +111,7 @@ fn read(url: &str, fields: &HeaderMap, site: Option<&str>) -> Result<PurgeReques
         }
     }
     if effects.len() > 1 || kinds.len() > 1 || (!kinds.is_empty() && groups::is_tagged(fields)) {
-        let why = "larder-purge: write one of soft and hard, and one of prefix, host, tags and groups";
+        let why = "larder-purge: write one of soft and hard, and one of prefix, glob, host, tags and groups";
         return Err(bad(why.to_owned()));
     }
     let effect = effects.pop().unwrap_or(Effect::Stale);

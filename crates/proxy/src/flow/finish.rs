@@ -15,7 +15,7 @@ use crate::base::outcome::Outcome;
 use crate::base::settings::Edits;
 use crate::cache::Cache;
 use crate::cache::decoder::{self, DecodedContent};
-use crate::exchange::placeholders::Parts;
+use crate::exchange::placeholders::{FieldValues, Parts};
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Content, Reply, Source};
 use crate::exchange::request::Request;
@@ -39,6 +39,8 @@ pub(crate) struct Destination<'r> {
     pub(crate) rulebook: &'r Rulebook,
     pub(crate) ruling: &'r Ruling,
     pub(crate) method: &'r Method,
+    /// The fields that its client sent.
+    pub(crate) sent: &'r dyn FieldValues,
     /// Whether it is a prefetch of the client.
     pub(crate) is_prefetch: bool,
     /// Whether another node of the cluster forwards it. That node applies the rules to the reply.
@@ -60,6 +62,7 @@ impl<'r> Destination<'r> {
             rulebook: request.route.rulebook(&plan.forward),
             ruling: &request.ruling,
             method: &request.method,
+            sent: request.sent_fields(),
             is_prefetch: request.is_prefetch,
             by_peer: request.by_peer,
             asked_for_certificate: request.asked_for_certificate,
@@ -71,7 +74,7 @@ impl Destination<'_> {
     /// Returns `edits` with the parts of the request in the places of placeholders.
     #[cold]
     fn fill(&self, edits: &Edits, outcome: &Outcome) -> Edits {
-        let parts = Parts::new(self.key, self.client, self.id.map(|id| &**id));
+        let parts = Parts::new(self.key, self.client, self.id.map(|id| &**id), self.sent);
         let parts = parts.with_outcome(outcome.kind.word());
         self.rulebook.fill(&self.ruling.numbers, edits, &parts, |effects| &effects.reply)
     }

@@ -102,7 +102,7 @@ pub(crate) async fn through(
     let change = Change::of(&worker.shared, request);
     let answered = origin_answer(worker, plan, request, &mut content, change.as_ref()).await;
     let Answer { status, fields, download, requested, ruling, .. } = match answered {
-        Some(Ok(answer)) => answer.for_client(request),
+        Some(Ok(answer)) => answer.for_client(plan, request),
         Some(Err(error)) => {
             if let Some(mut change) = change {
                 change.failed(&error);
@@ -294,7 +294,7 @@ pub(crate) async fn head(cx: Context<'_>, request: &Request, why: Why, lookup: L
         writer.asks_origin(!answer.by_peer);
         learn(cx, &writer, request, &stored, (answer.status, &answer.written()), (times, doubt));
     }
-    let Answer { status, fields, download, .. } = answer.for_client(request);
+    let Answer { status, fields, download, .. } = answer.for_client(cx.plan, request);
     let outcome = Outcome::forwarded(Kind::Miss, why).answered(status);
     conditions::pass_on(request, status, fields, download, outcome)
 }

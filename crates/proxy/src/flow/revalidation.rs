@@ -71,7 +71,7 @@ impl Revalidation {
         let by_update = request.rule_update(plan, entry, &news);
         if !answer.by_peer {
             let ruling = by_update.as_ref().unwrap_or(&request.ruling);
-            ruling.response.apply_to_news(&mut news);
+            request.response_edits(plan, ruling).apply_to_news(&mut news);
         }
         Some((by_update, news))
     }

@@ -29,7 +29,7 @@ use crate::exchange::limits;
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Reply, Source};
 use crate::exchange::request::Request;
-use crate::exchange::target::{Address, asked, cached_site, write_key};
+use crate::exchange::target::{Address, RuledClient, asked, cached_site, write_key};
 use crate::flow::context::{Context, refused};
 use crate::flow::decide::{
     Decision, StoredResponse, Terms, before_lookup, bypass, decide, is_for_cache_only, may_stand_in,
@@ -62,7 +62,8 @@ pub(crate) fn at_once(
     let address = Address::of(head.target, role).ok()?;
     let selecting = client_cert::selecting(&head.fields, asker);
     let (site, rulebook, ruling) =
-        cached_site(plan, role, &address, (&head.method, asker.address.ip(), &selecting))?;
+        cached_site(plan, role, &address, (&head.method, RuledClient::of(asker), &selecting))?;
+    let address = Address { path: ruling.resource(address.path), ..address };
     let rules = &ruling.caching;
     let selecting = if asker.by_peer { selecting } else { selecting.edited(&ruling.request)? };
     if rules.compression.is_on() && range::is_resumed_by_date(&selecting) {
@@ -96,6 +97,7 @@ pub(crate) fn at_once(
         rulebook,
         ruling: &ruling,
         method: &head.method,
+        sent: &head.fields,
         is_prefetch: head.is_prefetch,
         by_peer: asker.by_peer,
         asked_for_certificate,

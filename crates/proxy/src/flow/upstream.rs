@@ -51,10 +51,10 @@ pub(crate) struct Answer {
 impl Answer {
     /// Returns the answer in the form in which it is forwarded to a client. Rules change a 304 only here, since they
     /// apply to the response that it confirms.
-    pub(crate) fn for_client(mut self, request: &Request) -> Self {
+    pub(crate) fn for_client(mut self, plan: &Plan, request: &Request) -> Self {
         if !self.by_peer && self.status == StatusCode::NOT_MODIFIED {
             let ruling = self.ruling.as_ref().unwrap_or(&request.ruling);
-            ruling.response.apply_to_lines(self.status, &mut self.fields);
+            request.response_edits(plan, ruling).apply_to_lines(self.status, &mut self.fields);
         }
         self
     }
@@ -121,7 +121,7 @@ pub(crate) async fn send(
         rulebook.counts().count_response(worker.number, &ruling.numbers, &request.ruling.numbers);
     }
     if !by_peer && head.status != StatusCode::NOT_MODIFIED {
-        ruling.response.apply_to_lines(head.status, &mut head.fields);
+        request.response_edits(plan, ruling).apply_to_lines(head.status, &mut head.fields);
     }
     worker.times.answered(took);
     upgrade::check(request, &head)?;

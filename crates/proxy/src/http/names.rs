@@ -2,7 +2,7 @@
 
 /// The method with which clients purge the stored responses of a URL.
 pub(crate) const PURGE: &str = "PURGE";
-/// The field with the options of a [`PURGE`], separated by commas: `soft` or `hard`, `prefix` or `host`, `count`,
+/// The field with the options of a [`PURGE`], separated by commas: `soft` or `hard`, `prefix`, `glob` or `host`, `count`,
 /// `wait`.
 pub(crate) const PURGE_MORE: &str = "larder-purge";
 /// The field by which an origin distinguishes requests of the validator from those of clients.

@@ -64,6 +64,8 @@ fn holds(conditions: Conditions, query: Option<&str>, cookies: &str) -> bool {
         path: b"/",
         query,
         client: IpAddr::V4(Ipv4Addr::LOCALHOST),
+        certificate: None,
+        now: || 0,
         fields: &HeadLines(head.as_bytes()),
     })
 }

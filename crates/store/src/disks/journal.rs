@@ -7,7 +7,7 @@
 //! |-------|--------------------------------------------------|
 //! | 8     | hash of the scope                                |
 //! | 4     | second of the purge (UNIX)                       |
-//! | 2     | length of the prefix, for a prefix               |
+//! | 2     | length of the prefix, or lengths of the glob     |
 //! | 1     | kind of scope, as an index into [`PurgeKind::ALL`] |
 //! | 1     | effect, as an index into [`Effect::ALL`]         |
 //! | 8     | checksum of these fields                         |
@@ -237,7 +237,8 @@ mod tests {
         let purges = Purges::default();
         let (journal, read) = Journal::open(directory, &purges, 1_000);
         read.expect("nothing is there yet");
-        let scopes = [Scope::All, Scope::Prefix(b"abc".to_vec()), Scope::Host(b"h".to_vec()), tag(0)];
+        let glob = Scope::Glob { start: b"abc".to_vec(), end: b"d".to_vec() };
+        let scopes = [Scope::All, Scope::Prefix(b"abc".to_vec()), glob, Scope::Host(b"h".to_vec()), tag(0)];
         for (n, scope) in scopes.into_iter().enumerate() {
             for effect in [Effect::Stale, Effect::Invalid] {
                 let (_, rules) = purges.put(&[scope.clone(), tag(n as u32)], effect, 10 + n as u32);

@@ -15,7 +15,7 @@ pub struct JournalPurge {
     /// The scope, as a hash.
     pub(crate) hash: u64,
     pub(crate) kind: PurgeKind,
-    /// The length, for a prefix.
+    /// The length, for a prefix; the [lengths](GlobLengths) of a glob.
     pub(crate) length: u16,
     pub(crate) effect: Effect,
     pub(crate) second: NonZeroU32,
@@ -49,10 +49,11 @@ pub(crate) enum PurgeKind {
     AnsweredOrigin,
     /// All responses with groups: the merged rule of the other rules from responses.
     AnsweredAll,
+    Glob,
 }
 
 impl PurgeKind {
-    pub(crate) const ALL: [Self; 11] = [
+    pub(crate) const ALL: [Self; 12] = [
         Self::Url,
         Self::Prefix,
         Self::Host,
@@ -64,6 +65,7 @@ impl PurgeKind {
         Self::AnsweredGroup,
         Self::AnsweredOrigin,
         Self::AnsweredAll,
+        Self::Glob,
     ];
 
     /// Returns the hash of a scope, the same in all processes. Scopes with equal hashes are only purged together.
@@ -81,11 +83,53 @@ impl PurgeKind {
     pub(super) fn folded(self) -> Self {
         match self {
             Self::Tag | Self::SiteTag | Self::Group | Self::Tagged => Self::Tagged,
-            Self::Url | Self::Prefix | Self::Host | Self::All => Self::All,
+            Self::Url | Self::Prefix | Self::Glob | Self::Host | Self::All => Self::All,
             Self::AnsweredGroup | Self::AnsweredOrigin | Self::AnsweredAll => Self::AnsweredAll,
         }
     }
 }
+
+/// The lengths of both parts of a glob, in one number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct GlobLengths(u16);
+
+impl GlobLengths {
+    /// Returns the lengths of these parts; `None` if one of them is too long.
+    pub(super) fn of(start: &[u8], end: &[u8]) -> Option<Self> {
+        let fit = start.len() <= LONGEST_START && end.len() <= LONGEST_END;
+        fit.then(|| Self((end.len() << START_BITS | start.len()) as u16))
+    }
+
+    pub(super) fn new(packed: u16) -> Self {
+        Self(packed)
+    }
+
+    /// Returns both in one number.
+    pub(super) fn packed(self) -> u16 {
+        self.0
+    }
+
+    /// Returns the hash of the glob with these lengths that reaches `path`, a key up to its query; `None` if it is too short.
+    pub(super) fn hash_in(self, path: &[u8]) -> Option<u64> {
+        let packed = usize::from(self.0);
+        let (start, end) = (packed & LONGEST_START, packed >> START_BITS);
+        let behind = path.len().checked_sub(end).filter(|behind| start <= *behind)?;
+        Some(self.hash([&path[..start], &path[behind..]]))
+    }
+
+    fn hash(self, parts: [&[u8]; 2]) -> u64 {
+        let mut hasher = PurgeKind::Glob.hasher();
+        hasher.write(&self.0.to_le_bytes());
+        parts.iter().for_each(|part| hasher.write(part));
+        hasher.finish()
+    }
+}
+
+const START_BITS: u32 = 10;
+/// The most bytes of the beginning of a glob.
+pub const LONGEST_START: usize = (1 << START_BITS) - 1;
+/// The most bytes of the end of a glob.
+pub const LONGEST_END: usize = u16::MAX as usize >> START_BITS;
 
 /// Returns the scope with its tags of all sites.
 pub(super) fn of_any_site(scope: Scope) -> Scope {
@@ -99,6 +143,20 @@ pub(super) fn of_any_site(scope: Scope) -> Scope {
 pub(super) fn written(scope: &Scope, effect: Effect, second: NonZeroU32) -> JournalPurge {
     let named;
     let (kind, parts) = match scope {
+        Scope::Glob { start, end } => {
+            return match GlobLengths::of(start, end) {
+                Some(lengths) => JournalPurge {
+                    hash: lengths.hash([start, end]),
+                    kind: PurgeKind::Glob,
+                    length: lengths.0,
+                    effect,
+                    second,
+                    origin: UNKNOWN,
+                },
+                // It reaches more than the glob.
+                None => written(&Scope::Prefix(start.clone()), effect, second),
+            };
+        }
         Scope::Url(key) => (PurgeKind::Url, [&key[..], b""]),
         Scope::Prefix(start) => (PurgeKind::Prefix, [&start[..], b""]),
         Scope::Host(host) => (PurgeKind::Host, [&host[..], b""]),

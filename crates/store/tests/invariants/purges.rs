@@ -90,6 +90,11 @@ fn prefix(authority: &str, path: &str) -> Scope {
     Scope::Prefix(key)
 }
 
+fn glob(path: &str, end: &str) -> Scope {
+    let Scope::Prefix(start) = prefix("a", path) else { unreachable!("a prefix") };
+    Scope::Glob { start, end: end.as_bytes().to_vec() }
+}
+
 pub(super) fn tag(name: &str) -> Scope {
     Scope::Tag(name.as_bytes().to_vec())
 }
@@ -110,7 +115,7 @@ fn a_purge_reaches_its_scope_and_nothing_else() {
         (key_of("http", "b", "/x/1"), &[("etag", "\"g\"")]),
     ];
     let url = |n: usize| Scope::Url(all[n].0.clone());
-    let table: [(Scope, &[usize]); 19] = [
+    let table: [(Scope, &[usize]); 24] = [
         (Scope::All, &[0, 1, 2, 3, 4]),
         (url(0), &[0]),
         (url(4), &[4]),
@@ -119,6 +124,11 @@ fn a_purge_reaches_its_scope_and_nothing_else() {
         (prefix("a", "/x/1"), &[0]),
         (prefix("a", "/x/12"), &[]),
         (prefix("a:81", ""), &[2]),
+        (glob("/x/", "1R"), &[0]),
+        (glob("/x", "R"), &[0, 1]),
+        (glob("/", "/2R"), &[1]),
+        (glob("/x/1", "1R"), &[]),
+        (glob("/y", "1R"), &[]),
         (host("a"), &[0, 1, 2, 3]),
         (host("a:81"), &[2]),
         (host("b"), &[4]),

@@ -4,12 +4,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::HeaderName;
 use larder_rules::{Networks, Query};
 use larder_semantics::coding::Coding;
 use larder_semantics::early_hints::EarlyHints;
 use larder_semantics::lifetimes::IgnoredDirectives;
 use larder_semantics::storable::{Prediction, Rules};
 
+use super::auth_request::AuthRequest;
+use super::jwt::Jwt;
 use super::limit::Limit;
 use super::pages::Pages;
 use super::rule::{Answer, Edits, Value};
@@ -76,7 +79,9 @@ macro_rules! effects {
             own_cookies: Vec<String>, Request, named "split" { "split", "{ field = \"X-Bucket\", values = { stable = 95, canary = 5 }, cookie = \"bucket\", ttl = \"30d\" }", draft[split = split],
                 "a request field with the bucket of the client, by weights: its cookie keeps it there, or without cookie its address; each bucket has separate stored responses, and may have its own origin by match.field"; }
             /// Changes to origins' responses before they are stored.
-            response: Edits, Response {}
+            response: Edits, Response {
+                "tags", "list of texts", with[add_tags],
+                "tags of stored responses, for purges: added to Cache-Tag; placeholders stand for parts of the request, and {field:NAME} for a field as the origin gets it"; }
             /// Changes to every response to a client.
             reply: Edits, Request {
                 "cors", "origins, or { origins = [..], methods = [..], fields = [..], expose = [..], credentials = true, max_age = \"10m\" }", draft[cors = cors],
@@ -126,8 +131,14 @@ macro_rules! effects {
             tokens: Option<Option<Arc<Tokens>>>, Guard { "tokens", "file, or false", read[tokens_in_file],
                 "requires a bearer token in this file, or the password of a user; a line is a token, or a name and a token"; }
             /// `Some(None)`: no signature is required, even if earlier rules require one.
-            signed: Option<Option<Arc<SignedUrls>>>, Guard { "signed", "file of keys, { keys = file, expires = \"expires\", signature = \"signature\", skew = \"0s\" }, or false", read[signed],
-                "requires a URL that one of the keys has signed (HMAC-SHA256) and that has not expired (docs/rules.md); others get 403. Neither parameter is part of the cache key, or reaches origins"; }
+            signed: Option<Option<Arc<SignedUrls>>>, Guard { "signed", "file of keys, { keys = file, in = \"query\", expires = \"expires\", signature = \"signature\", skew = \"0s\" }, or false", read[signed],
+                "requires a URL that one of the keys has signed (HMAC-SHA256) and that has not expired (docs/rules.md); others get 403. in = \"path\": time and signature are the last two segments of the path. Neither is part of the cache key, or reaches origins"; }
+            /// `Some(None)`: no service is asked, even if earlier rules name one.
+            auth_request: Option<Option<Arc<AuthRequest>>>, Guard { "auth_request", "{ url = URL, send = [fields], take = [fields], cache = \"30s\", by = \"cookie:session\", on_failure = \"closed\" }, or false", read[auth_request],
+                "requires 2xx of this service, which is asked before each reply, hits included; clients get its other answers, such as 401 (docs/rules.md); false: asks none"; }
+            /// `Some(None)`: no token is required, even if earlier rules require one.
+            jwt: Option<Option<Arc<Jwt>>>, Guard { "jwt", "{ jwks = URL or @file, issuer = text, audience = texts, from = \"bearer\", claims = { role = \"admin\" }, send = { X-User = \"sub\" }, skew = \"60s\" }, or false", read[jwt],
+                "requires a JSON Web Token with these claims that one of the keys has signed; others get 401, or 403 without a claim (docs/rules.md); false: requires none"; }
             realm: Option<Arc<str>>, Request { "realm", "text", read[realm],
                 "text that clients show when they request the password from their user"; }
             limit: Option<Vec<Limit>>, Guard { "limit", "{ requests = \"10/s\", burst = 20, concurrent = 5, by = \"client\", count = \"misses\" }, or a list of such tables", read[limits],
@@ -215,6 +226,14 @@ impl Effects {
     pub(crate) fn extend_apart(&mut self, later: &Self) {
         self.apart.add(&later.apart);
         self.vary.add(&later.vary);
+        // No client chooses its response by a field that only the service sets.
+        self.request.remove.extend(later.taken().cloned());
+    }
+
+    /// Returns the fields that an auth service or a token sets in requests, and no client.
+    pub fn taken(&self) -> impl Iterator<Item = &HeaderName> {
+        let by_token = self.jwt.iter().flatten().flat_map(|jwt| jwt.send.iter().map(|(name, _)| name));
+        self.auth_request.iter().flatten().flat_map(|auth| &auth.take).chain(by_token)
     }
 
     /// Whether requests are sent to other origins than the site's, or in another form.
@@ -230,7 +249,7 @@ impl Effects {
 
 #[cfg(test)]
 mod tests {
-    use http::{HeaderName, HeaderValue};
+    use http::HeaderValue;
 
     use super::*;
 

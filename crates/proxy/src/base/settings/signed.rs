@@ -2,6 +2,7 @@
 //!
 //! The last parameter of the query is the signature: the HMAC-SHA256, in hexadecimal digits, of all that is before it in path
 //! and query, as sent. So nothing of a URL is unsigned. An earlier parameter is the UNIX time at which the URL expires.
+//! Instead, time and signature may be the last two segments of a path without query: `/film/9000000000/5f1c..`.
 
 use std::fmt;
 
@@ -21,6 +22,8 @@ pub struct SignedUrls {
     pub expires: Box<str>,
     /// The parameter with the signature.
     pub signature: Box<str>,
+    /// Whether time and signature are the last two segments of the path instead.
+    pub in_path: bool,
     /// How long URLs stay valid behind their time, in seconds: clocks differ.
     pub skew: u32,
 }
@@ -54,6 +57,7 @@ impl SignedUrls {
             print: print(&[text.as_bytes()]),
             expires,
             signature,
+            in_path: false,
             skew: 0,
         })
     }
@@ -69,16 +73,38 @@ impl SignedUrls {
     /// # Errors
     /// The reason why the URL is refused.
     pub fn verify(&self, uri: &str, now: u64) -> Result<(), Unsigned> {
-        let (signed, last) = uri.rsplit_once(['?', '&']).ok_or(Unsigned::Forged)?;
-        let signature = self.value(last, &self.signature).and_then(bytes_of::<32>).ok_or(Unsigned::Forged)?;
+        let (signed, signature) = self.split(uri).ok_or(Unsigned::Forged)?;
         let is_by = |key: &hmac::Key| hmac::verify(key, signed.as_bytes(), &signature).is_ok();
         if !self.keys.iter().any(is_by) {
             return Err(Unsigned::Forged);
         }
-        let (_, query) = signed.split_once('?').ok_or(Unsigned::Forged)?;
-        let time = query.split('&').find_map(|pair| self.value(pair, &self.expires));
-        let time: u64 = time.and_then(|time| time.parse().ok()).ok_or(Unsigned::Forged)?;
+        let time: u64 = self.time(signed).and_then(|time| time.parse().ok()).ok_or(Unsigned::Forged)?;
         if now > time.saturating_add(self.skew.into()) { Err(Unsigned::Expired) } else { Ok(()) }
+    }
+
+    /// Returns the path of the resource, for a URL that is valid.
+    pub fn resource<'u>(&self, uri: &'u str) -> &'u str {
+        let before = uri.rsplitn(3, '/').nth(2).filter(|_| self.in_path);
+        before.unwrap_or(uri)
+    }
+
+    /// Returns the signed beginning of a URL, and its signature.
+    fn split<'u>(&self, uri: &'u str) -> Option<(&'u str, [u8; 32])> {
+        if self.in_path {
+            let (signed, signature) = uri.rsplit_once('/').filter(|_| !uri.contains('?'))?;
+            return Some((signed, bytes_of(signature)?));
+        }
+        let (signed, last) = uri.rsplit_once(['?', '&'])?;
+        Some((signed, bytes_of(self.value(last, &self.signature)?)?))
+    }
+
+    /// Returns the time in the signed beginning of a URL, as text.
+    fn time<'u>(&self, signed: &'u str) -> Option<&'u str> {
+        if self.in_path {
+            return signed.rsplit_once('/').map(|(_, time)| time);
+        }
+        let (_, query) = signed.split_once('?')?;
+        query.split('&').find_map(|pair| self.value(pair, &self.expires))
     }
 
     /// Returns the value of a parameter if it is the one called `name`.
@@ -127,7 +153,7 @@ pub(super) fn bytes_of<const LENGTH: usize>(digits: &str) -> Option<[u8; LENGTH]
 impl PartialEq for SignedUrls {
     fn eq(&self, other: &Self) -> bool {
         let own = |one: &Self| {
-            (one.source.clone(), one.print, one.expires.clone(), one.signature.clone(), one.skew)
+            (one.source.clone(), one.print, one.expires.clone(), one.signature.clone(), one.in_path, one.skew)
         };
         own(self) == own(other)
     }
@@ -154,9 +180,18 @@ mod tests {
 
     /// Returns the URL with the signature by `key`.
     fn sign(uri: &str, key: &str) -> String {
+        format!("{uri}&signature={}", digits(uri, key))
+    }
+
+    /// Returns the same for a URL with its time and its signature in the path.
+    fn sign_path(path: &str, time: u32, key: &str) -> String {
+        let signed = format!("{path}/{time}");
+        format!("{signed}/{}", digits(&signed, key))
+    }
+
+    fn digits(uri: &str, key: &str) -> String {
         let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key.as_bytes()), uri.as_bytes());
-        let digits: String = tag.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
-        format!("{uri}&signature={digits}")
+        tag.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
     #[test]
@@ -194,7 +229,39 @@ mod tests {
         assert_eq!(urls().verify(&format!("/a?expires=9&signature={signature}"), 0), Ok(()));
     }
 
+    #[test]
+    fn a_signature_in_the_path_is_no_part_of_the_resource() {
+        let urls = SignedUrls { in_path: true, ..urls() };
+        let url = sign_path("/a/film.mp4", 1_000, NEW);
+        assert_eq!((urls.verify(&url, 1_030), urls.resource(&url)), (Ok(()), "/a/film.mp4"));
+        assert_eq!(urls.verify(&url, 1_031), Err(Unsigned::Expired));
+        for other in [
+            &*format!("{url}?v=1"),
+            &*url.replace("film", "book"),
+            &*url.replace("1000", "2000"),
+            &*sign("/a?expires=1000", NEW),
+            "/a/film.mp4",
+            "",
+        ] {
+            assert_eq!(urls.verify(other, 0), Err(Unsigned::Forged), "{other}");
+        }
+    }
+
     proptest! {
+        #[test]
+        fn no_change_of_a_signed_path_passes(
+            path in "(/[a-z%]{0,4}){1,2}", time in 0..9_999_u32, at: prop::sample::Index, byte in "[ -~]",
+        ) {
+            let urls = SignedUrls { in_path: true, ..urls() };
+            let url = sign_path(&path, time, OLD);
+            let mut changed = url.clone();
+            let at = at.index(url.len());
+            changed.replace_range(at..=at, &byte);
+            prop_assume!(changed != url && !(at >= url.len() - 64 && changed.eq_ignore_ascii_case(&url)));
+            prop_assert_eq!(urls.verify(&changed, 0), Err(Unsigned::Forged));
+            prop_assert_eq!((urls.verify(&url, 0), urls.resource(&url)), (Ok(()), &*path));
+        }
+
         #[test]
         fn no_change_of_a_signed_url_passes(
             path in "/[a-z%/]{0,8}", time in 0..9_999_u32, at: prop::sample::Index, byte in "[ -~]",

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use http::HeaderName;
+
 /// Text with placeholders in braces, such as `/new/{1}{query}`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Template {
@@ -15,7 +17,7 @@ enum Part {
 }
 
 /// A part of the request that replaces a placeholder.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Placeholder {
     /// Path and query.
     Uri,
@@ -37,11 +39,13 @@ pub enum Placeholder {
     Outcome,
     /// The text that the rule's map has for the path.
     Map,
+    /// The value of a request field.
+    Field(HeaderName),
     /// The star or group of this number, counted from 1.
     Star(usize),
 }
 
-const PLACEHOLDERS: [(&str, Placeholder); 10] = [
+static PLACEHOLDERS: [(&str, Placeholder); 10] = [
     ("uri", Placeholder::Uri),
     ("path", Placeholder::Path),
     ("path:lower", Placeholder::LowerPath),
@@ -96,22 +100,22 @@ impl Template {
     }
 
     /// Returns the text with `value` in the place of each placeholder.
-    pub fn fill<'v>(&self, value: impl Fn(Placeholder) -> Cow<'v, str>) -> String {
+    pub fn fill<'v>(&self, value: impl Fn(&Placeholder) -> Cow<'v, str>) -> String {
         let mut text = String::new();
         for part in &self.parts {
             match part {
                 Part::Text(own) => text.push_str(own),
-                Part::Value(placeholder) => text.push_str(&value(*placeholder)),
+                Part::Value(placeholder) => text.push_str(&value(placeholder)),
             }
         }
         text
     }
 
     /// Iterates over its placeholders.
-    pub fn placeholders(&self) -> impl Iterator<Item = Placeholder> {
+    pub fn placeholders(&self) -> impl Iterator<Item = &Placeholder> {
         self.parts.iter().filter_map(|part| match part {
             Part::Text(_) => None,
-            Part::Value(placeholder) => Some(*placeholder),
+            Part::Value(placeholder) => Some(placeholder),
         })
     }
 
@@ -128,7 +132,7 @@ impl Template {
 
     /// Whether a placeholder stands for a text of the rule's map.
     pub fn has_map(&self) -> bool {
-        self.placeholders().any(|own| own == Placeholder::Map)
+        self.placeholders().any(|own| *own == Placeholder::Map)
     }
 
     /// Whether the text begins with that placeholder.
@@ -155,8 +159,11 @@ impl Template {
 }
 
 fn placeholder(name: &str) -> Option<Placeholder> {
-    let known = PLACEHOLDERS.iter().find(|(known, _)| *known == name).map(|(_, placeholder)| *placeholder);
-    known.or_else(|| name.parse().ok().filter(|number| (1..=9).contains(number)).map(Placeholder::Star))
+    let known =
+        PLACEHOLDERS.iter().find(|(known, _)| *known == name).map(|(_, placeholder)| placeholder.clone());
+    let star = || name.parse().ok().filter(|number| (1..=9).contains(number)).map(Placeholder::Star);
+    let field = || HeaderName::try_from(name.strip_prefix("field:")?).ok().map(Placeholder::Field);
+    known.or_else(star).or_else(field)
 }
 
 fn unknown(name: &str) -> String {
@@ -165,14 +172,14 @@ fn unknown(name: &str) -> String {
 
 impl Placeholder {
     /// Whether it stands for the same in all requests for a URL.
-    pub fn is_of_resource(self) -> bool {
-        !matches!(self, Self::Client | Self::Id | Self::Outcome)
+    pub fn is_of_resource(&self) -> bool {
+        !matches!(self, Self::Client | Self::Id | Self::Outcome | Self::Field(_))
     }
 
     /// Returns all placeholders as they are written, for errors.
     pub fn all() -> String {
         let names = PLACEHOLDERS.iter().map(|(name, _)| format!("{{{name}}} "));
-        names.chain(["{1} to {9}".to_owned()]).collect()
+        names.chain(["{field:NAME} {1} to {9}".to_owned()]).collect()
     }
 }
 
@@ -183,15 +190,14 @@ mod tests {
     #[test]
     fn placeholders_are_filled() {
         let template = Template::parse("https://www.{host}{1}?a={query}").unwrap();
-        let value = |placeholder| match placeholder {
+        let value = |placeholder: &Placeholder| match placeholder {
             Placeholder::Host => "a.example".into(),
             Placeholder::Star(1) => "/x".into(),
             _ => "-".into(),
         };
         assert_eq!(template.fill(value), "https://www.a.example/x?a=-");
         assert!(template.has_stars() && template.is_about_query());
-        let known =
-            "{uri} {path} {path:lower} {query} {host} {scheme} {client} {id} {outcome} {map} {1} to {9}";
+        let known = "{uri} {path} {path:lower} {query} {host} {scheme} {client} {id} {outcome} {map} {field:NAME} {1} to {9}";
         for (text, error) in [
             ("{ur}", format!("unknown placeholder '{{ur}}'; known: {known}")),
             ("{0}", format!("unknown placeholder '{{0}}'; known: {known}")),
@@ -209,6 +215,7 @@ mod tests {
             ("{clinet} {{id}}", "{clinet} {<Id>}", Some("clinet")),
             ("{", "{", None),
             ("{ a } {}", "{ a } {}", None),
+            ("{field:X-A} {field:a b}", "<Field(\"x-a\")> {field:a b}", None),
         ] {
             let template = Template::of_value(text);
             assert_eq!(template.fill(|own| format!("<{own:?}>").into()), filled, "{text}");

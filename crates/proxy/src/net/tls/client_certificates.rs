@@ -7,6 +7,7 @@ use aws_lc_rs::digest::{SHA256, digest};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::HeaderValue;
+use larder_rules::CertificateNames;
 use rustls::pki_types::CertificateDer;
 use rustls::server::WebPkiClientVerifier;
 use webpki::EndEntityCert;
@@ -49,7 +50,8 @@ pub(crate) struct ClientIdentity(Option<ClientCertificate>);
 #[derive(Debug)]
 struct ClientCertificate {
     field: HeaderValue,
-    subject: Box<str>,
+    /// The subject, then the DNS names.
+    names: Arc<CertificateNames>,
 }
 
 impl ClientIdentity {
@@ -57,7 +59,10 @@ impl ClientIdentity {
     pub(super) fn of(chain: &[CertificateDer<'_>]) -> Arc<Self> {
         let shown = chain.first().and_then(|leaf| {
             let field = HeaderValue::try_from(format!(":{}:", STANDARD.encode(leaf))).ok()?;
-            Some(ClientCertificate { field, subject: subject(leaf).into() })
+            let parsed = EndEntityCert::try_from(leaf).ok();
+            let others = parsed.iter().flat_map(|parsed| parsed.valid_dns_names());
+            let names = std::iter::once(subject(leaf).into()).chain(others.map(Box::from)).collect();
+            Some(ClientCertificate { field, names: Arc::new(CertificateNames(names)) })
         });
         Arc::new(Self(shown))
     }
@@ -69,7 +74,12 @@ impl ClientIdentity {
 
     /// Returns the name for logs; `None` without a certificate.
     pub(crate) fn subject(&self) -> Option<&str> {
-        self.0.as_ref().map(|shown| &*shown.subject)
+        self.names()?.0.first().map(|subject| &**subject)
+    }
+
+    /// Returns its names; `None` without a certificate.
+    pub(crate) fn names(&self) -> Option<&Arc<CertificateNames>> {
+        self.0.as_ref().map(|shown| &shown.names)
     }
 }
 

@@ -1,0 +1,122 @@
+//! JSON Web Tokens.
+
+use std::sync::{Arc, Mutex};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use aws_lc_rs::rand::SystemRandom;
+use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair};
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use larder_testkit::{Larder, Origin, Response, eventually};
+use serde_json::{Value, json};
+
+use super::with_rules;
+
+/// An issuer of tokens, and the server of its keys.
+struct Issuer {
+    origin: Origin,
+    keys: Arc<Mutex<Vec<(String, EcdsaKeyPair)>>>,
+}
+
+impl Issuer {
+    fn new() -> Self {
+        let keys = Arc::new(Mutex::new(vec![("one".to_owned(), pair())]));
+        let shown = Arc::clone(&keys);
+        let origin = Origin::by(move |_| {
+            let all: Vec<_> = shown.lock().expect("keys").iter().map(|(id, pair)| jwk(id, pair)).collect();
+            format!("200 OK\n\n{}", json!({ "keys": all }))
+        });
+        Self { origin, keys }
+    }
+
+    /// Returns a token for `user` with this role, signed by the latest key.
+    fn token(&self, user: &str, role: &str, lifetime: i64) -> String {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock").as_secs();
+        let keys = self.keys.lock().expect("keys");
+        let (id, pair) = keys.last().expect("a key");
+        let head = json!({ "alg": "ES256", "kid": id });
+        let end = i64::try_from(now).expect("a time") + lifetime;
+        let claims =
+            json!({ "iss": "https://id.test", "aud": "shop", "sub": user, "role": role, "exp": end });
+        let [head, claims] = [head, claims].map(|part| URL_SAFE_NO_PAD.encode(part.to_string()));
+        let signed = format!("{head}.{claims}");
+        let signature = pair.sign(&SystemRandom::new(), signed.as_bytes()).expect("a signature");
+        format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature))
+    }
+
+    fn rule(&self, keys: &str) -> String {
+        let jwks = format!("jwks = 'http://{}/jwks.json'", self.origin.address);
+        format!(
+            "[[site.rule]]\njwt = {{ {jwks}, issuer = 'https://id.test', audience = 'shop'{keys} }}\nrequest.remove = 'Authorization'\n"
+        )
+    }
+}
+
+fn pair() -> EcdsaKeyPair {
+    let kind = &ECDSA_P256_SHA256_FIXED_SIGNING;
+    let document = EcdsaKeyPair::generate_pkcs8(kind, &SystemRandom::new()).expect("a key");
+    EcdsaKeyPair::from_pkcs8(kind, document.as_ref()).expect("a key")
+}
+
+fn jwk(id: &str, pair: &EcdsaKeyPair) -> Value {
+    let point = pair.public_key().as_ref();
+    let [x, y] = [&point[1..33], &point[33..]].map(|part| URL_SAFE_NO_PAD.encode(part));
+    json!({ "kty": "EC", "crv": "P-256", "kid": id, "x": x, "y": y })
+}
+
+fn ask(larder: &Larder, token: &str) -> Response {
+    larder.ask(&format!("GET /page\nAuthorization: Bearer {token}"))
+}
+
+#[test]
+fn a_valid_token_opens_hits_and_others_are_refused() {
+    let origin = Origin::always("200 OK\nCache-Control: max-age=100\n\npage");
+    let issuer = Issuer::new();
+    let larder = with_rules(&origin, &issuer.rule(", claims = { role = 'admin' }"));
+    assert!(!ask(&larder, &issuer.token("ann", "admin", 60)).is_hit());
+    assert!(ask(&larder, &issuer.token("bob", "admin", 60)).is_hit());
+    for (token, status, challenge) in [
+        (issuer.token("eve", "admin", -100), 401, "invalid_token"),
+        (issuer.token("eve", "user", 60), 403, "insufficient_scope"),
+        (Issuer::new().token("eve", "admin", 60), 401, "invalid_token"),
+        ("x".to_owned(), 401, "invalid_token"),
+    ] {
+        let answer = ask(&larder, &token);
+        assert_eq!(answer.status, status, "{token}");
+        assert!(answer.field("www-authenticate").is_some_and(|text| text.contains(challenge)), "{answer:?}");
+    }
+    let none = larder.get("/page");
+    assert_eq!((none.status, none.field("www-authenticate")), (401, Some("Bearer realm=\"larder\"")));
+    assert_eq!((origin.count(), issuer.origin.count()), (1, 1), "keys are fetched once");
+}
+
+#[test]
+fn a_new_key_is_fetched_when_a_token_names_it() {
+    let origin = Origin::always("200 OK\n\npage");
+    let issuer = Issuer::new();
+    let larder = with_rules(&origin, &issuer.rule(""));
+    let old = issuer.token("ann", "user", 60);
+    assert_eq!(ask(&larder, &old).status, 200);
+    issuer.keys.lock().expect("keys").push(("two".to_owned(), pair()));
+    let new = issuer.token("ann", "user", 60);
+    assert_eq!(ask(&larder, &new).status, 401, "at most one fetch in a minute");
+    assert_eq!((ask(&larder, &old).status, issuer.origin.count()), (200, 1));
+    let later = with_rules(&origin, &issuer.rule(""));
+    eventually("the new key", || (ask(&later, &new).status == 200).then_some(()));
+}
+
+#[test]
+fn the_origin_gets_claims_and_each_user_has_own_responses() {
+    let origin = Origin::by(|seen| {
+        format!("200 OK\nCache-Control: max-age=100\n\n{}", seen.field("x-user").unwrap_or("-"))
+    });
+    let issuer = Issuer::new();
+    let larder = with_rules(&origin, &issuer.rule(", from = 'cookie:token', send = { X-User = 'sub' }"));
+    let ask = |user: &str| {
+        larder.ask(&format!("GET /page\nX-User: eve\nCookie: a=1; token={}", issuer.token(user, "user", 60)))
+    };
+    for (user, is_hit) in [("ann", false), ("bob", false), ("ann", true)] {
+        let answer = ask(user);
+        assert_eq!((answer.text(), answer.is_hit()), (user, is_hit));
+    }
+}
