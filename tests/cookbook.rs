@@ -129,7 +129,7 @@ const MORE: &[(usize, Check)] = &[
         let path = format!("/type:text-html/cc:max-age=9/{}", "a".repeat(256));
         assert!(compresses(larder, &path) && !compresses(larder, &format!("/api{path}")));
     }),
-    (91, |larder, _| {
+    (97, |larder, _| {
         let coding = |path: &str| {
             let page = format!("{path}/type:application-json/cc:no-store/{}", "a".repeat(1_024));
             let answer = larder.ask(&format!("GET {page}\nAccept-Encoding: gzip, br"));

@@ -60,7 +60,7 @@ fn a_new_process_with_less_memory_keeps_the_pages_used_last() {
     eventually("the next second", || (seconds() > begun).then_some(()));
     let last = targets().split_off(SMALL + LARGE - 5);
     last.iter().for_each(|target| assert!(larder.get(target).is_hit()));
-    larder.configure(&memory("1MiB"));
+    larder.write_config(&memory("1MiB"));
     larder.upgrade(&[]).unwrap();
     let stats = larder.stats();
     assert!(stats["memory"]["bytes"].as_u64().unwrap() <= 1 << 20, "{}", stats["memory"]);

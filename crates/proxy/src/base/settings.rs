@@ -42,10 +42,10 @@ use http::HeaderName;
 use ipnet::IpNet;
 use larder_evict::{By, Capacity, Spec};
 pub use larder_rpc::line::Form as LineForm;
-pub use larder_rules::{CertificateCondition, MapBy, Moments, RuleSet, Split, TRACKING, UrlMap, normal_path};
 pub use larder_rules::{
     Bucket, Conditions, Domains, LARGEST_LIST, NamedPatterns, Names, Networks, Pattern, Query, Rule,
 };
+pub use larder_rules::{CertificateCondition, MapBy, Moments, RuleSet, Split, TRACKING, UrlMap, normal_path};
 pub use larder_semantics::lifetimes::{IgnoredDirectives, Lifetimes};
 use larder_semantics::storable::Rules;
 pub use larder_store::{Counts, DiskTier};
