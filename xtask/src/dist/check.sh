@@ -4,17 +4,19 @@ base=$1 work=$2 old=$3 new=$4
 
 ip link set lo up
 mount --make-rprivate /
-mount -t tmpfs tmpfs /mnt
-mkdir /mnt/upper /mnt/work /mnt/root
-cp "$old" /mnt/upper/old.deb
-cp "$new" /mnt/upper/new.deb
-mount -t overlay overlay -o "lowerdir=$base,upperdir=/mnt/upper,workdir=/mnt/work" /mnt/root
-mount -t proc proc /mnt/root/proc
-mount --rbind /dev /mnt/root/dev
-mount -t tmpfs tmpfs /mnt/root/run
-mount -t tmpfs tmpfs /mnt/root/tmp
+top=$work/top
+mkdir "$top"
+mount -t tmpfs tmpfs "$top"
+mkdir "$top/upper" "$top/work" "$top/root"
+cp "$old" "$top/upper/old.deb"
+cp "$new" "$top/upper/new.deb"
+mount -t overlay overlay -o "lowerdir=$base,upperdir=$top/upper,workdir=$top/work" "$top/root"
+mount -t proc proc "$top/root/proc"
+mount --rbind /dev "$top/root/dev"
+mount -t tmpfs tmpfs "$top/root/run"
+mount -t tmpfs tmpfs "$top/root/tmp"
 
-cat > /mnt/root/check.sh <<'END'
+cat > "$top/root/check.sh" <<'END'
 fail() { echo "$*" >&2; exit 1; }
 # Nothing here outlives a crash, and indexes of other packages take longer than this package.
 dpkg() { command dpkg --force-unsafe-io --no-triggers "$@"; }
@@ -30,15 +32,15 @@ larder check --config /etc/larder/larder.toml > /dev/null
 [ -z "$(dpkg --verify larder)" ] || fail "$(dpkg --verify larder)"
 echo "installed: $(larder version)"
 
-larder serve --config /etc/larder/larder.toml > /tmp/said 2>&1 &
-until larder stats > /dev/null 2>&1; do kill -0 $! || fail "$(cat /tmp/said)"; done
-while larder stats > /dev/null; do :; done 2> /tmp/failed &
+larder serve --config /etc/larder/larder.toml > /said 2>&1 &
+until larder stats > /dev/null 2>&1; do kill -0 $! || fail "$(cat /said)"; done
+while larder stats > /dev/null; do :; done 2> /failed &
 
 echo '# of the administrator' >> /etc/larder/larder.toml
 dpkg --install /new.deb > /dev/null
 [ "$(dpkg-query --show --showformat '${Version}' larder)" = 999.0.0 ] || fail "not upgraded"
 grep -q 'of the administrator' /etc/larder/larder.toml || fail "an upgrade replaced the config"
-kill -0 $! || fail "an upgrade disturbed the running process: $(cat /tmp/failed)"
+kill -0 $! || fail "an upgrade disturbed the running process: $(cat /failed)"
 kill $!
 echo "upgraded, while a process served"
 
@@ -51,4 +53,4 @@ done
 [ -z "$(dpkg-query --show larder 2> /dev/null)" ] || fail "dpkg still knows the package"
 echo "removed and purged"
 END
-PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root chroot /mnt/root sh -eu /check.sh
+PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root chroot "$top/root" sh -eu /check.sh
