@@ -56,7 +56,9 @@ impl Serving {
 
 #[test]
 fn every_command_shows_an_example_in_its_help() {
-    for command in ["", "serve", "check", "stats", "cache", "fetch", "simulate", "describe", "version"] {
+    for command in
+        ["", "serve", "check", "doctor", "stats", "cache", "fetch", "simulate", "describe", "version"]
+    {
         let words: Vec<_> = [command, "--help"].into_iter().filter(|word| !word.is_empty()).collect();
         let output = larder(&words);
         assert!(output.status.success());

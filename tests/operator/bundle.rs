@@ -11,7 +11,7 @@ use larder_testkit::{Engine, Larder, Origin, site, stdout};
 use crate::{larder, output};
 
 #[test]
-fn a_bundle_has_the_state_of_the_proxy_and_none_of_its_secrets() {
+fn a_bundle_has_the_state_of_the_proxy_without_its_secrets() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str| folder.path().join(name).display().to_string();
     fs::write(path("file"), "a-secret-in-a-file").expect("written");
@@ -55,5 +55,9 @@ fn a_bundle_without_a_running_proxy_tells_what_is_missing() {
     let made = output(&mut larder(&["debug", "bundle", "--output", &bundle, "--admin", "127.0.0.1:9"]));
     assert!(made.status.success() && stdout(&made).contains("has 3 files"), "{made:?}");
     let missing = output(Command::new("tar").args(["-xzOf", &bundle, "larder/missing.txt"]));
-    assert!(stdout(&missing).starts_with("config.json: no larder answers at 127.0.0.1:9"), "{}", stdout(&missing));
+    assert!(
+        stdout(&missing).starts_with("config.json: no larder answers at 127.0.0.1:9"),
+        "{}",
+        stdout(&missing)
+    );
 }
