@@ -57,7 +57,7 @@ impl Serving {
 #[test]
 fn every_command_shows_an_example_in_its_help() {
     let with_examples =
-        ["serve", "check", "stats", "cache", "fetch", "simulate", "describe", "completions", "man"];
+        ["serve", "check", "doctor", "stats", "cache", "fetch", "simulate", "describe", "completions", "man"];
     for command in ["", "version"].into_iter().chain(with_examples) {
         let words: Vec<_> = [command, "--help"].into_iter().filter(|word| !word.is_empty()).collect();
         let output = larder(&words);

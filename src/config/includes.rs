@@ -104,7 +104,7 @@ mod tests {
     const SITE_B: &str = "[[site]]\nhosts = 'b.test'\norigin = 'http://b'";
 
     #[test]
-    fn included_files_override_keys_and_add_tables_in_the_order_of_their_names() {
+    fn included_files_override_keys_and_add_tables_in_their_order() {
         let settings = config(&[
             (
                 "larder.toml",

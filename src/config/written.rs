@@ -127,7 +127,9 @@ fn text(value: &DeValue<'_>) -> String {
 #[cfg(test)]
 mod tests {
     use larder_proxy::Settings;
+    use toml::de::DeValue;
 
+    use super::{Draft, Key, SECTIONS, TOP, keys};
     use crate::config::flags::Flags;
     use crate::config::{needs_restart, parse};
 
@@ -198,6 +200,30 @@ mod tests {
             // Without an endpoint, there is nothing that a new sample could change.
             let told = !needs_restart(&before, &after).is_empty() || keys.starts_with("[trace]");
             assert_eq!((found.is_empty(), needed), (false, told), "{keys}");
+        }
+    }
+
+    /// Values for all kinds of secrets; each has `hidden-word` in it.
+    const SECRETS: &[&str] =
+        &["0123456789-hidden-word", "redis://u:hidden-word@engine", "postgres://u:hidden-word@host/base"];
+
+    #[test]
+    fn no_key_that_may_have_a_secret_is_shown() {
+        let all: Vec<&Key<Draft>> =
+            TOP.iter().chain(SECTIONS.iter().flat_map(|section| section.keys)).collect();
+        for key in &all {
+            // What its name says, its kind says, too.
+            let sounds_secret = ["token", "password", "secret"].iter().any(|word| key.name.contains(word));
+            assert!(!sounds_secret || (key.is_secret)(), "{}", key.name);
+        }
+        let secret: Vec<_> = all.into_iter().filter(|key| (key.is_secret)()).collect();
+        assert_eq!(secret.len(), 4);
+        for key in secret {
+            let mut draft = Draft::default();
+            let mut set = |text: &&str| (key.set)(&mut draft, &DeValue::String((*text).into())).is_ok();
+            assert!(SECRETS.iter().any(|text| set(text)), "{} takes one of the values", key.name);
+            let shown = format!("{0:?} {1}", keys(&draft), serde_json::to_string(&keys(&draft)).unwrap());
+            assert!(shown.contains("(not shown)") && !shown.contains("hidden-word"), "{shown}");
         }
     }
 }

@@ -11,7 +11,7 @@ use larder_testkit::{Engine, Larder, Origin, site, stdout};
 use crate::{larder, output};
 
 #[test]
-fn a_bundle_has_the_state_of_the_proxy_and_none_of_its_secrets() {
+fn a_bundle_has_the_state_of_the_proxy_without_its_secrets() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str| folder.path().join(name).display().to_string();
     fs::write(path("file"), "a-secret-in-a-file").expect("written");

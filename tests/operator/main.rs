@@ -1,7 +1,8 @@
-//! The operator's tools: `larder doctor`, `larder config diff`, `larder debug bundle`, and the rules for alerts.
+//! The operator's tools: `larder doctor`, `larder config diff`, `larder debug bundle`, the rules for alerts, and the Helm chart.
 
 mod alerts;
 mod bundle;
+mod chart;
 mod config;
 mod doctor;
 

@@ -45,7 +45,7 @@ fn header(name: &str, size: usize, time: u64) -> io::Result<[u8; BLOCK]> {
     fill(0, name);
     // Mode, owner, group, size, time, and spaces in place of the checksum; numbers are octal.
     fill(100, &format!("0000600\0{:07o}\0{:07o}\0{size:011o}\0{time:011o}\0        0", 0, 0));
-    fill(257, "ustar\000");
+    fill(257, "ustar\x0000");
     let sum: u32 = block.iter().copied().map(u32::from).sum();
     block[148..155].copy_from_slice(format!("{sum:06o}\0").as_bytes());
     Ok(block)

@@ -7,7 +7,7 @@ use std::path::Path;
 use larder_proxy::settings::DiskTier;
 use rustix::fs::statvfs;
 
-use super::Finding;
+use super::finding::Finding;
 use crate::cli::units::{about_size, show_size};
 
 const DISK: &str = "disk";
@@ -61,8 +61,8 @@ fn judge(disk: &DiskTier, used: u64, free: u64) -> Finding {
 
 #[cfg(test)]
 mod tests {
+    use super::super::finding::Level;
     use super::*;
-    use crate::commands::doctor::Level;
 
     #[test]
     fn files_of_the_disk_tier_count_as_its_room() {

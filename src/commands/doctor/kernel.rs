@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::system::uname;
 
-use super::Finding;
+use super::finding::Finding;
 use crate::cli::clock;
 use crate::config::machine::Machine;
 
@@ -86,8 +86,8 @@ fn judge(machine: &Machine, now: u64, made: u64) -> Finding {
 mod tests {
     use std::fs;
 
+    use super::super::finding::Level;
     use super::*;
-    use crate::commands::doctor::Level;
 
     #[test]
     fn a_clock_before_the_program_or_without_a_keeper_is_reported() {

@@ -4,9 +4,9 @@ use larder_proxy::Settings;
 use larder_proxy::settings::Limits;
 use rustix::process::{Resource, getrlimit};
 
-use super::Finding;
+use super::finding::Finding;
+use crate::cli::open_files;
 use crate::cli::units::show_size;
-use crate::commands::serve::open_files;
 
 const FILES: &str = "open files";
 const FILE_SIZE: &str = "file size";

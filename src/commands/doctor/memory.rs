@@ -3,7 +3,7 @@
 use larder_evict::{By, Capacity};
 use larder_proxy::Settings;
 
-use super::Finding;
+use super::finding::Finding;
 use crate::cli::units::{about_size, show_size};
 use crate::config::machine::Machine;
 
@@ -78,8 +78,8 @@ mod tests {
     use std::fs;
     use std::path::Path;
 
+    use super::super::finding::Level;
     use super::*;
-    use crate::commands::doctor::Level;
     use crate::config::flags::Flags;
     use crate::config::load;
 

@@ -4,6 +4,7 @@
 //! service runs it. It changes nothing; each part is a file.
 
 mod disks;
+mod finding;
 mod kernel;
 mod limits;
 mod memory;
@@ -11,8 +12,8 @@ mod ports;
 
 use clap::Args;
 use larder_proxy::Settings;
-use serde::Serialize;
 
+use self::finding::{Finding, Level};
 use super::check;
 use crate::cli::tables::aligned;
 use crate::cli::terminal::{Tone, coloured};
@@ -39,42 +40,6 @@ pub(crate) struct Doctor {
     /// The arguments of `serve`.
     #[command(flatten)]
     run: Run,
-}
-
-/// How bad a finding is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-enum Level {
-    Ok,
-    /// It works, but worse than it could.
-    Warning,
-    /// It will not start, or it will fail.
-    Problem,
-}
-
-/// A fact about the machine or the config.
-#[derive(Debug, PartialEq, Eq, Serialize)]
-pub(super) struct Finding {
-    subject: &'static str,
-    level: Level,
-    found: String,
-    /// What to change, and why.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    advice: Option<String>,
-}
-
-impl Finding {
-    fn ok(subject: &'static str, found: impl Into<String>) -> Self {
-        Self { subject, level: Level::Ok, found: found.into(), advice: None }
-    }
-
-    fn warning(subject: &'static str, found: impl Into<String>, advice: impl Into<String>) -> Self {
-        Self { subject, level: Level::Warning, found: found.into(), advice: Some(advice.into()) }
-    }
-
-    fn problem(subject: &'static str, found: impl Into<String>, advice: impl Into<String>) -> Self {
-        Self { level: Level::Problem, ..Self::warning(subject, found, advice) }
-    }
 }
 
 /// Prints the findings, and fails if one of them is a problem.

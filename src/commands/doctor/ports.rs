@@ -11,7 +11,7 @@ use rustix::fs::{Access, access};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketType, bind, socket, sockopt};
 
-use super::Finding;
+use super::finding::Finding;
 use crate::cli::tcp_sockets::{self, canonical};
 
 const PORT: &str = "port";
@@ -138,8 +138,8 @@ fn unix(path: &Path) -> Finding {
 mod tests {
     use std::net::TcpListener;
 
+    use super::super::finding::Level;
     use super::*;
-    use crate::commands::doctor::Level;
 
     #[test]
     fn a_port_of_another_program_is_reported_with_that_program() {

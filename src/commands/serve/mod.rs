@@ -1,7 +1,6 @@
 //! `larder serve`: binds, prints its addresses, and turns signals into reloads, upgrades, drains and stops.
 
 mod logging;
-pub(super) mod open_files;
 mod watchdog;
 mod watched_files;
 
@@ -19,7 +18,7 @@ use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tracing::{error, info, warn};
 
 use self::watched_files::WatchedFiles;
-use crate::cli::{Failure, WatchAllocator, say};
+use crate::cli::{Failure, WatchAllocator, open_files, say};
 use crate::config::flags::{Flags, Run};
 use crate::config::self_signed::{self, SelfSigned};
 use crate::config::{self, ConfigError, names, places, session_key};

@@ -22,7 +22,7 @@ const OTHERS: u64 = 192;
 const LEAST: u64 = 32;
 
 /// Raises the limit of open files: every connection is an open file, and most systems start with a limit of 1,024.
-pub(in crate::commands) fn raise() {
+pub(crate) fn raise() {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limit.maximum, ..limit };
     if let Err(error) = setrlimit(Resource::Nofile, raised) {
@@ -34,7 +34,7 @@ pub(in crate::commands) fn raise() {
 ///
 /// # Errors
 /// A line, if there are too few files to serve clients at all.
-pub(in crate::commands) fn plan(settings: &mut Settings) -> Result<(), String> {
+pub(crate) fn plan(settings: &mut Settings) -> Result<(), String> {
     let Some(files) = getrlimit(Resource::Nofile).current else { return Ok(()) };
     let (wanted, fixed) = (settings.limits.clone(), fixed(settings));
     divide(&mut settings.limits, files, fixed)?;
