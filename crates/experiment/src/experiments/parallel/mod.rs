@@ -8,6 +8,7 @@
 mod claims;
 mod pictures;
 mod python;
+mod scaling;
 mod table;
 
 use std::time::Duration;
@@ -286,6 +287,7 @@ pub(super) fn conclude(journal: &Journal) -> Findings {
     let cells: Vec<CellResult> = journal.all("cell/");
     let (lines, table) = table::conclude(journal);
     let mut findings = claims::claims(&cells, journal.host().as_ref());
+    findings.extend(scaling::claims(&cells));
     findings.extend(lines);
     Findings {
         setup: setup(&cells, journal.get(PYTHON)),

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use larder_lab::plot::{Axis, Unit};
 
-use super::claims::possible;
+use super::scaling::possible;
 use super::{AIOHTTP, CellResult, DISTANCES, EXECUTOR, HTTP2, HTTPX, LARDER, THREADS, URLS, WORKERS};
 use crate::Interval;
 use crate::findings::{Column, Figure, Grid, MeanPlot};

@@ -94,7 +94,10 @@ fn shuffled(cells: &[CellResult], all: &[List]) -> Vec<Finding> {
         ),
         Finding::sampled(
             "Workload 1: MAXS has a lower mean access time than LRU",
-            seed("Hence, this reduces access latency thereby improving the average time per access in the MAXS eviction policy."),
+            seed(
+                "When these pages are accessed again in the future, they would be found in the cache and there would be no need for an \
+                 HTTP GET request.",
+            ),
             SIZE,
             (faster, ABOVE),
             MILLISECONDS,
