@@ -6,7 +6,8 @@ mod config;
 
 use std::process::ExitCode;
 
-use larder_cli::{Program, exit_with_parent};
+use larder_cli::{Failure, Program, exit_with_parent};
+use larder_proxy::Predecessor;
 
 use crate::cli::WatchAllocator;
 use crate::commands::CommandLine;
@@ -18,10 +19,12 @@ const LARDER: Program = Program { name: "larder", toml: "--config" };
 pub fn run(watch: WatchAllocator) -> ExitCode {
     larder_proxy::net::tls::install();
     LARDER.run(|line: CommandLine| {
+        // A process that hands over to this one has given it a standard input that is not to be read.
+        let predecessor = Predecessor::meet().map_err(|error| Failure::Failed(error.to_string()))?;
         if line.exit_with_parent {
             exit_with_parent()?;
         }
-        commands::run(line.command, watch)
+        commands::run(line.command, predecessor, watch)
     })
 }
 

@@ -1,6 +1,7 @@
 //! Each task of `docs/cookbook.md`: its lines, before an origin, have the effect in its title.
 
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 use larder_testkit::{Client, Larder, Origin, Response, Seen, eventually};
 
@@ -19,6 +20,9 @@ const FILES: [(&str, &str); 9] = [
     ("cdn.txt", "127.0.0.0/8\n"),
     ("signing-keys.txt", "0123456789abcdef\n"),
 ];
+
+/// The content of the second origin.
+const OTHER: &str = "other";
 
 /// A check of a task's effect, for a proxy with the task's lines.
 type Check = fn(&Larder, &Origin);
@@ -50,12 +54,20 @@ fn origin() -> Origin {
         if let Some(tag) = words.get("etag") {
             head += &format!("\nETag: \"{tag}\"");
         }
+        if let Some(age) = words.get("age") {
+            head += &format!("\nAge: {age}");
+        }
+        if let Some(seconds) = words.get("slow").filter(|_| seen.number > 0) {
+            std::thread::sleep(Duration::from_secs(seconds.parse().expect("a number")));
+        }
         if words.contains_key("cookie") {
             head += "\nSet-Cookie: session=abcdef";
         }
-        let shown =
-            ["host", "cookie", "x-device", "x-origin-key"].map(|name| seen.field(name).unwrap_or("-"));
-        format!("{head}\nServer: secret\nX-Powered-By: x\n\n{path}|{query}|{}", shown.join("|"))
+        let shown = ["host", "cookie", "x-device", "x-origin-key", "x-bucket"]
+            .map(|name| seen.field(name).unwrap_or("-"));
+        let long = words.get("long").map_or(0, |length| length.parse().expect("a number"));
+        let (shown, long) = (shown.join("|"), "a".repeat(long << 10));
+        format!("{head}\nServer: secret\nX-Powered-By: x\n\n{path}|{query}|{shown}{long}")
     })
 }
 
@@ -90,6 +102,10 @@ fn compresses(larder: &Larder, path: &str) -> bool {
 
 fn part(answer: &Response, at: usize) -> &str {
     answer.text().split('|').nth(at).unwrap_or_default()
+}
+
+fn cookie(answer: &Response) -> Option<String> {
+    answer.field("set-cookie")?.split(';').next().map(str::to_owned)
 }
 
 fn redirects(larder: &Larder, request: &str, status: u16, location: &str) {
@@ -231,6 +247,61 @@ const MORE: &[(usize, Check)] = &[
         let signed = format!("GET /paid/cc:max-age=9?expires=9000000000&signature={signature}");
         assert!(hits(larder, &signed));
         assert_eq!([larder.get("/paid/cc:max-age=9").status, larder.get("/free").status], [403, 200]);
+    }),
+    (80, |larder, _| {
+        let first = larder.get("/a");
+        let cookie = cookie(&first).expect("a cookie");
+        for _ in 0..4 {
+            assert_eq!(larder.ask(&format!("GET /a\nCookie: {cookie}")).text(), first.text());
+        }
+        assert!(hits(larder, &format!("GET /cc:max-age=9\nCookie: {cookie}")));
+    }),
+    (81, |larder, origin| {
+        assert_eq!(part(&larder.get("/a"), 0), "/a");
+        origin.die();
+        assert_eq!(larder.get("/a").text(), OTHER);
+    }),
+    (82, |larder, origin| {
+        assert!((0..4).all(|_| larder.get("/a").text() != OTHER));
+        assert_eq!(origin.count(), 4);
+    }),
+    (83, |larder, origin| {
+        let path = "/cc:max-age=9/age:9/slow:3";
+        larder.get(path);
+        let begun = Instant::now();
+        let stale = larder.client().ask(&format!("GET {path}"));
+        assert_eq!(stale.cache(), "hit; detail=stale-if-slow");
+        assert!(begun.elapsed() < Duration::from_secs(3));
+        origin.wait_for(2);
+    }),
+    (84, |larder, origin| {
+        let with = |bucket: &str| larder.ask(&format!("GET /cc:max-age=9\nCookie: bucket={bucket}"));
+        for _ in 0..2 {
+            let [stable, canary] = ["stable", "canary"].map(with);
+            assert_eq!((part(&stable, 3), part(&stable, 6), canary.text()), ("-", "stable", OTHER));
+        }
+        assert_eq!(origin.count(), 1);
+        let new = cookie(&larder.get("/cc:max-age=9")).expect("a cookie");
+        assert!(["bucket=stable", "bucket=canary"].contains(&&*new), "{new}");
+    }),
+    (85, |larder, _| {
+        let with = |value: &str| larder.ask(&format!("GET /cc:max-age=9\nCookie: beta={value}"));
+        for _ in 0..2 {
+            assert_eq!((part(&with("0"), 0), with("1").text()), ("/cc:max-age=9", OTHER));
+        }
+        assert!(with("0").is_hit());
+    }),
+    (86, |larder, _| {
+        for _ in 0..2 {
+            let begun = Instant::now();
+            assert!(larder.get("/video/cc:max-age=9/long:600").body.len() > 600 << 10);
+            assert!(begun.elapsed() >= Duration::from_secs(1));
+        }
+    }),
+    (87, |larder, _| {
+        let long = format!("POST /a\nContent-Length: {}", 2_u64 << 30);
+        assert_eq!(larder.client().ask(&long).status, 413);
+        assert_eq!((larder.get("/reports/a").status, larder.ask("POST /upload/a\n\na").status), (200, 200));
     }),
     (51, |larder, origin| {
         let answer = larder.get("/api/users?page=2");
@@ -413,7 +484,9 @@ fn each_task_is_done_by_its_lines() {
     for ((number, lines), check) in tasks.iter().zip(checks.values()) {
         eprintln!("task {number}");
         let origin = origin();
+        let other = Origin::always("200 OK\nCache-Control: max-age=9\n\nother");
         let lines = lines.replace("127.0.0.1:3000", &origin.address.to_string());
+        let lines = lines.replace("127.0.0.1:3001", &other.address.to_string());
         let mut lines = lines.replace("/srv/errors/", "");
         for (name, _) in FILES {
             lines = lines.replace(name, &folder.path().join(name).to_string_lossy());

@@ -46,16 +46,18 @@ fn is_clustered(said: &str, engine: &str) -> bool {
 fn the_unit_of_systemd_starts_what_its_config_says() {
     let said = check(&example("systemd/larder.toml"));
     assert!(is_clustered(&said, "engine.internal:6379"), "{said}");
-    let unit = read("systemd/larder.service");
+    let package = Path::new(env!("CARGO_MANIFEST_DIR")).join("packaging/larder.service");
+    let unit = fs::read_to_string(package).expect("a unit") + &read("systemd/cluster.conf");
     let lines = || unit.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
     let sections: Vec<_> = lines().filter(|line| line.starts_with('[')).collect();
-    assert_eq!(sections, ["[Unit]", "[Service]", "[Install]"]);
+    assert_eq!(sections, ["[Unit]", "[Service]", "[Install]", "[Service]"]);
     let value = |key: &str| {
         let mut values = lines().filter_map(|line| line.strip_prefix(key)?.strip_prefix('='));
         values.next().unwrap_or_default().to_owned()
     };
-    assert_eq!(value("ExecStart"), format!("/usr/local/bin/larder serve --config {PLACE}"));
+    assert_eq!(value("ExecStart"), format!("larder serve --config {PLACE}"));
     assert_eq!(value("StateDirectory"), "larder");
+    assert_eq!(value("EnvironmentFile"), "/etc/larder/secrets");
     assert!(value("TimeoutStopSec").parse::<u32>().expect("seconds") > 30, "shorter than the drain");
     assert!(lines().all(|line| line.starts_with('[') || line.contains('=')), "{unit}");
 }

@@ -4,9 +4,11 @@
 //! end of a local connection; a token from the command line is sent to any program.
 
 use std::env;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 
 use larder_proxy::settings::Token;
+
+use super::tcp_sockets::{self, TcpSocket, canonical};
 
 /// The variable with the admin token, for commands whose command line and config file have none.
 pub(crate) const TOKEN: &str = "LARDER_TOKEN";
@@ -61,15 +63,12 @@ impl Secret {
 
 /// Returns an error if the program at `there` may belong to another user; `own` is this user.
 fn owner(here: SocketAddr, there: SocketAddr, own: u32) -> Result<(), String> {
-    let tables =
-        ["/proc/net/tcp", "/proc/net/tcp6"].map(|file| std::fs::read_to_string(file).unwrap_or_default());
-    let ends: Vec<_> = tables.iter().flat_map(|table| table.lines()).filter_map(Row::of).collect();
-    judge(&ends, here, there, own)
+    judge(&tcp_sockets::all(), here, there, own)
 }
 
-fn judge(rows: &[Row], here: SocketAddr, there: SocketAddr, own: u32) -> Result<(), String> {
+fn judge(rows: &[TcpSocket], here: SocketAddr, there: SocketAddr, own: u32) -> Result<(), String> {
     let (here, there) = (canonical(here), canonical(there));
-    let is_other_end = |row: &&Row| row.local == there && row.remote == here;
+    let is_other_end = |row: &&TcpSocket| row.local == there && row.remote == here;
     let Some(end) = rows.iter().find(is_other_end) else {
         // The other end is on another machine, or unknown.
         return match there.ip().is_loopback() || there.ip() == here.ip() {
@@ -78,7 +77,7 @@ fn judge(rows: &[Row], here: SocketAddr, there: SocketAddr, own: u32) -> Result<
         };
     };
     // A connection that has not been accepted belongs to no process yet; the listener will get it.
-    let listens = |row: &&Row| {
+    let listens = |row: &&TcpSocket| {
         let ip = row.local.ip();
         row.listens && row.local.port() == there.port() && (ip == there.ip() || ip.is_unspecified())
     };
@@ -89,44 +88,6 @@ fn judge(rows: &[Row], here: SocketAddr, there: SocketAddr, own: u32) -> Result<
     }
 }
 
-/// A socket in `/proc/net/tcp`.
-struct Row {
-    local: SocketAddr,
-    remote: SocketAddr,
-    listens: bool,
-    uid: u32,
-}
-
-impl Row {
-    fn of(line: &str) -> Option<Self> {
-        let mut words = line.split_ascii_whitespace().skip(1);
-        let (local, remote) = (address(words.next()?)?, address(words.next()?)?);
-        let listens = words.next()? == "0A";
-        let uid = words.nth(3)?.parse().ok()?;
-        Some(Self { local, remote, listens, uid })
-    }
-}
-
-/// Parses an address: `0100007F:23B9` is 127.0.0.1:9145. Words of four bytes have the processor's byte order, in
-/// hexadecimal digits.
-fn address(text: &str) -> Option<SocketAddr> {
-    let (digits, port) = text.split_once(':')?;
-    let word = |at: usize| u32::from_str_radix(digits.get(at..at + 8)?, 16).ok().map(u32::to_ne_bytes);
-    let ip = match digits.len() {
-        8 => IpAddr::from(Ipv4Addr::from(word(0)?)),
-        32 => {
-            let words: Vec<_> = (0..4).map(|n| word(8 * n)).collect::<Option<_>>()?;
-            IpAddr::from(Ipv6Addr::from(<[u8; 16]>::try_from(words.concat()).ok()?))
-        }
-        _ => return None,
-    };
-    Some(canonical(SocketAddr::new(ip, u16::from_str_radix(port, 16).ok()?)))
-}
-
-fn canonical(address: SocketAddr) -> SocketAddr {
-    SocketAddr::new(address.ip().to_canonical(), address.port())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -134,7 +95,7 @@ mod tests {
     #[cfg(target_endian = "little")]
     #[test]
     fn the_system_says_whose_program_is_at_the_other_end() {
-        let rows = |text: &str| text.lines().filter_map(Row::of).collect::<Vec<_>>();
+        let rows = |text: &str| text.lines().filter_map(TcpSocket::of).collect::<Vec<_>>();
         let header = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode";
         let row = |local: &str, remote: &str, state: &str, uid: u32| {
             format!(

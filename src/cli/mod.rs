@@ -12,6 +12,7 @@ pub(crate) mod clock;
 pub(crate) mod counters;
 pub(crate) mod state;
 pub(crate) mod tables;
+pub(crate) mod tcp_sockets;
 pub(crate) mod terminal;
 pub(crate) mod traces;
 pub(crate) mod words;

@@ -3,21 +3,29 @@
 mod cache;
 mod check;
 mod cluster;
+mod completions;
+mod config;
+mod debug;
 mod describe;
+mod doctor;
 mod fetch;
 mod log;
+mod man;
 mod passwd;
 mod purge;
 mod serve;
 mod simulate;
 mod stats;
 mod top;
+mod upgrade;
+mod version;
 mod why;
 mod workload;
 
 use std::ffi::OsString;
 
 use clap::{Parser, Subcommand};
+use larder_proxy::Predecessor;
 
 use crate::cli::{Failure, WatchAllocator, say};
 use crate::config::flags::Run;
@@ -35,7 +43,7 @@ Examples:
 
 /// A caching web proxy, with a laboratory that simulates caches.
 #[derive(Debug, Parser)]
-#[command(name = "larder", version, after_help = EXAMPLES)]
+#[command(name = "larder", version = version::line(), after_help = EXAMPLES)]
 pub(crate) struct CommandLine {
     /// End when standard input is closed, as happens when the parent process ends
     #[arg(long, hide = true)]
@@ -54,6 +62,13 @@ pub(crate) enum Command {
     /// Validate a config and show what would run
     #[command(after_help = check::EXAMPLES)]
     Check(check::Check),
+    /// Compare the config of a running proxy with its file
+    Config(config::ConfigArgs),
+    /// Find what keeps this machine from serving well, and what to change
+    #[command(after_help = doctor::EXAMPLES)]
+    Doctor(Box<doctor::Doctor>),
+    /// Collect what a report of an error needs
+    Debug(debug::DebugArgs),
     /// Show the counters of a running proxy, or query the statistics database
     #[command(after_help = stats::EXAMPLES)]
     Stats(stats::Stats),
@@ -66,6 +81,9 @@ pub(crate) enum Command {
     /// Watch the most requested URLs
     #[command(after_help = top::EXAMPLES)]
     Top(top::Top),
+    /// Replace a running proxy by the program in its file, without a lost connection
+    #[command(after_help = upgrade::EXAMPLES)]
+    Upgrade(upgrade::Upgrade),
     /// Invalidate or remove stored responses
     #[command(after_help = purge::EXAMPLES)]
     Purge(purge::Purge),
@@ -94,20 +112,34 @@ pub(crate) enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         words: Vec<OsString>,
     },
+    /// Print a script that completes commands and options in a shell
+    #[command(after_help = completions::EXAMPLES)]
+    Completions(completions::Completions),
+    /// Write the manual pages
+    #[command(after_help = man::EXAMPLES)]
+    Man(man::ManArgs),
     /// Print the version
     #[command(after_help = VERSION_EXAMPLES)]
     Version,
 }
 
-/// Runs the command.
-pub(crate) fn run(command: Command, watch: WatchAllocator) -> Result<(), Failure> {
+/// Runs the command. `predecessor` is a process that hands over to this one.
+pub(crate) fn run(
+    command: Command,
+    predecessor: Option<Predecessor>,
+    watch: WatchAllocator,
+) -> Result<(), Failure> {
     match command {
-        Command::Serve(run) => serve::run(&run, watch),
+        Command::Serve(run) => serve::run(&run, predecessor, watch),
         Command::Check(check) => check::run(&check),
+        Command::Config(args) => config::run(&args),
+        Command::Doctor(doctor) => doctor::run(&doctor),
+        Command::Debug(args) => debug::run(&args),
         Command::Stats(stats) => stats::run(&stats),
         Command::Why(why) => why::run(&why),
         Command::Log(log) => log::run(&log),
         Command::Top(top) => top::run(&top),
+        Command::Upgrade(upgrade) => upgrade::run(&upgrade),
         Command::Purge(purge) => purge::run(&purge),
         Command::Passwd(passwd) => passwd::run(&passwd),
         Command::Cluster(args) => cluster::run(&args),
@@ -119,8 +151,10 @@ pub(crate) fn run(command: Command, watch: WatchAllocator) -> Result<(), Failure
         Command::Experiment { .. } => {
             Err(Failure::Refused("another program runs experiments: larder-lab experiment".to_owned()))
         }
+        Command::Completions(completions) => completions::run(&completions),
+        Command::Man(args) => man::run(&args),
         Command::Version => {
-            say(&format!("larder {}", env!("CARGO_PKG_VERSION")));
+            say(&format!("larder {}", version::line()));
             Ok(())
         }
     }

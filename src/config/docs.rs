@@ -1,4 +1,5 @@
-//! The reference and the example file, rendered from the table of keys, so that both agree with the program.
+//! The reference and the example file, rendered from the table of keys, so that both agree with the program. `larder man`
+//! renders the same chapters as a manual page.
 
 use super::draft::{DiskDraft, Draft, SiteDraft};
 use larder_proxy::settings::CertificateFiles;
@@ -16,9 +17,8 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("key", "\"/etc/larder/docs.example.key\""),
 ];
 
-const INTRODUCTION: &str = "\
-# The config file
-
+/// The first paragraphs of the reference, in Markdown.
+pub(crate) const INTRODUCTION: &str = "\
 `larder serve --config larder.toml` reads a TOML file; `larder check --config larder.toml` only validates it. Flags
 override the file. All keys are optional, except those of `[[tls]]`, `[[disk]]` and `[[site]]` that are marked as required. An unknown key is an error.
 
@@ -26,6 +26,10 @@ Sizes are a number and a unit (`B` `KiB` `MiB` `GiB` `TiB`) or a plain number of
 are a number and a unit (`ms` `s` `m` `h` `d`). A list with one element needs no brackets.
 
 A relative path, also in `sqlite:` URLs and in flags, begins in the directory in which `larder` was started, not in that of the config file.
+Only those of `include` begin in the directory of the file that includes.
+
+`${NAME}` in a string is the value of this variable of the environment; `$${` stands for `${`. Where the table says `\"@FILE\"`, the value can be
+in a file, as in `admin_token = \"@${CREDENTIALS_DIRECTORY}/admin\"` with systemd's `LoadCredential=admin:/etc/larder/admin`.
 
 `SIGHUP` reads the file again. Everything applies at once except `threads`, `admin`, `[stats]`, `[cluster]`, `[trace]`, the listeners,
 the capacity of the memory and the list of disk directories, which need a restart. A file with an error changes nothing. A
@@ -46,44 +50,99 @@ const AUTHORITY: &str = "How a site gets its certificates by ACME, as in `acme =
 const RULES: &str = "Rules for parts of the requests of the site above, or of the forward proxy, in the order in which they apply: a later \
      one replaces the effects of an earlier one (docs/rules.md). All conditions of `match` have to hold; `match.not` takes the same keys, \
      which must not hold together. `request` changes the request, `response` the origin's answer before it is stored, `reply` each reply.";
+const COLUMNS: &str = "| key | values | default | meaning |\n|---|---|---|---|\n";
 const RULE_COLUMNS: &str = "| key | values | meaning |\n|---|---|---|\n";
+
+/// A table of the file, for people: its heading in Markdown, its meaning, and its keys.
+pub(crate) struct Chapter {
+    pub(crate) title: String,
+    pub(crate) about: &'static str,
+    pub(crate) keys: Vec<KeyText>,
+}
+
+/// A key in words.
+pub(crate) struct KeyText {
+    pub(crate) name: String,
+    pub(crate) values: String,
+    /// Its default in TOML, or `None` for the keys of rules, which have none.
+    pub(crate) default: Option<String>,
+    pub(crate) about: &'static str,
+}
+
+/// Returns all tables of the file, in the order of the reference.
+pub(crate) fn chapters() -> Vec<Chapter> {
+    let chapter = |title: &str, about, keys| Chapter { title: title.to_owned(), about, keys };
+    let defaults = Draft::default();
+    let mut chapters = vec![chapter("Top level", "The process.", rows(TOP, &defaults))];
+    for section in SECTIONS {
+        let mut keys = rows(section.keys, &defaults);
+        if section.name == "forward" {
+            keys.extend(rows(CACHING, &defaults.forward.rules));
+        }
+        chapters.push(chapter(&format!("`[{}]`", section.name), section.about, keys));
+    }
+    let site = SiteDraft::default();
+    let of_site = rows(SITE, &site).into_iter().chain(rows(CACHING, &site.rules)).collect();
+    let edits = ["request.", "response.", "reply."].map(|table| rule_rows(table, EDITS));
+    let rule = [rule_rows("", RULE), rule_rows("match.", MATCH)].into_iter().chain(edits).flatten().collect();
+    chapters.extend([
+        chapter("`[[tls]]`", CERTIFICATES, rows(TLS_KEYS, &CertificateFiles::default())),
+        chapter("`[[disk]]`", DISKS, rows(DISK_KEYS, &DiskDraft::default())),
+        chapter("`[[site]]`", SITES, of_site),
+        chapter("`acme` of a `[[site]]`", AUTHORITY, rows(ACME, &acme::Draft::default())),
+        chapter("`[[site.rule]]`, `[[forward.rule]]`", RULES, rule),
+    ]);
+    chapters
+}
+
+fn rows<T>(keys: &[Key<T>], defaults: &T) -> Vec<KeyText> {
+    let text = |key: &Key<T>| KeyText {
+        name: key.name.to_owned(),
+        values: (key.kind)(),
+        default: Some((key.show)(defaults)),
+        about: key.about,
+    };
+    keys.iter().map(text).collect()
+}
+
+fn rule_rows<T>(table: &str, keys: &[RuleKey<T>]) -> Vec<KeyText> {
+    let text = |key: &RuleKey<T>| KeyText {
+        name: format!("{table}{}", key.name),
+        values: key.values.to_owned(),
+        default: None,
+        about: key.about,
+    };
+    keys.iter().map(text).collect()
+}
+
+impl KeyText {
+    /// Whether the file has to contain this key.
+    pub(crate) fn is_required(&self) -> bool {
+        match self.default.as_deref() {
+            Some("\"\"") => true,
+            Some("[]") => self.name == "origin",
+            _ => false,
+        }
+    }
+}
 
 /// Renders the reference of every key in Markdown: `docs/config.md`.
 pub(crate) fn reference() -> String {
-    let mut page = INTRODUCTION.to_owned();
-    let defaults = Draft::default();
-    heading(&mut page, "Top level", "The process.");
-    rows(&mut page, TOP, &defaults);
-    for section in SECTIONS {
-        heading(&mut page, &format!("`[{}]`", section.name), section.about);
-        rows(&mut page, section.keys, &defaults);
-        if section.name == "forward" {
-            rows(&mut page, CACHING, &defaults.forward.rules);
+    let mut page = format!("# The config file\n\n{INTRODUCTION}");
+    for Chapter { title, about, keys } in chapters() {
+        let has_defaults = keys.iter().any(|key| key.default.is_some());
+        let columns = if has_defaults { COLUMNS } else { RULE_COLUMNS };
+        page += &format!("\n## {title}\n\n{about}\n\n{columns}");
+        for key in &keys {
+            let default = match &key.default {
+                _ if key.is_required() => "required | ".to_owned(),
+                Some(default) => format!("`{default}` | "),
+                None => String::new(),
+            };
+            page += &format!("| `{}` | {} | {default}{} |\n", key.name, key.values, key.about);
         }
     }
-    heading(&mut page, "`[[tls]]`", CERTIFICATES);
-    rows(&mut page, TLS_KEYS, &CertificateFiles::default());
-    heading(&mut page, "`[[disk]]`", DISKS);
-    rows(&mut page, DISK_KEYS, &DiskDraft::default());
-    let site = SiteDraft::default();
-    heading(&mut page, "`[[site]]`", SITES);
-    rows(&mut page, SITE, &site);
-    rows(&mut page, CACHING, &site.rules);
-    heading(&mut page, "`acme` of a `[[site]]`", AUTHORITY);
-    rows(&mut page, ACME, &acme::Draft::default());
-    page += &format!("\n## `[[site.rule]]`, `[[forward.rule]]`\n\n{RULES}\n\n{RULE_COLUMNS}");
-    rule_rows(&mut page, "", RULE);
-    rule_rows(&mut page, "match.", MATCH);
-    for table in ["request.", "response.", "reply."] {
-        rule_rows(&mut page, table, EDITS);
-    }
     page
-}
-
-fn rule_rows<T>(page: &mut String, table: &str, keys: &[RuleKey<T>]) {
-    for RuleKey { name, values, about, .. } in keys {
-        *page += &format!("| `{table}{name}` | {values} | {about} |\n");
-    }
 }
 
 /// Renders a file with every default: `larder.example.toml`.
@@ -107,22 +166,6 @@ pub(crate) fn example() -> String {
     lines(&mut file, "#", SITE, &site);
     lines(&mut file, "#", CACHING, &site.rules);
     file
-}
-
-fn heading(page: &mut String, title: &str, about: &str) {
-    *page += &format!("\n## {title}\n\n{about}\n\n| key | values | default | meaning |\n|---|---|---|---|\n");
-}
-
-fn rows<T>(page: &mut String, keys: &[Key<T>], defaults: &T) {
-    for key in keys {
-        let (kind, default) = ((key.kind)(), (key.show)(defaults));
-        let default = match default.as_str() {
-            "\"\"" => "required".to_owned(),
-            "[]" if key.name == "origin" => "required".to_owned(),
-            _ => format!("`{default}`"),
-        };
-        *page += &format!("| `{}` | {kind} | {default} | {} |\n", key.name, key.about);
-    }
 }
 
 /// Adds a line for each key, with its meaning above it; `mark` comments the line out.

@@ -8,13 +8,18 @@ use toml::de::DeValue;
 
 use crate::cli::units;
 use crate::cli::words::hint;
-use crate::config::lists::networks;
+use crate::config::lists::{networks, text_of};
 use crate::config::names;
 
 /// The name of a kind in the docs and in errors.
 pub(super) trait Words {
     /// Returns the name, such as `size`, or `"off" or an address`.
     fn words(&self) -> String;
+
+    /// Whether its values may contain secrets, which are never shown.
+    fn is_secret(&self) -> bool {
+        false
+    }
 }
 
 /// A format of values of type `V`.
@@ -68,6 +73,9 @@ pub(super) struct Choice<V: 'static>(pub(super) &'static [(&'static str, V)]);
 
 /// A list of values; a single one may be written without brackets.
 pub(super) struct List<K>(pub(super) K);
+
+/// A value that may contain a secret: written, or the content of the file in `"@FILE"`.
+pub(super) struct Secret<K>(pub(super) K);
 
 /// A value, or the word for its absence.
 pub(super) struct OrWord<K>(pub(super) &'static str, pub(super) K);
@@ -311,9 +319,39 @@ impl<V, K: Kind<V>> Kind<Vec<V>> for List<K> {
     }
 }
 
+impl<K: Words> Words for Secret<K> {
+    fn words(&self) -> String {
+        format!("{} or \"@FILE\"", self.0.words())
+    }
+
+    fn is_secret(&self) -> bool {
+        true
+    }
+}
+
+impl<V, K: Kind<V>> Kind<V> for Secret<K> {
+    fn read(&self, value: &DeValue<'_>) -> Result<V, String> {
+        let Some(path) = value.as_str().and_then(|text| text.strip_prefix('@')) else {
+            return self.0.read(value);
+        };
+        let content = text_of(path)?;
+        // The error may contain the value.
+        let wrong = |_| format!("the content of {path} is not valid: expected {}", self.0.words());
+        self.0.read(&DeValue::String(content.trim_end().into())).map_err(wrong)
+    }
+
+    fn show(&self, value: &V) -> String {
+        self.0.show(value)
+    }
+}
+
 impl<K: Words> Words for OrWord<K> {
     fn words(&self) -> String {
         format!("{} or {}", quoted(self.0), self.1.words())
+    }
+
+    fn is_secret(&self) -> bool {
+        self.1.is_secret()
     }
 }
 

@@ -6,7 +6,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ipnet::IpNet;
-use larder_proxy::settings::{BadLine, Domains, LARGEST_LIST, Networks, PathMap, SignedUrls, Tokens, Users};
+use larder_proxy::settings::{
+    BadLine, Domains, LARGEST_LIST, Networks, PathMap, SignedUrls, Sticky, Tokens, Users,
+};
 use toml::de::DeValue;
 
 use crate::cli::files::unread;
@@ -30,17 +32,22 @@ pub(crate) fn string(value: &DeValue<'_>) -> Result<String, String> {
 
 /// Reads the users in the file at `path`.
 pub(super) fn users(path: &str) -> Result<Arc<Users>, String> {
-    Users::parse(path, &text(path)?).map(Arc::new).map_err(|bad| told(path, &bad))
+    Users::parse(path, &text_of(path)?).map(Arc::new).map_err(|bad| told(path, &bad))
 }
 
 /// Reads the tokens in the file at `path`.
 pub(super) fn tokens(path: &str) -> Result<Arc<Tokens>, String> {
-    Tokens::parse(path, &text(path)?).map(Arc::new).map_err(|bad| told(path, &bad))
+    Tokens::parse(path, &text_of(path)?).map(Arc::new).map_err(|bad| told(path, &bad))
 }
 
 /// Reads the keys of signed URLs in the file at `path`.
 pub(super) fn signed_urls(path: &str) -> Result<SignedUrls, String> {
-    SignedUrls::parse(path, &text(path)?).map_err(|bad| told(path, &bad))
+    SignedUrls::parse(path, &text_of(path)?).map_err(|bad| told(path, &bad))
+}
+
+/// Reads the keys of `sticky` sessions in the file at `path`.
+pub(super) fn keep_keys(sticky: &mut Sticky, path: &str) -> Result<(), String> {
+    sticky.use_keys(path, &text_of(path)?).map_err(|bad| told(path, &bad))
 }
 
 fn told(path: &str, BadLine { line, why }: &BadLine) -> String {
@@ -49,7 +56,7 @@ fn told(path: &str, BadLine { line, why }: &BadLine) -> String {
 
 /// Reads the domains in the file at `path`.
 pub(super) fn domains(path: &str) -> Result<Arc<Domains>, String> {
-    let text = text(path)?;
+    let text = text_of(path)?;
     let domains = Domains::parse(path, &text).map_err(|bad| {
         format!(
             "{path}:{}: '{}' is neither a domain nor a line of a hosts file",
@@ -62,7 +69,7 @@ pub(super) fn domains(path: &str) -> Result<Arc<Domains>, String> {
 
 /// Reads the map in the file at `path`.
 pub(super) fn map(path: &str) -> Result<Arc<PathMap>, String> {
-    let map = PathMap::parse(path, &text(path)?);
+    let map = PathMap::parse(path, &text_of(path)?);
     map.map(Arc::new).map_err(|(line, why)| told(path, &BadLine { line, why }))
 }
 
@@ -83,7 +90,7 @@ pub(super) fn networks(value: &DeValue<'_>) -> Result<Networks, String> {
 
 /// Reads networks from a file: the first word of each line, up to a comment.
 fn networks_in(path: &str) -> Result<Vec<IpNet>, String> {
-    let text = text(path)?;
+    let text = text_of(path)?;
     let words = text.lines().zip(1..).filter_map(|(line, number)| {
         let line = line.split(['#', ';']).next().unwrap_or_default();
         Some((line.split_whitespace().next()?, number))
@@ -92,7 +99,8 @@ fn networks_in(path: &str) -> Result<Vec<IpNet>, String> {
     words.map(network).collect()
 }
 
-fn text(path: &str) -> Result<String, String> {
+/// Reads the file at `path`.
+pub(super) fn text_of(path: &str) -> Result<String, String> {
     read(Path::new(path)).map_err(|error| format!("cannot read {path}: {}", unread(&error)))
 }
 

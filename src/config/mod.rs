@@ -1,25 +1,29 @@
 //! Combines a config file with the flags. Only this module validates; the modules below trust its [`Settings`].
 //!
-//! `raw` turns text into a draft by the table in `keys`; `flags` override it; `settle` checks combinations of values
-//! and makes the settings.
+//! `includes` finds the files; `raw` turns the text of each into a draft by the table in `keys`; `flags` override it;
+//! `settle` checks combinations of values and makes the settings.
 
 pub(crate) mod bounds;
 pub(crate) mod docs;
 mod draft;
+mod environment;
 pub(crate) mod flags;
 mod hsts;
+mod includes;
 mod keys;
 mod kinds;
 mod lists;
-mod machine;
+pub(crate) mod machine;
 pub(crate) mod names;
 pub(crate) mod places;
 mod raw;
 mod rules;
 pub(crate) mod self_signed;
+pub(crate) mod session_key;
 mod settle;
 mod summary;
 mod warnings;
+mod written;
 
 #[cfg(test)]
 mod tests;
@@ -71,9 +75,8 @@ pub fn problems(file: &str, text: &str) -> Vec<String> {
 /// Reads a config as [`load`] does, given the file's name and text.
 fn parse(file: &str, text: &str, flags: &Flags) -> Result<Settings, ConfigError> {
     let mut draft = Draft::default();
-    let read = raw::read(file, text, &mut draft);
+    let mut problems = includes::read(file, text, &mut draft);
     flags.override_file(&mut draft);
-    let mut problems = read.err().unwrap_or_default();
     if flags.tls_cert.len() != flags.tls_key.len() {
         let (certs, keys) = (flags.tls_cert.len(), flags.tls_key.len());
         let certs = counted(certs as u64, "certificate", "certificates");

@@ -61,17 +61,36 @@ fn socket_origin(text: &str) -> Result<Origin, String> {
     Ok(Origin { path, ..Origin::new(false, [Origin::SOCKET, socket].concat()) })
 }
 
-/// Parses an origin's URL, then `weight=NUMBER` if it is not 1.
+/// Parses an origin's URL, then `weight=NUMBER` if it is not 1, and `backup` if it is one.
 pub(crate) fn origin(text: &str) -> Result<Origin, String> {
-    let Some((url, rest)) = text.split_once(' ') else { return server(text) };
-    let (origin, rest) = (server(url)?, rest.trim());
-    let Some(number) = rest.strip_prefix("weight=") else {
-        let why = format!("expected a weight behind the URL, such as '{} weight=3'", url.escape_debug());
-        return Err(format!("{}: {why}", quoted(text)));
-    };
-    match number.parse().ok().filter(|weight| (1..=MOST_WEIGHT).contains(weight)) {
-        Some(weight) => Ok(Origin { weight, ..origin }),
-        None => Err(format!("{}: weight {} is not from 1 to {MOST_WEIGHT}", quoted(text), quoted(number))),
+    let mut words = text.split(' ').filter(|word| !word.is_empty());
+    let url = words.next().unwrap_or_default();
+    let mut origin = server(url)?;
+    for word in words {
+        match word.strip_prefix("weight=") {
+            Some(number) => origin.weight = weight(text, number)?,
+            None if word == "backup" => origin.is_backup = true,
+            None => {
+                let url = url.escape_debug();
+                let why = format!("expected a weight or 'backup' behind the URL, such as '{url} weight=3'");
+                return Err(format!("{}: {why}", quoted(text)));
+            }
+        }
+    }
+    Ok(origin)
+}
+
+fn weight(text: &str, number: &str) -> Result<u16, String> {
+    let weight = number.parse().ok().filter(|weight| *weight <= MOST_WEIGHT);
+    weight
+        .ok_or_else(|| format!("{}: weight {} is not from 0 to {MOST_WEIGHT}", quoted(text), quoted(number)))
+}
+
+/// Checks that one of the origins gets requests when all of them answer.
+pub(crate) fn check_origins(origins: &[Origin]) -> Result<(), String> {
+    match origins.iter().any(|origin| origin.weight > 0 && !origin.is_backup) {
+        true => Ok(()),
+        false => Err("no origin gets requests: all of them are backups, or have weight=0".to_owned()),
     }
 }
 
@@ -154,9 +173,10 @@ pub(super) fn node(text: &str) -> Result<Origin, String> {
 
 /// Formats an origin for [`origin`].
 pub(crate) fn show_origin(origin: &Origin) -> String {
+    let backup = if origin.is_backup { " backup" } else { "" };
     match origin.weight {
-        1 => origin.to_string(),
-        weight => format!("{origin} weight={weight}"),
+        1 => format!("{origin}{backup}"),
+        weight => format!("{origin} weight={weight}{backup}"),
     }
 }
 
@@ -172,6 +192,9 @@ mod tests {
             "https://docs.example",
             "http://[::1]:80",
             "http://a weight=3",
+            "http://a weight=0",
+            "http://a backup",
+            "http://a weight=2 backup",
             "h2c://127.0.0.1:50051",
             "h2://grpc.example/api/",
         ] {
@@ -194,10 +217,13 @@ mod tests {
             ("http://u:p@a/b", "'http://***@a/b': user names and passwords are not sent to origins"),
             ("http://", "'http://': expected http://HOST[:PORT] or https://HOST[:PORT]"),
             ("a b", "'a': write the scheme too, such as 'http://a'"),
-            ("http://a 3", "'http://a 3': expected a weight behind the URL, such as 'http://a weight=3'"),
-            ("http://a weight=0", "'http://a weight=0': weight '0' is not from 1 to 256"),
-            ("http://a weight=", "'http://a weight=': weight '' is not from 1 to 256"),
-            ("http://a weight=257", "'http://a weight=257': weight '257' is not from 1 to 256"),
+            (
+                "http://a 3",
+                "'http://a 3': expected a weight or 'backup' behind the URL, such as 'http://a weight=3'",
+            ),
+            ("http://a weight=-1", "'http://a weight=-1': weight '-1' is not from 0 to 256"),
+            ("http://a weight=", "'http://a weight=': weight '' is not from 0 to 256"),
+            ("http://a weight=257", "'http://a weight=257': weight '257' is not from 0 to 256"),
         ];
         for (text, error) in wrong {
             assert_eq!(origin(text), Err(error.to_owned()));

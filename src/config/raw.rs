@@ -10,24 +10,33 @@ use toml::de::{DeArray, DeTable, DeValue};
 
 use super::draft::rule::RuleDraft;
 use super::draft::{DiskDraft, Draft, SiteDraft};
+use super::environment;
 use super::keys::{CACHING, DISK_KEYS, Key, SECTIONS, SITE, TLS_KEYS, TOP};
 use super::rules::{EDITS, MATCH, RULE, RuleKey};
+use super::written;
 use crate::cli::words::hint;
 
 /// Reads `text` of the file called `file` into `draft`. Problems are in the order of their lines.
 pub(super) fn read(file: &str, text: &str, draft: &mut Draft) -> Result<(), Vec<String>> {
     let mut reader = Reader { file, text, problems: Vec::new() };
-    let (document, errors) = DeTable::parse_recoverable(text);
-    match errors.is_empty() {
+    let (mut document, errors) = DeTable::parse_recoverable(text);
+    let unset = environment::expand(document.get_mut());
+    match errors.is_empty() && unset.is_empty() {
         true => reader.document(document.get_ref(), draft),
-        false => draft.unread.extend(tables().chain(names(TOP)).map(str::to_owned)),
+        false => mark_unread(draft),
     }
     reader.syntax(&errors);
+    unset.into_iter().for_each(|(start, problem)| reader.problem(start, problem));
     reader.problems.sort_by_key(|(start, _)| *start);
     match reader.problems.is_empty() {
         true => Ok(()),
         false => Err(reader.problems.into_iter().map(|(_, problem)| problem).collect()),
     }
+}
+
+/// Marks all tables and keys as unread, so that no problem follows from what is missing.
+pub(super) fn mark_unread(draft: &mut Draft) {
+    draft.unread.extend(tables().chain(names(TOP)).map(str::to_owned));
 }
 
 /// The result of setting a key; `None`: there is no such key.
@@ -189,7 +198,8 @@ impl Reader<'_> {
 
     fn rule(&mut self, table: &DeTable<'_>, start: usize) -> RuleDraft {
         let before = self.problems.len();
-        let mut rule = RuleDraft { place: self.place(start), ..RuleDraft::default() };
+        let text = written::table(table);
+        let mut rule = RuleDraft { place: self.place(start), text, ..RuleDraft::default() };
         let inner = ["match", "request", "response", "reply"];
         let known: Vec<_> = RULE.iter().map(|key| key.name).chain(inner).collect();
         for (key, value) in table.iter() {

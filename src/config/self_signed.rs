@@ -101,7 +101,7 @@ fn keep(files: &CertificateFiles, hosts: impl IntoIterator<Item = String>) -> Re
 
 /// Locks `folder`, which is made if it does not exist. Without the lock, two processes that start at the same time could
 /// leave the key of one beside the certificate of the other.
-fn lock(folder: &Path) -> io::Result<File> {
+pub(crate) fn lock(folder: &Path) -> io::Result<File> {
     private::make_directory(folder)?;
     let folder = File::open(folder)?;
     flock(&folder, FlockOperation::LockExclusive)?;

@@ -6,9 +6,9 @@ use http::uri::Authority;
 use larder_evict::{By, Capacity};
 use larder_proxy::Settings;
 use larder_proxy::net::own::OwnListeners;
-use larder_proxy::settings::{AccessLog, Counts, Origin, ProxyProtocol, Role, Token};
+use larder_proxy::settings::{AccessLog, Counts, Origin, ProxyProtocol, Role, Site, Token};
 
-use super::machine;
+use super::machine::Machine;
 use super::places::show_socket;
 use super::rules;
 use crate::cli::units::show_size;
@@ -22,7 +22,7 @@ const LEAST_BITS: usize = 128;
 /// Returns warnings about likely mistakes, one line each.
 pub(crate) fn warnings(settings: &Settings) -> Vec<String> {
     let Capacity { by, amount } = settings.memory.capacity;
-    let (size, machine) = (show_size(amount), machine::memory());
+    let (size, machine) = (show_size(amount), Machine::here().memory());
     let mut warnings = settings.without_effect.clone();
     if by == By::Bytes && amount > machine {
         let machine = show_size(machine & !((1 << 20) - 1));
@@ -67,10 +67,30 @@ pub(crate) fn warnings(settings: &Settings) -> Vec<String> {
             "cluster.token has at most {bits} random bits: use one of {LEAST_BITS}, such as openssl rand -hex 16 prints"
         ));
     }
+    warnings.extend(settings.sites.iter().flat_map(|site| of_origins(site, settings.cluster.is_some())));
     warnings.extend(acme(settings));
     warnings.extend(to_own_listeners(settings));
     warnings.extend(rules::warnings(settings));
     warnings
+}
+
+/// Returns settings of a site about several origins, or about slow ones, that have no effect.
+fn of_origins(site: &Site, is_in_cluster: bool) -> Vec<String> {
+    let name = &site.name;
+    let lists = site.site_rules.iter().filter_map(|rule| rule.effects.origin.as_ref());
+    let is_alone = std::iter::once(&site.origins).chain(lists).all(|origins| origins.len() == 1);
+    let keys = [("sticky", site.sticky.is_some()), ("slow_start", !site.slow_start.is_zero())];
+    let alone = keys.into_iter().filter(|(_, is_set)| *is_set && is_alone);
+    let alone = alone.map(|(key, _)| format!("site '{name}': {key} has no effect with one origin"));
+    let is_own = site.sticky.as_ref().is_some_and(|sticky| sticky.source().is_none());
+    let of_nodes = (is_own && is_in_cluster).then(|| {
+        format!("site '{name}': nodes have different keys for sticky cookies: set keys = file, the same on all nodes")
+    });
+    let is_idle = site.rules.stale_if_slow.is_some() && (!site.cache || site.rules.stale_if_error == 0);
+    let idle = is_idle.then(|| {
+        format!("site '{name}': stale_if_slow has no effect: it stores nothing, or stale_if_error is 0s")
+    });
+    alone.chain(of_nodes).chain(idle).collect()
 }
 
 /// Returns conditions that may keep an authority from verifying the hosts of sites.

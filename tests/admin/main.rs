@@ -12,6 +12,7 @@ mod promised;
 mod purge_method;
 mod purged;
 mod reasons;
+mod service_manager;
 mod tls;
 
 use std::io::{BufRead, BufReader, Lines, Write};

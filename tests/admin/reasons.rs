@@ -82,7 +82,7 @@ fn exercise(why: Why) -> Exercise {
             &[FRESH, "404 Not Found\nCache-Control: max-age=100"],
             &["GET", "GET\nCache-Control: no-cache"],
         ),
-        Why::TooLarge | Why::NotAdmitted => exercise_memory(why),
+        Why::TooLarge | Why::NotAdmitted | Why::StaleIfSlow => exercise_settings(why),
         Why::FillBudget => Staged(budget_used_up),
         Why::NotWritten => Staged(not_written),
         Why::OnlyIfCached => Asked(&[], &["GET\nCache-Control: only-if-cached"]),
@@ -112,9 +112,10 @@ fn exercise(why: Why) -> Exercise {
     }
 }
 
-fn exercise_memory(why: Why) -> Exercise {
+fn exercise_settings(why: Why) -> Exercise {
     Exercise::Staged(match why {
         Why::TooLarge => too_large,
+        Why::StaleIfSlow => slow,
         _ => not_admitted,
     })
 }
@@ -328,6 +329,18 @@ fn closed() -> Value {
 fn silent() -> Value {
     let origin = Origin::speaking(|peer| while peer.request().is_some() {});
     seen(&Larder::with(&origin, "[timeouts]\nfirst_byte = '200ms'"))
+}
+
+fn slow() -> Value {
+    let gate = Gate::default();
+    let origin = Origin::answering(move |seen| match seen.number {
+        0 => Answer::with_body(STALE, b"old"),
+        _ => Answer::default().then_wait(&gate),
+    });
+    let site = site(&[&origin], "stale_if_slow = '100ms'\nretries = 0");
+    let larder = Larder::start(&format!("[timeouts]\nfirst_byte = '500ms'\n{site}"));
+    larder.get("/");
+    seen(&larder)
 }
 
 fn malformed() -> Value {

@@ -17,6 +17,7 @@ mod prefetch_limits;
 mod queries;
 mod ranges;
 mod sites;
+mod slow;
 mod staleness;
 mod storing;
 mod updates;

@@ -51,6 +51,7 @@ pages! {
     experiments: "docs/experiments.md",
     the_forward_proxy: "docs/forward-proxy.md",
     getting_started: "docs/getting-started.md",
+    installation: "docs/install.md",
     the_laboratory: "docs/laboratory.md",
     logs: "docs/logs.md",
     prefetching: "docs/prefetch.md",

@@ -72,6 +72,28 @@ fn failures_say_why() {
 }
 
 #[test]
+fn a_url_of_16_kib_fails_by_its_exception_over_thrift() {
+    let larder = open("");
+    for length in [16 << 10, 1 << 20] {
+        let failure = Caller::to(&larder, "thrift").failure(&format!("http://a/{}", "x".repeat(length)));
+        assert!(failure.status == 414 && failure.why.starts_with("the url is too long"), "{failure:?}");
+    }
+}
+
+#[test]
+fn a_url_without_newline_is_answered_when_the_client_ends() {
+    let origin = Origin::always(PAGE);
+    let larder = open("");
+    for _ in 0..2 {
+        let mut line = Caller::to(&larder, "line");
+        line.send(origin.url().as_bytes());
+        line.stream.shutdown(std::net::Shutdown::Write).expect("it is open");
+        assert_eq!(line.rest(), b"+8\nthe page.\n");
+        larder.settle();
+    }
+}
+
+#[test]
 fn a_door_reaches_no_further_than_the_forward_proxy() {
     let origin = Origin::always(PAGE);
     let larder = open_with("[line]\nlisten = '127.0.0.1:0'\n");

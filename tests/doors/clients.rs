@@ -55,6 +55,18 @@ fn invalid_rpc_bytes_are_rejected_and_do_not_affect_other_callers() {
 }
 
 #[test]
+fn thrift_transports_that_are_not_supported_are_closed_at_once() {
+    let larder = open("");
+    let theader = b"\0\0\0\x2e\x0f\xff\0\0\0\0\0\x01";
+    for bytes in [&theader[..], &[0; 4]] {
+        let mut caller = Caller::to(&larder, "thrift");
+        caller.send(bytes);
+        // The client keeps its side open, and has 30 seconds for a call.
+        assert_eq!(caller.rest().len(), 0, "{bytes:?}");
+    }
+}
+
+#[test]
 fn a_drain_ends_idle_clients_and_finishes_calls() {
     let gate = Gate::default();
     let held = gate.clone();

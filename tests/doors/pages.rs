@@ -103,6 +103,27 @@ fn a_coded_page_is_decoded_and_what_cannot_be_is_a_failure() {
 }
 
 #[test]
+fn a_page_with_nul_is_no_onc_string() {
+    // 3 MB is kept in a memory file.
+    for page in [b"ab\0cd".to_vec(), binary(3_000_000)] {
+        for head in ["200 OK\nCache-Control: max-age=100", "200 OK\nCache-Control: no-store"] {
+            let (origin, larder) = (serving(head, &page), open(""));
+            for _ in 0..2 {
+                let mut onc = Caller::to(&larder, "onc");
+                // In the record mark and 5 words before it, only the procedure's number differs.
+                let mut call = onc.encode(&get(&origin.url())).to_vec();
+                assert_eq!(std::mem::replace(&mut call[27], 1), 2);
+                onc.send(&call);
+                let Some(larder_rpc::Answer::Failure(failure)) = onc.answer() else { panic!("a short page") };
+                assert!(failure.why.contains("system error"), "{failure:?}");
+                assert!(onc.page(&origin.url()) == page, "procedure 2 carries it");
+            }
+            larder.wait_for_log("the page has a NUL byte at byte");
+        }
+    }
+}
+
+#[test]
 fn a_page_over_20_mib_goes_through_thrift_and_not_through_onc() {
     let page = binary(25 << 20);
     let origin = serving("200 OK\nCache-Control: max-age=100", &page);

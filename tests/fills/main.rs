@@ -4,4 +4,5 @@
 mod endings;
 mod origins;
 mod process;
+mod sessions;
 mod sharing;

@@ -56,7 +56,8 @@ fn one_clients_slow_uploads_leave_permits_for_other_clients_at_every_site() {
         client.send(&format!("POST /\nHost: a.test\nContent-Length: 100{expectation}"));
         client.raw(content.as_bytes());
     }
-    larder.wait_for("in_flight", 4);
+    // One client leaves two permits to others.
+    larder.wait_for("in_flight", 6);
     for host in ["a.test", "b.test"] {
         let answer = Client::from(OTHER, larder.address()).ask(&format!("GET /\nHost: {host}"));
         assert_eq!(answer.status, 200, "{host}");
@@ -68,11 +69,11 @@ fn a_client_does_not_wait_for_the_origin_permit_of_another() {
     let (gate, b) = (Gate::default(), Origin::always("200 OK\nCache-Control: max-age=100\n\nb"));
     let a = slow(&gate);
     let larder = two_sites(&a, &b, 8);
-    let mut greedy: Vec<_> = (0..4).map(|_| larder.client()).collect();
+    let mut greedy: Vec<_> = (0..6).map(|_| larder.client()).collect();
     for (number, client) in greedy.iter_mut().enumerate() {
         client.send(&format!("GET /{number}\nHost: a.test"));
     }
-    a.wait_for(4);
+    a.wait_for(6);
     // The first request can be coalesced, the second is a reload.
     for request in ["GET /\nHost: b.test", "GET /reload\nHost: b.test\nCache-Control: no-cache"] {
         let mut first = larder.client();

@@ -2,6 +2,7 @@
 
 mod balance;
 mod clients;
+mod given;
 mod names;
 mod proxy_protocol;
 mod relay;

@@ -3,6 +3,8 @@
 
 mod access;
 mod answers;
+mod bandwidth;
+mod buckets;
 mod cors;
 mod counts;
 mod domains;
@@ -18,6 +20,7 @@ mod placeholders;
 mod refused;
 mod signed;
 mod spellings;
+mod timeouts;
 mod vary;
 mod ways;
 

@@ -1,6 +1,7 @@
 /* A client made by rpcgen.
  *
  * client PORT get URL FILE     saves the page and prints its length, or prints why there is none
+ * client PORT text URL -       prints the page as a C string, or why there is none
  * client PORT many URL COUNT   as many calls at once, each of a process of its own
  *
  * PORT 0 asks rpcbind; "udp" before the number calls by datagrams. */
@@ -35,24 +36,31 @@ static CLIENT *larder_at(const char *place)
     return larder;
 }
 
-static webpageResponse *call(const char *place, char *url, CLIENT **larder)
+static webpageBytes *call(const char *place, char *url, CLIENT **larder)
 {
     *larder = larder_at(place);
-    return proxy_fetch_1(url, *larder);
+    return proxy_fetch_bytes_1(url, *larder);
 }
 
 static void get(const char *place, char *url, const char *file)
 {
     CLIENT *larder;
-    webpageResponse *page = call(place, url, &larder);
+    webpageBytes *page = call(place, url, &larder);
     if (page == NULL) {
         printf("%s\n", clnt_sperror(larder, "failed"));
         return;
     }
     FILE *out = fopen(file, "wb");
-    fwrite(page->webPageContents.webPageContents_val, 1, page->webPageContents.webPageContents_len, out);
+    fwrite(page->webPageBytes.webPageBytes_val, 1, page->webPageBytes.webPageBytes_len, out);
     fclose(out);
-    printf("page of %u\n", page->webPageContents.webPageContents_len);
+    printf("page of %u\n", page->webPageBytes.webPageBytes_len);
+}
+
+static void text(const char *place, char *url)
+{
+    CLIENT *larder = larder_at(place);
+    webpageResponse *page = proxy_fetch_1(url, larder);
+    printf("%s\n", page == NULL ? clnt_sperror(larder, "failed") : page->webPageContents);
 }
 
 static void many(const char *place, char *url, int count)
@@ -61,8 +69,8 @@ static void many(const char *place, char *url, int count)
     for (int at = 0; at < count; at++)
         if (fork() == 0) {
             CLIENT *larder;
-            webpageResponse *page = call(place, url, &larder);
-            _exit(page == NULL ? 255 : page->webPageContents.webPageContents_len % 251);
+            webpageBytes *page = call(place, url, &larder);
+            _exit(page == NULL ? 255 : page->webPageBytes.webPageBytes_len % 251);
         }
     while (wait(&status) > 0)
         if (WIFEXITED(status) && WEXITSTATUS(status) != 255) {
@@ -76,6 +84,8 @@ int main(int count, char **words)
 {
     if (count == 5 && strcmp(words[2], "get") == 0)
         get(words[1], words[3], words[4]);
+    if (count == 5 && strcmp(words[2], "text") == 0)
+        text(words[1], words[3]);
     if (count == 5 && strcmp(words[2], "many") == 0)
         many(words[1], words[3], atoi(words[4]));
     return 0;

@@ -62,6 +62,7 @@ fn c_by_rpcgen() {
     let failed = "failed: RPC: Remote system error";
     scenario::all(&stock, "onc", failed, failed);
     scenario::a_page_of_25_mib_is_refused(&stock, "onc");
+    scenario::a_string_is_whole_or_fails(&stock);
     scenario::a_datagram_carries_a_small_page(&stock);
 }
 

@@ -87,6 +87,20 @@ pub(crate) fn a_page_of_25_mib_is_refused(stock: &Stock, door: &str) {
     larder.wait_for_log("/huge");
 }
 
+pub(crate) fn a_string_is_whole_or_fails(stock: &Stock) {
+    let (site, larder) = (Site::open(), open());
+    let port = larder.door("onc").port();
+    for place in [port.to_string(), format!("udp{port}")] {
+        let text = |path: &str| stock.says(&[&place, "text", &format!("{}{path}", site.url()), "-"]);
+        for _ in 0..2 {
+            assert_eq!(text("/small"), "small one");
+            assert_eq!(text("/binary"), "failed: RPC: Remote system error");
+            larder.settle();
+        }
+    }
+    larder.wait_for_log("the page has a NUL byte at byte 0");
+}
+
 pub(crate) fn statistics_are_counted_and_reset(stock: &Stock) {
     let (site, larder) = (Site::open(), open());
     let port = larder.door("thrift").port().to_string();

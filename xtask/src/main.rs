@@ -7,6 +7,7 @@ mod args;
 mod bench;
 mod client;
 mod conformance;
+mod dist;
 mod fuzz;
 mod go;
 mod h2spec;
@@ -37,6 +38,10 @@ usage: cargo x COMMAND
              --suite DIR     a clone of http-tests/cache-tests in which `npm install` has run
              --larder PATH   test this program instead of building one
              --write         store the results as the expected ones
+  dist     build the packages of a release: .deb, tarball, image and SHA256SUMS in target/dist; the same bytes each time
+             --larder PATH   pack this program instead of building it for each package, which takes ten minutes each
+             --target TRIPLE the target of tarball and image (a static program with musl, if rustc and gcc have that)
+             --test          install, upgrade, remove and purge the .deb in a root of its own (as root)
   fuzz     run the fuzz targets, as many at once as there are processors
              --seconds N     how long each runs (10)
              --only A,B      which (all in fuzz/targets)
@@ -126,6 +131,7 @@ fn main() -> ExitCode {
         "conformance" => conformance::Options::parse(rest).map(conformance::Options::run),
         "h2spec" => program::chosen(rest).map(h2spec::run),
         "testssl" => program::chosen(rest).map(testssl::run),
+        "dist" => dist::Dist::parse(rest).map(dist::Dist::run),
         "fuzz" => fuzz::Fuzz::parse(rest).map(|fuzz| fuzz.run()),
         "soak" => soak::Soak::parse(rest).map(soak::Soak::run),
         "bench" => bench::Bench::parse(rest).map(|bench| bench.run()),
@@ -143,6 +149,7 @@ fn main() -> ExitCode {
                 "conformance",
                 "h2spec",
                 "testssl",
+                "dist",
                 "fuzz",
                 "soak",
                 "bench",

@@ -77,8 +77,17 @@ pub(crate) const FOR_TESTS: &[Package] = &[
     package("fonts-dejavu-core", "/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf", "letters for it"),
     package("apt", "apt-get", "a client that downloads packages through the forward proxy"),
     package("apt-utils", "apt-ftparchive", "the index of the local package repository"),
-    package("dpkg-dev", "dpkg-scanpackages", "the local package repository"),
+    package("dpkg-dev", "dpkg-scanpackages", "the local package repository, and Larder's own package"),
+    package("binutils", "strip", "a smaller program in that package"),
+    package("mandoc", "mandoc", "a strict reader of the manual"),
+    package("zsh", "zsh", "a shell that completes commands"),
+    package("fish", "fish", "another one"),
+    package("systemd", "systemd-analyze", "the rating of the service's sandbox"),
 ];
+
+/// The packages that `cargo x dist --test` needs.
+pub(crate) const FOR_DIST: &[Package] =
+    &[package("mmdebstrap", "mmdebstrap", "a Debian of its own, in which the package is installed")];
 
 /// The load generator of `cargo x bench`.
 pub(crate) const WRK: Package = package("wrk", "wrk", "the load");

@@ -32,6 +32,11 @@ pub(crate) fn debug_build() -> Result<PathBuf> {
     Ok(std::env::current_exe().context("cannot find the debug build")?.with_file_name("larder"))
 }
 
+/// Returns the folder of all builds.
+pub(crate) fn target_folder() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), |folder| root().join(folder))
+}
+
 /// Builds the release build, and returns its path.
 ///
 /// # Errors

@@ -1,6 +1,6 @@
 //! `cargo x test`: the steps between a change and its merge, each with its time. It stops at the first step that fails.
 
-use crate::{cargo, fuzz, go, h2spec, packages, python, test_programs, tidy};
+use crate::{cargo, dist, fuzz, go, h2spec, packages, python, test_programs, tidy};
 use anyhow::{Context, Result, bail};
 use std::time::{Duration, Instant};
 
@@ -21,6 +21,11 @@ const STEPS: &[Step] = &[
         remedy: "mend the lines above; `cargo x tidy` runs this step alone",
     },
     Step { name: "tests", run: tests, remedy: "run the failing test alone: `cargo test -p CRATE NAME`" },
+    Step {
+        name: "dist",
+        run: dist::in_test,
+        remedy: "repeat it: `cargo x test`; the check is xtask/src/dist/check.sh",
+    },
     Step { name: "h2spec", run: h2spec::in_test, remedy: "repeat it: `cargo x h2spec`" },
     Step { name: "fuzz", run: fuzz, remedy: "repeat each input as it says above, and keep it as a test" },
 ];

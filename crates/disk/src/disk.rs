@@ -1,9 +1,7 @@
 //! The public interface of the store.
 
-use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc;
@@ -14,9 +12,10 @@ use larder_evict::Spec;
 use parking_lot::Mutex;
 
 use crate::engine::Engine;
-use crate::event::{Event, OnEvent, words};
+use crate::event::{Event, OnEvent};
 use crate::files::Files;
 use crate::index::Index;
+use crate::open_error::{LEAST, OpenError};
 use crate::queue::{Command, Queue};
 use crate::record::{ALIGN, MOST_KEY, MOST_META, Secret};
 use crate::recovery::{self, Inventory};
@@ -26,8 +25,6 @@ use crate::ticket::{NewObject, WriteTable};
 use crate::usage::{Counts, Usage};
 use crate::writer::Writer;
 
-/// The smallest store, in bytes.
-const LEAST: u64 = 1 << 20;
 /// The limits of a segment's size where the store's size allows it, in bytes.
 const SEGMENT: std::ops::RangeInclusive<u64> = (64 << 10)..=(1 << 30);
 /// The number of segments in a store, unless that makes them too small or too large.
@@ -65,80 +62,6 @@ impl Options {
         Self { size, policy, segment: None, queue, pause, trust, report: Arc::new(|_| {}) }
     }
 }
-
-/// The reason why a store cannot be opened.
-#[derive(Debug)]
-pub enum OpenError {
-    /// Another process, or another part of this one, uses the directory.
-    InUse {
-        /// The directory.
-        path: PathBuf,
-        /// The id of the process that uses it, if the lock file contains it.
-        pid: Option<u32>,
-    },
-    /// A later version of the store wrote a file. No file was changed.
-    Future {
-        /// The file.
-        name: String,
-        /// Its format's version.
-        format: u32,
-    },
-    /// The size is below the minimum.
-    TooSmall {
-        /// The requested size, in bytes.
-        size: u64,
-    },
-    /// The operating system returned an error.
-    Io {
-        /// The attempted operation.
-        what: String,
-        /// The error.
-        error: io::Error,
-    },
-}
-
-impl OpenError {
-    pub(crate) fn io(what: String, error: io::Error) -> Self {
-        Self::Io { what, error }
-    }
-}
-
-impl fmt::Display for OpenError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::InUse { path, pid: Some(pid) } => {
-                write!(f, "{} is in use by process {pid}", path.display())
-            }
-            Self::InUse { path, pid: None } => write!(f, "{} is in use by another process", path.display()),
-            Self::Future { name, format } => {
-                let ours = crate::record::FORMAT;
-                write!(f, "{name} has format {format}, and this version reads up to format {ours}")
-            }
-            Self::TooSmall { size } => {
-                write!(f, "a disk cache of {size} bytes is too small; the least is {LEAST} bytes")
-            }
-            Self::Io { what, error } => write!(f, "{what}: {}", cause(error)),
-        }
-    }
-}
-
-/// Returns the operating system's error in words; an error created by this crate has them already.
-fn cause(error: &io::Error) -> String {
-    if error.raw_os_error().is_none() {
-        return error.to_string();
-    }
-    match error.kind() {
-        // The result of creating a directory at the path of another kind of file.
-        io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => "it is not a directory".to_owned(),
-        io::ErrorKind::ReadOnlyFilesystem => "the file system is read-only".to_owned(),
-        io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
-        io::ErrorKind::StorageFull => "no space is left".to_owned(),
-        io::ErrorKind::NotFound => "there is no such directory".to_owned(),
-        _ => words(error),
-    }
-}
-
-impl std::error::Error for OpenError {}
 
 /// The properties of an object that are known before its body arrives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -301,6 +224,31 @@ impl Disk {
         }
     }
 
+    /// Ends all writes, and lets another process open the store, though objects that were found here may still be read:
+    /// the files stay open. Writes the queue and the snapshot before. Later objects are not stored.
+    ///
+    /// # Errors
+    /// The operating system's error; the store is released nevertheless.
+    pub fn release(&self) -> io::Result<()> {
+        self.shared.is_paused.store(true, Ordering::Relaxed);
+        let written = self.sync().and_then(|()| if self.is_scanning() { Ok(()) } else { self.snapshot() });
+        self.stop();
+        self.shared.files.unlock();
+        written
+    }
+
+    /// Ends the threads, and waits for them.
+    fn stop(&self) {
+        if self.is_scanning() {
+            *self.shared.late() = ScanRemovals::Cleared;
+        }
+        self.shared.queue.add(Command::Stop);
+        for thread in self.threads.lock().drain(..) {
+            // The thread itself has reported a panic.
+            let _ = thread.join();
+        }
+    }
+
     fn ask<T>(&self, command: impl FnOnce(mpsc::Sender<T>) -> Command) -> io::Result<T> {
         let (sender, answer) = mpsc::channel();
         self.shared.queue.add(command(sender));
@@ -378,15 +326,7 @@ impl Disk {
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        if self.is_scanning() {
-            *self.shared.late() = ScanRemovals::Cleared;
-        }
-        self.shared.queue.add(Command::Stop);
-        let threads = self.threads.get_mut();
-        for thread in threads.drain(..) {
-            // The thread itself has reported a panic.
-            let _ = thread.join();
-        }
+        self.stop();
     }
 }
 

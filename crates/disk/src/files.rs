@@ -12,7 +12,8 @@ use std::time::{Duration, UNIX_EPOCH};
 use rustix::fs::{FlockOperation, flock, fstat, statvfs};
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
-use crate::{OpenError, private};
+use crate::open_error::OpenError;
+use crate::private;
 
 /// The lock file of a directory in use, which contains the id of the process that uses it.
 const LOCK: &str = "larder.lock";
@@ -46,6 +47,9 @@ pub trait Files: Send + Sync + 'static {
     /// Makes added and removed names durable.
     #[allow(missing_docs, clippy::missing_errors_doc)]
     fn sync(&self) -> io::Result<()>;
+
+    /// Lets another user lock the files. This one only reads files that it has open.
+    fn unlock(&self) {}
 
     /// Returns the space of the file system, or an error where it is not available.
     #[allow(clippy::missing_errors_doc)]
@@ -153,7 +157,7 @@ pub(crate) fn write_all(file: &dyn File, mut bytes: &[u8], mut at: u64) -> io::R
 #[derive(Debug)]
 pub struct Directory {
     path: PathBuf,
-    _lock: fs::File,
+    lock: fs::File,
 }
 
 impl Directory {
@@ -164,7 +168,7 @@ impl Directory {
     pub fn open(path: impl Into<PathBuf>) -> Result<Self, OpenError> {
         let path = path.into();
         let lock = lock(&path)?;
-        Ok(Self { path, _lock: lock })
+        Ok(Self { path, lock })
     }
 
     /// Checks whether [`Directory::open`] could create and use the directory. Changes nothing, and does not
@@ -229,6 +233,11 @@ fn lock(path: &Path) -> Result<fs::File, OpenError> {
 }
 
 impl Files for Directory {
+    fn unlock(&self) {
+        // Without an unlock, the end of the process unlocks.
+        let _ = flock(&self.lock, FlockOperation::Unlock);
+    }
+
     fn list(&self) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
         for entry in fs::read_dir(&self.path)? {

@@ -9,10 +9,10 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::OpenError;
 use crate::event::Event;
 use crate::files::Files;
 use crate::index::{Index, Location, ObjectLocation};
+use crate::open_error::OpenError;
 use crate::record::{RecordKind, RecordPrefix, Secret};
 use crate::scan::scan;
 use crate::segment::{self, HEADER, Header, Segment, Segments};

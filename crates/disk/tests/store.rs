@@ -277,6 +277,25 @@ fn a_directory_has_one_user() {
 }
 
 #[test]
+fn a_released_directory_has_another_user_while_found_objects_are_read() {
+    let folder = Folder::new();
+    let first = folder.open(4 << 20);
+    support::store(&first, b"k", &body(300_000, 1), 1);
+    let found = first.find(b"k", 1, 0).unwrap();
+    first.release().unwrap();
+    let second = folder.open(4 << 20);
+    assert!(!second.is_scanning(), "all that was stored is known");
+    assert!(first.put(b"l", b"meta", about(1, 1)).is_none(), "the first writes no more");
+    second.clear();
+    second.sync().unwrap();
+    assert_eq!(found.body.read(0..300_000).unwrap(), body(300_000, 1));
+    support::store(&second, b"l", &body(10, 2), 1);
+    drop((first, found));
+    second.close().unwrap();
+    assert!(folder.open(4 << 20).find(b"l", 1, 0).is_some());
+}
+
+#[test]
 fn a_directory_without_a_cache_is_named_with_the_cause() {
     let folder = Folder::new();
     let absent = folder.path().join("absent");

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use crate::parts::by_slot::BySlot;
 use crate::policy::{By, Capacity, NONE, NOTED, Object, Residents, Slot};
-use crate::replay::{Request, Shape, spread};
+use crate::request::{Request, Shape, spread};
 use crate::shard::Contents;
 
 /// The properties of an object that are stored in addition to its number.

@@ -3,6 +3,8 @@
 use std::fmt::Debug;
 use std::ops::RangeInclusive;
 
+use crate::spec_error::{SpecError, advice, quoted};
+
 /// One tunable parameter of a policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Param {
@@ -94,3 +96,119 @@ macro_rules! params {
 }
 
 pub(crate) use params;
+
+/// Reads the parameters of `owner`, such as "policy 'lru'". Absent parameters keep their defaults.
+pub(crate) fn read_params<P: Params>(owner: &str, text: Option<&str>) -> Result<P, SpecError> {
+    let mut params = P::default();
+    let mut seen = Vec::new();
+    for assignment in text.into_iter().flat_map(|text| text.split(',')) {
+        let (name, value) = match assignment.split_once('=') {
+            Some((name, value)) => (name, value),
+            None => {
+                let expected = "expected param=value after ':'";
+                return Err(SpecError(format!("{owner}: {expected}, got {}", quoted(assignment))));
+            }
+        };
+        let Some(param) = P::ALL.iter().find(|param| param.name == name) else {
+            return Err(unknown_param(owner, name, P::ALL));
+        };
+        if seen.contains(&param.name) {
+            return Err(SpecError(format!("{owner}: parameter '{name}' is given twice")));
+        }
+        seen.push(param.name);
+        params.set(name, value).map_err(|expected| {
+            let value = quoted(value);
+            SpecError(format!("{owner}: parameter '{name}' cannot be {value}; expected {expected}"))
+        })?;
+    }
+    Ok(params)
+}
+
+/// Returns the parameters that differ from their defaults, as `name=value`.
+pub(crate) fn tuned<P: Params>(params: &P) -> Vec<String> {
+    let default = P::default();
+    let values = P::ALL.iter().map(|param| (param.name, params.get(param.name), default.get(param.name)));
+    values
+        .filter(|(_, value, default)| value != default)
+        .map(|(name, value, _)| format!("{name}={value}"))
+        .collect()
+}
+
+fn unknown_param(owner: &str, name: &str, known: &[Param]) -> SpecError {
+    let advice = match known {
+        [] => "; it has none".into(),
+        _ => advice(name, known.iter().map(|param| param.name)),
+    };
+    SpecError(format!("{owner} has no parameter {}{advice}", quoted(name)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Clone, Debug, PartialEq)]
+    struct Queues {
+        small: f64,
+        bits: u8,
+    }
+
+    impl Default for Queues {
+        fn default() -> Self {
+            Self { small: 0.1, bits: 2 }
+        }
+    }
+
+    impl Params for Queues {
+        const ALL: &'static [Param] = &[
+            Param { name: "small", about: "share, 0 to 1" },
+            Param { name: "bits", about: "count, 1 to 8" },
+        ];
+
+        fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
+            match name {
+                "small" => self.small = value.parse().map_err(|_| "a share from 0 to 1")?,
+                _ => self.bits = value.parse().map_err(|_| "a count from 1 to 8")?,
+            }
+            Ok(())
+        }
+
+        fn get(&self, name: &str) -> String {
+            match name {
+                "small" => self.small.to_string(),
+                _ => self.bits.to_string(),
+            }
+        }
+    }
+
+    fn read(text: Option<&str>) -> Result<Queues, String> {
+        read_params("policy 'q'", text).map_err(|error: SpecError| error.to_string())
+    }
+
+    #[test]
+    fn parameters_that_are_not_mentioned_keep_their_defaults() {
+        assert_eq!(read(None), Ok(Queues { small: 0.1, bits: 2 }));
+        assert_eq!(read(Some("bits=3")), Ok(Queues { small: 0.1, bits: 3 }));
+        assert_eq!(read(Some("bits=3,small=0.25")), Ok(Queues { small: 0.25, bits: 3 }));
+    }
+
+    #[test]
+    fn only_tuned_parameters_are_printed() {
+        assert_eq!(tuned(&Queues::default()), [""; 0]);
+        assert_eq!(tuned(&Queues { small: 0.25, bits: 3 }), ["small=0.25", "bits=3"]);
+    }
+
+    #[test]
+    fn wrong_parameters_are_named() {
+        let table = [
+            ("smal=0.2", "policy 'q' has no parameter 'smal'; did you mean 'small'? known: small bits"),
+            ("colour=1", "policy 'q' has no parameter 'colour'; known: small bits"),
+            ("bits", "policy 'q': expected param=value after ':', got 'bits'"),
+            ("", "policy 'q': expected param=value after ':', got ''"),
+            ("bits=1,bits=2", "policy 'q': parameter 'bits' is given twice"),
+            ("bits=\n", "policy 'q': parameter 'bits' cannot be '\\n'; expected a count from 1 to 8"),
+        ];
+        for (text, error) in table {
+            assert_eq!(read(Some(text)), Err(error.into()), "{text}");
+        }
+    }
+}

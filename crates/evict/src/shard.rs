@@ -53,6 +53,36 @@ impl<P: Policy, V> Shard<P, V> {
         shard
     }
 
+    /// Stores `value`, if `admits` a new object.
+    fn store(
+        &mut self,
+        object: Object,
+        value: V,
+        dropped: &mut Vec<V>,
+        admits: impl FnOnce(&mut Self, &Object) -> bool,
+    ) -> InsertResult<V>
+    where
+        V: Send,
+    {
+        let replaced = self.remove(object.key);
+        let is_miss = replaced.is_none();
+        dropped.extend(replaced);
+        let weight = self.contents.capacity.weigh(object.size);
+        if weight > self.contents.capacity.amount {
+            return InsertResult::TooLarge(value);
+        }
+        if is_miss && !admits(self, &object) || !self.make_room(weight, dropped) {
+            return InsertResult::Refused(value);
+        }
+        let slot = self.contents.put(object, value);
+        self.policy.on_insert(slot, &self.contents);
+        InsertResult::Stored
+    }
+
+    fn admits(&mut self, object: &Object) -> bool {
+        self.policy.admit(object, &self.contents)
+    }
+
     fn make_room(&mut self, weight: u64, dropped: &mut Vec<V>) -> bool {
         let before = dropped.len();
         let made = make_room(&mut self.policy, &mut self.contents, weight, |value| dropped.push(value));
@@ -107,6 +137,10 @@ pub trait AnyShard<V>: Send {
     /// Stores `value`, and evicts until it fits. The previous object with this key is removed in any case, even if the
     /// new object cannot be stored. Replaced and evicted values are added to `dropped`.
     fn insert(&mut self, object: Object, value: V, dropped: &mut Vec<V>) -> InsertResult<V>;
+
+    /// Stores `value` as [`insert`](Self::insert) does, without the admission check: the object was admitted to another
+    /// shard, whose contents are stored here, the next victim first.
+    fn restore(&mut self, object: Object, value: V, dropped: &mut Vec<V>) -> InsertResult<V>;
 
     /// Removes and returns the value of `key`. This does not count as an eviction.
     fn remove(&mut self, key: u64) -> Option<V>;
@@ -175,19 +209,11 @@ impl<P: Policy, V: Send> AnyShard<V> for Shard<P, V> {
     }
 
     fn insert(&mut self, object: Object, value: V, dropped: &mut Vec<V>) -> InsertResult<V> {
-        let replaced = self.remove(object.key);
-        let is_miss = replaced.is_none();
-        dropped.extend(replaced);
-        let weight = self.contents.capacity.weigh(object.size);
-        if weight > self.contents.capacity.amount {
-            return InsertResult::TooLarge(value);
-        }
-        if is_miss && !self.policy.admit(&object, &self.contents) || !self.make_room(weight, dropped) {
-            return InsertResult::Refused(value);
-        }
-        let slot = self.contents.put(object, value);
-        self.policy.on_insert(slot, &self.contents);
-        InsertResult::Stored
+        self.store(object, value, dropped, Self::admits)
+    }
+
+    fn restore(&mut self, object: Object, value: V, dropped: &mut Vec<V>) -> InsertResult<V> {
+        self.store(object, value, dropped, |_, _| true)
     }
 
     fn remove(&mut self, key: u64) -> Option<V> {

@@ -4,32 +4,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
-use super::{Halt, Host, Journal, Prices, machine};
-
-/// The extent of the measurements.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Size {
-    /// A few requests, to check that everything works: the numbers have no meaning.
-    Smoke,
-    /// Every figure, from few measurements.
-    Quick,
-    /// All measurements that the claims need.
-    Full,
-}
-
-impl Size {
-    /// Returns the name that users see.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Smoke => "smoke",
-            Self::Quick => "quick",
-            Self::Full => "full",
-        }
-    }
-}
+use super::size::Size;
+use super::{Halt, Host, Journal, Prices, SpentTime, machine};
 
 /// The size and the seed of an experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,8 +56,6 @@ pub struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    /// The journal's key for the description of the machine.
-    pub(super) const HOST: &'static str = "host";
     /// The journal's key for the price table.
     pub(super) const PRICES: &'static str = "prices";
 
@@ -109,14 +85,24 @@ impl Bench<'_> {
                 let measured = self.unless_stopped().and_then(|()| take(self, cell));
                 // An error while the experiment is being stopped is no failure.
                 let measured = measured.map_err(|halt| self.unless_stopped().err().unwrap_or(halt))?;
-                if self.journal.get::<Host>(Self::HOST).is_none() {
-                    self.journal.add(Self::HOST, &machine::describe(&self.program))?;
+                if self.journal.get::<Host>(Journal::HOST).is_none() {
+                    self.journal.add(Journal::HOST, &machine::describe(&self.program))?;
                 }
                 self.journal.add(&key, &measured)?;
             }
             self.watch.advance();
         }
         Ok(())
+    }
+
+    /// Writes the processor time that other programs used since `begun` to the journal, in cores.
+    ///
+    /// # Errors
+    /// If the journal cannot be written.
+    pub fn note_load(&mut self, begun: &SpentTime) -> Result<(), Halt> {
+        // A continued run has several.
+        let key = format!("{}{}", Journal::LOAD, self.journal.all::<f64>(Journal::LOAD).len());
+        self.journal.add(&key, &begun.of_others())
     }
 
     fn unless_stopped(&self) -> Result<(), Halt> {

@@ -107,7 +107,7 @@ fn count(table: &[AtomicU64], places: &[usize], operations: u32) -> Duration {
 }
 
 /// Returns the processor time of this thread.
-fn spent() -> Duration {
+pub(crate) fn spent() -> Duration {
     let now = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(now.tv_sec.unsigned_abs(), u32::try_from(now.tv_nsec).unwrap_or(0))
 }

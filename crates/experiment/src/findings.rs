@@ -6,15 +6,28 @@ use super::statistics::{
     Bound, Claim, ClaimKind, Evidence, FALSE_VERDICTS, Interval, Samples, Side, Verdict, level,
 };
 
+/// The source of a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClaimSource {
+    /// A seed report, one of the earlier reports that the experiments repeat: its name, and the sentence that claims it.
+    Seed(&'static str, &'static str),
+    /// This report.
+    Own,
+}
+
 /// A claim with the result of its measurements.
 #[derive(Clone, Debug)]
 pub struct Finding {
     /// The claim.
     pub claim: String,
     /// The source of the claim.
-    pub source: &'static str,
+    pub source: ClaimSource,
     /// The basis of the verdict.
     pub basis: Basis,
+    /// How the lists of requests were fitted to figures of the seed report, if they were: they cannot refute it then.
+    pub fit: Option<&'static str>,
+    /// Whether it is another figure of a comparison that counts already.
+    pub is_aspect: bool,
     /// The size of the effect, in one line, if the claim's values do not give it.
     pub effect: Option<String>,
     /// The measured results, for any verdict.
@@ -81,14 +94,14 @@ pub(super) fn common_level<'a>(findings: impl Iterator<Item = &'a Finding>) -> f
 
 impl Finding {
     /// Returns a finding that measurements decide.
-    pub(super) fn tested(claim: impl Into<String>, source: &'static str, tested: Claim) -> Self {
+    pub(super) fn tested(claim: impl Into<String>, source: ClaimSource, tested: Claim) -> Self {
         Self::new(claim, source, Basis::Tested(tested))
     }
 
     /// Returns a finding about values that have to be within a bound.
     pub(super) fn sampled(
         claim: impl Into<String>,
-        source: &'static str,
+        source: ClaimSource,
         kind: ClaimKind,
         (samples, bound): (Samples, Bound),
         unit: (f64, &'static str),
@@ -99,7 +112,7 @@ impl Finding {
     /// Returns a finding about counted cases.
     pub(super) fn counted(
         claim: impl Into<String>,
-        source: &'static str,
+        source: ClaimSource,
         kind: ClaimKind,
         (so, of): (u64, u64),
     ) -> Self {
@@ -114,16 +127,26 @@ impl Finding {
     /// Returns a finding that follows from the design of the experiment.
     pub(super) fn given(
         claim: impl Into<String>,
-        source: &'static str,
+        source: ClaimSource,
         why: &'static str,
         is_so: Option<bool>,
     ) -> Self {
         Self::new(claim, source, Basis::Given(why, is_so))
     }
 
-    fn new(claim: impl Into<String>, source: &'static str, basis: Basis) -> Self {
-        let claim = claim.into();
-        Self { claim, source, basis, effect: None, text: String::new(), explanations: Vec::new() }
+    fn new(claim: impl Into<String>, source: ClaimSource, basis: Basis) -> Self {
+        let (claim, text, explanations) = (claim.into(), String::new(), Vec::new());
+        Self { claim, source, basis, fit: None, is_aspect: false, effect: None, text, explanations }
+    }
+
+    /// Says that the lists of requests were fitted, so that the contrary depends on this fit.
+    pub(super) fn fitted(self, fit: &'static str) -> Self {
+        Self { fit: Some(fit), ..self }
+    }
+
+    /// Says that it is another figure of a comparison that counts already.
+    pub(super) fn aspect(self) -> Self {
+        Self { is_aspect: true, ..self }
     }
 
     /// Sets the size of the effect.
@@ -149,15 +172,20 @@ impl Finding {
         }
     }
 
-    /// Whether measurements decide it, so that it counts among the tests.
+    /// Whether measurements decide it.
     pub fn is_tested(&self) -> bool {
         matches!(self.basis, Basis::Tested(_))
+    }
+
+    /// Whether it counts among the tests.
+    pub fn is_counted(&self) -> bool {
+        self.is_tested() && !self.is_aspect
     }
 
     /// Decides the finding at a level.
     pub(super) fn decide(&self, level: f64) -> JudgedFinding<'_> {
         let (verdict, rule) = match &self.basis {
-            Basis::Tested(claim) => (claim.verdict(level), claim.rule()),
+            Basis::Tested(claim) => self.of_fit(claim.verdict(level), claim.rule()),
             Basis::Given(why, is_so) => {
                 let verdict = match is_so {
                     None => Verdict::Open("not measured".to_owned()),
@@ -183,6 +211,17 @@ impl Finding {
         let conditions = if sides.len() > 1 { sides.join("; ") } else { String::new() };
         let effect = self.effect.clone().or_else(|| self.told()).unwrap_or_default();
         JudgedFinding { finding: self, verdict, rule, effect, conditions }
+    }
+
+    /// Returns a verdict and its rule: lists that are fitted to figures of a report do not refute another claim of it.
+    fn of_fit(&self, verdict: Verdict, rule: String) -> (Verdict, String) {
+        let Some(fit) = self.fit else { return (verdict, rule) };
+        let verdict = match verdict {
+            Verdict::Fails => Verdict::Depends("the fit: these lists show the contrary".to_owned()),
+            Verdict::Depends(on) => Verdict::Depends(format!("for these lists, {on}")),
+            other => other,
+        };
+        (verdict, format!("{rule} The lists are fitted, so they cannot refute the claim: {fit}"))
     }
 
     fn told(&self) -> Option<String> {
@@ -253,6 +292,14 @@ pub struct Figure {
     pub caption: String,
     /// Its numbers.
     pub data: Grid,
+}
+
+/// The policies in pictures, in the order of the colours.
+const POLICIES: [&str; 8] = ["lru", "lfu", "fifo", "rand", "maxs", "tinylfu", "gds", "gdsf"];
+
+/// Returns the number of a policy's colour, which is the same in all pictures.
+pub(super) fn colour(policy: &str) -> usize {
+    POLICIES.iter().position(|known| *known == policy).unwrap_or(POLICIES.len() - 1)
 }
 
 /// A mean in a picture: its labels in the table, its place on the first axis, and its value.
@@ -375,7 +422,7 @@ mod tests {
     fn finding(values: &[f64], bound: Bound) -> Finding {
         let mut samples = Samples::default();
         samples.add("10%", (0..).zip(values.iter().copied()));
-        Finding::sampled("it is", "a claim", ClaimKind::OnAverage, (samples, bound), (100.0, "points"))
+        Finding::sampled("it is", ClaimSource::Own, ClaimKind::OnAverage, (samples, bound), (100.0, "points"))
     }
 
     #[test]
@@ -408,10 +455,35 @@ mod tests {
 
     #[test]
     fn a_given_finding_takes_no_part_in_the_correction() {
-        let given = Finding::given("it is", "a claim", "it was made so", Some(true));
-        assert_eq!((given.decide(0.0).verdict, given.is_tested()), (Verdict::Holds, false));
+        let given = Finding::given("it is", ClaimSource::Own, "it was made so", Some(true));
+        assert_eq!((given.decide(0.0).verdict, given.is_counted()), (Verdict::Holds, false));
         let tested = finding(&[1.0, 1.1, 1.2], Bound::Above(0.0));
         assert_eq!(common_level([&given, &tested].into_iter()), FALSE_VERDICTS);
+    }
+
+    #[test]
+    fn fitted_lists_confirm_a_claim_and_do_not_refute_it() {
+        let decide = |values: &[f64]| {
+            finding(values, Bound::Above(0.0))
+                .fitted("the distance of visits is fitted.")
+                .decide(0.05)
+                .verdict
+        };
+        assert_eq!(decide(&[1.0, 1.1, 1.2]), Verdict::Holds);
+        let contrary = decide(&[-1.0, -1.1, -1.2]);
+        assert!(matches!(&contrary, Verdict::Depends(on) if on.starts_with("the fit")), "{contrary:?}");
+    }
+
+    #[test]
+    fn another_figure_of_a_comparison_is_tested_and_not_counted() {
+        let aspect = finding(&[1.0, 1.1, 1.2], Bound::Above(0.0)).aspect();
+        assert_eq!((aspect.is_tested(), aspect.is_counted()), (true, false));
+    }
+
+    #[test]
+    fn each_policy_has_a_colour_of_its_own() {
+        let colours: std::collections::BTreeSet<usize> = POLICIES.map(colour).into();
+        assert_eq!(colours.len(), POLICIES.len());
     }
 
     #[test]

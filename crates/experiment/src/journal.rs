@@ -9,8 +9,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::bench::Size;
-use super::{Bench, Halt, Host};
+use super::size::Size;
+use super::{Halt, Host, machine};
 
 /// The first line of a journal, which prevents mixing measurements of different runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,6 +38,11 @@ pub struct Journal {
 }
 
 impl Journal {
+    /// The key for the description of the machine.
+    pub(super) const HOST: &'static str = "host";
+    /// The beginning of the keys for the load of other programs.
+    pub(super) const LOAD: &'static str = "load/";
+
     /// Opens the journal of `head` in `directory`: the existing one if `resume` is set, or otherwise a new one.
     ///
     /// # Errors
@@ -98,7 +103,28 @@ impl Journal {
 
     /// Returns the machine of the measurements, and the measured program.
     pub fn host(&self) -> Option<Host> {
-        self.get(Bench::HOST)
+        self.get(Self::HOST)
+    }
+
+    /// Returns the largest load of other programs during the measurements, in cores, if it was measured.
+    pub fn load(&self) -> Option<f64> {
+        self.all::<f64>(Self::LOAD).into_iter().reduce(f64::max)
+    }
+
+    /// Checks that measurements of an earlier run are of the same version of `program`, so that a report is of one.
+    ///
+    /// # Errors
+    /// If they are of another one.
+    pub fn check_version(&self, program: &Path) -> Result<(), Halt> {
+        let (Some(known), now) = (self.host(), machine::describe(program)) else { return Ok(()) };
+        let [known, now] = [&known, &now].map(|host| machine::commit_of(host).unwrap_or_default().to_owned());
+        if known == now {
+            return Ok(());
+        }
+        let why = format!(
+            "it has measurements of commit {known}, and the larder here is of {now}; name another directory"
+        );
+        Err(Halt::because(&self.path.display().to_string(), why))
     }
 
     /// Returns the number of measurements.
@@ -183,6 +209,23 @@ mod tests {
         assert_eq!(again.len(), 1);
         again.add("b", &2).unwrap();
         assert_eq!(Journal::open(directory.path(), &head(1), true).unwrap().all::<u64>(""), [1, 2]);
+    }
+
+    #[test]
+    fn measurements_of_another_commit_are_not_continued() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut journal = Journal::open(directory.path(), &head(1), false).unwrap();
+        let nowhere = Path::new("/nowhere/larder");
+        assert!(journal.check_version(nowhere).is_ok());
+        journal.add(Journal::HOST, &machine::describe(nowhere)).unwrap();
+        assert!(journal.check_version(nowhere).is_ok());
+        let facts = vec![("commit".to_owned(), "0123456789ab".to_owned())];
+        journal.add(Journal::HOST, &Host { cores: 1, facts }).unwrap();
+        let halt = journal.check_version(nowhere).unwrap_err().to_string();
+        assert!(
+            halt.contains("it has measurements of commit 0123456789ab, and the larder here is of unknown"),
+            "{halt}"
+        );
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
+use std::time::Instant;
 
 use jiff::Zoned;
 use serde::{Deserialize, Serialize};
@@ -44,7 +45,6 @@ pub(super) fn describe(program: &Path) -> Host {
             "commit",
             commit(program).unwrap_or_else(|| "unknown: the program is not in a repository".to_owned()),
         ),
-        ("load at the start", load(&read("/proc/loadavg"), cores)),
         ("network", "loopback; origin and clients on the same machine".to_owned()),
     ];
     Host { cores, facts: facts.map(|(name, value)| (name.to_owned(), value)).to_vec() }
@@ -65,27 +65,78 @@ fn commit(program: &Path) -> Option<String> {
     (output.status.success() && !commit.is_empty()).then_some(commit)
 }
 
-/// Returns the number of runnable processes in the last minute, which shows whether other processes interfered.
-fn load(averages: &str, cores: usize) -> String {
-    match averages.split(' ').next() {
-        Some(minute) if !minute.is_empty() => {
-            format!("{minute} runnable programs on {cores} cores, on average over the minute before")
-        }
-        _ => "unknown".to_owned(),
+/// Returns the commit in the description of a machine and a program.
+pub(super) fn commit_of(host: &Host) -> Option<&str> {
+    host.facts.iter().find(|(name, _)| name == "commit").map(|(_, commit)| commit.as_str())
+}
+
+/// The processor time that this machine has spent until a moment, and the part of this process and its ended children.
+#[derive(Clone, Copy, Debug)]
+pub struct SpentTime {
+    at: Instant,
+    /// In ticks of the kernel's clock.
+    all: u64,
+    own: u64,
+}
+
+impl SpentTime {
+    /// Returns the times until now; all are 0 if the kernel does not tell them.
+    pub fn now() -> Self {
+        let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+        let (all, own) = (all_ticks(&read("/proc/stat")), own_ticks(&read("/proc/self/stat")));
+        Self { at: Instant::now(), all: all.unwrap_or(0), own: own.unwrap_or(0) }
     }
+
+    /// Returns the processor time of other programs since this moment, in cores.
+    pub fn of_others(&self) -> f64 {
+        let now = Self::now();
+        let own = now.own.saturating_sub(self.own);
+        let ticks = now.all.saturating_sub(self.all).saturating_sub(own);
+        let seconds = (now.at - self.at).as_secs_f64() * rustix::param::clock_ticks_per_second() as f64;
+        larder_lab::replay::ratio(ticks as f64, seconds)
+    }
+}
+
+/// Returns the busy time of all cores from `/proc/stat`: of user, nice, system, irq, softirq and steal.
+fn all_ticks(stat: &str) -> Option<u64> {
+    let numbers = stat.lines().next()?.strip_prefix("cpu ")?.split_whitespace();
+    let numbers: Vec<u64> = numbers.map_while(|number| number.parse().ok()).collect();
+    Some(numbers.get(..3)?.iter().chain(numbers.get(5..8)?).sum())
+}
+
+/// Returns the time of a process and its ended children from its `stat`: fields 14 to 17.
+fn own_ticks(stat: &str) -> Option<u64> {
+    // The name before the last bracket may contain blanks.
+    let numbers = stat.rsplit_once(')')?.1.split_whitespace().skip(11).take(4);
+    numbers.map(|number| number.parse::<u64>().ok()).sum()
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
-    fn a_load_is_told_in_words() {
-        assert_eq!(
-            load("0.52 0.30 0.10 1/200 77", 2),
-            "0.52 runnable programs on 2 cores, on average over the minute before"
-        );
-        assert_eq!(load("", 2), "unknown");
+    fn waiting_is_no_load_and_children_are_no_other_programs() {
+        assert_eq!(all_ticks("cpu  1 2 4 800 1600 8 16 32 64 128\ncpu0 9"), Some(1 + 2 + 4 + 8 + 16 + 32));
+        let stat = "7 (a ) b) R 1 1 1 0 -1 0 5 5 5 5 100 20 3 4 20 0 1";
+        assert_eq!(own_ticks(stat), Some(127));
+        assert_eq!((all_ticks(""), own_ticks("")), (None, None));
+    }
+
+    #[test]
+    fn a_busy_program_beside_this_one_is_load_of_others() {
+        let begun = SpentTime::now();
+        let mut busy = Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
+        while begun.at.elapsed() < Duration::from_secs(1) {
+            thread::yield_now();
+        }
+        // As long as it runs, the kernel does not count it to this process.
+        let load = begun.of_others();
+        busy.kill().unwrap();
+        busy.wait().unwrap();
+        assert!(load > 0.1, "{load} cores");
     }
 
     #[test]

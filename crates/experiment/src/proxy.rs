@@ -194,10 +194,24 @@ impl Proxy {
         pages.unwrap_or(0) * rustix::param::page_size() as u64
     }
 
+    /// Returns the peak of its memory so far, in bytes.
+    pub(crate) fn peak(&self) -> u64 {
+        peak(self.running.id())
+    }
+
     /// Returns `halt`, extended by the child's last output if the child has ended.
     pub(crate) fn explain(&mut self, halt: Halt) -> Halt {
         self.running.explain(halt)
     }
+}
+
+/// Returns the peak of a process's memory since it began its program, in bytes. The peak in `getrusage` also counts the
+/// memory of the program that started it.
+fn peak(process: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+    kib.unwrap_or(0) << 10
 }
 
 /// Returns the processor time of all threads of a process.
@@ -219,7 +233,10 @@ fn get(admin: SocketAddr, path: &str) -> std::io::Result<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+
     use super::*;
+    use crate::subprocess::Subprocess;
 
     #[test]
     fn the_configured_memory_size_leaves_the_requested_room_after_its_filling() {
@@ -227,6 +244,14 @@ mod tests {
             let size = with_filling(kept);
             assert_eq!(size - size / FILLING, kept);
         }
+    }
+
+    #[test]
+    fn a_childs_peak_of_memory_has_no_part_of_its_parent() {
+        let parent = vec![1_u8; 256 << 20];
+        let cat = Subprocess::start(&mut Command::new("cat")).unwrap();
+        assert!((1..16 << 20).contains(&peak(cat.id())), "{} bytes", peak(cat.id()));
+        assert!(peak(std::process::id()) >= parent.len() as u64);
     }
 
     #[test]

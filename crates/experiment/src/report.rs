@@ -9,7 +9,7 @@ use std::path::Path;
 
 use larder_lab::html::escape;
 
-use super::findings::{Figure, Finding, Findings, Grid, JudgedFinding, common_level};
+use super::findings::{ClaimSource, Figure, Finding, Findings, Grid, JudgedFinding, common_level};
 use super::statistics::Verdict;
 use super::{Halt, Host};
 
@@ -31,6 +31,8 @@ pub struct Part {
     pub findings: Findings,
     /// The machine and the program, if there are measurements.
     pub host: Option<Host>,
+    /// The processor time that other programs used meanwhile, in cores, if it was measured.
+    pub load: Option<f64>,
     /// The reason why it is incomplete, if it is.
     pub halted: Option<String>,
 }
@@ -84,20 +86,34 @@ fn page(parts: &[Part], origin: &Provenance) -> String {
 }
 
 fn opening(parts: &[Part], origin: &Provenance, level: f64) -> String {
-    let all = parts.iter().flat_map(|part| &part.findings.findings);
-    let verdicts: Vec<Verdict> =
-        all.clone().filter(|one| one.is_tested()).map(|one| one.decide(level).verdict).collect();
-    let given = all.count() - verdicts.len();
-    let given = match given {
-        0 => String::new(),
-        1 => " One more claim follows from the design of the experiments; it is listed separately and not counted."
-            .to_owned(),
-        more => {
-            format!(
-                " {more} more claims follow from the design of the experiments; they are listed separately and not counted."
-            )
-        }
+    let all: Vec<&Finding> = parts.iter().flat_map(|part| &part.findings.findings).collect();
+    let told: String = CHAPTERS.iter().take(2).map(|chapter| counts(chapter, &all, level)).collect();
+    let rest: String = CHAPTERS.iter().skip(2).map(|chapter| rest(chapter, &all)).collect();
+    let kind = match origin.scale.size {
+        super::Size::Full => String::new(),
+        size => format!(
+            " This was the {} run: each figure has few measurements, so intervals are wide.",
+            size.name()
+        ),
     };
+    let halted: String =
+        parts.iter().filter_map(|part| Some((part, part.halted.as_ref()?))).map(halted).collect();
+    format!(
+        "<p>These measurements are of a live proxy, which clients use over sockets, in front of an origin with known pages and \
+         delays.{kind}</p>\n{told}<p>{rest}</p>\n<p class=\"quiet\">Larder {}{}; {}, seed {}. \"This report\" is this page; \"the \
+         seed reports\" are the earlier reports whose experiments it repeats.</p>\n{}{halted}",
+        env!("CARGO_PKG_VERSION"),
+        escape(&commits(parts)),
+        escape(&origin.date),
+        origin.scale.seed,
+        beside_load(parts),
+    )
+}
+
+/// Returns the numbers of the verdicts on the claims of a chapter.
+fn counts(chapter: &Chapter, all: &[&Finding], level: f64) -> String {
+    let of = all.iter().filter(|finding| (chapter.has)(finding));
+    let verdicts: Vec<Verdict> = of.map(|finding| finding.decide(level).verdict).collect();
     let count = |is_it: fn(&Verdict) -> bool| verdicts.iter().filter(|verdict| is_it(verdict)).count();
     let counts = [
         (count(|verdict| *verdict == Verdict::Holds), "holds", ["\u{2713}", "holds", "hold"]),
@@ -121,26 +137,31 @@ fn opening(parts: &[Part], origin: &Provenance, level: f64) -> String {
             format!("<span class=\"chip {class}\">{sign} {count} {words}</span>\n")
         })
         .collect();
-    let kind = match origin.scale.size {
-        super::Size::Full => String::new(),
-        size => format!(
-            " This was the {} run: each figure has few measurements, so intervals are wide.",
-            size.name()
-        ),
-    };
-    let halted: String =
-        parts.iter().filter_map(|part| Some((part, part.halted.as_ref()?))).map(halted).collect();
-    format!(
-        "<p>These measurements are of a live proxy, which clients use over sockets, in front of an origin with known pages and \
-         delays. \
-         {} claims were tested.{given}{kind}</p>\n<p>{told}</p>\n<p class=\"quiet\">Larder {}{}; {}, seed {}. \"This report\" is this page; \"the \
-          seed reports\" are the earlier reports whose experiments it repeats.</p>\n{halted}",
-        verdicts.len(),
-        env!("CARGO_PKG_VERSION"),
-        escape(&commits(parts)),
-        escape(&origin.date),
-        origin.scale.seed,
-    )
+    match verdicts.len() {
+        0 => String::new(),
+        tested => format!("<p>{}: {tested} tested.<br>\n{told}</p>\n", chapter.title),
+    }
+}
+
+/// Returns the number of claims in a chapter that is not counted, as a sentence.
+fn rest(chapter: &Chapter, all: &[&Finding]) -> String {
+    match all.iter().filter(|finding| (chapter.has)(finding)).count() {
+        0 => String::new(),
+        more => format!("{}: {more} more, which are listed separately and not counted. ", chapter.title),
+    }
+}
+
+/// The processor time of other programs, in cores, from which the report warns.
+const LOADED: f64 = 0.1;
+
+/// Returns a warning about the experiments that ran beside other programs.
+fn beside_load(parts: &[Part]) -> String {
+    let loads = parts.iter().filter_map(|part| Some((part.name, part.load.filter(|load| *load >= LOADED)?)));
+    let loads: Vec<_> = loads.map(|(name, load)| format!("{name}: {load:.1} cores")).collect();
+    if loads.is_empty() {
+        return String::new();
+    }
+    format!("<p class=\"warning\">Other programs used the machine meanwhile ({}).</p>\n", loads.join(", "))
 }
 
 /// Returns the measured commits, if known.
@@ -160,27 +181,58 @@ fn halted((part, why): (&Part, &String)) -> String {
     )
 }
 
-/// Returns the table of all claims: those that were tested, and then those that follow from the design of the
-/// experiments.
-fn answers(parts: &[Part], level: f64) -> String {
-    let given = answer_rows(parts, level, |finding| !finding.is_tested());
-    let given = match given.is_empty() {
-        true => String::new(),
-        false => format!(
-            "<h3 id=\"given\">True by construction</h3>\n<p>These claims follow from the design of the experiments, from a \
-             theorem or from a table of prices. Measurements only confirm that the experiments have this design. They are not \
-             counted.</p>\n{}",
-            answer_table(&given)
-        ),
-    };
-    let tested = answer_table(&answer_rows(parts, level, Finding::is_tested));
-    format!("<section id=\"answers\">\n<h2>The answers</h2>\n{tested}{given}</section>\n")
+/// A group of claims.
+struct Chapter {
+    name: &'static str,
+    title: &'static str,
+    about: &'static str,
+    has: fn(&Finding) -> bool,
 }
 
-fn answer_table(rows: &str) -> String {
+/// All groups: those whose verdicts are counted, and then the others.
+const CHAPTERS: [Chapter; 4] = [
+    Chapter {
+        name: "seeds",
+        title: "Claims of the seed reports",
+        about: "The sentence that claims it is quoted below each claim.",
+        has: |finding| finding.is_counted() && finding.source != ClaimSource::Own,
+    },
+    Chapter {
+        name: "own",
+        title: "Claims of this report",
+        about: "No seed report claims these.",
+        has: |finding| finding.is_counted() && finding.source == ClaimSource::Own,
+    },
+    Chapter {
+        name: "aspects",
+        title: "Further figures of the same comparisons",
+        about: "Each compares the same runs as a claim above, by another figure. A comparison counts once.",
+        has: |finding| finding.is_tested() && finding.is_aspect,
+    },
+    Chapter {
+        name: "given",
+        title: "True by construction",
+        about: "These claims follow from the design of the experiments, from a theorem or from a table of prices. Measurements \
+                only confirm that the experiments have this design.",
+        has: |finding| !finding.is_tested(),
+    },
+];
+
+/// Returns the tables of all claims.
+fn answers(parts: &[Part], level: f64) -> String {
+    let tables: String = CHAPTERS.iter().map(|chapter| answer_table(chapter, parts, level)).collect();
+    format!("<section id=\"answers\">\n<h2>The answers</h2>\n{tables}</section>\n")
+}
+
+fn answer_table(chapter: &Chapter, parts: &[Part], level: f64) -> String {
+    let rows = answer_rows(parts, level, chapter.has);
+    if rows.is_empty() {
+        return String::new();
+    }
     format!(
-        "<div class=\"wide\"><table>\n<thead><tr><th>claim</th><th>verdict</th><th>effect</th></tr></thead>\n\
-         <tbody>\n{rows}</tbody>\n</table></div>\n"
+        "<h3 id=\"{}\">{}</h3>\n<p>{}</p>\n<div class=\"wide\"><table>\n<thead><tr><th>claim</th><th>verdict</th><th>effect</th></tr>\
+         </thead>\n<tbody>\n{rows}</tbody>\n</table></div>\n",
+        chapter.name, chapter.title, chapter.about
     )
 }
 
@@ -203,10 +255,9 @@ fn answer_rows(parts: &[Part], level: f64, is_it: fn(&Finding) -> bool) -> Strin
             let JudgedFinding { verdict, effect, .. } = finding.decide(level);
             let _ = writeln!(
                 text,
-                "<tr><td><a href=\"#{}-{at}\">{}</a><br><span class=\"quiet\">{}</span></td><td>{}</td><td>{}</td></tr>",
+                "<tr><td><a href=\"#{}-{at}\">{}</a></td><td>{}</td><td>{}</td></tr>",
                 part.name,
                 escape(&finding.claim),
-                escape(finding.source),
                 chip(&verdict),
                 size(&effect)
             );
@@ -265,15 +316,23 @@ fn article(name: &str, decided: &JudgedFinding<'_>) -> String {
     };
     format!(
         "<article id=\"{name}\">\n<h3>{}</h3>\n<p>{}<br><span class=\"quiet\">{}</span>{conditions}</p>\n<p>{}</p>\n\
-         <p class=\"quiet\">Claimed by: {}. {}: {}</p>\n</article>\n",
+         <p class=\"quiet\">Claimed by {}. {}: {}</p>\n</article>\n",
         escape(&finding.claim),
         chip(verdict),
         escape(effect),
         escape(explanations.join(" ").trim()),
-        escape(finding.source),
+        claimed(finding.source),
         if finding.is_tested() { "Rule" } else { "True by construction" },
         escape(rule),
     )
+}
+
+/// Returns the source of a claim, with the sentence that claims it.
+fn claimed(source: ClaimSource) -> String {
+    match source {
+        ClaimSource::Seed(report, sentence) => format!("{}: <q>{}</q>", escape(report), escape(sentence)),
+        ClaimSource::Own => "this report".to_owned(),
+    }
 }
 
 fn figure(figure: &Figure) -> String {
@@ -343,6 +402,11 @@ fn facts(parts: &[Part], origin: &Provenance) -> Vec<Vec<String>> {
         };
         rows.push(vec![name.clone(), text]);
     }
+    let loads = parts.iter().filter_map(|part| Some((part.name, part.load?)));
+    let loads: Vec<_> = loads.map(|(name, load)| format!("{name}: {load:.2} cores")).collect();
+    if !loads.is_empty() {
+        rows.push(vec!["load of other programs".to_owned(), loads.join("; ")]);
+    }
     rows.extend(origin.more.iter().map(|(what, which)| vec![(*what).to_owned(), which.clone()]));
     rows
 }
@@ -367,6 +431,8 @@ mod tests {
     use crate::{Bound, ClaimKind, Ruling, Samples, Scale, Size};
     use larder_lab::plot::{Axis, Plot, Unit};
 
+    const SEED: ClaimSource = ClaimSource::Seed("a seed report", "It \"is\" so.");
+
     fn part() -> Part {
         let finding = |claim: &str, conditions: &[f64]| {
             let mut samples = Samples::default();
@@ -375,7 +441,7 @@ mod tests {
                 samples.add(&format!("{at}0%"), (0..).zip(values));
             }
             let kind = ClaimKind::DependsOn("cache size");
-            Finding::sampled(claim, "a claim", kind, (samples, Bound::Above(0.0)), (1.0, "ms"))
+            Finding::sampled(claim, SEED, kind, (samples, Bound::Above(0.0)), (1.0, "ms"))
                 .saying("because a < b")
                 .because(&[Ruling::Fails], "this is why not")
         };
@@ -395,7 +461,9 @@ mod tests {
             finding("three", &[1.0, -1.0]),
             finding("four", &[]),
         ];
-        findings.push(Finding::given("five", "a claim", "it was made so.", Some(true)));
+        findings[1].source = ClaimSource::Own;
+        findings.push(Finding::given("five", SEED, "it was made so.", Some(true)));
+        findings.push(finding("six", &[1.0]).aspect());
         let findings = Findings { setup: vec!["how".to_owned()], findings, figures, tables: vec![data] };
         Part {
             name: "some",
@@ -409,6 +477,7 @@ mod tests {
                     ("commit".to_owned(), "0123456789ab".to_owned()),
                 ],
             }),
+            load: Some(0.25),
             halted: Some("stopped".to_owned()),
         }
     }
@@ -426,14 +495,19 @@ mod tests {
         .unwrap();
         let page = fs::read_to_string(directory.path().join("report.html")).unwrap();
         for text in [
-            "4 claims were tested.",
+            "Claims of the seed reports: 3 tested.",
+            "Claims of this report: 1 tested.<br>\n<span class=\"chip fails\">\u{2717} 1 does not hold</span>",
             "\u{2713} 1 holds</span>",
-            "\u{2717} 1 does not hold</span>",
+            "Further figures of the same comparisons: 1 more",
+            "Claimed by a seed report: <q>It &quot;is&quot; so.</q>. Rule: ",
+            "Claimed by this report. Rule: ",
+            "Other programs used the machine meanwhile (some: 0.2 cores)",
+            "<td>load of other programs</td><td>some: 0.25 cores</td>",
             "\u{2248} depends</span> <span class=\"quiet\">it holds at 10%, and the contrary holds at 20%",
             "10%: +1.00 (holds); 20%: +2.00 (holds)",
             "because a &lt; b this is why not",
             "Rule: Each condition (cache size) is decided separately",
-            "One more claim follows from the design of the experiments",
+            "True by construction: 1 more, which are listed separately and not counted",
             "True by construction: it was made so.",
             "<a href=\"#some-5\">five</a>",
             "<a href=\"#some-1\">one</a>",

@@ -31,6 +31,8 @@ pub struct Curve {
     pub trace: String,
     /// The unit of capacities.
     pub by: By,
+    /// Whether it is exact.
+    pub is_exact: bool,
     /// Capacities at which the ratios change, ascending. Points closer than a hundredth to the one before are omitted.
     pub points: Vec<Point>,
 }
@@ -78,13 +80,15 @@ impl Curve {
                 points.push(point);
             }
         }
-        Self { trace: subject.name.clone(), by, points }
+        let is_equal = || (1..trace.len()).all(|at| trace.size(at) == trace.size(0));
+        let is_exact = sample == 1.0 && (by == By::Entries || is_equal());
+        Self { trace: subject.name.clone(), by, is_exact, points }
     }
 }
 
 /// Returns a plot of the miss ratios of one trace's `cells` against their capacity, a line for each policy, together
-/// with `exact` curves of LRU.
-pub fn plot<'a>(title: &str, cells: &[Cell], exact: impl Iterator<Item = &'a Curve>) -> Plot {
+/// with `every` curve of LRU.
+pub fn plot<'a>(title: &str, cells: &[Cell], every: impl Iterator<Item = &'a Curve>) -> Plot {
     let unit = match cells.first().map(|cell| cell.capacity.by) {
         Some(By::Entries) => Unit::Count,
         _ => Unit::Bytes,
@@ -104,8 +108,9 @@ pub fn plot<'a>(title: &str, cells: &[Cell], exact: impl Iterator<Item = &'a Cur
         points.sort_by(|one, next| one.0.total_cmp(&next.0));
         plot = plot.line(&spec.to_string(), points);
     }
-    exact.fold(plot, |plot, curve| {
+    every.fold(plot, |plot, curve| {
         let points = curve.points.iter().map(|point| (point.capacity as f64, 1.0 - point.hit_ratio));
-        plot.line("lru, every size", points.collect())
+        let name = if curve.is_exact { "lru, every size" } else { "lru, about" };
+        plot.line(name, points.collect())
     })
 }

@@ -12,6 +12,7 @@ mod parallel;
 pub mod plot;
 pub mod prefetch;
 pub mod replay;
+mod requests;
 pub mod stack;
 pub mod subject;
 pub mod sweep;

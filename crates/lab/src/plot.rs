@@ -6,12 +6,12 @@
 mod axis;
 
 use std::fmt::Write as _;
+use std::ops::Range;
 
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
 use crate::html::escape;
-use axis::label;
 pub use axis::{Axis, Unit};
 
 /// In pixels: the whole picture, and the legend at its right.
@@ -132,7 +132,20 @@ impl Plot {
         self.with(name, Shape::Bars(bars))
     }
 
-    /// Returns the picture: one `<svg>` element.
+    /// Returns the picture as a file of its own, with a background: a viewer's background is often white even if its user
+    /// prefers dark colours.
+    pub fn file(&self) -> String {
+        let ground = format!(
+            "<style>.ground{{fill:#fdfdfb}}@media(prefers-color-scheme:dark){{.ground{{fill:#15191c}}}}</style>\n\
+             <rect class=\"ground\" width=\"{}\" height=\"{}\"/>",
+            SIZE.0, SIZE.1
+        );
+        let svg = self.svg();
+        let (head, body) = svg.split_at(svg.find(">\n").map_or(0, |end| end + 2));
+        format!("{head}{ground}{body}")
+    }
+
+    /// Returns the picture: one `<svg>` element for a page, whose background it has.
     pub fn svg(&self) -> String {
         let mut svg = String::new();
         let drawn = {
@@ -147,7 +160,7 @@ impl Plot {
     /// Draws axes and names, and returns the series as SVG elements.
     fn draw(&self, root: &Area) -> Result<String, Failure> {
         let (body, legend) = root.split_horizontally((SIZE.0 - LEGEND) as i32);
-        let (x, y) = (self.x.span(self.xs()), self.y.span(self.ys()));
+        let (x, y) = self.spans();
         let floor = y.start;
         let breaks = (self.x.is_broken(&x), self.y.is_broken(&y), (x.start, y.start));
         let mut chart = ChartBuilder::on(&body)
@@ -155,7 +168,7 @@ impl Plot {
             .margin(8)
             .x_label_area_size(44)
             .y_label_area_size(64)
-            .build_cartesian_2d(self.x.coordinates(x), self.y.coordinates(y))?;
+            .build_cartesian_2d(self.x.coordinates(x.clone()), self.y.coordinates(y.clone()))?;
         chart
             .configure_mesh()
             .axis_style(INK)
@@ -166,8 +179,8 @@ impl Plot {
             .y_desc(&self.y.label)
             .x_labels(9)
             .y_labels(9)
-            .x_label_formatter(&|&value| label(self.x.unit, value))
-            .y_label_formatter(&|&value| label(self.y.unit, value))
+            .x_label_formatter(&|&value| self.x.label(value, &x))
+            .y_label_formatter(&|&value| self.y.label(value, &y))
             .draw()?;
         let place = |x: f64, y: f64| {
             let shown = self.x.shows(x) && self.y.shows(y);
@@ -181,6 +194,15 @@ impl Plot {
         }
         elements += &break_marks(breaks, &place);
         Ok(elements)
+    }
+
+    /// Returns the ranges of both axes.
+    fn spans(&self) -> (Range<f64>, Range<f64>) {
+        let (x, y) = (self.x.span(self.xs()), self.y.span(self.ys()));
+        match self.series.iter().all(|series| series.whiskers.is_empty()) {
+            true => (x, y),
+            false => (self.x.with_room(x), self.y.with_room(y)),
+        }
     }
 
     fn xs(&self) -> impl Iterator<Item = f64> {
@@ -431,6 +453,24 @@ mod tests {
         // The axis has room for the error bars.
         let heights: Vec<f64> = line(5.0, 9.0).with_errors([(1.0, 9.0, 2.0)]).ys().collect();
         assert!(heights.contains(&11.0), "{heights:?}");
+    }
+
+    #[test]
+    fn a_picture_in_a_file_of_its_own_has_a_background() {
+        let (x, y) = axes();
+        let plot = Plot::new("t", x, y).line("lru", vec![(1024.0, 0.9), (4096.0, 0.1)]);
+        let (file, part) = (plot.file(), plot.svg());
+        let ground = file.find("class=\"ground\"").expect("a background");
+        assert!(file.starts_with("<svg ") && ground < file.find("<text").expect("text"));
+        assert!(file.contains("dark){.ground{fill:#15191c}}") && !part.contains("ground"));
+    }
+
+    #[test]
+    fn error_bars_stay_inside_the_frame() {
+        let axis = || Axis::linear("a", Unit::Number);
+        let plot = Plot::new("t", axis(), axis()).line("l", vec![(0.1, 5.0), (0.8, 9.0)]);
+        let (x, y) = plot.with_errors([(0.1, 5.0, 6.0), (0.8, 9.0, 2.0)]).spans();
+        assert!(x.end > 0.8 && y.end > 11.0 && y.start < -1.0, "{x:?} {y:?}");
     }
 
     #[test]

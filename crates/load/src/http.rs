@@ -11,8 +11,8 @@ use larder_lab::workload::SentRequest;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::Reply;
 use crate::head::{LINES, field, whole};
+use crate::reply::Reply;
 
 /// The number of bytes in one read.
 const PIECE: usize = 16 << 10;

@@ -9,8 +9,8 @@ use http::{Method, Request, Response, Uri};
 use larder_lab::workload::SentRequest;
 use tokio::net::TcpStream;
 
-use crate::Reply;
 use crate::http::{Content, Fault, JSON, kept_bytes};
+use crate::reply::Reply;
 
 /// The window of a stream and of a connection, in bytes: a page is sent without waiting for the client.
 const WINDOW: u32 = 1 << 20;

@@ -13,6 +13,7 @@ pub mod head;
 mod http;
 mod http2;
 mod pace;
+mod reply;
 pub mod timer;
 
 use std::cell::{Cell, RefCell};
@@ -28,10 +29,11 @@ use larder_lab::workload::{Requests, SentRequest};
 use rustix::time::{ClockId, clock_gettime};
 use tokio::task::LocalSet;
 
-pub use self::connection::{Connection, Dialect, ForeignClient, Reply, Via};
+pub use self::connection::{Connection, Dialect, ForeignClient, Via};
 pub use self::halt::Halt;
 pub use self::http::Fault;
 pub use self::pace::Pace;
+pub use self::reply::Reply;
 use self::timer::Timer;
 
 /// The default timeout of an answer.

@@ -8,8 +8,8 @@
 //!   nodes;
 //! - `acme`: certificates that an authority issues;
 //! - `flow`: from a request to its reply; `features`: purges, the validator, gateways, explanations;
-//! - `wire`: what the protocols of clients share; `http1`, `http2`, `rpc`, `admin`: the listeners' protocols; `server`:
-//!   the process.
+//! - `wire`: what the protocols of clients share; `http1`, `http2`, `rpc`, `admin`: the listeners' protocols;
+//!   `handover`: what a process hands to its successor; `server`: the process.
 //!
 //! `larder-semantics` decides which responses may be cached; `larder-store` stores them.
 
@@ -22,6 +22,7 @@ mod counts;
 pub mod exchange;
 mod features;
 mod flow;
+mod handover;
 pub mod http;
 mod http1;
 mod http2;
@@ -33,12 +34,18 @@ pub mod server;
 mod wire;
 
 pub use acme::{CertificateFile, examine as examine_acme};
+pub use admin::config::ConfigFile;
 pub use admin::metrics::reference as metrics_reference;
 pub use base::error::Error;
 pub use base::settings::Settings;
 pub use base::{explanation, findings, settings};
 pub use exchange::arrival::Arrival;
 pub use features::{dry_run, inventory};
+pub use handover::child::Predecessor;
+pub use handover::control::upgrade;
 pub use observe::access::examine as examine_access_log;
+pub use server::control::Control;
 pub use server::front::Front;
-pub use server::listen::{Control, Server};
+pub use server::given::GivenSockets;
+pub use server::listen::Server;
+pub use server::liveness::Liveness;

@@ -9,6 +9,8 @@ use crate::Malformed;
 pub(crate) enum Stop {
     /// The message is valid so far, but incomplete.
     Short,
+    /// A value ends beyond the longest message.
+    TooLong(Malformed),
     /// The message is invalid, and further bytes do not change that.
     Malformed(Malformed),
 }
@@ -22,7 +24,7 @@ impl Stop {
 /// Returns the error in a complete message.
 pub(crate) fn whole(stop: Stop) -> Malformed {
     match stop {
-        Stop::Malformed(why) => why,
+        Stop::Malformed(why) | Stop::TooLong(why) => why,
         Stop::Short => Malformed("the message ends too early".to_owned()),
     }
 }
@@ -35,17 +37,18 @@ pub(crate) struct Cursor<'a> {
     bytes: &'a [u8],
     at: usize,
     limit: usize,
+    is_whole: bool,
 }
 
 impl<'a> Cursor<'a> {
     /// Returns a cursor for a message that consists of all `bytes`: reading it never stops [short](Stop::Short).
     pub(crate) fn whole(bytes: &'a [u8]) -> Self {
-        Self { bytes, at: 0, limit: bytes.len() }
+        Self { bytes, at: 0, limit: bytes.len(), is_whole: true }
     }
 
     /// Returns a cursor for a message that begins with `bytes` and ends within `limit` bytes.
     pub(crate) fn partial(bytes: &'a [u8], limit: usize) -> Self {
-        Self { bytes: &bytes[..bytes.len().min(limit)], at: 0, limit }
+        Self { bytes: &bytes[..bytes.len().min(limit)], at: 0, limit, is_whole: false }
     }
 
     /// Returns the number of bytes read so far.
@@ -62,7 +65,8 @@ impl<'a> Cursor<'a> {
     pub(crate) fn take(&mut self, length: usize) -> Result<Range<usize>, Stop> {
         if length > self.room() {
             let (at, limit) = (self.at, self.limit);
-            return Stop::malformed(format!("{length} bytes at byte {at} of a message of at most {limit}"));
+            let why = Malformed(format!("{length} bytes at byte {at} of a message of at most {limit}"));
+            return Err(if self.is_whole { Stop::Malformed(why) } else { Stop::TooLong(why) });
         }
         let taken = self.at..self.at + length;
         if taken.end > self.bytes.len() {
@@ -103,8 +107,8 @@ mod tests {
         let mut cursor = Cursor::partial(b"abc", 10);
         assert_eq!(cursor.take(2), Ok(0..2));
         assert_eq!(cursor.take(8), Err(Stop::Short));
-        assert!(matches!(cursor.take(9), Err(Stop::Malformed(_))));
-        assert!(matches!(cursor.take(usize::MAX), Err(Stop::Malformed(_))));
+        assert!(matches!(cursor.take(9), Err(Stop::TooLong(_))));
+        assert!(matches!(cursor.take(usize::MAX), Err(Stop::TooLong(_))));
         assert_eq!(cursor.take(1), Ok(2..3));
     }
 
@@ -116,6 +120,6 @@ mod tests {
 
     #[test]
     fn the_cursor_does_not_read_beyond_its_limit() {
-        assert!(matches!(Cursor::partial(b"abcdef", 3).u32(), Err(Stop::Malformed(_))));
+        assert!(matches!(Cursor::partial(b"abcdef", 3).u32(), Err(Stop::TooLong(_))));
     }
 }

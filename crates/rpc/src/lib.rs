@@ -128,6 +128,14 @@ pub trait ServerProtocol {
         Bytes::new()
     }
 
+    /// Takes the call in `buffer` that the end of the client's bytes completes, if the protocol has such calls.
+    ///
+    /// # Errors
+    /// As [`decode`](Self::decode).
+    fn end(&mut self, _buffer: &mut BytesMut) -> Result<Option<CallRequest<Self::Reply>>, Rejection> {
+        Ok(None)
+    }
+
     /// Whether only a reset of the connection distinguishes a failure from a page.
     fn fails_by_reset(&self) -> bool {
         false
@@ -148,6 +156,11 @@ pub trait ReplyEncoder {
 
     /// Returns the reply to [`Call::Ping`] and [`Call::Reset`].
     fn done(&self) -> Bytes;
+
+    /// Whether the client reads a page only up to its first NUL byte, so that a page with one must not be sent.
+    fn ends_at_nul(&self) -> bool {
+        false
+    }
 
     /// Whether the connection closes after this reply to mark its end.
     fn closes(&self) -> bool {

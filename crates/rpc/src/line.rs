@@ -1,7 +1,7 @@
 //! The line protocol: a URL and a newline, answered by the page. It is for clients that are a few lines in any
 //! language.
 //!
-//! A request is one line, which ends with LF or CR LF. It is a URL, or [`STATISTICS`] or [`RESET`]: no URL and no host
+//! A request is one line, which ends with LF, CR LF, or the end of the client's bytes. It is a URL, or [`STATISTICS`] or [`RESET`]: no URL and no host
 //! begins with an asterisk. Requests on one connection are answered in sequence.
 //!
 //! **Framed** (the usual form): the answer is a sequence of pieces, each of which begins with a line.
@@ -102,6 +102,14 @@ impl ServerProtocol for Server {
         };
         let call = read_request(&line).map_err(|why| self.reject(why, false))?;
         Ok(Some(CallRequest { call, reply: Reply { form: self.form } }))
+    }
+
+    fn end(&mut self, buffer: &mut BytesMut) -> Result<Option<CallRequest<Reply>>, Rejection> {
+        if buffer.is_empty() {
+            return Ok(None);
+        }
+        buffer.extend_from_slice(b"\n");
+        self.decode(buffer)
     }
 
     fn late(&self) -> Bytes {

@@ -42,10 +42,10 @@ fn calls_and_replies_are_those_of_the_standard() {
     let failure = Failure { why: "the server could not do it (system error)".into(), status: 0, ..gone() };
     for (asks, message, answers, reply) in [
         (Call::Ping, call(0, b""), Answer::Done, accepted(0, b"")),
-        (fetch("http://a/"), call(1, URL), page(b"a\0b"), accepted(0, b"\0\0\0\x03a\0b\0")),
-        (fetch("http://a/"), call(1, URL), page(b"abcd"), accepted(0, b"\0\0\0\x04abcd")),
-        (fetch("http://a/"), call(1, URL), page(b""), accepted(0, b"\0\0\0\0")),
-        (fetch("http://a/"), call(1, URL), Answer::Failure(failure), accepted(5, b"")),
+        (fetch("http://a/"), call(2, URL), page(b"a\0b"), accepted(0, b"\0\0\0\x03a\0b\0")),
+        (fetch("http://a/"), call(2, URL), page(b"abcd"), accepted(0, b"\0\0\0\x04abcd")),
+        (fetch("http://a/"), call(2, URL), page(b""), accepted(0, b"\0\0\0\0")),
+        (fetch("http://a/"), call(2, URL), Answer::Failure(failure), accepted(5, b"")),
     ] {
         let wire = record(&message);
         for piece in 1..=wire.len() {
@@ -89,7 +89,7 @@ fn a_rejected_onc_call_gets_a_reply_and_the_connection_continues() {
         ("rpc version", with(2, 3), words(&[XID, 1, 1, 0, 2, 2])),
         ("program", with(3, 100_000), accepted(1, b"")),
         ("version", with(4, 2), accepted(2, &words(&[1, 1]))),
-        ("procedure", with(5, 2), accepted(3, b"")),
+        ("procedure", with(5, 3), accepted(3, b"")),
         ("no argument", call(1, b""), accepted(4, b"")),
         ("url too long for its message", call(1, b"\0\0\0\x09http"), accepted(4, b"")),
         ("url of 4 GiB", call(1, b"\xff\xff\xff\xff"), accepted(4, b"")),
@@ -138,6 +138,15 @@ fn bytes_that_are_no_call_close_the_connection_at_once() {
             assert_eq!(heard(Server::new(LIMITS), wire, piece), [Err((Bytes::new(), true))], "{what}");
         }
     }
+}
+
+#[test]
+fn both_fetches_have_the_same_messages_and_one_ends_at_nul() {
+    let asked = |number: u32| datagram(&call(number, URL)).unwrap();
+    let [string, bytes] = [1, 2].map(asked);
+    assert_eq!((&string.call, string.reply.ends_at_nul()), (&fetch("http://a/"), true));
+    assert_eq!((&bytes.call, bytes.reply.ends_at_nul()), (&fetch("http://a/"), false));
+    assert_eq!(string.reply.page(4), bytes.reply.page(4));
 }
 
 #[test]

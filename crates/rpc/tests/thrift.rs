@@ -183,9 +183,41 @@ fn arguments_that_end_too_early_break_a_buffered_connection_only() {
 }
 
 #[test]
-fn empty_frames_say_nothing() {
-    let wire = [&[0; 8][..], &wrap(Transport::Framed, GET_DATA[0]), &[0; 4]].concat();
-    assert_eq!(heard(Server::new(LIMITS), &wire, 3), [Ok(fetch("http://a/"))]);
+fn empty_frames_and_theader_close_the_connection_at_once() {
+    let closed = Err((bytes::Bytes::new(), true));
+    let call = wrap(Transport::Framed, GET_DATA[0]);
+    assert_eq!(heard(Server::new(LIMITS), &[0; 4], 3), [closed.clone()]);
+    assert_eq!(
+        heard(Server::new(LIMITS), &[&call, &[0; 4][..]].concat(), 3),
+        [Ok(fetch("http://a/")), closed.clone()]
+    );
+    let header = b"\0\0\0\x2e\x0f\xff\0\0\0\0\0\x07";
+    assert_eq!(heard(Server::new(LIMITS), header, 3), [closed]);
+}
+
+#[test]
+fn a_call_with_an_overlong_url_fails_by_its_declared_exception() {
+    for url in [LIMITS.message, 20_000, 5 << 20] {
+        for (protocol, transport) in
+            PROTOCOLS.into_iter().flat_map(|one| TRANSPORTS.map(|other| (one, other)))
+        {
+            let mut client = Client::new(transport, protocol, LIMITS);
+            let wire = client.encode(&fetch(&"x".repeat(url))).unwrap();
+            // The client may wait for the answer before it has sent everything.
+            for length in [LIMITS.message + 4, wire.len()] {
+                let heard = heard(Server::new(LIMITS), &wire[..length], 1_000);
+                let [Err((reply, true))] = &heard[..] else {
+                    panic!("{transport:?} {protocol:?}: {heard:?}")
+                };
+                let mut client = Client::new(transport, protocol, LIMITS);
+                client.encode(&fetch("x")).unwrap();
+                let Ok(Some(Answer::Failure(failure))) = answer(&mut client, reply, 99) else {
+                    panic!("{reply:?}")
+                };
+                assert_eq!(failure.status, 414, "{failure:?}");
+            }
+        }
+    }
 }
 
 #[test]
@@ -230,7 +262,6 @@ fn thrift_values_nested_too_deep_or_counted_too_large_are_refused() {
         (b"\x0f\0\x02\x0c\x7f\xff\xff\xff", "2147483647 elements in 272 bytes"),
         (b"\x0f\0\x02\x0c\xff\xff\xff\xff", "a length of -1"),
         (b"\x0d\0\x02\x02\x02\0\x01\0\0", "65536 elements in 271 bytes"),
-        (b"\x0b\0\x01\x7f\xff\xff\xff", "2147483647 bytes at byte 27 of a message of at most 300"),
         (b"\x11\0\x02", "no value is of type 17"),
     ] {
         let wire = [&start[..], fields].concat();
@@ -244,9 +275,9 @@ fn bytes_that_are_no_call_close_the_connection_at_once() {
     for wire in [
         &b"GET / HTTP/1.1\r\n"[..],
         b"\xff\xff\xff\xff",
-        b"\x7f\xff\xff\xff\x80",
+        b"\x7f\xff\xff\xff\x80\x02\0\x01",
         b"\0\0\0\0\xff\xff\xff\xff",
-        b"\0\0\x01\x2d\x80",
+        b"\0\0\x01\x2d\x80\x01\0\x05",
         b"\x80\x02\0\x01",
         b"\x80\x01\0\x05",
         b"\x80\x01\0\x01\xff\xff\xff\xff",

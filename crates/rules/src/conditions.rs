@@ -7,6 +7,7 @@ use std::sync::Arc;
 pub use larder_semantics::fields::Fields;
 use larder_semantics::readings;
 
+use crate::bucket::Bucket;
 use crate::domains::Domains;
 use crate::map::PathMap;
 use crate::networks::Networks;
@@ -39,6 +40,8 @@ pub struct Conditions {
     pub field: Names<Box<str>>,
     /// The cookies of the request, in any [reading](larder_semantics::readings).
     pub cookie: Names<Pattern>,
+    /// The bucket of the client.
+    pub bucket: Option<Bucket>,
     /// The status of the response.
     pub status: Vec<RangeInclusive<u16>>,
     /// The response's media type without parameters, lower case.
@@ -118,12 +121,14 @@ impl Conditions {
             && self.client.is_empty()
             && [&self.query, &self.cookie].iter().all(|names| names.each.is_empty())
             && self.field.each.is_empty()
+            && self.bucket.is_none()
             && self.not.as_ref().is_none_or(|not| not.are_about_resource())
     }
 
     /// Returns the names of the request fields that the conditions are about, in lower case.
     pub fn request_fields(&self) -> Vec<&str> {
-        let cookie = (!self.cookie.each.is_empty()).then_some("cookie");
+        let keeps_bucket = self.bucket.as_ref().is_some_and(|bucket| bucket.split.cookie.is_some());
+        let cookie = (!self.cookie.each.is_empty() || keeps_bucket).then_some("cookie");
         let not = self.not.iter().flat_map(|not| not.request_fields());
         self.field.each.iter().map(|named| &*named.name).chain(cookie).chain(not).collect()
     }
@@ -166,6 +171,7 @@ impl Conditions {
             && self.query.hold(|named| named.is_in_query(request.query))
             && self.field.hold(|named| named.is_in(request.fields))
             && self.cookie.hold(|named| named.is_cookie(request.fields))
+            && self.bucket.as_ref().is_none_or(|bucket| bucket.has(request.client, request.fields))
             && self.not.as_ref().is_none_or(|not| not.need_response() || !not.hold_for(request))
     }
 

@@ -6,6 +6,7 @@
 //! Matching takes time linear in the request: regular expressions run in automata, and an index over paths and
 //! extensions finds the few rules that can hold. A request costs no allocation if its path needs no decoding.
 
+mod bucket;
 mod conditions;
 mod domains;
 mod map;
@@ -17,6 +18,7 @@ mod reach;
 mod set;
 mod trie;
 
+pub use bucket::{Bucket, Split};
 pub use conditions::{Conditions, Fields, NamedPatterns, Names, Request, Response};
 pub use domains::{BadDomain, Domains, LARGEST_LIST};
 pub use map::PathMap;

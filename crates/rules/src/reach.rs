@@ -77,6 +77,7 @@ fn covers(earlier: &Conditions, later: &Conditions) -> bool {
         && names_cover(&earlier.query, &later.query)
         && names_cover(&earlier.field, &later.field)
         && names_cover(&earlier.cookie, &later.cookie)
+        && (earlier.bucket.is_none() || earlier.bucket == later.bucket)
         && names_cover(&earlier.response_field, &later.response_field)
         && (earlier.status.is_empty() || earlier.status == later.status)
         && (earlier.length.is_none() || earlier.length == later.length)

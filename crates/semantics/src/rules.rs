@@ -1,5 +1,7 @@
 //! The choices that RFC 9111 leaves to the operator of a cache, and the times of a fetch.
 
+use std::time::Duration;
+
 use crate::coding::Compression;
 use crate::early_hints::EarlyHints;
 use crate::fields::Fields;
@@ -23,6 +25,9 @@ pub struct Rules {
     /// The staleness allowed when the origin fails, in seconds, where neither client nor origin gives one
     /// (RFC 9111 section 4.2.4).
     pub stale_if_error: u32,
+    /// The time that an origin has for an answer before a stored response is used that may also be used when the origin
+    /// fails; `None`: as long as it takes.
+    pub stale_if_slow: Option<Duration>,
     /// The staleness allowed during revalidation, in seconds, where the origin gives none (RFC 5861 section 3).
     pub stale_while_revalidate: u32,
     /// The last share of their lifetime, in percent, in which popular responses are refreshed; 0 turns this off.
@@ -110,6 +115,7 @@ impl Default for Rules {
             guesses_with_cookies: true,
             targeted: vec!["cdn-cache-control".into()],
             stale_if_error: 3_600,
+            stale_if_slow: None,
             stale_while_revalidate: 0,
             refresh_ahead: 0,
             prefetch: Vec::new(),

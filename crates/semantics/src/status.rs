@@ -64,6 +64,9 @@ reasons! {
     StaleIfError "stale-if-error" "RFC 5861 4"
         "the origin failed and a stale response may be used instead"
         "the proxy's log has the cause";
+    StaleIfSlow "stale-if-slow" "RFC 9111 4.2.4"
+        "the origin takes long, and a stale response is used while another is fetched"
+        "a longer stale_if_slow waits longer for the origin";
 
     "Sent to the origin":
     Absent "absent" "RFC 9111 2"
@@ -254,7 +257,7 @@ reasons! {
         "the client disconnected before an answer, and no other client waited for it"
         "";
     Undelivered "undelivered" "configuration"
-        "an RPC client cannot get the page as a whole: it is too long, was cut short, has an unknown coding, or is behind a redirect that is not followed"
+        "an RPC client cannot get the page as a whole: it is too long, was cut short, has an unknown coding or a NUL byte where it is a string, or is behind a redirect that is not followed"
         "the client's error and the proxy's log name the cause; [doors] sets the limits";
 }
 

@@ -6,16 +6,21 @@
 //! file are used up, a new file replaces it.
 //!
 //! Content that is complete can be [mapped](Extent::mapped) into memory, to be encrypted from there.
+//!
+//! A successor of the process goes on with the same content, in the [same files](inherited).
+
+pub(crate) mod inherited;
 
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, memfd_create};
 
+use self::inherited::InheritedFile;
 use crate::mapping::Mapping;
 
 /// Extents start on a page, so that freeing one frees whole pages.
@@ -52,6 +57,10 @@ pub struct Extent {
     /// `None` after pages were freed: the extent is not mapped any more.
     mapping: OnceLock<Option<Mapping>>,
     held: Arc<AtomicU64>,
+    /// The file among those of the process before this one, if that process wrote the content.
+    inherited: Option<Arc<InheritedFile>>,
+    /// Whether the range belongs to the next process: then only that one frees its pages.
+    is_given: AtomicBool,
 }
 
 impl Arena {
@@ -80,8 +89,7 @@ impl Arena {
         let offset = numbers.next;
         numbers.next += reserved;
         let file = Arc::clone(&numbers.file);
-        let (start, len, mapping) = (AtomicU64::new(0), AtomicU64::new(0), OnceLock::new());
-        Ok(Extent { file, offset, reserved, start, len, mapping, held: Arc::clone(&self.held) })
+        Ok(Extent::new(file, offset, reserved, Arc::clone(&self.held)))
     }
 
     /// Returns the bytes held by living extents.
@@ -100,6 +108,20 @@ impl Arena {
 }
 
 impl Extent {
+    fn new(file: Arc<File>, offset: u64, reserved: u64, held: Arc<AtomicU64>) -> Self {
+        Self {
+            file,
+            offset,
+            reserved,
+            start: AtomicU64::new(0),
+            len: AtomicU64::new(0),
+            mapping: OnceLock::new(),
+            held,
+            inherited: None,
+            is_given: AtomicBool::new(false),
+        }
+    }
+
     /// Returns the bytes written so far.
     pub fn len(&self) -> u64 {
         self.len.load(Ordering::Acquire)
@@ -159,29 +181,39 @@ impl Extent {
     /// Frees the pages that lie wholly before byte `to`, unless the extent is mapped; they must not be read again.
     pub fn discard(&self, to: u64) {
         if self.mapping.get_or_init(|| None).is_none() {
-            self.release(to.min(self.len()) / PAGE * PAGE);
+            self.release(to.min(self.len()) / PAGE * PAGE, true);
         }
     }
 
-    fn release(&self, to: u64) {
+    /// Releases the bytes before `to`, and `frees` their pages.
+    fn release(&self, to: u64, frees: bool) {
         let from = self.start.swap(to, Ordering::Relaxed);
         if from >= to {
             self.start.fetch_max(from, Ordering::Relaxed);
             return;
         }
         self.held.fetch_sub(to.min(self.len()) - from, Ordering::Relaxed);
-        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        // If the kernel refuses, the memory stays used until the process ends. No reader gets a wrong byte:
-        // the range is not reused.
-        let _ = fallocate(&*self.file, flags, self.offset + from, to - from);
+        if frees {
+            punch(&self.file, self.offset + from, to - from);
+        }
     }
 }
 
 impl Drop for Extent {
     fn drop(&mut self) {
         self.mapping.take();
-        self.release(self.len().next_multiple_of(PAGE));
+        let is_own = self.inherited.as_ref().is_none_or(|file| file.leave(self.offset));
+        let frees = is_own && !self.is_given.load(Ordering::Acquire);
+        self.release(self.len().next_multiple_of(PAGE), frees);
     }
+}
+
+/// Gives the pages of a range back to the kernel.
+fn punch(file: &File, offset: u64, len: u64) {
+    let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    // If the kernel refuses, the memory stays used until the process ends. No reader gets a wrong byte:
+    // the range is not reused.
+    let _ = fallocate(file, flags, offset, len);
 }
 
 fn memory_file() -> io::Result<Arc<File>> {

@@ -1,6 +1,7 @@
 //! The bytes of a stored response's content, as the origin sent it and in other codings.
 
 mod coded;
+pub(crate) mod record;
 
 use std::io;
 use std::ops::Range;
@@ -8,10 +9,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::arena::Extent;
 use crate::charge::allocated;
-use crate::{Extent, Record};
 
 pub use coded::{CodedBody, body_of};
+pub use record::Record;
 
 /// Bodies of at least this length are stored in a file and sent by `sendfile`; shorter ones are sent in the
 /// same write as their head.

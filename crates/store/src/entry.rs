@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 
 use http::StatusCode;
-use larder_semantics::coding::CodingTerms;
+use larder_semantics::coding::{Coding, CodingTerms};
 use larder_semantics::fields::Fields;
 use larder_semantics::freshness::{Flags, Freshness};
 use larder_semantics::stored_head::StoredHead;
@@ -215,9 +215,11 @@ impl Entry {
         self.again(self.0.header.header.body.duplicate(), freshness, checked)
     }
 
-    /// Returns the same response with `body`, which is its content with forms in other codings.
-    pub(crate) fn with_forms(&self, body: Body) -> Option<Self> {
-        self.again(body, self.freshness(), self.checked())
+    /// Returns the same response with one more form of its content, or with the note that a form in this coding is not
+    /// worth storing.
+    pub(crate) fn with_form(&self, coding: Option<Coding>, form: Option<Body>) -> Option<Self> {
+        let coded = CodedBody::with(self.body().duplicate(), self.coded(), coding, form);
+        self.again(Body::coded(coded), self.freshness(), self.checked())
     }
 
     fn again(&self, body: Body, freshness: Freshness, checked: Generation) -> Option<Self> {

@@ -17,15 +17,14 @@ use http::StatusCode;
 use larder_semantics::fields::Fields;
 use larder_semantics::key;
 use larder_semantics::no_vary_search::{self, Variation};
-use larder_semantics::purge::Scope;
 use parking_lot::{Mutex, MutexGuard};
 use siphasher::sip::SipHasher13;
 
 use self::part::{FieldValue, PARTS, Part, StoredQuery};
 pub use self::part::{MOST_BYTES, MOST_FIELDS, MOST_URLS};
 use self::removals::Removals;
-use crate::purges::{Generation, PurgeStart};
-use crate::{Entry, Fills, JoinResult, LinesRef, Store};
+use crate::Entry;
+use crate::purges::Generation;
 
 /// Longer queries are compared byte by byte.
 const LONGEST_QUERY: usize = 2 << 10;
@@ -88,8 +87,8 @@ pub(crate) struct TableUpdate {
     /// it answers was purged or changed since its fetch began.
     pub(crate) is_refused: bool,
     /// The responses that it replaces: keys, and hashes of signatures.
-    replaced: Vec<(Vec<u8>, u64)>,
-    class: Option<u64>,
+    pub(crate) replaced: Vec<(Vec<u8>, u64)>,
+    pub(crate) class: Option<u64>,
 }
 
 impl Default for Equivalents {
@@ -173,6 +172,18 @@ impl Equivalents {
         self.removed.count()
     }
 
+    /// Returns the start of the fetch of the response stored under `other` that has this variant and was received at
+    /// `received`; `None` if it is unknown, or an equivalent URL was removed since.
+    pub(crate) fn fetch_of(
+        &self,
+        other: &EquivalentUrl,
+        variant: u64,
+        received: u32,
+    ) -> Option<FetchContext> {
+        let (.., began) = other.stored.iter().find(|stored| (stored.0, stored.1) == (variant, received))?;
+        (self.removed.last(other.class) <= began.removals).then_some(*began)
+    }
+
     /// Notes that `key` is purged or changed: responses that are being fetched or stored for it, and for
     /// equivalent URLs, do not answer requests for other URLs any more. A field that becomes known only later
     /// does not apply to fetches that began before this call ([`FieldValue::since`]).
@@ -188,7 +199,7 @@ impl Equivalents {
 
     /// Notes that a response with this `value` of the field is about to be stored under `key`. `variant` is
     /// the hash of its signature.
-    fn learn(
+    pub(crate) fn learn(
         &self,
         key: &[u8],
         value: &[u8],
@@ -221,7 +232,7 @@ impl Equivalents {
     }
 
     /// Notes that a fetch for `key` has ended.
-    fn end(&self, key: &[u8], class: u64) {
+    pub(crate) fn end(&self, key: &[u8], class: u64) {
         let Some(place) = self.place(key) else { return };
         self.part(place.hash).change(class, |class| class.end(place.query));
     }
@@ -265,6 +276,18 @@ fn bit(hash: u64) -> (usize, u64) {
     (at / 64, 1 << (at % 64))
 }
 
+impl EquivalentUrl {
+    /// Whether `entry`, which is stored under this URL, answers a request for `key` by its own field, whose value has
+    /// to be the known one. Both keys have one path.
+    pub(crate) fn answers(&self, entry: &Entry, key: &[u8]) -> bool {
+        let known = &self.known;
+        let is_known = no_vary_search::field(&entry.fields()).is_some_and(|value| *value == *known.value);
+        is_for_others(entry.status())
+            && is_known
+            && known.variation.equivalent(query(entry.key()), query(key))
+    }
+}
+
 impl KeyParts<'_> {
     /// Returns the key of the same path with this query.
     fn key(&self, query: Option<&[u8]>) -> Vec<u8> {
@@ -273,118 +296,12 @@ impl KeyParts<'_> {
     }
 }
 
-impl Store {
-    /// Applies later changes to `entry`, which is stored under the key of `other` and current there, for a
-    /// request for `key`. Returns the entry if its own field says that it answers the request; if `key` or an
-    /// equivalent URL was purged or changed since its fetch began, returns it stale or invalid, or `None`.
-    pub fn for_other(&self, entry: Entry, other: &EquivalentUrl, key: &[u8]) -> Option<Entry> {
-        if !is_for_others(entry.status()) || !answers(&entry, &other.known, key) {
-            return None;
-        }
-        let (variant, received) = (self.memory.variant(&[], entry.signature()), entry.freshness().received);
-        let (.., began) = other.stored.iter().find(|stored| (stored.0, stored.1) == (variant, received))?;
-        if self.equivalents.removed.last(other.class) > began.removals {
-            return None;
-        }
-        let now = self.purges.now();
-        if began.generation == now {
-            return Some(entry);
-        }
-        match self.purges.reach(PurgeStart::Generation(began.generation), key, None::<&LinesRef<'_>>) {
-            Some(reach) => reach.apply_to(&entry, now),
-            None => Some(entry),
-        }
-    }
-
-    /// Notes that a response with these fields is about to be stored, or was found on a disk. If it is refused, its
-    /// earlier stored form is removed. The caller has to call [`learned`](Self::learned) once it is stored.
-    pub(crate) fn learn(
-        &self,
-        (key, signature): (&[u8], &[u8]),
-        status: StatusCode,
-        response: &impl Fields,
-        (source, received): (Source, u32),
-    ) -> TableUpdate {
-        let value = no_vary_search::field(response).filter(|_| is_for_others(status));
-        let Some(value) = value else { return TableUpdate::default() };
-        let variant = self.memory.variant(&[], signature);
-        let learned = self.equivalents.learn(key, &value, variant, (source, received));
-        if learned.is_refused {
-            self.give_up(key, variant, received);
-        }
-        learned
-    }
-
-    /// Removes the responses that the response stored under `key` replaces, if memory or a disk stored it.
-    pub(crate) fn learned(&self, key: &[u8], received: u32, learned: TableUpdate) {
-        for (other, variant) in learned.replaced {
-            self.give_up(&other, variant, received);
-        }
-        if let Some(class) = learned.class {
-            self.equivalents.end(key, class);
-        }
-    }
-
-    /// Removes a response if it was received at `received` or earlier.
-    fn give_up(&self, key: &[u8], variant: u64, received: u32) {
-        let resident = self.memory.peek(key, self.memory.hash(key));
-        for entry in resident.iter().flat_map(|resident| resident.variants()) {
-            if self.memory.variant(&[], entry.signature()) == variant
-                && entry.freshness().received <= received
-            {
-                self.memory.exchange(entry, None);
-            }
-        }
-        self.forget_near(key);
-    }
-}
-
-impl Fills {
-    /// [Joins](Self::join_own) the fills of `key`, or follows a fill of another URL whose response is
-    /// expected to answer requests for `key` as well. Only the announced head shows whether it does.
-    pub fn join(self: &Arc<Self>, key: &[u8], signature: &[u8]) -> JoinResult {
-        self.store().equivalents.joining(key, |others, removals| {
-            let follow = |other: &Vec<u8>| self.follow_for(key, other, signature, removals);
-            if let Some(reader) = others.iter().find_map(follow) {
-                return (JoinResult::Follow(reader), false);
-            }
-            let joined = self.join_own(key, signature);
-            let leads = matches!(joined, JoinResult::Writer(_));
-            (joined, leads)
-        })
-    }
-
-    /// Extends `scopes`, which are about to be purged or spoiled, by the URLs that are known to have the same
-    /// responses. Responses in flight are not stored if they turn out to be equivalent.
-    pub fn with_equivalents(&self, mut scopes: Vec<Scope>) -> Vec<Scope> {
-        let equivalents = &self.store().equivalents;
-        let others = scopes.iter().flat_map(|scope| match scope {
-            Scope::Url(key) => {
-                // Noted first, so that responses that become known after this lookup are refused.
-                equivalents.note_removed(key);
-                equivalents.all(key)
-            }
-            _ => Vec::new(),
-        });
-        let others: Vec<_> = others.map(Scope::Url).filter(|other| !scopes.contains(other)).collect();
-        scopes.extend(others);
-        scopes
-    }
-}
-
-/// Whether `entry` answers a request for `key` by its own field, whose value has to be that of `known`. Both
-/// keys have one path.
-fn answers(entry: &Entry, known: &FieldValue, key: &[u8]) -> bool {
-    let is_known = no_vary_search::field(&entry.fields()).is_some_and(|value| *value == *known.value);
-    is_known && known.variation.equivalent(query(entry.key()), query(key))
-}
-
 fn query(key: &[u8]) -> Option<&[u8]> {
     key::split_at_query(key.split_last()?.1).1
 }
 
 /// Whether a response with this status may answer requests for other URLs than its own; error responses may not.
-fn is_for_others(status: StatusCode) -> bool {
+pub(crate) fn is_for_others(status: StatusCode) -> bool {
     status != StatusCode::PARTIAL_CONTENT && (status.is_success() || status.is_redirection())
 }
 

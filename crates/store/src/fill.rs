@@ -13,9 +13,10 @@
 mod buffer;
 mod epoch;
 mod fills;
-mod join_result;
+mod join;
 mod reader;
 mod recall;
+mod refusal;
 mod writer;
 
 use std::collections::HashMap;
@@ -36,10 +37,12 @@ use buffer::Buffer;
 
 pub use crate::head::Head;
 pub use epoch::Epoch;
+pub(crate) use epoch::Epochs;
 pub use fills::Fills;
-pub use join_result::{JoinResult, ReloadResult};
+pub use join::{JoinResult, ReloadResult};
 pub use reader::{Piece, Reader};
-pub use writer::{FillWriter, StoragePlace, StoreRefusal};
+pub use refusal::StoreRefusal;
+pub use writer::{FillWriter, StoragePlace};
 
 /// How far a body too large for memory may run ahead of its slowest reader, in bytes.
 pub const WINDOW: u64 = 1 << 20;
@@ -96,6 +99,8 @@ pub struct Fill {
     /// Whether the requests that wait for the head may read the content.
     shared: AtomicBool,
     cancelled: AtomicBool,
+    /// Whether a client has waited too long for the head.
+    late: AtomicBool,
     progress: Mutex<Progress>,
     /// Notifies readers of progress.
     advanced: Notify,

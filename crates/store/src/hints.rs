@@ -107,6 +107,18 @@ impl Hints {
         self.table.lock().get(hash).filter(|entry| entry.key() == key).cloned()
     }
 
+    /// Returns all hints.
+    pub(crate) fn all(&self) -> Vec<Entry> {
+        let (table, mut all) = (self.table.lock(), Vec::new());
+        table.for_each(&mut |_, entry| all.push(entry.clone()));
+        all
+    }
+
+    /// Returns the pool of their field lines.
+    pub(crate) fn lines(&self) -> &LinePool {
+        &self.lines
+    }
+
     /// Returns the number and bytes of the hints.
     pub fn usage(&self) -> HintUsage {
         let table = self.table.lock();

@@ -38,6 +38,15 @@ impl HitForMiss {
         place & TAG == tag(hash) && (place as u32) > now
     }
 
+    /// Iterates over the marks that have not expired at `now` (UNIX seconds): the URL's hash, as far as the table has it, and
+    /// the time at which the mark expires.
+    pub fn marks(&self, now: u32) -> impl Iterator<Item = (u64, u32)> {
+        self.0.iter().zip(0..).filter_map(move |(place, number)| {
+            let place = place.load(Ordering::Relaxed);
+            (place as u32 > now).then_some((place & TAG | number, place as u32))
+        })
+    }
+
     fn place(&self, hash: u64) -> &AtomicU64 {
         &self.0[hash as usize % PLACES]
     }
@@ -63,6 +72,9 @@ mod tests {
         assert!(!hit_for_miss.marked(neighbour, 99));
         hit_for_miss.clear(neighbour);
         assert!(hit_for_miss.marked(url, 99));
+        let (copy, marks) = (HitForMiss::default(), |now| hit_for_miss.marks(now));
+        marks(99).for_each(|(hash, until)| copy.mark(hash, until));
+        assert!(copy.marked(url, 99) && marks(99).count() == 1 && marks(100).count() == 0);
         hit_for_miss.clear(url);
         assert!(!hit_for_miss.marked(url, 99));
     }

@@ -19,14 +19,13 @@ pub(crate) struct Mapping(Mmap);
 impl Mapping {
     /// Maps `len` bytes of `file` from `offset`. `None` if there are too many mappings, or if the kernel refuses.
     ///
-    /// The file must be a memory file that cannot shrink and that no other process has. The bytes must not change while
-    /// they are mapped.
+    /// The file must be a memory file that cannot shrink. The bytes must not change while they are mapped.
     pub(crate) fn new(file: &File, offset: u64, len: u64) -> Option<Self> {
         let len = usize::try_from(len).ok()?;
         let is_free = COUNT.fetch_add(1, Ordering::Relaxed) < MOST;
         // SAFETY: the bytes do not change while they are mapped, and no page is beyond the end of the file, as the arena
-        // ensures: it alone has the file, and has sealed it against shrinking. It writes the bytes of an extent once, and
-        // frees no page of a mapped one.
+        // ensures: only it, and in an upgrade the arena of the next process, has the file, which is sealed against
+        // shrinking. Both write the bytes of an extent once, and free no page that the other one may have mapped.
         let map = is_free.then(|| unsafe { MmapOptions::new().offset(offset).len(len).map(file) });
         if let Some(Ok(map)) = map {
             return Some(Self(map));

@@ -12,19 +12,24 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use http::HeaderMap;
 use larder_evict::{AnyShard, Capacity, InsertResult, Spec};
 use parking_lot::{Mutex, MutexGuard};
-use siphasher::sip::SipHasher13;
 
-use crate::Entry;
 use crate::lines::{LinePool, Lines};
+use crate::{Entry, HashKeys};
 
 mod budget;
+mod changes;
+mod copy;
 mod fill_budget;
+mod forms;
 mod resident;
 mod room;
 mod walk;
 
+use changes::Changes;
+pub(crate) use copy::CopiedResident;
 pub(crate) use fill_budget::{FillBudget, Purpose};
-use resident::{UsedResident, Uses};
+use resident::UsedResident;
+pub(crate) use resident::Uses;
 use room::WithheldBytes;
 
 pub use budget::{Budget, Counts};
@@ -39,7 +44,7 @@ type Shard = Mutex<Box<dyn AnyShard<UsedResident>>>;
 /// The memory tier.
 pub struct Memory {
     shards: Box<[Shard]>,
-    keys: SipHasher13,
+    keys: HashKeys,
     lines: Arc<LinePool>,
     budget: Budget,
     max_variants: AtomicUsize,
@@ -51,6 +56,7 @@ pub struct Memory {
     uncounted: AtomicU64,
     filling: FillBudget,
     withheld: WithheldBytes,
+    changes: Changes,
 }
 
 /// Figures of the memory tier at one moment.
@@ -87,10 +93,9 @@ impl Memory {
                 Mutex::new(policy.build(Capacity { amount, ..budget.capacity }, random.hash_one(n)))
             })
             .collect();
-        let keys = SipHasher13::new_with_keys(random.hash_one(0_u8), random.hash_one(1_u8));
         Self {
             shards,
-            keys,
+            keys: HashKeys::default(),
             lines: Arc::new(LinePool::new(usize::try_from(lines).unwrap_or(usize::MAX))),
             budget,
             max_variants: AtomicUsize::new(max_variants),
@@ -100,12 +105,19 @@ impl Memory {
             uncounted: AtomicU64::new(0),
             filling: FillBudget::new(filling - lines),
             withheld: WithheldBytes::default(),
+            changes: Changes::default(),
         }
     }
 
     /// Returns the keyed hash of `key` for this tier and [`crate::HitForMiss`].
+    #[inline]
     pub fn hash(&self, key: &[u8]) -> u64 {
         self.keys.hash(key)
+    }
+
+    /// Returns the keys of this hash.
+    pub fn hash_keys(&self) -> &HashKeys {
+        &self.keys
     }
 
     /// Returns field lines in the form of an entry, with `date` as their `Date`; lines that other responses
@@ -226,6 +238,7 @@ impl Memory {
     pub(crate) fn change(&self, key: &[u8], leaves: impl Fn(&Entry) -> Option<Entry>) {
         let (hash, mut dropped) = (self.hash(key), Vec::new());
         let mut shard = self.shard(hash);
+        self.changes.note(key, true);
         let Some(kept) = shard.peek(hash).filter(|kept| kept.is_for(key)) else { return };
         let left = Resident::of(kept.variants().iter().filter_map(leaves).collect());
         self.leave(&mut **shard, hash, left, &mut dropped);
@@ -235,8 +248,16 @@ impl Memory {
 
     /// Removes everything stored under `key`; returns how many responses and bytes that were.
     pub fn remove(&self, key: &[u8]) -> (usize, u64) {
+        self.remove_noted(key, true)
+    }
+
+    /// Removes everything stored under `key`, and notes that as a change if it `is_noted`.
+    pub(crate) fn remove_noted(&self, key: &[u8], is_noted: bool) -> (usize, u64) {
         let hash = self.hash(key);
         let mut shard = self.shard(hash);
+        if is_noted {
+            self.changes.note(key, true);
+        }
         if !shard.peek(hash).is_some_and(|kept| kept.is_for(key)) {
             return (0, 0);
         }
@@ -248,10 +269,19 @@ impl Memory {
 
     /// Removes everything.
     pub fn clear(&self) {
+        self.clear_noted(true);
+    }
+
+    /// Removes everything, and notes that as a change if it `is_noted`.
+    pub(crate) fn clear_noted(&self, is_noted: bool) {
         for shard in &self.shards {
             let mut dropped = Vec::new();
             lock(shard).clear(&mut dropped);
             self.note_dropped(&dropped);
+        }
+        // At the end: what a copy of a shard still had is cleared there, too.
+        if is_noted {
+            self.changes.note_clear();
         }
     }
 
@@ -331,6 +361,7 @@ impl Memory {
         let counts = self.budget.counts;
         let (object, content) = (kept.object(hash, counts), kept.content());
         let uncounted = kept.uncounted(counts);
+        self.note_changed(&kept);
         let stored = match shard.peek_mut(hash) {
             Some(old) if old.object(hash, counts) == object => {
                 dropped.push(mem::replace(old, kept));
@@ -339,8 +370,7 @@ impl Memory {
             _ => shard.insert(object, kept, dropped),
         };
         if matches!(stored, InsertResult::Stored) {
-            self.content.fetch_add(content, Ordering::Relaxed);
-            self.uncounted.fetch_add(uncounted, Ordering::Relaxed);
+            self.note_added(content, uncounted);
         }
         stored
     }
@@ -356,8 +386,18 @@ impl Memory {
         let uses = shard.peek(hash).map(|kept| kept.uses().clone());
         match resident.zip(uses) {
             Some((resident, uses)) => _ = self.place(shard, hash, UsedResident::new(resident, uses), dropped),
-            None => dropped.extend(shard.remove(hash)),
+            None => {
+                let removed = shard.remove(hash);
+                removed.iter().for_each(|kept| self.note_changed(kept));
+                dropped.extend(removed);
+            }
         }
+    }
+
+    /// Updates the figures after a resident with these bytes was added.
+    fn note_added(&self, content: u64, uncounted: u64) {
+        self.content.fetch_add(content, Ordering::Relaxed);
+        self.uncounted.fetch_add(uncounted, Ordering::Relaxed);
     }
 
     /// Updates the figures after these residents were removed.

@@ -13,33 +13,35 @@
 //! created only for groups that a stored response may [have](known). Generations are 64-bit numbers and do not
 //! overflow. [`larder_semantics::freshness`] has the effects of purges on a response.
 
+mod copy;
 mod group_table;
 mod journal_purge;
 mod response_purges;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::Hasher;
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
+pub use self::copy::VERSION as COPY_VERSION;
 use self::group_table::GroupTable;
 pub use self::group_table::MOST_KNOWN;
 pub use self::journal_purge::JournalPurge;
 pub(crate) use self::journal_purge::PurgeKind;
-use self::journal_purge::{end_of_name, of_any_site, written};
+use self::journal_purge::{UNKNOWN, end_of_name, of_any_site, written};
+use self::response_purges::ResponsePurges;
 pub use self::response_purges::{MOST_OF_ALL, MOST_OF_ORIGIN};
-use self::response_purges::{ResponsePurges, UNKNOWN};
 use larder_semantics::fields::Fields;
 use larder_semantics::purge::{Effect, Scope};
 use larder_semantics::{groups, key};
-use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// The most rules before the oldest half is merged.
 pub const MOST: usize = 1 << 16;
 
 /// The number of purges up to some moment.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Generation(pub(crate) u64);
 
 impl Generation {
@@ -77,6 +79,8 @@ pub struct Purges {
     sites: OnceLock<Arc<SiteOf>>,
     /// The latest second of a purge or a stored response; later purges get no earlier second.
     latest: AtomicU32,
+    /// The generations of purges that the other process of an upgrade has ordered.
+    repeated: Mutex<HashSet<Generation>>,
 }
 
 /// Returns the name of the site that a cache key belongs to.
@@ -159,19 +163,25 @@ impl Purges {
 
     /// Returns all rules.
     pub(crate) fn written(&self) -> Vec<JournalPurge> {
+        self.marks().into_iter().map(|(rule, _)| JournalPurge { origin: UNKNOWN, ..rule }).collect()
+    }
+
+    /// Returns all rules and their generations.
+    fn marks(&self) -> Vec<(JournalPurge, Generation)> {
         let rules = self.read();
         let marks = |(hash, rule): (&u64, &Rule)| {
             let (hash, Rule { kind, length, marks }) = (*hash, *rule);
             Effect::ALL.into_iter().zip(marks).filter_map(move |(effect, mark)| {
-                Some(JournalPurge { hash, kind, length, effect, second: mark?.second, origin: UNKNOWN })
+                let Mark { generation, second } = mark?;
+                Some((JournalPurge { hash, kind, length, effect, second, origin: UNKNOWN }, generation))
             })
         };
-        let mut written: Vec<_> = rules.rules.iter().flat_map(marks).collect();
-        rules.answered.each(&mut |kind, hash, Mark { second, .. }| {
-            let (length, effect, origin) = (0, Effect::Invalid, UNKNOWN);
-            written.push(JournalPurge { hash, kind, length, effect, second, origin });
+        let mut all: Vec<_> = rules.rules.iter().flat_map(marks).collect();
+        rules.answered.each(&mut |kind, origin, hash, Mark { generation, second }| {
+            let (length, effect) = (0, Effect::Invalid);
+            all.push((JournalPurge { hash, kind, length, effect, second, origin }, generation));
         });
-        written
+        all
     }
 
     /// Notes that a disk stores a response received at `second`: purges from now on get no earlier second,

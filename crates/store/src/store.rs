@@ -5,6 +5,8 @@
 //! after a few requests, unless its body is sent by `sendfile`: then the page cache is memory enough. Eviction from memory
 //! writes nothing; instead, some of the hits in memory count as uses on the disk, so that popular responses stay there.
 
+mod queries;
+
 use std::sync::{Arc, OnceLock};
 
 use larder_semantics::freshness::Freshness;

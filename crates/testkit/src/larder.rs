@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::{Client, Origin, Process, Response, eventually, locked, programs, resident};
+use crate::{Client, Origin, Process, Response, children, eventually, is_over, locked, programs, resident};
 
 /// A running proxy. It ends with the test.
 pub struct Larder {
@@ -25,6 +25,8 @@ pub struct Larder {
     pub admin: SocketAddr,
     /// The lines that it printed at its start.
     said: Vec<String>,
+    /// The processes that have succeeded the first one, the last one last.
+    successors: Vec<Pid>,
 }
 
 impl Larder {
@@ -101,6 +103,9 @@ impl Larder {
         if !config.contains("[stats]") {
             command.args(["--stats", "none"]);
         }
+        if config.contains("sticky") && command.get_envs().all(|(name, _)| name != "STATE_DIRECTORY") {
+            command.env("STATE_DIRECTORY", directory.path());
+        }
         command.arg("--config").arg(file).env("LARDER_LOG", "info").env_remove("RUST_LOG");
         let started = Process::start(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
         let mut child = started.expect("it starts");
@@ -115,7 +120,7 @@ impl Larder {
         let forward = address("listening on ", " (forward)").unwrap_or_else(missing);
         let admin = ["http", "https"].map(|scheme| address(&format!("admin on {scheme}://"), "/"));
         let admin = admin.into_iter().flatten().next().unwrap_or_else(missing);
-        Self { child, directory, log, reverse, forward, admin, said }
+        Self { child, directory, log, reverse, forward, admin, said, successors: Vec::new() }
     }
 
     /// Returns the address of the site.
@@ -191,13 +196,55 @@ impl Larder {
 
     /// Replaces the config file, and sends SIGHUP.
     pub fn reload(&self, config: &str) {
-        write(&self.directory, config);
+        self.write_config(config);
         self.signal(Signal::HUP);
+    }
+
+    /// Replaces the config file.
+    pub fn write_config(&self, config: &str) {
+        write(&self.directory, config);
+    }
+
+    /// Runs `larder upgrade` with these arguments, and returns what it has said. If it succeeds, this value is the new
+    /// process from then on.
+    ///
+    /// # Errors
+    /// What it has said on standard error.
+    pub fn upgrade(&mut self, arguments: &[&str]) -> Result<String, String> {
+        let mut command = Command::new(programs::larder());
+        let admin = self.admin.to_string();
+        let output = command.args(["upgrade", "--admin", &admin]).args(arguments).output().expect("it runs");
+        if !output.status.success() {
+            return Err(programs::stderr(&output));
+        }
+        let said = programs::stdout(&output);
+        let process = said.strip_prefix("process ").and_then(|rest| rest.split(' ').next()?.parse().ok());
+        self.successors.push(process.and_then(Pid::from_raw).expect("it names the process"));
+        Ok(said)
+    }
+
+    /// Sends the signal for an upgrade. This value is the new process from then on.
+    pub fn upgrade_by_signal(&mut self) {
+        self.signal(Signal::USR2);
+        let successor = eventually("a successor", || children(self.id()).pop());
+        self.wait_for_log(&format!("process {} ", successor.as_raw_nonzero()));
+        self.successors.push(successor);
+    }
+
+    /// Waits until the process before an upgrade has ended.
+    pub fn wait_for_predecessor(&mut self) {
+        match self.successors.len().checked_sub(2) {
+            None => assert!(self.ended().success()),
+            Some(before) => {
+                let before = self.successors[before];
+                eventually("the end of the process before", || is_over(before).then_some(()));
+            }
+        }
     }
 
     /// Sends a signal. After `STOP`, waits until all threads have stopped, since they stop one after another.
     pub fn signal(&self, signal: Signal) {
-        self.child.signal(signal);
+        kill_process(self.process(), signal).expect("it runs");
         if signal == Signal::STOP {
             eventually("all threads to stop", || self.has_stopped().then_some(()));
         }
@@ -213,7 +260,11 @@ impl Larder {
 
     /// Returns the process ID.
     pub fn id(&self) -> u32 {
-        self.child.id()
+        self.process().as_raw_nonzero().get().unsigned_abs()
+    }
+
+    fn process(&self) -> Pid {
+        self.successors.last().copied().unwrap_or_else(|| Pid::from_child(&self.child))
     }
 
     /// Returns the process's resident memory in bytes.
@@ -230,6 +281,10 @@ impl Larder {
 impl Drop for Larder {
     fn drop(&mut self) {
         self.child.end();
+        for process in &self.successors {
+            // It may have ended.
+            let _ = kill_process(*process, Signal::KILL);
+        }
         let log = locked(&self.log);
         let panicked = log.iter().any(|line| line.contains("panicked"));
         if std::thread::panicking() {

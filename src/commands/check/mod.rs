@@ -63,19 +63,13 @@ pub(crate) fn run(check: &Check) -> Result<(), Failure> {
     }
     let (path, flags) = (check.run.config.as_deref(), &check.run.flags);
     let settings = config::load(path, flags).map_err(|error| Failure::Refused(error.to_string()))?;
-    let (certificates, expired) = certificates(&settings).map_err(Failure::Refused)?;
+    let findings = examine(&settings).map_err(Failure::Refused)?;
     say("ok");
     for (what, value) in config::summary(&settings) {
         say(&format!("{what:<8} {value}"));
     }
-    for line in certificates {
-        say(&line);
-    }
-    let kept = examine_acme(&settings);
-    kept.iter().for_each(|kept| say(&describe_kept(kept)));
-    let spoilt = kept.into_iter().filter_map(|kept| kept.not_after.err());
-    let warnings = config::warnings(&settings).into_iter().chain(expired);
-    for warning in warnings.chain(unusable(&settings)).chain(spoilt) {
+    findings.certificates.iter().for_each(|line| say(line));
+    for warning in findings.warnings {
         eprintln!("larder: warning: {warning}");
     }
     if let Some(path) = &check.test {
@@ -83,6 +77,26 @@ pub(crate) fn run(check: &Check) -> Result<(), Failure> {
         say(&format!("{:<8} {}", "tests", counted(count as u64, "passed", "passed")));
     }
     Ok(())
+}
+
+/// What a check of valid settings has found, in lines.
+pub(super) struct Findings {
+    /// The certificates, those that an authority issues included.
+    certificates: Vec<String>,
+    pub(super) warnings: Vec<String>,
+}
+
+/// Examines valid settings and the files that they name.
+///
+/// # Errors
+/// The errors of certificates that cannot be used, one line each.
+pub(super) fn examine(settings: &Settings) -> Result<Findings, String> {
+    let (mut certificates, expired) = certificates(settings)?;
+    let kept = examine_acme(settings);
+    certificates.extend(kept.iter().map(describe_kept));
+    let spoilt = kept.into_iter().filter_map(|kept| kept.not_after.err());
+    let warnings = config::warnings(settings).into_iter().chain(expired);
+    Ok(Findings { certificates, warnings: warnings.chain(unusable(settings)).chain(spoilt).collect() })
 }
 
 /// Returns the errors of directories and files that `serve` could not use at present, in its words. Another user may

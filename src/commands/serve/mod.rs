@@ -1,7 +1,8 @@
-//! `larder serve`: binds, prints its addresses, and turns signals into reloads, drains and stops.
+//! `larder serve`: binds, prints its addresses, and turns signals into reloads, upgrades, drains and stops.
 
 mod logging;
-mod open_files;
+pub(super) mod open_files;
+mod watchdog;
 mod watched_files;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -9,18 +10,19 @@ use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 
+use larder_proxy::base::notify;
 use larder_proxy::settings::Role;
-use larder_proxy::{Arrival, Control, Front, Server, Settings};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
+use larder_proxy::{Arrival, ConfigFile, Control, Front, GivenSockets, Predecessor, Server, Settings};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR2, SIGXFSZ};
 use signal_hook::iterator::Signals;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tracing::{error, info, warn};
 
 use self::watched_files::WatchedFiles;
 use crate::cli::{Failure, WatchAllocator, say};
-use crate::config::flags::Run;
+use crate::config::flags::{Flags, Run};
 use crate::config::self_signed::{self, SelfSigned};
-use crate::config::{self, ConfigError, names, places};
+use crate::config::{self, ConfigError, names, places, session_key};
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -35,11 +37,17 @@ Examples:
   larder serve --config larder.toml --memory 4GiB
       the config in the file, with more memory
 
-Signals: HUP reads the file again, TERM and INT finish the requests in progress, a second one stops at once.
+Signals: HUP reads the file again, USR2 upgrades like larder upgrade, TERM and INT finish the requests in progress, a
+second one stops at once.
 LARDER_LOG=debug shows more on standard error.";
 
-/// Serves until told to stop.
-pub(crate) fn run(run: &Run, watch_allocator: WatchAllocator) -> Result<(), Failure> {
+/// Serves until told to stop, or until a successor serves. Takes over from `predecessor`, if there is one.
+pub(crate) fn run(
+    run: &Run,
+    predecessor: Option<Predecessor>,
+    watch_allocator: WatchAllocator,
+) -> Result<(), Failure> {
+    let given = GivenSockets::from_environment();
     logging::start().map_err(Failure::Refused)?;
     open_files::raise();
     let files = WatchedFiles::default();
@@ -47,9 +55,14 @@ pub(crate) fn run(run: &Run, watch_allocator: WatchAllocator) -> Result<(), Fail
     let settings = source.load().map_err(|error| Failure::Refused(error.to_string()))?;
     let self_signed = self_signed::provide(&settings).map_err(Failure::Failed)?;
     let of_admin = self_signed::provide_for_admin(&settings).map_err(Failure::Failed)?;
-    let signals = Signals::new([SIGHUP, SIGINT, SIGTERM, SIGXFSZ])
+    let signals = Signals::new([SIGHUP, SIGINT, SIGTERM, SIGUSR2, SIGXFSZ])
         .map_err(|error| Failure::Failed(format!("cannot listen to signals: {error}")))?;
-    let server = Server::bind(settings.clone()).map_err(|error| Failure::Failed(error.to_string()))?;
+    let succeeds = predecessor.is_some();
+    let mut server = Server::bind(settings.clone(), predecessor, given)
+        .map_err(|error| Failure::Failed(error.to_string()))?;
+    if let Some(path) = &run.config {
+        server.compare_with(config_file(path, &run.flags));
+    }
     watch_allocator(Arc::clone(server.store()))
         .map_err(|error| Failure::Failed(format!("cannot watch the allocator: {error}")))?;
     announce(&server, &settings, of_admin.as_ref());
@@ -57,13 +70,28 @@ pub(crate) fn run(run: &Run, watch_allocator: WatchAllocator) -> Result<(), Fail
         say(&format!("certificate {}, SHA-256 {fingerprint}", file.display()));
         say(&format!("to try it: {}", trusting(&file, &server, &settings)));
     }
+    let serving = status(&server);
     let (sender, control) = unbounded_channel();
+    let at_start = serving.clone();
     thread::Builder::new()
         .name("signals".to_owned())
-        .spawn(move || obey(signals, &settings, &source, &sender))
+        .spawn(move || obey(signals, &settings, &source, &serving, &sender))
         .map_err(|error| Failure::Failed(format!("cannot watch signals: {error}")))?;
     files.start().map_err(|error| Failure::Failed(format!("cannot watch files: {error}")))?;
-    server.run(control).map_err(|error| Failure::Failed(error.to_string()))
+    watchdog::answer(server.liveness())
+        .map_err(|error| Failure::Failed(format!("cannot answer the watchdog: {error}")))?;
+    // The kernel queues connections from here on. A successor is not the main process yet: its predecessor tells when.
+    if !succeeds {
+        notify::ready(&at_start);
+    }
+    server.run(control, notify::main_pid).map_err(|error| Failure::Failed(error.to_string()))
+}
+
+/// Returns what this process does, for the service manager.
+fn status(server: &Server) -> String {
+    let addresses = server.addresses().into_iter().map(|(_, address)| address.to_string());
+    let places: Vec<_> = addresses.chain(server.sockets().map(places::show_socket)).collect();
+    format!("serving {}", places.join(", "))
 }
 
 /// The arguments and the files from which the settings are read, at the start and after each SIGHUP.
@@ -76,6 +104,9 @@ impl ConfigSource {
     /// Returns the settings at present; warnings go to the log.
     fn load(&self) -> Result<Settings, ConfigError> {
         let mut settings = self.files.load(|| config::load(self.run.config.as_deref(), &self.run.flags))?;
+        if let Err(why) = session_key::provide(&mut settings) {
+            warn!("{why}");
+        }
         config::warnings(&settings).iter().for_each(|warning| warn!("{warning}"));
         open_files::plan(&mut settings).map_err(|problem| ConfigError { problems: vec![problem] })?;
         Ok(settings)
@@ -84,10 +115,11 @@ impl ConfigSource {
     /// Returns the settings at present; `None`, with the reasons in the log, to keep the old ones.
     fn reload(&self, running: &Settings) -> Option<Settings> {
         match self.load() {
-            Ok(settings) => {
+            Ok(mut settings) => {
                 for difference in config::needs_restart(running, &settings) {
                     warn!("{difference}");
                 }
+                settings.keys = settings.keys.reloaded(&running.keys);
                 Some(settings)
             }
             Err(wrong) => {
@@ -101,26 +133,51 @@ impl ConfigSource {
     }
 }
 
-/// Turns signals into commands for the server, for as long as the process lives.
-fn obey(mut signals: Signals, running: &Settings, source: &ConfigSource, sender: &UnboundedSender<Control>) {
+/// Returns the file at `path`, to be compared under the same flags and environment with what runs.
+fn config_file(path: &Path, flags: &Flags) -> ConfigFile {
+    let (path, flags) = (path.to_owned(), flags.clone());
+    ConfigFile::new(path.clone(), move || match config::load(Some(&path), &flags) {
+        Ok(settings) => Ok(settings.keys),
+        Err(wrong) => Err(wrong.problems),
+    })
+}
+
+/// Turns signals into commands for the server, for as long as the process lives. `serving` is its ordinary status for
+/// the service manager.
+fn obey(
+    mut signals: Signals,
+    running: &Settings,
+    source: &ConfigSource,
+    serving: &str,
+    sender: &UnboundedSender<Control>,
+) {
     let mut draining = false;
+    // If the server has ended, the process ends too, and the command is not needed.
+    let tell = |control| drop(sender.send(control));
     for signal in signals.forever() {
-        let control = match signal {
+        match signal {
             // The write also fails, with the error that the file is too large.
-            SIGXFSZ => continue,
-            SIGHUP => match source.reload(running) {
-                Some(settings) => Control::Reload(Box::new(settings)),
-                None => Control::Reopen,
-            },
-            _ if draining => Control::Stop,
+            SIGXFSZ => {}
+            SIGHUP => {
+                notify::reloading();
+                let settings = source.reload(running);
+                let fault = if settings.is_none() {
+                    "; the config has errors, so the old one is in force"
+                } else {
+                    ""
+                };
+                tell(settings.map_or(Control::Reopen, |settings| Control::Reload(Box::new(settings))));
+                notify::ready(&format!("{serving}{fault}"));
+            }
+            SIGUSR2 => tell(Control::Upgrade),
+            _ if draining => tell(Control::Stop),
             _ => {
                 info!("finishing the requests in progress; a second signal stops at once");
+                notify::stopping("finishing the requests in progress");
                 draining = true;
-                Control::Drain
+                tell(Control::Drain);
             }
-        };
-        // If the server has ended, the process ends too, and the command is not needed.
-        let _ = sender.send(control);
+        }
     }
 }
 

@@ -22,7 +22,7 @@ const OTHERS: u64 = 192;
 const LEAST: u64 = 32;
 
 /// Raises the limit of open files: every connection is an open file, and most systems start with a limit of 1,024.
-pub(super) fn raise() {
+pub(in crate::commands) fn raise() {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limit.maximum, ..limit };
     if let Err(error) = setrlimit(Resource::Nofile, raised) {
@@ -34,7 +34,7 @@ pub(super) fn raise() {
 ///
 /// # Errors
 /// A line, if there are too few files to serve clients at all.
-pub(super) fn plan(settings: &mut Settings) -> Result<(), String> {
+pub(in crate::commands) fn plan(settings: &mut Settings) -> Result<(), String> {
     let Some(files) = getrlimit(Resource::Nofile).current else { return Ok(()) };
     let (wanted, fixed) = (settings.limits.clone(), fixed(settings));
     divide(&mut settings.limits, files, fixed)?;
@@ -56,7 +56,8 @@ fn fixed(settings: &Settings) -> u64 {
     let doors = 2 * settings.doors.listen.len();
     let listeners = settings.listen.len() + doors + settings.sockets.paths.len();
     let disks = settings.disks.iter().map(|disk| OF_A_DISK + (disk.size >> 30)).sum::<u64>();
-    let of_threads = threads * (OF_A_THREAD + listeners as u64 + cluster);
+    // A successor gets copies of the listening sockets.
+    let of_threads = threads * (OF_A_THREAD + 2 * (listeners as u64 + cluster));
     OF_THE_PROCESS + of_threads + disks + cluster * OF_A_CLUSTER
 }
 

@@ -75,8 +75,9 @@ impl WatchedFiles {
 fn files(settings: &Settings) -> impl Iterator<Item = &Path> {
     let sites = settings.sites.iter().flat_map(|site| &site.site_rules);
     let rules = sites.chain(&settings.forward.site_rules);
+    let keys = settings.sites.iter().filter_map(|site| Some(Path::new(site.sticky.as_ref()?.source()?)));
     let proxies = settings.trust.proxies.files().map(Path::new);
-    rules.flat_map(|rule| &rule.files).map(PathBuf::as_path).chain(proxies)
+    rules.flat_map(|rule| &rule.files).map(PathBuf::as_path).chain(proxies).chain(keys)
 }
 
 fn versions<'p>(paths: impl Iterator<Item = &'p Path>) -> Versions {

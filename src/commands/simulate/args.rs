@@ -61,7 +61,7 @@ pub(crate) struct Simulate {
     /// Number of parallel replays [default: one for each core]
     #[arg(long, value_name = "NUMBER", value_parser = whole::<NonZeroUsize>(THREADS))]
     pub(super) threads: Option<NonZeroUsize>,
-    /// Sweep many sizes, with the exact curve of lru
+    /// Sweep many sizes, and every size of lru: exact in entries, about right in bytes
     #[arg(long)]
     pub(super) curve: bool,
     /// Print JSON

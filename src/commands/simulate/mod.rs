@@ -126,8 +126,8 @@ fn simulate(
             if args.curve {
                 results.curves.push(Curve::lru(subject, by, plan.warmup));
             }
-            let exact = results.curves.iter().filter(|curve| curve.trace == subject.name);
-            let picture = curve::plot(&subject.name, &cells, exact);
+            let every = results.curves.iter().filter(|curve| curve.trace == subject.name);
+            let picture = curve::plot(&subject.name, &cells, every);
             (append(&mut results.cells, cells), picture)
         }
         Work::Clusters(plan) => {
@@ -174,7 +174,7 @@ fn append<T>(all: &mut Vec<T>, new: Vec<T>) -> usize {
 fn draw(args: &Simulate, name: &str, picture: &Plot) -> Result<(), Failure> {
     let Some(file) = &args.plot else { return Ok(()) };
     let file = picture_file(file, name, args.traces.len());
-    fs::write(&file, picture.svg())
+    fs::write(&file, picture.file())
         .map_err(|error| Failure::Failed(format!("cannot write {}: {}", file.display(), unwritten(&error))))
 }
 

@@ -34,8 +34,8 @@ use ipnet::IpNet;
 use larder_evict::Spec;
 use larder_proxy::settings::{
     AccessLog, Balance, CertificateFiles, ClientAddress, Counts, DiskTier, Doors, Forward, HostHeader, Hsts,
-    Limits, MemoryTier, Origin, PathPrefix, ProxyProtocol, Schedule, Timeouts, Token, TraceSettings, Trust,
-    UnixSockets, ValidatorSettings,
+    Limits, MemoryTier, Origin, PathPrefix, ProxyProtocol, Schedule, Sticky, Timeouts, Token, TraceSettings,
+    Trust, UnixSockets, ValidatorSettings,
 };
 use larder_semantics::storable::Rules;
 
@@ -45,6 +45,8 @@ with_defaults! {
     /// The values as written, on top of the defaults.
     #[derive(Clone, Debug)]
     pub(crate) struct Draft {
+        /// The files that the file that was read last includes.
+        include: Vec<String> = Vec::new(),
         threads: Option<usize> = None,
         admin: Option<AdminAddress> = Some(AdminAddress { address: SocketAddr::from(([127, 0, 0, 1], 9145)), tls: false }),
         admin_token: Option<Token> = None,
@@ -147,6 +149,7 @@ with_defaults! {
         path: PathPrefix = PathPrefix::default(),
         origins: Vec<Origin> = Vec::new(),
         balance: Balance = Balance::default(),
+        sticky: Option<Sticky> = None,
         host: HostHeader = HostHeader::Preserve,
         rewrite_urls: bool = false,
         only_https: bool = false,
@@ -160,6 +163,7 @@ with_defaults! {
         retries: u32 = 1,
         max_fails: u32 = 3,
         fail_timeout: Duration = Duration::from_secs(10),
+        slow_start: Duration = Duration::ZERO,
         resolve_interval: Option<Duration> = Some(Duration::from_secs(30)),
         health: Option<String> = None,
         health_interval: Duration = Duration::from_secs(10),
@@ -181,6 +185,13 @@ impl Draft {
 }
 
 impl SiteDraft {
+    /// Returns the name of the site, which is the one with the number `at` from 0.
+    pub(crate) fn name_at(&self, at: usize) -> String {
+        let path = if self.path.is_root() { String::new() } else { self.path.to_string() };
+        let by_host = || self.hosts.first().map(|host| format!("{host}{path}"));
+        self.name.clone().or_else(by_host).unwrap_or_else(|| format!("site{}{path}", at + 1))
+    }
+
     /// Returns the place where `key` was written, or else where the site begins.
     pub(crate) fn place_of(&self, key: &str) -> &str {
         self.places.get(key).unwrap_or(&self.place)

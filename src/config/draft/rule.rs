@@ -2,15 +2,18 @@
 
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use http::{HeaderName, HeaderValue, StatusCode};
-use larder_proxy::settings::{Conditions, Effects, Networks, Pattern, Template};
+use larder_proxy::settings::{Conditions, Effects, Networks, Pattern, Split, Template};
 
 /// A rule, as written.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RuleDraft {
     /// The place where its table begins, as errors name it.
     pub(crate) place: String,
+    /// The table as TOML.
+    pub(crate) text: String,
     /// Whether a part of it could not be read.
     pub(crate) is_unread: bool,
     pub(crate) name: Option<String>,
@@ -23,6 +26,7 @@ pub(crate) struct RuleDraft {
     pub(crate) respond: Option<Respond>,
     pub(crate) error_pages: Vec<(RangeInclusive<u16>, PathBuf)>,
     pub(crate) classes: Vec<Class>,
+    pub(crate) split: Option<Division>,
     pub(crate) cors: Option<Cors>,
     pub(crate) security_headers: bool,
 }
@@ -35,6 +39,15 @@ pub(crate) struct Class {
     pub(crate) values: Vec<(HeaderValue, Members)>,
     /// The field's value for all other requests.
     pub(crate) otherwise: Option<HeaderValue>,
+}
+
+/// A request field with the bucket of the client.
+#[derive(Clone, Debug)]
+pub(crate) struct Division {
+    pub(crate) field: HeaderName,
+    pub(crate) split: Arc<Split>,
+    /// How long clients keep the cookie, in seconds.
+    pub(crate) ttl: u32,
 }
 
 /// The requests of a class.

@@ -4,7 +4,7 @@ use larder_semantics::storable::Rules;
 
 use super::key::{Key, MANY, keys};
 use super::values::{CODING, COOKIES, EARLY_HINTS, FIELD, MEDIA_RANGE, PREDICTION, PREFETCHES, RELOADS};
-use crate::config::kinds::{Count, Flag, Kind, List, Percent, Seconds, Size, Words};
+use crate::config::kinds::{AtLeast, Count, Flag, Kind, List, OrWord, Percent, Seconds, Size, Words};
 
 /// The keys for caching, in both `[[site]]` and `[forward]`.
 pub(crate) const CACHING: &[Key<Rules>] = keys! {
@@ -20,6 +20,8 @@ pub(crate) const CACHING: &[Key<Rules>] = keys! {
     "targeted" in targeted: List(FIELD),
         "fields that override Cache-Control, in order of precedence (RFC 9213)";
     "stale_if_error" in stale_if_error: Seconds, "serve stale responses for this long if the origin fails";
+    "stale_if_slow" in stale_if_slow: OrWord("off", AtLeast(1)),
+        "if the origin does not answer within this time, serve the stale response that stale_if_error allows, and fetch another meanwhile";
     "stale_while_revalidate" in stale_while_revalidate: Seconds,
         "serve stale responses for this long during a revalidation in the background";
     "refresh_ahead" in refresh_ahead: Percent,

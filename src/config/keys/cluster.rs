@@ -7,11 +7,14 @@ use super::values::{ADDRESS, DIRECTORY, HOST, NODE_URL, SECRET, TOKEN};
 use crate::cli::words::hint;
 use crate::config::draft::Draft;
 use crate::config::draft::cluster::NodeProof;
-use crate::config::kinds::{AtLeast, Choice, Count, Flag, Kind, OrWord, Share, Size, Text, Words};
+use crate::config::kinds::{AtLeast, Choice, Count, Flag, Kind, OrWord, Secret, Share, Size, Text, Words};
 use crate::config::names;
 
-const ENGINE: Text<EngineAddress> =
-    Text { words: "URL of a Valkey or Redis", parse: engine, show: |engine| engine.secret().to_owned() };
+const ENGINE: Secret<Text<EngineAddress>> = Secret(Text {
+    words: "URL of a Valkey or Redis",
+    parse: engine,
+    show: |engine| engine.secret().to_owned(),
+});
 const NODE: Text<String> = Text { words: "word", parse: node, show: String::clone };
 const WITHOUT_ENGINE: Choice<EngineOutagePolicy> =
     Choice(&[("revalidate", EngineOutagePolicy::Revalidate), ("serve", EngineOutagePolicy::Serve)]);

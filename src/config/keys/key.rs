@@ -10,6 +10,8 @@ pub(crate) struct Key<T> {
     pub(crate) about: &'static str,
     /// Returns the description of its values.
     pub(crate) kind: fn() -> String,
+    /// Whether its values may contain secrets.
+    pub(crate) is_secret: fn() -> bool,
     /// Stores a value in its field.
     pub(crate) set: fn(&mut T, &DeValue<'_>) -> Result<(), String>,
     /// Returns the value of its field, as TOML.
@@ -30,6 +32,7 @@ macro_rules! keys {
             name: $name,
             about: $about,
             kind: || $kind.words(),
+            is_secret: || $kind.is_secret(),
             set: |target, value| {
                 target.$($place).+ = $kind.read(value)?;
                 Ok(())

@@ -9,6 +9,7 @@ mod key;
 mod rpc;
 mod site;
 mod statistics;
+mod sticky;
 mod values;
 
 use larder_proxy::settings::CertificateFiles;
@@ -23,12 +24,15 @@ use key::{MANY, keys};
 pub(super) use site::SITE;
 use values::{
     ACCESS_LOG, ACCESS_LOG_FLUSH, ADDRESS, ADMIN, CLIENT_ADDRESS, CLIENT_AUTH, COLLECTOR, COUNTS, DIRECTORY,
-    LISTEN, MODE, NETWORK, POLICY, REAL_IP, REQUEST_ID, SECRET, TIMES, TOKEN,
+    FILES, LISTEN, MODE, NETWORK, POLICY, REAL_IP, REQUEST_ID, SECRET, TIMES, TOKEN,
 };
 pub(super) use values::{EARLY_HINTS, HOST_HEADER, PREFETCHES};
 
 /// The keys above all tables: the process.
 pub(super) const TOP: &[Key<Draft>] = keys! {
+    "include" in include: List(FILES),
+        "files that are read after this one, in the order of their names, such as \"conf.d/*.toml\"; their keys replace those of \
+         this file, and their tables such as [[site]] are added";
     "threads" in threads: OrWord("auto", Count(THREADS)), "worker threads; auto: one for each core";
     "admin" in admin: OrWord("off", ADMIN),
         "address of the admin listener: metrics, live log, health; addresses other than loopback need admin_token; https:// in front: over TLS (docs/tls.md)";
@@ -124,7 +128,8 @@ pub(super) const SECTIONS: &[Section] = &[
             "streams" in limits.streams: Count(0..=1_000),
                 "requests at once on an HTTP/2 connection (refused); 0: HTTP/2 is off";
             "in_flight" in limits.in_flight: Count(1..=MANY),
-                "requests to origins in progress at once, each with a permit (queued)";
+                "requests to origins in progress at once, each with a permit (queued); one client or site leaves a \
+                 sixteenth, at least 1 or 2, to others; if several wait, the client that holds the fewest is next";
             "queue" in limits.queue: Count(0..=MANY), "requests that may wait for a permit (503)";
             "compressions" in limits.compressions: Count(0..=MANY),
                 "replies compressed at once while they are sent (sent uncompressed); 0: only stored ones are compressed";

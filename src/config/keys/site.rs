@@ -3,6 +3,7 @@
 use super::acme::Acme;
 use super::control;
 use super::key::{Key, MANY, keys};
+use super::sticky::Sticky;
 use super::values::{
     BALANCE, DIRECTORY, HOST, HOST_HEADER, HSTS, HTTPS, NAME, NETWORK, ORIGIN, PATH, PREFIX,
 };
@@ -19,11 +20,14 @@ pub(crate) const SITE: &[Key<SiteDraft>] = keys! {
     "path" in path: PREFIX, "only this path and those below it";
     "origin" in origins: List(ORIGIN),
         "origin servers, http://host:port, https://, h2c:// or h2:// (HTTP/2 without or over TLS, as for gRPC) or \
-         unix:/socket, each with a weight if wanted, as in \"http://a weight=3\"; at least one; a path at the end, \
+         unix:/socket, each with a weight if wanted, as in \"http://a weight=3\" (0: no new clients), or with backup, as in \
+         \"http://b backup\": only while no other answers; at least one; a path at the end, \
          if only a slash, replaces the site's own path (docs/reverse-proxy.md)";
     "balance" in balance: BALANCE,
         "choice of the origin for a request: round-robin: in turn; two-choices: of two random origins, the one with \
          fewer requests in progress; both by weight";
+    "sticky" in sticky: OrWord("off", Sticky),
+        "a cookie that keeps a client at the origin that answered it first (docs/reverse-proxy.md#sticky-sessions)";
     "host" in host: HOST_HEADER, "Host field sent to the origin: the client's, the origin's own, or this one";
     "rewrite_urls" in rewrite_urls: Flag,
         "whether Location, Content-Location and the Domain and Path of cookies that name the origin are changed to name the site";
@@ -63,6 +67,8 @@ pub(crate) const SITE: &[Key<SiteDraft>] = keys! {
     "retries" in retries: Count(0..=100), "retries of an idempotent request without an answer";
     "max_fails" in max_fails: Count(1..=MANY), "failures in a row after which an origin gets no requests";
     "fail_timeout" in fail_timeout: AtLeast(1), "for how long it gets none";
+    "slow_start" in slow_start: AtLeast(0),
+        "time in which the share of an origin that answers again grows to that of its weight";
     "resolve_interval" in resolve_interval: OrWord("off", AtLeast(1_000)),
         "interval at which names of origins are resolved again; kept connections to addresses that are not found any more get no further requests";
     "health" in health: OrWord("off", PATH),

@@ -6,7 +6,7 @@ use super::key::{Key, MANY, keys};
 use crate::config::bounds::DISK;
 use crate::config::draft::Draft;
 use crate::config::draft::statistics::DatabasePlace;
-use crate::config::kinds::{AtLeast, Choice, Count, Kind, OrWord, Size, Text, Words};
+use crate::config::kinds::{AtLeast, Choice, Count, Kind, OrWord, Secret, Size, Text, Words};
 use crate::config::names::{self, CLIENT_DETAILS};
 
 /// The keys of `[stats]`.
@@ -28,8 +28,11 @@ pub(super) const KEYS: &[Key<Draft>] = keys! {
         "interval between snapshots of the cache's content";
 };
 
-const DATABASE: Text<DatabasePlace> =
-    Text { words: "\"auto\" or \"none\" or a URL", parse: names::database, show: names::show_database };
+const DATABASE: Secret<Text<DatabasePlace>> = Secret(Text {
+    words: "\"auto\" or \"none\" or a URL",
+    parse: names::database,
+    show: names::show_database,
+});
 const CLIENT_DETAIL: Choice<ClientDetail> = Choice(CLIENT_DETAILS);
 
 const QUERY: Choice<QueryStrings> = Choice(&[("keep", QueryStrings::Keep), ("drop", QueryStrings::Drop)]);

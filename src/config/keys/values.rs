@@ -14,7 +14,7 @@ use larder_semantics::early_hints::EarlyHints;
 use larder_semantics::storable::{Cookies, Prediction};
 
 use crate::config::draft::{AdminAddress, ListenAddress};
-use crate::config::kinds::{Choice, Text};
+use crate::config::kinds::{Choice, Secret, Text};
 use crate::config::{hsts, names, places};
 
 pub(super) const ADDRESS: Text<SocketAddr> =
@@ -44,8 +44,11 @@ pub(super) const PATH: Text<String> = Text { words: "path", parse: names::path, 
 pub(super) const PREFIX: Text<PathPrefix> =
     Text { words: "path", parse: names::site_path, show: PathPrefix::to_string };
 pub(super) const NAME: Text<String> = Text { words: "word", parse: names::token, show: String::clone };
-pub(super) const ORIGIN: Text<Origin> =
-    Text { words: "URL with weight=number if wanted", parse: places::origin, show: places::show_origin };
+pub(super) const ORIGIN: Text<Origin> = Text {
+    words: "URL with weight=number and backup if wanted",
+    parse: places::origin,
+    show: places::show_origin,
+};
 pub(super) const NODE_URL: Text<Origin> =
     Text { words: "http://host:port", parse: places::node, show: places::show_origin };
 pub(super) const COLLECTOR: Text<String> =
@@ -55,17 +58,22 @@ pub(crate) const HOST_HEADER: Text<HostHeader> = Text {
     parse: names::host_header,
     show: names::show_host_header,
 };
-pub(super) const SECRET: Text<Token> = Text {
+pub(super) const SECRET: Secret<Text<Token>> = Secret(Text {
     words: "at least 16 characters",
     parse: |text| text.parse(),
     show: |token| token.secret().to_owned(),
-};
+});
 pub(super) const BALANCE: Choice<Balance> =
     Choice(&[("round-robin", Balance::RoundRobin), ("two-choices", Balance::TwoChoices)]);
 pub(super) const ACCESS_LOG: Choice<AccessLog> = Choice(names::ACCESS_LOGS);
 pub(super) const ACCESS_LOG_FLUSH: Choice<bool> = Choice(&[("batch", false), ("line", true)]);
 pub(super) const DIRECTORY: Text<PathBuf> =
     Text { words: "path", parse: names::directory, show: |path| path.display().to_string() };
+pub(super) const FILES: Text<String> = Text {
+    words: "path with * in its last part if wanted",
+    parse: |text| Ok(text.to_owned()),
+    show: String::clone,
+};
 pub(super) const TIMES: Text<Times> = Text {
     words: "minute, hour, day, month and weekday as in cron",
     parse: |text| text.parse(),

@@ -14,6 +14,7 @@ use super::files::error_pages;
 use super::key::{RuleKey, rows};
 use super::limits::limits;
 use super::origins::{origins, rewrite};
+use super::split::split;
 use super::values::{by_status, each, entries, field, flag, unknown, word};
 use crate::config::draft::rule::RuleDraft;
 use crate::config::keys::{EARLY_HINTS, HOST_HEADER, PREFETCHES};

@@ -12,6 +12,7 @@ mod limits;
 mod origins;
 mod patterns;
 mod settle;
+mod split;
 mod values;
 mod warnings;
 

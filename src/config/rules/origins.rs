@@ -1,6 +1,6 @@
 //! Rules that send requests to other origins, or to other paths.
 
-use larder_proxy::settings::{Effects, Origin, Template};
+use larder_proxy::settings::{Conditions, Effects, Names, Origin, Template};
 use toml::de::DeValue;
 
 use super::values::each;
@@ -11,7 +11,10 @@ use crate::config::places;
 /// Parses a URL, or a list of URLs.
 pub(super) fn origins(value: &DeValue<'_>) -> Result<Vec<Origin>, String> {
     let origins = each(value, places::origin)?;
-    if origins.is_empty() { Err("expected at least one URL".to_owned()) } else { Ok(origins) }
+    if origins.is_empty() {
+        return Err("expected at least one URL".to_owned());
+    }
+    places::check_origins(&origins).map(|()| origins)
 }
 
 /// Parses a template such as `"/app{path}"`.
@@ -29,7 +32,12 @@ pub(super) fn rewrite(value: &DeValue<'_>) -> Result<Template, String> {
 }
 
 /// Checks the origins and paths to which a rule, of a site or of the forward proxy, sends requests.
-pub(super) fn check(draft: &RuleDraft, effects: &Effects, of_site: bool) -> Result<(), String> {
+pub(super) fn check(
+    draft: &RuleDraft,
+    effects: &Effects,
+    all: &[RuleDraft],
+    of_site: bool,
+) -> Result<(), String> {
     if !effects.redirect_to_origins() {
         return Ok(());
     }
@@ -37,7 +45,7 @@ pub(super) fn check(draft: &RuleDraft, effects: &Effects, of_site: bool) -> Resu
         return Err("origin, rewrite and host are for rules of a [[site]]: the forward proxy sends each request to the origin that it names".to_owned());
     }
     if !draft.conditions.are_about_resource() {
-        return Err("origin, rewrite and host hold for all requests of a path, since a stored response answers all of them: match only path, extension, host and scheme".to_owned());
+        check_variants(draft, effects, all)?;
     }
     let mut placeholders = effects.rewrite.iter().flat_map(Template::placeholders);
     match placeholders.find(|own| !own.is_of_resource()) {
@@ -47,4 +55,41 @@ pub(super) fn check(draft: &RuleDraft, effects: &Effects, of_site: bool) -> Resu
         }
         None => Ok(()),
     }
+}
+
+/// Checks that a rule whose conditions are not only about the resource sends all requests that share a stored response to
+/// the same origins: those with the same values of fields and cookies by which responses are stored apart.
+fn check_variants(draft: &RuleDraft, effects: &Effects, all: &[RuleDraft]) -> Result<(), String> {
+    let Conditions { field, cookie, .. } = &draft.conditions;
+    let about = Conditions { field: Names::default(), cookie: Names::default(), ..draft.conditions.clone() };
+    let cookies = cookie.each.iter().map(|named| match named.name.literal() {
+        (name, true) => Some(format!("cookie:{name}")),
+        _ => None,
+    });
+    let names: Option<Vec<_>> =
+        field.each.iter().map(|named| Some(named.name.to_string())).chain(cookies).collect();
+    let is_apart = |name: &String| {
+        // `Accept` and its kin select by their meaning, in any spelling.
+        if name.starts_with("accept") {
+            return false;
+        }
+        let covers = |rule: &&RuleDraft| rule.conditions == Conditions::default() || rule.conditions == about;
+        all.iter().filter(covers).any(|rule| stores_apart(rule).any(|own| own == *name))
+    };
+    if !about.are_about_resource() || !names.is_some_and(|names| names.iter().all(is_apart)) {
+        return Err("origin, rewrite and host hold for all requests that share a stored response: match only path, extension, host and scheme, or fields and cookies that key_fields, key_cookies, classes or split of another rule store apart for all these requests".to_owned());
+    }
+    let keys = effects.keys();
+    match keys.iter().find(|key| !matches!(**key, "origin" | "rewrite" | "host")) {
+        // Such a rule sees the fields that other rules have written.
+        Some(key) => Err(format!("'{key}' and origins by a field or cookie: write them in separate rules")),
+        None => Ok(()),
+    }
+}
+
+/// Returns the fields and cookies by which a rule stores responses apart.
+fn stores_apart(rule: &RuleDraft) -> impl Iterator<Item = &str> {
+    let classes = rule.classes.iter().map(|class| class.name.as_str());
+    let split = rule.split.iter().map(|division| division.field.as_str());
+    rule.effects.apart.iter().map(String::as_str).chain(classes).chain(split)
 }

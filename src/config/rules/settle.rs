@@ -11,7 +11,7 @@ use larder_proxy::settings::{
     Answer, Conditions, Edits, Effects, Networks, Page, Pages, Placeholder, Rule, SiteRule, Template,
 };
 
-use super::{classes, cors, files, origins};
+use super::{classes, cors, files, origins, split};
 use crate::config::draft::rule::{Content, Respond, RuleDraft};
 
 /// The owner of the rules.
@@ -25,7 +25,7 @@ pub(crate) enum Owner {
 pub(crate) fn settle(drafts: &[RuleDraft], owner: Owner) -> Result<Vec<SiteRule>, Vec<String>> {
     let (mut rules, mut problems) = (Vec::new(), Vec::new());
     for (at, draft) in drafts.iter().enumerate().filter(|(_, draft)| !draft.is_unread) {
-        match settle_one(draft, at + 1, owner) {
+        match settle_one(drafts, at, owner) {
             Ok(found) => rules.extend(found),
             Err(problem) => problems.push(format!("{}: {problem}", draft.place)),
         }
@@ -39,11 +39,14 @@ pub(crate) fn settle(drafts: &[RuleDraft], owner: Owner) -> Result<Vec<SiteRule>
 }
 
 /// Returns the rule, before it one for each lifetime by status, and after it those for `classes` and `cors`.
-fn settle_one(draft: &RuleDraft, number: usize, owner: Owner) -> Result<Vec<SiteRule>, String> {
+fn settle_one(drafts: &[RuleDraft], at: usize, owner: Owner) -> Result<Vec<SiteRule>, String> {
+    let (draft, number) = (&drafts[at], at + 1);
     let effects = effects(draft)?;
     let needs_response = draft.conditions.need_response();
-    let stands_for_more =
-        draft.cors.is_some() || !draft.classes.is_empty() || !draft.ttl_by_status.is_empty();
+    let stands_for_more = draft.cors.is_some()
+        || draft.split.is_some()
+        || !draft.classes.is_empty()
+        || !draft.ttl_by_status.is_empty();
     if effects == Effects::default() && !stands_for_more && !draft.stop {
         return Err("the rule has no effect: add one, such as ttl = \"1h\", or stop = true".to_owned());
     }
@@ -55,7 +58,7 @@ fn settle_one(draft: &RuleDraft, number: usize, owner: Owner) -> Result<Vec<Site
     if !effects.apart.is_empty() && !draft.conditions.are_about_resource() {
         return Err("key_fields and key_cookies hold for all requests of a path: match only path, extension, host and scheme".to_owned());
     }
-    origins::check(draft, &effects, owner == Owner::Site)?;
+    origins::check(draft, &effects, drafts, owner == Owner::Site)?;
     if draft.conditions.path.is_empty() && templates(&effects).any(|own| own.has_stars()) {
         return Err("{1} to {9} stand for parts of match.path, which the rule does not have".to_owned());
     }
@@ -138,6 +141,9 @@ fn following(draft: &RuleDraft) -> Result<Vec<(Conditions, Effects)>, String> {
     let mut rules = Vec::new();
     for class in &draft.classes {
         rules.extend(classes::rules(class, &draft.conditions)?);
+    }
+    if let Some(division) = &draft.split {
+        rules.extend(split::rules(division, &draft.conditions)?);
     }
     if let Some(cors) = &draft.cors {
         rules.extend(cors::rules(cors, &draft.conditions)?);

@@ -88,6 +88,13 @@ fn doubts(rule: &Rule, effects: &Effects, stores_posts: bool) -> Vec<String> {
     if effects.cache == Some(false) && lifetimes.iter().any(Option::is_some) {
         doubts.push("its lifetime has no effect: cache = false stores nothing".to_owned());
     }
+    if effects.stale_if_slow.is_some() && effects.stale_if_error == Some(0) {
+        doubts
+            .push("stale_if_slow has no effect: stale_if_error = \"0s\" allows no stale response".to_owned());
+    }
+    if effects.stale_if_slow.is_some() && effects.cache == Some(false) {
+        doubts.push("stale_if_slow has no effect: cache = false stores nothing".to_owned());
+    }
     doubts.extend(templates(effects).filter_map(|own| {
         let word = own.unknown_word()?;
         Some(format!("{{{word}}} stays as it is: it is no placeholder; known: {}", Placeholder::all()))

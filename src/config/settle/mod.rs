@@ -21,9 +21,11 @@ use larder_proxy::settings::{
 
 use super::draft::rule::RuleDraft;
 use super::draft::{DiskDraft, Draft, Memory, SiteDraft};
-use super::machine;
+use super::machine::Machine;
 use super::names::covers;
+use super::places::check_origins;
 use super::rules::{self, Owner};
+use super::written;
 use crate::cli::admin_token::TOKEN;
 use crate::cli::state::state_directory;
 use crate::cli::units::{counted, show_size};
@@ -59,6 +61,7 @@ pub(super) fn settle(draft: Draft) -> Result<Settings, Vec<String>> {
     let Listeners { http, sockets, doors } = listeners;
     Ok(Settings {
         without_effect: without_effect::find(&draft),
+        keys: written::keys(&draft),
         listen: http,
         sockets,
         proxy_protocol: draft.proxy_protocol,
@@ -134,6 +137,8 @@ fn check_sites(sites: &[SiteDraft], problems: &mut Problems<'_>) {
     for (at, site) in sites.iter().enumerate() {
         if site.origins.is_empty() {
             problems.add_to_site(site, "[[site]] has no origin in its 'origin' list");
+        } else if let Err(problem) = check_origins(&site.origins) {
+            problems.add_to_site(site, &problem);
         }
         control::check(site, problems);
         for earlier in &sites[..at] {
@@ -213,7 +218,7 @@ fn memory_tier(memory: Memory) -> MemoryTier {
     let capacity = match (memory.entries, memory.size) {
         (Some(entries), _) => Capacity { by: By::Entries, amount: entries },
         (None, Some(size)) => Capacity { by: By::Bytes, amount: size },
-        (None, None) => Capacity { by: By::Bytes, amount: (1 << 30).min(machine::memory() / 4) },
+        (None, None) => Capacity { by: By::Bytes, amount: (1 << 30).min(Machine::here().memory() / 4) },
     };
     let Memory { counts, policy, max_object, max_variants, .. } = memory;
     MemoryTier { capacity, counts, policy, max_object, max_variants }
@@ -233,13 +238,11 @@ fn settle_site(
     site_rules: Vec<SiteRule>,
 ) -> Site {
     let (cache, tags, rules) = control::settle(&site);
+    let name = site.name_at(at);
     let doubt = site.control.tags.doubt;
-    let SiteDraft { name, hosts, path, origins, balance, host, rewrite_urls, only_https, hsts, .. } = site;
-    let SiteDraft { retries, max_fails, fail_timeout, resolve_interval, .. } = site;
+    let SiteDraft { hosts, path, origins, balance, host, rewrite_urls, only_https, hsts, .. } = site;
+    let SiteDraft { sticky, retries, max_fails, fail_timeout, slow_start, resolve_interval, .. } = site;
     let (interval, purge_from) = (site.health_interval, site.purge_from);
-    let path_in_name = if path.is_root() { String::new() } else { path.to_string() };
-    let name = name.or_else(|| hosts.first().map(|host| format!("{host}{path_in_name}")));
-    let name = name.unwrap_or_else(|| format!("site{}{path_in_name}", at + 1));
     let health = site.health.map(|path| Health { path, interval });
     Site {
         name,
@@ -257,9 +260,11 @@ fn settle_site(
         cache,
         tags,
         doubt,
+        sticky,
         retries,
         max_fails,
         fail_timeout,
+        slow_start,
         resolve_interval,
         health,
         tls,

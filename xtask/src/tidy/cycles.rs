@@ -26,15 +26,15 @@ pub(super) const ROOTS: &[Root] = &[
     root("crates/cli/src/", &[]),
     root("crates/cluster/src/", &[]),
     root("crates/disk/src/", &[]),
-    root("crates/evict/src/", &["crates/evict/src/"]),
+    root("crates/evict/src/", &[]),
     root(
         "crates/experiment/src/",
         &["crates/experiment/src/experiments/cluster", "crates/experiment/src/experiments/services"],
     ),
     root("crates/http2/src/", &[]),
-    root("crates/lab/src/", &["crates/lab/src/", "crates/lab/src/trace"]),
+    root("crates/lab/src/", &[]),
     root("crates/load/src/", &[]),
-    root("crates/proxy/src/", &["crates/proxy/src/cluster", "crates/proxy/src/origin"]),
+    root("crates/proxy/src/", &[]),
     root("crates/predict/src/", &[]),
     root("crates/rpc/src/", &[]),
     root("crates/rules/src/", &[]),
@@ -71,15 +71,24 @@ impl Root {
 /// Imports between the entries of a folder, with the place of the first of each kind.
 type Graph<'t> = BTreeMap<&'t str, BTreeMap<&'t str, String>>;
 
-/// The files of a crate by their modules; `Vec::new()` is the crate's root.
-struct Sources<'t>(BTreeMap<Vec<&'t str>, &'t Text>);
+/// The files of a crate by their modules, with the names that each re-exports; `Vec::new()` is the crate's root.
+struct Sources<'t>(BTreeMap<Vec<&'t str>, (&'t Text, Vec<Reexport<'t>>)>);
+
+/// A name that a module re-exports, and its path as written.
+struct Reexport<'t> {
+    name: &'t str,
+    path: Vec<&'t str>,
+}
+
+/// The most re-exports of one name that are followed.
+const FOLLOWED: usize = 8;
 
 impl<'t> Sources<'t> {
     fn new(files: &'t [Text], root: &str) -> Self {
         let module = |file: &'t Text| {
             let path = file.path.strip_prefix(root)?.strip_suffix(".rs")?;
             let names = path.split('/').filter(|name| !matches!(*name, OWN | "main" | "lib")).collect();
-            (!path.ends_with("tests")).then_some((names, file))
+            (!path.ends_with("tests")).then(|| (names, (file, reexports(without_tests(&file.text)))))
         };
         Self(files.iter().filter_map(module).collect())
     }
@@ -96,7 +105,7 @@ impl<'t> Sources<'t> {
             let graph = folders.entry(from[..at].to_vec()).or_default();
             graph.entry(from[at]).or_default().entry(to[at]).or_insert(place);
         };
-        for (module, file) in &self.0 {
+        for (module, (file, _)) in &self.0 {
             if let Some((_, folder)) = module.split_last() {
                 add(folder, module, format!("{root}{} declares it", folder.join("/")));
             }
@@ -140,11 +149,45 @@ impl<'t> Sources<'t> {
         found
     }
 
-    /// Returns the module that a path leads to or into.
+    /// Returns the module that a path leads to or into, beyond re-exports.
     fn module(&self, path: &[&'t str]) -> &[&'t str] {
-        let known = (0..=path.len()).rev().find_map(|len| self.0.get_key_value(&path[..len]));
-        known.map_or(&[], |(module, _)| module)
+        let mut path = path.to_vec();
+        for _ in 0..FOLLOWED {
+            let Some((module, next)) = self.reexported(&path) else { break };
+            path = [module, &next].concat();
+        }
+        self.longest(&path).map_or(&[], |(module, _)| module)
     }
+
+    /// Returns the longest known module at the beginning of a path.
+    fn longest(&self, path: &[&'t str]) -> Option<(&[&'t str], &[Reexport<'t>])> {
+        let known = (0..=path.len()).rev().find_map(|len| self.0.get_key_value(&path[..len]));
+        known.map(|(module, (_, reexports))| (module.as_slice(), reexports.as_slice()))
+    }
+
+    /// Returns the module relative to which a path goes on, and its rest, if the path names a re-export.
+    fn reexported(&self, path: &[&'t str]) -> Option<(&[&'t str], Vec<&'t str>)> {
+        let (module, reexports) = self.longest(path)?;
+        let name = path.get(module.len())?;
+        let (first, rest) = reexports.iter().find(|reexport| reexport.name == *name)?.path.split_first()?;
+        match *first {
+            "crate" => Some((&[], rest.to_vec())),
+            "super" => Some((module.split_last()?.1, rest.to_vec())),
+            "self" => Some((module, rest.to_vec())),
+            _ => Some((module, [&[*first], rest].concat())),
+        }
+    }
+}
+
+/// Returns the names that a module re-exports.
+fn reexports(text: &str) -> Vec<Reexport<'_>> {
+    let is_public = |line: &str| line.trim_start().starts_with("pub");
+    let uses = text.match_indices("use ").filter(|(at, _)| {
+        let before = &text[text[..*at].rfind('\n').map_or(0, |end| end + 1)..*at];
+        is_public(before) && !before.contains("//")
+    });
+    let paths = uses.flat_map(|(at, word)| expand(&text[at + word.len()..]));
+    paths.filter_map(|path| Some(Reexport { name: path.last()?, path })).collect()
 }
 
 /// Returns the names of a path, or of each path of its groups in braces.
@@ -273,6 +316,16 @@ mod tests {
             problems_of(&root(&["c/src/a"]), &own),
             ["c/src/a: has no import cycle any more; remove it from tidy's table"]
         );
+    }
+
+    #[test]
+    fn a_reexported_name_leads_to_the_file_that_defines_it() {
+        let files = [
+            ("main.rs", "pub use a::A;\npub(crate) use b::{C, B};\n"),
+            ("a.rs", "use crate::B;\n"),
+            ("b.rs", "use crate::A;\n"),
+        ];
+        assert_eq!(problems(&files), ["c/src/: import cycle a -> b -> a (c/src/a.rs:1, c/src/b.rs:1)"]);
     }
 
     #[test]

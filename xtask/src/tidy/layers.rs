@@ -35,6 +35,7 @@ pub(super) const CRATES: &[Crate] = &[
             &["http2"],
             &["http1", "rpc"],
             &["admin"],
+            &["handover"],
             &["server"],
         ],
         known: &[],

@@ -1,6 +1,6 @@
 //! THE LIST of admission filters, one file each. To add a filter, add its file and two lines here, as for a policy.
 
-use crate::registry::filters;
+use crate::listing::filters;
 
 mod adapt_size;
 mod frequency;

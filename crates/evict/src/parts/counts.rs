@@ -91,7 +91,7 @@ fn count(entry: u32) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::replay::spread;
+    use crate::request::spread;
 
     #[test]
     fn remembers_the_newest_of_a_row() {

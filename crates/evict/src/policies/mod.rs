@@ -3,7 +3,7 @@
 //!
 //! The list could declare the modules as well, but then `cargo fmt` would not find their files.
 
-use crate::registry::policies;
+use crate::listing::policies;
 
 mod adaptive;
 mod arc;

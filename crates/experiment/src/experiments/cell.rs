@@ -10,7 +10,7 @@ use larder_load::{Load, LoadResult, Outcome, Via};
 use serde::{Deserialize, Serialize};
 
 use crate::course::Course;
-use crate::findings::{Column, Figure, Finding, Grid, MeanPlot, Ruling, told};
+use crate::findings::{Column, Figure, Finding, Grid, MeanPlot, Ruling, colour, told};
 use crate::origin::{Model, Origin};
 use crate::proxy::{Proxy, Setting};
 use crate::replayed::{outcomes, share};
@@ -236,13 +236,14 @@ pub(super) fn curves(
             let labels = vec![(*policy).to_owned(), percent.to_string()];
             Some((labels, f64::from(percent) / 100.0, mean(cells, policy, percent, value)?))
         };
-        picture = picture.line(None, policy, percents(cells).into_iter().filter_map(at));
+        picture = picture.line(Some((colour(policy), 0)), policy, percents(cells).into_iter().filter_map(at));
     }
     picture.figure(name, caption)
 }
 
 /// Returns a picture of live hit ratios against simulated ones, and the claim that they are equal.
-pub(super) fn side_by_side((name, title): (&str, &str), cells: &[CellResult]) -> (Figure, Finding) {
+pub(super) fn side_by_side(name: &str, subject: &str, cells: &[CellResult]) -> (Figure, Finding) {
+    let title = &format!("{subject}: live and simulated hit ratios of the same requests");
     let cached: Vec<_> = cells.iter().filter(|measured| measured.cell.policy != "none").collect();
     let columns = ["requests", "misses cost", "policy", "cache size in %", "repetition", "live", "simulated"];
     let mut data = Grid::new(title, &columns);
@@ -252,7 +253,11 @@ pub(super) fn side_by_side((name, title): (&str, &str), cells: &[CellResult]) ->
     plot = plot.line("equal", vec![(0.0, 0.0), (1.0, 1.0)]);
     for policy in policies {
         let of = cached.iter().filter(|measured| measured.cell.policy == policy);
-        plot = plot.marks(policy, of.map(|measured| (measured.simulated, measured.hit_ratio)).collect());
+        plot = plot.member_marks(
+            colour(policy),
+            policy,
+            of.map(|measured| (measured.simulated, measured.hit_ratio)).collect(),
+        );
     }
     for CellResult { cell, hit_ratio, simulated, .. } in &cached {
         data.row([
@@ -267,12 +272,12 @@ pub(super) fn side_by_side((name, title): (&str, &str), cells: &[CellResult]) ->
     }
     let caption = "Each mark is a run. A mark on the line is a run with exactly the simulated hits. RAND uses other random \
      numbers in each run, so its marks scatter around the line.";
-    (Figure { name: name.to_owned(), plot, caption: caption.to_owned(), data }, agreement(&cached))
+    (Figure { name: name.to_owned(), plot, caption: caption.to_owned(), data }, agreement(subject, &cached))
 }
 
 /// Decides the claim of equality. Runs with equal requests, policy and size count once, since the cost of misses does
 /// not affect hits.
-fn agreement(cells: &[&CellResult]) -> Finding {
+fn agreement(subject: &str, cells: &[&CellResult]) -> Finding {
     let mut exact: BTreeMap<(&str, u64, &str, u32), f64> = BTreeMap::new();
     for measured in cells.iter().filter(|measured| measured.cell.policy != "rand") {
         let Cell { course, policy, percent, repetition, .. } = &measured.cell;
@@ -292,7 +297,7 @@ fn agreement(cells: &[&CellResult]) -> Finding {
         )
     });
     let claim = format!(
-        "Simulated and live hit ratios of the same requests differ by at most {} point",
+        "{subject}: simulated and live hit ratios of the same requests differ by at most {} point",
         MOST_APART * 100.0
     );
     let found = Finding::counted(claim, LARDER, ClaimKind::Always, (within, count));

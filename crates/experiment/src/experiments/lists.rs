@@ -1,13 +1,21 @@
 //! Simulation of many lists of requests: it decides claims where live and simulated hits are equal.
 
+use std::ops::RangeInclusive;
+
 use larder_evict::{Capacity, Spec};
 use larder_lab::trace::Trace;
+use larder_lab::workload::Random;
+use rand::seq::SliceRandom;
+use rand::{RngExt, SeedableRng};
 use serde::{Deserialize, Serialize};
 
 use crate::Halt;
 use crate::course::Course;
 use crate::replayed::{outcomes, share};
 use crate::statistics::Samples;
+
+/// The pauses between requests of a client that reads URLs from a file, in milliseconds.
+const PAUSES: RangeInclusive<f64> = 100.0..=200.0;
 
 /// The results of several policies for one list of requests.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -30,7 +38,11 @@ pub(super) struct Run {
     pub(super) hit_ratio: f64,
     /// The cost of misses per request, in milliseconds.
     pub(super) cost_ms: f64,
-    /// The same for costs as long as the seed report's, measured by a clock with whole seconds.
+    /// The same, if costs do not depend on sizes.
+    #[serde(default)]
+    pub(super) apart_ms: f64,
+    /// The cost per request as long as in the seed report, measured by a clock with whole seconds, with pauses between
+    /// requests.
     pub(super) clocked_ms: f64,
     /// The same measured by an exact clock.
     pub(super) exact_ms: f64,
@@ -52,14 +64,19 @@ impl List {
         (percents, slow): (&[u32], f64),
         capacity: impl Fn(u32) -> Capacity,
     ) -> Result<Self, Halt> {
-        let mut runs = Vec::new();
+        let (mut runs, mut random) = (Vec::new(), Random::seed_from_u64(number));
+        let apart = costs_apart(course, &mut random);
+        let pauses: Vec<f64> = course.order.iter().map(|_| random.random_range(PAUSES)).collect();
         for policy in policies {
             let spec = Spec::parse(policy).map_err(|error| Halt::Failed(error.to_string()))?;
             for &percent in percents {
                 let hits = outcomes(trace, &spec, capacity(percent), number);
-                let [cost_ms, clocked_ms, exact_ms] = times(course, &hits, slow);
+                let [cost_ms, clocked_ms, exact_ms] = times(course, &hits, slow, &pauses);
+                let missed = course.order.iter().zip(&hits).filter(|(_, is_hit)| !**is_hit);
+                let apart_ms: f64 = missed.map(|(page, _)| apart[*page as usize]).sum();
+                let apart_ms = larder_lab::replay::ratio(apart_ms, hits.len() as f64);
                 let (policy, hit_ratio) = ((*policy).to_owned(), share(&hits));
-                runs.push(Run { policy, percent, hit_ratio, cost_ms, clocked_ms, exact_ms });
+                runs.push(Run { policy, percent, hit_ratio, cost_ms, apart_ms, clocked_ms, exact_ms });
             }
         }
         Ok(Self { course: name.to_owned(), locality, number, runs })
@@ -71,18 +88,28 @@ impl List {
     }
 }
 
+/// Returns the costs of the pages' misses in milliseconds if they are those of other pages, so that they do not depend on
+/// sizes.
+fn costs_apart(course: &Course, random: &mut Random) -> Vec<f64> {
+    let mut costs: Vec<f64> = course.pages.iter().map(|page| f64::from(page.cost) / 1e3).collect();
+    costs.shuffle(random);
+    costs
+}
+
 /// Returns milliseconds per request: the cost of misses, and `slow` times that by a clock of whole seconds and by an
-/// exact clock.
-fn times(course: &Course, hits: &[bool], slow: f64) -> [f64; 3] {
-    let (mut cost, mut now, mut clocked) = (0.0, 0.0_f64, 0.0);
-    for (&page, is_hit) in course.order.iter().zip(hits) {
+/// exact clock, with a pause before each request. Without pauses, the readings of the clock would cancel.
+fn times(course: &Course, hits: &[bool], slow: f64, pauses: &[f64]) -> [f64; 3] {
+    let (mut cost, mut exact, mut clocked, mut now) = (0.0, 0.0, 0.0, 0.0_f64);
+    for ((&page, is_hit), pause) in course.order.iter().zip(hits).zip(pauses) {
         let took = if *is_hit { 0.0 } else { f64::from(course.pages[page as usize].cost) / 1e3 };
-        let later = now + took * slow;
+        let begun = now + pause;
+        now = begun + took * slow;
         // The printed value is the difference of two readings.
-        clocked += ((later / 1e3).floor() - (now / 1e3).floor()) * 1e3;
-        (cost, now) = (cost + took, later);
+        clocked += ((now / 1e3).floor() - (begun / 1e3).floor()) * 1e3;
+        cost += took;
+        exact += took * slow;
     }
-    [cost, clocked, now].map(|all| larder_lab::replay::ratio(all, hits.len() as f64))
+    [cost, clocked, exact].map(|all| larder_lab::replay::ratio(all, hits.len() as f64))
 }
 
 /// Returns the sizes of the lists, ascending.
@@ -153,10 +180,19 @@ mod tests {
 
     #[test]
     fn a_clock_of_whole_seconds_counts_the_seconds_that_begin() {
-        let misses = [false, true, false, false];
-        // 0.7 s each at a thousand times the cost: the readings are 0, 0, 1 and 2.
-        let [cost, clocked, exact] = times(&course(&[0, 0, 1, 2]), &misses, 1e3);
-        assert!((cost - 0.525).abs() < 1e-9 && (exact - 525.0).abs() < 1e-6 && clocked == 500.0);
+        let hits = [false, true, false, false];
+        // 0.7 s each at a thousand times the cost, from 0.1, 1.1 and 1.9: a second begins in the last only.
+        let [cost, clocked, exact] = times(&course(&[0, 0, 1, 2]), &hits, 1e3, &[100.0, 150.0, 150.0, 100.0]);
+        assert!((cost - 0.525).abs() < 1e-9 && (exact - 525.0).abs() < 1e-6 && clocked == 250.0);
+    }
+
+    #[test]
+    fn costs_apart_from_sizes_are_those_of_other_pages() {
+        let mut course = course(&[0, 1, 2]);
+        (0..).zip(&mut course.pages).for_each(|(at, page)| page.cost = at * 1_000);
+        let mut costs = costs_apart(&course, &mut Random::seed_from_u64(3));
+        costs.sort_by(f64::total_cmp);
+        assert_eq!(costs, [0.0, 1.0, 2.0]);
     }
 
     #[test]
@@ -166,6 +202,7 @@ mod tests {
             percent,
             hit_ratio,
             cost_ms: 0.0,
+            apart_ms: 0.0,
             clocked_ms: 0.0,
             exact_ms: 0.0,
         };

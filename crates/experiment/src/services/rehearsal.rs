@@ -1,5 +1,6 @@
 //! The services without a network: their answers to consecutive requests.
 
+use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 
@@ -41,5 +42,13 @@ impl Rehearsal {
         let (body, mut hasher) = (reply.body.to_string(), DefaultHasher::new());
         body.hash(&mut hasher);
         AnswerTraits { status: reply.status, length: body.len() as u64, content: hasher.finish() }
+    }
+
+    /// Answers a request. Returns the status, and the names of the data that the answer was built from, or that the write
+    /// has changed.
+    pub(crate) fn data_of(&self, step: &WorkloadRequest) -> (u16, BTreeSet<String>) {
+        let reply = self.services.answer(step.method, &step.path, step.body.as_bytes());
+        let names = reply.body["versions"].as_object().into_iter().flat_map(|versions| versions.keys());
+        (reply.status, names.cloned().collect())
     }
 }

@@ -1,43 +1,7 @@
 //! Claims: their kinds, and the rule by which each kind is decided.
 
 use super::family::holm;
-use super::{Interval, Samples};
-
-/// The required side of a value relative to a threshold.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Bound {
-    /// Above it.
-    Above(f64),
-    /// Below it.
-    Below(f64),
-}
-
-impl Bound {
-    /// Returns the threshold.
-    pub fn threshold(self) -> f64 {
-        match self {
-            Self::Above(threshold) | Self::Below(threshold) => threshold,
-        }
-    }
-
-    /// Returns the distance of a value from the threshold, positive on the right side.
-    pub(super) fn margin(self, value: f64) -> f64 {
-        match self {
-            Self::Above(least) => value - least,
-            Self::Below(most) => most - value,
-        }
-    }
-
-    /// Returns the probability of a mean if the claim does not hold, and if the contrary does not.
-    pub(super) fn chances(self, interval: &Interval) -> (f64, f64) {
-        let (above, below) =
-            (interval.chance_above(self.threshold()), interval.chance_below(self.threshold()));
-        match self {
-            Self::Above(_) => (above, below),
-            Self::Below(_) => (below, above),
-        }
-    }
-}
+use super::{Bound, Interval, Samples};
 
 /// The quantifier of a claim over conditions and lists of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -174,7 +138,11 @@ impl Claim {
             _ if none <= level / 2.0 => return Verdict::Fails,
             (true, true) => {
                 let worst: Vec<_> = samples.worst(bound).into_iter().map(|(_, one)| one).collect();
-                return Verdict::Open(self.unsure(&worst, level));
+                return Verdict::Open(format!(
+                    "{}{}",
+                    self.unsure(&worst, level),
+                    on_average(samples, bound, level)
+                ));
             }
             (false, false) => format!("it holds at {above}, and the contrary holds at {below}"),
             (false, true) => format!("it holds at {above}, and is not decided for the others"),
@@ -195,10 +163,11 @@ impl Claim {
         samples.worst(*bound).into_iter().zip(sides).map(|((name, one), side)| (name, one, side)).collect()
     }
 
-    /// Returns a text that chance could explain the measurements, with the detectable difference.
+    /// Returns a text that the lists are too few, with the detectable difference.
     fn unsure(&self, intervals: &[Interval], level: f64) -> String {
         let lists = intervals.iter().map(|one| one.count).min().unwrap_or(0);
-        let many = if lists == 1 { "list" } else { "lists" };
+        let (many, is) = if lists == 1 { ("list", "is") } else { ("lists", "are") };
+        let each = if intervals.len() > 1 { " in any single condition" } else { "" };
         let level = level / intervals.len().max(1) as f64;
         let seen: Option<Vec<f64>> = intervals.iter().map(|one| one.detectable(level)).collect();
         let seen = seen.and_then(|all| all.into_iter().reduce(f64::max));
@@ -206,7 +175,7 @@ impl Claim {
             let (scale, unit) = self.unit;
             format!("; a distance of {:.2} {unit} would have been found 4 times in 5", distance * scale)
         });
-        format!("with {lists} {many} of requests, it may be chance{power}")
+        format!("{lists} {many} of requests {is} too few to decide it{each}{power}")
     }
 
     /// Returns the rule of the decision, as a sentence.
@@ -238,6 +207,15 @@ impl Claim {
                  conditions)."
             ),
         }
+    }
+}
+
+/// Returns a text that the mean over all conditions is decided, if it is although no single condition is.
+fn on_average(samples: &Samples, bound: Bound, level: f64) -> &'static str {
+    match samples.overall(bound).map(|overall| bound.chances(&overall)) {
+        Some((holds, _)) if holds <= level / 2.0 => "; on average over the conditions, it holds",
+        Some((_, fails)) if fails <= level / 2.0 => "; on average over the conditions, the contrary holds",
+        _ => "",
     }
 }
 

@@ -13,6 +13,7 @@
 //! Berger, Multiparameter hypothesis testing (Technometrics 24, 1982), for claims about all conditions; Welch and Satterthwaite
 //! for means of conditions that have no list in common.
 
+mod bound;
 mod claim;
 mod family;
 mod interval;
@@ -20,8 +21,9 @@ mod samples;
 #[cfg(test)]
 mod truth;
 
+pub use bound::Bound;
 pub(super) use claim::Side;
-pub use claim::{Bound, Claim, ClaimKind, Evidence, Verdict};
+pub use claim::{Claim, ClaimKind, Evidence, Verdict};
 pub(super) use family::level;
 pub use interval::Interval;
 pub use samples::Samples;

@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Interval;
-use super::claim::Bound;
+use super::{Bound, Interval};
 
 /// Values by the number of their list of requests.
 type Lists = BTreeMap<u64, Vec<f64>>;
@@ -34,6 +33,15 @@ impl Samples {
         match self.0.iter_mut().find(|known| known.name == condition) {
             Some(known) => known.comparisons.push(lists),
             None => self.0.push(Condition { name: condition.to_owned(), comparisons: vec![lists] }),
+        }
+    }
+
+    /// Adds one value to the first comparison of a condition; `None` has no effect.
+    pub fn extend(&mut self, condition: &str, value: Option<(u64, f64)>) {
+        let Some((list, value)) = value else { return };
+        match self.0.iter_mut().find(|known| known.name == condition) {
+            Some(known) => known.comparisons[0].entry(list).or_default().push(value),
+            None => self.add(condition, [(list, value)]),
         }
     }
 

@@ -160,6 +160,22 @@ fn each_kind_has_its_own_rule() {
 }
 
 #[test]
+fn an_open_verdict_tells_what_the_mean_over_the_conditions_shows() {
+    let mut samples = Samples::default();
+    for (name, noise) in [("10%", [-2.0, 2.0, -2.0, 2.0]), ("20%", [2.1, -2.0, 2.0, -2.05])] {
+        samples.add(name, (0..).zip(noise.map(|noise| noise - 1.0)));
+    }
+    let evidence = Evidence::Sampled(samples, Bound::Above(0.0));
+    let verdict = Claim { kind: ClaimKind::DependsOn("size"), evidence, unit: (1.0, "ms") }.verdict(0.05);
+    let Verdict::Open(why) = verdict else { panic!("{verdict:?}") };
+    assert!(
+        why.starts_with("4 lists of requests are too few to decide it in any single condition; "),
+        "{why}"
+    );
+    assert!(why.ends_with("; on average over the conditions, the contrary holds"), "{why}");
+}
+
+#[test]
 fn counted_cases_decide_by_examples() {
     let decide = |kind, so, of| {
         Claim { kind, evidence: Evidence::Counted { so, of }, unit: (1.0, "") }.verdict(FALSE_VERDICTS)

@@ -22,7 +22,7 @@ fn command(size: &str, directory: &TempDir) -> Command {
 
 fn start(directory: &TempDir) -> Child {
     let mut command = command("--quick", directory);
-    command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts")
+    command.arg("--beside-load").stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts")
 }
 
 /// Returns the name and the process id of each current child of `experiment`.
@@ -49,8 +49,8 @@ fn nodes_are_measured_beside_the_simulation() {
         // A single node has fetched each page once before the measurement, if it has room for all pages.
         assert!(!is_alone || value["set"] != "one" || value["origin_requests"] == 0, "{value}");
     }
-    // The other values are the machine's and those of three simulations.
-    assert_eq!((live.len(), values.len() - live.len()), (13, 4));
+    // The other values are the machine's, its load and those of three simulations.
+    assert_eq!((live.len(), values.len() - live.len()), (13, 5));
     let page = report(directory.path());
     for part in ["cluster-times", "cluster-cost", "cluster-origin", "cluster-crossings"] {
         assert!(page.contains(part), "{part} in {page}");

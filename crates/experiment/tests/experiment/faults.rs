@@ -84,7 +84,7 @@ fn the_end_of_python_is_reported_with_its_output() {
 #[test]
 fn the_end_of_services_is_reported_and_ends_the_run() {
     let directory = tempfile::tempdir().expect("a directory");
-    let mut run = start(command(&["services", "--quick", "--output", path(&directory)]));
+    let mut run = start(command(&["services", "--quick", "--beside-load", "--output", path(&directory)]));
     let journal = directory.path().join("services.jsonl");
     within(PATIENCE, "some measurements", || {
         (fs::read_to_string(&journal).ok()?.lines().count() > 4).then_some(())
@@ -106,7 +106,7 @@ fn the_end_of_services_is_reported_and_ends_the_run() {
 #[test]
 fn a_killed_run_leaves_neither_services_nor_python() {
     let directory = tempfile::tempdir().expect("a directory");
-    let services = command(&["services", "--quick", "--output", path(&directory)]);
+    let services = command(&["services", "--quick", "--beside-load", "--output", path(&directory)]);
     for (run, words) in [(services, "serve"), (python("python-that-hangs", &directory), "cat")] {
         let mut run = start(run);
         let children = with_child(&run, words);
@@ -120,7 +120,7 @@ fn a_killed_run_leaves_neither_services_nor_python() {
 fn an_interrupted_run_leaves_neither_services_nor_python() {
     let services = tempfile::tempdir().expect("a directory");
     let parallel = tempfile::tempdir().expect("a directory");
-    let quick = command(&["services", "--quick", "--output", path(&services)]);
+    let quick = command(&["services", "--quick", "--beside-load", "--output", path(&services)]);
     for (run, words, directory) in
         [(quick, "serve", &services), (python("python-that-hangs", &parallel), "cat", &parallel)]
     {

@@ -28,7 +28,7 @@ fn lab(words: &[&str]) -> Output {
 
 /// A run of the experiment on Thrift that takes a while.
 fn start(directory: &TempDir) -> Child {
-    let words = ["thrift", "--quick", "--output", path(directory)];
+    let words = ["thrift", "--quick", "--beside-load", "--output", path(directory)];
     command(&words).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts")
 }
 
@@ -92,6 +92,18 @@ fn wrong_words_are_refused_in_one_line() {
         stderr(&output)
     );
     assert_eq!((output.status.code(), stderr(&output).lines().count()), (Some(1), 1));
+}
+
+#[test]
+fn no_run_begins_beside_load_that_would_be_measured() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut busy = Command::new("sh").args(["-c", "while :; do :; done"]).spawn().expect("it starts");
+    let output = lab(&["thrift", "--quick", "-o", path(&directory)]);
+    busy.kill().and_then(|()| busy.wait()).expect("it runs");
+    let told = stderr(&output);
+    assert!(told.starts_with("larder-lab: other programs use "), "{told}");
+    assert!(told.trim_end().ends_with("end them, or pass --beside-load"), "{told}");
+    assert_eq!((output.status.code(), told.lines().count()), (Some(1), 1));
 }
 
 #[test]

@@ -24,6 +24,9 @@ pub enum Unit {
 /// A linear axis begins at 0, unless its minimum is more than this share of the maximum.
 const FAR: f64 = 0.8;
 
+/// The room at the ends of an axis, as a share of its length.
+const ROOM: f64 = 0.02;
+
 /// The kind of steps along an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Steps {
@@ -82,6 +85,23 @@ impl Axis {
         }
     }
 
+    /// Returns the span with room at its ends for error bars, except at an end that is 0.
+    pub(super) fn with_room(&self, span: Range<f64>) -> Range<f64> {
+        let beyond = |end: f64, share: f64| match self.steps {
+            Steps::Even if end == 0.0 => 0.0,
+            Steps::Even => end + (span.end - span.start) * share,
+            Steps::Times(_) => end * (span.end / span.start).powf(share),
+        };
+        beyond(span.start, -ROOM)..beyond(span.end, ROOM)
+    }
+
+    /// Returns a short label for a value on an axis with this span.
+    pub(super) fn label(&self, value: f64, span: &Range<f64>) -> String {
+        // The library adds steps, and so misses 0 by an error of rounding.
+        let is_zero = self.is_even() && value.abs() < (span.end - span.start) * 1e-9;
+        label(self.unit, if is_zero { 0.0 } else { value })
+    }
+
     /// Whether a linear axis with this span begins at a value other than 0, which has to be marked.
     pub(super) fn is_broken(&self, span: &Range<f64>) -> bool {
         self.is_even() && span.start > 0.0
@@ -99,7 +119,7 @@ impl Axis {
 }
 
 /// Returns a short label for a value.
-pub(super) fn label(unit: Unit, value: f64) -> String {
+fn label(unit: Unit, value: f64) -> String {
     const COUNTS: &[(f64, &str)] = &[(1e9, "G"), (1e6, "M"), (1e3, "k")];
     const BYTES: &[(f64, &str)] =
         &[(1_099_511_627_776.0, " TiB"), (1_073_741_824.0, " GiB"), (1_048_576.0, " MiB"), (1_024.0, " KiB")];
@@ -229,6 +249,24 @@ mod tests {
             assert_eq!((axis.is_broken(&found), found), (is_broken, span));
         }
         assert!(!Axis::log("a", Unit::Number).is_broken(&(5.0..9.0)));
+    }
+
+    #[test]
+    fn a_tick_that_misses_0_by_rounding_is_labelled_0() {
+        let axis = Axis::linear("a", Unit::Share);
+        assert_eq!(axis.label(-5.551_115e-17, &(-0.3..0.4)), "0%");
+        assert_eq!(axis.label(-0.0, &(-0.3..0.4)), "0%");
+        assert_eq!(axis.label(1e-5, &(0.0..2e-5)), "1e-3%");
+        assert_eq!(Axis::log("a", Unit::Number).label(1.0, &(1.0..1e12)), "1");
+    }
+
+    #[test]
+    fn error_bars_have_room_at_the_ends_of_an_axis() {
+        let (even, log) = (Axis::linear("a", Unit::Number), Axis::log("a", Unit::Number));
+        assert_eq!(even.with_room(0.0..10.0), 0.0..10.2);
+        assert_eq!(even.with_room(-5.0..5.0), -5.2..5.2);
+        let log = log.with_room(1.0..100.0);
+        assert!(log.start < 0.95 && log.end > 105.0, "{log:?}");
     }
 
     #[test]

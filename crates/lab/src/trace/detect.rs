@@ -1,36 +1,11 @@
 //! The detection of a file's format from its beginning. A format that the content shows is taken silently; a guess is
 //! told; what may be several things is refused, with the option that makes it clear.
 
+use super::Format;
 use super::formats::csv::Layout;
 use super::formats::{self, LineParser, arc, history, lcs, oracle, plain, vscsi, w3c, workload};
-use super::{Format, Options};
-
-/// How a file is read.
-#[derive(Debug)]
-pub(super) struct Found {
-    pub(super) format: Format,
-    /// Whether each line begins with the words of syslog.
-    pub(super) behind_syslog: bool,
-    /// What was guessed, for the user.
-    pub(super) guess: Option<String>,
-}
-
-/// Whether a file has a format.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
-    Sure,
-    /// Probably; the text says what is taken for granted.
-    Guess(String),
-    /// It may, but may as well have another; the text says what would make it clear.
-    Doubt(String),
-    No,
-}
-
-impl Found {
-    fn sure(format: Format) -> Self {
-        Self { format, behind_syslog: false, guess: None }
-    }
-}
+use super::options::Options;
+use super::verdict::{Found, Verdict};
 
 /// Returns the way to read a file that begins with `head`.
 ///
@@ -41,7 +16,8 @@ pub(super) fn detect(head: &[u8], options: &Options) -> Result<Found, String> {
         return Err("it is empty".to_owned());
     }
     let lines_fit = |format, behind_syslog| {
-        LineParser::of(format, options, behind_syslog).is_some_and(|parser| formats::fit(&parser, head))
+        LineParser::of(format, options.hints(), behind_syslog)
+            .is_some_and(|parser| formats::fit(&parser, head))
     };
     let chosen = options.format.or(options.log_format.as_ref().map(|_| Format::Custom));
     if let Some(format) = chosen {

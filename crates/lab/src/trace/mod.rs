@@ -9,8 +9,11 @@ mod format;
 mod formats;
 mod input;
 mod names;
+mod options;
 mod read;
 mod sink;
+mod summary;
+mod verdict;
 
 use std::sync::OnceLock;
 
@@ -23,7 +26,10 @@ pub use format::Format;
 
 pub use formats::names::{Field, columns};
 pub use formats::pattern::Pattern;
-pub use read::{Error, Exclusion, Options, ReadSummary, read, read_from, requests};
+pub(crate) use formats::workload::WORKLOAD_MARK;
+pub use options::Options;
+pub use read::{Error, read, read_from, requests};
+pub use summary::{Exclusion, ReadSummary};
 
 /// The content of a line or record of a trace file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use super::read::ReadSummary;
-use super::{Builder, Column, Options, Record, Trace, TraceTooLong};
+use super::summary::{Exclusion, ReadSummary};
+use super::{Builder, Column, Record, Trace, TraceTooLong};
 
 /// The properties of a request, in addition to its object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,8 +28,9 @@ pub(super) enum Fact<T> {
 }
 
 /// Builds the trace and the report on its reading.
-pub(super) struct Sink<'o> {
-    options: &'o Options,
+pub(super) struct Sink {
+    /// Whether URLs are cut to their scheme and host.
+    base_urls: bool,
     builder: Builder,
     reading: ReadSummary,
     /// Keys whose hash is at most this are kept.
@@ -38,12 +39,13 @@ pub(super) struct Sink<'o> {
     guessed_costs: Vec<u32>,
 }
 
-impl<'o> Sink<'o> {
-    pub(super) fn new(options: &'o Options, reading: ReadSummary) -> Self {
+impl Sink {
+    /// Returns a sink that keeps this share of the objects, above 0 and at most 1.
+    pub(super) fn new(sample: f64, base_urls: bool, reading: ReadSummary) -> Self {
         // A share of 1 becomes the largest number: conversion to an integer saturates.
-        let threshold = (options.sample * u64::MAX as f64) as u64;
+        let threshold = (sample * u64::MAX as f64) as u64;
         let (guessed_sizes, guessed_costs) = (Vec::new(), Vec::new());
-        Self { options, builder: Builder::default(), reading, threshold, guessed_sizes, guessed_costs }
+        Self { base_urls, builder: Builder::default(), reading, threshold, guessed_sizes, guessed_costs }
     }
 
     /// Adds a request for an object that the trace identifies by a number.
@@ -62,7 +64,7 @@ impl<'o> Sink<'o> {
     /// Adds a request for an object that the trace identifies by a name.
     #[inline]
     pub(super) fn name(&mut self, key: &str, facts: Facts) -> Result<(), TraceTooLong> {
-        let key = &*if self.options.base_urls { base(key) } else { key.into() };
+        let key = &*if self.base_urls { base(key) } else { key.into() };
         self.reading.requests += 1;
         if self.threshold != u64::MAX && hash(key.as_bytes()) > self.threshold {
             return Ok(());
@@ -79,13 +81,8 @@ impl<'o> Sink<'o> {
     }
 
     /// Counts a request whose response a cache would not keep.
-    pub(super) fn leave_out(&mut self, reason: super::read::Exclusion) {
+    pub(super) fn leave_out(&mut self, reason: Exclusion) {
         *self.reading.left_out.entry(reason).or_default() += 1;
-    }
-
-    /// Returns the options for reading the trace.
-    pub(super) fn options(&self) -> &'o Options {
-        self.options
     }
 
     /// Returns the trace and the report.

@@ -9,22 +9,21 @@ mod crud;
 mod import;
 mod order;
 mod pages;
-mod requests;
 mod web;
 mod write;
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 
+use crate::requests::RequestCollector;
+
+pub use crate::requests::{More, Requests, SentRequest};
 pub use browsing::Dataset;
 pub use crud::{Crud, Endpoint, KINDS};
 pub use import::import;
 pub use order::Order;
 pub use pages::{Latency, Pages, Sizes};
-pub(crate) use requests::RequestCollector;
-pub use requests::{More, Requests, SentRequest};
 pub use web::Web;
-pub(crate) use write::MARK;
 pub use write::write;
 
 /// The random generator: documented to give the same numbers on every machine, in every version.
@@ -84,6 +83,18 @@ pub struct Workload {
     pub header: Vec<String>,
     /// The requests in order.
     pub steps: Box<dyn Iterator<Item = WorkloadRequest>>,
+}
+
+impl Requests {
+    /// Returns all requests of `workload`.
+    pub fn of(workload: Workload) -> Self {
+        let mut gather = RequestCollector::default();
+        for step in workload.steps {
+            let more = More { method: step.method.name().to_owned(), fields: Vec::new(), body: step.body };
+            gather.push(&step.path, more);
+        }
+        gather.requests
+    }
 }
 
 /// The rate of requests, which arrive at independent random times (a Poisson process).

@@ -7,13 +7,11 @@
 use std::io::{self, Write};
 
 use super::{Workload, WorkloadRequest};
-
-/// The start of a workload's file.
-pub(crate) const MARK: &str = "# larder workload 1";
+use crate::trace::WORKLOAD_MARK;
 
 /// Writes `workload`, and returns the number of its requests.
 pub fn write(workload: Workload, out: &mut impl Write) -> io::Result<u64> {
-    writeln!(out, "{MARK}")?;
+    writeln!(out, "{WORKLOAD_MARK}")?;
     for line in &workload.header {
         writeln!(out, "# {line}")?;
     }

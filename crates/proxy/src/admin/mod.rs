@@ -6,6 +6,7 @@
 mod access;
 mod cache;
 mod cluster;
+pub(crate) mod config;
 mod explain;
 mod history;
 mod live;
@@ -42,6 +43,7 @@ use tokio::net::TcpListener;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinError;
 
+use self::config::ConfigFile;
 use self::query::Query;
 use self::recent::RecentMinutes;
 use self::sites::Site;
@@ -276,6 +278,8 @@ pub(crate) struct State {
     looks: Arc<Semaphore>,
     /// Makes the handshakes, if clients connect over TLS.
     tls: Option<Arc<Acceptor>>,
+    /// The file of the config; `None`: there are flags only.
+    config: Option<ConfigFile>,
 }
 
 impl State {
@@ -284,9 +288,10 @@ impl State {
         doors: Arc<rpc::State>,
         done: Arc<ScheduleCounts>,
         tls: Option<Arc<Acceptor>>,
+        config: Option<ConfigFile>,
     ) -> Self {
         let looks = Arc::new(Semaphore::new(MOST_LOOKS));
-        Self { shared, doors, done, recent: RecentMinutes::default(), looks, tls }
+        Self { shared, doors, done, recent: RecentMinutes::default(), looks, tls, config }
     }
 
     /// Returns a permit for a request that reads the disks or the statistics database.
@@ -425,6 +430,10 @@ async fn answer(state: &Arc<State>, peer: SocketAddr, request: &Request<Incoming
             Err(access::Refusal { status, why }) => Refusal::new(status, why).into(),
         };
     access::guard(&mut response);
+    if state.shared.is_draining() {
+        // The next request may find a successor.
+        response.headers_mut().insert(header::CONNECTION, header::HeaderValue::from_static("close"));
+    }
     response
 }
 

@@ -12,8 +12,8 @@ use serde::Serialize;
 
 use super::query::Query;
 use super::{
-    Answer, Call, Outcome, Refusal, State, Stats, cache, cluster, explain, history, json, live, metrics,
-    objects, page, purge, recent, text,
+    Answer, Call, Outcome, Refusal, State, Stats, cache, cluster, config, explain, history, json, live,
+    metrics, objects, page, purge, recent, text,
 };
 
 /// A path of the admin listener.
@@ -112,6 +112,7 @@ const ROUTES: &[Route] = &[
     get("/pools", &[], "the tag pools of [gateways](control.md)", |call| {
         shown(&call.state.shared.cache.gateways.report())
     }),
+    get("/config", &[], "the data of `larder config diff`", |call| Box::pin(config::answer(call))),
     get("/about", &[], "version and listeners of this process", |call| {
         shown(&page::PageInfo::of(&call.state.shared))
     }),

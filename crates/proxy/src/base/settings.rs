@@ -9,6 +9,7 @@ mod acme;
 mod certificates;
 mod client_auth;
 pub(crate) mod cluster;
+mod config_keys;
 mod effects;
 pub(crate) mod engine_address;
 mod engine_tls;
@@ -23,6 +24,7 @@ mod rule;
 mod signed;
 mod site;
 mod statistics;
+mod sticky;
 mod template;
 mod token;
 mod users;
@@ -39,9 +41,9 @@ use ipnet::IpNet;
 use larder_evict::{By, Capacity, Spec};
 pub use larder_rpc::line::Form as LineForm;
 pub use larder_rules::{
-    Conditions, Domains, LARGEST_LIST, NamedPatterns, Names, Networks, Pattern, Query, Rule,
+    Bucket, Conditions, Domains, LARGEST_LIST, NamedPatterns, Names, Networks, Pattern, Query, Rule,
 };
-pub use larder_rules::{PathMap, RuleSet, TRACKING, normal_path};
+pub use larder_rules::{PathMap, RuleSet, Split, TRACKING, normal_path};
 pub use larder_semantics::lifetimes::{IgnoredDirectives, Lifetimes};
 use larder_semantics::storable::Rules;
 pub use larder_store::{Counts, DiskTier};
@@ -51,6 +53,7 @@ pub use self::acme::{Acme, AcmeChallenge, LETS_ENCRYPT, LETS_ENCRYPT_STAGING};
 pub use self::certificates::{CertificateFault, CertificateFiles};
 pub use self::client_auth::{ClientAuth, ClientAuthFiles, ClientAuths};
 pub use self::cluster::{EngineAddress, EngineOutagePolicy, Settings as Cluster, Tier as SecondTier};
+pub use self::config_keys::{ConfigDifference, ConfigKeys, ConfigValue};
 pub use self::effects::Effects;
 pub use self::engine_tls::EngineTls;
 pub use self::hsts::Hsts;
@@ -65,6 +68,8 @@ pub use self::rule::{Answer, CookieFilter, Edits};
 pub use self::signed::{SignedUrls, Unsigned};
 pub use self::site::SiteRule;
 pub use self::statistics::{ClientDetail, Database, QueryStrings, Statistics};
+pub(crate) use self::sticky::OriginTag;
+pub use self::sticky::Sticky;
 pub use self::template::{Placeholder, Template};
 pub(crate) use self::token::ClusterKey;
 pub use self::token::Token;
@@ -86,6 +91,8 @@ pub const DOUBT: u32 = 60;
 pub struct Settings {
     /// Settings in the config that have no effect, one line each.
     pub without_effect: Vec<String>,
+    /// The keys of the config that differ from their defaults.
+    pub keys: ConfigKeys,
     /// The addresses for clients. At least one, together with `sockets`.
     pub listen: Vec<Listener>,
     /// The Unix sockets for clients.
@@ -250,12 +257,16 @@ pub struct Site {
     pub tags: Option<larder_tags::Settings>,
     /// Time for which a change with an unknown end may still take effect, in seconds; 0: none.
     pub doubt: u32,
+    /// The cookie that keeps a client at one origin; `None`: each request may go to another.
+    pub sticky: Option<Sticky>,
     /// Maximum of retries of an idempotent request whose origin failed before it responded.
     pub retries: u32,
     /// Consecutive failures after which an origin is in its backoff.
     pub max_fails: u32,
     /// Duration of the backoff.
     pub fail_timeout: Duration,
+    /// Time in which the share of an origin that answers again grows to that of its weight; zero: at once.
+    pub slow_start: Duration,
     /// Interval at which names of origins are resolved again; `None`: open connections stay in use without resolving
     /// again.
     pub resolve_interval: Option<Duration>,

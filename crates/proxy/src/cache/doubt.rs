@@ -52,6 +52,24 @@ impl Doubts {
         self.latest.fetch_max(until, Ordering::SeqCst);
     }
 
+    /// Iterates over the doubts that have not ended: their place, and their end in milliseconds of [`clock::millis`], which
+    /// is the same for all processes of this machine.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (u64, u64)> {
+        let now = clock::millis();
+        let ends = self.until.iter().map(|until| until.load(Ordering::SeqCst));
+        (0..).zip(ends).filter(move |(_, until)| *until > now)
+    }
+
+    /// Returns the end of the last doubt; 0 before the first one.
+    pub(crate) fn latest(&self) -> u64 {
+        self.latest.load(Ordering::SeqCst)
+    }
+
+    /// Restores a doubt of the process before this one.
+    pub(crate) fn restore(&self, (place, until): (u64, u64)) {
+        self.begin(place, until);
+    }
+
     fn has(&self, hash: u64, now: u64) -> bool {
         now < self.until[hash as usize % PLACES].load(Ordering::SeqCst)
     }

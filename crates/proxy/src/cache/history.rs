@@ -24,11 +24,25 @@ impl Histories {
         }
     }
 
+    /// Iterates over the slots in use: their number and content.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (u64, u64)> {
+        let places = self.0.get().into_iter().flatten().map(|place| place.load(Ordering::Relaxed));
+        (0..).zip(places).filter(|(_, word)| *word != 0)
+    }
+
+    /// Restores a slot of the process before this one.
+    pub(crate) fn restore(&self, (place, word): (u64, u64)) {
+        self.places()[place as usize % PLACES].store(word, Ordering::Relaxed);
+    }
+
+    fn places(&self) -> &[AtomicU64] {
+        self.0.get_or_init(|| (0..PLACES).map(|_| AtomicU64::default()).collect())
+    }
+
     /// Stores the history of the URL whose key has this hash.
     pub(crate) fn note(&self, hash: u64, history: History) {
-        let places = self.0.get_or_init(|| (0..PLACES).map(|_| AtomicU64::default()).collect());
         let word = (hash >> 40 << 40) | u64::from(history.streak as u8) << 32 | u64::from(history.since);
-        places[hash as usize % PLACES].store(word, Ordering::Relaxed);
+        self.places()[hash as usize % PLACES].store(word, Ordering::Relaxed);
     }
 }
 

@@ -34,6 +34,13 @@ pub(crate) struct Invalidations {
 }
 
 impl Invalidations {
+    /// Continues from the place of the process before this one, whose stored responses this one has. Call it before the
+    /// stream is followed.
+    pub(crate) fn go_on_from(&self, follower: Follower) {
+        self.positions.begin(follower.clone());
+        self.follower.send_replace(follower);
+    }
+
     pub(super) fn new(settings: &Settings) -> Self {
         Self {
             lease: Lease::new(settings),

@@ -8,7 +8,7 @@ use larder_cluster::{Node, Ring, key_hash};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use super::peers::Peer;
+use super::peer::Peer;
 use crate::base::settings::Origin;
 
 /// The members, as last read from the engine.

@@ -12,6 +12,7 @@ mod hot;
 pub(crate) mod invalidations;
 pub(crate) mod lease;
 pub(crate) mod members;
+mod peer;
 pub(crate) mod peer_request;
 pub(crate) mod peers;
 mod pending;
@@ -95,11 +96,12 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    /// Creates a node that is not started yet. Its memory has the capacity `memory`.
+    /// Creates a node that is not started yet. Its memory has the capacity `memory`. It has the `id` of the process before
+    /// it, if that has handed over to this one.
     ///
     /// # Errors
     /// The system has no resources for it, or its certificate cannot be used.
-    pub(crate) fn new(settings: &Settings, memory: Capacity) -> Result<Self, Error> {
+    pub(crate) fn new(settings: &Settings, memory: Capacity, id: Option<String>) -> Result<Self, Error> {
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| Error::new("cannot start the cluster", error))?;
         let handle = runtime.handle().clone();
@@ -107,7 +109,7 @@ impl Cluster {
         let key = key.map_err(|error| Error::new("cannot derive a key from cluster.token", error))?;
         Ok(Self {
             settings: settings.clone(),
-            id: format!("{:016x}", fastrand::u64(..)),
+            id: id.unwrap_or_else(|| format!("{:016x}", fastrand::u64(..))),
             engine: Engine::new(settings.engine.clone(), settings.engine_tls.clone(), handle.clone()),
             members: Members::new(),
             seal: Seal::new(key.as_ref().map(|key| &key[..]), &settings.prefix),

@@ -19,9 +19,9 @@ use larder_store::lines::write_line;
 use serde::Serialize;
 
 use super::members::MemberState;
-use super::probe::{self, Life};
+use super::peer::{OwnerNode, PeerLoad};
 use super::sealed::ForgeryCounts;
-use super::{Cluster, peer_request};
+use super::{Cluster, peer_request, probe};
 use crate::base::settings::{Origin, Timeouts};
 use crate::exchange::passes;
 use crate::exchange::plan::Plan;
@@ -35,13 +35,6 @@ use crate::origin::{Client, Download, OriginError, OriginRequest, OutgoingHead, 
 pub(crate) const CONNECT: Duration = Duration::from_millis(500);
 /// The initial capacity for the head of a request to a node; few heads need more.
 const HEAD: usize = 1 << 10;
-
-/// The state of requests to a node. Shared by all workers.
-#[derive(Debug, Default)]
-pub(crate) struct Peer {
-    in_flight: AtomicU64,
-    pub(super) life: Life,
-}
 
 /// Counters of requests to nodes.
 #[derive(Debug, Default)]
@@ -69,32 +62,10 @@ pub(crate) struct PeersReport {
 /// meanwhile if the request was its turn.
 pub(crate) type PeerAnswer = ControlFlow<(Head, Box<Download>), Option<PeerLoad>>;
 
-/// Counts a request as in flight at a node, until it is dropped.
-pub(crate) struct PeerLoad(Arc<Peer>);
-
 /// The node that is to answer a request.
 enum Turn {
     This(PeerLoad),
     Other(OwnerNode),
-}
-
-/// Another node, which is to be asked.
-pub(super) struct OwnerNode {
-    pub(super) busy: PeerLoad,
-    /// The identifier of the process.
-    pub(super) id: String,
-    pub(super) origin: Origin,
-}
-
-impl Peer {
-    pub(crate) fn in_flight(&self) -> u64 {
-        self.in_flight.load(Ordering::Relaxed)
-    }
-
-    /// Whether requests are sent to it.
-    pub(crate) fn is_well(&self) -> bool {
-        !self.life.is_lost()
-    }
 }
 
 impl Figures {
@@ -213,10 +184,6 @@ impl Turn {
 }
 
 impl OwnerNode {
-    fn life(&self) -> &Life {
-        &self.busy.0.life
-    }
-
     async fn ask(
         &self,
         client: &Client,
@@ -254,24 +221,6 @@ impl OwnerNode {
             () = gone(cluster, &self.id) => Err(given_up("it is no longer in the cluster")),
             () = probe::lost(client, self.life(), &self.origin) => Err(given_up("it hangs, or cannot be reached")),
         }
-    }
-}
-
-impl PeerLoad {
-    fn at(peer: &Arc<Peer>) -> Self {
-        peer.in_flight.fetch_add(1, Ordering::Relaxed);
-        Self(Arc::clone(peer))
-    }
-
-    /// Ends the count, and returns the node.
-    pub(super) fn peer(self) -> Arc<Peer> {
-        Arc::clone(&self.0)
-    }
-}
-
-impl Drop for PeerLoad {
-    fn drop(&mut self) {
-        self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

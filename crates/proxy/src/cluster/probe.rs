@@ -7,7 +7,6 @@
 //! request waits for it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use http::Method;
@@ -16,9 +15,8 @@ use larder_store::lines::write_line;
 use tokio::time::{sleep, timeout};
 
 use super::Cluster;
+use super::peer::{Life, OwnerNode};
 use super::peer_request::FIELD;
-use super::peers::OwnerNode;
-use crate::base::clock;
 use crate::base::settings::Origin;
 use crate::http::body::Upload;
 use crate::http::head;
@@ -32,52 +30,6 @@ pub(crate) const PATIENCE: Duration = Duration::from_millis(750);
 const PAUSE: Duration = Duration::from_secs(1);
 /// The value of the field that describes a client, in requests without a client.
 pub(super) const NO_CLIENT: &[u8] = b"?";
-
-/// The liveness of a node. Shared by all workers.
-#[derive(Debug, Default)]
-pub(super) struct Life {
-    /// When it last answered (`clock::millis`).
-    heard: AtomicU64,
-    /// Whether a request is probing it.
-    asked: AtomicBool,
-    /// The time since which it gets no requests because it did not answer (`clock::millis`); 0 if it gets requests.
-    lost_since: AtomicU64,
-}
-
-impl Life {
-    pub(super) fn is_lost(&self) -> bool {
-        self.lost_since.load(Ordering::Relaxed) != 0
-    }
-
-    /// Returns how long it has got no requests; `None` if it gets requests.
-    pub(super) fn lost_for(&self) -> Option<Duration> {
-        let since = self.lost_since.load(Ordering::Relaxed);
-        (since != 0).then(|| Duration::from_millis(clock::millis().saturating_sub(since)))
-    }
-
-    /// Records that it has answered.
-    pub(super) fn heard(&self) {
-        self.heard.store(clock::millis(), Ordering::Relaxed);
-    }
-
-    fn is_silent(&self) -> bool {
-        clock::millis().saturating_sub(self.heard.load(Ordering::Relaxed)) >= SILENCE.as_millis() as u64
-    }
-
-    /// Returns the turn to probe, unless another request has it.
-    fn turn(&self) -> Option<ProbeTurn<'_>> {
-        (!self.asked.swap(true, Ordering::Relaxed)).then_some(ProbeTurn(self))
-    }
-}
-
-/// A turn to probe, until it is dropped.
-struct ProbeTurn<'l>(&'l Life);
-
-impl Drop for ProbeTurn<'_> {
-    fn drop(&mut self) {
-        self.0.asked.store(false, Ordering::Relaxed);
-    }
-}
 
 /// Whether `head`, sent to the listener for nodes, is a probe of this node.
 pub(crate) fn is_asked(head: &head::RequestHead<'_>) -> bool {
@@ -101,7 +53,7 @@ pub(super) async fn lost(client: &Client, life: &Life, origin: &Origin) {
         if life.is_lost() {
             return;
         }
-        if let Some(_asking) = life.turn().filter(|_| life.is_silent()) {
+        if let Some(_asking) = life.turn().filter(|_| life.is_silent(SILENCE)) {
             match answers(client, origin).await {
                 true => life.heard(),
                 false => return,
@@ -124,8 +76,7 @@ async fn answers(client: &Client, origin: &Origin) -> bool {
 pub(super) fn leave_alone(cluster: &Arc<Cluster>, client: Client, node: OwnerNode) {
     let OwnerNode { busy, id, origin } = node;
     let peer = busy.peer();
-    let (lost_since, now) = (&peer.life.lost_since, clock::millis().max(1));
-    if lost_since.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed).is_err() {
+    if !peer.life.lose() {
         return;
     }
     let cluster = Arc::clone(cluster);
@@ -137,6 +88,6 @@ pub(super) fn leave_alone(cluster: &Arc<Cluster>, client: Client, node: OwnerNod
                 break;
             }
         }
-        peer.life.lost_since.store(0, Ordering::Relaxed);
+        peer.life.restore();
     });
 }

@@ -28,6 +28,11 @@ struct State {
 }
 
 impl StreamPositions {
+    /// Begins at `follower`: directories that are opened later must not be behind.
+    pub(super) fn begin(&self, follower: Follower) {
+        self.0.lock().began = follower;
+    }
+
     /// Reads the files of directories that have been opened since the last call. On the first call, `follower` begins
     /// at the earliest position. Later, it returns whether a position is unknown, of another engine, or before the
     /// beginning.

@@ -9,7 +9,7 @@ use larder_semantics::fields::{Fields, members};
 use super::arrival::Requester;
 use super::reply::{Reply, Source};
 use super::request::Request;
-use crate::base::settings::{Edits, Role};
+use crate::base::settings::{CookieFilter, Edits, Role};
 use crate::http::head::Lines;
 use crate::http::names::{CLIENT_CERT, CLIENT_CERT_CHAIN};
 use crate::net::tls::client_certificates::ClientIdentity;
@@ -23,7 +23,7 @@ pub(crate) fn names_client(fields: &impl Fields) -> bool {
 /// from the connection only.
 pub(crate) fn selecting<'h>(lines: &'h Lines<'h>, asker: &Requester<'h>) -> SelectingFields<'h> {
     let field = asker.identity.filter(|_| asker.role == Role::Reverse).and_then(ClientIdentity::field);
-    SelectingFields { lines, field, edits: None }
+    SelectingFields { lines, field, edits: None, drops_cookies: false }
 }
 
 /// The fields of a request that [`selecting`] returns.
@@ -31,6 +31,8 @@ pub(crate) struct SelectingFields<'h> {
     lines: &'h Lines<'h>,
     field: Option<&'h HeaderValue>,
     edits: Option<&'h Edits>,
+    /// Whether the edits drop all cookies of the request.
+    drops_cookies: bool,
 }
 
 impl<'h> SelectingFields<'h> {
@@ -40,8 +42,21 @@ impl<'h> SelectingFields<'h> {
         if edits.is_empty() {
             return Some(self);
         }
-        let is_simple = edits.cookies.is_none() || !self.lines.contains("cookie");
-        is_simple.then_some(Self { edits: Some(edits), ..self })
+        let drops_cookies =
+            edits.cookies.as_ref().map_or(Some(false), |filter| self.drops_cookies(filter))?;
+        Some(Self { edits: Some(edits), drops_cookies, ..self })
+    }
+
+    /// Whether `filter` drops all cookies; `None` if it drops some of them.
+    fn drops_cookies(&self, filter: &CookieFilter) -> Option<bool> {
+        let parts = self.lines.lines("cookie").flat_map(|line| line.split(|byte| *byte == b';'));
+        let (mut kept, mut dropped) = (false, false);
+        for part in parts.map(<[u8]>::trim_ascii).filter(|part| !part.is_empty()) {
+            let keeps = filter.keeps(part);
+            kept |= keeps;
+            dropped |= !keeps;
+        }
+        (!kept || !dropped).then_some(dropped)
     }
 }
 
@@ -50,7 +65,8 @@ impl Fields for SelectingFields<'_> {
     fn lines<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a [u8]> + 'a {
         let field = self.field.filter(|_| name == CLIENT_CERT).map(HeaderValue::as_bytes);
         let is_ours = name == CLIENT_CERT || name == CLIENT_CERT_CHAIN;
-        let is_replaced = self.edits.is_some_and(|edits| edits.replace(name));
+        let is_dropped = self.drops_cookies && name == header::COOKIE.as_str();
+        let is_replaced = is_dropped || self.edits.is_some_and(|edits| edits.replace(name));
         let mut lines = (!is_ours && !is_replaced).then(|| self.lines.lines(name));
         let default = self.edits.and_then(|edits| edits.default_of(name));
         let default = default.filter(|_| is_replaced || !self.lines.contains(name));

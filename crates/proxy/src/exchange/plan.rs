@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use super::gateways::Gateways;
 use super::reply::{Banner, Reply};
-use super::route::Sites;
+use super::route::{SiteState, Sites};
 use super::rulebook::Rulebook;
 use crate::base::settings::{AccessLog, Settings};
 use crate::counts::accounts::Accounts;
 use crate::net::concurrency::ConcurrencyLimit;
+use crate::net::limiter::Limiter;
 
 /// The settings in the form that requests use.
 #[derive(Debug)]
@@ -40,10 +41,11 @@ impl Plan {
         let sites = Sites::new(&settings.sites, accounts, gateways, old.map(|old| &old.sites));
         let (rules, caching) = (&settings.forward.site_rules, &settings.forward.rules);
         let before = old.map(|old| &old.forward);
-        let forward = Rulebook::new(rules, (caching, true), accounts.workers(), before);
+        let forward = Rulebook::new(rules, (caching, true), None, accounts.workers(), before);
         let banner = Banner::new(&settings.name, settings.x_cache);
         let secure = secure_banners(&sites, &banner);
-        let concurrency = Arc::new(ConcurrencyLimit::new(settings.limits.in_flight, settings.limits.queue));
+        let concurrency =
+            Arc::new(ConcurrencyLimit::lent_out(settings.limits.in_flight, settings.limits.queue));
         let compressions = Arc::new(ConcurrencyLimit::new(settings.limits.compressions, 0));
         let tells = settings.access_log != AccessLog::Off || settings.trace.endpoint.is_some();
         let passes = RandomState::new();
@@ -76,6 +78,16 @@ impl Plan {
             next.compressions = Arc::clone(&self.compressions);
         }
         next
+    }
+
+    /// Returns the limits of all rules, with names that they also have in another process with the same rules.
+    pub(crate) fn limits(&self) -> impl Iterator<Item = (String, &Arc<Limiter>)> {
+        let of_site = |site: &'_ Arc<SiteState>| format!("site {:?}", site.settings.name);
+        let sites = self.sites.iter().map(move |site| (of_site(site), &site.rulebook));
+        let books = sites.chain([("forward".to_owned(), &self.forward)]);
+        books.flat_map(|(of, rules)| {
+            rules.limits().map(move |(name, limiter)| (format!("{of} {name}"), limiter))
+        })
     }
 
     /// Returns the banner of `reply`; `is_secure`: its client has used https. A `Strict-Transport-Security` of the

@@ -3,6 +3,7 @@
 //! Listeners write it in their protocol: [`Reply::write_head`] for HTTP/1.1, `write_all_fields` for any. Stored
 //! fields are copied unchanged, and the fields that differ between replies are written after them.
 
+use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -58,6 +59,8 @@ pub struct Reply {
     pub length: Option<u64>,
     /// The content.
     pub content: Content,
+    /// The most bytes of content in a second.
+    pub(crate) bandwidth: Option<NonZeroU64>,
     /// The entries of the request in limits on requests in progress, until the reply is sent.
     pub(crate) entered: Option<Box<[LimitEntry]>>,
     /// The user whose password or token the request had.
@@ -220,6 +223,7 @@ impl Reply {
             outcome,
             length: None,
             content: Content::None,
+            bandwidth: None,
             entered: None,
             user: None,
             close: false,

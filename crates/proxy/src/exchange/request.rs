@@ -1,6 +1,7 @@
 //! A request in the form that the flow uses for all protocols: with its target resolved, its hop-by-hop fields removed
 //! and its cache key written.
 
+use std::borrow::Cow;
 use std::future::poll_fn;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::{Pin, pin};
@@ -17,7 +18,7 @@ use larder_semantics::{purpose, range, revalidate, storable};
 use larder_store::{Entry, Memory};
 
 use super::position::RequiredPosition;
-use crate::base::settings::{Edits, Query, QueryStrings, Role, Unsigned};
+use crate::base::settings::{Edits, Effects, Query, QueryStrings, Role, Timeouts, Unsigned};
 use crate::base::{clock, in_place};
 use crate::counts::span::Trace;
 use crate::exchange::arrival::Requester;
@@ -36,6 +37,8 @@ use crate::http::body::Upload;
 use crate::http::head::{Refusal, RequestHead};
 use crate::http::names;
 use crate::http::response;
+use crate::net::tls::client_certificates::ClientIdentity;
+use crate::origin::Session;
 
 /// A request that memory could not answer at once.
 #[derive(Debug)]
@@ -102,6 +105,8 @@ pub(crate) struct Request {
     pub(crate) asked_for_certificate: bool,
     /// Whether a try that got no answer may have reached an origin.
     pub(crate) lost_try: AtomicBool,
+    /// The origins that its client stays with, if its site keeps clients at origins.
+    pub(crate) session: Option<Box<Session>>,
     /// Its entries in limits on requests in progress.
     pub(crate) entered: LimitEntries,
     /// Whether it is a prefetch of this proxy, without a client.
@@ -178,12 +183,11 @@ impl Request {
         let parts = Parts::new(&key, client.ip(), id.map(AsRef::as_ref));
         let edits = (&mut fields, taken, (!by_peer).then(|| edit(&head.method)));
         let (path, unchanged) = change(rulebook, &ruling, path, &parts, edits);
-        let authority = host_in(&key, &head.method).unwrap_or_else(|| authority.to_owned());
         let mut request = in_place::boxed(|| Self {
             method: head.method.clone(),
             version: head.version,
             scheme,
-            authority,
+            authority: host_in(&key, &head.method).unwrap_or_else(|| authority.to_owned()),
             path,
             forbids_guess: ruling.caching().is_some_and(|caching| caching.forbids_guess(&fields)),
             asked: directives(&ruling, &fields),
@@ -212,11 +216,23 @@ impl Request {
             is_prefetch: head.is_prefetch,
             asked_for_certificate: false,
             lost_try: AtomicBool::new(false),
+            session: None,
             entered: LimitEntries::default(),
             is_own_prefetch: false,
         });
-        request.add_certificate(role, identity);
+        request.add_client(role, identity, &head.fields);
         Ok(request)
+    }
+
+    /// Adds what the connection and the `fields` of its client tell about that client.
+    fn add_client(&mut self, role: Role, identity: Option<&ClientIdentity>, fields: &impl Fields) {
+        self.add_certificate(role, identity);
+        // The node that forwards a request keeps its client at an origin.
+        if let Route::Site(site) = &self.route
+            && let Some(sticky) = site.settings.sticky.as_ref().filter(|_| !self.by_peer)
+        {
+            self.session = Some(Box::new(Session::read(sticky, fields, self.scheme == "https")));
+        }
     }
 
     /// Returns the settings and rules for it and this response; `None` if they are its own: no rule needs responses.
@@ -257,6 +273,20 @@ impl Request {
     /// Returns the most bytes that its content may have.
     pub(crate) fn max_body(&self, plan: &Plan) -> u64 {
         self.ruling.max_body.unwrap_or(plan.settings.limits.body_bytes)
+    }
+
+    /// Returns the time limits for its client.
+    pub(crate) fn timeouts<'p>(&self, plan: &'p Plan) -> Cow<'p, Timeouts> {
+        let (own, Effects { stall, min_rate, tunnel, .. }) = (&plan.settings.timeouts, &**self.ruling);
+        if stall.is_none() && min_rate.is_none() && tunnel.is_none() {
+            return Cow::Borrowed(own);
+        }
+        Cow::Owned(Timeouts {
+            stall: stall.unwrap_or(own.stall),
+            min_rate: min_rate.unwrap_or(own.min_rate),
+            tunnel: tunnel.unwrap_or(own.tunnel),
+            ..own.clone()
+        })
     }
 
     /// Whether it requires a newer response than the stored one.
@@ -406,6 +436,7 @@ impl Request {
             is_prefetch: false,
             asked_for_certificate: self.asked_for_certificate,
             lost_try: AtomicBool::new(false),
+            session: None,
             entered: LimitEntries::default(),
             is_own_prefetch: self.is_own_prefetch,
         }

@@ -92,11 +92,11 @@ impl Sites {
             opened.push(accounts.open(&site.name));
             let before = old.and_then(|old| old.all.iter().find(|other| other.settings.name == site.name));
             let before = before.map(|before| &before.rulebook);
-            let caching = (&site.rules, site.cache);
-            let rulebook = Rulebook::new(&site.site_rules, caching, accounts.workers(), before);
+            let (caching, sticky) = ((&site.rules, site.cache), site.sticky.as_ref());
+            let rulebook = Rulebook::new(&site.site_rules, caching, sticky, accounts.workers(), before);
             let tags = gateways.open(site);
             let (settings, pool, self_named) =
-                (site.clone(), Pool::new(&site.origins, site), OnceLock::new());
+                (site.clone(), Pool::new(&site.origins, site, 0), OnceLock::new());
             let upstreams = Upstreams::new(site);
             Arc::new(SiteState { settings, pool, upstreams, number, rulebook, tags, self_named })
         };

@@ -14,7 +14,7 @@ use larder_rules::{
 use larder_semantics::storable::Rules;
 
 use crate::base::settings::{
-    CountedRequests, Edits, Effects, Limit, LimitBy, Pages, Query, SiteRule, Tokens, Unsigned, Users,
+    CountedRequests, Edits, Effects, Limit, LimitBy, Pages, Query, SiteRule, Sticky, Tokens, Unsigned, Users,
 };
 use crate::exchange::combinations::Combinations;
 use crate::exchange::placeholders::{Parts, fill_lines};
@@ -38,6 +38,8 @@ pub(crate) struct Rulebook {
     compresses_by_response: bool,
     /// Whether the credential that rules write into requests is this proxy's own.
     owns_credential: bool,
+    /// The cookies of this proxy.
+    own_cookies: Vec<Pattern>,
     /// The settings for requests to which no rule applies.
     base: Arc<Ruling>,
     /// The settings for each rule alone, by its number.
@@ -112,6 +114,8 @@ struct SiteRules<'s> {
     waits: bool,
     /// Whether the credential that rules write is this proxy's own.
     owns_credential: bool,
+    /// The cookies of this proxy, which origins do not see.
+    own_cookies: &'s [Pattern],
     workers: usize,
 }
 
@@ -122,18 +126,36 @@ pub(crate) enum RulingRef<'b> {
 }
 
 impl Rulebook {
-    /// Compiles the rules of a site with this caching for this number of workers; `caches`: whether it caches at all.
-    /// Limits that `old` has, too, keep their counts.
+    /// Returns the limits of all rules, with names that they also have in another process with the same rules.
+    pub(crate) fn limits(&self) -> impl Iterator<Item = (String, &Arc<Limiter>)> {
+        let named = self.rules.iter().zip(&self.limiters);
+        named.flat_map(|(rule, limiters)| {
+            let limiters = limiters.iter().flat_map(|limiters| limiters.iter());
+            limiters.map(|limiter| (format!("{:?} {:?}", rule.name, limiter.limit), limiter))
+        })
+    }
+
+    /// Compiles the rules of a site with this caching for this number of workers; `caches`: whether it caches at all;
+    /// `sticky`: whether a cookie keeps clients at origins. Limits that `old` has, too, keep their counts.
     pub(crate) fn new(
         rules: &[SiteRule],
         (caching, caches): (&Rules, bool),
+        sticky: Option<&Sticky>,
         workers: usize,
         old: Option<&Self>,
     ) -> Self {
+        let own_cookies = sticky.map(Sticky::names).unwrap_or_default();
         let compresses_by_response =
             rules.iter().any(|rule| rule.effects.compress.is_some() && rule.rule.conditions.need_response());
         let owns_credential = writes_credential_by_url(rules);
-        let site = SiteRules { caching, caches, waits: compresses_by_response, owns_credential, workers };
+        let site = SiteRules {
+            caching,
+            caches,
+            waits: compresses_by_response,
+            owns_credential,
+            own_cookies: &own_cookies,
+            workers,
+        };
         let base = Ruling::new(Numbers::new(), Effects::default(), &None, &site);
         let mut kept = Vec::new();
         let limiters: Vec<_> = rules.iter().map(|rule| limiters(rule, old, &mut kept)).collect();
@@ -158,6 +180,7 @@ impl Rulebook {
             several: Combinations::default(),
             workers,
             rules: rules.to_vec(),
+            own_cookies: own_cookies.clone(),
         }
     }
 
@@ -372,6 +395,7 @@ impl Rulebook {
             caches: self.base.caches,
             waits: self.compresses_by_response,
             owns_credential: self.owns_credential,
+            own_cookies: &self.own_cookies,
             workers: self.workers,
         };
         Arc::new(Ruling::new(Numbers::from_slice(holding), effects, &limits, &site))
@@ -447,11 +471,17 @@ impl Ruling {
             );
         }
         let credential = site.owns_credential.then(|| take_credential(&mut effects.request)).flatten();
+        effects.request.drop_cookies(site.own_cookies);
+        let of_rules = effects.own_cookies.iter().flat_map(|name| Pattern::parse(name));
+        effects.request.drop_cookies(&of_rules.collect::<Vec<_>>());
         let caching = effects.on(site.caching);
         let caches = site.caches && effects.cache != Some(false);
         let limits = limits.clone().unwrap_or_default();
         let wanted = RequiredCredentials::of(&effects);
+        // A hit at once has the time limits of its connection.
         let is_free = effects.answer.is_none()
+            && effects.stall.is_none()
+            && effects.min_rate.is_none()
             && wanted.is_none()
             && limits.iter().all(|limiter| limiter.limit.counted == CountedRequests::Misses);
         Self {

@@ -12,6 +12,7 @@ use larder_store::fill::{self, ContentEnd, Reader};
 use larder_store::{Body, Record, Storage};
 
 use crate::exchange::link::Interim;
+use crate::exchange::paced::Paced;
 use crate::exchange::reply::{self, Banner, Content, Framing, Piece, Reply, Source};
 use crate::exchange::sink::{Direct, GATHER, SendError, Sink};
 use crate::http::fields::FieldWriter;
@@ -34,8 +35,11 @@ pub(crate) fn gather(out: &mut Vec<u8>, reply: &Reply, framing: &Framing, banner
     small
 }
 
-/// Returns the whole content of `reply`, if it is in memory as one piece.
+/// Returns the whole content of `reply`, if it is in memory as one piece and may be sent at once.
 pub(crate) fn at_hand(reply: &Reply) -> Option<&[u8]> {
+    if reply.bandwidth.is_some() {
+        return None;
+    }
     match (&reply.content, &reply.fields) {
         (Content::None, _) => Some(&[]),
         (Content::Bytes(bytes), _) => Some(bytes),
@@ -52,9 +56,12 @@ pub(crate) fn at_hand(reply: &Reply) -> Option<&[u8]> {
     }
 }
 
-/// Returns the memory file with the content of `reply`, and the range to send, if the content is in one.
+/// Returns the memory file with the content of `reply`, and the range to send, if the content is in one and may be sent
+/// at once.
 pub(crate) fn in_file(reply: &Reply) -> Option<(ContentFile<'_>, Range<u64>)> {
-    let (Content::Stored(from, to), Source::Entry(entry)) = (&reply.content, &reply.fields) else {
+    let (Content::Stored(from, to), Source::Entry(entry), None) =
+        (&reply.content, &reply.fields, reply.bandwidth)
+    else {
         return None;
     };
     let Storage::File(extent) = entry.body().place() else { return None };
@@ -92,6 +99,14 @@ pub(crate) async fn send_interim(writing: &mut WriteHalf, interim: &Interim) -> 
 
 /// Sends the content of `reply` after its head. Its end may stay in the buffer until the next flush.
 pub(crate) async fn send_content(sink: &mut impl Sink, reply: &mut Reply) -> Result<(), SendError> {
+    match reply.bandwidth {
+        None => content(sink, reply).await,
+        // In a box: replies without a limit have a smaller future.
+        Some(rate) => Box::pin(content(&mut Paced::new(sink, rate), reply)).await,
+    }
+}
+
+async fn content(sink: &mut impl Sink, reply: &mut Reply) -> Result<(), SendError> {
     let trailers = match &mut reply.content {
         // Boxed: the states of an encoder would enlarge the future of every request.
         Content::Encoded(content, encoder) => {
@@ -100,7 +115,7 @@ pub(crate) async fn send_content(sink: &mut impl Sink, reply: &mut Reply) -> Res
         // The bytes of a tunnel are no content of this reply.
         Content::Tunnel(_) => return Ok(()),
         content @ (Content::Fill(_) | Content::Origin(_)) => arriving(sink, content).await?,
-        _ => send_stored(sink, reply).await.map(|()| HeaderMap::new())?,
+        _ => complete(sink, reply).await.map(|()| HeaderMap::new())?,
     };
     sink.end(&trailers).await
 }
@@ -121,6 +136,13 @@ async fn arriving(sink: &mut impl Sink, content: &mut Content) -> Result<HeaderM
 
 /// Sends content that is complete, without its end.
 pub(crate) async fn send_stored(sink: &mut impl Sink, reply: &Reply) -> Result<(), SendError> {
+    match reply.bandwidth {
+        None => complete(sink, reply).await,
+        Some(rate) => Box::pin(complete(&mut Paced::new(sink, rate), reply)).await,
+    }
+}
+
+async fn complete(sink: &mut impl Sink, reply: &Reply) -> Result<(), SendError> {
     match (&reply.content, &reply.fields) {
         (Content::Bytes(bytes), _) => sink.bytes(bytes).await,
         (Content::Stored(from, to), Source::Entry(entry)) => stored(sink, entry.body(), *from, *to).await,

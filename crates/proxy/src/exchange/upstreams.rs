@@ -32,13 +32,16 @@ impl Upstreams {
     pub(crate) fn new(site: &Site) -> Self {
         let rules = || site.site_rules.iter().filter(|rule| rule.effects.redirect_to_origins());
         let condition = |rule: &SiteRule| Rule { conditions: rule.rule.conditions.clone(), stop: false };
-        let branch = |rule: &SiteRule| Branch {
+        let branch = |(number, rule): (usize, &SiteRule)| Branch {
             conditions: rule.rule.conditions.clone(),
             rewrite: rule.effects.rewrite.clone(),
             host: rule.effects.host.clone(),
-            pool: rule.effects.origin.as_ref().map(|origins| Pool::new(origins, site)),
+            pool: rule.effects.origin.as_ref().map(|origins| Pool::new(origins, site, number + 1)),
         };
-        Self { set: RuleSet::new(rules().map(condition).collect()), all: rules().map(branch).collect() }
+        Self {
+            set: RuleSet::new(rules().map(condition).collect()),
+            all: rules().enumerate().map(branch).collect(),
+        }
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -48,6 +48,11 @@ static FAILURES: LazyLock<Arc<Limiter>> = LazyLock::new(|| {
 });
 static RIGHT: Mutex<Option<HashMap<Print, Instant>>> = Mutex::new(None);
 
+/// Returns the limit on wrong passwords.
+pub(crate) fn failures() -> &'static Arc<Limiter> {
+    &FAILURES
+}
+
 /// The reason why a password was not accepted.
 enum Fault {
     Wrong,

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use http::header;
 use larder_semantics::status::Why;
 use larder_tags::Pools;
 
@@ -27,6 +28,9 @@ pub(crate) async fn serve(worker: &Arc<Worker>, plan: &Arc<Plan>, mut request: B
     reply.outcome.origin_time = request.origin.sum();
     reply.entered = request.entered.take();
     reply.user = request.user.take();
+    if let Some(cookie) = request.session.as_mut().and_then(|session| session.take()) {
+        reply.extra.get_or_insert_default().append(header::SET_COOKIE, cookie);
+    }
     finish::negotiate(worker, plan, &request, &mut reply).await;
     if reply.outcome.is_stored() && worker.sampler.picks(plan.settings.validate.sample) {
         validator::check(worker, plan, &request, &reply);

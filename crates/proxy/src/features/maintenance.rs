@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SendError, Sender, TryRecvError, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -77,12 +77,17 @@ impl ScheduleCounts {
 }
 
 impl Upkeep {
-    /// Opens the directories, and starts the upkeep of the tiers.
+    /// Opens the directories, and starts the upkeep of the tiers. With `turn`, another process uses the directories until
+    /// a message arrives or the sender is dropped; this does not wait for it.
     ///
     /// # Errors
     /// A directory that cannot become usable by itself: its path is wrong. The proxy serves without directories that
     /// fail for other reasons, and tries to open them again.
-    pub(crate) fn start(shared: &Arc<ProcessState>, done: &Arc<ScheduleCounts>) -> Result<Self, Error> {
+    pub(crate) fn start(
+        shared: &Arc<ProcessState>,
+        done: &Arc<ScheduleCounts>,
+        turn: Option<Receiver<()>>,
+    ) -> Result<Self, Error> {
         let (end, told) = channel();
         let (first, tried) = channel();
         let keeper = Keeper {
@@ -91,9 +96,17 @@ impl Upkeep {
             tell: Arc::new(log),
             said: Vec::new(),
         };
-        let thread =
-            thread::Builder::new().name("upkeep".to_owned()).spawn(move || keeper.run(&told, &first));
+        let is_first = turn.is_none();
+        let work = move || {
+            if turn.is_none_or(|turn| has_turn(&turn, &told)) {
+                keeper.run(&told, &first);
+            }
+        };
+        let thread = thread::Builder::new().name("upkeep".to_owned()).spawn(work);
         let thread = thread.map_err(|error| Error::new("cannot start the maintenance thread", error))?;
+        if !is_first {
+            return Ok(Self { end, thread });
+        }
         match tried.recv_timeout(PATIENCE) {
             Ok(Some(error)) => Err(error),
             Ok(None) | Err(_) => Ok(Self { end, thread }),
@@ -129,10 +142,22 @@ impl LastRun {
     }
 }
 
+/// Returns true once it is this process's turn, or false when the process ends before that.
+fn has_turn(turn: &Receiver<()>, told: &Receiver<()>) -> bool {
+    while matches!(turn.recv_timeout(TICK), Err(RecvTimeoutError::Timeout)) {
+        if told.try_recv() == Err(TryRecvError::Disconnected) {
+            return false;
+        }
+    }
+    true
+}
+
 impl Keeper {
     fn run(mut self, told: &Receiver<()>, first: &Sender<Option<Error>>) {
         // The caller of `start` may have stopped waiting.
-        let _ = first.send(self.open());
+        if let Err(SendError(Some(error))) = first.send(self.open()) {
+            tracing::error!("{error}; serving without that disk cache");
+        }
         let last = || LastRun(Instant::now());
         let (mut retry, mut sync, mut snapshot, mut look, mut since) =
             (last(), last(), last(), last(), Zoned::now());

@@ -34,7 +34,7 @@ use crate::exchange::route::Route;
 use crate::exchange::rulebook::Ruling;
 use crate::features::why_query::WhyQuery;
 use crate::features::{dispatch, etag_gateway, hints, stored};
-use crate::flow::decide::{self, Decision, Terms, is_port_forbidden, may_stand_in};
+use crate::flow::decide::{self, Decision, Terms, is_port_forbidden, may_stand_in, patience_with};
 use crate::flow::serve;
 use crate::flow::storage_terms;
 use crate::flow::stored::{Mode, StoredVariants};
@@ -208,7 +208,7 @@ impl Run<'_> {
             origins: self.origins(),
             failing: self.failing(),
             rules: self.applied(&ruling),
-            hints: hints::of(&request.route, held.entry.as_ref()),
+            hints: self.hints(&held, decision, shown),
             decision: match decision {
                 _ if second_tier.as_ref().is_some_and(|tier| tier.answers) => {
                     self.describe(Decision::Hit(Why::Fresh))
@@ -237,6 +237,16 @@ impl Run<'_> {
             last: self.last(&nothing.url),
             ..nothing
         }
+    }
+
+    fn hints(&self, held: &StoredVariants, decision: Decision, rules: &Rules) -> Vec<String> {
+        let (request, entry) = (&self.request, held.entry.as_ref());
+        let limit =
+            entry.and_then(|entry| patience_with(rules, request, entry, decision.why(), clock::now()));
+        let slow = limit.map(|limit| {
+            format!("if the origin does not answer within {limit:?}, the stale response does (stale_if_slow)")
+        });
+        hints::of(&request.route, entry).into_iter().chain(slow).collect()
     }
 
     /// Returns the ruling on the request and on the response that is stored, or the last one that was not stored.

@@ -4,6 +4,8 @@
 //! Hits, the flow, prefetches, explanations and dry runs of a config all read it, so that an explanation names what
 //! happens. It makes no replies, and knows no limits on requests.
 
+use std::time::Duration;
+
 use http::{Method, StatusCode, header};
 use larder_semantics::directives::RequestDirectives;
 use larder_semantics::fields::Fields;
@@ -85,7 +87,9 @@ impl Decision {
     #[inline]
     pub(crate) fn kind(self) -> Kind {
         match self {
-            Self::Hit(Why::MaxStale | Why::StaleIfError) | Self::StaleAndRefresh => Kind::StaleHit,
+            Self::Hit(Why::MaxStale | Why::StaleIfError | Why::StaleIfSlow) | Self::StaleAndRefresh => {
+                Kind::StaleHit
+            }
             Self::Hit(_) => Kind::Hit,
             Self::Revalidate(_) | Self::Fetch(_) => Kind::Miss,
             Self::Own(_) | Self::Pass(_) => Kind::Pass,
@@ -254,6 +258,21 @@ pub(crate) fn may_stand_in(
     now: u32,
 ) -> bool {
     stale_on_error(&request.freshness(entry), &request.asked, rules, now, failure)
+}
+
+/// Returns how long `request`, which needs an answer of the origin for this reason, waits for it before `entry` answers at
+/// `now` (UNIX seconds); `None`: as long as it takes. A response that has only expired may answer as if the origin had
+/// failed (RFC 9111 section 4.2.4), unless the client requires a newer one.
+pub(crate) fn patience_with(
+    rules: &Rules,
+    request: &Request,
+    entry: &Entry,
+    why: Why,
+    now: u32,
+) -> Option<Duration> {
+    let limit = rules.stale_if_slow?;
+    let may_answer = why == Why::Expired && request.method == Method::GET && !request.is_reload();
+    (may_answer && may_stand_in(rules, request, entry, Failure::Unreachable, now)).then_some(limit)
 }
 
 /// Returns the reason why the cache does not handle such a request; `None` if it handles it.

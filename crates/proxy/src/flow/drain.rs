@@ -1,10 +1,14 @@
 //! The count of open connections, and the notification of connections when the process drains.
+//!
+//! A process drains before it ends, or because a successor has its listening sockets. With a successor there is no hurry:
+//! idle connections are told at their next request that they end, so that no request meets a closed connection.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use http::{Method, StatusCode};
 
+use super::phase::Phase;
 use super::worker::{ProcessState, Worker};
 use crate::exchange::plan::Plan;
 use crate::http::head::{Refusal, RequestHead};
@@ -29,6 +33,40 @@ impl ConnectionPermit {
 }
 
 impl ProcessState {
+    /// Begins a drain at the end of the process: connections end after their requests.
+    pub(crate) fn drain(&self) {
+        self.phases.enter(&[Phase::Serving, Phase::HandingOver, Phase::HandedOver], Phase::Ending);
+        self.cache.reclaim.end();
+        self.wake_connections();
+    }
+
+    /// Begins a drain for a successor. Returns whether this process served until now.
+    pub(crate) fn hand_over(&self) -> bool {
+        let is_first = self.phases.enter(&[Phase::Serving], Phase::HandingOver);
+        self.wake_connections();
+        is_first
+    }
+
+    /// Accepts connections again, since the successor has failed.
+    pub(crate) fn take_back(&self) {
+        self.phases.enter(&[Phase::HandingOver], Phase::Serving);
+    }
+
+    /// Leaves all new connections to the successor. Returns whether that is still wanted.
+    pub(crate) fn handed_over(&self) -> bool {
+        let is_wanted = self.phases.enter(&[Phase::HandingOver], Phase::HandedOver);
+        self.cache.reclaim.end();
+        is_wanted
+    }
+
+    pub(crate) fn is_draining(&self) -> bool {
+        self.phases.changes.load(Ordering::Acquire) % 2 == 1
+    }
+
+    fn wake_connections(&self) {
+        self.workers().iter().for_each(|worker| worker.wake_all());
+    }
+
     /// Returns the permit of a request for a tunnel, whose other end takes a file as a connection does; `None` for other
     /// requests.
     ///
@@ -61,19 +99,21 @@ impl Drop for ConnectionPermit {
 pub(crate) struct Drain {
     worker: Arc<Worker>,
     number: u64,
-    enlisted: bool,
+    /// The change of phases since which the task is registered: each change wakes all tasks once.
+    enlisted: Option<u64>,
 }
 
 impl Drain {
     pub(crate) fn new(worker: &Arc<Worker>) -> Self {
-        Self { worker: Arc::clone(worker), number: worker.enlist(), enlisted: false }
+        Self { worker: Arc::clone(worker), number: worker.enlist(), enlisted: None }
     }
 
-    /// Whether the drain has begun. If not, the task is woken when it begins.
+    /// Whether the drain has begun. The task is woken at the next change of phases.
     pub(crate) fn poll(&mut self, cx: &std::task::Context<'_>) -> bool {
-        if !self.enlisted {
+        let change = self.worker.shared.phases.changes.load(Ordering::Acquire);
+        if self.enlisted != Some(change) {
             self.worker.wake_on_drain(self.number, cx.waker());
-            self.enlisted = true;
+            self.enlisted = Some(change);
         }
         self.worker.shared.is_draining()
     }
@@ -89,7 +129,7 @@ impl Drain {
 
 impl Drop for Drain {
     fn drop(&mut self) {
-        if self.enlisted {
+        if self.enlisted.is_some() {
             self.worker.resign(self.number);
         }
     }

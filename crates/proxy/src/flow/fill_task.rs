@@ -162,7 +162,7 @@ impl FillTask {
     fn finish(self) -> Option<Entry> {
         let Self { writer, replaces, worker, .. } = self;
         let (head, hash) = (writer.head(), writer.hash());
-        let finished = writer.try_finish(replaces.as_ref());
+        let finished = writer.finish(replaces.as_ref());
         if let (Err(StoreRefusal::NotAdmitted), Some(head)) = (&finished, head) {
             let answer = Some((head.status, &head.fields.view()));
             worker.shared.observers.verdicts.note(hash, Why::NotAdmitted, answer, &[]);

@@ -2,6 +2,7 @@
 //! it, changes and error pages by rules, and the rule about client certificates.
 
 use std::net::IpAddr;
+use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use http::{Method, StatusCode};
@@ -93,6 +94,7 @@ pub(crate) fn finish(to: &Destination<'_>, reply: &mut Reply) {
         true => Arc::new(ReplyEdits(to.fill(&edits.0, &reply.outcome))),
         false => Arc::clone(edits),
     });
+    reply.bandwidth = to.ruling.bandwidth.and_then(NonZeroU64::new);
     pages::replace(to.ruling, to.method, reply);
 }
 

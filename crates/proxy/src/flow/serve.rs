@@ -13,7 +13,7 @@ use larder_semantics::range;
 use larder_semantics::reuse::Failure;
 use larder_semantics::status::Why;
 use larder_semantics::storable::Rules;
-use larder_store::fill::{Epoch, Head, Reader};
+use larder_store::fill::{Epoch, FillWriter, Head, Reader};
 use larder_store::memory::KeyUsage;
 use larder_store::{Entry, JoinResult};
 
@@ -33,6 +33,7 @@ use crate::exchange::target::{Address, asked, cached_site, write_key};
 use crate::flow::context::{Context, refused};
 use crate::flow::decide::{
     Decision, StoredResponse, Terms, before_lookup, bypass, decide, is_for_cache_only, may_stand_in,
+    patience_with,
 };
 use crate::flow::fetch;
 use crate::flow::fetch_scope::FetchScope;
@@ -231,7 +232,13 @@ impl Context<'_> {
         if request.is_reload() {
             return Box::pin(self.reload(request, why, lookup, held.resident)).await;
         }
-        self.coalesce(request, why, lookup, held.resident).await
+        match lookup.entry.clone().and_then(|entry| {
+            let limit = patience_with(self.rules, request, &entry, why, clock::now())?;
+            Some((entry, limit))
+        }) {
+            Some(stored) => Box::pin(self.unless_slow(request, stored, lookup, held.resident)).await,
+            None => self.coalesce(request, why, lookup, held.resident).await,
+        }
     }
 
     /// Counts a use of a stored response that each request validates. `at_once` counts the uses of others.
@@ -284,7 +291,20 @@ impl Context<'_> {
     /// Fetches a newer response in the background. `ahead` is the permit of a refresh before `stored` expires.
     fn refresh(&self, request: &Request, stored: Entry, epoch: Epoch, ahead: Option<Refresh>) {
         let fills = &self.worker.cache.fills;
-        let JoinResult::Writer(writer) = fills.join_own(stored.key(), stored.signature()) else { return };
+        if let JoinResult::Writer(writer) = fills.join_own(stored.key(), stored.signature()) {
+            self.lead_refresh(request, stored, writer, epoch, ahead);
+        }
+    }
+
+    /// Fetches a response newer than `stored` in the background, for the followers of `writer`.
+    pub(crate) fn lead_refresh(
+        &self,
+        request: &Request,
+        stored: Entry,
+        writer: FillWriter,
+        epoch: Epoch,
+        ahead: Option<Refresh>,
+    ) {
         let (worker, plan) = (Arc::clone(self.worker), Arc::clone(self.plan));
         let hash = worker.cache.store.memory.hash(stored.key());
         let request = request.in_background_for(stored.key(), hash);

@@ -231,7 +231,7 @@ async fn to_site(
     let retries = request.ruling.retries.unwrap_or(site.settings.retries);
     let (mut tries_left, mut unsent, mut failed) = (retries, true, None);
     loop {
-        let turn = chosen.pool.next(failed);
+        let turn = chosen.pool.next(failed, request.session.as_deref());
         let origin = turn.origin();
         let host = chosen.host_at(origin, request);
         let path = &chosen.path_at(origin, request);
@@ -246,6 +246,7 @@ async fn to_site(
         match once(client, plan, request, fields, content, to).await {
             Ok((mut head, download)) => {
                 turn.succeeded();
+                request.session.iter().for_each(|session| turn.keep(session));
                 AnswerSource { site, origin, host, request }.rewrite(&mut head.fields);
                 return Ok((head, download.in_progress(in_progress)));
             }

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::task::Waker;
 
 use arc_swap::ArcSwap;
@@ -17,6 +17,7 @@ use rustls::ClientConfig;
 
 use crate::acme::Acme;
 use crate::base::error::Error;
+use crate::base::inheritance::Inheritance;
 use crate::base::settings::{Role, Settings};
 use crate::cache::Cache;
 use crate::cluster::proof::Prover;
@@ -26,6 +27,7 @@ use crate::counts::versions::{self, Versions};
 use crate::exchange::plan::Plan;
 use crate::exchange::route::SiteNumber;
 use crate::exchange::target::key_role;
+use crate::flow::phase::Phases;
 use crate::net::byte_budget::ByteBudget;
 use crate::net::own::OwnListeners;
 use crate::net::tls::nodes::Nodes;
@@ -48,7 +50,7 @@ pub(crate) struct ProcessState {
     pub(crate) connections: AtomicUsize,
     /// The connections that were closed on arrival because there were too many.
     pub(crate) closed_on_arrival: AtomicU64,
-    draining: AtomicBool,
+    pub(crate) phases: Phases,
     /// TLS of the listeners, if any of them uses it.
     pub(crate) listener_tls: Option<Arc<Server>>,
     /// The certificates that an authority issues to the listeners by ACME.
@@ -110,14 +112,15 @@ impl ProcessState {
         settings: Settings,
         own: OwnListeners,
         listener_tls: Option<Arc<Server>>,
+        Inheritance { node, statistics }: Inheritance,
     ) -> Result<Arc<Self>, Error> {
         let cache = Cache::new(&settings)?;
-        let node = |cluster| Cluster::new(cluster, cache.store.memory.capacity()).map(Arc::new);
+        let node = |cluster| Cluster::new(cluster, cache.store.memory.capacity(), node).map(Arc::new);
         let cluster = settings.cluster.as_ref().map(node).transpose()?;
         if let Some(cluster) = cluster.as_ref().filter(|cluster| cluster.tier.is_some()) {
             cache.store.add_far(Arc::<Cluster>::clone(cluster));
         }
-        let observers = Arc::new(Observers::new(&settings)?);
+        let observers = Arc::new(Observers::new(&settings, statistics)?);
         let acme = Acme::new(&settings, listener_tls.as_deref(), cluster.as_ref())?;
         let origins = Destinations::new(settings.limits.idle);
         let tls = connect::tls().map_err(|error| Error::new("cannot set up TLS", error))?;
@@ -130,7 +133,7 @@ impl ProcessState {
             own,
             connections: AtomicUsize::new(0),
             closed_on_arrival: AtomicU64::new(0),
-            draining: AtomicBool::new(false),
+            phases: Phases::default(),
             listener_tls,
             acme,
             tls,
@@ -191,24 +194,10 @@ impl ProcessState {
         self.observers.access.reopen(self.plan().settings.access_log_file.as_deref());
     }
 
-    /// Begins a drain: connections end after their requests.
-    pub(crate) fn drain(&self) {
-        self.draining.store(true, Ordering::Release);
-        self.cache.reclaim.end();
-        for worker in self.workers() {
-            let waiting = std::mem::take(&mut *worker.waiting.lock());
-            waiting.into_values().for_each(Waker::wake);
-        }
-    }
-
     /// Whether stored responses may answer requests, as far as that depends on other nodes.
     #[inline]
     pub(crate) fn may_serve_stored(&self) -> bool {
         self.cluster.as_ref().is_none_or(|cluster| cluster.may_serve_stored())
-    }
-
-    pub(crate) fn is_draining(&self) -> bool {
-        self.draining.load(Ordering::Acquire)
     }
 
     /// Returns the durations of all requests so far.
@@ -278,6 +267,12 @@ impl Worker {
 
     pub(crate) fn resign(&self, number: u64) {
         self.waiting.lock().remove(&number);
+    }
+
+    /// Wakes the connections that have registered.
+    pub(super) fn wake_all(&self) {
+        let waiting = std::mem::take(&mut *self.waiting.lock());
+        waiting.into_values().for_each(Waker::wake);
     }
 }
 

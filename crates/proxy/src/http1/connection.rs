@@ -5,6 +5,7 @@
 //! and is answered by `dispatch::serve` in a separate task ([`Connection::go_on`]), while its content is read
 //! concurrently. Between requests the connection waits with the [idle ones](crate::http1::idle).
 
+use std::borrow::Cow;
 use std::io;
 use std::ops::ControlFlow;
 use std::pin::pin;
@@ -390,10 +391,10 @@ impl Connection {
         self.release_buffers();
         let FlowRequest { pending, mut framing, since } = *ask;
         let PendingRequest { mut request, delimited, expects, memo, permit, .. } = pending;
-        let (most, timeouts) = (request.max_body(plan), &plan.settings.timeouts);
+        let (most, timeouts) = (request.max_body(plan), request.timeouts(plan));
         let link = Link::new(framing.http11);
         let receiver = Receiver::new(&mut self.reading, delimited);
-        let (source, content) = match content::split(receiver, delimited, &link, most, timeouts) {
+        let (source, content) = match content::split(receiver, delimited, &link, most, &timeouts) {
             Ok(ends) => ends,
             Err(refusal) => return Box::pin(self.refuse(plan, refusal, memo)).await,
         };
@@ -402,6 +403,9 @@ impl Connection {
         request.content = content;
         request.link = Some(link.clone());
         let before = self.writing.sent;
+        if let Cow::Owned(own) = &timeouts {
+            self.writing.limit(own);
+        }
         let talked = {
             let answer = answer(&self.worker, plan, request, &mut self.writing, (link, watch), &mut framing);
             content::talk(pin!(answer), source).await
@@ -415,13 +419,19 @@ impl Connection {
             }
             Err(_) => return Ok(NextStep::Reset),
         };
+        if let Cow::Owned(_) = timeouts {
+            self.writing.limit(&plan.settings.timeouts);
+        }
         let bytes = self.writing.sent + self.writing.out.len() as u64 - before;
         self.worker.times.served(reply.outcome.kind, since.elapsed());
         if sent.is_ok()
             && let Content::Tunnel(_) = reply.content
             && let Content::Tunnel(tunnel) = std::mem::replace(&mut reply.content, Content::None)
         {
-            return Ok(NextStep::Tunnel(tunnel, Box::new(TunnelStart { reply, bytes, memo, permit })));
+            return Ok(NextStep::Tunnel(
+                tunnel,
+                Box::new(TunnelStart { reply, bytes, memo, permit, limit: timeouts.tunnel }),
+            ));
         }
         self.worker.witness.replied(plan, &reply, bytes, memo);
         self.conclude(sent, framing.keep_alive && pumped == ContentResult::Whole).await
@@ -474,8 +484,8 @@ impl Connection {
 
     async fn tunnel(self, tunnel: Tunnel, opened: TunnelStart, plan: &Plan) {
         let Self { worker, reading, writing, permit: _permit, .. } = self;
-        let TunnelStart { reply, bytes, memo, permit: _of_tunnel } = opened;
-        let sent = tunnel::run(reading, writing, tunnel, plan.settings.timeouts.tunnel).await;
+        let TunnelStart { reply, bytes, memo, permit: _of_tunnel, limit } = opened;
+        let sent = tunnel::run(reading, writing, tunnel, limit).await;
         worker.witness.replied(plan, &reply, bytes + sent, memo);
     }
 }

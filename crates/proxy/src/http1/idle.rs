@@ -35,6 +35,8 @@ const SWEEP: Duration = Duration::from_millis(20);
 /// between two checks for it.
 const DOZE: Duration = Duration::from_millis(500);
 const LOOK: Duration = Duration::from_millis(250);
+/// The time that a client has for its next request after the beginning of a drain that is not in a hurry.
+const GRACE: Duration = Duration::from_secs(5);
 
 /// The idle connections of a worker, as other tasks access them.
 #[derive(Default)]
@@ -82,6 +84,8 @@ struct IdleLoop {
     /// The connections of the current group that get a reply.
     served: Vec<usize>,
     drain: Drain,
+    /// Whether the process drains, and idle connections wait for their last request.
+    is_last: bool,
     sweep: Pin<Box<Sleep>>,
     /// Whether a connection has arrived, or a shrunk one has been used.
     has_woken: bool,
@@ -145,6 +149,7 @@ pub(crate) async fn run(worker: Arc<Worker>, shared: Arc<IdleConnections>) {
         replied: Vec::new(),
         served: Vec::new(),
         drain,
+        is_last: false,
         sweep,
         has_woken: false,
     };
@@ -182,10 +187,23 @@ impl IdleLoop {
         if !self.calls.is_empty() {
             cx.waker().wake_by_ref();
         } else if self.drain.poll(cx) {
-            self.connections.drain().for_each(|idle| idle.connection.close());
+            self.leave_in_peace();
+        } else {
+            self.is_last = false;
         }
         self.sweep(cx);
         Poll::Pending
+    }
+
+    /// Closes all connections, or gives each the time for a last request.
+    fn leave_in_peace(&mut self) {
+        if !self.worker.shared.phases.has_time() {
+            self.connections.drain().for_each(|idle| idle.connection.close());
+        } else if !std::mem::replace(&mut self.is_last, true) {
+            let now = clock::millis();
+            self.connections.iter_mut().for_each(|(_, idle)| idle.since = now);
+            self.sweep.as_mut().reset(Instant::now() + GRACE);
+        }
     }
 
     /// Takes the messages from the inbox.
@@ -314,6 +332,7 @@ impl IdleLoop {
         }
         while self.sweep.as_mut().poll(cx).is_ready() {
             let (now, idle) = (clock::millis(), self.plan.settings.timeouts.idle);
+            let idle = if self.is_last { idle.min(GRACE) } else { idle };
             let since = now.saturating_sub(idle.as_millis() as u64);
             let is_over = |(place, idle): (usize, &IdleConnection)| (idle.since <= since).then_some(place);
             let over: Vec<_> = self.connections.iter().filter_map(is_over).collect();

@@ -21,6 +21,8 @@ pub(super) struct TunnelStart {
     pub(super) memo: Option<RequestRecord>,
     /// Counts the other end as a connection.
     pub(super) permit: Option<ConnectionPermit>,
+    /// The longest time without traffic.
+    pub(super) limit: Duration,
 }
 
 /// Sends the rest of the buffer to the client, then carries bytes between its connection and the other end. A tunnel

@@ -1,9 +1,12 @@
 //! Bounds concurrent requests to origins and concurrent handshakes of clients, and the number of waiting ones.
 //!
-//! Neither slow origins nor greedy clients block others. A site may take another permit while it holds fewer than three
-//! times the number of free permits, a client while it holds fewer than the number of free permits. So one client gets
-//! at most half of all permits, several greedy clients get less each, and some permits stay free for clients that hold
-//! none.
+//! Neither slow origins nor greedy clients block others. The share of a site is three times the number of free permits,
+//! that of a client the number of free permits. So one client gets at most half of all permits, several greedy clients
+//! get less each, and some permits stay free for clients that hold none.
+//!
+//! Clients may be many people behind one address, though. A [lent](ConcurrencyLimit::lent_out) limit reserves only a
+//! few permits for these shares. The others go to anybody while no request waits, and otherwise to the waiting client
+//! that holds the fewest. So one client that is alone uses nearly all permits, and clients that compete get equal numbers.
 //!
 //! A coalesced fetch may serve many clients. While it waits for a permit, each of these clients may
 //! [lend](ConcurrencyLimit::lend) it its claim, so that they do not all depend on the share of the client whose request
@@ -24,7 +27,10 @@ const OF_A_SITE: usize = 3;
 const OF_A_CLIENT: usize = 1;
 /// Requests that no client waits for may hold one in this number of permits.
 const SPARE: usize = 8;
-/// Waiting requests that are checked when a permit becomes free, once one of them was served.
+/// A limit whose permits are lent out reserves one in this number, and at least one or two of several.
+const RESERVED: usize = 16;
+const LEAST_RESERVED: usize = 2;
+/// Waiting requests that are checked when a permit becomes free, once it is certain that one is served.
 const LOOKED_AT: usize = 32;
 /// Maximum of claims of one waiting request.
 const CLAIMS: usize = 8;
@@ -36,6 +42,8 @@ pub struct ConcurrencyLimit {
     /// Number of waiting requests, readable without the lock.
     waiting: AtomicUsize,
     permits: usize,
+    /// Permits that are given only within the shares.
+    reserve: usize,
     queue: usize,
     hasher: RandomState,
 }
@@ -96,10 +104,18 @@ type GrantedPermit = (oneshot::Sender<Permit>, Permit);
 pub struct QueueFull;
 
 impl ConcurrencyLimit {
-    /// Creates a limit of `permits` concurrent requests and `queue` waiting ones.
+    /// Creates a limit of `permits` concurrent requests and `queue` waiting ones, in which shares always hold.
     pub fn new(permits: usize, queue: usize) -> Self {
         let (state, waiting, hasher) = Default::default();
-        Self { state, waiting, permits, queue, hasher }
+        Self { state, waiting, permits, reserve: permits, queue, hasher }
+    }
+
+    /// Creates the same, but permits are lent out beyond the shares, except for a reserve: a sixteenth, and at least a
+    /// quarter of the first eight. Half of it is for other clients, and half for other sites.
+    pub fn lent_out(permits: usize, queue: usize) -> Self {
+        // The only permit cannot be reserved.
+        let least = if permits > 1 { (permits / 4).clamp(1, LEAST_RESERVED) } else { 0 };
+        Self { reserve: (permits / RESERVED).max(least), ..Self::new(permits, queue) }
     }
 
     /// Returns the claim of `client` to a permit for `site`. All addresses of an IPv6 /64 network count as one client.
@@ -186,32 +202,39 @@ impl State {
         self.counts.get(&holder).unwrap_or(NONE)
     }
 
+    /// Returns a permit for a new request, for which nobody who waits is passed over.
     fn try_take(&mut self, limit: &Arc<ConcurrencyLimit>, claim: Claim) -> Option<Permit> {
-        let free = limit.permits.saturating_sub(self.held);
-        if free == 0 || !self.hold(claim.site, free.saturating_mul(OF_A_SITE)) {
-            return None;
-        }
-        if !self.hold(claim.client, free.saturating_mul(OF_A_CLIENT)) {
-            self.change(claim.site, |counts| counts.held -= 1);
-            return None;
-        }
-        self.held += 1;
-        Some(Permit { limit: Arc::clone(limit), claim, is_spare: false })
+        let is_alone = self.waiting == 0 && self.has_unreserved(limit);
+        (is_alone || self.is_in_share(limit, claim)).then(|| self.take(limit, claim))
     }
 
-    /// Counts a permit of `holder`, unless it holds `most` or more, which is at least 1.
-    fn hold(&mut self, holder: Holder, most: usize) -> bool {
-        let counts = self.counts.entry(holder).or_default();
-        let fits = counts.held < most;
-        counts.held += usize::from(fits);
-        fits
+    /// Whether there are free permits that may be lent beyond the shares.
+    fn has_unreserved(&self, limit: &ConcurrencyLimit) -> bool {
+        self.held + limit.reserve < limit.permits
+    }
+
+    fn is_in_share(&self, limit: &ConcurrencyLimit, claim: Claim) -> bool {
+        let free = limit.permits.saturating_sub(self.held);
+        let has_less = |holder, most: usize| self.of(holder).held < free.saturating_mul(most);
+        // Clients of a site that holds all others may use the first half of the reserve.
+        let has_room = free > limit.reserve / 2 || has_less(claim.site, OF_A_SITE);
+        has_room && has_less(claim.client, OF_A_CLIENT)
+    }
+
+    fn take(&mut self, limit: &Arc<ConcurrencyLimit>, claim: Claim) -> Permit {
+        self.held += 1;
+        for holder in [claim.site, claim.client] {
+            self.counts.entry(holder).or_default().held += 1;
+        }
+        Permit { limit: Arc::clone(limit), claim, is_spare: false }
     }
 
     fn lend(&mut self, limit: &Arc<ConcurrencyLimit>, fetch: usize, claim: Claim) -> Option<GrantedPermit> {
         let waits = |waiter: &Waiter| waiter.fetch == Some(fetch) && !waiter.sender.is_closed();
         let at = self.line.iter().position(waits)?;
-        if let Some(permit) = self.try_take(limit, claim) {
-            return self.line.remove(at).map(|waiter| (waiter.sender, permit));
+        if self.is_in_share(limit, claim) {
+            let waiter = self.line.remove(at)?;
+            return Some((waiter.sender, self.take(limit, claim)));
         }
         let claims = &mut self.line[at].claims;
         if !claims.contains(&claim) {
@@ -239,13 +262,24 @@ impl State {
         }
     }
 
-    /// Gives free permits to waiting requests. A request that may not have a permit yet moves to the end of the queue,
-    /// so that all requests are checked in turn.
+    /// Gives free permits to waiting requests: first within the shares, then the unreserved ones.
     fn serve_line(&mut self, limit: &Arc<ConcurrencyLimit>) -> Vec<GrantedPermit> {
+        let mut served = self.serve_shares(limit);
+        while self.has_unreserved(limit) {
+            let Some(waiter) = self.with_the_fewest().and_then(|at| self.line.remove(at)) else { break };
+            served.push((waiter.sender, self.take(limit, waiter.claims[0])));
+        }
+        served
+    }
+
+    /// Gives permits to requests within their shares. A request that may not have a permit yet moves to the end of the
+    /// queue, so that all requests are checked in turn.
+    fn serve_shares(&mut self, limit: &Arc<ConcurrencyLimit>) -> Vec<GrantedPermit> {
         let (mut served, mut looked_at) = (Vec::new(), 0);
         for _ in 0..self.line.len() {
             // While none is served, the check continues: this may be the last permit returned for a long time.
-            if self.held == limit.permits || (looked_at >= LOOKED_AT && !served.is_empty()) {
+            let is_enough = !served.is_empty() || self.has_unreserved(limit);
+            if self.held == limit.permits || (looked_at >= LOOKED_AT && is_enough) {
                 break;
             }
             let Some(waiter) = self.line.pop_front() else { break };
@@ -253,12 +287,23 @@ impl State {
                 continue;
             }
             looked_at += 1;
-            match waiter.claims.iter().find_map(|claim| self.try_take(limit, *claim)) {
-                Some(permit) => served.push((waiter.sender, permit)),
+            match waiter.claims.iter().find(|claim| self.is_in_share(limit, **claim)) {
+                Some(&claim) => served.push((waiter.sender, self.take(limit, claim))),
                 None => self.line.push_back(waiter),
             }
         }
         served
+    }
+
+    /// Returns the place of the waiting request whose client, and then whose site, holds the fewest permits, among the
+    /// first ones.
+    fn with_the_fewest(&self) -> Option<usize> {
+        let waiting = self.line.iter().enumerate().filter(|(_, waiter)| !waiter.sender.is_closed());
+        let held = |waiter: &Waiter| {
+            let Claim { site, client } = waiter.claims[0];
+            (self.of(client).held, self.of(site).held)
+        };
+        waiting.take(LOOKED_AT).min_by_key(|(_, waiter)| held(waiter)).map(|(at, _)| at)
     }
 }
 
@@ -335,6 +380,53 @@ mod tests {
         drop((first, all));
         assert_eq!(limit.occupancy(), (0, 0));
         assert!(limit.state.lock().counts.is_empty());
+    }
+
+    #[test]
+    fn a_client_and_a_site_that_are_alone_get_all_lent_permits() {
+        for (permits, unreserved) in [(1, 1), (2, 1), (8, 6), (64, 60), (1_024, 960)] {
+            let limit = Arc::new(ConcurrencyLimit::lent_out(permits, 0));
+            let alone = hold(&limit, 1, 1);
+            assert_eq!(alone.len(), unreserved, "of {permits}");
+            // The reserve is for others, by shares: at most half of it for one of them.
+            let reserve = permits - unreserved;
+            assert_eq!(hold(&limit, 2, 2).len(), reserve.div_ceil(2));
+            assert_eq!(hold(&limit, 1, 3).is_empty(), reserve == 0, "of {permits}");
+        }
+    }
+
+    #[test]
+    fn all_clients_of_one_site_leave_permits_for_other_sites() {
+        let limit = Arc::new(ConcurrencyLimit::lent_out(1_024, 0));
+        let busy: Vec<_> = (0..=200).map(|client| hold(&limit, 1, client)).collect();
+        assert_eq!(limit.occupancy().0, 1_024 - 32);
+        let other: Vec<_> = (201..=250).map(|client| hold(&limit, 2, client)).collect();
+        assert!(other[0].len() == 16 && other[1].len() == 8, "{} and {}", other[0].len(), other[1].len());
+        drop(busy);
+    }
+
+    #[tokio::test]
+    async fn waiting_clients_get_equal_numbers_of_lent_permits() {
+        let limit = Arc::new(ConcurrencyLimit::lent_out(32, 200));
+        let mut first = hold(&limit, 1, 1);
+        assert_eq!(first.len(), 30);
+        let wait = |client| {
+            let limit = Arc::clone(&limit);
+            tokio::spawn(async move { limit.enter(claim(&limit, 1, client), None).await })
+        };
+        // The first client asks for more, and earlier than the second.
+        let waiting: Vec<_> = [1; 30].into_iter().chain([2; 30]).map(wait).collect();
+        while limit.occupancy().1 < 60 {
+            tokio::task::yield_now().await;
+        }
+        let held = |client| limit.state.lock().of(claim(&limit, 1, client).client).held;
+        first.truncate(15);
+        while limit.occupancy().1 > 45 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!((held(1), held(2), limit.occupancy().0), (15, 15, 30));
+        waiting.iter().for_each(tokio::task::JoinHandle::abort);
+        drop(first);
     }
 
     #[test]

@@ -185,6 +185,12 @@ impl WriteHalf {
         Self { half, tls, out: Vec::new(), is_full: false, deadline, pace, sent: 0 }
     }
 
+    /// Sets other time limits for the next bytes.
+    pub(crate) fn limit(&mut self, timeouts: &Timeouts) {
+        self.deadline.set(timeouts.stall);
+        self.pace = Pace::new(timeouts.min_rate, timeouts.stall);
+    }
+
     /// Sends the bytes in `out`.
     ///
     /// # Errors

@@ -4,11 +4,11 @@
 //! and a full bucket needs no memory. There are at most 65,536 buckets of 16 bytes each. When a shard has no room, it
 //! drops its fullest bucket, whose holder gains the least from that.
 
-use std::collections::hash_map::RandomState;
-use std::hash::{BuildHasher, Hash};
+use std::hash::Hash;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use larder_store::HashKeys;
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::base::settings::{Limit, Rate};
@@ -32,7 +32,7 @@ pub(crate) struct Limiter {
     pub(crate) limit: Limit,
     refill: Option<Refill>,
     /// A keyed hash: a client must not be able to choose a value that falls into another holder's bucket.
-    hasher: RandomState,
+    keys: HashKeys,
     epoch: Instant,
     shards: Box<[Mutex<Shard>]>,
 }
@@ -96,7 +96,7 @@ impl Limiter {
         Self {
             refill: limit.rate.map(Refill::new),
             limit,
-            hasher: RandomState::new(),
+            keys: HashKeys::default(),
             epoch: Instant::now(),
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
         }
@@ -104,7 +104,7 @@ impl Limiter {
 
     /// Returns the holder for `key`.
     pub(crate) fn holder(&self, key: impl Hash) -> Holder {
-        Holder(self.hasher.hash_one(key))
+        Holder(self.keys.hash_one(key))
     }
 
     /// Counts a request of `holder`. Returns a guard for the time that the request is in progress, if concurrent
@@ -117,7 +117,7 @@ impl Limiter {
         holder: Holder,
         at: Instant,
     ) -> Result<Option<LimitEntry>, ExceededLimit> {
-        let now = at.saturating_duration_since(self.epoch).as_nanos() as u64;
+        let now = self.elapsed(at);
         let mut shard = self.shard(holder);
         let most = self.limit.concurrent;
         if most.is_some_and(|most| shard.in_progress_of(holder) >= most) {
@@ -141,6 +141,43 @@ impl Limiter {
         if let Some(bucket) = shard.buckets.iter_mut().find(|bucket| bucket.holder == holder) {
             bucket.full_at = bucket.full_at.saturating_sub(refill.interval);
         }
+    }
+
+    /// Returns a copy of the buckets at `at`, for the next process: the keys of the hash (16 bytes), and for each bucket
+    /// its holder and the time until it is full, in nanoseconds (8 bytes each, little-endian).
+    pub(crate) fn copy(&self, at: Instant) -> Vec<u8> {
+        let now = self.elapsed(at);
+        let mut copy = self.keys.get().map(u64::to_le_bytes).as_flattened().to_vec();
+        for shard in &self.shards {
+            for bucket in shard.lock().buckets.iter().filter(|bucket| bucket.full_at > now) {
+                copy.extend([bucket.holder.0, bucket.full_at - now].map(u64::to_le_bytes).as_flattened());
+            }
+        }
+        copy
+    }
+
+    /// Restores the buckets of a copy at `at`. To be called before any request is counted. Returns `None`, and changes
+    /// nothing, if the copy is malformed.
+    pub(crate) fn restore(&self, copy: &[u8], at: Instant) -> Option<()> {
+        let (words, []) = copy.as_chunks() else { return None };
+        let mut words = words.iter().map(|word| u64::from_le_bytes(*word));
+        let (keys, now) = ([words.next()?, words.next()?], self.elapsed(at));
+        let buckets: Vec<_> = words.collect();
+        let (buckets, []) = buckets.as_chunks() else { return None };
+        self.keys.set(keys);
+        let depth = self.refill.map_or(0, |refill| refill.depth);
+        for [holder, left] in buckets {
+            let bucket = Bucket { holder: Holder(*holder), full_at: now + (*left).min(depth) };
+            let mut shard = self.shard(bucket.holder);
+            if shard.buckets.len() < OF_A_SHARD {
+                shard.buckets.push(bucket);
+            }
+        }
+        Some(())
+    }
+
+    fn elapsed(&self, at: Instant) -> u64 {
+        at.saturating_duration_since(self.epoch).as_nanos() as u64
     }
 
     fn shard(&self, holder: Holder) -> MutexGuard<'_, Shard> {
@@ -217,6 +254,21 @@ mod tests {
         assert_eq!(limiter.enter(limiter.holder("b"), start).map(drop), Ok(()), "others have their own");
         limiter.give_back(holder);
         assert_eq!(limiter.enter(holder, start + Duration::from_millis(300)).map(drop), Ok(()));
+    }
+
+    #[test]
+    fn an_empty_bucket_is_still_empty_in_the_next_process() {
+        let new = || limiter(Some(rate(10, Duration::from_secs(60), 3)), None);
+        let (old, next) = (new(), new());
+        let enter = |limiter: &Arc<Limiter>, who: &str, at| limiter.enter(limiter.holder(who), at).is_ok();
+        let cut = old.epoch + Duration::from_secs(1_000);
+        assert!((0..3).all(|_| enter(&old, "greedy", cut)) && enter(&old, "modest", cut));
+        let copy = old.copy(cut);
+        assert_eq!(next.restore(&copy, next.epoch), Some(()));
+        assert!(!enter(&next, "greedy", next.epoch) && enter(&next, "modest", next.epoch));
+        assert!(enter(&next, "greedy", next.epoch + Duration::from_secs(6)), "but then");
+        assert_eq!(new().restore(&copy[..copy.len() - 8], cut), None);
+        assert_eq!(new().restore(&copy[..copy.len() - 1], cut), None);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 
 use std::fs::File;
 use std::hash::RandomState;
+use std::io;
 use std::net::{IpAddr, Ipv6Addr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -70,11 +71,11 @@ impl From<Figures> for StatisticsReport {
 }
 
 impl Ledger {
-    /// Opens the database, if one is configured. Returns `None` if the default database is unavailable.
+    /// Opens the database, if one is configured. Returns `None` if the default database is unavailable. `lock` is the lock of the default database, if the process before this one has handed it over.
     ///
     /// # Errors
     /// When a database at a configured URL is unusable and a retry would not help.
-    pub(crate) fn open(settings: &Statistics) -> Result<Option<Self>, Error> {
+    pub(crate) fn open(settings: &Statistics, lock: Option<File>) -> Result<Option<Self>, Error> {
         match &settings.database {
             Database::Off => Ok(None),
             Database::Homeless => {
@@ -93,7 +94,7 @@ impl Ledger {
                     let ledger = Self::open_at_with(&settings.database.url(), settings, Some(lock));
                     ledger.map_err(|error| error.to_string())
                 };
-                match Lock::make(path).and_then(open) {
+                match Lock::make(path, lock).and_then(open) {
                     Ok(ledger) => Ok(Some(ledger)),
                     Err(why) => {
                         tracing::warn!("{why}; serving without statistics");
@@ -200,6 +201,15 @@ impl Ledger {
         self.lock.as_ref().is_none_or(|lock| lock.is_held()).then_some(&*self.place)
     }
 
+    /// Returns the lock of the database for a successor of this process; `None` if there is none, or another process has
+    /// it. Both processes write until this one ends, each with connections of its own.
+    ///
+    /// # Errors
+    /// There are too many open files.
+    pub(crate) fn lock(&self) -> io::Result<Option<File>> {
+        self.lock.as_ref().and_then(|lock| lock.held.lock().as_ref().map(File::try_clone)).transpose()
+    }
+
     pub(crate) fn report(&self) -> StatisticsReport {
         self.recorder.figures().into()
     }
@@ -222,12 +232,12 @@ impl Ledger {
 
 impl Lock {
     /// Creates the lock of the database at `path` without taking it, and its directory for this user alone.
-    fn make(path: &Path) -> Result<Arc<Self>, String> {
+    fn make(path: &Path, held: Option<File>) -> Result<Arc<Self>, String> {
         let folder = path.parent().unwrap_or(path);
         private::make_directory(folder).map_err(|error| {
             format!("statistics database: cannot make {}: {}", folder.display(), cause(&error))
         })?;
-        let lock = Self { path: path.to_owned(), held: Mutex::default() };
+        let lock = Self { path: path.to_owned(), held: Mutex::new(held) };
         lock.file()?;
         Ok(Arc::new(lock))
     }

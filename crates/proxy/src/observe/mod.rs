@@ -17,6 +17,7 @@ pub(crate) mod validation;
 pub(crate) mod verdicts;
 pub(crate) mod watch;
 
+use std::fs::File;
 use std::sync::Arc;
 
 use self::couplings::Couplings;
@@ -56,14 +57,14 @@ pub(crate) struct Observers {
 }
 
 impl Observers {
-    /// Opens the access log and the statistics database.
+    /// Opens the access log and the statistics database, whose lock the process before this one may have handed over.
     ///
     /// # Errors
     /// Which of them could not be opened, and the reason.
-    pub(crate) fn new(settings: &Settings) -> Result<Self, Error> {
+    pub(crate) fn new(settings: &Settings, statistics_lock: Option<File>) -> Result<Self, Error> {
         Ok(Self {
             access: access::Log::open(settings)?,
-            ledger: Ledger::open(&settings.statistics)?.map(Arc::new),
+            ledger: Ledger::open(&settings.statistics, statistics_lock)?.map(Arc::new),
             tracer: Tracer::start(settings)?,
             accounts: Accounts::new(settings.threads.max(1)),
             watch: Watch::default(),

@@ -34,6 +34,12 @@ pub(super) fn of_two(
     Some(if is_less { second } else { first })
 }
 
+/// Draws an origin by the weights. `draw` is as for [`of_two`]. `None` if all weights are 0.
+pub(super) fn drawn(weights: &[u32], draw: impl FnOnce(u64) -> u64) -> Option<usize> {
+    let sum = sum(weights);
+    (sum > 0).then(|| holder(weights, draw(sum), None)).flatten()
+}
+
 fn sum(weights: &[u32]) -> u64 {
     weights.iter().copied().map(u64::from).sum()
 }

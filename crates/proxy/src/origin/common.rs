@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::careless::CarelessOrigins;
-use super::idle::Quota;
+use super::quota::Quota;
 use super::resolve::Resolver;
 
 /// State that clients share for one kind of destination.

@@ -7,7 +7,8 @@ use std::time::Duration;
 use http::HeaderMap;
 
 use super::OriginLoad;
-use super::exchange::{Failure, Piece};
+use super::exchange::Piece;
+use super::failure::Failure;
 use super::source::Source;
 use crate::base::in_place;
 use crate::counts::accounts::Meter;

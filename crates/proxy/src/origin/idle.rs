@@ -12,7 +12,6 @@
 //! is removed if a response is among that. Other bytes, such as content that is longer than its announced length, show
 //! that nothing was taken for a response.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::task::{Wake, Waker};
 use std::time::Duration;
@@ -25,7 +24,8 @@ use tokio::time::timeout;
 
 use super::careless::CarelessOrigins;
 use super::common::Common;
-use super::exchange::Connection;
+use super::connection::Connection;
+use super::quota::{Quota, QuotaPermit};
 use super::resolve::Resolver;
 use crate::base::clock;
 use crate::net::stream::{State, Surplus};
@@ -74,35 +74,6 @@ struct IdleEntry {
     /// The beginning of the idle time, in `clock::millis`.
     since: u64,
     _counted: QuotaPermit,
-}
-
-/// The limit of idle connections, over all origins and workers.
-#[derive(Debug)]
-pub(super) struct Quota {
-    most: usize,
-    waiting: AtomicUsize,
-}
-
-/// One idle connection that counts against a quota until it is dropped.
-#[derive(Debug)]
-struct QuotaPermit(Arc<Quota>);
-
-impl Quota {
-    /// Creates a quota of `most` connections.
-    pub(super) fn new(most: usize) -> Self {
-        Self { most, waiting: AtomicUsize::new(0) }
-    }
-
-    fn count(self: &Arc<Self>) -> Option<QuotaPermit> {
-        let counted = QuotaPermit(Arc::clone(self));
-        (self.waiting.fetch_add(1, Ordering::Relaxed) < self.most).then_some(counted)
-    }
-}
-
-impl Drop for QuotaPermit {
-    fn drop(&mut self) {
-        self.0.waiting.fetch_sub(1, Ordering::Relaxed);
-    }
 }
 
 impl Idle {

@@ -8,6 +8,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use super::balance;
+use super::session::{Session, Sessions};
 use crate::base::clock;
 use crate::base::settings::{Balance, Origin, Site};
 
@@ -19,6 +20,10 @@ pub struct Pool {
     turn: AtomicUsize,
     max_fails: u32,
     fail_millis: u64,
+    /// The time in which the share of an origin that answers again grows.
+    slow_start: u64,
+    /// The sticky sessions of its clients.
+    sessions: Option<Sessions>,
 }
 
 #[derive(Debug)]
@@ -36,6 +41,8 @@ struct Member {
     until: AtomicU64,
     /// Whether the last active check failed.
     sick: AtomicBool,
+    /// When an active check succeeded after a failure (`clock::millis`); 0 if none has.
+    well_since: AtomicU64,
     /// The first failure since the last success (`clock::millis`); 0 without one.
     failing_since: AtomicU64,
     /// The reason of that failure.
@@ -92,52 +99,73 @@ impl Drop for OriginLoad {
     }
 }
 
+/// The share of an origin that answers for long enough. One that begins again gets at least one of these parts.
+const WHOLE: u32 = 100;
+
 impl Pool {
-    /// Creates a pool of `origins`, all assumed to be well, with the settings of `site`.
-    pub fn new(origins: &[Origin], site: &Site) -> Self {
-        let origins = origins.iter().map(|origin| Member {
-            origin: origin.clone(),
-            in_progress: Arc::default(),
-            has_answered: AtomicBool::new(false),
-            fails: AtomicU32::new(0),
-            failures: AtomicU64::new(0),
-            until: AtomicU64::new(0),
-            sick: AtomicBool::new(false),
-            failing_since: AtomicU64::new(0),
-            trouble: Mutex::default(),
-        });
+    /// Creates a pool of `origins`, all assumed to be well, with the settings of `site`, whose pool with this `number` it
+    /// is.
+    pub fn new(origins: &[Origin], site: &Site, number: usize) -> Self {
+        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let sessions =
+            Sessions::new(site, number, |sticky| origins.iter().map(|own| sticky.tags(own)).collect());
         Self {
-            origins: origins.collect(),
+            origins: origins.iter().map(Member::new).collect(),
             balance: site.balance,
             turn: AtomicUsize::new(0),
             max_fails: site.max_fails,
-            fail_millis: u64::try_from(site.fail_timeout.as_millis()).unwrap_or(u64::MAX),
+            fail_millis: millis(site.fail_timeout),
+            slow_start: millis(site.slow_start),
+            sessions,
         }
     }
 
-    /// Returns the origin for the next attempt: a well one, and not the one that has just `failed` if there is another.
-    /// If no origin is well, it may be any: a request that may succeed is better than a certain error.
-    pub fn next(&self, failed: Option<Turn<'_>>) -> Turn<'_> {
+    /// Returns the origin for the next attempt: a well one, and not the one that has just `failed` if there is another,
+    /// preferably the one of the client's `session`. Backups are last. If no origin is well, it may be any: a request that
+    /// may succeed is better than a certain error.
+    pub(crate) fn next(&self, failed: Option<Turn<'_>>, session: Option<&Session>) -> Turn<'_> {
         if self.origins.len() == 1 {
             return Turn { pool: self, at: 0 };
         }
         let (now, failed) = (clock::millis(), failed.map(|turn| turn.at));
+        let is_well = |at: usize| self.origins[at].is_well(now);
+        let may_answer = |at: usize| is_well(at) && Some(at) != failed;
+        let is_first = |at: usize| !self.origins[at].origin.is_backup;
+        if let Some((sessions, session)) = self.sessions.as_ref().zip(session)
+            && let Some(at) = sessions.origin(session, |at| may_answer(at) && is_first(at))
+        {
+            return Turn { pool: self, at };
+        }
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);
-        let among = |may: &dyn Fn(usize, &Member) -> bool| {
-            let weight = |(at, member)| if may(at, member) { u32::from(member.origin.weight) } else { 0 };
-            let weights: Vec<_> = self.origins.iter().enumerate().map(weight).collect();
-            match self.balance {
-                Balance::RoundRobin => balance::in_turn(&weights, turn),
-                Balance::TwoChoices => {
-                    let in_progress = |at: usize| self.origins[at].in_progress.load(Ordering::Relaxed);
-                    balance::of_two(&weights, in_progress, |below| fastrand::u64(..below))
-                }
-            }
-        };
-        let at = among(&|at, member| member.is_well(now) && Some(at) != failed)
-            .or_else(|| among(&|_, member| member.is_well(now)))
-            .or_else(|| among(&|_, _| true));
+        let at = self
+            .among(&|at| may_answer(at) && is_first(at), turn, now)
+            .or_else(|| self.among(&may_answer, turn, now))
+            .or_else(|| self.among(&is_well, turn, now))
+            .or_else(|| self.among(&is_first, turn, now))
+            .or_else(|| self.among(&|_| true, turn, now));
         Turn { pool: self, at: at.unwrap_or(0) }
+    }
+
+    /// Returns an origin of those that `may` be chosen.
+    fn among(&self, may: &dyn Fn(usize) -> bool, turn: usize, now: u64) -> Option<usize> {
+        let share = |at: usize| self.origins[at].share(self.slow_start, now);
+        // Shares that change from one request to the next have no cycle.
+        let is_growing = (0..self.origins.len()).any(|at| may(at) && share(at) < WHOLE);
+        let weight = |(at, member): (usize, &Member)| match (may(at), u32::from(member.origin.weight)) {
+            (false, _) => 0,
+            (true, weight) if is_growing => weight * share(at),
+            (true, weight) => weight,
+        };
+        let weights: Vec<_> = self.origins.iter().enumerate().map(weight).collect();
+        let draw = |below| fastrand::u64(..below);
+        match self.balance {
+            Balance::RoundRobin if is_growing => balance::drawn(&weights, draw),
+            Balance::RoundRobin => balance::in_turn(&weights, turn),
+            Balance::TwoChoices => {
+                let in_progress = |at: usize| self.origins[at].in_progress.load(Ordering::Relaxed);
+                balance::of_two(&weights, in_progress, draw)
+            }
+        }
     }
 
     /// Returns all origins, for active checks.
@@ -158,8 +186,38 @@ impl Pool {
 }
 
 impl Member {
+    fn new(origin: &Origin) -> Self {
+        Self {
+            origin: origin.clone(),
+            in_progress: Arc::default(),
+            has_answered: AtomicBool::new(false),
+            fails: AtomicU32::new(0),
+            failures: AtomicU64::new(0),
+            until: AtomicU64::new(0),
+            sick: AtomicBool::new(false),
+            well_since: AtomicU64::new(0),
+            failing_since: AtomicU64::new(0),
+            trouble: Mutex::default(),
+        }
+    }
+
     fn is_well(&self, now: u64) -> bool {
         !self.sick.load(Ordering::Relaxed) && self.until.load(Ordering::Relaxed) <= now
+    }
+
+    /// Returns its share of the requests of its weight, of [`WHOLE`], which grows for `slow_start` milliseconds after it
+    /// has begun to answer again.
+    fn share(&self, slow_start: u64, now: u64) -> u32 {
+        if slow_start == 0 {
+            return WHOLE;
+        }
+        match self.until.load(Ordering::Relaxed).max(self.well_since.load(Ordering::Relaxed)) {
+            0 => WHOLE,
+            begun => {
+                let share = u64::from(WHOLE) * now.saturating_sub(begun) / slow_start;
+                share.clamp(1, WHOLE.into()) as u32
+            }
+        }
     }
 
     /// Notes the reason and time of a failure, unless the origin was failing already.
@@ -199,6 +257,13 @@ impl<'p> Turn<'p> {
         }
         if member.failing_since.load(Ordering::Relaxed) != 0 && !member.sick.load(Ordering::Relaxed) {
             member.failing_since.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// Keeps the client of `session` with the origin, which has answered.
+    pub(crate) fn keep(&self, session: &Session) {
+        if let Some(sessions) = self.pool.sessions.as_ref().filter(|_| self.pool.origins.len() > 1) {
+            sessions.give(session, self.at);
         }
     }
 
@@ -246,10 +311,31 @@ impl<'p> Turn<'p> {
             Ok(()) => {}
             Err(why) => member.begin_to_fail(why),
         }
-        member.sick.swap(found.is_err(), Ordering::Relaxed) == found.is_ok()
+        let has_changed = member.sick.swap(found.is_err(), Ordering::Relaxed) == found.is_ok();
+        if has_changed && found.is_ok() {
+            member.well_since.store(clock::millis(), Ordering::Relaxed);
+        }
+        has_changed
     }
 
     fn member(&self) -> &'p Member {
         &self.pool.origins[self.at]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_share_of_a_recovered_origin_grows_to_the_whole() {
+        let member = Member::new(&Origin::new(false, "a:1"));
+        assert_eq!(member.share(30_000, 5), WHOLE, "it has not failed");
+        member.well_since.store(1_000, Ordering::Relaxed);
+        let shares = [1_000, 4_000, 16_000, 31_000, 90_000].map(|now| member.share(30_000, now));
+        assert_eq!(shares, [1, 10, 50, 100, 100]);
+        member.until.store(61_000, Ordering::Relaxed);
+        assert_eq!(member.share(30_000, 61_000), 1, "a backoff has ended");
+        assert_eq!(member.share(0, 61_000), WHOLE);
     }
 }

@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 use http::{HeaderMap, HeaderName};
 use larder_store::lines::write_line;
 
-use super::exchange::Failure;
+use super::failure::Failure;
 use crate::http::body::Upload;
 use crate::net::deadline::Deadline;
 use crate::net::stream::Stream;

@@ -3,7 +3,8 @@
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use super::exchange::{Content, Exchange, Failure, Piece};
+use super::exchange::{Content, Exchange, Piece};
+use super::failure::Failure;
 use super::http2;
 use crate::http::response::Framing;
 use crate::net::stream::Stream;

@@ -41,6 +41,8 @@ struct Connection {
 enum ReadResult {
     /// Bytes arrived.
     More,
+    /// The client ended its bytes within a call.
+    End,
     /// The rest of a call did not arrive in time.
     Late,
     /// No bytes arrive: the connection has to end.
@@ -109,14 +111,21 @@ impl Connection {
 
     async fn converse<A: ServerProtocol>(&mut self, mut codec: A) -> Result<ConnectionEnd, SendError> {
         loop {
-            let (closes, answered) = match codec.decode(&mut self.buffer) {
+            let mut decoded = codec.decode(&mut self.buffer);
+            if matches!(decoded, Ok(None)) {
+                self.writing.flush().await?;
+                match self.receive().await {
+                    ReadResult::More => continue,
+                    ReadResult::Nothing => return Ok(ConnectionEnd::Silent),
+                    ReadResult::End => match codec.end(&mut self.buffer) {
+                        Ok(None) => return Ok(ConnectionEnd::Silent),
+                        last => decoded = last,
+                    },
+                    ReadResult::Late => {}
+                }
+            }
+            let (closes, answered) = match decoded {
                 Ok(None) => {
-                    self.writing.flush().await?;
-                    match self.receive().await {
-                        ReadResult::More => continue,
-                        ReadResult::Nothing => return Ok(ConnectionEnd::Silent),
-                        ReadResult::Late => {}
-                    }
                     self.writing.wake();
                     self.writing.out.extend_from_slice(&codec.late());
                     (true, CallResult::Failed)
@@ -161,6 +170,7 @@ impl Connection {
         match received.await {
             Ok(1..) => {}
             Err(error) if begun && error.kind() == ErrorKind::TimedOut => return ReadResult::Late,
+            Ok(0) if begun => return ReadResult::End,
             Ok(0) | Err(_) => return ReadResult::Nothing,
         }
         if !self.begun {

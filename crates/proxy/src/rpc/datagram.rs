@@ -39,7 +39,10 @@ pub(crate) async fn serve(worker: Arc<Worker>, doors: Arc<State>, socket: UdpSoc
     loop {
         let received = tokio::select! {
             biased;
-            () = drain.begun() => return,
+            () = drain.begun() => match worker.shared.phases.accepts().await {
+                true => continue,
+                false => return,
+            },
             received = socket.recv_from(&mut buffer) => received,
         };
         let (length, client) = match received {
@@ -137,6 +140,8 @@ async fn whole(
     let most = plan.settings.doors.max_page.min(LONGEST as u64);
     let page = collect(reply, coding, most, visitor).await;
     let page = page.map_err(|obstacle| obstacle.failure(url))?.bytes;
+    deliver::check_nul(encoder, url, &page)
+        .inspect_err(|failure| tracing::warn!(client = %visitor.client, url, "{}", failure.why))?;
     let envelope = encoder.page(page.len()).ok_or_else(too_long)?;
     Ok(envelope.around(page).concat().into())
 }

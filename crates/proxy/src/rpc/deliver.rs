@@ -11,7 +11,7 @@ use super::{Visitor, failure, page};
 use crate::base::settings::Door;
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Content, Reply};
-use crate::exchange::send::send_content;
+use crate::exchange::send::{at_hand, send_content};
 use crate::exchange::sink::{Direct, GATHER, SendError, Sink};
 use crate::net::io::WriteHalf;
 
@@ -54,10 +54,15 @@ impl<R: ReplyEncoder> Delivery<'_, R> {
             Err(why) => return Ok(Err(failure(self.url, 502, why))),
         };
         let length = match length {
-            Some(length) => length,
+            Some(length) if self.is_sendable(reply) => length,
             // The envelope of the line protocol does not depend on the length.
             None if coding.is_none() && self.visitor.door == Door::Line => 0,
-            None => return self.collected(writing, reply, coding).await,
+            _ => {
+                if let Some(Err(failure)) = length.map(|length| self.envelope(length)) {
+                    return Ok(Err(failure));
+                }
+                return self.collected(writing, reply, coding).await;
+            }
         };
         let envelope = match self.envelope(length) {
             Ok(envelope) => envelope,
@@ -90,6 +95,9 @@ impl<R: ReplyEncoder> Delivery<'_, R> {
             Ok(whole) => whole,
             Err(obstacle) => return Ok(Err(self.logged(obstacle.failure(self.url)))),
         };
+        if let Err(failure) = check_nul(self.encoder, self.url, &bytes) {
+            return Ok(Err(self.logged(failure)));
+        }
         let envelope = match self.envelope(bytes.len() as u64) {
             Ok(envelope) => envelope,
             Err(failure) => return Ok(Err(failure)),
@@ -104,6 +112,11 @@ impl<R: ReplyEncoder> Delivery<'_, R> {
             }
         }
         Ok(Ok(()))
+    }
+
+    /// Whether the page need not be read to its end before it is sent.
+    fn is_sendable(&self, reply: &Reply) -> bool {
+        !self.encoder.ends_at_nul() || at_hand(reply).is_some_and(|page| !page.contains(&0))
     }
 
     fn envelope(&self, length: u64) -> Result<Envelope, Failure> {
@@ -148,6 +161,20 @@ impl Sink for Chunks<'_> {
     async fn end(&mut self, _trailers: &HeaderMap) -> Result<(), SendError> {
         Ok(())
     }
+}
+
+/// Checks that the client gets all of `page`.
+///
+/// # Errors
+/// The client would read the page up to a NUL byte in it.
+pub(super) fn check_nul(encoder: &impl ReplyEncoder, url: &str, page: &[u8]) -> Result<(), Failure> {
+    let nul = page.iter().position(|byte| encoder.ends_at_nul() && *byte == 0);
+    nul.map_or(Ok(()), |at| {
+        let why = format!(
+            "the page has a NUL byte at byte {at}, which ends a string: call PROXY_FETCH_BYTES for its bytes"
+        );
+        Err(failure(url, 502, why))
+    })
 }
 
 /// Returns the coding of a page, and its length as it is sent, if that is known.

@@ -94,7 +94,10 @@ async fn accept(listening: ConnectionContext, front: Front, listener: ListenSock
         let accepted = tokio::select! {
             biased;
             accepted = listener.accept() => accepted,
-            () = drain.begun() => break,
+            () = drain.begun() => match listening.worker.shared.phases.accepts().await {
+                true => continue,
+                false => break,
+            },
         };
         match accepted {
             Ok((stream, client)) => welcome(&listening, front, stream, client),
@@ -141,11 +144,10 @@ async fn introduce(
     permit: ConnectionPermit,
 ) {
     let limit = listening.worker.plan().settings.timeouts.head;
-    let mut drain = Drain::new(&listening.worker);
     let header = tokio::select! {
         header = tokio::time::timeout(limit, proxy_protocol::read(&mut stream)) => header,
         // The client has not sent a request yet, so it can retry safely.
-        () = drain.begun() => return,
+        () = listening.worker.shared.phases.ending() => return,
     };
     match header {
         Ok(Ok(client)) => receive(&listening, front, stream, client.unwrap_or(peer), permit),
@@ -188,11 +190,10 @@ async fn secure(
     client: SocketAddr,
     permit: ConnectionPermit,
 ) {
-    let mut drain = Drain::new(&listening.worker);
     let accepted = tokio::select! {
         accepted = handshake(&listening.worker, front, stream, client) => accepted,
         // The client has not sent a request yet, so it can retry safely.
-        () = drain.begun() => return,
+        () = listening.worker.shared.phases.ending() => return,
     };
     match accepted {
         // An authority that has verified a name sends no request.

@@ -16,8 +16,8 @@ const BACKLOG: i32 = 4096;
 #[derive(Debug)]
 pub(super) struct SocketFile {
     path: PathBuf,
-    /// Device and inode number of the file.
-    identity: (u64, u64),
+    /// Device and inode number of the file; `None` if another process removes it.
+    identity: Option<(u64, u64)>,
 }
 
 pub(super) fn socket(address: SocketAddr, share: bool) -> io::Result<StdListener> {
@@ -60,7 +60,7 @@ pub(super) fn unix_socket(path: &Path, mode: u32) -> Result<(StdUnixListener, So
         socket.bind(&address)?;
         // Clients can connect only after `listen`, so the permissions apply to all of them.
         fs::set_permissions(path, Permissions::from_mode(mode))?;
-        let file = SocketFile { path: path.to_owned(), identity: identity(path)? };
+        let file = SocketFile { path: path.to_owned(), identity: Some(identity(path)?) };
         socket.listen(BACKLOG)?;
         Ok((socket.into(), file))
     };
@@ -103,6 +103,22 @@ fn identity(path: &Path) -> io::Result<(u64, u64)> {
 }
 
 impl SocketFile {
+    /// Returns the file at `path` of a socket that another process has bound; `None` if there is none.
+    pub(super) fn at(path: &Path) -> Option<Self> {
+        fs::symlink_metadata(path).ok().filter(|found| found.file_type().is_socket())?;
+        Some(Self { path: path.to_owned(), identity: Some(identity(path).ok()?) })
+    }
+
+    /// Leaves the file to another process.
+    pub(super) fn keep(self) {
+        std::mem::forget(self);
+    }
+
+    /// Returns the file of a socket that another process has opened and will remove.
+    pub(super) fn of_another(path: &Path) -> Self {
+        Self { path: path.to_owned(), identity: None }
+    }
+
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
@@ -110,7 +126,7 @@ impl SocketFile {
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        if identity(&self.path).is_ok_and(|found| found == self.identity)
+        if identity(&self.path).is_ok_and(|found| Some(found) == self.identity)
             && let Err(error) = fs::remove_file(&self.path)
         {
             tracing::warn!("cannot remove the socket {}: {error}", self.path.display());

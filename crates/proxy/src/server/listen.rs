@@ -4,44 +4,46 @@
 //! accept, and a connection stays on one core for its lifetime.
 
 use std::net::{SocketAddr, TcpListener as StdListener};
-use std::path::{Path, PathBuf};
+use std::os::unix::net::UnixListener as StdUnixListener;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::sync::mpsc::{Sender, channel};
+use std::time::Duration;
 
 use larder_store::Store;
-use tokio::net::TcpListener;
 use tokio::runtime::Builder;
 use tokio::sync::mpsc::UnboundedReceiver;
 
-use crate::admin;
+use crate::admin::{self, config::ConfigFile};
 use crate::base::error::Error;
-use crate::base::settings::{Listener, Role, Settings};
+use crate::base::settings::{Role, Settings};
 use crate::cluster::{follow, ticket_keys};
 use crate::exchange::arrival::Arrival;
 use crate::features::maintenance::{ScheduleCounts, Upkeep};
 use crate::flow::worker::{ProcessState, Worker};
+use crate::handover::child::Predecessor;
+use crate::handover::listeners::Listeners;
+use crate::handover::parent::Handover;
+use crate::handover::program::Program;
 use crate::net::own::OwnListeners;
 use crate::net::tls;
 use crate::net::tls::admin::Acceptor;
 use crate::observe::contents;
 use crate::observe::ledger::Ledger;
 use crate::observe::trace::Tracer;
-use crate::rpc::{self, Registration};
+use crate::rpc;
 use crate::server::accept::{ConnectionContext, work};
-use crate::server::bind::{self, SocketFile, datagram_socket, explain, socket};
+use crate::server::bind::SocketFile;
+use crate::server::binding::Binding;
+use crate::server::control::Control;
 use crate::server::front::{Front, Sockets};
-use crate::server::{health, names};
-
-/// Maximum time that the end of a process waits until purges are sent to other nodes. Longer than the pause between two
-/// attempts to reach the engine.
-const LAST_WORDS: Duration = Duration::from_secs(10);
+use crate::server::given::GivenSockets;
+use crate::server::liveness::Liveness;
+use crate::server::supervise::{Operators, Supervisor, stopped};
 
 /// Maximum time for the last lines of the access log.
 const LAST_LINES: Duration = Duration::from_secs(1);
-
-/// Time between two checks of the certificate files.
-const CERTIFICATES: Duration = Duration::from_secs(2);
 
 /// A proxy that is bound to its addresses.
 pub struct Server {
@@ -55,62 +57,32 @@ pub struct Server {
     files: Vec<SocketFile>,
     admin: Option<StdListener>,
     admin_tls: Option<Arc<Acceptor>>,
-}
-
-/// A command to a running proxy.
-#[derive(Debug)]
-pub enum Control {
-    /// Use these settings from now on.
-    Reload(Box<Settings>),
-    /// Reopen the access log.
-    Reopen,
-    /// Accept no more connections, finish the requests in flight, then end.
-    Drain,
-    /// End at once.
-    Stop,
+    control: Option<StdUnixListener>,
+    /// What a successor needs: the program, and copies of the sockets.
+    program: Program,
+    copies: Listeners,
+    /// The process that hands over to this one, and the message to the upkeep that its disks are free.
+    predecessor: Option<(Predecessor, Sender<()>)>,
+    liveness: Liveness,
+    config: Option<ConfigFile>,
 }
 
 impl Server {
-    /// Binds every address, and opens the disk tier and the statistics database.
+    /// Binds every address, and opens the disk tier and the statistics database. Takes over what `predecessor` hands
+    /// over: its sockets, and what it has stored. The sockets of `predecessor` and the `given` ones take the place of new ones.
     ///
     /// # Errors
     /// The address, directory or database that is unavailable, and the reason.
-    pub fn bind(settings: Settings) -> Result<Self, Error> {
-        let mut sockets: Vec<_> = (0..settings.threads.max(1)).map(|_| Sockets::default()).collect();
-        let mut addresses = Vec::new();
-        let arrival = |listener: &Listener| Arrival { role: listener.role, tls: listener.tls };
-        let http = settings.listen.iter().map(|listener| (Front::Http(arrival(listener)), &listener.address));
-        let rpc = settings.doors.listen.iter().map(|(door, address)| {
-            (Front::Door { door: *door, tls: settings.doors.speaks_tls(*door) }, address)
-        });
-        let peers = settings
-            .cluster
-            .iter()
-            .map(|cluster| (Front::Peer { tls: cluster.tls.is_some() }, &cluster.listen));
-        for (front, address) in http.chain(rpc).chain(peers) {
-            let busy = |error| Error::new(format!("cannot listen on {address}"), explain(error));
-            // With SO_REUSEPORT, a second process could share the address unnoticed, so the first socket tests the
-            // address without it. A port that the kernel has chosen is free, and its socket stays open so that no other
-            // process gets the port.
-            let is_chosen = address.port() == 0;
-            let first = socket(*address, is_chosen).map_err(busy)?;
-            let address = first.local_addr().map_err(busy)?;
-            let mut first = is_chosen.then_some(first);
-            for worker in &mut sockets {
-                let socket = first.take().map_or_else(|| socket(address, true), Ok);
-                worker.streams.push((front, socket.map_err(busy)?));
-            }
-            if front.is_onc() && settings.doors.takes_datagrams(address.ip()) {
-                sockets[0].datagrams.push(datagram_socket(address).map_err(busy)?);
-            }
-            addresses.push((front, address));
-        }
-        let files = bind_files(&settings, &mut sockets)?;
-        let admin = settings.admin.map(|address| {
-            let busy = |error| Error::new(format!("cannot listen on {address} (--admin)"), explain(error));
-            socket(address, false).map_err(busy)
-        });
-        let admin = admin.transpose()?;
+    pub fn bind(
+        settings: Settings,
+        mut predecessor: Option<Predecessor>,
+        given: GivenSockets,
+    ) -> Result<Self, Error> {
+        let program = Program::of_this_process();
+        let inherited = predecessor.as_mut().map(Predecessor::inherit).transpose()?;
+        let (inherited, inheritance) = inherited.unwrap_or_default();
+        let Binding { workers: sockets, addresses, files, admin, control, copies, .. } =
+            Binding::new(&settings, inherited, given)?;
         let at_admin = admin.as_ref().and_then(|listener| listener.local_addr().ok());
         let own = OwnListeners::new(addresses.iter().map(|(_, address)| *address).chain(at_admin));
         let for_sites = Front::Http(Arrival { role: Role::Reverse, tls: true });
@@ -120,23 +92,56 @@ impl Server {
         let admin_tls =
             admin_tls.map(|admin| tls::server::Server::for_admin(admin, tls.as_deref()).map(Arc::new));
         let admin_tls = admin_tls.transpose()?;
-        let shared = ProcessState::new(settings, own, tls)?;
+        let shared = ProcessState::new(settings, own, tls, inheritance)?;
         let (rpc, done) = (Arc::default(), Arc::default());
-        let upkeep = Upkeep::start(&shared, &done)?;
+        let (disks, turn) = channel();
+        let predecessor = predecessor.map(|predecessor| (predecessor, disks));
+        let upkeep = Upkeep::start(&shared, &done, predecessor.is_some().then_some(turn))?;
         contents::start(
             shared.observers.ledger.clone(),
             Arc::clone(&shared.cache.store),
             &shared.plan().settings.statistics,
         )?;
-        let peers = addresses.iter().find(|(front, _)| matches!(front, Front::Peer { .. }));
-        if let (Some(cluster), Some((_, address))) = (&shared.cluster, peers) {
+        let mut server = Self {
+            shared,
+            rpc,
+            upkeep,
+            done,
+            sockets,
+            addresses,
+            files,
+            admin,
+            admin_tls,
+            control,
+            program,
+            copies,
+            predecessor,
+            liveness: Liveness::default(),
+            config: None,
+        };
+        match &mut server.predecessor {
+            Some((predecessor, _)) => predecessor.give(&server.shared)?,
+            None => server.join_cluster()?,
+        }
+        Ok(server)
+    }
+
+    /// Joins the cluster, if there is one.
+    fn join_cluster(&self) -> Result<(), Error> {
+        let peers = self.addresses.iter().find(|(front, _)| matches!(front, Front::Peer { .. }));
+        if let (Some(cluster), Some((_, address))) = (&self.shared.cluster, peers) {
             cluster.start(*address)?;
-            follow::start(cluster, &shared.cache);
-            if let Some(tls) = &shared.listener_tls {
+            follow::start(cluster, &self.shared.cache);
+            if let Some(tls) = &self.shared.listener_tls {
                 ticket_keys::share(cluster, &tls.tickets);
             }
         }
-        Ok(Self { admin, admin_tls, upkeep, done, rpc, shared, sockets, addresses, files })
+        Ok(())
+    }
+
+    /// Makes the admin listener compare the config in force with `file`.
+    pub fn compare_with(&mut self, file: ConfigFile) {
+        self.config = Some(file);
     }
 
     /// Returns the addresses for clients.
@@ -165,36 +170,62 @@ impl Server {
         self.shared.observers.ledger.as_deref().and_then(Ledger::place)
     }
 
-    /// Serves until a command ends it.
+    /// Returns what tells whether all threads still serve, from the start of [`run`](Self::run).
+    pub fn liveness(&self) -> Liveness {
+        self.liveness.clone()
+    }
+
+    /// Serves until a command ends it. If a successor serves, `handed_over` is called with its process id.
     ///
     /// # Errors
-    /// When a thread or a runtime cannot be created.
-    pub fn run(self, mut control: UnboundedReceiver<Control>) -> Result<(), Error> {
-        let Self { shared, rpc, upkeep, done, sockets, admin, admin_tls, addresses, files } = self;
-        for (number, sockets) in sockets.into_iter().enumerate() {
-            let runtime = Builder::new_current_thread().enable_all().build();
-            let runtime = runtime.map_err(|error| Error::new("cannot start a worker", error))?;
-            let (worker, rpc) = (Worker::new(&shared), Arc::clone(&rpc));
-            let thread = std::thread::Builder::new().name(format!("worker-{number}"));
-            let work = move || {
-                runtime.block_on(work(ConnectionContext { worker, idle: Arc::default(), rpc }, sockets))
-            };
-            thread.spawn(work).map_err(|error| Error::new("cannot start a worker", error))?;
+    /// When a thread or a runtime cannot be created, or a predecessor has ended before it has handed over.
+    pub fn run(
+        mut self,
+        mut control: UnboundedReceiver<Control>,
+        handed_over: impl FnOnce(u32) + Send + 'static,
+    ) -> Result<(), Error> {
+        if let Some((predecessor, _)) = &mut self.predecessor {
+            predecessor.take_over()?;
+        }
+        self.start_workers()?;
+        let mut predecessor_drains = Arc::default();
+        if let Some((predecessor, disks)) = self.predecessor.take() {
+            predecessor_drains = predecessor.leave(disks)?;
+            self.join_cluster()?;
         }
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| Error::new("cannot start", error))?;
+        self.liveness.watch(&runtime);
+        let Self {
+            shared,
+            rpc,
+            upkeep,
+            done,
+            admin,
+            admin_tls,
+            addresses,
+            files,
+            program,
+            copies,
+            config,
+            ..
+        } = self;
+        let handover = Handover::new(&shared, (program, copies), upkeep, predecessor_drains, handed_over);
         let is_onc = |(front, _): &&(Front, SocketAddr)| front.is_onc();
         let settings = shared.plan().settings.doors.clone();
         let carried = |address: SocketAddr| (address, settings.takes_datagrams(address.ip()));
         let onc: Vec<_> = addresses.iter().filter(is_onc).map(|(_, address)| carried(*address)).collect();
-        let admin =
-            admin.map(|listener| (listener, admin::State::new(Arc::clone(&shared), rpc, done, admin_tls)));
+        let admin = admin
+            .map(|listener| (listener, admin::State::new(Arc::clone(&shared), rpc, done, admin_tls, config)));
+        let operators = Operators { admin, control: self.control };
+        let supervisor =
+            Supervisor { shared: Arc::clone(&shared), handover: Arc::clone(&handover), files, onc };
         runtime.block_on(async {
-            if supervise(&shared, admin, &onc, files, &mut control).await {
+            if supervisor.run(operators, &mut control).await {
                 if shared.connections.load(Ordering::Acquire) == 0 {
                     shared.cache.gateways.ended();
                 }
-                upkeep.finish();
+                handover.finish();
                 end_traces(&shared).await;
                 close_ledger(&shared, &mut control).await;
             }
@@ -204,21 +235,22 @@ impl Server {
         runtime.shutdown_background();
         Ok(())
     }
-}
 
-/// Binds the Unix sockets of the settings; all workers accept from each socket.
-fn bind_files(settings: &Settings, sockets: &mut [Sockets]) -> Result<Vec<SocketFile>, Error> {
-    let front = Front::Http(Arrival { role: Role::Reverse, tls: false });
-    let bind = |path: &PathBuf| {
-        let failed = |why| Error::new(format!("cannot listen on unix:{}", path.display()), why);
-        let (listener, file) = bind::unix_socket(path, settings.sockets.mode).map_err(failed)?;
-        for worker in sockets.iter_mut() {
-            let listener = listener.try_clone().map_err(|error| failed(error.to_string()))?;
-            worker.unix.push((front, listener));
+    /// Starts the threads that accept connections.
+    fn start_workers(&mut self) -> Result<(), Error> {
+        for (number, sockets) in std::mem::take(&mut self.sockets).into_iter().enumerate() {
+            let runtime = Builder::new_current_thread().enable_all().build();
+            let runtime = runtime.map_err(|error| Error::new("cannot start a worker", error))?;
+            self.liveness.watch(&runtime);
+            let (worker, rpc) = (Worker::new(&self.shared), Arc::clone(&self.rpc));
+            let thread = std::thread::Builder::new().name(format!("worker-{number}"));
+            let work = move || {
+                runtime.block_on(work(ConnectionContext { worker, idle: Arc::default(), rpc }, sockets))
+            };
+            thread.spawn(work).map_err(|error| Error::new("cannot start a worker", error))?;
         }
-        Ok(file)
-    };
-    settings.sockets.paths.iter().map(bind).collect()
+        Ok(())
+    }
 }
 
 /// Waits a short while for the export of the last spans.
@@ -252,94 +284,4 @@ async fn flush_access_log(shared: &Arc<ProcessState>) {
     let flush = tokio::task::spawn_blocking(move || shared.observers.access.flush());
     // The thread has logged its panic itself.
     let _ = tokio::time::timeout(LAST_LINES, flush).await;
-}
-
-/// Waits for the command to end at once.
-async fn stopped(control: &mut UnboundedReceiver<Control>) {
-    while !matches!(control.recv().await, Some(Control::Stop) | None) {}
-}
-
-/// Serves until a command ends it. Returns whether there is time for an orderly shutdown.
-async fn supervise(
-    shared: &Arc<ProcessState>,
-    admin: Option<(StdListener, admin::State)>,
-    onc: &[(SocketAddr, bool)],
-    files: Vec<SocketFile>,
-    control: &mut UnboundedReceiver<Control>,
-) -> bool {
-    if let Some((listener, state)) = admin
-        && let Ok(listener) = TcpListener::from_std(listener)
-    {
-        tokio::spawn(admin::serve(Arc::new(state), listener));
-    }
-    let of_nodes = shared.cluster.as_ref().and_then(|cluster| cluster.tls.as_ref());
-    if shared.listener_tls.is_some() || of_nodes.is_some_and(|nodes| !nodes.is_by_token()) {
-        tokio::spawn(watch_certificates(Arc::clone(shared)));
-    }
-    if let Some(acme) = &shared.acme {
-        tokio::spawn(Arc::clone(acme).run());
-    }
-    let registration = Registration::make(shared.plan().settings.doors.rpcbind.as_deref(), onc).await;
-    let drains = until_told(shared, control).await;
-    // From now on this process accepts no connections, and a new process finds no socket file.
-    drop(files);
-    if drains {
-        if let Some(cluster) = &shared.cluster {
-            cluster.leave().await;
-        }
-        shared.drain();
-    }
-    if let Some(registration) = registration {
-        registration.withdraw().await;
-    }
-    if !drains {
-        return false;
-    }
-    let limit = shared.plan().settings.timeouts.drain;
-    let begun = Instant::now();
-    while shared.connections.load(Ordering::Relaxed) > 0 && begun.elapsed() < limit {
-        if tokio::time::timeout(Duration::from_millis(20), stopped(control)).await.is_ok() {
-            return false;
-        }
-    }
-    let Some(cluster) = &shared.cluster else { return true };
-    tokio::select! {
-        () = cluster.finish_telling(limit.min(LAST_WORDS)) => true,
-        () = stopped(control) => false,
-    }
-}
-
-/// Reads certificates again when their files have changed.
-async fn watch_certificates(shared: Arc<ProcessState>) {
-    loop {
-        tokio::time::sleep(CERTIFICATES).await;
-        let shared = Arc::clone(&shared);
-        let look = move || {
-            if let Some(tls) = &shared.listener_tls {
-                tls.look(&shared.plan().settings.certificates);
-            }
-            if let Some(nodes) = shared.cluster.as_ref().and_then(|cluster| cluster.tls.as_ref()) {
-                nodes.look();
-            }
-        };
-        // The thread has logged its panic itself.
-        let _ = tokio::task::spawn_blocking(look).await;
-    }
-}
-
-/// Applies reloads until a command ends the process. Returns true for a drain.
-async fn until_told(shared: &Arc<ProcessState>, control: &mut UnboundedReceiver<Control>) -> bool {
-    let mut tasks = (health::start(shared), names::start(shared));
-    loop {
-        match control.recv().await {
-            Some(Control::Reload(settings)) => {
-                shared.reload(*settings);
-                tracing::info!("config reloaded");
-                drop(std::mem::replace(&mut tasks, (health::start(shared), names::start(shared))));
-            }
-            Some(Control::Reopen) => shared.reopen(),
-            Some(Control::Drain) => return true,
-            Some(Control::Stop) | None => return false,
-        }
-    }
 }

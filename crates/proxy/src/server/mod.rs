@@ -2,7 +2,12 @@
 
 mod accept;
 mod bind;
+mod binding;
+pub mod control;
 pub mod front;
+pub mod given;
 pub(crate) mod health;
 pub mod listen;
+pub mod liveness;
 pub(crate) mod names;
+mod supervise;

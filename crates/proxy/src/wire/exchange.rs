@@ -1,5 +1,6 @@
 //! The task of a stream whose request memory cannot answer at once, or whose reply is too large to be sent at once.
 
+use std::borrow::Cow;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Instant;
@@ -44,15 +45,18 @@ pub(crate) async fn answer<S: RawStream>(
 ) {
     let FlowRequest { pending, head_only, since } = *ask;
     let PendingRequest { mut request, delimited, expects, memo, permit, .. } = pending;
-    let (most, timeouts) = (request.max_body(&plan), &plan.settings.timeouts);
+    let (most, timeouts) = (request.max_body(&plan), request.timeouts(&plan));
+    if let Cow::Owned(own) = &timeouts {
+        stream.limit(own);
+    }
     let link = Link::new(true);
     let content = match (delimited, &permit) {
         // The bytes in a tunnel are no content.
         (Framing::Length(0), None) => {
-            let ended = content::none(&mut stream.raw, timeouts).await;
+            let ended = content::none(&mut stream.raw, &timeouts).await;
             ended.map(|()| (None, Upload::Empty))
         }
-        (delimited, _) => content::split(stream.raw.clone(), delimited, &link, most, timeouts)
+        (delimited, _) => content::split(stream.raw.clone(), delimited, &link, most, &timeouts)
             .map(|(source, upload)| (source.ok(), upload)),
     };
     let (source, content) = match content {

@@ -121,6 +121,13 @@ impl<S: RawStream> Stream<S> {
         Self { raw, deadline, pace, stall: timeouts.stall.as_millis() as u64, sent: 0 }
     }
 
+    /// Sets other time limits for what follows.
+    pub(super) fn limit(&mut self, timeouts: &Timeouts) {
+        self.deadline.set(timeouts.stall);
+        self.pace = Pace::new(timeouts.min_rate, timeouts.stall);
+        self.stall = timeouts.stall.as_millis() as u64;
+    }
+
     /// Sends `reply`.
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 use bytes::{BufMut, Bytes, BytesMut};
 
 use super::xdr::opaque;
-use crate::cursor::{Cursor, Stop};
+use crate::cursor::{Cursor, Stop, whole};
 use crate::{Malformed, shown};
 
 const CALL: u32 = 0;
@@ -84,8 +84,8 @@ fn authentication(cursor: &mut Cursor<'_>) -> Result<Option<(u32, Malformed)>, S
     let flavour = cursor.u32()?;
     let credential = match opaque(cursor, AUTH_BYTES) {
         Ok(place) => cursor.bytes(&place),
-        Err(Stop::Malformed(why)) => return Ok(Some((AUTH_BADCRED, why))),
         Err(Stop::Short) => return Err(Stop::Short),
+        Err(stop) => return Ok(Some((AUTH_BADCRED, whole(stop)))),
     };
     match flavour {
         AUTH_NONE => {}
@@ -121,8 +121,8 @@ fn system_credential(bytes: &[u8]) -> Result<(), Malformed> {
     match read(&mut cursor) {
         Ok(_) if cursor.room() == 0 => Ok(()),
         Ok(_) => Err(Malformed(format!("{} bytes after the credential", cursor.room()))),
-        Err(Stop::Malformed(why)) => Err(why),
         Err(Stop::Short) => Err(Malformed("the credential ends too early".to_owned())),
+        Err(stop) => Err(whole(stop)),
     }
 }
 

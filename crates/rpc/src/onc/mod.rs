@@ -31,9 +31,11 @@ pub const VERSION: u32 = 1;
 /// The maximum length of a page, in bytes.
 pub const LONGEST_PAGE: usize = 20_971_520;
 
-/// The procedures: the null procedure, which every program has, and the one that fetches.
+/// The procedures: the null procedure, which every program has, and those that fetch. The result of the first is a
+/// string, which ends at a NUL byte for the clients of `rpcgen`; the second carries every byte.
 const NULL: u32 = 0;
 const FETCH: u32 = 1;
+const FETCH_BYTES: u32 = 2;
 
 /// The maximum length of a reply in a datagram, in bytes: the buffer size of libtirpc's clients. It also limits the
 /// answer to a forged sender address.
@@ -75,7 +77,8 @@ pub fn datagram(bytes: &[u8]) -> Result<CallRequest<Reply>, Rejection> {
 fn decode(bytes: &[u8], transport: Transport) -> Result<CallRequest<Reply>, Rejection> {
     let mut cursor = Cursor::whole(bytes);
     let (xid, heard) = message::read_call(&mut cursor).map_err(|stop| gibberish(whole(stop)))?;
-    let reply = Reply { xid, transport };
+    let ends_at_nul = matches!(heard, CallMessage::Call(Procedure { number: FETCH, .. }));
+    let reply = Reply { xid, transport, ends_at_nul };
     let outcome = match heard {
         CallMessage::Call(procedure) => call(&mut cursor, procedure),
         CallMessage::Refused(refusal, why) => Err((refusal, why)),
@@ -101,12 +104,12 @@ fn call(cursor: &mut Cursor<'_>, procedure: Procedure) -> Result<Call, (Refusal,
     let garbage = |why| (Refusal::GarbageArguments, why);
     let call = match number {
         NULL => Call::Ping,
-        FETCH => {
+        FETCH | FETCH_BYTES => {
             let most = cursor.room();
             let place = xdr::opaque(cursor, most).map_err(|stop| garbage(whole(stop)))?;
             Call::Fetch { url: url(cursor.bytes(&place)).map_err(garbage)? }
         }
-        other => return refused(Refusal::ProcedureUnavailable, format!("procedure {other}, not 0 or 1")),
+        other => return refused(Refusal::ProcedureUnavailable, format!("procedure {other}, not 0, 1 or 2")),
     };
     match cursor.room() {
         0 => Ok(call),
@@ -125,6 +128,7 @@ enum Transport {
 pub struct Reply {
     xid: u32,
     transport: Transport,
+    ends_at_nul: bool,
 }
 
 impl Reply {
@@ -175,6 +179,10 @@ impl ReplyEncoder for Reply {
     fn done(&self) -> Bytes {
         self.send(&message::write_success(self.xid))
     }
+
+    fn ends_at_nul(&self) -> bool {
+        self.ends_at_nul
+    }
 }
 
 /// Makes calls on one TCP connection.
@@ -200,7 +208,7 @@ impl ClientProtocol for Client {
     fn encode(&mut self, call: &Call) -> Result<Bytes, Malformed> {
         let number = match call {
             Call::Ping => NULL,
-            Call::Fetch { .. } => FETCH,
+            Call::Fetch { .. } => FETCH_BYTES,
             Call::Statistics => return Err(Malformed("onc rpc has no call for statistics".to_owned())),
             Call::Reset => return Err(Malformed("onc rpc has no call to reset statistics".to_owned())),
         };

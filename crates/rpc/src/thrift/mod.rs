@@ -24,7 +24,7 @@ pub use protocol::Protocol;
 use protocol::{Header, Kind, Reader, STOP, Writer};
 use schema::{Method, Outcome, Refusal};
 pub use transport::Transport;
-use transport::unframe;
+use transport::{overlong, unframe};
 
 /// The interface, for the compiler of Apache Thrift.
 pub const INTERFACE: &str = include_str!("../../larder.thrift");
@@ -51,14 +51,19 @@ impl ServerProtocol for Server {
     type Reply = Reply;
 
     fn decode(&mut self, buffer: &mut BytesMut) -> Result<Option<CallRequest<Reply>>, Rejection> {
-        self.transport = self.transport.or_else(|| Transport::of(buffer));
+        if self.transport.is_none() {
+            self.transport = Transport::of(buffer).map_err(gibberish)?;
+        }
+        let limit = self.limits.message;
         match self.transport {
             None => Ok(None),
-            Some(Transport::Framed) => match unframe(buffer, self.limits.message).map_err(gibberish)? {
-                Some(frame) => framed_call(&frame).map(Some),
-                None => Ok(None),
+            Some(Transport::Framed) => match overlong(buffer, limit) {
+                Some(message) => overlong_call(message, limit),
+                None => {
+                    unframe(buffer, limit).map_err(gibberish)?.map(|frame| framed_call(&frame)).transpose()
+                }
             },
-            Some(Transport::Buffered) => buffered_call(buffer, self.limits.message),
+            Some(Transport::Buffered) => buffered_call(buffer, limit),
         }
     }
 }
@@ -80,23 +85,44 @@ fn framed_call(frame: &[u8]) -> Result<CallRequest<Reply>, Rejection> {
 /// Reads a call from the front of `buffer`. If the call cannot be read to its end, the start of the next one is
 /// unknown.
 fn buffered_call(buffer: &mut BytesMut, limit: usize) -> Result<Option<CallRequest<Reply>>, Rejection> {
-    let Some(&first) = buffer.first() else { return Ok(None) };
+    let Some((reply, arguments, used)) = partial_call(Transport::Buffered, buffer, limit)? else {
+        return Ok(None);
+    };
+    buffer.advance(used);
+    reply.asked(arguments).map(Some)
+}
+
+/// Reads the start of a call whose frame is too long, so that the client learns the reason.
+fn overlong_call(message: &[u8], limit: usize) -> Result<Option<CallRequest<Reply>>, Rejection> {
+    match partial_call(Transport::Framed, message, limit)? {
+        Some((reply, ..)) => Err(reply.overlong(limit)),
+        None => Ok(None),
+    }
+}
+
+/// A call that was read to its end: the encoder of its reply, its arguments, and its length.
+type WholeCall = (Reply, Result<Call, Refusal>, usize);
+
+/// Reads a call of at most `limit` bytes from the front of `bytes`. Returns `None` if it is not complete.
+fn partial_call(transport: Transport, bytes: &[u8], limit: usize) -> Result<Option<WholeCall>, Rejection> {
+    let Some(&first) = bytes.first() else { return Ok(None) };
     let protocol = Protocol::of(first);
-    let mut reader = Reader::new(protocol, Cursor::partial(buffer, limit));
+    let mut reader = Reader::new(protocol, Cursor::partial(bytes, limit));
     let header = match reader.message() {
         Ok(header) => header,
         Err(Stop::Short) => return Ok(None),
-        Err(Stop::Malformed(why)) => return Err(gibberish(why)),
+        Err(stop) => return Err(gibberish(whole(stop))),
     };
     let arguments = match call(&mut reader, &header) {
         Err(Stop::Short) => return Ok(None),
         arguments => arguments,
     };
-    let reply = Reply::to(Transport::Buffered, protocol, &reader, &header);
-    let used = reader.at();
-    let arguments = arguments.map_err(|stop| reply.malformed(whole(stop), true))?;
-    buffer.advance(used);
-    reply.asked(arguments).map(Some)
+    let reply = Reply::to(transport, protocol, &reader, &header);
+    match arguments {
+        Ok(arguments) => Ok(Some((reply, arguments, reader.at()))),
+        Err(Stop::TooLong(_)) => Err(reply.overlong(limit)),
+        Err(stop) => Err(reply.malformed(whole(stop), true)),
+    }
 }
 
 fn call(reader: &mut Reader<'_>, header: &Header) -> Result<Result<Call, Refusal>, Stop> {
@@ -143,6 +169,12 @@ impl Reply {
 
     fn malformed(&self, why: Malformed, close: bool) -> Rejection {
         Rejection { reply: self.exception(schema::PROTOCOL_ERROR, &why.0), close, why }
+    }
+
+    fn overlong(&self, limit: usize) -> Rejection {
+        let why = format!("the url is too long: a call has at most {limit} bytes");
+        let reply = self.failure(&Failure { why: why.clone(), status: 414, ..Failure::default() });
+        Rejection { reply, close: true, why: Malformed(why) }
     }
 
     fn exception(&self, code: i32, why: &str) -> Bytes {
@@ -271,7 +303,7 @@ impl ClientProtocol for Client {
         let (bytes, outcome) = match self.take(buffer, *method) {
             Ok(taken) => taken,
             Err(Stop::Short) => return Ok(None),
-            Err(Stop::Malformed(why)) => return Err(why),
+            Err(stop) => return Err(whole(stop)),
         };
         let called = self.pending.take();
         Ok(Some(match outcome {

@@ -6,6 +6,10 @@ use crate::Malformed;
 
 /// Bytes of the length before a framed message.
 pub(super) const FRAME: usize = 4;
+/// The head of a frame without a message.
+const EMPTY: &[u8] = &[0; FRAME];
+/// The first byte in a frame of THeader, a transport of some servers: its magic number is 0x0fff.
+const HEADER: u8 = 0x0f;
 
 /// The sequence of messages on a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,16 +23,25 @@ pub enum Transport {
 impl Transport {
     /// Returns the transport of a connection that begins with `bytes`. Returns `None` if these are too few to decide.
     ///
+    /// # Errors
+    /// An empty frame, or a transport that is not supported.
+    ///
     /// A message with a version begins with a byte that cannot begin a length. A message without a version begins with
     /// the length of its method's name, as a frame begins with its own length. The next byte differs: in a message it
     /// is the first letter of a name; in a frame it is the first byte of a version, or the first byte of a name's
     /// length, which is always 0.
-    pub(super) fn of(bytes: &[u8]) -> Option<Self> {
-        match (bytes.first()?, bytes.get(FRAME)) {
-            (0x80.., _) => Some(Self::Buffered),
-            (_, Some(0 | 0x80 | 0x82)) => Some(Self::Framed),
-            (_, Some(_)) => Some(Self::Buffered),
-            (_, None) => None,
+    pub(super) fn of(bytes: &[u8]) -> Result<Option<Self>, Malformed> {
+        let Some(first) = bytes.first() else { return Ok(None) };
+        match (first, bytes.get(FRAME)) {
+            (0x80.., _) => Ok(Some(Self::Buffered)),
+            _ if bytes.starts_with(EMPTY) => Err(empty()),
+            (_, Some(&HEADER)) => {
+                let why = "the transport is THeader; the framed and the buffered one are supported";
+                Err(Malformed(why.to_owned()))
+            }
+            (_, Some(0 | 0x80 | 0x82)) => Ok(Some(Self::Framed)),
+            (_, Some(_)) => Ok(Some(Self::Buffered)),
+            (_, None) => Ok(None),
         }
     }
 
@@ -41,23 +54,32 @@ impl Transport {
     }
 }
 
-/// Takes a frame of at most `limit` bytes from the front of `buffer`. Returns `None` until it is complete. Empty
-/// frames, which some clients send when they have no data, are dropped.
+/// Returns the message so far in the frame at the front of `buffer`, if that frame is longer than `limit`.
+pub(super) fn overlong(buffer: &[u8], limit: usize) -> Option<&[u8]> {
+    let (head, message) = buffer.split_first_chunk::<FRAME>()?;
+    let length = usize::try_from(i32::from_be_bytes(*head)).ok()?;
+    (length > limit).then_some(message)
+}
+
+/// Takes a frame of at most `limit` bytes from the front of `buffer`. Returns `None` until it is complete.
+///
+/// # Errors
+/// A longer frame, or an empty one, since no message is empty.
 pub(super) fn unframe(buffer: &mut BytesMut, limit: usize) -> Result<Option<Bytes>, Malformed> {
-    while let Some(head) = buffer.first_chunk::<FRAME>() {
-        let declared = i32::from_be_bytes(*head);
-        let Some(length) = usize::try_from(declared).ok().filter(|length| *length <= limit) else {
-            return Err(Malformed(format!("a frame of {declared} bytes where {limit} are the most")));
-        };
-        if buffer.len() - FRAME < length {
-            return Ok(None);
-        }
-        let frame = buffer.split_to(FRAME + length).split_off(FRAME);
-        if !frame.is_empty() {
-            return Ok(Some(frame.freeze()));
-        }
+    let Some(head) = buffer.first_chunk::<FRAME>() else { return Ok(None) };
+    let declared = i32::from_be_bytes(*head);
+    let Some(length) = usize::try_from(declared).ok().filter(|length| *length <= limit) else {
+        return Err(Malformed(format!("a frame of {declared} bytes where {limit} are the most")));
+    };
+    if length == 0 {
+        return Err(empty());
     }
-    Ok(None)
+    let is_complete = buffer.len() - FRAME >= length;
+    Ok(is_complete.then(|| buffer.split_to(FRAME + length).split_off(FRAME).freeze()))
+}
+
+fn empty() -> Malformed {
+    Malformed("a frame without a message".to_owned())
 }
 
 #[cfg(test)]
@@ -76,7 +98,14 @@ mod tests {
             (b"\0\0\0\x20\x82", Some(Framed)),
             (b"", None),
         ] {
-            assert_eq!(Transport::of(bytes), expected, "{bytes:?}");
+            assert_eq!(Transport::of(bytes), Ok(expected), "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn empty_frames_and_theader_are_no_transport() {
+        for bytes in [&b"\0\0\0\0"[..], b"\0\0\0\0\0\0\0\x08", b"\0\0\0\x2e\x0f\xff\0\0"] {
+            assert!(Transport::of(bytes).is_err(), "{bytes:?}");
         }
     }
 }

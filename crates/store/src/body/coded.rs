@@ -8,8 +8,9 @@ use std::sync::Arc;
 
 use larder_semantics::coding::Coding;
 
+use super::Body;
+use crate::arena::Extent;
 use crate::charge::allocated;
-use crate::{Body, Entry, Extent, Memory};
 
 /// Content, and its forms in other codings.
 #[derive(Debug)]
@@ -44,18 +45,29 @@ impl CodedBody {
         self.forms.iter().filter_map(|(coding, body)| Some((*coding, body.as_ref()?)))
     }
 
+    /// Iterates over the forms that a worker has tried to make; `None` in place of a body as in the list.
+    pub(crate) fn tried(&self) -> impl ExactSizeIterator<Item = (Option<Coding>, Option<&Body>)> {
+        self.forms.iter().map(|(coding, body)| (*coding, body.as_ref()))
+    }
+
     /// Returns the bytes of all forms together.
     pub(crate) fn len(&self) -> u64 {
         self.forms().map(|(_, body)| body.len()).sum()
     }
 
-    /// Returns the same content with one more form, or with the note that a form in this coding is not worth storing.
-    fn with(entry: &Entry, coding: Option<Coding>, form: Option<Body>) -> Self {
-        let others = entry.coded().map_or(&[][..], |coded| &coded.forms).iter();
+    /// Returns the content `plain` with the forms of `before` and one more, or with the note that a form in this coding
+    /// is not worth storing.
+    pub(crate) fn with(
+        plain: Body,
+        before: Option<&Self>,
+        coding: Option<Coding>,
+        form: Option<Body>,
+    ) -> Self {
+        let others = before.map_or(&[][..], |coded| &coded.forms).iter();
         let others = others.filter(|(own, _)| *own != coding);
         let forms = others.map(|(own, body)| (*own, body.as_ref().map(Body::duplicate)));
         let forms: Vec<_> = forms.chain([(coding, form)]).collect();
-        Self { plain: entry.body().duplicate(), forms }
+        Self { plain, forms }
     }
 
     pub(crate) fn charge(&self) -> u64 {
@@ -78,16 +90,6 @@ impl CodedBody {
             }
         }
         Ok(())
-    }
-}
-
-impl Memory {
-    /// Adds the form of `entry`'s content in `coding`, or without a coding, to the stored response, or the note that
-    /// such a form is not worth storing or cannot be made. Returns false if `entry` has been removed or changed, or if
-    /// there is no room for the form.
-    pub fn add_form(&self, entry: &Entry, coding: impl Into<Option<Coding>>, form: Option<Body>) -> bool {
-        let body = Body::coded(CodedBody::with(entry, coding.into(), form));
-        entry.with_forms(body).is_some_and(|new| self.grow(entry, &new))
     }
 }
 

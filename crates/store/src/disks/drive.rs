@@ -51,6 +51,8 @@ pub struct Drive {
     max_object: AtomicU64,
     policy: Mutex<Spec>,
     disk: OnceLock<Arc<Disk>>,
+    /// Whether another process may use the directory now.
+    is_released: AtomicBool,
     purges: Arc<Purges>,
     journal: OnceLock<(Journal, EventHandler)>,
     journal_errors: AtomicU64,
@@ -72,6 +74,7 @@ impl Drive {
             max_object: AtomicU64::new(tier.max_object.unwrap_or(u64::MAX)),
             policy: Mutex::new(tier.policy.clone()),
             disk: OnceLock::new(),
+            is_released: AtomicBool::new(false),
             purges: Arc::clone(purges),
             journal: OnceLock::new(),
             journal_errors: AtomicU64::new(0),
@@ -86,9 +89,19 @@ impl Drive {
         &self.path
     }
 
-    /// Returns the store in the directory, once it is open.
+    /// Returns the store in the directory, from its opening to its release.
     pub fn disk(&self) -> Option<&Arc<Disk>> {
-        self.disk.get()
+        self.disk.get().filter(|_| !self.is_released.load(Ordering::Acquire))
+    }
+
+    /// Leaves the directory to another process: writes what waits, and then nothing more. Blocks while the disk works.
+    ///
+    /// # Errors
+    /// The operating system's error; the directory is released nevertheless.
+    pub(super) fn release(&self) -> io::Result<()> {
+        let synced = self.sync_purges();
+        self.is_released.store(true, Ordering::Release);
+        synced.and(self.disk.get().map_or(Ok(()), |disk| disk.release()))
     }
 
     /// Returns its use. Its trouble is the error of the last attempt to open it; once it is open, the last failed write.
@@ -138,7 +151,7 @@ impl Drive {
 
     /// Appends purges that are in force to the journal.
     pub(super) fn write_down(&self, rules: &[JournalPurge]) {
-        if let Some((journal, tell)) = self.journal.get() {
+        if let Some((journal, tell)) = self.journal() {
             // `told` has reported the failure.
             let _ = self.report(tell, journal.append(rules, &self.purges));
         }
@@ -146,8 +159,12 @@ impl Drive {
 
     /// Makes the journal durable.
     pub(super) fn sync_purges(&self) -> io::Result<()> {
-        let Some((journal, tell)) = self.journal.get() else { return Ok(()) };
+        let Some((journal, tell)) = self.journal() else { return Ok(()) };
         self.report(tell, journal.sync(&self.purges))
+    }
+
+    fn journal(&self) -> Option<&(Journal, EventHandler)> {
+        self.journal.get().filter(|_| !self.is_released.load(Ordering::Acquire))
     }
 
     fn report(&self, tell: &EventHandler, written: io::Result<()>) -> io::Result<()> {

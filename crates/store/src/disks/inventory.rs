@@ -11,10 +11,11 @@ use http::StatusCode;
 use larder_disk::{Directory, Disk, ObjectSummary, OpenError, VerifyResult};
 use larder_semantics::stored_head::StoredHead;
 
-use super::meta::{Meta, cache_key, head_key, page_key, variant_number};
-use super::{DiskResponse, DiskTier, Disks, Drive, EventHandler, Record};
+use super::disk_response::{DiskResponse, is_found, newer_head};
+use super::meta::{Meta, cache_key, page_key};
+use super::{DiskTier, Disks, Drive, EventHandler};
 use crate::LinesRef;
-use crate::body::SENDFILE_FROM;
+use crate::body::Record;
 use crate::listed_response::{ListedResponse, Name};
 use crate::purges::PurgeStart;
 
@@ -144,34 +145,6 @@ fn sum(one: VerifyResult, other: VerifyResult) -> VerifyResult {
         objects: one.objects + other.objects,
         bytes: one.bytes + other.bytes,
         corrupt: one.corrupt + other.corrupt,
-    }
-}
-
-/// Whether a request can find the response in the record of this key. A variant is found only through the
-/// URL's record.
-pub(super) fn is_found(disk: &Disk, key: &[u8]) -> bool {
-    let Some(number) = variant_number(key) else { return true };
-    let page = cache_key(key).and_then(|key| disk.peek(&page_key(key), 0));
-    page.is_some_and(
-        |page| matches!(Meta::decode(&page.meta), Some(Meta::Varies(current, _)) if current == number),
-    )
-}
-
-/// Applies `read` to the newer head of a record, if there is one.
-pub(super) fn newer_head<T>(
-    disk: &Disk,
-    key: &[u8],
-    serial: u64,
-    len: u64,
-    read: impl FnOnce(&StoredHead<'_>) -> T,
-) -> Option<T> {
-    if len < SENDFILE_FROM {
-        return None;
-    }
-    let found = disk.peek(&head_key(key), 0)?;
-    match Meta::decode(&found.meta)? {
-        Meta::Newer(of, head) if of == serial => Some(read(&head)),
-        _ => None,
     }
 }
 

@@ -67,6 +67,8 @@ impl Journal {
     /// The fault of the file. Then everything received up to `second` (UNIX) counts as invalid.
     pub(super) fn open(directory: &Path, purges: &Purges, second: u32) -> (Self, io::Result<()>) {
         let path = directory.join(NAME);
+        // These have to be added to the file.
+        let has_more = !purges.is_empty();
         let read = match private::open(private::options().read(true), &path) {
             Ok(file) => load(&mut BufReader::new(file), purges),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(Contents::Rules(LONG)),
@@ -74,8 +76,9 @@ impl Journal {
         };
         let damage = match read {
             Ok(Contents::Rules(records)) => {
-                let file =
-                    private::open(private::options().append(true), &path).ok().filter(|_| records < LONG);
+                let file = private::open(private::options().append(true), &path)
+                    .ok()
+                    .filter(|_| records < LONG && !has_more);
                 let state = Mutex::new(State { file, records });
                 return (Self { directory: directory.to_owned(), state }, Ok(()));
             }

@@ -4,13 +4,13 @@
 //! responses to its records and finds them again ([`meta`]). Only calls that document it block
 //! while a disk works; `async` ones wait on a separate thread.
 
+mod disk_response;
 mod disk_write;
 mod drive;
 mod inventory;
 mod journal;
 mod meta;
 mod prune;
-mod record;
 mod search;
 
 use std::io;
@@ -20,27 +20,23 @@ use larder_disk::{AtOnce, Disk, ObjectSummary, StoredObject};
 use larder_semantics::freshness::Freshness;
 use larder_semantics::stored_head::StoredHead;
 
+pub(crate) use disk_response::DiskResponse;
 pub(crate) use disk_write::DiskWrite;
 pub use drive::{DiskTier, Drive, EventHandler};
 pub use inventory::ResponseReader;
 pub use larder_disk::{Event, OpenError, VerifyResult};
-pub(crate) use prune::DiskResponse;
 pub use prune::PruneTotals;
-pub use record::Record;
 
 pub use crate::listed_response::{ListedResponse, Name, NoName};
 
 use crate::body::SENDFILE_FROM;
+use crate::body::record::elsewhere;
 use crate::purges::JournalPurge;
 use crate::tier::{PartUsage, PendingLookup, PendingOffer, Query, SignatureOf, Stamp};
 use crate::{Entry, LinePool, Purges, Tier, TierName};
-use inventory::newer_head;
+use disk_response::newer_head;
 use meta::{Meta, page_key, variant_key};
 use search::{Search, SearchStep};
-
-/// Bodies up to this length are checked as a whole before the first byte is sent. Longer ones are checked
-/// while they are sent.
-const CHECKED_FIRST: u64 = 4 << 20;
 
 /// All directories. Each key belongs to one of them, in proportion to their sizes.
 #[derive(Default)]
@@ -190,6 +186,14 @@ impl Disks {
         all(self.in_use().map(|disk| disk.sync()).chain([self.sync_purges()]))
     }
 
+    /// Leaves all directories to another process, as [`Drive::disk`] shows from now on. Blocks while the disks write.
+    ///
+    /// # Errors
+    /// The same as for [`sync`](Self::sync).
+    pub fn release(&self) -> io::Result<()> {
+        all(self.drives.iter().map(Drive::release))
+    }
+
     /// Writes snapshots of the indexes for the next start. Blocks while the disks write.
     ///
     /// # Errors
@@ -299,9 +303,4 @@ async fn read(disk: &Arc<Disk>, key: &[u8], now: u32, whole: u64) -> Option<Stor
             elsewhere(move || disk.find(&key, now, whole)).await.ok().flatten()
         }
     }
-}
-
-/// Runs `work`, which blocks while a disk works, on a thread for blocking work.
-async fn elsewhere<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
-    tokio::task::spawn_blocking(work).await.map_err(io::Error::other)
 }

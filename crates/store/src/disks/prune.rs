@@ -1,13 +1,11 @@
 //! Removes expired, unused or purged responses from the disks. This does not count as a use, and yields to all other
 //! work.
 
-use larder_disk::{Disk, ObjectSummary};
-use larder_semantics::stored_head::StoredHead;
+use larder_disk::ObjectSummary;
 
 use super::Disks;
-use super::inventory::{is_found, newer_head};
-use super::meta::{Meta, cache_key, page_key};
-use crate::LinesRef;
+use super::disk_response::DiskResponse;
+use super::meta::page_key;
 
 /// The result of pruning the tiers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -18,46 +16,6 @@ pub struct PruneTotals {
     pub spent: u64,
     /// Objects removed because there was no request for them for a long time.
     pub unused: u64,
-}
-
-/// A response on a disk.
-pub(crate) struct DiskResponse<'d> {
-    disk: &'d Disk,
-    listed: &'d ObjectSummary,
-    /// Its head, with the cache key, as it was stored first.
-    pub(crate) head: StoredHead<'d>,
-    /// Bytes that it takes on the disk.
-    pub(crate) size: u64,
-}
-
-impl<'d> DiskResponse<'d> {
-    /// Returns `None` if the record is not a response.
-    pub(super) fn of(disk: &'d Disk, listed: &'d ObjectSummary) -> Option<Self> {
-        let key = cache_key(&listed.key)?;
-        let Some(Meta::Response(head)) = Meta::decode(&listed.meta) else { return None };
-        Some(Self { disk, listed, head: StoredHead { key, ..head }, size: listed.size })
-    }
-
-    /// Applies `read` to its head: to the newer one, if there is one.
-    pub(super) fn newest<T>(&self, read: impl Fn(&StoredHead<'_>) -> T) -> T {
-        let ObjectSummary { key, serial, len, .. } = self.listed;
-        newer_head(self.disk, key, *serial, *len, &read).unwrap_or_else(|| read(&self.head))
-    }
-
-    /// Returns the time at which it was last received or validated, in seconds since 1970.
-    pub(crate) fn received(&self) -> u32 {
-        self.newest(|head| head.freshness.received)
-    }
-
-    /// Returns the field lines.
-    pub(crate) fn fields(&self) -> LinesRef<'d> {
-        LinesRef::written(self.head.shared, self.head.own)
-    }
-
-    /// Whether a request can find it.
-    pub(crate) fn is_found(&self) -> bool {
-        is_found(self.disk, &self.listed.key)
-    }
 }
 
 impl Disks {

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use larder_disk::{Disk, StoredObject};
 use larder_semantics::stored_head::StoredHead;
 
+use super::Drive;
 use super::meta::{Meta, head_key, page_key, variant_key};
-use super::{Drive, Record};
+use crate::body::Record;
 use crate::entry::Parts;
 use crate::purges::Generation;
 use crate::tier::SignatureOf;

@@ -2,19 +2,13 @@
 
 use std::collections::VecDeque;
 
-use larder_semantics::purge::Scope;
-
-use super::Fills;
 use crate::purges::Generation;
-
-/// The number of times that [`Fills::spoil`] counts its key as cancelled.
-const CANCELLED_BY_SPOIL: u64 = 2;
 
 /// The number of cancellations that each part of the table of fills keeps. If more follow the start of a fetch, its key
 /// counts as cancelled.
 const RECENT: usize = 128;
 
-/// The state of the store for one key at one moment, from [`Fills::epoch`](Fills::epoch).
+/// The state of the store for one key at one moment, from [`Fills::epoch`](super::Fills::epoch).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Epoch {
     /// The number of cancellations in the key's part of the table.
@@ -42,6 +36,17 @@ impl Epoch {
     /// Whether no response was stored or cancelled between the two epochs.
     pub(crate) fn is_like(self, other: Self) -> bool {
         (self.cancelled, self.stored) == (other.cancelled, other.stored)
+    }
+}
+
+/// The epochs of all keys at one moment.
+#[derive(Debug)]
+pub(crate) struct Epochs(pub(super) Box<[Epoch]>);
+
+impl Epochs {
+    /// Returns the epoch of the key with this hash.
+    pub(crate) fn of(&self, hash: u64) -> Epoch {
+        self.0[hash as usize % self.0.len()]
     }
 }
 
@@ -80,24 +85,9 @@ impl Cancellations {
     }
 
     /// Returns how often the key with this hash was cancelled after `earlier`; `None` if that is not known any more.
-    fn times(&self, hash: u64, earlier: Epoch) -> Option<u64> {
+    pub(super) fn times(&self, hash: u64, earlier: Epoch) -> Option<u64> {
         let since = usize::try_from(self.count.checked_sub(earlier.cancelled)?).ok()?;
         let first = self.recent.len().checked_sub(since)?;
         Some(self.recent.range(first..).filter(|other| **other == hash).count() as u64)
-    }
-}
-
-impl Fills {
-    /// Whether the key with this hash was cancelled after `earlier`, or may have been.
-    pub fn is_cancelled_since(&self, hash: u64, earlier: Epoch) -> bool {
-        self.part(hash).cancelled.includes(hash, earlier)
-    }
-
-    /// Whether the key with this hash was cancelled after `earlier`, or may have been, beyond the effect of
-    /// [spoiling](Self::spoil) each of these URLs once.
-    pub fn is_cancelled_by_others(&self, hash: u64, earlier: Epoch, spoiled: &[Scope]) -> bool {
-        let is_own = |url: &&Scope| matches!(url, Scope::Url(key) if self.store.memory.hash(key) == hash);
-        let own = CANCELLED_BY_SPOIL * spoiled.iter().filter(is_own).count() as u64;
-        self.part(hash).cancelled.times(hash, earlier) != Some(own)
     }
 }

@@ -1,22 +1,23 @@
 //! The table of the fills in progress, and the tiers that they publish to.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Waker};
-use std::time::Instant;
 
 use hashbrown::HashTable;
 use larder_semantics::purge::{Effect, Scope};
 use parking_lot::{Mutex, MutexGuard};
-use tokio::sync::Notify;
 
-use super::epoch::Cancellations;
-use super::{Epoch, Fill, FillWriter, JoinResult, Reader, ReloadResult, Verdict};
+use super::epoch::{Cancellations, Epochs};
+use super::{Epoch, Fill, Verdict};
 use crate::purges::{Generation, PurgeStart, Reach};
 use crate::{Arena, Entry, LinesRef, Store};
 
 /// The parts of the table of fills, each with a lock.
 const PARTS: usize = 64;
+
+/// The number of times that [`Fills::spoil`] counts its key as cancelled.
+const CANCELLED_BY_SPOIL: u64 = 2;
 
 /// The fills in progress, by key.
 pub struct Fills {
@@ -29,7 +30,7 @@ pub struct Fills {
 /// One part of the table.
 #[derive(Debug, Default)]
 pub(super) struct Table {
-    fills: HashTable<Arc<Fill>>,
+    pub(super) fills: HashTable<Arc<Fill>>,
     /// The number of responses stored under the keys of this part.
     stored: u64,
     pub(super) cancelled: Cancellations,
@@ -37,14 +38,17 @@ pub(super) struct Table {
 
 /// A cache key with its hash, from [`Memory::hash`](crate::Memory::hash).
 #[derive(Clone, Copy)]
-struct HashedKey<'k> {
-    key: &'k [u8],
-    hash: u64,
+pub(super) struct HashedKey<'k> {
+    pub(super) key: &'k [u8],
+    pub(super) hash: u64,
 }
 
 impl Table {
     /// Iterates over the fills of `key`.
-    fn of<'t>(&'t self, HashedKey { key, hash }: HashedKey<'t>) -> impl Iterator<Item = &'t Arc<Fill>> {
+    pub(super) fn of<'t>(
+        &'t self,
+        HashedKey { key, hash }: HashedKey<'t>,
+    ) -> impl Iterator<Item = &'t Arc<Fill>> {
         self.fills.iter_hash(hash).filter(move |fill| *fill.key == *key)
     }
 
@@ -61,76 +65,6 @@ impl Fills {
         Self { table, store, arena, max_object: AtomicU64::new(max_object) }
     }
 
-    /// Follows the fill of `key` and `signature` that is in progress, or leads a new one.
-    ///
-    /// A fill that a known purge reaches gets no more followers.
-    pub fn join_own(self: &Arc<Self>, key: &[u8], signature: &[u8]) -> JoinResult {
-        let hashed = self.hashed(key);
-        let mut table = self.part(hashed.hash);
-        match self.to_follow(&table, hashed, signature) {
-            Some(reader) => JoinResult::Follow(reader),
-            None => {
-                let began = self.begins();
-                JoinResult::Writer(self.register(&mut table, hashed, signature, began, None))
-            }
-        }
-    }
-
-    /// Follows, for `key`, a fill of another URL in progress, if the fill began after this number of
-    /// removals, and no purge of `key` is later.
-    pub(crate) fn follow_for(
-        &self,
-        key: &[u8],
-        other: &[u8],
-        signature: &[u8],
-        removals: u64,
-    ) -> Option<Reader> {
-        let (other, purges) = (self.hashed(other), &self.store.purges);
-        let reader = self.to_follow(&self.part(other.hash), other, signature)?;
-        let Fill { born, removals: began, .. } = *reader.fill();
-        let is_reached = born != purges.now()
-            && purges.reach(PurgeStart::Generation(born), key, None::<&LinesRef<'_>>).is_some();
-        (began >= removals && !is_reached).then_some(reader)
-    }
-
-    fn to_follow(&self, table: &Table, key: HashedKey<'_>, signature: &[u8]) -> Option<Reader> {
-        let may_follow = |fill: &&Arc<Fill>| {
-            fill.is_joinable() && *fill.signature == *signature && self.reach_of(fill).is_none()
-        };
-        // Under the table's lock, so that no part of the body has been freed before the reader registers.
-        table.of(key).find(may_follow).map(Fill::reader)
-    }
-
-    /// Joins a fill as [`join_own`](Self::join_own) does, for a request that `arrived` at that time, and needs a
-    /// response fetched later, by requests with the same need.
-    pub fn join_reload(self: &Arc<Self>, key: &[u8], signature: &[u8], arrived: Instant) -> ReloadResult {
-        let hashed = self.hashed(key);
-        let mut table = self.part(hashed.hash);
-        let reloads: Vec<_> = table
-            .of(hashed)
-            .filter(|fill| fill.reloads_since.is_some() && fill.is_joinable())
-            .filter(|fill| *fill.signature == *signature && self.reach_of(fill).is_none())
-            .cloned()
-            .collect();
-        if let Some(fill) = reloads.iter().find(|fill| fill.reloads_since >= Some(arrived)) {
-            return ReloadResult::Follow(fill.reader());
-        }
-        match reloads.iter().find(|fill| fill.progress().verdict.is_none()) {
-            Some(fill) => ReloadResult::Wait(fill.reader()),
-            None => {
-                let (began, now) = (self.begins(), Instant::now());
-                ReloadResult::Writer(self.register(&mut table, hashed, signature, began, Some(now)))
-            }
-        }
-    }
-
-    /// Whether a request that arrived when `arrived` was in force may use the response of `reader`: its fetch began no
-    /// earlier, or no purge has reached it since. Call this after storability is decided and before groups are added.
-    pub fn may_have(&self, reader: &Reader, arrived: Generation) -> bool {
-        let fill = reader.fill();
-        fill.born >= arrived || self.reach_of(fill).is_none()
-    }
-
     /// Puts a purge in force, ordered at `second` (UNIX). When this returns, responses that were stored
     /// before, or are being fetched, answer requests only as `effect` allows. The responses that the purge
     /// reaches are neither counted nor freed.
@@ -138,6 +72,14 @@ impl Fills {
         let (generation, rules) = self.store.purges.put(scopes, effect, second);
         self.store.near().iter().for_each(|tier| tier.purge(&rules));
         generation
+    }
+
+    /// Puts copied rules in force, as [`order`](Self::order) does. Returns `None`, and changes nothing, if the copy is
+    /// malformed.
+    pub fn order_copied(&self, copy: &[u8]) -> Option<()> {
+        let rules = self.store().purges.repeat_copy(copy)?;
+        self.store().near().iter().for_each(|tier| tier.purge(&rules));
+        Some(())
     }
 
     /// Returns the purge that reaches `fill`, as far as its response is known.
@@ -168,28 +110,42 @@ impl Fills {
         Epoch { cancelled: table.cancelled.count(), stored: table.stored, ..begins }
     }
 
+    /// Returns the epochs of all keys at present.
+    pub(crate) fn epochs(&self) -> Epochs {
+        Epochs((0..PARTS as u64).map(|hash| self.epoch_of(hash)).collect())
+    }
+
     /// Returns the parts of the current epoch that are the same for all keys.
-    fn begins(&self) -> Epoch {
+    pub(super) fn begins(&self) -> Epoch {
         let (generation, removals) = (self.store.purges.now(), self.store.equivalents.removals());
         Epoch { generation, removals, ..Epoch::default() }
     }
 
-    /// Leads a fill without followers: its response is reusable, but waiting for it is not useful (credentials,
-    /// ranges, URLs whose responses are known not to be storable). Most of these responses are not stored in the end,
-    /// so a fill is created only for those that are: `began` is the start of the fetch, and a purge of this key since
-    /// then overrides it.
-    pub fn alone(self: &Arc<Self>, key: &[u8], began: Epoch) -> FillWriter {
-        let hashed = self.hashed(key);
-        let mut table = self.part(hashed.hash);
-        let is_cancelled = table.cancelled.includes(hashed.hash, began);
-        let writer = self.register(&mut table, hashed, &[], began, None);
-        writer.keep_alone(is_cancelled);
-        writer
+    /// Extends `scopes`, which are about to be purged or spoiled, by the URLs that are known to have the same
+    /// responses. Responses in flight are not stored if they turn out to be equivalent.
+    pub fn with_equivalents(&self, mut scopes: Vec<Scope>) -> Vec<Scope> {
+        let equivalents = &self.store().equivalents;
+        let others = scopes.iter().flat_map(|scope| match scope {
+            Scope::Url(key) => {
+                // Noted first, so that responses that become known after this lookup are refused.
+                equivalents.note_removed(key);
+                equivalents.all(key)
+            }
+            _ => Vec::new(),
+        });
+        let others: Vec<_> = others.map(Scope::Url).filter(|other| !scopes.contains(other)).collect();
+        scopes.extend(others);
+        scopes
     }
 
     /// Removes everything stored under `key`, in memory and the near tiers, and forbids its fills to publish. Returns how
     /// many responses and bytes memory had.
     pub fn purge(&self, key: &[u8]) -> (usize, u64) {
+        self.purge_noted(key, true)
+    }
+
+    /// Removes what [`purge`](Self::purge) removes. Unless it `is_noted`, the other process of an upgrade is not told.
+    pub(crate) fn purge_noted(&self, key: &[u8], is_noted: bool) -> (usize, u64) {
         // 1. Fills of the key are cancelled. One that publishes meanwhile looks again after it has put its response.
         // 2. The near tiers forget the key. A lookup that begins now finds nothing there.
         // 3. A lookup between 1 and 2 may have found the response on a disk, and put it into memory later: the second
@@ -199,7 +155,7 @@ impl Fills {
         self.cancel(key);
         self.store.forget_near(key);
         self.count_cancelled(key);
-        self.store.memory.remove(key)
+        self.store.memory.remove_noted(key, is_noted)
     }
 
     /// Removes what [`purge`](Self::purge) removes, except the responses in memory that `may_stay`; these are validated
@@ -218,6 +174,11 @@ impl Fills {
 
     /// Removes everything stored, in memory and the near tiers, and forbids all fills to publish.
     pub fn purge_all(&self) {
+        self.purge_all_noted(true);
+    }
+
+    /// Removes everything. Unless it `is_noted`, the other process of an upgrade is not told.
+    pub fn purge_all_noted(&self, is_noted: bool) {
         // In the order of `purge`, for all keys.
         for table in &self.table {
             let mut table = table.lock();
@@ -229,7 +190,7 @@ impl Fills {
         self.store.near().iter().for_each(|tier| tier.clear());
         self.store.hints.clear();
         self.table.iter().for_each(|table| table.lock().cancelled.add_all());
-        self.store.memory.clear();
+        self.store.memory.clear_noted(is_noted);
     }
 
     /// Forbids the fills of `key` to publish and to take more followers.
@@ -263,6 +224,19 @@ impl Fills {
         }
     }
 
+    /// Whether the key with this hash was cancelled after `earlier`, or may have been.
+    pub fn is_cancelled_since(&self, hash: u64, earlier: Epoch) -> bool {
+        self.part(hash).cancelled.includes(hash, earlier)
+    }
+
+    /// Whether the key with this hash was cancelled after `earlier`, or may have been, beyond the effect of
+    /// [spoiling](Self::spoil) each of these URLs once.
+    pub fn is_cancelled_by_others(&self, hash: u64, earlier: Epoch, spoiled: &[Scope]) -> bool {
+        let is_own = |url: &&Scope| matches!(url, Scope::Url(key) if self.store.memory.hash(key) == hash);
+        let own = CANCELLED_BY_SPOIL * spoiled.iter().filter(is_own).count() as u64;
+        self.part(hash).cancelled.times(hash, earlier) != Some(own)
+    }
+
     /// Returns the number of fills in progress.
     pub fn under_way(&self) -> usize {
         self.table.iter().map(|table| table.lock().fills.len()).sum()
@@ -286,35 +260,6 @@ impl Fills {
     /// Returns the memory-backed files of large bodies.
     pub fn arena(&self) -> &Arena {
         &self.arena
-    }
-
-    /// Adds a fill to the table. `reloads_since` is the start of its fetch, if a reload leads it.
-    fn register(
-        self: &Arc<Self>,
-        table: &mut Table,
-        HashedKey { key, hash }: HashedKey<'_>,
-        signature: &[u8],
-        began: Epoch,
-        reloads_since: Option<Instant>,
-    ) -> FillWriter {
-        let fill = Arc::new(Fill {
-            key: key.into(),
-            hash,
-            signature: signature.into(),
-            born: began.generation,
-            removals: began.removals,
-            reloads_since,
-            joinable: AtomicBool::new(true),
-            shared: AtomicBool::new(true),
-            cancelled: AtomicBool::new(false),
-            progress: Mutex::default(),
-            advanced: Notify::new(),
-            buffer: Mutex::default(),
-            readers: Mutex::default(),
-            moved: Notify::new(),
-        });
-        table.fills.insert_unique(hash, Arc::clone(&fill), |fill| fill.hash);
-        FillWriter::new(fill, Arc::clone(self))
     }
 
     /// Records that a response was stored under the key of `fill`.
@@ -348,7 +293,7 @@ impl Fills {
         self.part(hash).cancelled.add(hash);
     }
 
-    fn hashed<'k>(&self, key: &'k [u8]) -> HashedKey<'k> {
+    pub(super) fn hashed<'k>(&self, key: &'k [u8]) -> HashedKey<'k> {
         HashedKey { key, hash: self.store.memory.hash(key) }
     }
 

@@ -65,6 +65,16 @@ impl Reader {
         self.fill.shared.load(Ordering::Acquire)
     }
 
+    /// Whether a client has waited too long for the head, so that others need not try.
+    pub fn is_late(&self) -> bool {
+        self.fill.late.load(Ordering::Relaxed)
+    }
+
+    /// Records that a client has waited too long for the head.
+    pub fn set_late(&self) {
+        self.fill.late.store(true, Ordering::Relaxed);
+    }
+
     /// Returns whether the complete response has been stored; `None` before its end.
     pub fn result(&self) -> Option<Result<(), StoreRefusal>> {
         self.fill.progress().result

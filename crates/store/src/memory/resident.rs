@@ -42,13 +42,13 @@ pub(super) enum UsedResident {
 
 /// The uses of a resident.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Uses {
+pub(crate) struct Uses {
     /// The time of the last request for it (UNIX seconds).
-    pub(super) last: Cell<u32>,
+    pub(crate) last: Cell<u32>,
     /// The number of hits.
-    pub(super) hits: Cell<u32>,
+    pub(crate) hits: Cell<u32>,
     /// The number of hits before the latest of its responses was stored or validated.
-    pub(super) earlier: Cell<u32>,
+    pub(crate) earlier: Cell<u32>,
 }
 
 impl Uses {

@@ -6,7 +6,8 @@ use std::num::NonZeroU32;
 use larder_semantics::purge::{Effect, Scope};
 use siphasher::sip::SipHasher13;
 
-use super::response_purges::UNKNOWN;
+/// The origin of rules that an earlier process wrote to a journal, which does not contain the origin.
+pub(super) const UNKNOWN: u64 = 0;
 
 /// A purge of one scope, in the form of the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

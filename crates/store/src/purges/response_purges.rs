@@ -6,15 +6,13 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::{Mark, PurgeKind};
+use super::Mark;
+use super::journal_purge::{PurgeKind, UNKNOWN};
 
 /// The most separate groups of one origin.
 pub const MOST_OF_ORIGIN: usize = 1 << 10;
 /// The most separate groups of all origins together, and the most origins.
 pub const MOST_OF_ALL: usize = 1 << 14;
-
-/// The origin of rules that an earlier process wrote to a journal, which does not contain the origin.
-pub(super) const UNKNOWN: u64 = 0;
 
 /// All rules from responses.
 #[derive(Default)]
@@ -100,15 +98,17 @@ impl ResponsePurges {
         }
     }
 
-    /// Passes all rules to `take`, with the hash of their group or origin.
-    pub(super) fn each(&self, take: &mut dyn FnMut(PurgeKind, u64, Mark)) {
-        for (hash, known) in &self.origins {
-            known.whole.into_iter().for_each(|mark| take(PurgeKind::AnsweredOrigin, *hash, mark));
-            known.groups.iter().for_each(|(hash, mark)| take(PurgeKind::AnsweredGroup, *hash, *mark));
+    /// Passes all rules to `take`, with the hash of their origin, and that of their scope.
+    pub(super) fn each(&self, take: &mut dyn FnMut(PurgeKind, u64, u64, Mark)) {
+        for (origin, known) in &self.origins {
+            known.whole.into_iter().for_each(|mark| take(PurgeKind::AnsweredOrigin, *origin, *origin, mark));
+            known
+                .groups
+                .iter()
+                .for_each(|(hash, mark)| take(PurgeKind::AnsweredGroup, *origin, *hash, *mark));
         }
-        self.all
-            .into_iter()
-            .for_each(|mark| take(PurgeKind::AnsweredAll, PurgeKind::AnsweredAll.hash([b"", b""]), mark));
+        let hash = PurgeKind::AnsweredAll.hash([b"", b""]);
+        self.all.into_iter().for_each(|mark| take(PurgeKind::AnsweredAll, UNKNOWN, hash, mark));
     }
 
     /// Merges all rules of an origin into one.

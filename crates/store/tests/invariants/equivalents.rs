@@ -42,7 +42,7 @@ fn answered(mut writer: FillWriter, signature: &[u8], version: u64, received: u3
         freshness: Freshness { received, lifetime: 60, ..Freshness::default() },
         ..crate::head(version, 0, Some(0))
     });
-    writer.finish(None)
+    writer.finish(None).ok()
 }
 
 fn begin(fills: &Arc<Fills>, query: &str, signature: &[u8]) -> FillWriter {

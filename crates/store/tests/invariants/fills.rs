@@ -77,7 +77,7 @@ async fn a_purged_fill_is_not_stored_and_its_readers_get_everything() {
     fills.cancel(KEY);
     assert!(matches!(fills.join(KEY, b""), JoinResult::Writer(_)), "no request joins a purged fill");
     append(&mut writer, LEN / 2, LEN).await;
-    assert_eq!(writer.try_finish(None).err(), Some(StoreRefusal::Outdated));
+    assert_eq!(writer.finish(None).err(), Some(StoreRefusal::Outdated));
     assert_eq!(all(readers).await, [Some((LEN, ContentEnd::Complete)); 4]);
     assert!(find(&store.memory, KEY).is_none());
     assert_nothing_under_way(&store, &fills);
@@ -128,7 +128,7 @@ async fn through_a_window(length: Option<u64>) {
         writer.append(&content(KEY, 1, at, at + (1 << 16))).await.expect("readers");
         most = most.max(fills.arena().held());
     }
-    assert!(writer.finish(None).is_none());
+    assert!(writer.finish(None).is_err());
     assert_eq!(all(readers.into()).await, [Some((LARGE, ContentEnd::Complete)); 3]);
     // The bytes stored until the body proved too large, the window, and the piece and page in progress.
     assert!(most <= (1 << 20) + WINDOW + (1 << 17), "{most} bytes held");
@@ -176,7 +176,7 @@ fn a_purge_beside_the_end_of_a_fill_wins() {
             let mut writer = writer(&fills);
             writer.stream(head(1, 0, Some(0)));
             begin.wait();
-            writer.finish(None);
+            drop(writer.finish(None));
             done.wait();
             survived += usize::from(find(&store.memory, KEY).is_some());
         }
@@ -195,7 +195,7 @@ fn a_purge_since_a_fetch_began_wins_over_a_fill_made_later() {
         }
         let mut writer = fills.alone(KEY, began);
         writer.stream(head(1, 0, Some(0)));
-        assert_eq!(writer.finish(None).is_none(), purged);
+        assert_eq!(writer.finish(None).is_err(), purged);
         assert_eq!(find(&store.memory, KEY).is_none(), purged);
         assert_nothing_under_way(&store, &fills);
     }
@@ -208,7 +208,7 @@ fn kept_while_spoiling(keys: impl Iterator<Item = Vec<u8>>) -> bool {
     keys.for_each(|key| fills.spoil(&key, |_| false));
     let mut writer = fills.alone(KEY, began);
     writer.stream(head(1, 0, Some(0)));
-    writer.finish(None).is_some()
+    writer.finish(None).is_ok()
 }
 
 #[test]

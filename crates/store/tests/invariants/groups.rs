@@ -57,7 +57,7 @@ async fn a_fill_of_unknown_groups_is_reached_by_a_group_invalidation() {
     early.stream(head(&[("cache-groups", "\"g\"")]));
     assert!(fills.may_have(&reader, before) && !fills.may_have(&reader, store.purges.now()));
     early.append(b"content").await.expect("there is room");
-    early.finish(None);
+    drop(early.finish(None));
     assert!(is_invalid(&find(&store, &key).expect("it is there")));
 }
 

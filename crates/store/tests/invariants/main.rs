@@ -5,6 +5,7 @@
 mod equivalents;
 mod fills;
 mod groups;
+mod handover;
 mod memory;
 mod purges;
 mod reclaim;

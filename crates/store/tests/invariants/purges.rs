@@ -216,7 +216,7 @@ pub(super) async fn finish(mut writer: FillWriter, fields: &[(&'static str, &str
     writer.stream(head(fields));
     writer.keep().await;
     writer.append(b"content").await.expect("there is room");
-    writer.finish(None);
+    drop(writer.finish(None));
 }
 
 #[tokio::test]
@@ -234,7 +234,7 @@ async fn a_purge_takes_precedence_over_a_fill_that_began_before() {
     assert!(fills.may_have(&reader, before) && !fills.may_have(&reader, arrived));
     let later = writer(&fills, &key);
     early.append(b"content").await.expect("there is room");
-    early.finish(None);
+    drop(early.finish(None));
     assert!(find(&store, &key).is_none(), "it is older than the purge");
     finish(later, fields).await;
     assert!(find(&store, &key).is_some());
@@ -254,7 +254,7 @@ async fn a_response_fetched_before_a_purge_does_not_replace_a_later_one() {
         early.stream(head(fields));
         fills.order(&[group("a", "g")], effect, THEN);
         finish(writer(&fills, &key), fields).await;
-        early.finish(None);
+        drop(early.finish(None));
         assert_eq!(find(&store, &key).map(|entry| entry.freshness()), Some(freshness()), "{effect:?}");
     }
 }

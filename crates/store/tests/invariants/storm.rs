@@ -63,7 +63,7 @@ async fn fetch(mut writer: FillWriter, version: u64, mut rng: Rng) {
         }
         assert!(at <= len / 2 || !panics, "as intended by this test");
     }
-    writer.finish(None);
+    drop(writer.finish(None));
 }
 
 async fn client(store: Arc<Store>, fills: Arc<Fills>, number: u64, met: Arc<Met>) {

@@ -4,7 +4,7 @@
 //! NGINX buffers its log, and HAProxy writes each line at once. Varnish writes its log to shared memory, which cannot be
 //! turned off; a program that writes it to a file would be a further cost.
 
-use super::rounds::Entrant;
+use super::entrant::Entrant;
 use crate::bench::goal::Goal;
 use crate::bench::measure::median;
 use crate::bench::peers::{self, Peer, Setup, Start, Which};

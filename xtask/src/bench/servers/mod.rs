@@ -1,6 +1,7 @@
 //! `cargo x bench hits`, `misses` and `memory`: this proxy beside its peers.
 
 mod as_run;
+mod entrant;
 mod memory;
 mod rounds;
 

@@ -1,5 +1,6 @@
 //! `hits` and `misses`: CPU time per request, in interleaved rounds.
 
+use super::entrant::Entrant;
 use super::{Options, as_run};
 use crate::bench::CONNECTIONS;
 use crate::bench::goal::Goal;
@@ -22,19 +23,6 @@ const WARMING_PAUSE: Duration = Duration::from_millis(50);
 
 /// The maximum cost of a miss that is stored, over that of a miss that nginx passes on.
 const STORED: f64 = 0.9;
-
-/// A measured server, the object of its load, and its sample of each round.
-pub(super) struct Entrant<'a> {
-    pub(super) server: &'a Running,
-    object: Object,
-    pub(super) samples: Vec<Sample>,
-}
-
-impl<'a> Entrant<'a> {
-    fn new(server: &'a Running, object: Object) -> Self {
-        Self { server, object, samples: Vec::new() }
-    }
-}
 
 /// Returns the tables of hits, one object after the other, and their goals.
 ///

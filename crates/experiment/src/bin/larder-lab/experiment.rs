@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
@@ -21,7 +22,7 @@ use larder_cli::progress::Bar;
 use larder_cli::{Failure, say, words};
 use larder_experiment::experiments::{EXPERIMENTS, Experiment, check_python};
 use larder_experiment::{
-    Bench, Halt, Head, Journal, Part, Prices, Provenance, Scale, Size, Watch, write_report,
+    Bench, Halt, Head, Journal, Part, Prices, Provenance, Scale, Size, SpentTime, Watch, write_report,
 };
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
@@ -59,6 +60,9 @@ pub(crate) struct ExperimentArgs {
     /// Send a few requests as a functional test: the numbers have no meaning
     #[arg(long, hide = true, conflicts_with = "quick")]
     smoke: bool,
+    /// Begin although other programs use the processor: the report tells how much
+    #[arg(long)]
+    beside_load: bool,
     /// Seed of all random numbers
     #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = whole::<u64>(0..=u64::MAX))]
     seed: u64,
@@ -93,7 +97,11 @@ pub(crate) fn run(args: &ExperimentArgs) -> Result<(), Failure> {
     let prices = prices::read(args.prices.as_deref()).map_err(Failure::Refused)?;
     let programs = Programs::find(args.larder.as_deref()).map_err(Failure::Refused)?;
     let stop = watch_for_interrupt().map_err(|error| Failure::Failed(error.to_string()))?;
-    let journals = journals(args, directory, &chosen).map_err(|halt| Failure::Failed(halt.to_string()))?;
+    let journals =
+        journals(args, directory, &chosen, &programs).map_err(|halt| Failure::Failed(halt.to_string()))?;
+    if !args.beside_load && !args.smoke {
+        check_load().map_err(Failure::Failed)?;
+    }
     let begun = Instant::now();
     let estimate: Duration = chosen.iter().map(|experiment| experiment.estimate(args.size())).sum();
     eprintln!("{}: {}: about {}", LAB.name, names(&chosen), about(estimate));
@@ -117,6 +125,25 @@ pub(crate) fn run(args: &ExperimentArgs) -> Result<(), Failure> {
             "stopped; the report has the measurements so far, and --resume continues".to_owned(),
         )),
         Some(Halt::Failed(why)) => Err(Failure::Failed(why)),
+    }
+}
+
+/// The time for which the load is watched before a run, and the load up to which it begins, in cores.
+const WATCHED: Duration = Duration::from_secs(2);
+const MOST_LOAD: f64 = 0.2;
+
+/// Checks that this machine is idle, since other programs would be measured too.
+fn check_load() -> Result<(), String> {
+    let begun = SpentTime::now();
+    thread::sleep(WATCHED);
+    match begun.of_others() {
+        load if load <= MOST_LOAD => Ok(()),
+        load => {
+            let cores = thread::available_parallelism().map_or(1, usize::from);
+            Err(format!(
+                "other programs use {load:.1} of {cores} cores, and would be measured too; end them, or pass --beside-load"
+            ))
+        }
     }
 }
 
@@ -203,7 +230,12 @@ fn is_possible(experiment: &Experiment) -> bool {
 }
 
 /// Creates a journal for each experiment, before any measurement, so that an error of a journal is reported at once.
-fn journals(args: &ExperimentArgs, directory: &Path, chosen: &[&Experiment]) -> Result<Vec<Journal>, Halt> {
+fn journals(
+    args: &ExperimentArgs,
+    directory: &Path,
+    chosen: &[&Experiment],
+    programs: &Programs,
+) -> Result<Vec<Journal>, Halt> {
     let failed = |error: io::Error| {
         Halt::Failed(format!("cannot write to '{}': {}", directory.display(), unwritten(&error)))
     };
@@ -213,7 +245,12 @@ fn journals(args: &ExperimentArgs, directory: &Path, chosen: &[&Experiment]) -> 
         seed: args.seed,
         size: args.size(),
     };
-    chosen.iter().map(|experiment| Journal::open(directory, &head(experiment), args.resume)).collect()
+    let open = |experiment: &&Experiment| {
+        let journal = Journal::open(directory, &head(experiment), args.resume)?;
+        journal.check_version(&programs.larder)?;
+        Ok(journal)
+    };
+    chosen.iter().map(open).collect()
 }
 
 /// Runs the experiments one after the other, until one cannot continue. Returns the results so far, and the reason of
@@ -239,8 +276,11 @@ fn measure(
             journal,
             watch: &progress,
         };
+        let (begun, known) = (SpentTime::now(), bench.journal.len());
         let outcome = if halted.is_none() { (experiment.measure)(&mut bench).err() } else { halted.clone() };
         progress.end();
+        let noted = if bench.journal.len() > known { bench.note_load(&begun) } else { Ok(()) };
+        let outcome = outcome.or(noted.err());
         if bench.journal.is_empty() && outcome.is_some() {
             halted = halted.or(outcome);
             continue;
@@ -251,6 +291,7 @@ fn measure(
             shows: experiment.shows,
             findings: (experiment.conclude)(&bench.journal),
             host: bench.journal.host(),
+            load: bench.journal.load(),
             halted: outcome.as_ref().map(Halt::to_string),
         });
         halted = halted.or(outcome);

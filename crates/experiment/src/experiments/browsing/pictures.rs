@@ -6,7 +6,7 @@ use super::{COURSES, NONE, POLICIES, RequestList};
 use crate::Interval;
 use crate::experiments::cell::{CellResult, curves, percents, those};
 use crate::experiments::lists::{self, List};
-use crate::findings::{Figure, Grid, MeanPlot};
+use crate::findings::{Figure, Grid, MeanPlot, colour};
 
 /// The distance between the two rows of dots for a miss, on an axis of shares.
 const ROW: f64 = 0.005;
@@ -97,7 +97,7 @@ pub(super) fn sizes(cells: &[CellResult]) -> Vec<Figure> {
             let sizes = percents(&cached);
             let at = |percent: Option<&u32>| f64::from(percent.copied().unwrap_or(0)) / 100.0;
             let (least, most) = (at(sizes.first()), at(sizes.last()));
-            time.plot = time.plot.line("no cache", vec![(least, none.mean), (most, none.mean)]);
+            time.plot = time.plot.member((7, 1), "no cache", vec![(least, none.mean), (most, none.mean)]);
             time.data.row([
                 NONE.to_owned(),
                 "0".to_owned(),
@@ -138,7 +138,11 @@ pub(super) fn leads(all: &[List]) -> Vec<Figure> {
                 let labels = vec![policy.to_owned(), percent.to_string()];
                 Some((labels, f64::from(percent) / 100.0, Interval::of(&values)?))
             };
-            picture = picture.line(None, policy, lists::percents(&of).into_iter().filter_map(at));
+            picture = picture.line(
+                Some((colour(policy), 0)),
+                policy,
+                lists::percents(&of).into_iter().filter_map(at),
+            );
         }
         let caption = "Above 0, LRU has more hits than the policy.".to_owned();
         (!of.is_empty()).then(|| picture.figure(&format!("browsing-{course}-leads"), caption))

@@ -3,8 +3,8 @@
 use larder_lab::workload::{self, Latency, Order, Pages, Rate, Sizes};
 
 use super::cell::Cell;
-use crate::bench::Size;
 use crate::course::{Course, Page};
+use crate::size::Size;
 
 /// Working sets: the name, a description, and the capacity of each node in percent of the pages.
 pub(super) const SETS: [(&str, &str, u64); 3] = [

@@ -17,11 +17,11 @@ use larder_lab::workload::{self, Crud, Dataset, Latency, Order, Pages, Rate, Siz
 use larder_load::{Load, Outcome, Pace, Via};
 use serde::{Deserialize, Serialize};
 
-use crate::bench::Size;
 use crate::course::Course;
 use crate::findings::Findings;
 use crate::origin::{Model, Origin};
 use crate::proxy::{Proxy, Setting};
+use crate::size::Size;
 use crate::{Bench, Fees, Halt, Journal, Prices};
 
 /// Kinds of requests: name, and description.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use larder_lab::plot::{Axis, Unit};
 
 use super::claims::possible;
-use super::{CellResult, DISTANCES, URLS, WORKERS};
+use super::{AIOHTTP, CellResult, DISTANCES, EXECUTOR, HTTP2, HTTPX, LARDER, THREADS, URLS, WORKERS};
 use crate::Interval;
 use crate::findings::{Column, Figure, Grid, MeanPlot};
 
@@ -70,16 +70,15 @@ pub(super) fn pictures(cells: &[CellResult]) -> Vec<Figure> {
     figures
 }
 
-fn systems(cells: &[&CellResult]) -> BTreeSet<String> {
-    cells.iter().map(|measured| measured.cell.system.clone()).collect()
-}
+/// The systems in the pictures: each has its colour, even if others are not measured.
+const SYSTEMS: [&str; 6] = [LARDER, AIOHTTP, EXECUTOR, HTTPX, THREADS, HTTP2];
 
 fn picture((origin, away): (&str, u64), quantity: &Quantity, cells: &[&CellResult]) -> Figure {
     let Quantity { name, title, axis, caption, value, is_of_each } = quantity;
     let title = format!("{} origin ({away} ms): {title}", if origin == "far" { "Far" } else { "Near" });
     let axes = (Axis::doubling("workers", Unit::Count), axis());
     let mut picture = MeanPlot::new(&title, axes, &["system", "URLs", "workers"], ("repetitions", 4));
-    for (family, system) in systems(cells).into_iter().enumerate() {
+    for (family, system) in SYSTEMS.into_iter().enumerate() {
         let own: Vec<_> = cells.iter().filter(|measured| measured.cell.system == system).copied().collect();
         let alone = own.iter().filter(|measured| measured.cell.workers == 1);
         let alone: Vec<f64> = alone.map(|measured| measured.throughput()).collect();
@@ -90,10 +89,10 @@ fn picture((origin, away): (&str, u64), quantity: &Quantity, cells: &[&CellResul
             let of: Vec<_> = own.iter().filter(is_of).copied().collect();
             let means = line(&of, |measured| value(measured, alone.mean));
             let means = means.into_iter().map(|(workers, interval)| {
-                let labels = vec![system.clone(), urls.to_string(), workers.to_string()];
+                let labels = vec![system.to_owned(), urls.to_string(), workers.to_string()];
                 (labels, workers as f64, interval)
             });
-            let name = format!("{}, {urls}", short(&system));
+            let name = format!("{}, {urls}", short(system));
             picture = picture.line(Some((family, member)), &name, means);
         }
     }
@@ -148,7 +147,7 @@ pub(super) fn table<'a>(cells: &'a [CellResult]) -> Grid {
         ("processor time per page in us", &|of| mean(of, |one| one.processor_us, 0)),
         ("origin's in us", &|of| mean(of, |one| one.origin_us, 0)),
         ("clients' in us", &|of| known(of, |one| one.driver_us, 0).replace("NaN", "-")),
-        ("memory in MiB", &|of| known(of, |one| Some(one.resident? / f64::from(1 << 20)), 1)),
+        ("peak of memory in MiB", &|of| known(of, |one| Some(one.peak? / f64::from(1 << 20)), 1)),
         ("99% within ms", &|of| known(of, |one| one.p99_ms, 1)),
         ("slowest in ms", &|of| known(of, |one| one.slowest_ms, 1)),
     ];

@@ -64,7 +64,7 @@ struct PythonReport {
     seconds: f64,
     processor: f64,
     bytes: u64,
-    resident: f64,
+    peak: f64,
     p99: f64,
     slowest: f64,
 }
@@ -160,8 +160,25 @@ pub(super) fn run(bench: &Bench, python: &Python, cell: &Cell, origin: &Origin) 
         seconds: told.seconds,
         processor: Duration::from_secs_f64(told.processor),
         driver: None,
-        resident: told.resident,
+        peak: told.peak,
         p99_ms: told.p99 * 1e3,
         slowest_ms: told.slowest * 1e3,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_programs_peak_of_memory_has_no_part_of_the_harness() {
+        let harness = vec![1_u8; 256 << 20];
+        let text = format!("{COMMON}\nprint(peak())");
+        let mut python = Command::new("python3");
+        let mut child = Subprocess::start(python.args(["-c", &text, "http://a/", "1", "1", "0"])).unwrap();
+        let mut said = String::new();
+        child.output().unwrap().read_to_string(&mut said).unwrap();
+        let peak: usize = said.trim().parse().unwrap();
+        assert!((1 << 20..harness.len() / 4).contains(&peak), "{peak} bytes");
+    }
 }

@@ -6,6 +6,7 @@
 
 mod cell;
 mod claims;
+mod couplings;
 mod pictures;
 mod plan;
 mod simulated;
@@ -17,13 +18,17 @@ use larder_evict::Spec;
 use serde::{Deserialize, Serialize};
 
 use self::cell::{CellResult, Room, room, take};
+use self::couplings::Unasked;
 use self::plan::{POLICIES, Plan, SIZE};
 use self::simulated::{RequestRehearsal, SimulatedRatio};
 use self::ways::ENTITIES;
 use crate::findings::Findings;
-use crate::{Bench, Halt, Journal, Prices};
+use crate::{Bench, ClaimSource, Halt, Journal, Prices};
 
-const REPORT: &str = "the seed report (Allison, proxy caching before microservices)";
+/// Returns the seed report as the source of what `sentence` claims.
+const fn seed(sentence: &'static str) -> ClaimSource {
+    ClaimSource::Seed("the seed report (Allison, proxy caching before microservices)", sentence)
+}
 
 /// The share of all hits that a policy keeps, by size, for a repetition's requests.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -67,6 +72,12 @@ pub(super) fn measure(bench: &mut Bench) -> Result<(), Halt> {
             Ok(Curve { policy: policy.to_owned(), repetition, steps })
         },
     )?;
+    let lists: Vec<u64> = (0..plan.lists).collect();
+    bench.measure(
+        &lists,
+        |at| format!("unasked/{at:02}"),
+        |_, at| Unasked::new(plan.requests, scale.of(*at), *at),
+    )?;
     bench.measure(&plan.all(), cell::Cell::key, |bench, cell| {
         // The number of storable bytes differs little between repetitions.
         let (rehearsed, room) = simulated(bench, cell.repetition % plan.repetitions)?;
@@ -98,9 +109,11 @@ pub(super) fn conclude(journal: &Journal) -> Findings {
         curves: journal.all("curve/"),
         prices: journal.get(Bench::PRICES),
     };
+    let mut findings = claims::claims(&seen);
+    findings.push(couplings::claim(&journal.all("unasked/")));
     Findings {
         setup: setup(&seen),
-        findings: claims::claims(&seen),
+        findings,
         figures: pictures::pictures(&seen),
         tables: pictures::tables(&seen),
     }

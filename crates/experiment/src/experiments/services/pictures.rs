@@ -12,7 +12,7 @@ use super::plan::{
 };
 use super::ways::Way;
 use crate::Interval;
-use crate::findings::{Column, Figure, Grid, MeanPlot};
+use crate::findings::{Column, Figure, Grid, MeanPlot, colour};
 
 /// A line: its name, and the measured values at each place.
 type Line = (String, BTreeMap<u64, Vec<f64>>);
@@ -45,8 +45,12 @@ fn figure(frame: Frame<'_>, lines: Vec<Line>) -> Figure {
     let mut picture = MeanPlot::new(title, (x, y), &["line", column], ("repetitions", 4));
     let scale = if column == COST { MICROSECONDS } else { 1.0 };
     for (at, (line, places)) in lines.into_iter().enumerate() {
-        // A way has the same colour in every picture.
-        let family = Way::ALL.iter().position(|way| way.name() == line).unwrap_or(at);
+        // A way, and a policy, has the same colour in every picture.
+        let family = match Way::ALL.iter().position(|way| way.name() == line) {
+            Some(family) => family,
+            None if POLICIES.contains(&line.as_str()) => colour(&line),
+            None => at,
+        };
         let mean = |(at, values): (&u64, &Vec<f64>)| {
             Some((vec![line.clone(), at.to_string()], *at as f64 / scale, Interval::of(values)?))
         };
@@ -240,16 +244,16 @@ fn sizes(seen: &Measurements) -> Figure {
         let steps = first.map_or(&[][..], |curve| &curve.steps);
         let points: Vec<_> = steps.iter().map(|step| (step.capacity as f64, step.hit_ratio)).collect();
         points.iter().for_each(|point| row(policy, "simulated", *point));
-        plot = plot.line(policy, points);
+        plot = plot.member((colour(policy), 0), policy, points);
     }
-    for (family, policy) in POLICIES.into_iter().enumerate() {
+    for policy in POLICIES {
         let of = seen.cells.iter().filter(|measured| {
             let cell = &measured.cell;
             cell.part == SIZE && cell.policy == policy && cell.repetition == 0 && cell.percent > 0
         });
         let points: Vec<_> = of.map(|measured| (measured.capacity as f64, measured.hit_ratio)).collect();
         points.iter().for_each(|point| row(policy, "live", *point));
-        plot = plot.member_marks(family, &format!("{policy}, live"), points);
+        plot = plot.member_marks(colour(policy), &format!("{policy}, live"), points);
     }
     let caption = format!(
         "The requests of the first repetition. Marks are live runs. Sizes that keep {:.0}% of all possible hits: {}.",

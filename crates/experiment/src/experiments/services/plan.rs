@@ -2,7 +2,7 @@
 
 use super::cell::{Cell, Endpoint, WRITES};
 use super::ways::Way;
-use crate::bench::Size;
+use crate::size::Size;
 
 /// The report's policies.
 pub(super) const POLICIES: [&str; 5] = ["lru", "lfu", "gds", "gdsf", "tinylfu"];
@@ -55,6 +55,8 @@ pub(super) struct Plan {
     situations: [u64; 3],
     /// The number of simulated sizes.
     pub(super) simulated: u32,
+    /// The number of lists for what a write blanks, which is simulated, too.
+    pub(super) lists: u64,
 }
 
 impl Plan {
@@ -73,6 +75,7 @@ impl Plan {
                 instances: (&[4], 60),
                 situations: [16, 12, 8],
                 simulated: 8,
+                lists: 2,
             },
             Size::Quick => Self {
                 repetitions: 3,
@@ -87,10 +90,11 @@ impl Plan {
                 instances: (&[4, 16], 300),
                 situations: [48, 16, 24],
                 simulated: 40,
+                lists: 12,
             },
             Size::Full => Self {
-                repetitions: 4,
-                close: 10,
+                repetitions: 8,
+                close: 12,
                 closest: 24,
                 costs: &[(200, 1_500), (1_000, 600), (COST_US, 500), (5_000, 250), (20_000, 60)],
                 requests: 3_000,
@@ -101,6 +105,7 @@ impl Plan {
                 instances: (&[1, 4, 16, 64], 600),
                 situations: [128, 64, 48],
                 simulated: 60,
+                lists: 20,
             },
         }
     }

@@ -5,6 +5,7 @@
 
 mod claims;
 mod pictures;
+mod queue;
 
 use larder_evict::By;
 use larder_lab::workload::{self, Latency, Order, Pages, Rate, Sizes};
@@ -13,13 +14,17 @@ use larder_load::Via;
 use super::cell::those;
 use super::cell::{Cell, CellResult, DirectCost, Trial, part, side_by_side, straight, straight_table};
 use super::lists::List;
-use crate::bench::Size;
 use crate::course::Course;
 use crate::findings::Findings;
 use crate::origin::Model;
-use crate::{Bench, Halt, Journal};
+use crate::size::Size;
+use crate::{Bench, ClaimSource, Halt, Journal};
 
-const REPORT: &str = "the seed report (Thadhani and Dsilva, RPC-based proxy server)";
+/// Returns the seed report as the source of what `sentence` claims.
+const fn seed(sentence: &'static str) -> ClaimSource {
+    ClaimSource::Seed("the seed report (Thadhani and Dsilva, RPC-based proxy server)", sentence)
+}
+
 const POLICIES: [&str; 3] = ["lru", "maxs", "rand"];
 const SHUFFLED: &str = "shuffled";
 const STAGED: &str = "staged";
@@ -107,6 +112,7 @@ pub(super) fn measure(bench: &mut Bench) -> Result<(), Halt> {
     let courses: Vec<_> = courses.collect();
     let of = |course: &str, latency: &str, at: u64| plan.course(course, latency, scale.of(at));
     simulate(bench, &plan)?;
+    queue::measure(bench)?;
     let firsts: Vec<_> = courses.iter().filter(|(_, at)| *at == 0).copied().collect();
     bench.measure(
         &firsts,
@@ -175,12 +181,10 @@ pub(super) fn conclude(journal: &Journal) -> Findings {
             }
         }
     }
-    let (figure, agreement) = side_by_side(
-        ("thrift-simulated", "Thrift: live and simulated hit ratios of the same requests"),
-        &cells,
-    );
+    let (figure, agreement) = side_by_side("thrift-simulated", "Thrift", &cells);
     let lists: Vec<List> = journal.all("list/");
     findings.findings = claims::claims(&cells, &lists);
+    findings.findings.extend(queue::claims(journal));
     findings.findings.push(agreement);
     if !cells.is_empty() {
         findings.figures.push(figure);

@@ -28,26 +28,20 @@ pub(super) fn of(
     };
     [
         curves(
-            (&format!("thrift-{course}-{latency}-hits"), &format!("{title}: hit ratio")),
+            (&format!("thrift-{course}-{latency}-hits"), &format!("{title}: hit ratio ({cost})")),
             cells,
             &POLICIES,
             (ratio, 4),
             |measured| measured.hit_ratio,
-            format!(
-                "Hits over requests, by cache size; {cost}. Best policy: {}.",
-                best(|cell| cell.hit_ratio, 1.0)
-            ),
+            format!("Hits over requests, by cache size. Best policy: {}.", best(|cell| cell.hit_ratio, 1.0)),
         ),
         curves(
-            (&format!("thrift-{course}-{latency}-time"), &format!("{title}: access time")),
+            (&format!("thrift-{course}-{latency}-time"), &format!("{title}: access time ({cost})")),
             cells,
             &POLICIES,
             (time, 3),
             |measured| measured.mean_ms,
-            format!(
-                "Mean waiting time of the client; {cost}. Fastest policy: {}.",
-                best(|cell| cell.mean_ms, -1.0)
-            ),
+            format!("Mean waiting time of the client. Fastest policy: {}.", best(|cell| cell.mean_ms, -1.0)),
         ),
     ]
 }

@@ -12,8 +12,8 @@ use super::lines::{LineContent, LineResult, Lines, put};
 use super::names::{Field, meaning, twitter};
 use super::words::{decimal, text};
 use super::{Fault, TRIED, w3c};
-use crate::trace::detect::Verdict;
 use crate::trace::sink::Sink;
+use crate::trace::verdict::Verdict;
 
 const DELIMITERS: [u8; 4] = *b",;\t|";
 
@@ -104,7 +104,7 @@ impl Layout {
         }
     }
 
-    pub(super) fn read(&self, input: impl Read, sink: &mut Sink<'_>) -> Result<(), Fault> {
+    pub(super) fn read(&self, input: impl Read, sink: &mut Sink) -> Result<(), Fault> {
         if self.delimiter == b' ' {
             return self.read_words(input, sink);
         }
@@ -127,7 +127,7 @@ impl Layout {
         }
     }
 
-    fn read_words(&self, input: impl Read, sink: &mut Sink<'_>) -> Result<(), Fault> {
+    fn read_words(&self, input: impl Read, sink: &mut Sink) -> Result<(), Fault> {
         let (mut lines, mut begins_with_names) = (Lines::new(input), self.begins_with_names);
         while let Some((number, line)) = lines.next()? {
             if self.has_comments && line.starts_with(b"#") || std::mem::take(&mut begins_with_names) {

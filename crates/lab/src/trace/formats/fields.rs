@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use super::lines::{LineContent, LineResult};
 use super::names::Field;
 use super::words::{Access, LineError, cost, decimal, integer, keyed, no, seconds, size, status, time};
-use crate::trace::read::Exclusion;
 use crate::trace::sink::{Fact, Facts, client};
+use crate::trace::summary::Exclusion;
 
 /// The number of fields.
 const FIELDS: usize = Field::Client as usize + 1;

@@ -11,8 +11,8 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Row};
 
 use super::Fault;
-use crate::trace::read::Exclusion;
 use crate::trace::sink::{Facts, Sink};
+use crate::trace::summary::Exclusion;
 
 const MAGIC: &[u8] = b"SQLite format 3\0";
 
@@ -39,7 +39,7 @@ pub(in crate::trace) fn resembles(head: &[u8]) -> bool {
     head.starts_with(MAGIC)
 }
 
-pub(super) fn read(path: &Path, mut input: impl Read, sink: &mut Sink<'_>) -> Result<(), Fault> {
+pub(super) fn read(path: &Path, mut input: impl Read, sink: &mut Sink) -> Result<(), Fault> {
     let folder = tempfile::tempdir()?;
     let copy = folder.path().join("history");
     io::copy(&mut input, &mut File::create(&copy)?)?;
@@ -50,7 +50,7 @@ pub(super) fn read(path: &Path, mut input: impl Read, sink: &mut Sink<'_>) -> Re
     visits(&copy, sink)
 }
 
-fn visits(copy: &Path, sink: &mut Sink<'_>) -> Result<(), Fault> {
+fn visits(copy: &Path, sink: &mut Sink) -> Result<(), Fault> {
     let database = Connection::open(copy)?;
     let exists = |table: &str| {
         let query = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = ?1";

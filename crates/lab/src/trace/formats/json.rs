@@ -10,7 +10,7 @@ use super::fields::Fields;
 use super::lines::{LineContent, LineResult};
 use super::names::{Field, meaning};
 use super::words::unescape;
-use crate::trace::read::Exclusion;
+use crate::trace::summary::Exclusion;
 
 /// Nested objects whose fields count as fields of the line.
 const INNER: &[&str] = &["request", "response", "http", "req", "resp"];

@@ -27,7 +27,7 @@ pub(in crate::trace) fn resembles(head: &[u8]) -> bool {
     head.len() >= HEADER && u64_at(head, 0) == MAGIC
 }
 
-pub(super) fn read(mut input: impl Read, sink: &mut Sink<'_>) -> Result<(), Fault> {
+pub(super) fn read(mut input: impl Read, sink: &mut Sink) -> Result<(), Fault> {
     let mut header = [0; HEADER];
     input.read_exact(&mut header)?;
     let (length, [object, size, time]) = layout(&header).map_err(Fault::Bad)?;

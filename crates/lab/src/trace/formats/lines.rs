@@ -8,8 +8,8 @@ use memchr::memchr;
 
 use super::{Fault, LineParser};
 use crate::trace::TraceTooLong;
-use crate::trace::read::Exclusion;
 use crate::trace::sink::{Facts, Sink};
+use crate::trace::summary::Exclusion;
 
 /// The number of bytes in one read.
 const CHUNK: usize = 256 << 10;
@@ -35,7 +35,7 @@ pub(super) enum LineContent<'l> {
 pub(super) type LineResult<'l> = Result<LineContent<'l>, Cow<'static, str>>;
 
 /// Parses each line with `parser`, and puts the result into `sink`.
-pub(super) fn read(input: impl Read, sink: &mut Sink<'_>, parser: &LineParser) -> Result<(), Fault> {
+pub(super) fn read(input: impl Read, sink: &mut Sink, parser: &LineParser) -> Result<(), Fault> {
     let mut lines = Lines::new(input);
     while let Some((number, line)) = lines.next()? {
         if line.len() >= LONGEST {
@@ -49,7 +49,7 @@ pub(super) fn read(input: impl Read, sink: &mut Sink<'_>, parser: &LineParser) -
 
 /// Puts the content of line `number` into `sink`.
 #[inline]
-pub(super) fn put(sink: &mut Sink<'_>, number: u64, parsed: LineResult<'_>) -> Result<(), TraceTooLong> {
+pub(super) fn put(sink: &mut Sink, number: u64, parsed: LineResult<'_>) -> Result<(), TraceTooLong> {
     match parsed {
         Ok(LineContent::Number(key, facts)) => sink.number(key, facts)?,
         Ok(LineContent::Name(key, facts)) => sink.name(&key, facts)?,

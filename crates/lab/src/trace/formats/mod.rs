@@ -24,12 +24,13 @@ pub(super) mod workload;
 use std::io;
 use std::path::Path;
 
-use super::detect::Found;
 use super::input::Input;
 use super::sink::Sink;
-use super::{Format, Options, TraceTooLong};
+use super::verdict::Found;
+use super::{Format, TraceTooLong};
 use csv::Layout;
 use lines::{LineContent, LineResult};
+use names::Field;
 use pattern::Pattern;
 
 /// The number of lines that are tried to detect a format.
@@ -57,6 +58,15 @@ impl From<TraceTooLong> for Fault {
     }
 }
 
+/// What the user says about the form of lines.
+#[derive(Clone, Copy)]
+pub(super) struct FormatHints<'o> {
+    /// The meaning of columns.
+    pub(super) columns: &'o [Field],
+    /// The form of the lines of a log.
+    pub(super) log_format: Option<&'o Pattern>,
+}
+
 /// The parser of a format whose lines are independent.
 pub(super) struct LineParser {
     kind: Kind,
@@ -71,7 +81,7 @@ enum Kind {
 
 impl LineParser {
     /// Returns the parser for lines of `format`, if its lines are independent.
-    pub(super) fn of(format: Format, options: &Options, behind_syslog: bool) -> Option<Self> {
+    pub(super) fn of(format: Format, hints: FormatHints<'_>, behind_syslog: bool) -> Option<Self> {
         let kind = match format {
             Format::Workload => Kind::Code(workload::parse),
             Format::Json => Kind::Code(json::parse),
@@ -79,7 +89,7 @@ impl LineParser {
             Format::Ncsa => Kind::Code(ncsa::parse),
             Format::Arc => Kind::Code(arc::parse),
             Format::Plain => Kind::Code(plain::parse),
-            Format::Custom => Kind::Pattern(options.log_format.clone()?),
+            Format::Custom => Kind::Pattern(hints.log_format?.clone()),
             format => Kind::Pattern(logs::pattern(format)?),
         };
         Some(Self { kind, behind_syslog })
@@ -101,9 +111,14 @@ impl LineParser {
 }
 
 /// Puts the content of `input`, which is the file at `path`, into `sink`.
-pub(super) fn read(found: &Found, path: &Path, input: Input, sink: &mut Sink<'_>) -> Result<(), Fault> {
-    let options = sink.options();
-    if let Some(parser) = LineParser::of(found.format, options, found.behind_syslog) {
+pub(super) fn read(
+    found: &Found,
+    path: &Path,
+    input: Input,
+    sink: &mut Sink,
+    hints: FormatHints<'_>,
+) -> Result<(), Fault> {
+    if let Some(parser) = LineParser::of(found.format, hints, found.behind_syslog) {
         return lines::read(input, sink, &parser);
     }
     let bad = |why: &str| Fault::Bad(why.to_owned());
@@ -115,7 +130,7 @@ pub(super) fn read(found: &Found, path: &Path, input: Input, sink: &mut Sink<'_>
         Format::W3c => w3c::read(input, sink),
         Format::Custom => Err(bad("the format 'custom' needs --log-format")),
         _ => {
-            let layout = Layout::guess(input.head(), &options.columns);
+            let layout = Layout::guess(input.head(), hints.columns);
             layout.ok_or_else(|| bad("its first line has no columns"))?.read(input, sink)
         }
     }

@@ -24,7 +24,7 @@ pub(in crate::trace) fn resembles(head: &[u8]) -> bool {
         })
 }
 
-pub(super) fn read(input: impl Read, sink: &mut Sink<'_>) -> Result<(), Fault> {
+pub(super) fn read(input: impl Read, sink: &mut Sink) -> Result<(), Fault> {
     let mut records = Records::new(input, RECORD);
     while let Some(record) = records.next(sink)? {
         let time = u64::from(u32_at(record, 0)) * 1_000_000;

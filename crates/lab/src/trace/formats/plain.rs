@@ -6,8 +6,8 @@ use super::TRIED;
 use super::csv::is_table;
 use super::lines::LineResult;
 use super::words::{integer, keyed, text};
-use crate::trace::detect::Verdict;
 use crate::trace::sink::Facts;
+use crate::trace::verdict::Verdict;
 
 /// Judges whether the lines of `head` are keys.
 pub(in crate::trace) fn judge(head: &[u8]) -> Verdict {

@@ -26,7 +26,7 @@ impl<R: Read> Records<R> {
 
     /// Returns the next record. An incomplete last record counts as broken.
     #[inline]
-    pub(super) fn next(&mut self, sink: &mut Sink<'_>) -> io::Result<Option<&[u8]>> {
+    pub(super) fn next(&mut self, sink: &mut Sink) -> io::Result<Option<&[u8]>> {
         if self.end - self.begin < self.length {
             self.refill()?;
             let left = self.end - self.begin;

@@ -41,7 +41,7 @@ fn version(head: &[u8]) -> Option<&'static Version> {
     })
 }
 
-pub(super) fn read(input: Input, sink: &mut Sink<'_>) -> Result<(), Fault> {
+pub(super) fn read(input: Input, sink: &mut Sink) -> Result<(), Fault> {
     let layout =
         version(input.head()).ok_or_else(|| Fault::Bad("its records have no version of vscsi".to_owned()))?;
     let mut records = Records::new(input, layout.record);

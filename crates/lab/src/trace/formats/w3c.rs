@@ -17,7 +17,7 @@ pub(in crate::trace) fn resembles(head: &[u8]) -> bool {
     head.split(|byte| *byte == b'\n').any(|line| line.starts_with(FIELDS))
 }
 
-pub(super) fn read(input: impl Read, sink: &mut Sink<'_>) -> Result<(), Fault> {
+pub(super) fn read(input: impl Read, sink: &mut Sink) -> Result<(), Fault> {
     let (mut lines, mut columns) = (Lines::new(input), Vec::new());
     while let Some((number, line)) = lines.next()? {
         match line.strip_prefix(FIELDS) {

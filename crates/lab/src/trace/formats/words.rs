@@ -9,8 +9,8 @@ use jiff::fmt::strtime;
 use jiff::tz::TimeZone;
 
 use super::lines::{LineContent, LineResult};
-use crate::trace::read::Exclusion;
 use crate::trace::sink::{Fact, Facts};
+use crate::trace::summary::Exclusion;
 
 /// The error in a line.
 pub(super) type LineError = Cow<'static, str>;

@@ -6,9 +6,12 @@ use std::io::Read;
 use super::Fault;
 use super::lines::{LONGEST, LineContent, LineResult, Lines};
 use super::words::{LineError, integer, no, size, text, word};
-use crate::trace::read::{Exclusion, ReadSummary};
+use crate::requests::{More, RequestCollector, Requests};
 use crate::trace::sink::{Fact, Facts};
-use crate::workload::{More, RequestCollector, Requests};
+use crate::trace::summary::{Exclusion, ReadSummary};
+
+/// The start of a workload's file.
+pub(crate) const WORKLOAD_MARK: &str = "# larder workload 1";
 
 /// A line with a request.
 struct Line<'l> {
@@ -93,5 +96,5 @@ fn is_of_token(byte: u8) -> bool {
 
 /// Whether a file that begins with `head` is a workload.
 pub(in crate::trace) fn resembles(head: &[u8]) -> bool {
-    head.starts_with(crate::workload::MARK.as_bytes())
+    head.starts_with(WORKLOAD_MARK.as_bytes())
 }

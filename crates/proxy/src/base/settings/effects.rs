@@ -54,6 +54,8 @@ macro_rules! effects {
                 "as the site's key of this name"; }
             stale_if_error: Option<u32> => stale_if_error, Response { "stale_if_error", "duration", kind[Seconds],
                 "as the site's key of this name"; }
+            stale_if_slow: Option<Duration> => stale_if_slow, Request { "stale_if_slow", "duration", kind[AtLeast(1)],
+                "as the site's key of this name"; }
             ignore: Option<IgnoredDirectives> => ignored, Response { "ignore", "list of: no-cache no-store private must-revalidate", read[ignored],
                 "directives of the origin's Cache-Control that have no effect, against RFC 9111"; }
             query: Option<Query>, Request { "query", "\"drop\", or { keep = [names] } or { drop = [names] }, with sort = true if wanted", read[query],
@@ -70,6 +72,9 @@ macro_rules! effects {
             /// Changes to requests before the lookup and before they are forwarded.
             request: Edits, Guard { "classes", "{ field = \"X-Device\", of = \"User-Agent\", values = { phone = \"*Mobile*\" }, else = \"desktop\" }, or a list of such tables", draft[classes = classes],
                 "a request field with the class of the client, by another field or by its network (of = \"client\"); each class has separate stored responses, and replies name the other field in Vary. No field tells a cache in front the network: keep them from it, as by Cache-Control: private"; }
+            /// Cookies for this proxy, which origins do not see.
+            own_cookies: Vec<String>, Request, named "split" { "split", "{ field = \"X-Bucket\", values = { stable = 95, canary = 5 }, cookie = \"bucket\", ttl = \"30d\" }", draft[split = split],
+                "a request field with the bucket of the client, by weights: its cookie keeps it there, or without cookie its address; each bucket has separate stored responses, and may have its own origin by match.field"; }
             /// Changes to origins' responses before they are stored.
             response: Edits, Response {}
             /// Changes to every response to a client.
@@ -87,19 +92,27 @@ macro_rules! effects {
                 "respond", "status code, or { status = 200, type = \"text/plain\", body = text } or with file = path", draft[respond = respond],
                 "answers without a request to an origin"; }
             origin: Option<Vec<Origin>>, Guard { "origin", "URL or list of URLs", read[origins],
-                "origins in place of the site's, written as those; for rules of sites that match only path, extension, host and scheme"; }
+                "origins in place of the site's, written as those; for rules of sites that match only path, extension, host and scheme, or fields and cookies by which another rule stores responses apart"; }
             rewrite: Option<Template>, Guard { "rewrite", "path", read[rewrite],
                 "path of the request to the origin; placeholders as for redirect; the query is appended unless the path contains {uri}, {query} or a ?"; }
             host: Option<HostHeader>, Guard { "host", "\"preserve\" or \"origin\" or a host", kind[HOST_HEADER],
                 "as the site's key of this name"; }
             max_body: Option<u64>, Guard { "max_body", "size", kind[Size(1..=1 << 50)],
                 "longest content of requests, in place of limits.body; a longer one gets 413"; }
+            bandwidth: Option<u64>, Request { "bandwidth", "size", kind[Size(1 << 10..=1 << 40)],
+                "most bytes in a second of each reply to a client; longer content is sent in slices"; }
             retries: Option<u32>, Request { "retries", "number", kind[Count(0..=100)],
                 "as the site's key of this name"; }
             first_byte: Option<Duration>, Request { "first_byte", "duration", kind[AtLeast(1)],
                 "for the origin's answer to begin (504), in place of that in [timeouts]"; }
             origin_idle: Option<Duration>, Request { "origin_idle", "duration", kind[AtLeast(1)],
                 "between two reads of that answer (502), in place of that in [timeouts]"; }
+            stall: Option<Duration>, Request { "stall", "duration", kind[AtLeast(1)],
+                "without progress in any content (408, or closed), in place of that in [timeouts]"; }
+            min_rate: Option<u64>, Request { "min_rate", "number", kind[Count(0..=10_000_000)],
+                "bytes a second that clients must send or read after stall (408, or closed), in place of that in [timeouts]; 0: any rate"; }
+            tunnel: Option<Duration>, Request { "tunnel", "duration", kind[AtLeast(1)],
+                "without a byte in either direction of a tunnel (closed), in place of that in [timeouts]"; }
             error_page: Pages, Request { "error_page", "table of status codes and paths, as { 404 = \"404.html\", 5xx = \"sorry.html\" }", draft[error_pages = error_pages],
                 "files that replace the content of errors, of the origin and of this proxy; the pages of several rules are combined"; }
             allow: Option<Networks>, Guard { "allow", "list of networks", read[networks],

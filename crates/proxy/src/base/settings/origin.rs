@@ -16,8 +16,11 @@ pub struct Origin {
     pub authority: String,
     /// The path that replaces the site's path in requests to the origin; `None`: paths stay unchanged.
     pub path: Option<PathPrefix>,
-    /// The weight in the balance: requests to this origin for each request to an origin of weight 1. At least 1.
+    /// The weight in the balance: requests to this origin for each request to an origin of weight 1. 0: it gets no
+    /// clients that have not been with it before.
     pub weight: u16,
+    /// Whether it gets requests only while no other origin of its site answers.
+    pub is_backup: bool,
 }
 
 /// The method that chooses one of a site's origins.
@@ -36,7 +39,7 @@ impl Origin {
 
     /// Creates an origin of HTTP/1.1 at `authority`, without a path and with weight 1.
     pub fn new(https: bool, authority: impl Into<String>) -> Self {
-        Self { https, http2: false, authority: authority.into(), path: None, weight: 1 }
+        Self { https, http2: false, authority: authority.into(), path: None, weight: 1, is_backup: false }
     }
 
     /// Returns the scheme of the origin in the config.

@@ -91,6 +91,17 @@ impl Edits {
         self.set.iter().chain(&self.default).chain(&self.add)
     }
 
+    /// Drops cookies that match these `names` as well. A filter that lists what is kept drops them already.
+    pub(crate) fn drop_cookies(&mut self, names: &[Pattern]) {
+        if names.is_empty() {
+            return;
+        }
+        let filter = self.cookies.get_or_insert_with(|| CookieFilter { keeps: false, names: Vec::new() });
+        if !filter.keeps {
+            filter.names.extend_from_slice(names);
+        }
+    }
+
     /// Whether there are changes other than further names in `Vary`.
     pub(crate) fn changes_lines(&self) -> bool {
         let Self { remove, cookies, set, default, add, vary: _, has_placeholders: _ } = self;

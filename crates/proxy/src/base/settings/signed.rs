@@ -46,28 +46,7 @@ impl SignedUrls {
     /// # Errors
     /// The first line without a key of at least 16 bytes, or the line behind the last, without any.
     pub fn parse(source: &str, text: &str) -> Result<Self, BadLine> {
-        let mut keys = Vec::new();
-        let bad = |line, why: &str| BadLine { line, why: why.to_owned() };
-        for (line, number) in text.lines().zip(1..) {
-            let line = line.trim();
-            if line.is_empty() || line.starts_with('#') {
-                continue;
-            }
-            let key = line.split_ascii_whitespace().last().unwrap_or_default();
-            if key.len() < SHORTEST || line.split_ascii_whitespace().count() > 2 {
-                return Err(bad(
-                    number,
-                    "expected a key of at least 16 characters, or a name and such a key",
-                ));
-            }
-            if keys.len() == MOST {
-                return Err(bad(number, "more than 8 keys"));
-            }
-            keys.push(hmac::Key::new(hmac::HMAC_SHA256, key.as_bytes()));
-        }
-        if keys.is_empty() {
-            return Err(bad(text.lines().count() + 1, "no key in this file"));
-        }
+        let keys = parse_keys(text)?;
         let (expires, signature) = ("expires".into(), "signature".into());
         Ok(Self {
             source: source.into(),
@@ -91,7 +70,7 @@ impl SignedUrls {
     /// The reason why the URL is refused.
     pub fn verify(&self, uri: &str, now: u64) -> Result<(), Unsigned> {
         let (signed, last) = uri.rsplit_once(['?', '&']).ok_or(Unsigned::Forged)?;
-        let signature = self.value(last, &self.signature).and_then(bytes_of).ok_or(Unsigned::Forged)?;
+        let signature = self.value(last, &self.signature).and_then(bytes_of::<32>).ok_or(Unsigned::Forged)?;
         let is_by = |key: &hmac::Key| hmac::verify(key, signed.as_bytes(), &signature).is_ok();
         if !self.keys.iter().any(is_by) {
             return Err(Unsigned::Forged);
@@ -108,11 +87,38 @@ impl SignedUrls {
     }
 }
 
-/// Returns the bytes of a signature.
-fn bytes_of(digits: &str) -> Option<[u8; 32]> {
-    let mut bytes = [0; 32];
-    let is_whole = digits.len() == 64 && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
-    for (byte, at) in bytes.iter_mut().zip((0..64).step_by(2)).filter(|_| is_whole) {
+/// Parses the lines of a file of keys.
+///
+/// # Errors
+/// As [`SignedUrls::parse`].
+pub(super) fn parse_keys(text: &str) -> Result<Vec<hmac::Key>, BadLine> {
+    let mut keys = Vec::new();
+    let bad = |line, why: &str| BadLine { line, why: why.to_owned() };
+    for (line, number) in text.lines().zip(1..) {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let key = line.split_ascii_whitespace().last().unwrap_or_default();
+        if key.len() < SHORTEST || line.split_ascii_whitespace().count() > 2 {
+            return Err(bad(number, "expected a key of at least 16 characters, or a name and such a key"));
+        }
+        if keys.len() == MOST {
+            return Err(bad(number, "more than 8 keys"));
+        }
+        keys.push(hmac::Key::new(hmac::HMAC_SHA256, key.as_bytes()));
+    }
+    match keys.is_empty() {
+        true => Err(bad(text.lines().count() + 1, "no key in this file")),
+        false => Ok(keys),
+    }
+}
+
+/// Returns the bytes that these hexadecimal digits stand for.
+pub(super) fn bytes_of<const LENGTH: usize>(digits: &str) -> Option<[u8; LENGTH]> {
+    let mut bytes = [0; LENGTH];
+    let is_whole = digits.len() == 2 * LENGTH && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+    for (byte, at) in bytes.iter_mut().zip((0..).step_by(2)).filter(|_| is_whole) {
         *byte = u8::from_str_radix(digits.get(at..at + 2)?, 16).ok()?;
     }
     is_whole.then_some(bytes)

@@ -56,6 +56,7 @@ struct Keys {
 struct Key {
     name: [u8; NAME],
     key: Arc<LessSafeKey>,
+    secret: Arc<TicketSecret>,
 }
 
 impl Tickets {
@@ -92,12 +93,30 @@ impl Tickets {
             keys.since = (self.clock)();
         }
     }
+
+    /// Returns the secrets of the keys, the one in use last, and its age in milliseconds, for a successor of this process.
+    pub(crate) fn secrets(&self) -> (Vec<Vec<u8>>, u64) {
+        let keys = self.keys.lock();
+        let in_order = keys.previous.iter().chain([&keys.current]);
+        let secrets = in_order.map(|key| key.secret.to_vec()).collect();
+        (secrets, (self.clock)().saturating_sub(keys.since))
+    }
+
+    /// Continues with the keys of the process before this one, as [`secrets`](Self::secrets) returned them.
+    pub(crate) fn inherit(&self, secrets: Vec<Vec<u8>>, age: u64) {
+        let known = secrets.into_iter().filter_map(|secret| secret.try_into().ok());
+        known.for_each(|secret| self.adopt(&Zeroizing::new(secret)));
+        let mut keys = self.keys.lock();
+        keys.since = (self.clock)().saturating_sub(age);
+    }
 }
 
 impl Key {
     fn new(secret: &TicketSecret) -> Result<Self, Unspecified> {
         let (name, key) = secret.split_first_chunk().ok_or(Unspecified)?;
-        Ok(Self { name: *name, key: Arc::new(LessSafeKey::new(UnboundKey::new(&AES_256_GCM, key)?)) })
+        let secret = Arc::new(secret.clone());
+        let key = Arc::new(LessSafeKey::new(UnboundKey::new(&AES_256_GCM, key)?));
+        Ok(Self { name: *name, key, secret })
     }
 }
 
@@ -111,7 +130,7 @@ impl ProducesTickets for Tickets {
     }
 
     fn encrypt(&self, plain: &[u8]) -> Option<Vec<u8>> {
-        let Key { name, key } = self.keys.lock().current.clone();
+        let Key { name, key, .. } = self.keys.lock().current.clone();
         let mut nonce = [0; NONCE_LEN];
         rand::fill(&mut nonce).ok()?;
         let mut ticket = Vec::with_capacity(NAME + NONCE_LEN + plain.len() + TAG);

@@ -55,10 +55,10 @@ pub(super) struct Connection {
 
 /// A slot for one request on a connection.
 #[derive(Debug)]
-pub(super) struct Stream {
+pub(in crate::origin) struct Stream {
     connection: Arc<Connection>,
     /// Whether the connection had earlier requests.
-    pub(super) was_used: bool,
+    pub(in crate::origin) was_used: bool,
 }
 
 impl Connection {

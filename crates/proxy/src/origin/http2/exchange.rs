@@ -15,7 +15,8 @@ use super::sending::StreamSender;
 use crate::http::response::{self, Framing, Head, Interims, Malformed};
 use crate::net::deadline::Deadline;
 use crate::origin::OriginRequest;
-use crate::origin::exchange::{Failure, Piece};
+use crate::origin::exchange::Piece;
+use crate::origin::failure::Failure;
 
 /// A request in flight on a stream.
 #[derive(Debug)]
@@ -46,7 +47,7 @@ impl Exchange {
     ///
     /// # Errors
     /// The reason why there is no response.
-    pub(super) async fn ask(
+    pub(in crate::origin) async fn ask(
         mut stream: Stream,
         request: &mut OriginRequest<'_>,
         message: Request<()>,

@@ -10,69 +10,6 @@ mod message;
 mod places;
 mod sending;
 
-use http::Request;
-use larder_semantics::methods::is_idempotent;
-
 pub(super) use self::exchange::Exchange;
 pub(super) use self::message::message;
 pub(super) use self::places::Places;
-use super::exchange::Failure;
-use super::source::Source;
-use super::{Client, Download, OriginError, OriginRequest};
-use crate::http::response::Head;
-
-/// Maximum of attempts of one request while the origin reports that it has not processed the previous one.
-const TRIES: u32 = 4;
-
-impl Client {
-    /// Sends a request with this head to an origin that speaks HTTP/2, and waits for the head of the final response.
-    ///
-    /// A request that the origin has not processed (RFC 9113 section 8.7) is retried while its content is complete.
-    /// After the loss of a connection that was used before, a request is retried if it is idempotent.
-    ///
-    /// # Errors
-    /// As [`Client::send`].
-    pub(super) async fn send_on_stream(
-        &self,
-        message: Request<()>,
-        mut request: OriginRequest<'_>,
-    ) -> Result<(Head, Box<Download>), OriginError> {
-        let first_byte = request.waits.first_byte.unwrap_or(self.0.first_byte);
-        let between = request.waits.between.unwrap_or(self.0.between);
-        let has_content = !request.content.is_empty();
-        let repeatable = !has_content && is_idempotent(request.method);
-        let (mut unsent, mut tries) = (true, 0);
-        loop {
-            let found = self.0.places.stream(&self.0.connector, request.https, request.authority).await;
-            let stream = found.map_err(|error| OriginError { unsent: unsent && error.unsent, ..error })?;
-            let was_used = stream.was_used;
-            let failure = match Exchange::ask(stream, &mut request, message.clone(), first_byte).await {
-                Ok((head, exchange)) => {
-                    let source = Source::Http2(Box::new(exchange));
-                    let mut download = Download::new(source, head.framing, between);
-                    download.end_if_empty();
-                    return Ok((head, download));
-                }
-                Err(failure) => failure,
-            };
-            let is_unprocessed = matches!(failure, Failure::Unprocessed(_));
-            let is_lost = matches!(failure, Failure::Io(_) | Failure::Closed) && was_used;
-            let is_whole = !has_content || !request.content.is_empty();
-            tries += 1;
-            if tries == TRIES || !(is_unprocessed && is_whole || is_lost && repeatable) {
-                let mut error = super::error(&failure, first_byte);
-                let is_other = |error: &h2::Error| error.is_go_away() && error.is_library();
-                if !was_used && matches!(&failure, Failure::Stream(error) if is_other(error)) {
-                    error.detail = format!("the answer is not HTTP/2: {}", error.detail);
-                }
-                return Err(OriginError { unsent: unsent && is_unprocessed, ..error });
-            }
-            if !is_unprocessed {
-                unsent = false;
-                request.lose_try();
-            }
-            // Lets the effects of the lost attempt complete before the next one is sent.
-            tokio::task::yield_now().await;
-        }
-    }
-}

@@ -43,7 +43,7 @@ impl Places {
     ///
     /// # Errors
     /// The reason why there is no connection.
-    pub(super) async fn stream(
+    pub(in crate::origin) async fn stream(
         &self,
         connector: &Connector,
         https: bool,

@@ -1,9 +1,9 @@
 //! Whether a cache reduces latency: against the cost of answers, the number of clients, and the number of earlier
 //! requests.
 
-use super::super::REPORT;
 use super::super::cell::{Cell, CellResult};
 use super::super::plan::{CLIENTS, COST_US, LATENCY, SHARES};
+use super::super::seed;
 use super::super::ways::Way;
 use super::{
     Bound, Conditions, LARDER, PERCENT, POINTS, Ruling, SAME, average, distinct, mean, paired, slower_by,
@@ -117,7 +117,10 @@ fn no_gain(cells: &[CellResult]) -> Finding {
         hits * 100.0,
         unasked * 100.0,
     );
-    conditions.decide("A proxy cache does not make requests faster", REPORT, Bound::Above(0.0), PERCENT, text).because(
+    let source = seed(
+        "We can surely say that proxy caching does not increase the performance of the Employee Evolution Tree.",
+    );
+    conditions.decide("A proxy cache does not make requests faster", source, Bound::Above(0.0), PERCENT, text).because(
         &[Ruling::Holds, Ruling::Depends],
         "A write empties the pool of many stored answers, and the services make the same answers again. Such a hit saves bytes, \
          but no time. The other hits have to save the time of two more hops, so the cost of an answer decides.",
@@ -131,7 +134,11 @@ fn crowded(cells: &[CellResult]) -> Finding {
         conditions.means(percent)
     );
     let claim = "With more clients, the services alone remain faster than with the cache";
-    conditions.decide(claim, REPORT, Bound::Above(0.0), PERCENT, text)
+    let source = seed(
+        "We can also see that the response latency of the backend increases similarly, but for each amount of threads performs better \
+         than the cache.",
+    );
+    conditions.decide(claim, source, Bound::Above(0.0), PERCENT, text)
 }
 
 /// Decides whether hits increase during a run.
@@ -148,8 +155,9 @@ fn hits_grow(cells: &[CellResult]) -> Finding {
     }
     let text = "All requests of a run, compared with its first requests.".to_owned();
     let claim = "The hit ratio grows with the number of requests";
+    let source = seed("the amount of responses served from the cache increases overtime.");
     conditions
-        .decide(claim, REPORT, Bound::Above(0.0), POINTS, text)
+        .decide(claim, source, Bound::Above(0.0), POINTS, text)
         .because(&[Ruling::Holds], "The first request for each endpoint is a miss.")
 }
 
@@ -173,7 +181,8 @@ fn latency_stays(cells: &[CellResult]) -> Finding {
         unasked(|one| Some(one.course.last()?.unasked)) * 100.0,
     );
     let claim = "The mean time of requests does not decrease with the number of requests";
-    conditions.decide(claim, REPORT, Bound::Above(-SAME), PERCENT, text)
+    let source = seed("Here we can see that the latency does not drop as the amount of requests increase.");
+    conditions.decide(claim, source, Bound::Above(-SAME), PERCENT, text)
 }
 
 /// Decides the cost of the gateway without a cache.
@@ -197,7 +206,7 @@ fn stale(cells: &[CellResult]) -> Finding {
     let reads: u64 = cells.iter().map(|measured| measured.read_count).sum();
     let stale: u64 = cells.iter().map(|measured| measured.stale).sum();
     let claim = "No answer is older than a write that was acknowledged before the request";
-    let found = Finding::counted(claim, REPORT, ClaimKind::Always, (reads.saturating_sub(stale), reads));
+    let found = Finding::counted(claim, LARDER, ClaimKind::Always, (reads.saturating_sub(stale), reads));
     let found = if reads > 0 {
         found.with_effect(format!("{stale} of {reads} answers to GETs are older"))
     } else {

@@ -12,7 +12,7 @@ use super::Measurements;
 use super::cell::{Cell, CellResult};
 use crate::experiments::LARDER;
 use crate::findings::{Finding, Ruling};
-use crate::{Bound, ClaimKind, Samples};
+use crate::{Bound, ClaimKind, ClaimSource, Samples};
 
 /// The maximum relative difference of values that count as equal.
 const SAME: f64 = 0.02;
@@ -42,7 +42,7 @@ impl Conditions {
     fn decide(
         &self,
         claim: impl Into<String>,
-        source: &'static str,
+        source: ClaimSource,
         bound: Bound,
         unit: (f64, &'static str),
         text: String,
@@ -56,7 +56,7 @@ impl Conditions {
         &self,
         kind: ClaimKind,
         claim: impl Into<String>,
-        source: &'static str,
+        source: ClaimSource,
         bound: Bound,
         unit: (f64, &'static str),
         text: String,

@@ -1,8 +1,8 @@
 //! Several caches that share the keys, and the situations in which the report expected a larger gain.
 
-use super::super::REPORT;
 use super::super::cell::{Cell, CellResult, WRITES};
 use super::super::plan::{INSTANCES, READ_MOSTLY, SITUATIONS};
+use super::super::seed;
 use super::super::ways::Way;
 use super::{Bound, Conditions, LARDER, PERCENT, Ruling, SAME, average, paired, slower, slower_by, those};
 use crate::findings::Finding;
@@ -51,7 +51,8 @@ fn distribution(cells: &[CellResult]) -> Finding {
     }
     let text = "The value is the additional time of requests, compared with one cache.".to_owned();
     let claim = "Distributing the cache makes requests slower";
-    conditions.decide(claim, REPORT, Bound::Above(0.0), PERCENT, text).because(
+    let source = seed("In Figure 10 we can see that distributing the cache actually decreases performance.");
+    conditions.decide(claim, source, Bound::Above(0.0), PERCENT, text).because(
         &[Ruling::Fails, Ruling::Depends, Ruling::Open],
         "In the seed report, any cache accepts a request and forwards it to the cache of its key, so most requests take one more \
          hop. Here clients know the places, so there is no such hop.",
@@ -63,7 +64,10 @@ fn three_and_two(cells: &[CellResult]) -> Finding {
      caches were faster than two, without an explanation: with three, caches forward more requests."
         .to_owned();
     let claim = "Three caches are faster than two";
-    against(cells, 3, 2).decide(claim, REPORT, Bound::Below(0.0), PERCENT, text)
+    let source = seed(
+        "using three distributed caches over time will serve responses faster than two distributed caches.",
+    );
+    against(cells, 3, 2).decide(claim, source, Bound::Below(0.0), PERCENT, text)
 }
 
 /// Decides the gain from a cache in a situation.
@@ -105,8 +109,17 @@ fn gain(cells: &[CellResult], (name, about): (&'static str, &str)) -> Finding {
         three(value, READ_MOSTLY),
         three(value, WRITES),
     );
+    let source = match name {
+        "dear" => seed(
+            "If response latency of the server is high due to expensive operations that have to be performed in the backend a proxy \
+             cache can reduce response latency",
+        ),
+        _ => seed(
+            "A strength of a proxy cache is that it can serve content closer to the source of requests, decreasing request latency.",
+        ),
+    };
     let claim = format!("A cache makes requests faster where the services are {about}");
     conditions
-        .decide(claim, REPORT, Bound::Below(0.0), PERCENT, text)
+        .decide(claim, source, Bound::Below(0.0), PERCENT, text)
         .because(&[Ruling::Holds, Ruling::Depends], why)
 }

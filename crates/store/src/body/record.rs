@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
-use super::{CHECKED_FIRST, elsewhere};
+/// Bodies up to this length are checked as a whole before the first byte is sent. Longer ones are checked
+/// while they are sent.
+const CHECKED_FIRST: u64 = 4 << 20;
 
 /// A record that was found ready is sent without a second check for this time: a check costs some system calls.
 const LATELY: Duration = Duration::from_millis(2);
@@ -23,7 +25,7 @@ pub struct Record {
 }
 
 impl Record {
-    pub(super) fn new(body: larder_disk::Body, serial: u64) -> Self {
+    pub(crate) fn new(body: larder_disk::Body, serial: u64) -> Self {
         Self { body, serial, ready: OnceLock::new() }
     }
 
@@ -38,13 +40,13 @@ impl Record {
     }
 
     /// Returns the serial number, which is unique among the records of its disk.
-    pub(super) fn serial(&self) -> u64 {
+    pub(crate) fn serial(&self) -> u64 {
         self.serial
     }
 
     /// Whether it may be sent without waiting: its bytes are verified, and those that are checked before the first
     /// byte is sent are in memory.
-    pub(super) fn is_ready(&self) -> bool {
+    pub(crate) fn is_ready(&self) -> bool {
         let is_ready = self.body.is_verified() && self.body.is_at_hand(0..self.len().min(CHECKED_FIRST));
         if is_ready {
             self.ready.get_or_init(Instant::now);
@@ -87,7 +89,7 @@ impl Record {
     ///
     /// # Errors
     /// The same as for [`read`](Self::read).
-    pub(super) async fn check(self: &Arc<Self>) -> io::Result<()> {
+    pub(crate) async fn check(self: &Arc<Self>) -> io::Result<()> {
         if self.len() > CHECKED_FIRST {
             return self.body.is_there().map_err(damaged);
         }
@@ -97,6 +99,11 @@ impl Record {
         let record = Arc::clone(self);
         elsewhere(move || record.body.verify().map_err(damaged)).await?
     }
+}
+
+/// Runs `work`, which blocks while a disk works, on a thread for blocking work.
+pub(crate) async fn elsewhere<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
+    tokio::task::spawn_blocking(work).await.map_err(io::Error::other)
 }
 
 fn damaged(error: larder_disk::Damage) -> io::Error {

@@ -2,8 +2,6 @@
 
 use std::collections::HashMap;
 
-use super::Workload;
-
 /// Requests in order. Each URL is stored once.
 #[derive(Clone, Debug, Default)]
 pub struct Requests {
@@ -46,16 +44,6 @@ impl Requests {
     /// Returns GETs of `urls`; `order` contains their positions.
     pub fn gets(urls: Vec<String>, order: &[u32]) -> Self {
         Self { urls, items: order.iter().map(|&url| Item { url, more: None }).collect() }
-    }
-
-    /// Returns all requests of `workload`.
-    pub fn of(workload: Workload) -> Self {
-        let mut gather = RequestCollector::default();
-        for step in workload.steps {
-            let more = More { method: step.method.name().to_owned(), fields: Vec::new(), body: step.body };
-            gather.push(&step.path, more);
-        }
-        gather.requests
     }
 
     /// Returns the number of requests.

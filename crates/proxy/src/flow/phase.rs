@@ -1,0 +1,66 @@
+//! The phases of a process, from its first connection to its end.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tokio::sync::watch;
+
+/// The phase of a process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// It accepts connections.
+    #[default]
+    Serving,
+    /// A successor is about to accept connections. It may still fail.
+    HandingOver,
+    /// A successor accepts connections.
+    HandedOver,
+    /// The process ends.
+    Ending,
+}
+
+/// The phase of this process, and its changes.
+#[derive(Debug, Default)]
+pub(crate) struct Phases {
+    /// Twice the number of changes so far, plus 1 unless the phase is [`Phase::Serving`]: a check costs one atomic load.
+    pub(super) changes: AtomicU64,
+    phase: watch::Sender<Phase>,
+}
+
+impl Phases {
+    /// Enters the phase `next` from one of `before`. Returns whether it was one of these.
+    pub(super) fn enter(&self, before: &[Phase], next: Phase) -> bool {
+        self.phase.send_if_modified(|phase| {
+            let may_enter = before.contains(phase);
+            if may_enter {
+                *phase = next;
+                let number = self.changes.load(Ordering::Relaxed) / 2 + 1;
+                self.changes.store(2 * number + u64::from(next != Phase::Serving), Ordering::Release);
+            }
+            may_enter
+        })
+    }
+
+    /// Whether idle connections wait for their next request, and unfinished handshakes go on.
+    pub(crate) fn has_time(&self) -> bool {
+        *self.phase.borrow() != Phase::Ending
+    }
+
+    /// Returns once the process ends.
+    pub(crate) async fn ending(&self) {
+        // The sender lives as long as the process's state.
+        let _ = self.phase.subscribe().wait_for(|phase| *phase == Phase::Ending).await;
+    }
+
+    /// Returns once a successor accepts connections.
+    pub(crate) async fn handed_over(&self) {
+        // The sender lives as long as the process's state.
+        let _ = self.phase.subscribe().wait_for(|phase| *phase == Phase::HandedOver).await;
+    }
+
+    /// Returns whether connections are accepted, once it is certain who accepts them.
+    pub(crate) async fn accepts(&self) -> bool {
+        let mut phases = self.phase.subscribe();
+        let settled = phases.wait_for(|phase| *phase != Phase::HandingOver).await;
+        settled.is_ok_and(|phase| *phase == Phase::Serving)
+    }
+}

@@ -1,0 +1,289 @@
+//! Stored responses and what belongs to them, from the earlier process of an upgrade to its successor.
+//!
+//! `larder_store::handover` has the order of events. Here are the parts: the keys of hashes, memory files and slices of the tier
+//! while the earlier process serves; at the cut the last changes and all [`state`](super::state); and then, in both directions,
+//! what requests purge until the earlier process has ended.
+
+use std::io::{self, Write};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use larder_store::handover::{self, MemoryImport, MemoryOffer, Piece, Taken};
+use larder_store::{Generation, purges};
+
+use super::frame::{Part, Sink};
+use super::state::{DOUBTS, KINDS, Kind, PURGES};
+use crate::base::clock;
+use crate::base::schedule::is_spent;
+use crate::flow::worker::ProcessState;
+
+/// The keys of the hash of cache keys.
+const KEYS: &str = "hash-keys";
+/// A memory file.
+const FILE: &str = "memory-file";
+/// Stored responses. A slice that is lost costs only its responses.
+const SLICE: &str = "memory";
+/// Later changes of stored responses. Without one of them, responses could be outdated.
+const CHANGES: &str = "memory-changes";
+/// Purges by the last requests of the earlier process.
+const LATE_PURGES: &str = "late-purges";
+
+/// The version of the parts that have no other one.
+const VERSION: u32 = 1;
+
+/// The time after the cut in which the earlier process keeps its copies. Almost all of its requests end in it.
+const KEPT: Duration = Duration::from_secs(10);
+
+/// What the earlier process offers. Dropping it before the cut changes nothing.
+pub(crate) struct Offer {
+    shared: Arc<ProcessState>,
+    memory: MemoryOffer,
+    /// What the last requests of this process purge.
+    late: LatePurges,
+    /// The time of the cut, until the copies in this process are freed.
+    cut: Option<Instant>,
+}
+
+/// The purges by requests of one process, for the other one.
+pub(crate) struct LatePurges {
+    shared: Arc<ProcessState>,
+    /// The last purge that was sent.
+    purged: Generation,
+    /// The end of the last doubt that was sent.
+    doubted: u64,
+}
+
+/// The successor's part of the upgrade.
+pub(crate) struct Import {
+    shared: Arc<ProcessState>,
+    memory: MemoryImport,
+    has_keys: bool,
+    has_purges: bool,
+    /// Whether changes of stored responses are lost.
+    is_outdated: bool,
+}
+
+/// What became of a part.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum PartResult {
+    /// It is in force.
+    Taken,
+    /// The name is of no part of stored responses or their state.
+    Unknown,
+    /// It is not taken, for this reason; what it concerns starts empty.
+    Refused(String),
+}
+
+impl Offer {
+    /// Begins an offer.
+    pub(crate) fn new(shared: &Arc<ProcessState>) -> Self {
+        let (late, memory) = (LatePurges::new(shared), MemoryOffer::new(&shared.cache.fills));
+        Self { shared: Arc::clone(shared), memory, late, cut: None }
+    }
+
+    /// Sends everything that is stored, while this process serves.
+    ///
+    /// # Errors
+    /// The error of `sink`.
+    pub(crate) fn send(&mut self, sink: &mut impl Sink) -> io::Result<()> {
+        let keys = self.shared.cache.store.memory.hash_keys().get();
+        sink.part(KEYS, VERSION, |out| out.write_all(keys.map(u64::to_le_bytes).as_flattened()))?;
+        self.memory.send(&mut |piece| send(sink, SLICE, piece))?;
+        self.memory.catch_up(&mut |piece| send(sink, CHANGES, piece))
+    }
+
+    /// Sends the last changes and all state. To be called when this process accepts no connections any more, and before
+    /// the successor serves. From now on the successor frees the contents of memory files.
+    ///
+    /// # Errors
+    /// The error of `sink`.
+    pub(crate) fn cut(&mut self, sink: &mut impl Sink) -> io::Result<()> {
+        self.memory.send_changes(&mut |piece| send(sink, CHANGES, piece))?;
+        self.late = LatePurges::new(&self.shared);
+        for kind in &KINDS {
+            kind.send(&self.shared, sink)?;
+        }
+        self.memory.give(true);
+        self.cut = Some(Instant::now());
+        Ok(())
+    }
+
+    /// Takes the offer back after the cut. To be called when the successor has ended before it served.
+    pub(crate) fn take_back(mut self) {
+        self.memory.give(false);
+    }
+
+    /// Sends what the last requests of this process have changed, and frees its copies when these requests have ended but
+    /// for slow ones. To be called several times a second after the cut.
+    ///
+    /// # Errors
+    /// The error of `sink`.
+    pub(crate) fn follow(&mut self, sink: &mut impl Sink) -> io::Result<()> {
+        self.late.send(sink)?;
+        self.memory.send_changes(&mut |piece| send(sink, CHANGES, piece))?;
+        if self.cut.take_if(|cut| cut.elapsed() > KEPT).is_some() {
+            self.memory.release();
+        }
+        Ok(())
+    }
+}
+
+impl LatePurges {
+    /// Returns the purges of this process from now on.
+    fn new(shared: &Arc<ProcessState>) -> Self {
+        let (purged, doubted) = (shared.cache.store.purges.now(), shared.cache.doubts.latest());
+        Self { shared: Arc::clone(shared), purged, doubted }
+    }
+
+    /// Sends those since the last call.
+    fn send(&mut self, sink: &mut impl Sink) -> io::Result<()> {
+        let purges = &self.shared.cache.store.purges;
+        if purges.now() != self.purged {
+            let (now, copy) = purges.copy_since(self.purged);
+            sink.part(LATE_PURGES, purges::COPY_VERSION, |out| out.write_all(&copy))?;
+            self.purged = now;
+        }
+        let doubted = self.shared.cache.doubts.latest();
+        if doubted != self.doubted {
+            DOUBTS.send(&self.shared, sink)?;
+            self.doubted = doubted;
+        }
+        Ok(())
+    }
+
+    /// Sends what the successor has purged and removed since the last call, to the process before it. To be called often
+    /// while that one answers its last requests.
+    ///
+    /// # Errors
+    /// The error of `sink`.
+    pub(crate) fn send_back(&mut self, sink: &mut impl Sink) -> io::Result<()> {
+        self.send(sink)?;
+        let removals = self.shared.cache.fills.removals();
+        if removals.is_empty() {
+            return Ok(());
+        }
+        sink.part(CHANGES, handover::VERSION, |out| out.write_all(&removals))
+    }
+}
+
+/// Obeys a part that the successor [sends back](LatePurges::send_back). What it cannot read reaches everything.
+pub(crate) fn obey(shared: &ProcessState, part: &Part) {
+    let fills = &shared.cache.fills;
+    let obeyed = match (&*part.name, part.version, &part.content) {
+        (CHANGES, handover::VERSION, Ok(slice)) => fills.remove_likewise(slice).is_ok(),
+        (LATE_PURGES, purges::COPY_VERSION, Ok(copy)) => fills.order_copied(copy).is_some(),
+        (name, _, Ok(copy)) if name == DOUBTS.name => DOUBTS.take(shared, part.version, copy),
+        _ => false,
+    };
+    if !obeyed {
+        fills.purge_all_noted(false);
+    }
+}
+
+/// Sends a piece of the tier; slices are parts of this name.
+fn send(sink: &mut impl Sink, name: &str, piece: Piece<'_>) -> io::Result<()> {
+    match piece {
+        Piece::File(number, file) => {
+            let descriptor = sink.descriptor(file)?;
+            let numbers = [number, descriptor].map(u32::to_le_bytes);
+            sink.part(FILE, VERSION, |out| out.write_all(numbers.as_flattened()))
+        }
+        Piece::Slice(bytes) => sink.part(name, handover::VERSION, |out| out.write_all(bytes)),
+    }
+}
+
+impl Import {
+    /// Returns an import into `shared`, which serves no requests yet.
+    pub(crate) fn new(shared: &Arc<ProcessState>) -> Self {
+        let memory = MemoryImport::new(&shared.cache.fills);
+        let shared = Arc::clone(shared);
+        Self { shared, memory, has_keys: false, has_purges: false, is_outdated: false }
+    }
+
+    /// Takes `part`. `descriptor` returns the descriptor with a number.
+    pub(crate) fn part(
+        &mut self,
+        part: &Part,
+        descriptor: &mut dyn FnMut(u32) -> Option<OwnedFd>,
+    ) -> PartResult {
+        let kind = KINDS.iter().find(|kind| kind.name == part.name);
+        let version = match (&*part.name, kind) {
+            (_, Some(kind)) => kind.version,
+            (KEYS | FILE, _) => VERSION,
+            (SLICE | CHANGES, _) => handover::VERSION,
+            (LATE_PURGES, _) => purges::COPY_VERSION,
+            _ => return PartResult::Unknown,
+        };
+        let taken = match &part.content {
+            _ if part.version != version => {
+                Err(format!("it has version {}, and this program reads {version}", part.version))
+            }
+            Err(_) => Err("it is damaged".to_owned()),
+            Ok(content) => self.take(&part.name, kind, content, descriptor),
+        };
+        self.is_outdated |= taken.is_err() && matches!(&*part.name, CHANGES | LATE_PURGES);
+        if self.is_outdated {
+            self.memory.give_up();
+        }
+        match taken {
+            Ok(()) => PartResult::Taken,
+            Err(why) => PartResult::Refused(why),
+        }
+    }
+
+    fn take(
+        &mut self,
+        name: &str,
+        kind: Option<&Kind>,
+        content: &[u8],
+        descriptor: &mut dyn FnMut(u32) -> Option<OwnedFd>,
+    ) -> Result<(), String> {
+        let malformed = || "it is malformed".to_owned();
+        let store = &self.shared.cache.store;
+        match (name, kind) {
+            (_, Some(kind)) if kind.has_hashes && !self.has_keys => {
+                return Err("the keys of its hashes are not known".to_owned());
+            }
+            (_, Some(kind)) => {
+                (kind.restore)(&self.shared, content).ok_or_else(malformed)?;
+                self.has_purges |= kind.name == PURGES.name;
+            }
+            (KEYS, _) => {
+                let (keys, []) = content.as_chunks() else { return Err(malformed()) };
+                let &[one, other] = keys else { return Err(malformed()) };
+                store.memory.hash_keys().set([one, other].map(u64::from_le_bytes));
+                self.has_keys = true;
+            }
+            (FILE, _) => {
+                let (numbers, []) = content.as_chunks() else { return Err(malformed()) };
+                let &[number, at] = numbers else { return Err(malformed()) };
+                let file = descriptor(u32::from_le_bytes(at)).ok_or("its descriptor is missing")?;
+                self.memory.file(u32::from_le_bytes(number), file).map_err(|error| error.to_string())?;
+            }
+            (LATE_PURGES, _) => self.shared.cache.fills.order_copied(content).ok_or_else(malformed)?,
+            _ if self.is_outdated => return Err("a part before it is missing".to_owned()),
+            _ => {
+                let now = clock::now();
+                self.memory
+                    .slice(content, &|freshness| is_spent(freshness, now, 0))
+                    .map_err(|_| malformed())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the import before this process serves. Returns what memory has, and the purges to send back.
+    pub(crate) fn complete(&mut self) -> (Taken, LatePurges) {
+        if !self.has_purges {
+            // Purges since the responses were sent could reach them.
+            self.memory.give_up();
+        }
+        (self.memory.complete(), LatePurges::new(&self.shared))
+    }
+
+    /// Frees what no response has of the memory files. To be called when the process before this one has ended.
+    pub(crate) fn predecessor_ended(self) {
+        self.memory.predecessor_ended();
+    }
+}

@@ -1,0 +1,41 @@
+//! `larder completions`: prints a script that completes commands and options in a shell.
+
+use clap::{Args, CommandFactory, ValueEnum};
+use clap_complete::aot::{Shell, generate};
+
+use super::CommandLine;
+use crate::cli::{Failure, say};
+
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  larder completions bash > ~/.local/share/bash-completion/completions/larder
+  larder completions zsh > /usr/local/share/zsh/site-functions/_larder
+  larder completions fish > ~/.config/fish/completions/larder.fish";
+
+/// The arguments of `completions`.
+#[derive(Debug, Args)]
+pub(crate) struct Completions {
+    /// The shell
+    shell: KnownShell,
+}
+
+/// The shells whose scripts are tested.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum KnownShell {
+    Bash,
+    Zsh,
+    Fish,
+}
+
+/// Prints the script.
+pub(crate) fn run(completions: &Completions) -> Result<(), Failure> {
+    let shell = match completions.shell {
+        KnownShell::Bash => Shell::Bash,
+        KnownShell::Zsh => Shell::Zsh,
+        KnownShell::Fish => Shell::Fish,
+    };
+    let mut script = Vec::new();
+    generate(shell, &mut CommandLine::command(), "larder", &mut script);
+    say(String::from_utf8_lossy(&script).trim_end());
+    Ok(())
+}

@@ -1,0 +1,21 @@
+//! The operator's tools: `larder doctor`, `larder config diff`, `larder debug bundle`, and the rules for alerts.
+
+mod alerts;
+mod bundle;
+mod config;
+mod doctor;
+
+use std::process::{Command, Output};
+
+use larder_testkit::programs;
+
+/// Returns the command `larder` with these words, and without a token of the environment.
+fn larder(words: &[&str]) -> Command {
+    let mut command = Command::new(programs::larder());
+    command.args(words).env_remove("LARDER_TOKEN").env_remove("LARDER_LOG");
+    command
+}
+
+fn output(command: &mut Command) -> Output {
+    command.output().expect("it runs")
+}

@@ -1,0 +1,55 @@
+//! `bandwidth`: the rate of replies.
+
+use std::time::{Duration, Instant};
+
+use larder_testkit::{Larder, Origin, http2};
+
+/// More than a second of content at 100 KiB a second, whose first tenths are sent at once.
+const LONG: usize = 130 << 10;
+const LEAST: Duration = Duration::from_secs(1);
+
+fn start() -> (Origin, Larder) {
+    let body = "a".repeat(LONG);
+    let origin = Origin::by(move |seen| match seen.target.as_str() {
+        "/video/long" => format!("200 OK\nCache-Control: max-age=60\n\n{body}"),
+        "/video/passed" => format!("200 OK\nCache-Control: no-store\n\n{body}"),
+        _ => "200 OK\nCache-Control: max-age=60\n\nshort".to_owned(),
+    });
+    let rule = "[[site.rule]]\nmatch = { path = '/video/*' }\nbandwidth = '100KiB'";
+    let larder = Larder::with_site(&[&origin], rule);
+    (origin, larder)
+}
+
+#[test]
+fn replies_to_a_path_are_sent_at_its_rate() {
+    let (_origin, larder) = start();
+    for (path, is_hit) in [("/video/long", false), ("/video/long", true), ("/video/passed", false)] {
+        let begun = Instant::now();
+        let answer = larder.client().ask(&format!("GET {path}"));
+        assert_eq!((answer.body.len(), answer.is_hit()), (LONG, is_hit), "{path}");
+        assert!(begun.elapsed() >= LEAST, "{path}: {:?}", begun.elapsed());
+        larder.settle();
+    }
+}
+
+#[test]
+fn streams_of_http2_are_sent_at_the_rate_too() {
+    let (_origin, larder) = start();
+    larder.get("/video/long");
+    let begun = Instant::now();
+    let mut client = http2::Client::new(&larder);
+    client.ask(1, "GET", "/video/long", &[]);
+    client.ask(3, "GET", "/video/short", &[]);
+    assert_eq!(client.response(3).body, b"short");
+    assert!(begun.elapsed() < LEAST, "a short reply is sent at once");
+    assert_eq!(client.response(1).body.len(), LONG);
+    assert!(begun.elapsed() >= LEAST);
+}
+
+#[test]
+fn short_replies_at_a_rate_are_sent_whole() {
+    let (_origin, larder) = start();
+    for _ in 0..2 {
+        assert_eq!(larder.get("/video/short").text(), "short");
+    }
+}

@@ -1,0 +1,38 @@
+//! Checks of a package: installed, upgraded under traffic, removed and purged, in a root and a network that nobody else
+//! sees.
+
+use super::{Release, deb, output};
+use anyhow::{Context, Result};
+use larder_testkit::programs::find;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Checks `package`.
+///
+/// # Errors
+/// The first thing that is not as expected.
+pub(super) fn run(release: &Release, package: &Path) -> Result<()> {
+    let work = tempfile::tempdir().context("cannot create a folder")?;
+    let next = Release { version: "999.0.0".to_owned(), ..release.clone() };
+    let next = deb::pack(&next, work.path())?;
+    let script = work.path().join("check.sh");
+    fs::write(&script, include_str!("check.sh")).context("cannot write the check")?;
+    let base = base(work.path())?;
+    let mut check = Command::new("unshare");
+    check.args(["--mount", "--net", "--pid", "--fork", "--kill-child", "sh", "-eu"]).arg(&script);
+    print!("{}", output(check.args([&base, work.path(), package, &next].map(Path::as_os_str)))?);
+    Ok(())
+}
+
+/// Returns the root below the package's: an installation of Debian with what is essential if `mmdebstrap` is here, or
+/// this machine's own files.
+fn base(work: &Path) -> Result<PathBuf> {
+    if find("mmdebstrap").is_none() {
+        println!("mmdebstrap is not installed, so this machine's files are below the package");
+        return Ok("/".into());
+    }
+    let base = work.join("base");
+    output(Command::new("mmdebstrap").args(["--quiet", "--variant=essential", "stable"]).arg(&base))?;
+    Ok(base)
+}
