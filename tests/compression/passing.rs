@@ -63,7 +63,7 @@ fn curl_decodes_it_in_both_versions_of_http() {
 }
 
 #[test]
-fn what_must_not_be_compressed_passes_as_it_is() {
+fn responses_that_must_not_be_compressed_pass_as_they_are() {
     let origin = Origin::answering(|seen| {
         let page = match seen.target.as_str() {
             "/events" => passing("", 5_000).replace("text/html", "text/event-stream; charset=utf-8"),

@@ -3,59 +3,49 @@
 //! What has arrived is sent before a wait for more, so that a slow response is not held back. A worker encodes a little
 //! at a time, and lets other requests run in between.
 
+use std::io;
+
 use http::HeaderMap;
 use larder_semantics::coding::Coding;
 use tokio::task::yield_now;
 
 use crate::exchange::encoder::{Effort, Encoder};
-use crate::exchange::reply::Content;
 use crate::exchange::sink::{SendError, Sink};
 use crate::net::concurrency::Permit;
 
 /// The bytes that are encoded before other requests run.
 const TURN: usize = 16 << 10;
 
-/// Content of an origin, and the encoder through which it is sent.
-pub struct EncodedContent {
-    /// [`Content::Origin`] or [`Content::Fill`].
-    pub(super) content: Content,
+/// The encoder through which the content of a reply is sent.
+pub struct ContentEncoder {
+    /// `None` after the end.
     encoder: Option<Encoder<Vec<u8>>>,
     _permit: Permit,
 }
 
-impl EncodedContent {
-    /// Returns `content` in this coding.
-    ///
+impl ContentEncoder {
     /// # Errors
-    /// `content` itself, if there is no encoder for it.
-    pub(crate) fn of(content: Content, coding: Coding, permit: Permit) -> Result<Box<Self>, Content> {
-        match Encoder::new(coding, Effort::Passing, Vec::new()) {
-            Ok(encoder) => Ok(Box::new(Self { content, encoder: Some(encoder), _permit: permit })),
-            Err(_) => Err(content),
-        }
+    /// There is no encoder, for want of memory.
+    pub(crate) fn new(coding: Coding, permit: Permit) -> io::Result<Self> {
+        let encoder = Some(Encoder::new(coding, Effort::Passing, Vec::new())?);
+        Ok(Self { encoder, _permit: permit })
     }
 
-    /// Returns the content without the coding.
-    pub(super) fn into_content(self) -> Content {
-        self.content
-    }
-
-    /// Splits it into the content and a sink that sends it in its coding to `sink`.
-    pub(super) fn split<'e, S: Sink>(&'e mut self, sink: &'e mut S) -> (&'e mut Content, CodingSink<'e, S>) {
-        (&mut self.content, CodingSink { sink, encoder: &mut self.encoder, holds_back: false })
+    /// Returns a sink that sends content in the coding to `sink`.
+    pub(super) fn before<'e, S: Sink>(&'e mut self, sink: &'e mut S) -> CodingSink<'e, S> {
+        CodingSink { sink, encoder: &mut self.encoder, holds_back: false }
     }
 }
 
-impl std::fmt::Debug for EncodedContent {
+impl std::fmt::Debug for ContentEncoder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("EncodedContent").field(&self.content).finish()
+        f.write_str("ContentEncoder")
     }
 }
 
 /// A sink in front of another one, which gets the coded bytes.
 pub(super) struct CodingSink<'e, S> {
     sink: &'e mut S,
-    /// `None` after the end.
     encoder: &'e mut Option<Encoder<Vec<u8>>>,
     /// Whether the encoder may hold bytes back.
     holds_back: bool,
@@ -108,6 +98,6 @@ impl<S: Sink> Sink for CodingSink<'_, S> {
 }
 
 /// Converts the error of an encoder: the client must not take the content for complete.
-fn failed(error: std::io::Error) -> SendError {
+fn failed(error: io::Error) -> SendError {
     SendError::Truncated(format!("cannot compress it: {error}"))
 }

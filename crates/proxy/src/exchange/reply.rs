@@ -21,7 +21,7 @@ use crate::base::clock;
 use crate::base::outcome::Outcome;
 use crate::base::settings::{Hsts, Role};
 use crate::exchange::edited::{EditedFields, NONE};
-use crate::exchange::encoded::EncodedContent;
+use crate::exchange::encoded::ContentEncoder;
 use crate::exchange::negotiation::Negotiation;
 use crate::exchange::route::SiteNumber;
 use crate::exchange::rulebook::ReplyEdits;
@@ -102,7 +102,7 @@ pub enum Content {
     /// The content of an origin's answer, which is not stored.
     Origin(Box<Download>),
     /// The content of an origin's answer, stored or not, which is compressed while it is sent.
-    Encoded(Box<EncodedContent>),
+    Encoded(Box<Content>, Box<ContentEncoder>),
     /// A tunnel: after the head, the connection uses another protocol.
     Tunnel(Tunnel),
 }
@@ -299,7 +299,7 @@ impl Reply {
     /// Reads unwanted content to its end.
     pub(crate) async fn drain(self) {
         let content = match self.content {
-            Content::Encoded(encoded) => encoded.into_content(),
+            Content::Encoded(content, _) => *content,
             content => content,
         };
         match content {

@@ -11,7 +11,6 @@ use http::HeaderMap;
 use larder_store::fill::{self, ContentEnd, Reader};
 use larder_store::{Body, Record, Storage};
 
-use crate::exchange::encoded::EncodedContent;
 use crate::exchange::link::Interim;
 use crate::exchange::paced::Paced;
 use crate::exchange::reply::{self, Banner, Content, Framing, Piece, Reply, Source};
@@ -110,7 +109,9 @@ pub(crate) async fn send_content(sink: &mut impl Sink, reply: &mut Reply) -> Res
 async fn content(sink: &mut impl Sink, reply: &mut Reply) -> Result<(), SendError> {
     let trailers = match &mut reply.content {
         // Boxed: the states of an encoder would enlarge the future of every request.
-        Content::Encoded(encoded) => return Box::pin(send_encoded(sink, encoded)).await,
+        Content::Encoded(content, encoder) => {
+            return Box::pin(send_encoded(encoder.before(sink), content)).await;
+        }
         // The bytes of a tunnel are no content of this reply.
         Content::Tunnel(_) => return Ok(()),
         content @ (Content::Fill(_) | Content::Origin(_)) => arriving(sink, content).await?,
@@ -119,10 +120,9 @@ async fn content(sink: &mut impl Sink, reply: &mut Reply) -> Result<(), SendErro
     sink.end(&trailers).await
 }
 
-async fn send_encoded(sink: &mut impl Sink, encoded: &mut EncodedContent) -> Result<(), SendError> {
-    let (content, mut coding) = encoded.split(sink);
-    let trailers = arriving(&mut coding, content).await?;
-    coding.end(&trailers).await
+async fn send_encoded(mut sink: impl Sink, content: &mut Content) -> Result<(), SendError> {
+    let trailers = arriving(&mut sink, content).await?;
+    sink.end(&trailers).await
 }
 
 /// Sends content of an origin, without its end. Returns its trailers.

@@ -11,7 +11,7 @@ use larder_semantics::fields::Fields;
 
 use crate::base::outcome::Kind;
 use crate::cache::compressor::Compressor;
-use crate::exchange::encoded::EncodedContent;
+use crate::exchange::encoded::ContentEncoder;
 use crate::exchange::negotiation::Negotiation;
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Content, Reply, Source};
@@ -66,13 +66,9 @@ pub(crate) fn choose(
 /// Makes `reply` one in this coding; without a permit, one without content.
 fn encode(reply: &mut Reply, coding: Coding, permit: Option<Permit>) {
     if let Some(permit) = permit {
-        match EncodedContent::of(mem::replace(&mut reply.content, Content::None), coding, permit) {
-            Ok(encoded) => reply.content = Content::Encoded(encoded),
-            Err(content) => {
-                reply.content = content;
-                return;
-            }
-        }
+        let Ok(encoder) = ContentEncoder::new(coding, permit) else { return };
+        let content = mem::replace(&mut reply.content, Content::None);
+        reply.content = Content::Encoded(Box::new(content), Box::new(encoder));
     }
     (reply.length, reply.outcome.coding) = (None, Some(coding));
     reply.negotiated = reply.negotiated.coded(coding);
