@@ -27,10 +27,7 @@ pub(super) const ROOTS: &[Root] = &[
     root("crates/cluster/src/", &[]),
     root("crates/disk/src/", &[]),
     root("crates/evict/src/", &[]),
-    root(
-        "crates/experiment/src/",
-        &["crates/experiment/src/experiments/cluster", "crates/experiment/src/experiments/services"],
-    ),
+    root("crates/experiment/src/", &[]),
     root("crates/http2/src/", &[]),
     root("crates/lab/src/", &[]),
     root("crates/load/src/", &[]),

@@ -12,41 +12,11 @@ use larder_lab::workload::Requests;
 use larder_load::{Load, LoadResult, Pace, Via};
 use serde::{Deserialize, Serialize};
 
+use super::conditions::{Cell, HOT};
 use super::nodes::{Nodes, POLICY};
-use super::plan::{HOT, Plan};
+use super::plan::Plan;
 use crate::origin::{Model, Origin};
 use crate::{Bench, Halt};
-
-/// The conditions of a measurement.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Cell {
-    /// The working set: a name of [`super::plan::SETS`].
-    pub(super) set: String,
-    pub(super) nodes: u16,
-    /// Whether nodes keep copies of popular objects that other nodes own.
-    pub(super) copies: bool,
-    /// Whether the nodes are independent, and each is filled with all objects that clients will request.
-    pub(super) apart: bool,
-    /// The number of the repetition, counted from 0; each has different requests.
-    pub(super) repetition: u64,
-}
-
-impl Cell {
-    pub(super) fn key(&self) -> String {
-        let Self { set, nodes, repetition, .. } = self;
-        let way = match (self.apart, self.copies) {
-            (true, _) => "apart",
-            (_, true) => "copies",
-            _ => "none",
-        };
-        format!("cell/{set}/{repetition}/{nodes}/{way}")
-    }
-
-    /// Returns the share of each memory for copies, if the nodes are a cluster.
-    fn hot(&self) -> Option<f64> {
-        (self.nodes > 1 && !self.apart).then_some(if self.copies { HOT } else { 0.0 })
-    }
-}
 
 /// The waiting times of one client or of many concurrent ones, in milliseconds.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::Measurements;
-use super::cell::{Cell, CellResult};
+use super::cell::CellResult;
+use super::conditions::Cell;
 use super::plan::{ONE, SETS, THREE};
 use crate::experiments::LARDER;
 use crate::findings::{Finding, Ruling};

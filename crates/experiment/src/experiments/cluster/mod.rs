@@ -6,6 +6,7 @@
 
 mod cell;
 mod claims;
+mod conditions;
 mod nodes;
 mod pictures;
 mod plan;
@@ -32,7 +33,7 @@ pub(super) fn measure(bench: &mut Bench) -> Result<(), Halt> {
         |_, &(set, at)| simulate(&plan, (set, at), scale.of(at)),
     )?;
     let cells: Vec<_> = (0..plan.repetitions).flat_map(|at| plan.cells(at)).collect();
-    bench.measure(&cells, cell::Cell::key, |bench, cell| take(bench, &plan, cell))
+    bench.measure(&cells, conditions::Cell::key, |bench, cell| take(bench, &plan, cell))
 }
 
 pub(super) fn conclude(journal: &Journal) -> Findings {

@@ -2,7 +2,7 @@
 
 use larder_lab::workload::{self, Latency, Order, Pages, Rate, Sizes};
 
-use super::cell::Cell;
+use super::conditions::Cell;
 use crate::course::{Course, Page};
 use crate::size::Size;
 
@@ -16,9 +16,6 @@ pub(super) const SETS: [(&str, &str, u64); 3] = [
 pub(super) const ONE: &str = SETS[0].0;
 /// The set that is too large for one node and fits in three.
 pub(super) const THREE: &str = SETS[1].0;
-
-/// The share of its memory in which a node keeps copies: the configuration's default.
-pub(super) const HOT: f64 = 0.1;
 
 /// A page, which takes 2 ms from an origin.
 const PAGE: Page = Page { size: 4 << 10, cost: 2_000 };

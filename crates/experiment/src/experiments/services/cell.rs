@@ -6,78 +6,18 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use larder_evict::{By, Capacity};
 use larder_lab::replay::ratio;
-use larder_lab::workload::Crud;
 use serde::{Deserialize, Serialize};
 
-use super::ways::{ENTITIES, OpenWay, Way};
+use super::conditions::Cell;
+use super::ways::OpenWay;
 use crate::drive::{Exchange, Outcome, Plan, Source, drive};
 use crate::experiments::cell::part;
 use crate::{Bench, Halt};
 
-/// The percentage of writes among the requests, as in the report.
-pub(super) const WRITES: u32 = 20;
-/// The exponent of the endpoints' popularity, as in YCSB.
-const EXPONENT: f64 = 0.99;
 /// A capacity that is enough for all requested objects.
 pub(super) const ROOMY: Capacity = Capacity { by: By::Bytes, amount: 1 << 30 };
 /// The numbers of requests at which the progress of a run is recorded.
 const POINTS: [u64; 12] = [50, 100, 200, 300, 500, 1_000, 2_000, 3_000, 5_000, 8_000, 11_000, 15_000];
-
-/// The backend of the caches.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Endpoint {
-    /// The minimum time of an answer, in microseconds.
-    pub(super) cost_us: u32,
-    /// Whether this time is spent computing.
-    pub(super) is_busy: bool,
-    /// Additional bytes in an answer.
-    pub(super) filler: u32,
-    /// The round-trip time, in milliseconds.
-    pub(super) away_ms: u64,
-    /// The rate of the connection, in bytes a second.
-    pub(super) rate: Option<u64>,
-}
-
-/// The conditions of a measurement.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Cell {
-    /// The question that it answers.
-    pub(super) part: String,
-    pub(super) way: Way,
-    #[serde(flatten)]
-    pub(super) endpoint: Endpoint,
-    pub(super) clients: u32,
-    /// The percentage of writes among the requests.
-    pub(super) written: u32,
-    /// The number of caches that share the keys.
-    pub(super) instances: usize,
-    pub(super) policy: String,
-    /// The caches' size in percent of all storable bytes; 0 for unlimited room.
-    pub(super) percent: u32,
-    pub(super) requests: u64,
-    /// The number of the repetition, counted from 0; each has different requests.
-    pub(super) repetition: u64,
-}
-
-impl Cell {
-    pub(super) fn key(&self) -> String {
-        let Self { part, way, endpoint, clients, written, instances, policy, percent, repetition, .. } = self;
-        let cost = endpoint.cost_us;
-        format!(
-            "cell/{part}/{repetition}/{cost:06}/{clients:02}/{written:02}/{instances}/{percent:03}/{policy}/{way:?}"
-        )
-    }
-
-    /// Returns the requests of the cell.
-    pub(super) fn workload(&self) -> Crud {
-        workload(self.requests, self.written)
-    }
-}
-
-/// Returns `requests` requests, of which `written` percent are writes; otherwise as in the report.
-pub(super) fn workload(requests: u64, written: u32) -> Crud {
-    Crud { requests, entities: ENTITIES, writes: f64::from(written) / 100.0, exponent: EXPONENT }
-}
 
 /// The times of answers, in milliseconds.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]

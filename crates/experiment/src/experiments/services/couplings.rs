@@ -7,9 +7,9 @@ use larder_lab::replay::ratio;
 use larder_lab::workload::{Latency, Method, Pages, Rate, Sizes};
 use serde::{Deserialize, Serialize};
 
-use super::cell::{WRITES, workload};
+use super::conditions::ENTITIES;
+use super::conditions::{WRITES, workload};
 use super::seed;
-use super::ways::ENTITIES;
 use crate::findings::{Finding, Ruling};
 use crate::services::Rehearsal;
 use crate::{Bound, ClaimKind, Halt, Samples};

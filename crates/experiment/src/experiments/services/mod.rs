@@ -6,6 +6,8 @@
 
 mod cell;
 mod claims;
+mod conditions;
+
 mod couplings;
 mod pictures;
 mod plan;
@@ -18,10 +20,10 @@ use larder_evict::Spec;
 use serde::{Deserialize, Serialize};
 
 use self::cell::{CellResult, Room, room, take};
+use self::conditions::ENTITIES;
 use self::couplings::Unasked;
 use self::plan::{POLICIES, Plan, SIZE};
 use self::simulated::{RequestRehearsal, SimulatedRatio};
-use self::ways::ENTITIES;
 use crate::findings::Findings;
 use crate::{Bench, ClaimSource, Halt, Journal, Prices};
 
@@ -78,7 +80,7 @@ pub(super) fn measure(bench: &mut Bench) -> Result<(), Halt> {
         |at| format!("unasked/{at:02}"),
         |_, at| Unasked::new(plan.requests, scale.of(*at), *at),
     )?;
-    bench.measure(&plan.all(), cell::Cell::key, |bench, cell| {
+    bench.measure(&plan.all(), conditions::Cell::key, |bench, cell| {
         // The number of storable bytes differs little between repetitions.
         let (rehearsed, room) = simulated(bench, cell.repetition % plan.repetitions)?;
         let mut measured = take(bench, cell, room.bytes)?;

@@ -7,10 +7,10 @@ use larder_lab::plot::{Axis, Plot, Unit};
 use super::Measurements;
 use super::cell::{CellResult, Point};
 use super::claims::{ENOUGH, enough};
+use super::conditions::Way;
 use super::plan::{
     CLIENTS, COST_US, EVICTING, INSTANCES, LATENCY, POLICIES, POLICY, SHARES, SITUATIONS, SIZE,
 };
-use super::ways::Way;
 use crate::Interval;
 use crate::findings::{Column, Figure, Grid, MeanPlot, colour};
 
@@ -361,7 +361,7 @@ fn all<'a>(cells: &'a [CellResult]) -> Grid {
     ];
     let mut kinds: BTreeMap<String, Vec<&'a CellResult>> = BTreeMap::new();
     for one in cells {
-        let kind = super::cell::Cell { repetition: 0, ..one.cell.clone() }.key();
+        let kind = super::conditions::Cell { repetition: 0, ..one.cell.clone() }.key();
         kinds.entry(kind).or_default().push(one);
     }
     Grid::of("Means over the repetitions", &columns, kinds.into_values())

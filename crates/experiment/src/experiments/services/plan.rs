@@ -1,7 +1,7 @@
 //! The measurements, by the size of the run.
 
-use super::cell::{Cell, Endpoint, WRITES};
-use super::ways::Way;
+use super::conditions::Way;
+use super::conditions::{Cell, Endpoint, WRITES};
 use crate::size::Size;
 
 /// The report's policies.

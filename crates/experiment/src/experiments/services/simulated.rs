@@ -11,8 +11,8 @@ use larder_lab::replay::ratio;
 use larder_lab::workload::{Latency, Method, Pages, Rate, Sizes};
 use serde::{Deserialize, Serialize};
 
-use super::cell::{WRITES, workload};
-use super::ways::ENTITIES;
+use super::conditions::ENTITIES;
+use super::conditions::{WRITES, workload};
 use crate::Halt;
 use crate::experiments::services::cell::Room;
 use crate::services::{AnswerTraits, Rehearsal};

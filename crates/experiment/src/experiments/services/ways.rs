@@ -7,48 +7,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use larder_evict::Capacity;
-use serde::{Deserialize, Serialize};
 
-use super::cell::{Cell, Endpoint};
+use super::conditions::{Cell, ENTITIES, Endpoint, Way};
 use crate::child::ChildProcess;
 use crate::link::{Link, LinkQuality};
 use crate::proxy::{Proxy, memory};
 use crate::{Bench, Halt, Slots};
-
-/// The number of users, of paths and of skills: about 900 readable URLs. The report had 100 users.
-pub(super) const ENTITIES: u32 = 100;
-
-/// The paths of requests to the services.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum Way {
-    /// Directly.
-    Straight,
-    /// Through a gateway beside the services, without a cache.
-    Beside,
-    /// Through a cache that validates each answer with a gateway.
-    Always,
-    /// Through a cache that receives invalidations from a gateway.
-    Push,
-}
-
-impl Way {
-    pub(super) const ALL: [Self; 4] = [Self::Straight, Self::Beside, Self::Always, Self::Push];
-
-    /// Returns the name in keys and pictures.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Straight => "without a cache",
-            Self::Beside => "gateway alone",
-            Self::Always => "validating cache",
-            Self::Push => "cache with push",
-        }
-    }
-
-    pub(super) fn has_cache(self) -> bool {
-        matches!(self, Self::Always | Self::Push)
-    }
-}
 
 /// An open way. The processes next to the clients end first.
 pub(super) struct OpenWay {

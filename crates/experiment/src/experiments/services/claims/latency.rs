@@ -1,10 +1,11 @@
 //! Whether a cache reduces latency: against the cost of answers, the number of clients, and the number of earlier
 //! requests.
 
-use super::super::cell::{Cell, CellResult};
+use super::super::cell::CellResult;
+use super::super::conditions::Cell;
+use super::super::conditions::Way;
 use super::super::plan::{CLIENTS, COST_US, LATENCY, SHARES};
 use super::super::seed;
-use super::super::ways::Way;
 use super::{
     Bound, Conditions, LARDER, PERCENT, POINTS, Ruling, SAME, average, distinct, mean, paired, slower_by,
     those,

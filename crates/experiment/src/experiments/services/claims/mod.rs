@@ -9,7 +9,8 @@ use std::collections::BTreeSet;
 pub(super) use self::capacity::{ENOUGH, enough};
 
 use super::Measurements;
-use super::cell::{Cell, CellResult};
+use super::cell::CellResult;
+use super::conditions::Cell;
 use crate::experiments::LARDER;
 use crate::findings::{Finding, Ruling};
 use crate::{Bound, ClaimKind, ClaimSource, Samples};

@@ -1,9 +1,10 @@
 //! Several caches that share the keys, and the situations in which the report expected a larger gain.
 
-use super::super::cell::{Cell, CellResult, WRITES};
+use super::super::cell::CellResult;
+use super::super::conditions::Way;
+use super::super::conditions::{Cell, WRITES};
 use super::super::plan::{INSTANCES, READ_MOSTLY, SITUATIONS};
 use super::super::seed;
-use super::super::ways::Way;
 use super::{Bound, Conditions, LARDER, PERCENT, Ruling, SAME, average, paired, slower, slower_by, those};
 use crate::findings::Finding;
 
