@@ -13,56 +13,41 @@ pub(super) struct Root {
     /// Whether a folder's own module counts among its files. It declares the others, so they may import nothing from
     /// it.
     with_own: bool,
-    /// Folders that still have a cycle.
-    known: &'static [&'static str],
 }
 
-const fn root(sources: &'static str, known: &'static [&'static str]) -> Root {
-    Root { sources, with_own: false, known }
+const fn root(sources: &'static str) -> Root {
+    Root { sources, with_own: false }
 }
 
 pub(super) const ROOTS: &[Root] = &[
-    Root { sources: "src/", with_own: true, known: &[] },
-    root("crates/cli/src/", &[]),
-    root("crates/cluster/src/", &[]),
-    root("crates/disk/src/", &[]),
-    root("crates/evict/src/", &[]),
-    root("crates/experiment/src/", &[]),
-    root("crates/http2/src/", &[]),
-    root("crates/lab/src/", &[]),
-    root("crates/load/src/", &[]),
-    root("crates/proxy/src/", &[]),
-    root("crates/predict/src/", &[]),
-    root("crates/rpc/src/", &[]),
-    root("crates/rules/src/", &[]),
-    root("crates/semantics/src/", &[]),
-    root("crates/stats/src/", &[]),
-    root("crates/store/src/", &[]),
-    root("crates/tags/src/", &[]),
-    root("crates/testkit/src/", &[]),
-    root("crates/tower/src/", &[]),
-    root("xtask/src/", &[]),
+    Root { sources: "src/", with_own: true },
+    root("crates/cli/src/"),
+    root("crates/cluster/src/"),
+    root("crates/disk/src/"),
+    root("crates/evict/src/"),
+    root("crates/experiment/src/"),
+    root("crates/http2/src/"),
+    root("crates/lab/src/"),
+    root("crates/load/src/"),
+    root("crates/proxy/src/"),
+    root("crates/predict/src/"),
+    root("crates/rpc/src/"),
+    root("crates/rules/src/"),
+    root("crates/semantics/src/"),
+    root("crates/stats/src/"),
+    root("crates/store/src/"),
+    root("crates/tags/src/"),
+    root("crates/testkit/src/"),
+    root("crates/tower/src/"),
+    root("xtask/src/"),
 ];
 
 /// The name of a folder's own module among its files. It declares the others, so it comes after them.
 const OWN: &str = "mod";
 
-/// Returns one cycle of each folder that has any and is not known for it, and the known folders that no longer have
-/// one.
+/// Returns one cycle of each folder that has any.
 pub(super) fn check(files: &[Text], roots: &[Root]) -> Vec<String> {
-    roots.iter().flat_map(|root| root.problems(files)).collect()
-}
-
-impl Root {
-    fn problems(&self, files: &[Text]) -> Vec<String> {
-        let found = Sources::new(files, self.sources).cycles(self);
-        let is_found = |folder: &&&str| found.iter().any(|(known, _)| known == **folder);
-        let mended = self.known.iter().filter(|folder| !is_found(folder));
-        let mended = mended
-            .map(|folder| format!("{folder}: has no import cycle any more; remove it from tidy's table"));
-        let new = found.iter().filter(|(folder, _)| !self.known.contains(&folder.as_str()));
-        new.map(|(_, problem)| problem.clone()).chain(mended).collect()
-    }
+    roots.iter().flat_map(|root| Sources::new(files, root.sources).cycles(root)).collect()
 }
 
 /// Imports between the entries of a folder, with the place of the first of each kind.
@@ -90,8 +75,8 @@ impl<'t> Sources<'t> {
         Self(files.iter().filter_map(module).collect())
     }
 
-    /// Returns the folders that have a cycle, with one cycle of each.
-    fn cycles(&self, Root { sources: root, with_own, .. }: &Root) -> Vec<(String, String)> {
+    /// Returns one cycle of each folder that has any.
+    fn cycles(&self, Root { sources: root, with_own }: &Root) -> Vec<String> {
         let mut folders: BTreeMap<Vec<&str>, Graph<'_>> = BTreeMap::new();
         let mut add = |from: &[&'t str], to: &[&'t str], place: String| {
             let (from, to) = (self.entries(from), self.entries(to));
@@ -114,8 +99,7 @@ impl<'t> Sources<'t> {
             let cycle = cycle(graph)?;
             let places: Vec<_> = cycle.windows(2).map(|pair| graph[pair[0]][pair[1]].as_str()).collect();
             let folder = format!("{root}{}", folder.join("/"));
-            let problem = format!("{folder}: import cycle {} ({})", cycle.join(" -> "), places.join(", "));
-            Some((folder, problem))
+            Some(format!("{folder}: import cycle {} ({})", cycle.join(" -> "), places.join(", ")))
         };
         folders.iter().filter_map(told).collect()
     }
@@ -249,14 +233,14 @@ mod tests {
     use super::{Root, Text, check, expand};
 
     fn problems(files: &[(&str, &str)]) -> Vec<String> {
-        problems_of(&Root { sources: "c/src/", with_own: true, known: &[] }, files)
+        problems_of(true, files)
     }
 
-    fn problems_of(root: &Root, files: &[(&str, &str)]) -> Vec<String> {
+    fn problems_of(with_own: bool, files: &[(&str, &str)]) -> Vec<String> {
         let text =
             |(path, text): &(&str, &str)| Text { path: format!("c/src/{path}"), text: (*text).to_owned() };
         let files: Vec<_> = files.iter().map(text).collect();
-        check(&files, std::slice::from_ref(root))
+        check(&files, &[Root { sources: "c/src/", with_own }])
     }
 
     #[test]
@@ -304,15 +288,9 @@ mod tests {
     #[test]
     fn where_own_modules_do_not_count_only_files_side_by_side_do() {
         let own = [("a/mod.rs", "pub(crate) struct A;\n"), ("a/b.rs", "use super::A;\n")];
-        let root = |known| Root { sources: "c/src/", with_own: false, known };
-        assert!(problems_of(&root(&[]), &own).is_empty());
+        assert!(problems_of(false, &own).is_empty());
         let cycle = [("a/b.rs", "use super::c::C;\n"), ("a/c.rs", "use super::b::B;\n")];
-        assert_eq!(problems_of(&root(&[]), &cycle).len(), 1);
-        assert!(problems_of(&root(&["c/src/a"]), &cycle).is_empty());
-        assert_eq!(
-            problems_of(&root(&["c/src/a"]), &own),
-            ["c/src/a: has no import cycle any more; remove it from tidy's table"]
-        );
+        assert_eq!(problems_of(false, &cycle).len(), 1);
     }
 
     #[test]

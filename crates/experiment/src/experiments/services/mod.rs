@@ -7,7 +7,6 @@
 mod cell;
 mod claims;
 mod conditions;
-
 mod couplings;
 mod pictures;
 mod plan;
