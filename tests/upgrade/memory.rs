@@ -112,9 +112,8 @@ fn purge(larder: &Larder) {
 fn no_purge_is_lost_while_upgrades_follow_each_other() {
     let changes = Arc::new(AtomicU64::new(0));
     let told = Arc::clone(&changes);
-    let origin = Origin::by(move |_| {
-        format!("200 OK\nCache-Control: max-age=100\n\n{}", told.load(Ordering::SeqCst))
-    });
+    let origin =
+        Origin::by(move |_| format!("200 OK\nCache-Control: max-age=100\n\n{}", told.load(Ordering::SeqCst)));
     let (mut larder, _) = start(&origin, "");
     let (address, admin, ends) = (larder.address(), larder.admin, AtomicBool::new(false));
     thread::scope(|scope| {

@@ -57,13 +57,11 @@ pub(super) fn write_gone(out: &mut Vec<u8>, key: &[u8]) {
     write_bytes(out, key);
 }
 
+/// Returns the number of an extent's memory file, its offset and its length, if the other process gets it.
+type Place<'p> = dyn FnMut(&Arc<Extent>) -> Option<(u32, u64, u64)> + 'p;
+
 /// Appends the responses under a key. `place` returns the number of an extent's memory file, and its range.
-pub(super) fn write_resident(
-    out: &mut Vec<u8>,
-    variants: &[Entry],
-    uses: &Uses,
-    place: &mut dyn FnMut(&Arc<Extent>) -> Option<(u32, u64, u64)>,
-) {
+pub(super) fn write_resident(out: &mut Vec<u8>, variants: &[Entry], uses: &Uses, place: &mut Place<'_>) {
     out.push(RESIDENT);
     for number in [&uses.last, &uses.hits, &uses.earlier] {
         out.extend(number.get().to_le_bytes());
@@ -84,11 +82,7 @@ pub(super) fn write_resident(
     }
 }
 
-fn write_body(
-    out: &mut Vec<u8>,
-    body: Option<&Body>,
-    place: &mut dyn FnMut(&Arc<Extent>) -> Option<(u32, u64, u64)>,
-) {
+fn write_body(out: &mut Vec<u8>, body: Option<&Body>, place: &mut Place<'_>) {
     match body.map(Body::place) {
         Some(Storage::Heap(bytes)) => {
             out.push(INLINE);

@@ -97,7 +97,7 @@ impl GlobLengths {
     /// Returns the lengths of these parts; `None` if one of them is too long.
     pub(super) fn of(start: &[u8], end: &[u8]) -> Option<Self> {
         let fit = start.len() <= LONGEST_START && end.len() <= LONGEST_END;
-        fit.then(|| Self((end.len() << START_BITS | start.len()) as u16))
+        fit.then_some(Self((end.len() << START_BITS | start.len()) as u16))
     }
 
     pub(super) fn new(packed: u16) -> Self {
