@@ -18,10 +18,13 @@ const LAST: usize = 1_024;
 /// The places of a table where a combination may be.
 const PROBES: usize = 4;
 
+/// A place for a combination: its numbers, and its settings.
+type Place = OnceLock<(Numbers, Arc<Ruling>)>;
+
 /// A table of combinations, and the larger one behind it.
 #[derive(Debug)]
 pub(super) struct Combinations {
-    places: Box<[OnceLock<(Numbers, Arc<Ruling>)>]>,
+    places: Box<[Place]>,
     behind: OnceLock<Box<Combinations>>,
 }
 

@@ -60,11 +60,14 @@ pub(crate) struct Handover {
     conversation: Mutex<Option<UnixStream>>,
     /// The connection to the successor that serves. It is closed by the end of this process.
     successor: Mutex<Option<Successor>>,
-    handed_over: Mutex<Option<Box<dyn FnOnce(u32) + Send>>>,
+    handed_over: Mutex<Option<OnHandedOver>>,
     /// The thread of the last upgrade.
     thread: Mutex<Option<JoinHandle<()>>>,
     ends: AtomicBool,
 }
+
+/// Receives the id of the successor that serves.
+type OnHandedOver = Box<dyn FnOnce(u32) + Send>;
 
 impl Handover {
     /// `handed_over` is called with the id of the successor that serves.

@@ -4,7 +4,7 @@ use std::io;
 use std::net::{SocketAddr, TcpListener as StdListener, UdpSocket as StdUdpSocket};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener as StdUnixListener;
-use std::path::PathBuf;
+use std::path::Path;
 
 use super::bind::{self, SocketFile, datagram_socket, explain, socket};
 use super::front::{Front, Sockets};
@@ -111,7 +111,7 @@ impl Binding {
     }
 
     /// Binds a Unix socket; all workers accept from it.
-    fn bind_file(&mut self, path: &PathBuf, mode: u32) -> Result<(), String> {
+    fn bind_file(&mut self, path: &Path, mode: u32) -> Result<(), String> {
         let front = Front::Http(Arrival { role: Role::Reverse, tls: false });
         let failed = |error: io::Error| error.to_string();
         let inherited = self.take_one(Kind::Unix, &path.display().to_string());

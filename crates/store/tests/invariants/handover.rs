@@ -77,7 +77,12 @@ impl Process {
 
     fn send(&self) -> (MemoryOffer, Sent) {
         let (mut offer, mut sent) = (MemoryOffer::new(&self.fills), Sent::default());
-        offer.send(&mut |piece| Ok(sent.take(piece))).expect("no error");
+        offer
+            .send(&mut |piece| {
+                sent.take(piece);
+                Ok(())
+            })
+            .expect("no error");
         (offer, sent)
     }
 
@@ -99,7 +104,12 @@ fn take_more(import: &mut MemoryImport, sent: Sent) {
 
 fn changes(offer: &mut MemoryOffer) -> Sent {
     let mut sent = Sent::default();
-    offer.send_changes(&mut |piece| Ok(sent.take(piece))).expect("no error");
+    offer
+        .send_changes(&mut |piece| {
+            sent.take(piece);
+            Ok(())
+        })
+        .expect("no error");
     sent
 }
 
