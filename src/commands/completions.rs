@@ -1,9 +1,8 @@
 //! `larder completions`: prints a script that completes commands and options in a shell.
 
-use clap::{Args, CommandFactory, ValueEnum};
+use clap::{Args, Command, ValueEnum};
 use clap_complete::aot::{Shell, generate};
 
-use super::CommandLine;
 use crate::cli::{Failure, say};
 
 pub(super) const EXAMPLES: &str = "\
@@ -27,15 +26,15 @@ enum KnownShell {
     Fish,
 }
 
-/// Prints the script.
-pub(crate) fn run(completions: &Completions) -> Result<(), Failure> {
+/// Prints the script for the commands below `root`.
+pub(crate) fn run(completions: &Completions, mut root: Command) -> Result<(), Failure> {
     let shell = match completions.shell {
         KnownShell::Bash => Shell::Bash,
         KnownShell::Zsh => Shell::Zsh,
         KnownShell::Fish => Shell::Fish,
     };
     let mut script = Vec::new();
-    generate(shell, &mut CommandLine::command(), "larder", &mut script);
+    generate(shell, &mut root, "larder", &mut script);
     say(String::from_utf8_lossy(&script).trim_end());
     Ok(())
 }

@@ -5,13 +5,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use clap::{Args, Command, CommandFactory};
+use clap::{Args, Command};
 use clap_mangen::Man;
 use clap_mangen::roff::{Inline, Roff, bold, roman};
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
 
-use super::{CommandLine, version};
+use super::version;
 use crate::cli::files::unwritten;
 use crate::cli::{Failure, say};
 use crate::config::docs::{self, Chapter, KeyText};
@@ -33,10 +33,10 @@ pub(crate) struct ManArgs {
     folder: PathBuf,
 }
 
-/// Writes all pages.
-pub(crate) fn run(args: &ManArgs) -> Result<(), Failure> {
+/// Writes the pages of `root`, the commands below it, and the config.
+pub(crate) fn run(args: &ManArgs, root: Command) -> Result<(), Failure> {
     let date = date();
-    let mut root = CommandLine::command().disable_help_subcommand(true);
+    let mut root = root.disable_help_subcommand(true);
     root.build();
     let mut pages = Vec::new();
     add_pages(&root, &date, &mut pages).map_err(|error| Failure::Failed(error.to_string()))?;
@@ -160,7 +160,10 @@ fn plain(markdown: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use clap::CommandFactory;
+
     use super::*;
+    use crate::commands::CommandLine;
 
     /// Returns a page as text: without escapes and fonts.
     fn text(page: &[u8]) -> String {

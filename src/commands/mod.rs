@@ -24,7 +24,7 @@ mod workload;
 
 use std::ffi::OsString;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use larder_proxy::Predecessor;
 
 use crate::cli::{Failure, WatchAllocator, say};
@@ -151,8 +151,8 @@ pub(crate) fn run(
         Command::Experiment { .. } => {
             Err(Failure::Refused("another program runs experiments: larder-lab experiment".to_owned()))
         }
-        Command::Completions(completions) => completions::run(&completions),
-        Command::Man(args) => man::run(&args),
+        Command::Completions(completions) => completions::run(&completions, CommandLine::command()),
+        Command::Man(args) => man::run(&args, CommandLine::command()),
         Command::Version => {
             say(&format!("larder {}", version::line()));
             Ok(())
