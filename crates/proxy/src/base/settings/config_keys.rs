@@ -122,6 +122,6 @@ mod tests {
         let differences = old.differences(&new);
         assert_eq!(differences.len(), 1);
         let shown = format!("{differences:?} {}", serde_json::to_string(&differences).unwrap());
-        assert!(!shown.contains("secret\"") && !shown.contains("-secret"), "{shown}");
+        assert!(shown.contains(HIDDEN) && !shown.contains("-secret"), "{shown}");
     }
 }
