@@ -98,12 +98,8 @@ fn exercise(why: Why) -> Exercise {
         Why::OriginMalformed => Staged(malformed),
         Why::OriginForbidden => Staged(forbidden),
         Why::OnlyHttps => Staged(redirected),
-        Why::ByRule
-        | Why::NotByRule
-        | Why::RateLimited
-        | Why::AccessDenied
-        | Why::AuthUnanswered
-        | Why::Unauthorized => exercise_rules(why),
+        Why::ByRule | Why::NotByRule | Why::RateLimited => exercise_rules(why),
+        Why::AccessDenied | Why::AuthUnanswered | Why::Unauthorized => exercise_rules(why),
         Why::PrefetchNotStored => Staged(prefetch),
         Why::Loop => Asked(&[], &[ROUND]),
         Why::Refused => Asked(&[], &["GET\nContent-Length: 1\nContent-Length: 2"]),

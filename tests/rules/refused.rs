@@ -77,6 +77,14 @@ fn each_error_is_a_line_with_its_place_and_a_remedy() {
         ("allow = '@none.txt'", "cannot read none.txt: no such file"),
         ("retries = 101", "101 is not a number from 0 to 100"),
         ("origin = 'a'", "write the scheme too, such as 'http://a'"),
+        ("reply = { set = { Content-Length = '1' } }", "'content-length' cannot be changed"),
+    ];
+    refuses(&cases);
+}
+
+#[test]
+fn faults_of_checks_times_and_placeholders_are_named() {
+    let cases = [
         ("auth_request = { send = 'Cookie' }", "it has no 'url', that of the service"),
         ("auth_request = { url = 'http://a', cache = '1m' }", "cache needs 'by', the credential"),
         ("auth_request = { url = 'http://a', cache = '1m', by = 'uri' }", "cache needs 'by', the credential"),
@@ -115,7 +123,6 @@ fn each_error_is_a_line_with_its_place_and_a_remedy() {
         ("ttl = '1h'\nmatch = { until = 2026-12-24T18:00:00Z }", "write the time zone in match.zone"),
         ("ttl = '1h'\nmatch = { zone = 'Mars' }", "'Mars' is no time zone that this machine knows"),
         ("ttl = '1h'\nmatch = { map = { by = 'host' } }", "it has no 'file'"),
-        ("reply = { set = { Content-Length = '1' } }", "'content-length' cannot be changed"),
     ];
     refuses(&cases);
 }

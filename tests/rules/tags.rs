@@ -10,7 +10,7 @@ fn reached(answer: &Response) -> u64 {
 }
 
 #[test]
-fn a_purge_of_a_tenant_reaches_its_responses_by_a_tag_of_their_request() {
+fn a_purge_reaches_the_responses_of_a_tenant_by_their_tag() {
     let origin = Origin::by(|seen| {
         format!(
             "200 OK\nCache-Control: max-age=100\nCache-Tag: page\n\n{}",

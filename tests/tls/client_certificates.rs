@@ -176,7 +176,7 @@ fn a_response_for_one_certificate_is_served_to_no_other_client() {
 }
 
 #[test]
-fn a_path_is_open_only_to_clients_with_the_certificate_that_its_rule_names() {
+fn a_path_is_open_to_clients_with_the_named_certificate() {
     let (authority, origin) = (Authority::new(), teller("Cache-Control: max-age=60"));
     let (alice, bob) = (authority.pair("alice", &[]), authority.pair("bob", &["bob.test"]));
     let rules = "[[site.rule]]\nmatch = { path = '/intern', client_cert = false }\nrespond = 403\n\

@@ -128,6 +128,15 @@ pub(crate) struct OriginalRequest {
     pub(crate) path: String,
 }
 
+/// The head of a request, with its route and the rules that apply to it.
+struct RuledHead<'h> {
+    head: &'h RequestHead<'h>,
+    address: Address<'h>,
+    route: Route,
+    ruling: Arc<Ruling>,
+    apart: Vec<String>,
+}
+
 impl Request {
     /// Returns the parts that placeholders of rules stand for.
     pub(crate) fn parts(&self) -> Parts<'_> {
@@ -176,13 +185,11 @@ impl Request {
             (&Method, RuledClient<'_>, &HeaderMap),
         ) -> RuledRequest<'p>,
     ) -> Result<Box<Self>, Refusal> {
-        let &Requester { role, address: client, identity, id, by_peer } = asker;
-        let address @ Address { scheme, authority, path } = Address::of(head.target, role)?;
-        let route = plan.sites.route(role, authority, path)?;
-        let path = from_root(path);
-        let mut fields = collect(head, own_field(&route, &head.method), (plan, id))?;
+        let address = Address::of(head.target, asker.role)?;
+        let route = plan.sites.route(asker.role, address.authority, address.path)?;
+        let fields = collect(head, own_field(&route, &head.method), (plan, asker.id))?;
         let rulebook = route.rulebook(&plan.forward);
-        if rulebook.is_evaded_by(&path) {
+        if rulebook.is_evaded_by(&from_root(address.path)) {
             return Err(AMBIGUOUS);
         }
         let RuledRequest { ruled, apart } =
@@ -191,33 +198,44 @@ impl Request {
         if ruling.is_evaded {
             return Err(EVADED);
         }
+        let ruled = RuledHead { head, address, route, ruling, apart };
+        Ok(Self::under(ruled, fields, memory, plan, asker))
+    }
+
+    /// Returns the request with these `fields` for which rules have been found.
+    fn under(
+        ruled: RuledHead<'_>,
+        mut fields: HeaderMap,
+        memory: &Memory,
+        plan: &Plan,
+        asker: &Requester<'_>,
+    ) -> Box<Self> {
+        let &Requester { role, address: client, identity, id, by_peer } = asker;
+        let RuledHead { head, address, route, ruling, apart } = ruled;
+        let rulebook = route.rulebook(&plan.forward);
         // A node that forwards a request has checked it.
         let is_asked = !by_peer && !is_purge(&head.method, &route);
         let credentials = is_asked.then(|| credentials(head, &route, &ruling, &mut fields)).flatten();
-        let auth = ruling.auth_request.as_ref().and_then(Option::as_ref).filter(|_| is_asked);
-        let inquiry = auth.map(|auth| Box::new(auth.fields_of(&fields)));
-        let jwt = ruling.jwt.as_ref().and_then(Option::as_ref).filter(|_| is_asked);
-        let token = jwt.map(|jwt| jwt.token_of(&fields));
+        let inquiry = is_asked.then(|| ruling.inquiry(&fields)).flatten();
+        let token = is_asked.then(|| ruling.token(&fields)).flatten();
         let unsigned = if is_asked { ruling.verify(address.path, clock::now).err() } else { None };
-        let is_signed = is_asked && unsigned.is_none();
-        let address =
-            Address { path: if is_signed { ruling.resource(address.path) } else { address.path }, ..address };
+        let resource = (is_asked && unsigned.is_none()).then(|| ruling.resource(address.path));
+        let address = Address { path: resource.unwrap_or(address.path), ..address };
         let path = from_root(address.path);
         let accepted = Some(AcceptedCodings::of(&fields));
         let taken = credentials.as_ref().filter(|_| matches!(route, Route::Site(_)));
         let key = key_of(role, &address, ruling.query.as_ref());
         let parts = Parts::new(&key, client.ip(), id.map(AsRef::as_ref), &fields);
-        let filled = ruling
-            .request
-            .has_placeholders
-            .then(|| rulebook.fill(&ruling.numbers, &ruling.request, &parts, |effects| &effects.request));
+        let fill = || rulebook.fill(&ruling.numbers, &ruling.request, &parts, |effects| &effects.request);
+        let filled = ruling.request.has_placeholders.then(fill);
         let edits = (&mut fields, taken, (!by_peer).then(|| edit(&head.method)));
         let (path, unchanged) = change(rulebook, &ruling, path, filled.as_ref(), edits);
+        let authority = host_in(&key, &head.method).unwrap_or_else(|| address.authority.to_owned());
         let mut request = in_place::boxed(|| Self {
             method: head.method.clone(),
             version: head.version,
-            scheme,
-            authority: host_in(&key, &head.method).unwrap_or_else(|| authority.to_owned()),
+            scheme: address.scheme,
+            authority,
             path,
             forbids_guess: ruling.caching().is_some_and(|caching| caching.forbids_guess(&fields)),
             asked: directives(&ruling, &fields),
@@ -254,7 +272,7 @@ impl Request {
             is_own_prefetch: false,
         });
         request.add_client(role, identity, &head.fields);
-        Ok(request)
+        request
     }
 
     /// Adds what the connection and the `fields` of its client tell about that client.

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use http::{HeaderValue, header};
+use http::{HeaderMap, HeaderValue, header};
 use larder_rules::{
     Conditions, Fields, Numbers, Pattern, Rule, RuleSet, has_readings, is_ambiguous, readings,
 };
@@ -550,6 +550,16 @@ impl Ruling {
             None => uri,
             Some(signed) => signed.resource(uri),
         }
+    }
+
+    /// Returns the fields of a request that its auth service gets, if it has one.
+    pub(crate) fn inquiry(&self, fields: &HeaderMap) -> Option<Box<HeaderMap>> {
+        self.auth_request.as_ref()?.as_ref().map(|auth| Box::new(auth.fields_of(fields)))
+    }
+
+    /// Returns the token of a request, if one is required; empty without one.
+    pub(crate) fn token(&self, fields: &HeaderMap) -> Option<String> {
+        self.jwt.as_ref()?.as_ref().map(|jwt| jwt.token_of(fields))
     }
 
     /// Whether a limit counts by a field of requests.

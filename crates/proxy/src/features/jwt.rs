@@ -28,6 +28,8 @@ use crate::origin::{Chunk, Client};
 const OLDEST: Duration = Duration::from_secs(600);
 /// The least time between two fetches of the same keys.
 const PAUSE: Duration = Duration::from_secs(60);
+/// The least time between two fetches while there are no keys.
+const RETRY: Duration = Duration::from_secs(1);
 /// The most bytes of a set of keys.
 const LARGEST: usize = 256 << 10;
 
@@ -101,7 +103,11 @@ impl KeySet {
             false => self.asked.try_lock().ok(),
         };
         let Some(mut asked) = asked else { return known };
-        let least = if known.is_none() || wants_newer { PAUSE } else { OLDEST };
+        let least = match &known {
+            None => RETRY,
+            Some(_) if wants_newer => PAUSE,
+            Some(_) => OLDEST,
+        };
         if asked.is_some_and(|asked| asked.elapsed() < least) {
             return self.keys.lock().clone();
         }

@@ -358,6 +358,10 @@ impl PurgeInForce {
 
 #[cfg(test)]
 mod tests {
+    use http::HeaderMap;
+    use larder_store::purges::Purges;
+    use proptest::prelude::*;
+
     use super::*;
 
     fn key(scheme: &str, authority: &str, path: &str) -> Vec<u8> {
@@ -438,6 +442,25 @@ mod tests {
             ),
         ] {
             assert_eq!(kind.scopes(value, host), Err(expected.to_owned()), "{kind:?} {value}");
+        }
+    }
+
+    proptest! {
+        /// Any text is a glob or an error of one line, and a glob reaches its own text with anything for its star.
+        #[test]
+        fn any_text_is_a_glob_or_refused(text in "(http://a/)?[a-z*?/\\r\\n\u{e4}]{0,20}") {
+            match ScopeKind::Glob.scopes(&text, None) {
+                Err(why) => prop_assert_eq!(why.lines().count(), 1),
+                Ok(scopes) => {
+                    prop_assert!(text.matches('*').count() == 1 && !scopes.is_empty());
+                    let url = inventory::encoded(&text).replace('*', "/x*y");
+                    let keys = inventory::keys(&url).expect("a URL");
+                    let purges = [(Effect::Remove, scopes)];
+                    for key in keys {
+                        prop_assert!(Purges::would_reach(&purges, &key, &HeaderMap::new()), "{}", url);
+                    }
+                }
+            }
         }
     }
 }

@@ -253,7 +253,7 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let purges = journal(directory.path());
         assert_eq!(found(directory.path()), (sorted(&purges), true));
-        assert_eq!(found(directory.path()).0.len(), 2 * 7);
+        assert_eq!(found(directory.path()).0.len(), 2 * 9);
     }
 
     #[test]
