@@ -45,7 +45,7 @@ pub(crate) struct Rulebook {
     /// The settings for each rule alone, by its number.
     single: Vec<Arc<Ruling>>,
     /// The settings for combinations of rules.
-    several: Combinations,
+    several: Combinations<Ruling>,
     /// The workers that serve requests.
     workers: usize,
 }
@@ -372,7 +372,10 @@ impl Rulebook {
         match &numbers[..] {
             [] => RulingRef::Kept(&self.base),
             [one] => RulingRef::Kept(self.single.get(usize::from(*one)).unwrap_or(&self.base)),
-            _ => self.several.get(&numbers, || self.combine(&numbers)),
+            _ => {
+                let kept = self.several.get(&numbers, || self.combine(&numbers));
+                kept.map_or_else(RulingRef::Shared, RulingRef::Kept)
+            }
         }
     }
 
