@@ -37,7 +37,8 @@ fn a_tls_session_is_resumed_by_workers_but_not_after_a_restart() {
 #[test]
 fn a_tls_session_is_resumed_after_upgrades() {
     let (authority, origin) = (Authority::new(), Origin::always("200 OK\n\na page"));
-    let (mut larder, folder) = (super::larder(&authority, &origin, ""), tempfile::tempdir().expect("a folder"));
+    let (mut larder, folder) =
+        (super::larder(&authority, &origin, ""), tempfile::tempdir().expect("a folder"));
     let file = folder.path().join("session").display().to_string();
     let said = s_client(&authority, larder.door(TLS), &["-sess_out", &file], GET);
     assert!(said.has("New, TLSv1.3"), "{}{}", said.text(), said.err);

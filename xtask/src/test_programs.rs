@@ -14,8 +14,7 @@ use std::time::Instant;
 const AT_ONCE: usize = 2;
 
 /// The programs that take longest begin first, so that none of them runs alone at the end.
-const SLOWEST: [&str; 7] =
-    ["cluster", "experiment", "dashboard", "upgrade", "control", "hostile", "disk"];
+const SLOWEST: [&str; 7] = ["cluster", "experiment", "dashboard", "upgrade", "control", "hostile", "disk"];
 
 /// A program with tests.
 #[derive(Debug, PartialEq)]

@@ -256,7 +256,9 @@ impl Handover {
         let begun = Instant::now();
         while self.predecessor_drains.load(Ordering::Acquire) {
             if begun.elapsed() > LAST_WORDS {
-                return Err("the process before this one has not ended yet: its last connections drain".to_owned());
+                return Err(
+                    "the process before this one has not ended yet: its last connections drain".to_owned()
+                );
             }
             thread::sleep(Duration::from_millis(5));
         }
