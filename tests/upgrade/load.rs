@@ -27,6 +27,15 @@ struct Load<'l> {
     answered: &'l AtomicUsize,
 }
 
+/// The time in which there are upgrades. Its end is that of the load, also when the test fails.
+struct Upgrades<'l>(&'l AtomicBool);
+
+impl Drop for Upgrades<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 impl Load<'_> {
     /// Calls `ask` with one page after the other.
     fn go_on(&self, mut ask: impl FnMut(&str)) {
@@ -107,6 +116,7 @@ fn no_request_fails_during_many_upgrades_under_load() {
         scope.spawn(|| load.once_each(plain));
         scope.spawn(|| load.over_tls(secure, true));
         scope.spawn(|| load.over_tls(secure, false));
+        let _upgrades = Upgrades(&ends);
         for _ in 0..upgrades {
             let mut slow = Client::to(plain);
             slow.send("GET /long");
@@ -120,6 +130,5 @@ fn no_request_fails_during_many_upgrades_under_load() {
                 (answered.load(Ordering::Relaxed) > before + 20).then_some(())
             });
         }
-        ends.store(true, Ordering::Relaxed);
     });
 }

@@ -28,7 +28,7 @@ use crate::base::error::cause;
 use crate::features::maintenance::Upkeep;
 use crate::flow::worker::ProcessState;
 
-/// How long a process that has closed its connection may take to end, before it is killed.
+/// How long a process may take to end that is about to.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 /// The time limit of an upgrade by a signal.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
@@ -95,15 +95,8 @@ impl Handover {
 
     /// Obeys `order` on a thread of its own.
     pub(crate) fn begin(self: &Arc<Self>, order: Order) {
-        let refused = if self.predecessor_drains.load(Ordering::Acquire) {
-            Some("the process before this one has not ended yet: its last connections drain")
-        } else if self.is_running.swap(true, Ordering::AcqRel) {
-            Some("another upgrade is in progress")
-        } else {
-            None
-        };
-        if let Some(why) = refused {
-            return (order.answer)(&Err(why.to_owned()));
+        if self.is_running.swap(true, Ordering::AcqRel) {
+            return (order.answer)(&Err("another upgrade is in progress".to_owned()));
         }
         let this = Arc::clone(self);
         let thread = thread::Builder::new().name("handover".to_owned());
@@ -211,8 +204,8 @@ impl Handover {
         let Serving { process, version, objects, bytes, refused } = serving;
         let connections = self.shared.connections.load(Ordering::Relaxed);
         let mut line = format!(
-            "process {process} (larder {version}) serves now; {objects} objects with {bytes} bytes were kept, and \
-             {connections} connections of process {} drain",
+            "process {process} (larder {version}) serves now; kept: {objects} objects, {bytes} bytes; connections that \
+             process {} drains: {connections}",
             std::process::id()
         );
         if !refused.is_empty() {
@@ -226,6 +219,7 @@ impl Handover {
     /// # Errors
     /// A line with the reason. Then this process serves as before, and the successor has ended.
     fn attempt(&self, binary: Option<&Path>, timeout: Duration) -> Result<Serving, String> {
+        self.wait_for_predecessor()?;
         let file = binary.unwrap_or(&self.program.file);
         let cannot = |error: io::Error| format!("cannot start {}: {}", file.display(), cause(&error));
         let mut successor = Successor::start(file, &self.program, timeout).map_err(cannot)?;
@@ -258,6 +252,20 @@ impl Handover {
                 Err(why)
             }
         }
+    }
+
+    /// Waits for a moment until the process before this one has ended: what it has stored belongs to both until then.
+    fn wait_for_predecessor(&self) -> Result<(), String> {
+        let begun = Instant::now();
+        while self.predecessor_drains.load(Ordering::Acquire) {
+            if begun.elapsed() > LAST_WORDS {
+                return Err(
+                    "the process before this one has not ended yet: its last connections drain".to_owned()
+                );
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+        Ok(())
     }
 
     /// Brings a successor to the point where only the threads are missing that accept connections.
