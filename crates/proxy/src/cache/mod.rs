@@ -7,6 +7,7 @@ pub(crate) mod doubt;
 pub(crate) mod history;
 pub(crate) mod prefetches;
 pub(crate) mod reclaim;
+pub(crate) mod twin;
 
 use std::io;
 use std::sync::Arc;
@@ -23,6 +24,7 @@ use self::doubt::Doubts;
 use self::history::Histories;
 use self::prefetches::Prefetches;
 use self::reclaim::Reclaim;
+use self::twin::Twin;
 use crate::base::error::Error;
 use crate::base::settings::Settings;
 use crate::exchange::gateway_files::GatewayFiles;
@@ -48,6 +50,8 @@ pub(crate) struct Cache {
     pub(crate) prefetches: Prefetches,
     /// The validation histories of URLs.
     pub(crate) histories: Histories,
+    /// The other process of an upgrade.
+    pub(crate) twin: Twin,
     /// The number of 103 responses sent from stored responses.
     hints_sent: AtomicU64,
     /// The queue of coded forms to be made.
@@ -83,7 +87,7 @@ impl Cache {
         let reclaim = Reclaim::default();
         reclaim.set_rate(settings.schedule.rate);
         let gateways = Gateways::new(GatewayFiles::take(settings));
-        let (hit_for_miss, doubts, ahead, prefetches, histories, hints_sent, compressor, decoder) =
+        let (hit_for_miss, doubts, ahead, prefetches, histories, twin, hints_sent, compressor, decoder) =
             <_>::default();
         Ok(Arc::new(Self {
             store,
@@ -95,6 +99,7 @@ impl Cache {
             ahead,
             prefetches,
             histories,
+            twin,
             hints_sent,
             compressor,
             decoder,

@@ -268,6 +268,7 @@ pub(crate) async fn purge(
         Some(shared.cluster.as_ref()?.tell(order).await)
     };
     let (here, told) = tokio::join!(here, elsewhere);
+    shared.cache.twin.agree().await;
     let (mut nodes, mut position) = (None, None);
     if let (Some(cluster), Some(told)) = (&shared.cluster, &told) {
         nodes = Some(cluster.nodes(told.as_ref(), patience).await);

@@ -137,6 +137,7 @@ pub(crate) async fn through(
         let purges = [(Effect::Remove, &*spoiled), (Effect::Invalid, &*groups)];
         let untold = publish::untold(worker.shared.cluster.as_ref(), &purges);
         invalidate_groups(worker, &groups).await;
+        worker.cache.twin.agree().await;
         position = untold.tell().await;
         worker.shared.observers.couplings.answered(plan, request, status);
     }

@@ -29,6 +29,10 @@ const SLICE: &str = "memory";
 const CHANGES: &str = "memory-changes";
 /// Purges by the last requests of the earlier process.
 const LATE_PURGES: &str = "late-purges";
+/// The number of the last purge before this part that waits for the other process to obey.
+const ASKED: &str = "purges-asked";
+/// The number up to which the other process obeys.
+const OBEYED: &str = "purges-obeyed";
 
 /// The version of the parts that have no other one.
 const VERSION: u32 = 1;
@@ -53,6 +57,9 @@ pub(crate) struct LatePurges {
     purged: Generation,
     /// The end of the last doubt that was sent.
     doubted: u64,
+    /// The last numbers that were sent as [`ASKED`] and [`OBEYED`].
+    asked: u64,
+    obeyed: u64,
 }
 
 /// The successor's part of the upgrade.
@@ -100,6 +107,7 @@ impl Offer {
     /// # Errors
     /// The error of `sink`.
     pub(crate) fn cut(&mut self, sink: &mut impl Sink) -> io::Result<()> {
+        self.shared.cache.twin.meet();
         self.memory.send_changes(&mut |piece| send(sink, CHANGES, piece))?;
         self.late = LatePurges::new(&self.shared);
         for kind in &KINDS {
@@ -113,6 +121,7 @@ impl Offer {
     /// Takes the offer back after the cut. To be called when the successor has ended before it served.
     pub(crate) fn take_back(mut self) {
         self.memory.give(false);
+        self.shared.cache.twin.leave();
     }
 
     /// Sends what the last requests of this process have changed, and frees its copies when these requests have ended but
@@ -121,8 +130,10 @@ impl Offer {
     /// # Errors
     /// The error of `sink`.
     pub(crate) fn follow(&mut self, sink: &mut impl Sink) -> io::Result<()> {
+        let asked = self.shared.cache.twin.asked();
         self.late.send(sink)?;
         self.memory.send_changes(&mut |piece| send(sink, CHANGES, piece))?;
+        self.late.agree(asked, sink)?;
         if self.cut.take_if(|cut| cut.elapsed() > KEPT).is_some() {
             let shared = Arc::clone(&self.shared);
             let free = move || _ = shared.cache.store.memory.prune(&mut |_, _| true);
@@ -137,7 +148,7 @@ impl LatePurges {
     /// Returns the purges of this process from now on.
     fn new(shared: &Arc<ProcessState>) -> Self {
         let (purged, doubted) = (shared.cache.store.purges.now(), shared.cache.doubts.latest());
-        Self { shared: Arc::clone(shared), purged, doubted }
+        Self { shared: Arc::clone(shared), purged, doubted, asked: 0, obeyed: 0 }
     }
 
     /// Sends those since the last call.
@@ -162,13 +173,39 @@ impl LatePurges {
     /// # Errors
     /// The error of `sink`.
     pub(crate) fn send_back(&mut self, sink: &mut impl Sink) -> io::Result<()> {
+        let asked = self.shared.cache.twin.asked();
         self.send(sink)?;
         let removals = self.shared.cache.fills.removals();
-        if removals.is_empty() {
-            return Ok(());
+        if !removals.is_empty() {
+            sink.part(CHANGES, handover::VERSION, |out| out.write_all(&removals))?;
         }
-        sink.part(CHANGES, handover::VERSION, |out| out.write_all(&removals))
+        self.agree(asked, sink)
     }
+
+    /// Sends the number `asked` of the last purge that was sent, and up to which number this process obeys the other one.
+    fn agree(&mut self, asked: u64, sink: &mut impl Sink) -> io::Result<()> {
+        let heard = self.shared.cache.twin.heard();
+        for (name, last, number) in [(ASKED, &mut self.asked, asked), (OBEYED, &mut self.obeyed, heard)] {
+            if *last != number {
+                sink.part(name, VERSION, |out| out.write_all(&number.to_le_bytes()))?;
+                *last = number;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Notes a number of the other process. Returns false if `part` is no such number.
+fn note_number(shared: &ProcessState, name: &str, content: &[u8]) -> bool {
+    let (twin, Ok(number)) = (&shared.cache.twin, content.try_into().map(u64::from_le_bytes)) else {
+        return false;
+    };
+    match name {
+        ASKED => twin.note_heard(number),
+        OBEYED => twin.note_obeyed(number),
+        _ => return false,
+    }
+    true
 }
 
 /// Obeys a part that the successor [sends back](LatePurges::send_back). What it cannot read reaches everything.
@@ -178,6 +215,7 @@ pub(crate) fn obey(shared: &ProcessState, part: &Part) {
         (CHANGES, handover::VERSION, Ok(slice)) => fills.remove_likewise(slice).is_ok(),
         (LATE_PURGES, purges::COPY_VERSION, Ok(copy)) => fills.order_copied(copy).is_some(),
         (name, _, Ok(copy)) if name == DOUBTS.name => DOUBTS.take(shared, part.version, copy),
+        (name, VERSION, Ok(number)) => note_number(shared, name, number),
         _ => false,
     };
     if !obeyed {
@@ -214,7 +252,7 @@ impl Import {
         let kind = KINDS.iter().find(|kind| kind.name == part.name);
         let version = match (&*part.name, kind) {
             (_, Some(kind)) => kind.version,
-            (KEYS | FILE, _) => VERSION,
+            (KEYS | FILE | ASKED | OBEYED, _) => VERSION,
             (SLICE | CHANGES, _) => handover::VERSION,
             (LATE_PURGES, _) => purges::COPY_VERSION,
             _ => return PartResult::Unknown,
@@ -265,6 +303,7 @@ impl Import {
                 let file = descriptor(u32::from_le_bytes(at)).ok_or("its descriptor is missing")?;
                 self.memory.file(u32::from_le_bytes(number), file).map_err(|error| error.to_string())?;
             }
+            (ASKED | OBEYED, _) => _ = note_number(&self.shared, name, content),
             (LATE_PURGES, _) => self.shared.cache.fills.order_copied(content).ok_or_else(malformed)?,
             _ if self.is_outdated => return Err("a part before it is missing".to_owned()),
             _ => {
@@ -283,11 +322,13 @@ impl Import {
             // Purges since the responses were sent could reach them.
             self.memory.give_up();
         }
+        self.shared.cache.twin.meet();
         (self.memory.complete(), LatePurges::new(&self.shared))
     }
 
     /// Frees what no response has of the memory files. To be called when the process before this one has ended.
     pub(crate) fn predecessor_ended(self) {
         self.memory.predecessor_ended();
+        self.shared.cache.twin.leave();
     }
 }

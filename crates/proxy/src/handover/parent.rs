@@ -169,6 +169,7 @@ impl Handover {
             while let Ok(Some(part)) = incoming.next() {
                 memory::obey(&shared, &part);
             }
+            shared.cache.twin.leave();
         };
         let spawn =
             |work: Box<dyn FnOnce() + Send>| thread::Builder::new().name("purges".to_owned()).spawn(work);

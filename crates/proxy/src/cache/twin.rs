@@ -1,0 +1,78 @@
+//! The agreement about purges of the two processes that answer requests during an upgrade: a purge is acknowledged when the
+//! other process obeys it, too.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+/// The time after which a purge is acknowledged in any case: the other process is about to end.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// No other process answers requests.
+const NOBODY: u64 = u64::MAX;
+
+/// The other process, if there is one.
+#[derive(Debug)]
+pub(crate) struct Twin {
+    /// The purges that wait for the other process have numbers up to this one.
+    asked: AtomicU64,
+    /// The number up to which the other process obeys, or [`NOBODY`].
+    obeyed: watch::Sender<u64>,
+    /// The number up to which this process obeys the other one.
+    heard: AtomicU64,
+}
+
+impl Default for Twin {
+    fn default() -> Self {
+        Self { asked: AtomicU64::new(0), obeyed: watch::Sender::new(NOBODY), heard: AtomicU64::new(0) }
+    }
+}
+
+impl Twin {
+    /// From now on, another process answers requests, too.
+    pub(crate) fn meet(&self) {
+        [&self.asked, &self.heard].into_iter().for_each(|number| number.store(0, Ordering::SeqCst));
+        self.obeyed.send_replace(0);
+    }
+
+    /// From now on, no other process answers requests.
+    pub(crate) fn leave(&self) {
+        self.obeyed.send_replace(NOBODY);
+    }
+
+    /// Returns once the other process obeys all purges that this one has put in force so far.
+    pub(crate) async fn agree(&self) {
+        if *self.obeyed.borrow() == NOBODY {
+            return;
+        }
+        let number = self.asked.fetch_add(1, Ordering::SeqCst) + 1;
+        let mut obeyed = self.obeyed.subscribe();
+        // The sender lives as long as the cache.
+        let _ = tokio::time::timeout(PATIENCE, obeyed.wait_for(|obeyed| *obeyed >= number)).await;
+    }
+
+    /// Returns the number of the last purge that waits for the other process.
+    pub(crate) fn asked(&self) -> u64 {
+        self.asked.load(Ordering::SeqCst)
+    }
+
+    /// Notes that the other process obeys up to this number.
+    pub(crate) fn note_obeyed(&self, number: u64) {
+        self.obeyed.send_if_modified(|obeyed| {
+            let is_later = number > *obeyed;
+            *obeyed = number.max(*obeyed);
+            is_later
+        });
+    }
+
+    /// Notes that this process obeys the other one up to this number.
+    pub(crate) fn note_heard(&self, number: u64) {
+        self.heard.store(number, Ordering::SeqCst);
+    }
+
+    /// Returns the number up to which this process obeys the other one.
+    pub(crate) fn heard(&self) -> u64 {
+        self.heard.load(Ordering::SeqCst)
+    }
+}
