@@ -36,7 +36,7 @@ pub(super) fn auth_request(value: &DeValue<'_>) -> Result<Option<Arc<AuthRequest
     for (key, value) in entries(table) {
         match key {
             "url" => {}
-            "send" => auth.send = each(value, |name| field_name(name))?,
+            "send" => auth.send = each(value, field_name)?,
             "take" => auth.take = each(value, written_field)?,
             "cache" => auth.cache = AtLeast(0).read(value)?,
             "by" => auth.by = each(value, permission_by)?,

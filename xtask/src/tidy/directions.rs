@@ -24,7 +24,7 @@ const EDGES: &[(&str, &str)] = &[
     ("experiment", "cli evict lab load"),
     ("larder", "evict semantics rpc http2 cluster predict store stats tags proxy lab load cli"),
     ("bench", ""),
-    ("fuzz", "larder cluster disk evict http2 lab proxy rpc rules semantics"),
+    ("fuzz", "larder cluster disk evict http2 lab proxy rpc rules semantics store"),
     ("testkit", "http2"),
     ("xtask", "testkit"),
 ];

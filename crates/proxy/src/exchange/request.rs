@@ -221,7 +221,6 @@ impl Request {
         let unsigned = if is_asked { ruling.verify(address.path, clock::now).err() } else { None };
         let resource = (is_asked && unsigned.is_none()).then(|| ruling.resource(address.path));
         let address = Address { path: resource.unwrap_or(address.path), ..address };
-        let path = from_root(address.path);
         let accepted = Some(AcceptedCodings::of(&fields));
         let taken = credentials.as_ref().filter(|_| matches!(route, Route::Site(_)));
         let key = key_of(role, &address, ruling.query.as_ref());
@@ -229,7 +228,7 @@ impl Request {
         let fill = || rulebook.fill(&ruling.numbers, &ruling.request, &parts, |effects| &effects.request);
         let filled = ruling.request.has_placeholders.then(fill);
         let edits = (&mut fields, taken, (!by_peer).then(|| edit(&head.method)));
-        let (path, unchanged) = change(rulebook, &ruling, path, filled.as_ref(), edits);
+        let (path, unchanged) = change(rulebook, &ruling, from_root(address.path), filled.as_ref(), edits);
         let authority = host_in(&key, &head.method).unwrap_or_else(|| address.authority.to_owned());
         let mut request = in_place::boxed(|| Self {
             method: head.method.clone(),

@@ -281,7 +281,7 @@ fn every_response_is_kept_under_another_policy_and_with_other_shards() {
 }
 
 #[test]
-fn what_changes_during_the_copy_holds_in_the_successor() {
+fn changes_during_the_copy_hold_in_the_successor() {
     let (old, new) = (Process::new(64 * MIB, "lru"), Process::new(64 * MIB, "lru"));
     let (gone, changed, spoilt, swept, tagged) = (key(1), key(2), key(3), key(4), key(5));
     for key in [&gone, &changed, &spoilt, &swept, &tagged] {
@@ -304,7 +304,7 @@ fn what_changes_during_the_copy_holds_in_the_successor() {
 }
 
 #[test]
-fn purges_hold_after_the_cut_and_late_responses_follow_unless_they_were_purged() {
+fn purges_after_the_cut_hold_for_late_responses_too() {
     let (old, new) = (Process::new(64 * MIB, "lru"), Process::new(64 * MIB, "lru"));
     let (gone, late, refetched, own, ordered) = (key(1), key(2), key(3), key(4), key(5));
     [&gone, &refetched, &ordered].into_iter().for_each(|key| _ = old.put(key, b"", 1, 100));
