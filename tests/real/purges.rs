@@ -16,7 +16,7 @@ fn the_examples_reach_what_they_name() {
     let (site, admin) = (larder.address().to_string(), larder.admin.to_string());
     let page = include_str!("../../docs/purge.md");
     let examples: Vec<_> = page.lines().filter(|line| line.starts_with("curl ")).collect();
-    assert_eq!(examples.len(), 5);
+    assert_eq!(examples.len(), 6);
     for example in examples {
         let urls = ["/page", "/img/a"].map(|path| format!("http://{site}{path}"));
         urls.iter().for_each(|url| drop(curl(&[], url)));
