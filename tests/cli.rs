@@ -86,7 +86,10 @@ fn misspelt_words_get_the_nearest_one() {
         ),
         (&["check", "--memory", "1GiB", "--entries", "7"], "cannot be used with"),
         (&["cache", "l"], "'ls'"),
-        (&["purge", "--hard"], "nothing to purge: name URLs, or --prefix, --glob, --tag, --group, --host or --all"),
+        (
+            &["purge", "--hard"],
+            "nothing to purge: name URLs, or --prefix, --glob, --tag, --group, --host or --all",
+        ),
         (&["cache", "get", "a.test"], "write the scheme too, such as 'http://a.test'"),
         (&["cache", "get", "00ff"], "neither a name of 16 hex digits nor a URL; larder cache ls shows both"),
         (&["cache", "verify", "--rate", "1KiB"], "expected at least 64KiB"),

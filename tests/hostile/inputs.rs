@@ -146,7 +146,9 @@ fn a_trusted_proxy_gives_the_address_of_the_client() {
     let site = larder_testkit::site(&[&origin], "purge_from = ['192.0.2.1']");
     let start = |trust: &str| {
         let log = log.path().display();
-        Larder::start(&format!("{trust}\naccess_log = 'combined'\naccess_log_flush = 'line'\naccess_log_file = '{log}'\n{site}"))
+        Larder::start(&format!(
+            "{trust}\naccess_log = 'combined'\naccess_log_flush = 'line'\naccess_log_file = '{log}'\n{site}"
+        ))
     };
     let purge = |larder: &Larder, client: &str| {
         larder.ask(&format!("PURGE /\nX-Forwarded-For: 9.9.9.9, {client}, 127.0.0.7")).status

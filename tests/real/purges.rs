@@ -18,7 +18,7 @@ fn the_examples_reach_what_they_name() {
     let examples: Vec<_> = page.lines().filter(|line| line.starts_with("curl ")).collect();
     assert_eq!(examples.len(), 6);
     for example in examples {
-        let urls = ["/page", "/img/a"].map(|path| format!("http://{site}{path}"));
+        let urls = ["/page", "/img/a.png"].map(|path| format!("http://{site}{path}"));
         urls.iter().for_each(|url| drop(curl(&[], url)));
         let example = example.replace("127.0.0.1:8080", &site).replace("127.0.0.1:9145", &admin);
         let answer = output(Command::new("sh").arg("-c").arg(&example).env("http_proxy", ""));

@@ -33,10 +33,6 @@ pub(crate) const H2SPEC: Program = Program {
     ],
 };
 
-/// The renderer of the chart for Kubernetes.
-const HELM: Program =
-    Program { name: "helm", package: "helm.sh/helm/v3/cmd/helm", modules: &["helm.sh/helm/v3 v3.16.4"] };
-
 impl Program {
     /// Returns the program: from the path, or otherwise from `target/tools`, where it is built once.
     ///
@@ -76,6 +72,5 @@ impl Program {
 /// The same as for [`Program::find`].
 pub(crate) fn for_tests() -> Result<()> {
     PEBBLE.find()?;
-    HELM.find()?;
     H2SPEC.find().map(drop)
 }
