@@ -23,7 +23,7 @@ fuzz_target!(|bytes: &[u8]| {
     }
     let file = next();
     if let Ok(map) = UrlMap::parse("map", file, MapBy::Path) {
-        for (path, value) in file.lines().filter_map(|line| line.trim().split_once(' ')) {
+        for (path, value) in file.lines().filter_map(|line| line.trim().split_once(char::is_whitespace)) {
             if path.starts_with('/') {
                 let found = map.get(&normal_path(path), "").expect("its line");
                 assert!(value.contains(found), "{path}");
