@@ -3,7 +3,6 @@
 
 use super::{Release, deb, output};
 use anyhow::{Context, Result};
-use larder_testkit::programs::find;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -18,21 +17,23 @@ pub(super) fn run(release: &Release, package: &Path) -> Result<()> {
     let next = deb::pack(&next, work.path())?;
     let script = work.path().join("check.sh");
     fs::write(&script, include_str!("check.sh")).context("cannot write the check")?;
-    let base = base(work.path())?;
+    let base = base(work.path());
     let mut check = Command::new("unshare");
     check.args(["--mount", "--net", "--pid", "--fork", "--kill-child", "sh", "-eu"]).arg(&script);
     print!("{}", output(check.args([&base, work.path(), package, &next].map(Path::as_os_str)))?);
     Ok(())
 }
 
-/// Returns the root below the package's: an installation of Debian with what is essential if `mmdebstrap` is here, or
+/// Returns the root below the package's: an installation of Debian with what is essential if `mmdebstrap` can make it, or
 /// this machine's own files.
-fn base(work: &Path) -> Result<PathBuf> {
-    if find("mmdebstrap").is_none() {
-        println!("mmdebstrap is not installed, so this machine's files are below the package");
-        return Ok("/".into());
-    }
+fn base(work: &Path) -> PathBuf {
     let base = work.join("base");
-    output(Command::new("mmdebstrap").args(["--quiet", "--variant=essential", "stable"]).arg(&base))?;
-    Ok(base)
+    let mut make = Command::new("mmdebstrap");
+    let made = output(make.args(["--quiet", "--variant=essential", "stable"]).arg(&base));
+    if let Err(error) = made {
+        let why = error.to_string();
+        println!("this machine's files are below the package: {}", why.lines().next().unwrap_or_default());
+        return "/".into();
+    }
+    base
 }

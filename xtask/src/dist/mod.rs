@@ -50,7 +50,8 @@ impl Dist {
     pub(crate) fn parse(words: &[String]) -> Result<Self> {
         let words = args::parse(words, &[("--larder", true), ("--target", true), ("--test", false)])?;
         Ok(Self {
-            larder: words.path("--larder"),
+            // Other programs read it from other folders.
+            larder: words.path("--larder").map(std::path::absolute).transpose()?,
             target: words.get("--target").map(str::to_owned),
             test: words.has("--test"),
         })
