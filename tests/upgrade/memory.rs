@@ -1,4 +1,4 @@
-//! What is stored survives an upgrade: no object is fetched again, and nothing that was purged returns.
+//! Stored responses survive an upgrade: no object is fetched again, and no purged one returns.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

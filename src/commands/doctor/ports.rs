@@ -1,4 +1,4 @@
-//! Listeners: whether their addresses are free, and otherwise who has them.
+//! Listeners: whether their addresses are free, or which process has them.
 
 use std::fs;
 use std::net::{SocketAddr, UdpSocket};

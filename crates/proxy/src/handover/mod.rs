@@ -6,7 +6,7 @@
 //! 1. The old process starts the new program, with the same arguments, one end of the pair as its standard input, and a
 //!    pipe as its standard error. It sends `streams`: the real standard streams.
 //! 2. The new process reads its config, and says `hello`.
-//! 3. The old one sends `listeners` and `identity`, and what is stored. It serves on, and nothing in it changes: if the
+//! 3. The old one sends `listeners` and `identity`, and the stored responses. It serves on, and nothing in it changes: if the
 //!    new process fails until here, it ends, and its last line of errors is the reason. The last part is `copied`.
 //! 4. The new one has made everything but the threads that accept connections. It says `ready`.
 //! 5. The old one accepts no more connections, sends what has changed since, and `go`.
@@ -35,7 +35,7 @@ use serde::{Deserialize, Serialize};
 
 use self::frame::{Part, Sink};
 
-/// The names of the parts of the conversation. What is stored has others.
+/// The names of the parts of the conversation. The parts of memory and state have others.
 const STREAMS: &str = "streams";
 const HELLO: &str = "hello";
 const LISTENERS: &str = "listeners";
