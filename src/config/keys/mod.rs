@@ -26,7 +26,7 @@ use values::{
     ACCESS_LOG, ACCESS_LOG_FLUSH, ADDRESS, ADMIN, CLIENT_ADDRESS, CLIENT_AUTH, COLLECTOR, COUNTS, DIRECTORY,
     FILES, LISTEN, MODE, NETWORK, POLICY, REAL_IP, REQUEST_ID, SECRET, TIMES, TOKEN,
 };
-pub(super) use values::{EARLY_HINTS, HOST_HEADER, PREFETCHES};
+pub(super) use values::{EARLY_HINTS, HOST_HEADER, PREFETCHES, SLICE};
 
 /// The keys above all tables: the process.
 pub(super) const TOP: &[Key<Draft>] = keys! {

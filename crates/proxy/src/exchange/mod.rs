@@ -17,6 +17,7 @@ pub(crate) mod negotiation;
 mod paced;
 pub(crate) mod pages;
 pub(crate) mod passes;
+pub(crate) mod piece_queue;
 pub(crate) mod placeholders;
 pub(crate) mod plan;
 pub(crate) mod position;
