@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
-use larder_testkit::{Answer, Gate, Larder, Origin, Response, Seen, eventually};
+use larder_testkit::{Answer, Gate, Larder, Origin, Response, Seen, eventually, site};
 
 /// Bytes in a slice, and in the content: 15 slices and a part of one.
 const SLICE: usize = 64 << 10;
@@ -280,4 +280,13 @@ fn small_objects_and_sites_without_slices_are_fetched_as_clients_want() {
     let small = larder.ask("GET /small\nRange: bytes=100000-200000");
     assert!(small.status == 206 && small.body == content(1, 100_000..200_001));
     assert_eq!(origin.last().field("range"), Some("bytes=100000-200000"));
+}
+
+#[test]
+fn content_beyond_max_object_is_stored_by_no_slice() {
+    let (origin, _) = counted();
+    let larder = Larder::start(&format!("[memory]\nmax_object = '900KiB'\n{}", site(&[&origin], KEYS)));
+    assert!(!larder.get("/film").is_hit() && !larder.get("/film").is_hit());
+    part(&larder, 300_000..400_000);
+    assert_eq!(origin.last().field("range"), Some("bytes=300000-399999"));
 }

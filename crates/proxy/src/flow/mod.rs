@@ -25,6 +25,7 @@ pub(crate) mod reload;
 pub(crate) mod revalidation;
 mod rewrite;
 pub(crate) mod serve;
+pub(crate) mod sliced;
 pub(crate) mod slices;
 mod slow;
 pub(crate) mod storage_terms;
