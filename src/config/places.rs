@@ -19,7 +19,7 @@ pub(crate) fn listen(text: &str) -> Result<ListenAddress, String> {
         Some(path) => unix_socket(path).map(|()| ListenAddress::Socket(PathBuf::from(path))),
         None => address(text)
             .map(ListenAddress::Address)
-            .map_err(|error| format!("{error} or 'unix:/run/larder.sock'")),
+            .map_err(|error| format!("{error}, or 'unix:/run/larder.sock'")),
     }
 }
 
@@ -267,7 +267,7 @@ mod tests {
         for right in ["127.0.0.1:80", "[::1]:0", "unix:/run/larder.sock"] {
             assert_eq!(listen(right).map(|listen| show_listen(&listen)), Ok(right.to_owned()));
         }
-        let error = "'a' is not an address with a port, such as '127.0.0.1:8080' or 'unix:/run/larder.sock'";
+        let error = "'a' is not an address with a port, such as '127.0.0.1:8080', or 'unix:/run/larder.sock'";
         assert_eq!(listen("a"), Err(error.to_owned()));
     }
 }
