@@ -24,7 +24,7 @@ use crate::exchange::edited::{EditedFields, NONE};
 use crate::exchange::encoded::ContentEncoder;
 use crate::exchange::negotiation::Negotiation;
 use crate::exchange::route::SiteNumber;
-use crate::exchange::rulebook::ReplyEdits;
+use crate::exchange::ruling::ReplyEdits;
 use crate::http::fields::FieldWriter;
 use crate::http::head::RequestHead;
 use crate::http::names::POSITION;

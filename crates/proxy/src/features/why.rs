@@ -31,7 +31,7 @@ use crate::exchange::plan::Plan;
 use crate::exchange::request::Request;
 use crate::exchange::request_destination;
 use crate::exchange::route::Route;
-use crate::exchange::rulebook::Ruling;
+use crate::exchange::ruling::Ruling;
 use crate::features::why_query::WhyQuery;
 use crate::features::{dispatch, etag_gateway, hints, stored};
 use crate::flow::decide::{self, Decision, Terms, is_port_forbidden, may_stand_in, patience_with};
