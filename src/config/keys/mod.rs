@@ -45,7 +45,7 @@ pub(super) const TOP: &[Key<Draft>] = keys! {
         "when lines are written: many together, each within 100 ms, or each line at once";
     "name" in name: TOKEN, "name of the proxy in Via and Cache-Status";
     "x_cache" in x_cache: Flag, "also send the traditional X-Cache: HIT or MISS";
-    "client_address" in client_address: CLIENT_ADDRESS, "field that tells origins the client's address";
+    "client_address" in client_address: CLIENT_ADDRESS, "field that tells origins of sites the client's address";
     "request_id" in request_id: OrWord("off", REQUEST_ID),
         "field with an id for each request, as X-Request-Id: from proxies in trust, or made; in logs, traces and requests to origins";
     "trust" in trust.proxies: NetworkList,
@@ -195,6 +195,8 @@ pub(super) const SECTIONS: &[Section] = &[
                 "ports that CONNECT may reach (403)";
             "allow_private" in forward.allow_private: Flag,
                 "let clients reach loopback, link-local, private and metadata addresses";
+            "client_address" in forward.client_address: CLIENT_ADDRESS,
+                "field that tells origins the client's address";
         },
     },
     Section { name: "thrift", about: "The listener for Apache Thrift.", keys: rpc::THRIFT },

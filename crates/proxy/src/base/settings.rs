@@ -152,7 +152,7 @@ pub struct Settings {
     pub name: String,
     /// Whether to send the traditional `X-Cache: HIT` or `X-Cache: MISS` as well.
     pub x_cache: bool,
-    /// The fields that pass the client's address on.
+    /// The fields that pass the client's address on to origins of sites.
     pub client_address: ClientAddress,
     /// The field with the id of each request; `None`: requests have no ids.
     pub request_id: Option<HeaderName>,
@@ -315,6 +315,8 @@ pub struct Forward {
     pub connect_ports: Vec<u16>,
     /// Whether clients may reach loopback, link-local, private and metadata addresses.
     pub allow_private: bool,
+    /// The fields that pass the client's address on.
+    pub client_address: ClientAddress,
     /// Caching rules.
     pub rules: Rules,
     /// Rules for subsets of its requests, in the order in which they apply.
@@ -480,6 +482,8 @@ impl Default for Forward {
             ports: vec![80..=80, 443..=443, 1025..=u16::MAX],
             connect_ports: vec![443],
             allow_private: false,
+            // The clients of a forward proxy may use it to hide from the origins that they name.
+            client_address: ClientAddress::Off,
             rules: Rules { targeted: Vec::new(), ..Rules::default() },
             site_rules: Vec::new(),
         }

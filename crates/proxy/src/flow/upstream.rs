@@ -420,7 +420,12 @@ fn introduce(out: &mut impl FieldWriter, plan: &Plan, request: &Request, fields:
     passes::write_via(out, plan, request, fields);
     let client = request.client.ip();
     let (host, proto) = (&request.authority, request.scheme);
-    match plan.settings.client_address {
+    let settings = &plan.settings;
+    let told = match request.route {
+        Route::Site(_) => settings.client_address,
+        Route::Anywhere => settings.forward.client_address,
+    };
+    match told {
         ClientAddress::Off => {}
         ClientAddress::XForwardedFor => {
             out.field_with(b"X-Forwarded-For", |out| write_address(out, client));
