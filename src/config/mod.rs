@@ -15,6 +15,7 @@ mod kinds;
 mod lists;
 pub(crate) mod machine;
 pub(crate) mod names;
+mod parents;
 pub(crate) mod places;
 mod raw;
 mod rules;

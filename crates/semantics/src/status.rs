@@ -205,6 +205,12 @@ reasons! {
     OriginUnreachable "origin-unreachable" "RFC 9110 15.6.3"
         "no connection to the origin"
         "check that the origin runs, and its name and port";
+    ParentUnreachable "parent-unreachable" "RFC 9110 15.6.3"
+        "no connection to the parent proxy through which the origin is reached"
+        "check that the proxy runs; the proxy's log has the cause, and [parent] its address, no_proxy and fallback";
+    ParentRefused "parent-refused" "RFC 9110 9.3.6"
+        "the parent proxy answered that it does not forward the request"
+        "the log has its status: 407 means another user name and password in [parent], others its own rules";
     OriginUnresolved "origin-unresolved" "RFC 9110 15.6.3"
         "the origin's name has no address"
         "check the spelling of the name, and the name servers of this machine";

@@ -28,6 +28,8 @@ pub(crate) const SITE: &[Key<SiteDraft>] = keys! {
          fewer requests in progress; both by weight";
     "sticky" in sticky: OrWord("off", Sticky),
         "a cookie that keeps a client at the origin that answered it first (docs/reverse-proxy.md#sticky-sessions)";
+    "parent" in parents: OrWord("default", List(PARENT)),
+        "parent proxies through which its origins are reached; default: those of [parent]; []: none";
     "host" in host: HOST_HEADER, "Host field sent to the origin: the client's, the origin's own, or this one";
     "rewrite_urls" in rewrite_urls: Flag,
         "whether Location, Content-Location and the Domain and Path of cookies that name the origin are changed to name the site";

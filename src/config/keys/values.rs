@@ -7,7 +7,8 @@ use http::HeaderName;
 use ipnet::IpNet;
 use larder_evict::Spec;
 use larder_proxy::settings::{
-    AccessLog, Balance, ClientAddress, Counts, HostHeader, Hsts, Origin, PathPrefix, Times, Token,
+    AccessLog, Balance, ClientAddress, Counts, HostHeader, Hsts, NoProxy, Origin, ParentProxy, PathPrefix,
+    Times, Token,
 };
 use larder_semantics::coding::{Coding, MediaRange};
 use larder_semantics::early_hints::EarlyHints;
@@ -15,7 +16,7 @@ use larder_semantics::storable::{Cookies, Prediction};
 
 use crate::config::draft::{AdminAddress, ListenAddress};
 use crate::config::kinds::{Choice, Secret, Text};
-use crate::config::{hsts, names, places};
+use crate::config::{hsts, names, parents, places};
 
 pub(super) const ADDRESS: Text<SocketAddr> =
     Text { words: "address with a port", parse: names::address, show: SocketAddr::to_string };
@@ -49,6 +50,17 @@ pub(super) const ORIGIN: Text<Origin> = Text {
     parse: places::origin,
     show: places::show_origin,
 };
+pub(super) const PARENT: Secret<Text<ParentProxy>> = Secret(Text {
+    words: "http://user:password@host:port",
+    parse: parents::proxy,
+    show: parents::show_proxy,
+});
+pub(super) const NO_PROXY: Text<NoProxy> = Text {
+    words: "host, .domain, address, network or *",
+    parse: parents::no_proxy,
+    show: parents::show_no_proxy,
+};
+pub(super) const PARENT_FALLBACK: Choice<bool> = Choice(&[("off", false), ("direct", true)]);
 pub(super) const NODE_URL: Text<Origin> =
     Text { words: "http://host:port", parse: places::node, show: places::show_origin };
 pub(super) const COLLECTOR: Text<String> =

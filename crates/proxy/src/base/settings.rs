@@ -22,6 +22,7 @@ mod node_tls;
 mod origin;
 mod origin_tls;
 mod pages;
+mod parent;
 mod rule;
 mod signed;
 mod site;
@@ -68,6 +69,7 @@ pub(crate) use self::origin::socket_of;
 pub use self::origin::{Balance, Origin};
 pub use self::origin_tls::{OriginTls, OriginTlsFiles};
 pub use self::pages::{Page, Pages};
+pub use self::parent::{NoProxy, Pac, ParentProxy, ParentSettings};
 pub use self::rule::{Answer, CookieFilter, Edits};
 pub use self::signed::{SignedUrls, Unsigned};
 pub use self::site::SiteRule;
@@ -128,6 +130,8 @@ pub struct Settings {
     pub limits: Limits,
     /// Timeouts for clients and origins.
     pub timeouts: Timeouts,
+    /// The parent proxies, unless a site or the forward proxy has its own.
+    pub parent: ParentSettings,
     /// Reverse-proxied sites, in the order they are matched.
     pub sites: Vec<Site>,
     /// The forward proxy, which serves requests for any origin.
@@ -278,6 +282,8 @@ pub struct Site {
     pub health: Option<Health>,
     /// The authority that issues certificates for its hosts; `None`: they are in `certificates`.
     pub acme: Option<Arc<Acme>>,
+    /// Its own parent proxies; empty: its origins are reached directly.
+    pub parents: Option<Vec<ParentProxy>>,
     /// TLS to its origins, if it differs from the system's defaults.
     pub tls: Option<Arc<OriginTls>>,
     /// Clients that may send `PURGE` without the admin token.
@@ -315,8 +321,12 @@ pub struct Forward {
     pub connect_ports: Vec<u16>,
     /// Whether clients may reach loopback, link-local, private and metadata addresses.
     pub allow_private: bool,
+    /// Its own parent proxies; empty: origins are reached directly.
+    pub parents: Option<Vec<ParentProxy>>,
     /// The fields that pass the client's address on.
     pub client_address: ClientAddress,
+    /// The script with which clients configure themselves.
+    pub pac: Pac,
     /// Caching rules.
     pub rules: Rules,
     /// Rules for subsets of its requests, in the order in which they apply.
@@ -482,8 +492,10 @@ impl Default for Forward {
             ports: vec![80..=80, 443..=443, 1025..=u16::MAX],
             connect_ports: vec![443],
             allow_private: false,
+            parents: None,
             // The clients of a forward proxy may use it to hide from the origins that they name.
             client_address: ClientAddress::Off,
+            pac: Pac::default(),
             rules: Rules { targeted: Vec::new(), ..Rules::default() },
             site_rules: Vec::new(),
         }

@@ -183,6 +183,7 @@ mod tests {
             resolve_interval: None,
             health: None,
             acme: None,
+            parents: None,
             tls: None,
             purge_from: Vec::new(),
         }

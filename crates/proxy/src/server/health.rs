@@ -22,6 +22,7 @@ pub(crate) fn start(shared: &Arc<ProcessState>) -> JoinSet<()> {
             Ok(tls) => {
                 let common = &shared.origins.sites;
                 let connector = Connector::new(timeouts.connect, false, common).never_to(&shared.own);
+                let connector = connector.through(plan.parents_of(site));
                 let connector = connector.with_tls_of(site.settings.tls.as_deref(), &tls);
                 let client = Client::new(connector, timeouts, common);
                 checks.spawn(check(Arc::clone(site), health, client));
