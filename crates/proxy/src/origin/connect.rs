@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, RootCertStore};
+use smallvec::SmallVec;
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
 
@@ -309,26 +310,22 @@ impl Connector {
             ResolveError::NotFound(error) => ConnectError::Resolve(host.to_owned(), error),
             ResolveError::Busy => ConnectError::Busy(host.to_owned()),
         })?;
-        let mut last = ConnectError::Resolve(host.to_owned(), Arc::new(io::ErrorKind::NotFound.into()));
-        for ip in found.iter() {
-            let address = SocketAddr::new(*ip, port);
-            if let Err(refused) = self.check(address, name) {
-                // A failed connection to another address is the more helpful error.
-                if !matches!(last, ConnectError::Connect(..)) {
-                    last = refused;
-                }
-                continue;
-            }
-            match TcpStream::connect(address).await {
-                Ok(stream) => {
-                    // Heads and bodies are written whole, so Nagle's algorithm would only delay them.
-                    let _ = stream.set_nodelay(true);
-                    return Ok(stream);
-                }
-                Err(error) => last = ConnectError::Connect(name.to_owned(), error),
+        let mut refusal = ConnectError::Resolve(host.to_owned(), Arc::new(io::ErrorKind::NotFound.into()));
+        let mut allowed = SmallVec::<[SocketAddr; 4]>::new();
+        for address in found.iter().map(|ip| SocketAddr::new(*ip, port)) {
+            match self.check(address, name) {
+                Ok(()) => allowed.push(address),
+                Err(refused) => refusal = refused,
             }
         }
-        Err(last)
+        if allowed.is_empty() {
+            return Err(refusal);
+        }
+        let connected = race::connect(&allowed).await;
+        let stream = connected.map_err(|error| ConnectError::Connect(name.to_owned(), error))?;
+        // Heads and bodies are written whole, so Nagle's algorithm would only delay them.
+        let _ = stream.set_nodelay(true);
+        Ok(stream)
     }
 
     /// Checks whether clients may connect to `address`.

@@ -17,6 +17,7 @@ mod parent;
 mod pool;
 pub mod proof;
 mod quota;
+mod race;
 mod resolve;
 mod sending;
 mod session;
