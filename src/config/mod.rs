@@ -4,6 +4,7 @@
 //! `settle` checks combinations of values and makes the settings.
 
 pub(crate) mod bounds;
+mod buckets;
 pub(crate) mod docs;
 mod draft;
 mod environment;

@@ -2,6 +2,7 @@
 //! their names, buckets as origins, and parent proxies.
 
 mod balance;
+mod buckets;
 mod clients;
 mod given;
 mod names;

@@ -75,8 +75,12 @@ pub(super) const SECRET: Secret<Text<Token>> = Secret(Text {
     parse: |text| text.parse(),
     show: |token| token.secret().to_owned(),
 });
-pub(super) const BALANCE: Choice<Balance> =
-    Choice(&[("round-robin", Balance::RoundRobin), ("two-choices", Balance::TwoChoices)]);
+pub(super) const BALANCE: Choice<Balance> = Choice(&[
+    ("round-robin", Balance::RoundRobin),
+    ("two-choices", Balance::TwoChoices),
+    ("least-time", Balance::LeastTime),
+    ("hash", Balance::Hash),
+]);
 pub(super) const ACCESS_LOG: Choice<AccessLog> = Choice(names::ACCESS_LOGS);
 pub(super) const ACCESS_LOG_FLUSH: Choice<bool> = Choice(&[("batch", false), ("line", true)]);
 pub(super) const DIRECTORY: Text<PathBuf> =

@@ -246,6 +246,7 @@ fn settle_site(
     let doubt = site.control.tags.doubt;
     let SiteDraft { hosts, path, origins, balance, parents, host, rewrite_urls, only_https, hsts, .. } = site;
     let SiteDraft { sticky, retries, max_fails, fail_timeout, slow_start, resolve_interval, .. } = site;
+    let SiteDraft { max_errors, retry_budget, hedge, .. } = site;
     let (interval, purge_from) = (site.health_interval, site.purge_from);
     let health = site.health.map(|path| Health { path, interval });
     Site {
@@ -268,6 +269,9 @@ fn settle_site(
         retries,
         max_fails,
         fail_timeout,
+        max_errors,
+        retry_budget,
+        hedge,
         slow_start,
         resolve_interval,
         health,

@@ -7,6 +7,7 @@
 mod access_log;
 mod acme;
 mod auth_request;
+mod bucket;
 mod certificates;
 mod client_auth;
 pub(crate) mod cluster;
@@ -54,6 +55,7 @@ pub use larder_store::{Counts, DiskTier};
 pub use self::access_log::AccessLog;
 pub use self::acme::{Acme, AcmeChallenge, LETS_ENCRYPT, LETS_ENCRYPT_STAGING};
 pub use self::auth_request::{AuthRequest, PermissionBy};
+pub use self::bucket::{CredentialSource, S3Bucket};
 pub use self::certificates::{CertificateFault, CertificateFiles};
 pub use self::client_auth::{ClientAuth, ClientAuthFiles, ClientAuths};
 pub use self::cluster::{EngineAddress, EngineOutagePolicy, Settings as Cluster, Tier as SecondTier};
@@ -273,6 +275,12 @@ pub struct Site {
     pub max_fails: u32,
     /// Duration of the backoff.
     pub fail_timeout: Duration,
+    /// Consecutive answers with errors after which an origin is in its backoff; `None`: any number is accepted.
+    pub max_errors: Option<u32>,
+    /// Retries for 100 requests; `None`: no limit but that of each request.
+    pub retry_budget: Option<u8>,
+    /// Requests of 100 that are sent to a second origin when the answer is late; `None`: none.
+    pub hedge: Option<u8>,
     /// Time in which the share of an origin that answers again grows to that of its weight; zero: at once.
     pub slow_start: Duration,
     /// Interval at which names of origins are resolved again; `None`: open connections stay in use without resolving

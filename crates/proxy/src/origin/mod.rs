@@ -3,7 +3,9 @@
 //! Each worker has its own [`Client`] with its own idle connections. The health of origins ([`Pool`]) and the permits
 //! for requests in flight ([`ConcurrencyLimit`](crate::net::concurrency::ConcurrencyLimit)) are shared.
 
+mod answer_times;
 mod balance;
+mod budget;
 mod careless;
 mod common;
 pub mod connect;
@@ -19,6 +21,7 @@ pub mod proof;
 mod quota;
 mod race;
 mod resolve;
+pub(crate) mod s3;
 mod sending;
 mod session;
 mod source;
