@@ -130,6 +130,22 @@ impl Download {
         self.chunk(piece)
     }
 
+    /// Returns the content that is left, of at most `most` bytes.
+    ///
+    /// # Errors
+    /// The reason why it is not whole, in one line.
+    pub(crate) async fn whole(&mut self, most: usize) -> Result<Vec<u8>, String> {
+        let mut content = Vec::new();
+        while let Some(chunk) = self.next().await? {
+            let Chunk::Data(data) = chunk else { continue };
+            if content.len() + data.len() > most {
+                return Err(format!("it is longer than {most} bytes"));
+            }
+            content.extend_from_slice(data);
+        }
+        Ok(content)
+    }
+
     /// Returns the next piece, if it has arrived already.
     pub fn ready(&mut self) -> Option<Result<Option<Chunk<'_>>, String>> {
         if let Some(early) = self.early.take() {
