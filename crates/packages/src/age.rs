@@ -90,18 +90,21 @@ impl Document {
         matches!(self, Self::NpmPackage | Self::PypiProject | Self::CargoCrate)
     }
 
-    /// Returns the media types in which the document has dates, if it has other forms.
-    pub fn dated_types(self) -> Option<&'static str> {
+    /// Returns the media type in which the document has dates, for a client that accepts these `types`; `None` if they need
+    /// no change.
+    pub fn dated_type(self, types: &str) -> Option<&'static str> {
         match self {
             // The short form, which clients prefer, has none.
-            Self::NpmPackage => Some("application/json"),
-            Self::PypiProject => Some("application/vnd.pypi.simple.v1+json"),
+            Self::NpmPackage => types.contains("vnd.npm.install").then_some("application/json"),
+            Self::PypiProject => {
+                types.contains("vnd.pypi.simple").then_some("application/vnd.pypi.simple.v1+json")
+            }
             _ => None,
         }
     }
 
-    /// Returns the document without the versions, given by number and date, that `is_young` says are; `None` if it cannot be
-    /// read.
+    /// Returns the document without the versions, given by number and date, that `is_young` says are; `None` if the content is
+    /// another document.
     pub fn without_young(
         self,
         content: &[u8],
@@ -119,13 +122,17 @@ impl Document {
 
 /// Reads a date as registries write it (RFC 3339).
 pub fn date(text: &str) -> Option<u32> {
-    u32::try_from(text.parse::<Timestamp>().ok()?.as_second()).ok()
+    text.parse().ok().map(seconds)
+}
+
+/// Returns a moment as seconds since 1970; one beyond their bounds is the nearest bound.
+fn seconds(moment: Timestamp) -> u32 {
+    u32::try_from(moment.as_second().max(0)).unwrap_or(u32::MAX)
 }
 
 /// Reads a date as fields of HTTP have it (RFC 9110 section 5.6.7).
 pub fn http_date(text: &str) -> Option<u32> {
-    let moment = DateTimeParser::new().parse_timestamp(text).ok()?;
-    u32::try_from(moment.as_second()).ok()
+    DateTimeParser::new().parse_timestamp(text).ok().map(seconds)
 }
 
 #[cfg(test)]
@@ -174,6 +181,7 @@ mod tests {
     fn dates_are_read_in_both_notations() {
         assert_eq!(date("2018-04-09T01:50:25.343Z"), Some(1_523_238_625));
         assert_eq!(http_date("Mon, 09 Apr 2018 01:50:25 GMT"), Some(1_523_238_625));
+        assert_eq!(date("2999-01-01T00:00:00Z"), Some(u32::MAX));
         assert_eq!((date("yesterday"), http_date("0")), (None, None));
     }
 }

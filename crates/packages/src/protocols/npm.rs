@@ -86,7 +86,7 @@ fn path_of(url: &str) -> Option<String> {
 }
 
 /// Returns the document without the versions that are not `kept`. A tag of a removed version moves to the newest that
-/// remains; without one, it vanishes.
+/// remains; without one, it vanishes. `None` if it is another document.
 pub(crate) fn without(content: &[u8], kept: &dyn Fn(&str, Option<u32>) -> bool) -> Option<Vec<u8>> {
     let mut package: Value = serde_json::from_slice(content).ok()?;
     let time = package.get("time").cloned().unwrap_or_default();

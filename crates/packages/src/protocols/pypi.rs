@@ -86,7 +86,7 @@ fn read_json(project: Project<'_>) -> Vec<Item<'_>> {
         let published = file.uploaded.as_deref().and_then(age::date);
         let metadata = file.metadata.get("sha256").and_then(Value::as_str);
         let metadata = metadata.and_then(|digits| Digest::hex(Algorithm::Sha256, digits));
-        items.extend(beside(&file.url, metadata));
+        items.extend(beside(&file.url, metadata).map(|item| item.published(published)));
         let digest = hex(Algorithm::Sha256).or_else(|| hex(Algorithm::Sha512));
         items.push(Item::url(file.url, digest).published(published));
     }
@@ -152,9 +152,15 @@ fn unescaped(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Returns the document, which has to be JSON, without the files whose versions are not `kept`. HTML has no dates: all
-/// of its files are young.
+/// A document without files, in HTML.
+const EMPTY: &[u8] = b"<!DOCTYPE html>\n<title>No version is known to be old enough</title>\n";
+
+/// Returns the document without the files whose versions are not `kept`. HTML has no dates, so that none is. `None` if it is
+/// another document.
 pub(crate) fn without(content: &[u8], kept: &dyn Fn(&str, Option<u32>) -> bool) -> Option<Vec<u8>> {
+    if !content.trim_ascii_start().starts_with(b"{") {
+        return Some(EMPTY.to_vec());
+    }
     let mut project: Value = serde_json::from_slice(content).ok()?;
     let mut left = Vec::new();
     project.get_mut("files")?.as_array_mut()?.retain(|file| {
@@ -237,6 +243,6 @@ mod tests {
         let left: Value = serde_json::from_slice(&without(json, &|_, date| date.is_some()).unwrap()).unwrap();
         assert_eq!(left["versions"], serde_json::json!(["1.0"]));
         assert_eq!(left["files"].as_array().unwrap().len(), 1);
-        assert_eq!(without(b"<a href='x'>", &|_, _| true), None);
+        assert_eq!(without(b"<a href='six-1.0.tar.gz'>", &|_, _| true).as_deref(), Some(EMPTY));
     }
 }

@@ -15,6 +15,7 @@ pub(crate) mod limits;
 pub(crate) mod link;
 pub(crate) mod negotiation;
 mod paced;
+pub(crate) mod packages;
 pub(crate) mod pages;
 pub(crate) mod passes;
 pub(crate) mod placeholders;
