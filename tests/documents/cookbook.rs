@@ -137,6 +137,10 @@ const MORE: &[(usize, Check)] = &[
         };
         assert_eq!([coding("/api"), coding("/account")], [Some("br".to_owned()), None]);
     }),
+    (98, |larder, _| {
+        let young = larder.get("/pad/-/pad-1.0.0.tgz");
+        assert_eq!((young.status, larder.get("/own-pad/-/own-pad-1.0.0.tgz").status), (403, 200));
+    }),
     (41, |larder, _| {
         let statuses = ["", "\nAuthorization: Basic YmVhOm9wZW4gc2VzYW1l", "\nAuthorization: Basic YmVhOng="]
             .map(|shown| larder.ask(&format!("GET /intern/a{shown}")).status);

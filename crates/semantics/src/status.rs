@@ -247,12 +247,18 @@ reasons! {
     OriginMalformed "origin-malformed" "RFC 9110 15.6.3"
         "the origin's answer is not HTTP"
         "check the program at the origin's port";
+    DigestMismatch "digest-mismatch" "configuration"
+        "the content is not the one that the package's index or its URL names by its digest"
+        "the origin or a mirror has damaged or exchanged the file, or the index that is stored is another one: fetch that again";
     OriginForbidden "origin-forbidden" "configuration"
         "the origin's address is not allowed"
         "allow_private, ports and connect_ports in [forward] permit addresses and ports";
     AccessDenied "access-denied" "configuration"
         "a rule of the configuration does not serve this client, or the URL lacks the signature that it requires"
         "allow and deny in the site's rules name clients, signed names the keys of URLs; larder why names the rule";
+    PackageYoung "package-young" "configuration"
+        "the version of this package is younger than the least age that a rule of the configuration requires"
+        "min_age in the site's rules sets the age, min_age_allow names packages that may be younger";
     AuthUnanswered "auth-unanswered" "configuration"
         "the service that decides whether this client is served gave no decision"
         "the proxy's log names the service and its fault; auth_request in the site's rules has its URL, and on_failure";

@@ -43,6 +43,8 @@ use std::time::Duration;
 use http::HeaderName;
 use ipnet::IpNet;
 use larder_evict::{By, Capacity, Spec};
+pub use larder_packages::age::{Allowed, Dates, MinAge};
+pub use larder_packages::{Protocol, Protocols};
 pub use larder_rpc::line::Form as LineForm;
 pub use larder_rules::{
     Bucket, Conditions, Domains, LARGEST_LIST, NamedPatterns, Names, Networks, Pattern, Query, Rule,

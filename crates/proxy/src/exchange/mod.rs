@@ -17,6 +17,7 @@ pub(crate) mod link;
 pub(crate) mod negotiation;
 pub(crate) mod outgoing;
 mod paced;
+pub(crate) mod packages;
 pub(crate) mod pages;
 pub(crate) mod passes;
 pub(crate) mod placeholders;

@@ -4,6 +4,7 @@ use std::hash::RandomState;
 use std::sync::Arc;
 
 use super::gateways::Gateways;
+use super::packages::Packages;
 use super::reply::{Banner, Reply};
 use super::route::{SiteState, Sites};
 use super::rulebook::Rulebook;
@@ -30,6 +31,8 @@ pub(crate) struct Plan {
     pub(crate) concurrency: Arc<ConcurrencyLimit>,
     /// Permits for replies that are compressed while they are sent.
     pub(crate) compressions: Arc<ConcurrencyLimit>,
+    /// What is known about packages; kept for the life of the process.
+    pub(crate) packages: Arc<Packages>,
     /// Whether each request is logged or traced.
     pub(crate) tells: bool,
     /// The hasher for the numbers of URLs in `Via`; kept for the life of the process.
@@ -58,6 +61,8 @@ impl Plan {
         let compressions = Arc::new(ConcurrencyLimit::new(settings.limits.compressions, 0));
         let tells = settings.access_log != AccessLog::Off || settings.trace.endpoint.is_some();
         let passes = RandomState::new();
+        let packages =
+            old.map_or_else(|| Arc::new(Packages::new(&settings)), |old| Arc::clone(&old.packages));
         Self {
             settings,
             sites,
@@ -68,6 +73,7 @@ impl Plan {
             secure,
             concurrency,
             compressions,
+            packages,
             tells,
             passes,
             version: 0,

@@ -23,6 +23,7 @@ use crate::exchange::arrival::Requester;
 use crate::exchange::limit_entries::LimitEntries;
 use crate::exchange::link::{Link, Stopwatch};
 use crate::exchange::outgoing::{OriginalRequest, change, collect, credentials, edit, own_field};
+use crate::exchange::packages;
 use crate::exchange::placeholders::Parts;
 use crate::exchange::plan::Plan;
 use crate::exchange::route::Route;
@@ -276,6 +277,17 @@ impl Request {
 
     /// Returns the settings and rules for it and this response; `None` if they are its own: no rule needs responses.
     pub(crate) fn rule_response(
+        &self,
+        plan: &Plan,
+        (status, length, fields): (StatusCode, Option<u64>, &impl Fields),
+    ) -> Option<Arc<Ruling>> {
+        let by_rules = self.rule_response_alone(plan, (status, length, fields));
+        let ruling = by_rules.as_ref().unwrap_or(&self.ruling);
+        packages::ruled(&plan.packages, self, ruling, status).or(by_rules)
+    }
+
+    /// [`rule_response`](Self::rule_response) without what follows from protocols of packages.
+    fn rule_response_alone(
         &self,
         plan: &Plan,
         (status, length, fields): (StatusCode, Option<u64>, &impl Fields),

@@ -98,11 +98,12 @@ impl Ruling {
             && effects.min_rate.is_none()
             && wanted.is_none()
             && !is_guarded(&effects)
+            && effects.min_age.is_none()
             && limits.iter().all(|limiter| limiter.limit.counted == CountedRequests::Misses);
         Self {
             numbers,
             is_evaded: false,
-            at_once: caches && !caching.validated && is_free && !site.compresses_by_response,
+            at_once: caches && !caching.validated && is_free && !site.waits,
             caching,
             caches,
             credential,

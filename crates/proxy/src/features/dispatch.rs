@@ -7,7 +7,8 @@ use larder_semantics::status::Why;
 use larder_tags::Pools;
 
 use super::{
-    auth_request, challenge, credentials, etag_gateway, jwt, purge_method, redirect, rules, validator,
+    auth_request, challenge, credentials, etag_gateway, jwt, packages, purge_method, redirect, rules,
+    validator,
 };
 use crate::base::settings::CountedRequests;
 use crate::exchange::limits;
@@ -84,6 +85,7 @@ async fn answer(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut Request) -
     match request.route.tags().cloned() {
         // In a box: otherwise the state of all other requests would be larger.
         Some(pools) => Box::pin(gateway(worker, plan, &pools, request)).await,
+        None if request.ruling.packages.is_some() => Box::pin(packages::serve(worker, plan, request)).await,
         None => serve::flow(worker, plan, request).await,
     }
 }

@@ -13,6 +13,7 @@ mod jwt;
 pub(crate) mod maintenance;
 pub(crate) mod only_site;
 mod pac;
+mod packages;
 mod permissions;
 pub(crate) mod purge;
 pub(crate) mod purge_method;

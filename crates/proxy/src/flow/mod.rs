@@ -19,6 +19,7 @@ pub(crate) mod fill_task;
 pub(crate) mod finish;
 pub(crate) mod follow;
 pub(crate) mod generated_etag;
+mod packages;
 pub(crate) mod pass;
 pub(crate) mod phases;
 pub(crate) mod prefetch;

@@ -28,6 +28,7 @@ use crate::exchange::route::Route;
 use crate::exchange::ruling::Ruling;
 use crate::exchange::upgrade;
 use crate::flow::attempts;
+use crate::flow::packages;
 use crate::flow::worker::Worker;
 use crate::http::body::Upload;
 use crate::http::fields::FieldWriter;
@@ -106,6 +107,7 @@ pub(crate) async fn send(
         None => Box::pin(queue_up(plan, claim, fetch)).await?,
     };
     let (begun, requested) = (Instant::now(), clock::now());
+    let fields = &*packages::asked(plan, request, fields);
     let answered = ask_peers(worker, plan, request, fields, content).await;
     let took = begun.elapsed();
     request.origin.add(took);
@@ -138,6 +140,9 @@ pub(crate) async fn send(
             download.holding(permit).counted(meter)
         }
     };
+    let answered = (head.status, &*head.fields);
+    let download = packages::examined(worker, plan, (request, ruling), answered, download)?;
+    let download = packages::filtered(plan, (request, ruling), (&mut head, download)).await?;
     Ok(Answer { status: head.status, fields: head.fields, download, by_peer, requested, ruling: by_answer })
 }
 
