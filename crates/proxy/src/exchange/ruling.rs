@@ -103,7 +103,7 @@ impl Ruling {
         Self {
             numbers,
             is_evaded: false,
-            at_once: caches && !caching.validated && is_free && !site.waits,
+            at_once: caches && !caching.validated && is_free && !site.compresses_by_response,
             caching,
             caches,
             credential,
@@ -115,6 +115,11 @@ impl Ruling {
             pages: (!effects.error_page.is_empty()).then(|| Arc::new(effects.error_page.clone())),
             effects,
         }
+    }
+
+    /// Returns the same settings with other rules of caching.
+    pub(crate) fn with_caching(&self, caching: Rules) -> Self {
+        Self { caching, ..self.clone() }
     }
 
     /// Returns the edits of replies of this worker; `None` without any.
