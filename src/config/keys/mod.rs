@@ -27,7 +27,7 @@ use values::{
     FILES, LISTEN, MODE, NETWORK, NO_PROXY, PARENT, PARENT_FALLBACK, POLICY, REAL_IP, REQUEST_ID, SECRET,
     TIMES, TOKEN,
 };
-pub(super) use values::{EARLY_HINTS, HOST_HEADER, PREFETCHES};
+pub(super) use values::{EARLY_HINTS, HOST_HEADER, PREFETCHES, SLICE};
 
 /// The keys above all tables: the process.
 pub(super) const TOP: &[Key<Draft>] = keys! {

@@ -15,7 +15,7 @@ use larder_semantics::early_hints::EarlyHints;
 use larder_semantics::storable::{Cookies, Prediction};
 
 use crate::config::draft::{AdminAddress, ListenAddress};
-use crate::config::kinds::{Choice, Secret, Text};
+use crate::config::kinds::{Choice, OrWord, Secret, Size, Text};
 use crate::config::{hsts, names, parents, places};
 
 pub(super) const ADDRESS: Text<SocketAddr> =
@@ -105,6 +105,7 @@ pub(super) const COUNTS: Choice<Counts> = Choice(names::COUNTS);
 pub(super) const RELOADS: Choice<bool> = Choice(&[("obey", false), ("ignore", true)]);
 pub(crate) const PREFETCHES: Choice<bool> = Choice(names::CLIENT_PREFETCHES);
 pub(crate) const EARLY_HINTS: Choice<EarlyHints> = Choice(names::EARLY_HINTS);
+pub(crate) const SLICE: OrWord<Size> = OrWord("off", Size(64 << 10..=1 << 30));
 pub(super) const CLIENT_AUTH: Choice<bool> = Choice(&[("require", true), ("request", false)]);
 pub(super) const HSTS: Text<Hsts> = Text {
     words: "duration, then includeSubDomains and preload if wanted",

@@ -20,6 +20,7 @@ mod paced;
 pub(crate) mod packages;
 pub(crate) mod pages;
 pub(crate) mod passes;
+pub(crate) mod piece_queue;
 pub(crate) mod placeholders;
 pub(crate) mod plan;
 pub(crate) mod position;

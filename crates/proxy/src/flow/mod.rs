@@ -27,6 +27,7 @@ pub(crate) mod reload;
 pub(crate) mod revalidation;
 mod rewrite;
 pub(crate) mod serve;
+pub(crate) mod slices;
 mod slow;
 pub(crate) mod storage_terms;
 pub(crate) mod stored;
