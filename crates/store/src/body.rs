@@ -1,6 +1,7 @@
 //! The bytes of a stored response's content, as the origin sent it and in other codings.
 
 mod coded;
+mod packed;
 pub(crate) mod record;
 
 use std::io;
@@ -13,6 +14,7 @@ use crate::arena::Extent;
 use crate::charge::allocated;
 
 pub use coded::{CodedBody, body_of};
+pub use packed::PackedBody;
 pub use record::Record;
 
 /// Bodies of at least this length are stored in a file and sent by `sendfile`; shorter ones are sent in the
@@ -28,13 +30,15 @@ pub enum Body {
     Long(Box<LongBody>),
 }
 
-/// Content of at least [`SENDFILE_FROM`] bytes, or content with coded forms.
+/// Content of at least [`SENDFILE_FROM`] bytes, content with coded forms, or content that two processes have.
 #[derive(Clone, Debug)]
 pub enum LongBody {
     /// Content in a memory file.
     File(Arc<Extent>),
     /// Content on a disk.
     Disk(Arc<Record>),
+    /// Shorter content in a memory file.
+    Packed(PackedBody),
     /// Content in memory, with its coded forms. [`Entry::body`](crate::Entry::body) is the content without them.
     Coded(Arc<CodedBody>),
 }
@@ -78,7 +82,7 @@ impl Body {
             Self::Heap(_) => None,
             Self::Long(long) => match &**long {
                 LongBody::Coded(coded) => Some(coded),
-                LongBody::File(_) | LongBody::Disk(_) => None,
+                LongBody::File(_) | LongBody::Disk(_) | LongBody::Packed(_) => None,
             },
         }
     }
@@ -97,6 +101,7 @@ impl Body {
             Self::Long(long) => match &**long {
                 LongBody::File(extent) => Storage::File(extent),
                 LongBody::Disk(record) => Storage::Disk(record),
+                LongBody::Packed(packed) => Storage::Heap(packed.bytes()),
                 LongBody::Coded(coded) => coded.plain().place(),
             },
         }
@@ -125,7 +130,7 @@ impl Body {
     pub fn charge(&self) -> u64 {
         match self {
             Self::Heap(bytes) => allocated(bytes.len()) as u64,
-            Self::Long(long) => allocated(size_of::<LongBody>()) as u64 + long.charge(),
+            Self::Long(long) => long.charge(),
         }
     }
 
@@ -175,12 +180,15 @@ impl Body {
 
 impl LongBody {
     fn charge(&self) -> u64 {
-        match self {
+        let behind = match self {
             Self::File(extent) => {
                 extent.len().next_multiple_of(4096) + allocated(size_of::<Extent>() + 16) as u64
             }
             Self::Disk(_) => allocated(size_of::<Record>() + 16) as u64,
+            // The same as outside of a pack, so that a move changes no size.
+            Self::Packed(packed) => return allocated(packed.bytes().len()) as u64,
             Self::Coded(coded) => coded.charge(),
-        }
+        };
+        allocated(size_of::<Self>()) as u64 + behind
     }
 }
