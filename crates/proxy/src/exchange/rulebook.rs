@@ -34,6 +34,8 @@ pub(crate) struct Rulebook {
     /// The limits of each rule.
     limiters: Vec<Limiters>,
     counts: RuleCounts,
+    /// Whether some of them have conditions on the claims of tokens.
+    looks_at_claims: bool,
     /// Whether rules with conditions on responses decide about compression.
     compresses_by_response: bool,
     /// Whether the credential that rules write into requests is this proxy's own.
@@ -171,6 +173,7 @@ impl Rulebook {
             looks_at_paths: rules
                 .iter()
                 .any(|rule| rule.rule.conditions.look_at_path() || rule.effects.changes_paths()),
+            looks_at_claims: rules.iter().any(|rule| rule.rule.conditions.look_at_claims()),
             compresses_by_response,
             owns_credential,
             base: Arc::new(base),
@@ -356,6 +359,16 @@ impl Rulebook {
     /// Whether rules have conditions on paths or change them, and an origin could interpret this path in another way.
     pub(crate) fn is_evaded_by(&self, path: &str) -> bool {
         self.looks_at_paths && is_ambiguous(path.split('?').next().unwrap_or_default())
+    }
+
+    /// Whether rules have conditions on the claims of tokens.
+    pub(crate) fn looks_at_claims(&self) -> bool {
+        self.looks_at_claims
+    }
+
+    /// Whether rules look at requests again, as clients sent them: after a token is verified, or with the response.
+    pub(crate) fn needs_original(&self) -> bool {
+        self.looks_at_claims || self.needs_responses()
     }
 
     /// Whether rules have conditions on responses.
