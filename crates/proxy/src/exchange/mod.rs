@@ -14,7 +14,7 @@ pub(crate) mod limit_entries;
 pub(crate) mod limits;
 pub(crate) mod link;
 pub(crate) mod negotiation;
-mod paced;
+pub(crate) mod paced;
 pub(crate) mod pages;
 pub(crate) mod passes;
 pub(crate) mod placeholders;
