@@ -56,7 +56,7 @@ pub(crate) struct ProcessState {
     /// The certificates that an authority issues to the listeners by ACME.
     pub(crate) acme: Option<Arc<Acme>>,
     /// TLS settings for connections to origins.
-    tls: Arc<ClientConfig>,
+    pub(crate) tls: Arc<ClientConfig>,
     /// The state of connections to origins that workers share.
     pub(crate) origins: Destinations,
     /// The bytes of heads and trailers that wait because clients of HTTP/2 do not read.
