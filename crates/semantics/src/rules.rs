@@ -58,6 +58,12 @@ pub struct Rules {
     pub stores_nothing: bool,
     /// The operator's lifetimes, in place of those of origins.
     pub lifetimes: Lifetimes,
+    /// Whether the content is known before it arrives, by its digest: cookies and `Vary` say nothing about it.
+    pub is_fixed: bool,
+    /// Whether responses to requests with credentials are for all clients: who names the content may have it.
+    pub shares_authorized: bool,
+    /// Whether a stored response may answer when the origin refuses the request as one too many (429).
+    pub outlasts_limits: bool,
     /// Directives of origins that are ignored.
     pub ignored: IgnoredDirectives,
     /// The responses that are sent to clients in another coding than the origin's.
@@ -132,6 +138,9 @@ impl Default for Rules {
             stores_posts: false,
             stores_nothing: false,
             lifetimes: Lifetimes::default(),
+            is_fixed: false,
+            shares_authorized: false,
+            outlasts_limits: false,
             ignored: IgnoredDirectives::default(),
             compression: Compression::default(),
         }

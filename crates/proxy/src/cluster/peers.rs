@@ -23,10 +23,10 @@ use super::peer::{OwnerNode, PeerLoad};
 use super::sealed::ForgeryCounts;
 use super::{Cluster, peer_request, probe};
 use crate::base::settings::{Origin, Timeouts};
+use crate::exchange::attempts::interims_of;
 use crate::exchange::passes;
 use crate::exchange::plan::Plan;
 use crate::exchange::request::Request;
-use crate::exchange::request::interims_of;
 use crate::http::body::Upload;
 use crate::http::response::Head;
 use crate::origin::{Client, Download, OriginError, OriginRequest, OutgoingHead, Waits};
@@ -204,6 +204,7 @@ impl OwnerNode {
         let outgoing = OriginRequest {
             on_interim: Some(&mut interims_of(request)),
             waits: Waits {
+                connect: None,
                 first_byte: request.ruling.first_byte.map(|time| waiting(time, &plan.settings.timeouts)),
                 between: request.ruling.origin_idle,
             },

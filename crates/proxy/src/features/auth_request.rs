@@ -15,9 +15,10 @@ use larder_semantics::status::Why;
 use super::permissions::{Permissions, TakenFields};
 use crate::base::outcome::{Kind, Outcome};
 use crate::base::settings::{AuthRequest, Origin, PermissionBy};
+use crate::exchange::outgoing::is_trace;
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::Reply;
-use crate::exchange::request::{Request, is_trace};
+use crate::exchange::request::Request;
 use crate::exchange::route::Route;
 use crate::flow::context::failure;
 use crate::flow::upstream;
@@ -116,7 +117,7 @@ pub(super) async fn ask(
     };
     let mut content = Upload::Empty;
     let outgoing = OriginRequest {
-        waits: Waits { first_byte: Some(PATIENCE), between: Some(PATIENCE) },
+        waits: Waits { first_byte: Some(PATIENCE), between: Some(PATIENCE), connect: None },
         client: asker,
         ..OriginRequest::new(service.https, &service.authority, method, &mut content)
     };

@@ -38,7 +38,7 @@ use crate::flow::slices::FirstSlice;
 use crate::flow::storage_terms::{self, News, StorageTerms, Update, is_by_request, judge};
 use crate::flow::stored::Lookup;
 use crate::flow::upstream::{self, Answer};
-use crate::flow::{answer, conditions, follow, generated_etag, pass, stored};
+use crate::flow::{answer, conditions, follow, generated_etag, packages, pass, stored};
 use crate::http::body::Upload;
 use crate::origin::{Download, OriginError};
 
@@ -71,7 +71,7 @@ pub(crate) async fn fetch(
 ) -> Reply {
     // Checked after the fetch is registered among the fills: later purges apply to the fetch itself.
     let stored = lookup.left(&cx.worker.cache.fills, request);
-    let wants_part = request.fields.contains("range");
+    let wants_part = request.fields.contains("range") && !packages::is_verified(cx.plan, request);
     // Validators and parts belong to one URL; a response stored for an equivalent URL may only stand in on errors.
     let own = stored.as_ref().filter(|entry| *entry.key() == *request.key);
     let is_sliced = own.is_some_and(|entry| entry.body().slices().is_some());
@@ -321,6 +321,14 @@ impl OriginAnswer<'_> {
         joined: CombinedParts,
     ) -> Reply {
         let CombinedParts { mut fields, length, keeping } = joined;
+        let (cx, status) = (self.cx, StatusCode::OK);
+        let ruling = (self.request, &*self.request.ruling);
+        // The digest is that of both parts together.
+        let download = packages::examined(cx.worker, cx.plan, ruling, (status, &fields), answer.download);
+        let answer = match download {
+            Ok(download) => Answer { download, ..answer },
+            Err(error) => return failed(cx, self.request, fetching, self.why, None, error),
+        };
         let head = self.head(StatusCode::OK, fields.clone(), keeping, length);
         let writer = fetching.into_lead(self.cx.worker, &self.request.key);
         let task = self.task(writer, None, length);

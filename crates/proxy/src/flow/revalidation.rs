@@ -11,7 +11,7 @@ use larder_store::Entry;
 
 use crate::exchange::plan::Plan;
 use crate::exchange::request::Request;
-use crate::exchange::rulebook::Ruling;
+use crate::exchange::ruling::Ruling;
 use crate::flow::slices::FirstSlice;
 use crate::flow::upstream::Answer;
 
