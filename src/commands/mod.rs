@@ -1,5 +1,6 @@
 //! The commands: a module each, and the command line that selects one.
 
+mod ca;
 mod cache;
 mod check;
 mod cluster;
@@ -59,6 +60,8 @@ pub(crate) enum Command {
     /// Run the proxy
     #[command(after_help = serve::EXAMPLES)]
     Serve(Run),
+    /// Make, show or export the authority that signs certificates for intercepted hosts
+    Ca(ca::CaArgs),
     /// Validate a config and show what would run
     #[command(after_help = check::EXAMPLES)]
     Check(check::Check),
@@ -131,6 +134,7 @@ pub(crate) fn run(
 ) -> Result<(), Failure> {
     match command {
         Command::Serve(run) => serve::run(&run, predecessor, watch),
+        Command::Ca(args) => ca::run(&args),
         Command::Check(check) => check::run(&check),
         Command::Config(args) => config::run(&args),
         Command::Doctor(doctor) => doctor::run(&doctor),

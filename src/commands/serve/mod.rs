@@ -1,6 +1,6 @@
 //! `larder serve`: binds, prints its addresses, and turns signals into reloads, upgrades, drains and stops.
 
-mod logging;
+pub(super) mod logging;
 mod watchdog;
 mod watched_files;
 
@@ -47,7 +47,7 @@ pub(crate) fn run(
     watch_allocator: WatchAllocator,
 ) -> Result<(), Failure> {
     let given = GivenSockets::from_environment();
-    logging::start().map_err(Failure::Refused)?;
+    logging::start("info").map_err(Failure::Refused)?;
     open_files::raise();
     let files = WatchedFiles::default();
     let source = ConfigSource { run: run.clone(), files: files.clone() };

@@ -3,6 +3,7 @@
 mod acme;
 mod cluster;
 mod control;
+mod intercept;
 mod listeners;
 mod node_tls;
 mod problems;
@@ -53,6 +54,7 @@ pub(super) fn settle(draft: Draft) -> Result<Settings, Vec<String>> {
     let around = acme::AcmeContext::new(&listeners, &client_auth, cluster.as_ref(), state.as_deref());
     let acme = acme::settle(&draft.sites, &around, &mut problems);
     check_limits(&draft, &mut problems);
+    let intercept = intercept::settle(&draft, &listeners.http, &mut problems);
     let problems = problems.lines();
     if !problems.is_empty() {
         return Err(problems);
@@ -81,6 +83,7 @@ pub(super) fn settle(draft: Draft) -> Result<Settings, Vec<String>> {
             parts.map(|(at, ((site, tls), rules))| settle_site(at, site, tls, rules)).collect()
         },
         forward: Forward { site_rules: forward_rules, ..draft.forward },
+        intercept,
         doors: Doors { listen: doors, ..draft.doors },
         access_log: draft.access_log,
         access_log_file: draft.access_log_file,

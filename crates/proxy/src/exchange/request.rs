@@ -118,6 +118,8 @@ pub(crate) struct Request {
     pub(crate) entered: LimitEntries,
     /// Whether it is a prefetch of this proxy, without a client.
     pub(crate) is_own_prefetch: bool,
+    /// Whether it is for a file of this forward proxy itself.
+    pub(crate) is_own_file: bool,
 }
 
 /// A request before rules have changed it.
@@ -269,6 +271,7 @@ impl Request {
             session: None,
             entered: LimitEntries::default(),
             is_own_prefetch: false,
+            is_own_file: false,
         });
         request.add_client(role, identity, &head.fields);
         request
@@ -508,6 +511,7 @@ impl Request {
             session: None,
             entered: LimitEntries::default(),
             is_own_prefetch: self.is_own_prefetch,
+            is_own_file: self.is_own_file,
         }
     }
 }

@@ -10,7 +10,7 @@ use std::time::Instant;
 use larder_semantics::fields::Fields;
 use larder_stats::BatchSums;
 
-use super::validator;
+use super::{own_files, validator};
 use crate::base::clock;
 use crate::base::settings::Role;
 use crate::cluster::peer_request::PeerRequest;
@@ -35,6 +35,8 @@ pub(crate) struct Client {
     pub(crate) address: SocketAddr,
     /// Its identity, perhaps without a certificate; `None` if the listener requests no certificates.
     pub(crate) identity: Option<Arc<ClientIdentity>>,
+    /// The host of its tunnel, and the port if it is not 443, if the tunnel is intercepted.
+    pub(crate) tunnel: Option<Arc<str>>,
 }
 
 /// Where the requests of a connection come from.
@@ -130,6 +132,9 @@ impl Client {
         let cluster = worker.shared.cluster.as_deref();
         match self.entrance {
             Entrance::Clients(arrival) => {
+                if let Some(site) = &self.tunnel {
+                    forwarded::direct(site, head)?;
+                }
                 let client = forwarded::believe(&plan.settings.trust, arrival, self.address, head)?;
                 Ok(PeerRequest::of_client(cluster, arrival.role, client, head))
             }
@@ -173,11 +178,13 @@ impl Client {
         let permit = worker.shared.permit_of_tunnel(plan, head);
         let asker =
             Requester { role, address: client, identity: self.identity.as_deref(), id: id.as_ref(), by_peer };
-        let request = Request::take(head, &worker.cache.store.memory, plan, &asker);
+        let own = own_files::target(head, role, self.tunnel.is_some());
+        let request = Request::take(own.as_ref().unwrap_or(head), &worker.cache.store.memory, plan, &asker);
         match request.and_then(|request| Ok((request, permit?))) {
             Ok((mut request, permit)) => {
                 request.trace = memo.as_ref().and_then(|memo| memo.trace.clone());
                 request.awaited = awaited;
+                request.is_own_file = own.is_some();
                 let (delimited, expects) = (head.framing, head.expects_continue);
                 Step::Ask(PendingRequest { request, role, delimited, expects, memo, permit })
             }

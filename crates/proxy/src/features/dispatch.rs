@@ -7,7 +7,8 @@ use larder_semantics::status::Why;
 use larder_tags::Pools;
 
 use super::{
-    auth_request, challenge, credentials, etag_gateway, jwt, purge_method, redirect, rules, validator,
+    auth_request, challenge, credentials, etag_gateway, jwt, own_files, purge_method, redirect, rules,
+    validator,
 };
 use crate::base::settings::CountedRequests;
 use crate::exchange::limits;
@@ -47,6 +48,9 @@ async fn answer(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut Request) -
     // The rules do not apply to a certificate authority: they cannot know its addresses.
     if let Some(reply) = challenge::answer(worker, request) {
         return reply;
+    }
+    if request.is_own_file {
+        return own_files::answer(worker, request);
     }
     // The credentials are checked below, which takes time.
     let own = decide::own(plan, request, || false);

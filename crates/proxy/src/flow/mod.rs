@@ -18,6 +18,7 @@ pub(crate) mod fill_task;
 pub(crate) mod finish;
 pub(crate) mod follow;
 pub(crate) mod generated_etag;
+pub(crate) mod intercept;
 pub(crate) mod pass;
 pub(crate) mod phases;
 pub(crate) mod prefetch;
