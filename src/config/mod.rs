@@ -5,6 +5,7 @@
 
 pub(crate) mod authority;
 pub(crate) mod bounds;
+mod buckets;
 pub(crate) mod docs;
 mod draft;
 mod environment;
@@ -16,6 +17,7 @@ mod kinds;
 mod lists;
 pub(crate) mod machine;
 pub(crate) mod names;
+mod parents;
 pub(crate) mod places;
 mod raw;
 pub(crate) mod registries;

@@ -9,7 +9,7 @@ use ipnet::IpNet;
 use larder_evict::Spec;
 use larder_proxy::exchange::forwarded::is_dropped;
 use larder_proxy::settings::{
-    AccessLog, ClientAddress, ClientDetail, Counts, Door, HostHeader, PathPrefix, Role,
+    AccessLog, ClientAddress, ClientDetail, Counts, Dates, Door, HostHeader, PathPrefix, Role,
 };
 use larder_semantics::coding::{Coding, MediaRange};
 use larder_semantics::early_hints::EarlyHints;
@@ -39,6 +39,10 @@ pub(crate) const CODINGS: &[(&str, Coding)] =
 /// The kinds of predictions for prefetches.
 pub(crate) const PREDICTIONS: &[(&str, Prediction)] =
     &[("association", Prediction::Association), ("sequence", Prediction::Sequence)];
+
+/// The dates of versions of packages that count.
+pub(crate) const PACKAGE_DATES: &[(&str, Dates)] =
+    &[("registry", Dates::Registry), ("first-seen", Dates::FirstSeen), ("later", Dates::Later)];
 
 /// The clients that get early hints.
 pub(crate) const EARLY_HINTS: &[(&str, EarlyHints)] =

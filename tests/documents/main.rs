@@ -54,6 +54,7 @@ pages! {
     installation: "docs/install.md",
     the_laboratory: "docs/laboratory.md",
     logs: "docs/logs.md",
+    packages: "docs/packages.md",
     prefetching: "docs/prefetch.md",
     purging: "docs/purge.md",
     a_blog_in_php: "docs/recipes/php-blog.md",

@@ -34,6 +34,8 @@ Examples:
   larder run --host '*.packages.example' -- pip install -r requirements.txt
   larder run --offline -- cargo build
       what is not in the cache is an error
+  larder run --min-age 7d -- npm update
+      no version that is younger than a week
   larder run --require --report run.json -- make
       exit code 1 if no request came through the proxy
 
@@ -55,6 +57,9 @@ pub(crate) struct RunArgs {
     /// Ask again for responses that are older than this, such as 10m
     #[arg(long, value_name = "DURATION", value_parser = units::parse_duration, conflicts_with = "offline")]
     max_age: Option<Duration>,
+    /// Hide versions of packages that are younger than this, such as 7d, and refuse their files
+    #[arg(long, value_name = "DURATION", value_parser = units::parse_duration)]
+    min_age: Option<Duration>,
     /// Fail if no request came through the proxy
     #[arg(long)]
     require: bool,

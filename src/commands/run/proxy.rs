@@ -11,6 +11,7 @@ use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 use super::cache::Cache;
 use super::{RunArgs, hosts};
+use crate::cli::units::show_duration;
 use crate::cli::{Failure, WatchAllocator, open_files};
 use crate::config;
 use crate::config::DatabasePlace;
@@ -91,9 +92,13 @@ fn settings(args: &RunArgs, cache: &Cache) -> Result<Settings, Failure> {
 /// Returns the config of the proxy, without what its flags say.
 fn text(args: &RunArgs) -> String {
     let hosts: Vec<_> = hosts(args).iter().map(|host| format!("'{host}'")).collect();
-    let mut text = "client_address = 'off'\n[timeouts]\ndrain = '2s'\n".to_owned();
+    // The proxies of the environment are for the world outside, as without this proxy.
+    let mut text = "[timeouts]\ndrain = '2s'\n[parent]\nfrom_env = true\n".to_owned();
     // Writing to a string does not fail.
     let _ = writeln!(text, "[intercept]\nhosts = [{}]", hosts.join(", "));
+    let min_age =
+        args.min_age.map_or_else(String::new, |age| format!("min_age = '{}'\n", show_duration(age)));
+    let _ = write!(text, "[[forward.rule]]\npackages = 'all'\n{min_age}");
     let wanted = match (args.offline, args.max_age) {
         (true, _) => Some("only-if-cached, max-stale".to_owned()),
         (false, max_age) => max_age.map(|age| format!("max-age={}", age.as_secs())),

@@ -10,7 +10,7 @@ use std::time::Instant;
 use larder_semantics::fields::Fields;
 use larder_stats::BatchSums;
 
-use super::{own_files, validator};
+use super::{certificate_file, pac, validator};
 use crate::base::clock;
 use crate::base::settings::Role;
 use crate::cluster::peer_request::PeerRequest;
@@ -168,6 +168,13 @@ impl Client {
         (id, begun): (Option<Arc<str>>, Option<Instant>),
     ) -> Step<'_> {
         let PeerRequest { role, client, by_peer, awaited } = sender;
+        if let Entrance::Clients(Arrival { role: Role::Forward, tls }) = self.entrance
+            && let Some(reply) = pac::answer(&plan.settings.forward, head, tls)
+                .or_else(|| certificate_file::answer(worker, head))
+        {
+            let (identity, now) = (self.identity.as_ref(), clock::now());
+            return Step::Answer(reply, Visit { role, client, identity, id, by_peer, now, begun });
+        }
         let mut memo = match self.entrance {
             Entrance::Calls => None,
             _ => worker.witness.note(plan, role, head, (client, self.identity.as_ref()), begun),
@@ -178,13 +185,11 @@ impl Client {
         let permit = worker.shared.permit_of_tunnel(plan, head);
         let asker =
             Requester { role, address: client, identity: self.identity.as_deref(), id: id.as_ref(), by_peer };
-        let own = own_files::target(head, role, self.tunnel.is_some());
-        let request = Request::take(own.as_ref().unwrap_or(head), &worker.cache.store.memory, plan, &asker);
+        let request = Request::take(head, &worker.cache.store.memory, plan, &asker);
         match request.and_then(|request| Ok((request, permit?))) {
             Ok((mut request, permit)) => {
                 request.trace = memo.as_ref().and_then(|memo| memo.trace.clone());
                 request.awaited = awaited;
-                request.is_own_file = own.is_some();
                 let (delimited, expects) = (head.framing, head.expects_continue);
                 Step::Ask(PendingRequest { request, role, delimited, expects, memo, permit })
             }

@@ -7,7 +7,7 @@ use larder_semantics::status::Why;
 use larder_tags::Pools;
 
 use super::{
-    auth_request, challenge, credentials, etag_gateway, jwt, own_files, purge_method, redirect, rules,
+    auth_request, challenge, credentials, etag_gateway, jwt, packages, purge_method, redirect, rules,
     validator,
 };
 use crate::base::settings::CountedRequests;
@@ -49,9 +49,6 @@ async fn answer(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut Request) -
     if let Some(reply) = challenge::answer(worker, request) {
         return reply;
     }
-    if request.is_own_file {
-        return own_files::answer(worker, request);
-    }
     // The credentials are checked below, which takes time.
     let own = decide::own(plan, request, || false);
     if own == Some(Decision::Refuse(Why::AccessDenied)) {
@@ -88,6 +85,7 @@ async fn answer(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut Request) -
     match request.route.tags().cloned() {
         // In a box: otherwise the state of all other requests would be larger.
         Some(pools) => Box::pin(gateway(worker, plan, &pools, request)).await,
+        None if request.ruling.packages.is_some() => Box::pin(packages::serve(worker, plan, request)).await,
         None => serve::flow(worker, plan, request).await,
     }
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod arrive;
 mod auth_request;
+mod certificate_file;
 mod challenge;
 pub(crate) mod credentials;
 pub(crate) mod dispatch;
@@ -12,7 +13,8 @@ pub mod inventory;
 mod jwt;
 pub(crate) mod maintenance;
 pub(crate) mod only_site;
-mod own_files;
+mod pac;
+mod packages;
 mod permissions;
 pub(crate) mod purge;
 pub(crate) mod purge_method;

@@ -405,7 +405,7 @@ async fn connect(worker: &Worker, plan: &Plan, request: &Request) -> Reply {
         return refused(Why::OnlyIfCached);
     }
     let begun = Instant::now();
-    let connected = worker.clients(plan).tunnel.tcp(host, port, Some(request.client.ip())).await;
+    let connected = worker.clients(plan).tunnel.tunnel(host, port, Some(request.client.ip())).await;
     request.origin.add(begun.elapsed());
     match connected {
         Ok(stream) => opened(stream, outcome(why)),

@@ -88,7 +88,8 @@ async fn pass_through(worker: &Worker, first: Vec<u8>, arrived: Intercepted, idl
     }
     tracing::info!("the tunnel of {} to {site} is not intercepted: it does not begin with TLS", client.ip());
     let port = port_of(&site).parse().unwrap_or(443);
-    let connected = worker.clients(&worker.plan()).tunnel.tcp(host_of(&site), port, Some(client.ip())).await;
+    let connected =
+        worker.clients(&worker.plan()).tunnel.tunnel(host_of(&site), port, Some(client.ip())).await;
     match connected {
         Ok(mut origin) => {
             if origin.write_all(&first).await.is_ok() {

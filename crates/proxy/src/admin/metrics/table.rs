@@ -148,6 +148,14 @@ pub(super) const METRICS: &[Metric] = &[
     metric!(Gauge "larder_early_hint_bytes" []
         "Bytes of links that outlive stored responses."
         |moment, to| to.put(&[], moment.stats.early_hints.bytes)),
+    metric!(Counter "larder_package_contents_total" ["result"]
+    "Contents of packages: compared with the digest of their index or URL, files without a known digest, and contents that were refused because of their digest."
+    |moment, to| {
+        let packages = moment.stats.packages;
+        to.put(&["verified"], packages.verified);
+        to.put(&["unverified"], packages.unverified);
+        to.put(&["refused"], packages.refused);
+    }),
     metric!(Counter "larder_client_prefetches_total" ["site"]
         "Requests that were prefetches of clients, with any outcome."
         |moment, to| moment.sites.iter().for_each(|(site, counts)| to.put(&[site], counts.prefetches()))),

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::HeaderName;
+use larder_packages::Protocols;
+use larder_packages::age::MinAge;
 use larder_rules::{Networks, Query};
 use larder_semantics::coding::Coding;
 use larder_semantics::early_hints::EarlyHints;
@@ -47,6 +49,9 @@ macro_rules! effects {
                 "as the site's key of this name"; }
             refresh_ahead_hits: Option<u32> => refresh_ahead_hits, Request { "refresh_ahead_hits", "number", kind[Count(1..=10_000_000)],
                 "as the site's key of this name"; }
+            /// `Some(None)`: off.
+            slice: Option<Option<u64>> => slice, Request { "slice", "size, or \"off\"", kind[SLICE],
+                "as the site's key of this name"; }
             early_hints: Option<EarlyHints> => early_hints, Request { "early_hints", "\"h2\", \"always\" or \"off\"", kind[EARLY_HINTS],
                 "as the site's key of this name"; }
             client_prefetch: Option<bool> => declines_prefetches, Request { "client_prefetch", "\"serve\" or \"cached-only\"", kind[PREFETCHES],
@@ -61,6 +66,10 @@ macro_rules! effects {
                 "as the site's key of this name"; }
             ignore: Option<IgnoredDirectives> => ignored, Response { "ignore", "list of: no-cache no-store private must-revalidate", read[ignored],
                 "directives of the origin's Cache-Control that have no effect, against RFC 9111"; }
+            packages: Option<Protocols>, Request { "packages", "\"all\", list of: oci go debian rpm cargo pypi rubygems maven npm, or false", read[packages],
+                "protocols of package registries (docs/packages.md): what they never change stays fresh, and content that does not have the digest that its URL or an index names is neither stored nor sent whole; false: none"; }
+            min_age: Option<Arc<MinAge>>, Guard { "min_age", "duration, { all = \"7d\", npm = \"14d\", allow = [\"own-*\", \"left-pad@1.3.0\"], dates = \"registry\" }, or false", read[min_age],
+                "least age of versions of packages: younger ones are removed from the indexes of npm, PyPI and cargo, and their files are refused (403), but for those in allow. dates: those of the \"registry\", when this proxy has \"first-seen\" the version, or the \"later\" of both; a version without a date is young"; }
             query: Option<Query>, Request { "query", "\"drop\", or { keep = [names] } or { drop = [names] }, with sort = true if wanted", read[query],
                 "parameters of the query that stay in the cache key and in the request to the origin; \"@tracking\" stands for those of advertisements (docs/rules.md), and \"!gclid\" behind it keeps one of them"; }
             /// Fields and cookies of requests that select separate stored responses, named as in `larder_semantics::vary`.
@@ -186,7 +195,8 @@ macro_rules! define {
 
             /// Returns the rules of caching of a site, `own`, with these effects.
             pub(crate) fn on(&self, own: &Rules) -> Rules {
-                let mut rules = Rules { stores_nothing: self.cache == Some(false), ..own.clone() };
+                let outlasts_limits = self.packages.is_some_and(|own| !own.is_empty());
+                let mut rules = Rules { stores_nothing: self.cache == Some(false), outlasts_limits, ..own.clone() };
                 $($(if let Some(value) = &self.$field {
                     rules.$($rule).+ = value.clone().into();
                 })?)*

@@ -1,5 +1,7 @@
 //! `larder ca`: the authority that signs certificates for intercepted hosts.
 
+mod trust;
+
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
@@ -25,6 +27,15 @@ const SHOW_EXAMPLES: &str = "\
 Examples:
   larder ca show";
 
+const TRUST_EXAMPLES: &str = "\
+Examples:
+  larder ca trust --dry-run
+  sudo larder ca trust --directory ~/.local/state/larder";
+
+const UNTRUST_EXAMPLES: &str = "\
+Examples:
+  sudo larder ca untrust --directory ~/.local/state/larder";
+
 /// The arguments of `ca`.
 #[derive(Debug, Args)]
 pub(crate) struct CaArgs {
@@ -43,6 +54,21 @@ enum CaCommand {
     /// Show its files, its validity and its fingerprint
     #[command(after_help = SHOW_EXAMPLES)]
     Show(Place),
+    /// Add its certificate to the stores of this machine: that of the system, and that of Chromium
+    #[command(after_help = TRUST_EXAMPLES)]
+    Trust(Change),
+    /// Remove its certificate from these stores
+    #[command(after_help = UNTRUST_EXAMPLES)]
+    Untrust(Change),
+}
+
+#[derive(Debug, Args)]
+struct Change {
+    /// Print the steps, and do nothing
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    place: Place,
 }
 
 #[derive(Debug, Args)]
@@ -81,6 +107,16 @@ pub(crate) fn run(args: &CaArgs) -> Result<(), Failure> {
             Ok(())
         }
         CaCommand::Show(place) => place.show(),
+        CaCommand::Trust(change) => change.run(true),
+        CaCommand::Untrust(change) => change.run(false),
+    }
+}
+
+impl Change {
+    fn run(&self, trust: bool) -> Result<(), Failure> {
+        // A certificate that cannot be used is not added.
+        self.place.read()?;
+        trust::change(&self.place.files()?.cert, trust, self.dry_run)
     }
 }
 
