@@ -222,6 +222,13 @@ impl Entry {
         self.again(Body::coded(coded), self.freshness(), self.checked())
     }
 
+    /// Returns the same response after `change` has replaced the storage of its content or of other forms; `None` if all
+    /// stay.
+    pub(crate) fn moved(&self, change: &mut dyn FnMut(&Body) -> Option<Body>) -> Option<Self> {
+        let body = self.0.header.header.body.moved(change)?;
+        self.again(body, self.freshness(), self.checked())
+    }
+
     fn again(&self, body: Body, freshness: Freshness, checked: Generation) -> Option<Self> {
         let (old, tail) = (&self.0.header.header, self.tail());
         Self::assemble(RawParts {

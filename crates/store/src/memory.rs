@@ -6,8 +6,8 @@
 
 use std::hash::{BuildHasher, RandomState};
 use std::mem;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use http::HeaderMap;
 use larder_evict::{AnyShard, Capacity, InsertResult, Spec};
@@ -21,6 +21,7 @@ mod changes;
 mod copy;
 mod fill_budget;
 mod forms;
+mod pack;
 mod resident;
 mod room;
 mod walk;
@@ -57,6 +58,8 @@ pub struct Memory {
     filling: FillBudget,
     withheld: WithheldBytes,
     changes: Changes,
+    /// Returns memory that was freed to the system at once.
+    trim: OnceLock<fn()>,
 }
 
 /// Figures of the memory tier at one moment.
@@ -106,6 +109,7 @@ impl Memory {
             filling: FillBudget::new(filling - lines),
             withheld: WithheldBytes::default(),
             changes: Changes::default(),
+            trim: OnceLock::new(),
         }
     }
 

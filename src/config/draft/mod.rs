@@ -50,6 +50,7 @@ with_defaults! {
         threads: Option<usize> = None,
         admin: Option<AdminAddress> = Some(AdminAddress { address: SocketAddr::from(([127, 0, 0, 1], 9145)), tls: false }),
         admin_token: Option<Token> = None,
+        purge_edges: Vec<Origin> = Vec::new(),
         access_log: AccessLog = AccessLog::Off,
         access_log_file: Option<PathBuf> = None,
         access_log_by_line: bool = false,

@@ -24,7 +24,7 @@ use key::{MANY, keys};
 pub(super) use site::SITE;
 use values::{
     ACCESS_LOG, ACCESS_LOG_FLUSH, ADDRESS, ADMIN, CLIENT_ADDRESS, CLIENT_AUTH, COLLECTOR, COUNTS, DIRECTORY,
-    FILES, INTERCEPTED, LISTEN, MODE, NETWORK, NO_PROXY, PARENT, PARENT_FALLBACK, POLICY, REAL_IP,
+    FILES, INTERCEPTED, LISTEN, MODE, NETWORK, NODE_URL, NO_PROXY, PARENT, PARENT_FALLBACK, POLICY, REAL_IP,
     REQUEST_ID, SECRET, TIMES, TOKEN,
 };
 pub(super) use values::{EARLY_HINTS, HOST_HEADER, PREFETCHES, SLICE};
@@ -39,6 +39,8 @@ pub(super) const TOP: &[Key<Draft>] = keys! {
         "address of the admin listener: metrics, live log, health; addresses other than loopback need admin_token; https:// in front: over TLS (docs/tls.md)";
     "admin_token" in admin_token: OrWord("off", SECRET),
         "token that clients on other machines must present to the admin listener; also $LARDER_TOKEN";
+    "purge_edges" in purge_edges: List(NODE_URL),
+        "admin listeners of caches that get their responses from this one, with the same admin_token: each purge here is repeated there (docs/purge.md)";
     "access_log" in access_log: ACCESS_LOG, "one line for each request, in this form (docs/logs.md)";
     "access_log_file" in access_log_file: OrWord("stdout", DIRECTORY),
         "file of the access log; SIGHUP reopens it";

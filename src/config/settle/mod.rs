@@ -75,6 +75,7 @@ pub(super) fn settle(draft: Draft) -> Result<Settings, Vec<String>> {
         admin: draft.admin.map(|admin| admin.address),
         admin_tls,
         admin_token,
+        purge_edges: draft.purge_edges,
         threads: draft.threads.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from)),
         memory: memory_tier(draft.memory),
         disks: draft.disks.into_iter().map(|disk| disk.tier).collect(),
@@ -126,6 +127,9 @@ fn admin_token(draft: &Draft, problems: &mut Problems<'_>) -> Option<Token> {
             "admin {admin} can be reached from other machines: set admin_token in the file, or ${TOKEN}"
         );
         problems.add(&["admin", "admin_token"], &text);
+    }
+    if !draft.purge_edges.is_empty() && token.is_none() {
+        problems.add(&["purge_edges"], "purge_edges needs admin_token, which the edges have, too");
     }
     token
 }

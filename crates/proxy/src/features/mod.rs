@@ -7,6 +7,7 @@ mod challenge;
 pub(crate) mod credentials;
 pub(crate) mod dispatch;
 pub mod dry_run;
+pub(crate) mod edges;
 pub(crate) mod etag_gateway;
 mod hints;
 pub mod inventory;

@@ -60,7 +60,7 @@ pub(crate) struct ProcessState {
     /// Intercepts tunnels, from the first settings that ask for it.
     pub(crate) interceptor: OnceLock<Interceptor>,
     /// TLS settings for connections to origins.
-    tls: Arc<ClientConfig>,
+    pub(crate) tls: Arc<ClientConfig>,
     /// The state of connections to origins that workers share.
     pub(crate) origins: Destinations,
     /// The bytes of heads and trailers that wait because clients of HTTP/2 do not read.

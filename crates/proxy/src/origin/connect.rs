@@ -1,6 +1,7 @@
 //! Connects to origins: resolves a name once, checks the addresses, connects to a checked address, and sets up TLS if
 //! requested.
 
+use std::borrow::Cow;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
@@ -125,6 +126,14 @@ impl Connector {
     /// Reaches hosts through these parent proxies.
     pub fn through(self, parents: &Arc<Parents>) -> Self {
         Self { parents: Arc::clone(parents), ..self }
+    }
+
+    /// Returns the same connector with this time limit, if there is one, in place of its own.
+    pub(super) fn within(&self, limit: Option<Duration>) -> Cow<'_, Self> {
+        match limit {
+            None => Cow::Borrowed(self),
+            Some(limit) => Cow::Owned(Self { timeout: limit, handshake: limit, ..self.clone() }),
+        }
     }
 
     /// Sets the time limit of TLS handshakes; the default is that of connections.

@@ -122,6 +122,8 @@ pub enum OutgoingHead<'r> {
 /// Time limits for a response that replace those of the client.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Waits {
+    /// Time until there is a connection.
+    pub connect: Option<Duration>,
     /// Time until the first byte.
     pub first_byte: Option<Duration>,
     /// Time between two reads.
@@ -205,7 +207,8 @@ impl Client {
                 return Box::pin(self.send_on_stream(message, request)).await;
             }
         };
-        let Ways { connector, idle, .. } = &*self.0;
+        let idle = &self.0.idle;
+        let connector = self.0.connector.within(request.waits.connect);
         let first_byte = request.waits.first_byte.unwrap_or(self.0.first_byte);
         let between = request.waits.between.unwrap_or(self.0.between);
         let repeatable = request.content.is_empty() && is_idempotent(request.method);

@@ -12,7 +12,7 @@ use crate::Entry;
 /// Slots of a shard that are visited under its lock: a few microseconds.
 const SLICE: u32 = 64;
 /// Pause before the next slice, in which shard and processor are free for requests.
-const REST: Duration = Duration::from_micros(100);
+pub(super) const REST: Duration = Duration::from_micros(100);
 
 /// The uses of the responses stored under a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,7 +106,7 @@ fn take_out(shard: &Shard, dead: &[VisitedResident]) -> Vec<UsedResident> {
 
 impl Resident {
     /// Whether both are identical, not merely equal.
-    fn is(&self, other: &Self) -> bool {
+    pub(super) fn is(&self, other: &Self) -> bool {
         let (one, other) = (self.variants(), other.variants());
         one.len() == other.len() && one.iter().zip(other).all(|(one, other)| one.is(other))
     }
