@@ -81,6 +81,7 @@ with_defaults! {
         forward_client: ClientDraft = ClientDraft::default(),
         forward: Forward = Forward::default(),
         forward_rules: Vec<RuleDraft> = Vec::new(),
+        intercept: InterceptDraft = InterceptDraft::default(),
         thrift_listen: Vec<SocketAddr> = Vec::new(),
         onc_listen: Vec<SocketAddr> = Vec::new(),
         line_listen: Vec<SocketAddr> = Vec::new(),
@@ -130,6 +131,16 @@ with_defaults! {
         falls_back: bool = false,
         fail_timeout: Duration = ParentSettings::default().fail_timeout,
     }
+}
+
+/// The tunnels that are intercepted, as written.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct InterceptDraft {
+    /// Hosts, and the word for public registries.
+    pub(crate) hosts: Vec<String>,
+    pub(crate) never: Vec<String>,
+    /// The directory of the authority; `None`: the state directory.
+    pub(crate) ca: Option<PathBuf>,
 }
 
 /// The memory tier, as written.

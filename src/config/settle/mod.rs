@@ -3,6 +3,7 @@
 mod acme;
 mod cluster;
 mod control;
+mod intercept;
 mod listeners;
 mod node_tls;
 mod problems;
@@ -56,6 +57,7 @@ pub(super) fn settle(draft: Draft) -> Result<Settings, Vec<String>> {
     let parent = parents::settle(&draft.parent);
     let parent = parent.map_err(|why| problems.add(&["parent.from_env"], &why)).unwrap_or_default();
     check_limits(&draft, &mut problems);
+    let intercept = intercept::settle(&draft, &listeners.http, &mut problems);
     let problems = problems.lines();
     if !problems.is_empty() {
         return Err(problems);
@@ -86,6 +88,7 @@ pub(super) fn settle(draft: Draft) -> Result<Settings, Vec<String>> {
             parts.map(|(at, ((site, tls), rules))| settle_site(at, site, tls, rules)).collect()
         },
         forward: Forward { site_rules: forward_rules, ..draft.forward },
+        intercept,
         doors: Doors { listen: doors, ..draft.doors },
         access_log: draft.access_log,
         access_log_file: draft.access_log_file,

@@ -16,6 +16,7 @@ mod effects;
 pub(crate) mod engine_address;
 mod engine_tls;
 mod hsts;
+mod intercept;
 mod jwt;
 mod limit;
 mod listeners;
@@ -65,6 +66,7 @@ pub use self::config_keys::{ConfigDifference, ConfigKeys, ConfigValue};
 pub use self::effects::Effects;
 pub use self::engine_tls::EngineTls;
 pub use self::hsts::Hsts;
+pub use self::intercept::Intercept;
 pub use self::jwt::{Claims, JwkSet, Jwt, KeySource, TokenFault};
 pub use self::limit::{Bandwidth, CountedRequests, Limit, LimitBy, Rate};
 pub use self::listeners::{AdminTls, Listener, ProxyProtocol, Role, Trust, UnixSockets};
@@ -142,6 +144,8 @@ pub struct Settings {
     pub sites: Vec<Site>,
     /// The forward proxy, which serves requests for any origin.
     pub forward: Forward,
+    /// The tunnels of the forward proxy that are intercepted; `None`: none is.
+    pub intercept: Option<Intercept>,
     /// The listeners for RPC clients.
     pub doors: Doors,
     /// The access log.

@@ -2,6 +2,7 @@
 
 pub(crate) mod arrive;
 mod auth_request;
+mod certificate_file;
 mod challenge;
 pub(crate) mod credentials;
 pub(crate) mod dispatch;

@@ -19,6 +19,7 @@ pub(crate) mod fill_task;
 pub(crate) mod finish;
 pub(crate) mod follow;
 pub(crate) mod generated_etag;
+pub(crate) mod intercept;
 mod packages;
 pub(crate) mod pass;
 pub(crate) mod phases;

@@ -5,8 +5,8 @@
 //! connections to origins, so that no two threads write to the same cache line while they serve hits.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::task::Waker;
 
 use arc_swap::ArcSwap;
@@ -14,6 +14,7 @@ use larder_semantics::key;
 use larder_semantics::purge::{Effect, Scope};
 use parking_lot::Mutex;
 use rustls::ClientConfig;
+use tokio::sync::mpsc::UnboundedSender;
 
 use crate::acme::Acme;
 use crate::base::error::Error;
@@ -27,6 +28,7 @@ use crate::counts::versions::{self, Versions};
 use crate::exchange::plan::Plan;
 use crate::exchange::route::{SiteNumber, SiteState};
 use crate::exchange::target::key_role;
+use crate::flow::intercept::{Intercepted, Interceptor};
 use crate::flow::phases::Phases;
 use crate::net::byte_budget::ByteBudget;
 use crate::net::own::OwnListeners;
@@ -55,6 +57,8 @@ pub(crate) struct ProcessState {
     pub(crate) listener_tls: Option<Arc<Server>>,
     /// The certificates that an authority issues to the listeners by ACME.
     pub(crate) acme: Option<Arc<Acme>>,
+    /// Intercepts tunnels, from the first settings that ask for it.
+    pub(crate) interceptor: OnceLock<Interceptor>,
     /// TLS settings for connections to origins.
     pub(crate) tls: Arc<ClientConfig>,
     /// The state of connections to origins that workers share.
@@ -83,6 +87,8 @@ pub(crate) struct Worker {
     /// Selects the hits that are validated as samples.
     pub(crate) sampler: Sampler,
     clients: Mutex<(u64, Arc<Clients>)>,
+    /// Receives the near ends of intercepted tunnels.
+    pub(crate) intercepted: UnboundedSender<Intercepted>,
     waiting: Mutex<HashMap<u64, Waker>>,
     next_waiting: AtomicU64,
 }
@@ -122,6 +128,7 @@ impl ProcessState {
         }
         let observers = Arc::new(Observers::new(&settings, statistics)?);
         let acme = Acme::new(&settings, listener_tls.as_deref(), cluster.as_ref())?;
+        let interceptor = settings.intercept.as_ref().map(Interceptor::new).transpose()?;
         let origins = Destinations::new(settings.limits.idle);
         let tls = connect::tls().map_err(|error| Error::new("cannot set up TLS", error))?;
         let shared = Arc::new(Self {
@@ -136,6 +143,7 @@ impl ProcessState {
             phases: Phases::default(),
             listener_tls,
             acme,
+            interceptor: interceptor.map(OnceLock::from).unwrap_or_default(),
             tls,
             origins,
             unsent: ByteBudget::new(UNSENT),
@@ -181,6 +189,12 @@ impl ProcessState {
         if let Some(acme) = &self.acme {
             acme.reload(&settings);
         }
+        if let Some(intercept) = settings.intercept.as_ref().filter(|_| self.interceptor.get().is_none()) {
+            match Interceptor::new(intercept) {
+                Ok(interceptor) => drop(self.interceptor.set(interceptor)),
+                Err(error) => tracing::error!("{error}"),
+            }
+        }
         let (trace, cluster) = (old.settings.trace.clone(), old.settings.cluster.clone());
         let plan =
             old.next(Settings { trace, cluster, ..settings }, &self.observers.accounts, &self.cache.gateways);
@@ -218,7 +232,8 @@ impl ProcessState {
 }
 
 impl Worker {
-    pub(crate) fn new(shared: &Arc<ProcessState>) -> Arc<Self> {
+    /// Returns a new worker, which sends the near ends of intercepted tunnels to `intercepted`.
+    pub(crate) fn new(shared: &Arc<ProcessState>, intercepted: UnboundedSender<Intercepted>) -> Arc<Self> {
         let plan = shared.plan();
         let mut workers = shared.workers.lock();
         let worker = Arc::new(Self {
@@ -230,6 +245,7 @@ impl Worker {
             witness: Witness::new(&shared.observers, workers.len()),
             sampler: Sampler::default(),
             clients: Mutex::new((plan.version, Arc::new(Clients::new(&plan, shared)))),
+            intercepted,
             waiting: Mutex::default(),
             next_waiting: AtomicU64::new(0),
         });

@@ -6,10 +6,13 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use rustls::client::{ResolvesClientCert, Resumption};
 use rustls::pki_types::ServerName;
-use rustls::{ClientConfig, RootCertStore};
+use rustls::sign::CertifiedKey;
+use rustls::{ClientConfig, RootCertStore, SignatureScheme};
 use smallvec::SmallVec;
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
@@ -76,6 +79,21 @@ impl Opened {
     pub(super) fn found(&self, authority: &str) -> Option<IpAddr> {
         let is_direct = self.parent.is_none() && bare(host_of(authority)).parse::<IpAddr>().is_err();
         if is_direct { self.stream.peer_ip() } else { None }
+    }
+}
+
+/// Whether a server has asked for a certificate. It gets none.
+#[derive(Debug, Default)]
+struct CertificateRequest(AtomicBool);
+
+impl ResolvesClientCert for CertificateRequest {
+    fn resolve(&self, _authorities: &[&[u8]], _schemes: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
+        self.0.store(true, Ordering::Relaxed);
+        None
+    }
+
+    fn has_certs(&self) -> bool {
+        true
     }
 }
 
@@ -174,6 +192,25 @@ impl Connector {
     /// The reason of the failure.
     pub(super) async fn open_for_http2(&self, https: bool, authority: &str) -> Result<Opened, ConnectError> {
         self.open_for(https, authority, None, Some(HTTP2)).await
+    }
+
+    /// Opens a connection over TLS to `authority`, for a request of `client`. Also returns whether the origin has asked
+    /// for a certificate, even if that ended the handshake.
+    pub(super) async fn open_watching(
+        &self,
+        authority: &str,
+        client: Option<IpAddr>,
+    ) -> (Result<Opened, ConnectError>, bool) {
+        let watch = Arc::<CertificateRequest>::default();
+        let tls = self.tls.as_ref().map(|tls| {
+            let mut tls = ClientConfig::clone(tls);
+            tls.client_auth_cert_resolver = Arc::clone(&watch) as _;
+            // An origin asks for no certificate when it resumes a session.
+            tls.resumption = Resumption::disabled();
+            Arc::new(tls)
+        });
+        let opened = Self { tls, ..self.clone() }.open(true, authority, client).await;
+        (opened, watch.0.load(Ordering::Relaxed))
     }
 
     async fn open_for(

@@ -172,6 +172,22 @@ impl Client {
         Self(Arc::new(Ways { connector, idle, places, first_byte, between, prover }))
     }
 
+    /// Opens a connection over TLS to `authority` in advance, for the next request. Also returns whether the origin has
+    /// asked for a certificate; then the connection is not kept.
+    pub(crate) async fn warm(
+        &self,
+        authority: &str,
+        client: Option<IpAddr>,
+    ) -> (Result<(), ConnectError>, bool) {
+        let (opened, asks) = self.0.connector.open_watching(authority, client).await;
+        let kept = opened.map(|opened| {
+            if !asks {
+                self.0.idle.put(Box::new(Connection::new(opened, true, authority)));
+            }
+        });
+        (kept, asks)
+    }
+
     /// Sends a request and waits for the head of the final response.
     ///
     /// The origin may have closed an idle connection at the same moment. A request that failed on such a connection is

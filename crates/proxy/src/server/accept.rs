@@ -9,14 +9,17 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 use tokio::net::{TcpListener, TcpStream, UdpSocket, UnixListener};
+use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::front::{Front, Sockets};
+use super::intercepted;
 use crate::base::error::cause;
 use crate::base::networks;
 use crate::base::settings::{Role, Settings};
 use crate::exchange::arrival::Arrival;
 use crate::features::arrive::{Client, Entrance};
 use crate::flow::drain::{ConnectionPermit, Drain};
+use crate::flow::intercept::Intercepted;
 use crate::flow::worker::Worker;
 use crate::http1;
 use crate::http1::idle::IdleConnections;
@@ -54,8 +57,13 @@ impl ListenSocket {
     }
 }
 
-/// Runs a worker with these sockets.
-pub(super) async fn work(listening: ConnectionContext, sockets: Sockets) {
+/// Runs a worker with these sockets, and with the near ends of tunnels that it intercepts.
+pub(super) async fn work(
+    listening: ConnectionContext,
+    sockets: Sockets,
+    intercepted: UnboundedReceiver<Intercepted>,
+) {
+    tokio::spawn(intercepted::accept(listening.clone(), intercepted));
     let cannot = |error| tracing::error!("a worker cannot listen: {error}");
     for (front, socket) in sockets.streams {
         match TcpListener::from_std(socket) {
@@ -239,7 +247,7 @@ fn admit(
         Front::Peer { .. } => Entrance::Nodes,
         Front::Door { door, .. } => return rpc::welcome((worker, rpc), door, ends, address, permit),
     };
-    idle.serve(worker, Client { entrance, address, identity }, ends, permit);
+    idle.serve(worker, Client { entrance, address, identity, tunnel: None }, ends, permit);
 }
 
 /// Whether a client at `ip` may use this kind of listener.

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use larder_store::Store;
 use tokio::runtime::Builder;
-use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use crate::admin::{self, config::ConfigFile};
 use crate::base::error::Error;
@@ -242,10 +242,12 @@ impl Server {
             let runtime = Builder::new_current_thread().enable_all().build();
             let runtime = runtime.map_err(|error| Error::new("cannot start a worker", error))?;
             self.liveness.watch(&runtime);
-            let (worker, rpc) = (Worker::new(&self.shared), Arc::clone(&self.rpc));
+            let (intercepting, intercepted) = unbounded_channel();
+            let (worker, rpc) = (Worker::new(&self.shared, intercepting), Arc::clone(&self.rpc));
             let thread = std::thread::Builder::new().name(format!("worker-{number}"));
             let work = move || {
-                runtime.block_on(work(ConnectionContext { worker, idle: Arc::default(), rpc }, sockets))
+                let context = ConnectionContext { worker, idle: Arc::default(), rpc };
+                runtime.block_on(work(context, sockets, intercepted))
             };
             thread.spawn(work).map_err(|error| Error::new("cannot start a worker", error))?;
         }

@@ -7,6 +7,7 @@ pub mod control;
 pub mod front;
 pub mod given;
 pub(crate) mod health;
+mod intercepted;
 pub mod listen;
 pub mod liveness;
 pub(crate) mod names;
