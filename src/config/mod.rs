@@ -4,6 +4,7 @@
 //! `settle` checks combinations of values and makes the settings.
 
 pub(crate) mod bounds;
+mod buckets;
 pub(crate) mod docs;
 mod draft;
 mod environment;
@@ -15,6 +16,7 @@ mod kinds;
 mod lists;
 pub(crate) mod machine;
 pub(crate) mod names;
+mod parents;
 pub(crate) mod places;
 mod raw;
 mod rules;

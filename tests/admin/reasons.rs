@@ -87,7 +87,12 @@ fn exercise(why: Why) -> Exercise {
         Why::NotWritten => Staged(not_written),
         Why::OnlyIfCached => Asked(&[], &["GET\nCache-Control: only-if-cached"]),
         Why::OriginUnreachable => Staged(unreachable),
+        Why::ParentUnreachable => Staged(parent_unreachable),
+        Why::ParentRefused => Staged(parent_refused),
         Why::OriginUnresolved => Staged(unresolved),
+        Why::NoCredentials => Staged(|| by_bucket("credentials=env", "GET /")),
+        Why::BucketRefused => Staged(|| by_bucket("credentials=none", "GET /")),
+        Why::ReadOnly => Staged(|| by_bucket("credentials=none", "DELETE /")),
         Why::OriginTls => Staged(ends_in_the_handshake),
         Why::OriginTlsUntrusted => Staged(untrusted),
         Why::OriginTlsExpired => Staged(expired),
@@ -287,6 +292,31 @@ fn unreachable() -> Value {
     let larder = Larder::before(&origin);
     origin.die();
     seen(&larder)
+}
+
+fn parent_unreachable() -> Value {
+    let parent = Origin::always(FRESH);
+    parent.die();
+    by_parent(&parent)
+}
+
+fn parent_refused() -> Value {
+    by_parent(&Origin::always("407 Proxy Authentication Required"))
+}
+
+fn by_parent(parent: &Origin) -> Value {
+    seen(&Larder::start(&format!("[parent]\nhttp = '{}'\n[[site]]\norigin = 'http://o.test'", parent.url())))
+}
+
+/// Sends a request to a bucket of a storage that denies each of them.
+fn by_bucket(credentials: &str, request: &str) -> Value {
+    let storage = Origin::always("403 Forbidden\n\n<Error><Code>AccessDenied</Code></Error>");
+    let keys = "retries = 0\nmax_fails = 10";
+    let url = format!("s3://bucket?endpoint={}&{credentials}", storage.url());
+    let larder = Larder::start(&format!("[[site]]\norigin = '{url}'\n{keys}"));
+    let mut log = Events::of(&larder, "/log");
+    larder.ask(request);
+    log.next().expect("a request")
 }
 
 /// No name server is asked for an invalid name: this one has a label of 64 letters.

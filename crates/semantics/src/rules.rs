@@ -38,6 +38,8 @@ pub struct Rules {
     pub prefetch_traffic: u8,
     /// The requests during its lifetime that make a response popular, without the one that fetched it.
     pub refresh_ahead_hits: u32,
+    /// The bytes in each slice of large responses of which clients request ranges; `None`: they are not stored by slices.
+    pub slice: Option<u64>,
     /// The clients that get the links of a stored response while the origin is asked.
     pub early_hints: EarlyHints,
     /// Whether prefetches of clients get only stored responses, and otherwise none.
@@ -127,6 +129,7 @@ impl Default for Rules {
             prefetch: Vec::new(),
             prefetch_traffic: 5,
             refresh_ahead_hits: 2,
+            slice: Some(1 << 20),
             early_hints: EarlyHints::default(),
             declines_prefetches: false,
             validated: false,

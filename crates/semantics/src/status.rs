@@ -205,9 +205,24 @@ reasons! {
     OriginUnreachable "origin-unreachable" "RFC 9110 15.6.3"
         "no connection to the origin"
         "check that the origin runs, and its name and port";
+    ParentUnreachable "parent-unreachable" "RFC 9110 15.6.3"
+        "no connection to the parent proxy through which the origin is reached"
+        "check that the proxy runs; the proxy's log has the cause, and [parent] its address, no_proxy and fallback";
+    ParentRefused "parent-refused" "RFC 9110 9.3.6"
+        "the parent proxy answered that it does not forward the request"
+        "the log has its status: 407 means another user name and password in [parent], others its own rules";
     OriginUnresolved "origin-unresolved" "RFC 9110 15.6.3"
         "the origin's name has no address"
         "check the spelling of the name, and the name servers of this machine";
+    NoCredentials "no-credentials" "configuration"
+        "there are no credentials for the bucket that is the origin"
+        "the proxy's log names each source and its fault; docs/recipes/object-storage.md describes them";
+    BucketRefused "bucket-refused" "configuration"
+        "the storage refuses the request to the bucket"
+        "the proxy's log has its code: rights of the credentials, the region, the clock, or the name of the bucket";
+    ReadOnly "read-only" "RFC 9110 15.5.6"
+        "the origin is a bucket, which is only read"
+        "send GET or HEAD without content; write to the storage itself";
     OriginTls "origin-tls" "RFC 9110 15.6.3"
         "no TLS with the origin: the handshake failed"
         "the proxy's log has the cause";

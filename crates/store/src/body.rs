@@ -2,6 +2,7 @@
 
 mod coded;
 pub(crate) mod record;
+pub(crate) mod sliced;
 
 use std::io;
 use std::ops::Range;
@@ -14,6 +15,7 @@ use crate::charge::allocated;
 
 pub use coded::{CodedBody, body_of};
 pub use record::Record;
+pub use sliced::{SlicePart, SlicedBody};
 
 /// Bodies of at least this length are stored in a file and sent by `sendfile`; shorter ones are sent in the
 /// same write as their head.
@@ -37,6 +39,8 @@ pub enum LongBody {
     Disk(Arc<Record>),
     /// Content in memory, with its coded forms. [`Entry::body`](crate::Entry::body) is the content without them.
     Coded(Arc<CodedBody>),
+    /// Content whose slices are entries of their own.
+    Sliced(Arc<SlicedBody>),
 }
 
 /// The location of the bytes of a body.
@@ -48,6 +52,8 @@ pub enum Storage<'b> {
     File(&'b Arc<Extent>),
     /// The bytes are on a disk.
     Disk(&'b Arc<Record>),
+    /// The bytes are in entries of their own, or not stored.
+    Slices(&'b Arc<SlicedBody>),
 }
 
 impl Body {
@@ -66,6 +72,11 @@ impl Body {
         Self::Long(Box::new(LongBody::Disk(record)))
     }
 
+    /// Returns a body for content by slices.
+    pub fn sliced(sliced: Arc<SlicedBody>) -> Self {
+        Self::Long(Box::new(LongBody::Sliced(sliced)))
+    }
+
     /// Returns a body for content with these coded forms.
     pub(crate) fn coded(coded: CodedBody) -> Self {
         Self::Long(Box::new(LongBody::Coded(coded.into())))
@@ -78,7 +89,7 @@ impl Body {
             Self::Heap(_) => None,
             Self::Long(long) => match &**long {
                 LongBody::Coded(coded) => Some(coded),
-                LongBody::File(_) | LongBody::Disk(_) => None,
+                LongBody::File(_) | LongBody::Disk(_) | LongBody::Sliced(_) => None,
             },
         }
     }
@@ -98,6 +109,7 @@ impl Body {
                 LongBody::File(extent) => Storage::File(extent),
                 LongBody::Disk(record) => Storage::Disk(record),
                 LongBody::Coded(coded) => coded.plain().place(),
+                LongBody::Sliced(sliced) => Storage::Slices(sliced),
             },
         }
     }
@@ -107,12 +119,19 @@ impl Body {
         if let Storage::Disk(record) = self.place() { Some(record) } else { None }
     }
 
+    /// Returns the slices of the content, if these are entries of their own.
+    #[inline]
+    pub fn slices(&self) -> Option<&Arc<SlicedBody>> {
+        if let Storage::Slices(sliced) = self.place() { Some(sliced) } else { None }
+    }
+
     /// Returns the bytes of content.
     pub fn len(&self) -> u64 {
         match self.place() {
             Storage::Heap(bytes) => bytes.len() as u64,
             Storage::File(extent) => extent.len(),
             Storage::Disk(record) => record.len(),
+            Storage::Slices(sliced) => sliced.len(),
         }
     }
 
@@ -132,7 +151,7 @@ impl Body {
     /// Copies at most `max` bytes from `from` on; the copy is empty at the end. Blocks while the disk reads.
     ///
     /// # Errors
-    /// When a file cannot be read, or does not contain the bytes that were written to it.
+    /// When a file cannot be read, or does not contain the bytes that were written to it; and for content by slices.
     pub fn copy(&self, from: u64, max: usize) -> io::Result<Bytes> {
         let range = self.clamp(from, max);
         match self.place() {
@@ -145,6 +164,7 @@ impl Body {
                 Ok(copy.into())
             }
             Storage::Disk(record) => record.read(range),
+            Storage::Slices(_) => Err(io::ErrorKind::Unsupported.into()),
         }
     }
 
@@ -181,6 +201,7 @@ impl LongBody {
             }
             Self::Disk(_) => allocated(size_of::<Record>() + 16) as u64,
             Self::Coded(coded) => coded.charge(),
+            Self::Sliced(_) => allocated(size_of::<SlicedBody>() + 16) as u64,
         }
     }
 }

@@ -357,9 +357,10 @@ impl Entry {
         self.0.header.header.body.forms()
     }
 
-    /// Returns the bytes of content in all forms.
+    /// Returns the bytes of content in all forms, without slices, which are entries of their own.
     pub(crate) fn content(&self) -> u64 {
-        self.body().len() + self.coded().map_or(0, CodedBody::len)
+        let own = if self.body().slices().is_some() { 0 } else { self.body().len() };
+        own + self.coded().map_or(0, CodedBody::len)
     }
 
     /// Returns the bytes of memory held, allocator rounding included, without the cache's bookkeeping and the

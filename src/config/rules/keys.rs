@@ -23,7 +23,7 @@ use super::origins::{origins, rewrite};
 use super::split::split;
 use super::values::{by_status, each, entries, field, flag, unknown, word};
 use crate::config::draft::rule::RuleDraft;
-use crate::config::keys::{EARLY_HINTS, HOST_HEADER, PREFETCHES};
+use crate::config::keys::{EARLY_HINTS, HOST_HEADER, PREFETCHES, SLICE};
 use crate::config::kinds::{AtLeast, Count, Flag, Kind, Percent, Seconds, Size};
 use crate::config::lists::{networks, signed_urls, string, strings, tokens, users};
 use crate::config::names;

@@ -23,6 +23,7 @@ use super::draft::rule::RuleDraft;
 use super::draft::{DiskDraft, Draft, Memory, SiteDraft};
 use super::machine::Machine;
 use super::names::covers;
+use super::parents;
 use super::places::check_origins;
 use super::rules::{self, Owner};
 use super::written;
@@ -52,6 +53,8 @@ pub(super) fn settle(draft: Draft) -> Result<Settings, Vec<String>> {
     let state = state_directory();
     let around = acme::AcmeContext::new(&listeners, &client_auth, cluster.as_ref(), state.as_deref());
     let acme = acme::settle(&draft.sites, &around, &mut problems);
+    let parent = parents::settle(&draft.parent);
+    let parent = parent.map_err(|why| problems.add(&["parent.from_env"], &why)).unwrap_or_default();
     check_limits(&draft, &mut problems);
     let problems = problems.lines();
     if !problems.is_empty() {
@@ -76,6 +79,7 @@ pub(super) fn settle(draft: Draft) -> Result<Settings, Vec<String>> {
         schedule: draft.schedule,
         limits: draft.limits,
         timeouts: draft.timeouts,
+        parent,
         sites: {
             let parts = draft.sites.into_iter().zip(tls.into_iter().zip(acme)).zip(rules).enumerate();
             parts.map(|(at, ((site, tls), rules))| settle_site(at, site, tls, rules)).collect()
@@ -240,8 +244,9 @@ fn settle_site(
     let (cache, tags, rules) = control::settle(&site);
     let name = site.name_at(at);
     let doubt = site.control.tags.doubt;
-    let SiteDraft { hosts, path, origins, balance, host, rewrite_urls, only_https, hsts, .. } = site;
+    let SiteDraft { hosts, path, origins, balance, parents, host, rewrite_urls, only_https, hsts, .. } = site;
     let SiteDraft { sticky, retries, max_fails, fail_timeout, slow_start, resolve_interval, .. } = site;
+    let SiteDraft { max_errors, retry_budget, hedge, .. } = site;
     let (interval, purge_from) = (site.health_interval, site.purge_from);
     let health = site.health.map(|path| Health { path, interval });
     Site {
@@ -264,9 +269,13 @@ fn settle_site(
         retries,
         max_fails,
         fail_timeout,
+        max_errors,
+        retry_budget,
+        hedge,
         slow_start,
         resolve_interval,
         health,
+        parents,
         tls,
         purge_from,
     }

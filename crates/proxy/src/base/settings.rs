@@ -7,6 +7,7 @@
 mod access_log;
 mod acme;
 mod auth_request;
+mod bucket;
 mod certificates;
 mod client_auth;
 pub(crate) mod cluster;
@@ -22,6 +23,7 @@ mod node_tls;
 mod origin;
 mod origin_tls;
 mod pages;
+mod parent;
 mod rule;
 mod signed;
 mod site;
@@ -55,6 +57,7 @@ pub use larder_store::{Counts, DiskTier};
 pub use self::access_log::AccessLog;
 pub use self::acme::{Acme, AcmeChallenge, LETS_ENCRYPT, LETS_ENCRYPT_STAGING};
 pub use self::auth_request::{AuthRequest, PermissionBy};
+pub use self::bucket::{CredentialSource, S3Bucket};
 pub use self::certificates::{CertificateFault, CertificateFiles};
 pub use self::client_auth::{ClientAuth, ClientAuthFiles, ClientAuths};
 pub use self::cluster::{EngineAddress, EngineOutagePolicy, Settings as Cluster, Tier as SecondTier};
@@ -70,6 +73,7 @@ pub(crate) use self::origin::socket_of;
 pub use self::origin::{Balance, Origin};
 pub use self::origin_tls::{OriginTls, OriginTlsFiles};
 pub use self::pages::{Page, Pages};
+pub use self::parent::{NoProxy, Pac, ParentProxy, ParentSettings};
 pub use self::rule::{Answer, CookieFilter, Edits};
 pub use self::signed::{SignedUrls, Unsigned};
 pub use self::site::SiteRule;
@@ -130,6 +134,8 @@ pub struct Settings {
     pub limits: Limits,
     /// Timeouts for clients and origins.
     pub timeouts: Timeouts,
+    /// The parent proxies, unless a site or the forward proxy has its own.
+    pub parent: ParentSettings,
     /// Reverse-proxied sites, in the order they are matched.
     pub sites: Vec<Site>,
     /// The forward proxy, which serves requests for any origin.
@@ -154,7 +160,7 @@ pub struct Settings {
     pub name: String,
     /// Whether to send the traditional `X-Cache: HIT` or `X-Cache: MISS` as well.
     pub x_cache: bool,
-    /// The fields that pass the client's address on.
+    /// The fields that pass the client's address on to origins of sites.
     pub client_address: ClientAddress,
     /// The field with the id of each request; `None`: requests have no ids.
     pub request_id: Option<HeaderName>,
@@ -271,6 +277,12 @@ pub struct Site {
     pub max_fails: u32,
     /// Duration of the backoff.
     pub fail_timeout: Duration,
+    /// Consecutive answers with errors after which an origin is in its backoff; `None`: any number is accepted.
+    pub max_errors: Option<u32>,
+    /// Retries for 100 requests; `None`: no limit but that of each request.
+    pub retry_budget: Option<u8>,
+    /// Requests of 100 that are sent to a second origin when the answer is late; `None`: none.
+    pub hedge: Option<u8>,
     /// Time in which the share of an origin that answers again grows to that of its weight; zero: at once.
     pub slow_start: Duration,
     /// Interval at which names of origins are resolved again; `None`: open connections stay in use without resolving
@@ -280,6 +292,8 @@ pub struct Site {
     pub health: Option<Health>,
     /// The authority that issues certificates for its hosts; `None`: they are in `certificates`.
     pub acme: Option<Arc<Acme>>,
+    /// Its own parent proxies; empty: its origins are reached directly.
+    pub parents: Option<Vec<ParentProxy>>,
     /// TLS to its origins, if it differs from the system's defaults.
     pub tls: Option<Arc<OriginTls>>,
     /// Clients that may send `PURGE` without the admin token.
@@ -317,6 +331,12 @@ pub struct Forward {
     pub connect_ports: Vec<u16>,
     /// Whether clients may reach loopback, link-local, private and metadata addresses.
     pub allow_private: bool,
+    /// Its own parent proxies; empty: origins are reached directly.
+    pub parents: Option<Vec<ParentProxy>>,
+    /// The fields that pass the client's address on.
+    pub client_address: ClientAddress,
+    /// The script with which clients configure themselves.
+    pub pac: Pac,
     /// Caching rules.
     pub rules: Rules,
     /// Rules for subsets of its requests, in the order in which they apply.
@@ -482,6 +502,10 @@ impl Default for Forward {
             ports: vec![80..=80, 443..=443, 1025..=u16::MAX],
             connect_ports: vec![443],
             allow_private: false,
+            parents: None,
+            // The clients of a forward proxy may use it to hide from the origins that they name.
+            client_address: ClientAddress::Off,
+            pac: Pac::default(),
             rules: Rules { targeted: Vec::new(), ..Rules::default() },
             site_rules: Vec::new(),
         }

@@ -1,6 +1,7 @@
 //! A request and its reply in the form that the flow uses for all protocols, and the site of the request.
 
 pub mod arrival;
+pub(crate) mod attempts;
 pub(crate) mod client_cert;
 mod combinations;
 mod edited;
@@ -14,10 +15,12 @@ pub(crate) mod limit_entries;
 pub(crate) mod limits;
 pub(crate) mod link;
 pub(crate) mod negotiation;
+pub(crate) mod outgoing;
 mod paced;
 pub(crate) mod packages;
 pub(crate) mod pages;
 pub(crate) mod passes;
+pub(crate) mod piece_queue;
 pub(crate) mod placeholders;
 pub(crate) mod plan;
 pub(crate) mod position;
@@ -28,6 +31,7 @@ pub(crate) mod request_id;
 pub mod route;
 pub(crate) mod rule_counts;
 pub(crate) mod rulebook;
+pub(crate) mod ruling;
 pub(crate) mod send;
 pub(crate) mod sink;
 pub(crate) mod target;

@@ -4,7 +4,7 @@ use http::{HeaderMap, Method};
 use larder_semantics::status::Why;
 
 use super::reply::{Content, Reply, Source};
-use super::rulebook::Ruling;
+use super::ruling::Ruling;
 use crate::base::settings::{Answer, Page};
 use crate::origin::Download;
 

@@ -12,6 +12,7 @@ use crate::base::settings::{AccessLog, Settings};
 use crate::counts::accounts::Accounts;
 use crate::net::concurrency::ConcurrencyLimit;
 use crate::net::limiter::Limiter;
+use crate::origin::Parents;
 
 /// The settings in the form that requests use.
 #[derive(Debug)]
@@ -20,6 +21,10 @@ pub(crate) struct Plan {
     pub(crate) sites: Sites,
     /// The rules of the forward proxy.
     pub(crate) forward: Rulebook,
+    /// The parent proxies of requests to origins of sites that have none of their own.
+    pub(crate) parents: Arc<Parents>,
+    /// The parent proxies of requests of the forward proxy.
+    pub(crate) forward_parents: Arc<Parents>,
     pub(crate) banner: Banner,
     /// The banners of replies over https, by the numbers of the sites that have `hsts`; empty if none has.
     secure: Vec<Option<Banner>>,
@@ -41,10 +46,14 @@ impl Plan {
     }
 
     fn after(old: Option<&Self>, settings: Settings, accounts: &Accounts, gateways: &Gateways) -> Self {
-        let sites = Sites::new(&settings.sites, accounts, gateways, old.map(|old| &old.sites));
+        let sites = Sites::new(&settings, accounts, gateways, old.map(|old| &old.sites));
         let (rules, caching) = (&settings.forward.site_rules, &settings.forward.rules);
         let before = old.map(|old| &old.forward);
         let forward = Rulebook::new(rules, (caching, true), None, accounts.workers(), before);
+        let parents = Parents::new(&settings.parent);
+        let own = settings.forward.parents.as_ref();
+        let own = own.map(|own| Parents::new(&settings.parent.with(own)));
+        let forward_parents = own.unwrap_or_else(|| Arc::clone(&parents));
         let banner = Banner::new(&settings.name, settings.x_cache);
         let secure = secure_banners(&sites, &banner);
         let concurrency =
@@ -58,6 +67,8 @@ impl Plan {
             settings,
             sites,
             forward,
+            parents,
+            forward_parents,
             banner,
             secure,
             concurrency,
@@ -84,6 +95,11 @@ impl Plan {
             next.compressions = Arc::clone(&self.compressions);
         }
         next
+    }
+
+    /// Returns the parent proxies of requests to the origins of `site`.
+    pub(crate) fn parents_of<'p>(&'p self, site: &'p SiteState) -> &'p Arc<Parents> {
+        site.parents.as_ref().unwrap_or(&self.parents)
     }
 
     /// Returns the limits of all rules, with names that they also have in another process with the same rules.

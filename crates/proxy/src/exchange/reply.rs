@@ -23,8 +23,9 @@ use crate::base::settings::{Hsts, Role};
 use crate::exchange::edited::{EditedFields, NONE};
 use crate::exchange::encoded::ContentEncoder;
 use crate::exchange::negotiation::Negotiation;
+use crate::exchange::piece_queue::PieceQueue;
 use crate::exchange::route::SiteNumber;
-use crate::exchange::rulebook::ReplyEdits;
+use crate::exchange::ruling::ReplyEdits;
 use crate::http::fields::FieldWriter;
 use crate::http::head::RequestHead;
 use crate::http::names::POSITION;
@@ -97,6 +98,8 @@ pub enum Content {
     Coded(Option<Coding>),
     /// Several pieces, one after the other (`multipart/byteranges`).
     Pieces(Vec<Piece>),
+    /// Pieces that are found or fetched while the content is sent.
+    Queue(Box<PieceQueue>),
     /// The content of a response that is being stored.
     Fill(Box<Reader>),
     /// The content of an origin's answer, which is not stored.
@@ -117,6 +120,14 @@ pub enum Piece {
 }
 
 impl Piece {
+    /// Returns the bytes of the piece.
+    pub(crate) fn len(&self) -> u64 {
+        match self {
+            Self::Bytes(bytes) => bytes.len() as u64,
+            Self::Stored(_, from, to) => to - from,
+        }
+    }
+
     /// Returns the stored response of the piece, if there is one.
     pub(crate) fn entry(&self) -> Option<&Entry> {
         match self {

@@ -2,20 +2,17 @@
 //! and its cache key written.
 
 use std::borrow::Cow;
-use std::future::poll_fn;
 use std::net::SocketAddr;
-use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::Poll;
+use std::sync::atomic::AtomicBool;
 
-use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Version, header};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, Version};
 use larder_rules::CertificateNames;
 use larder_semantics::coding::AcceptedCodings;
 use larder_semantics::directives::RequestDirectives;
 use larder_semantics::fields::Fields;
 use larder_semantics::freshness::Freshness;
-use larder_semantics::{purpose, range, revalidate, storable};
+use larder_semantics::{purpose, revalidate};
 use larder_store::{Entry, Memory};
 
 use super::position::RequiredPosition;
@@ -23,14 +20,15 @@ use crate::base::settings::{Edits, Effects, Query, QueryStrings, Role, Timeouts,
 use crate::base::{clock, in_place};
 use crate::counts::span::Trace;
 use crate::exchange::arrival::Requester;
-use crate::exchange::forwarded::is_dropped;
 use crate::exchange::limit_entries::LimitEntries;
-use crate::exchange::link::{Interim, Link, Stopwatch};
+use crate::exchange::link::{Link, Stopwatch};
+use crate::exchange::outgoing::{OriginalRequest, change, collect, credentials, edit, own_field};
 use crate::exchange::packages;
 use crate::exchange::placeholders::Parts;
 use crate::exchange::plan::Plan;
 use crate::exchange::route::Route;
-use crate::exchange::rulebook::{Rulebook, Ruling};
+use crate::exchange::rulebook::Rulebook;
+use crate::exchange::ruling::Ruling;
 use crate::exchange::target::{
     AMBIGUOUS, Address, EVADED, RuledClient, RuledRequest, asked, from_root, host_in, rule, ruled_host,
     unruled, url_parts, write_key,
@@ -38,7 +36,6 @@ use crate::exchange::target::{
 use crate::http::body::Upload;
 use crate::http::head::{Refusal, RequestHead};
 use crate::http::names;
-use crate::http::response;
 use crate::net::tls::client_certificates::ClientIdentity;
 use crate::origin::Session;
 
@@ -119,14 +116,6 @@ pub(crate) struct Request {
     pub(crate) entered: LimitEntries,
     /// Whether it is a prefetch of this proxy, without a client.
     pub(crate) is_own_prefetch: bool,
-}
-
-/// A request before rules have changed it.
-#[derive(Clone, Debug)]
-pub(crate) struct OriginalRequest {
-    pub(crate) fields: HeaderMap,
-    /// Path and query.
-    pub(crate) path: String,
 }
 
 /// The head of a request, with its route and the rules that apply to it.
@@ -372,16 +361,6 @@ impl Request {
         self.asked.no_cache || self.asked.max_age.is_some() || self.asked.min_fresh.is_some()
     }
 
-    /// Records that a try got no answer and may have reached an origin.
-    pub(crate) fn lose_try(&self) {
-        self.lost_try.store(true, Ordering::Relaxed);
-    }
-
-    /// Whether a try got no answer and may have reached an origin: its result is unknown.
-    pub(crate) fn has_lost_try(&self) -> bool {
-        self.lost_try.load(Ordering::Relaxed)
-    }
-
     /// Whether the client itself used https. A `PURGE` may name https without TLS, and does not count.
     pub(crate) fn is_secure(&self) -> bool {
         self.scheme == "https" && !self.by_peer && self.method.as_str() != names::PURGE
@@ -423,48 +402,6 @@ impl Request {
     /// Removes a heuristic lifetime from `freshness` if this request forbids one.
     pub(crate) fn without_guess(&self, freshness: Freshness) -> Freshness {
         if self.forbids_guess { freshness.without_guess() } else { freshness }
-    }
-
-    /// Returns the outcome of `wanted`; `None` if the client has left before and `deserted` has ended, so that the
-    /// outcome has no use.
-    pub(crate) async fn unless_left<T>(
-        &self,
-        mut wanted: Pin<&mut impl Future<Output = T>>,
-        deserted: impl Future<Output = ()>,
-    ) -> Option<T> {
-        let mut deserted = pin!(deserted);
-        poll_fn(|cx| {
-            if let Poll::Ready(outcome) = wanted.as_mut().poll(cx) {
-                return Poll::Ready(Some(outcome));
-            }
-            match self.link.as_ref().is_some_and(Link::has_left) {
-                true => deserted.as_mut().poll(cx).map(|()| None),
-                false => Poll::Pending,
-            }
-        })
-        .await
-    }
-
-    /// Returns the outcome of `sent`, a future that sends this request. Calls `lost` at once when a try gets no answer
-    /// but may have reached an origin, and another try follows: the change by the first try may be in force long before
-    /// `sent` ends.
-    pub(crate) async fn noticing_lost_try<T>(
-        &self,
-        mut sent: Pin<&mut impl Future<Output = T>>,
-        lost: impl FnOnce(),
-    ) -> T {
-        let mut lost = Some(lost);
-        poll_fn(|cx| {
-            let polled = sent.as_mut().poll(cx);
-            if polled.is_pending()
-                && self.has_lost_try()
-                && let Some(lost) = lost.take()
-            {
-                lost();
-            }
-            polled
-        })
-        .await
     }
 
     /// [`in_background`](Self::in_background) for the stored response under `key` of this `hash`, with the path of
@@ -524,61 +461,6 @@ impl Request {
     }
 }
 
-/// Returns a function that forwards interim responses to the client.
-pub(crate) fn interims_of(request: &Request) -> impl FnMut(response::Head) + Send {
-    move |head: response::Head| {
-        if let Some(link) = &request.link {
-            link.forward(Interim { status: head.status, fields: *head.fields });
-        }
-    }
-}
-
-/// Applies the edits of rules to the fields of a request.
-type Edit = fn(&Edits, &mut HeaderMap);
-
-/// Returns how the edits of rules apply to the fields of a request with this method. TRACE, which some origins accept in
-/// any case, shows the request to its client, which must not learn the secrets that rules write.
-fn edit(method: &Method) -> Edit {
-    match is_trace(method) {
-        true => Edits::remove_from,
-        false => Edits::apply,
-    }
-}
-
-/// Whether origins may take `method` for TRACE.
-pub(crate) fn is_trace(method: &Method) -> bool {
-    method.as_str().eq_ignore_ascii_case(Method::TRACE.as_str())
-}
-
-/// Changes a request by its rules. Returns its path with the part of its query that counts, and the original request
-/// with the `taken` credentials, if it is needed. `filled` are the edits of its fields if they have placeholders. The fields
-/// of a request from another node are changed already.
-fn change(
-    rulebook: &Rulebook,
-    ruling: &Ruling,
-    path: String,
-    filled: Option<&Edits>,
-    (fields, taken, edit): (&mut HeaderMap, Option<&HeaderValue>, Option<Edit>),
-) -> (String, Option<Box<OriginalRequest>>) {
-    let counted = counted(ruling, &path).filter(|counted| *counted != path);
-    let edit = edit.filter(|_| !ruling.request.is_empty());
-    let is_changed = edit.is_some() || taken.is_some() || counted.is_some();
-    let is_looked_at =
-        rulebook.needs_responses() || ruling.limits_by_field() || ruling.reply.has_placeholders;
-    let unchanged = (is_changed && is_looked_at).then(|| {
-        let taken = taken.map(|value| (header::AUTHORIZATION, value.clone()));
-        let fields = fields.iter().map(|(name, value)| (name.clone(), value.clone())).chain(taken);
-        Box::new(OriginalRequest { fields: fields.collect(), path: path.clone() })
-    });
-    edit.into_iter().for_each(|edit| edit(filled.unwrap_or(&ruling.request), fields));
-    if rulebook.compresses(ruling) && range::is_resumed_by_date(fields) {
-        // The client may have the beginning of another form with the same date.
-        fields.remove(header::RANGE);
-        fields.remove(header::IF_RANGE);
-    }
-    (counted.unwrap_or(path), unchanged)
-}
-
 /// Returns the cache key of a target.
 fn key_of(role: Role, address: &Address<'_>, query: Option<&Query>) -> Vec<u8> {
     let mut key = Vec::with_capacity(address.authority.len() + address.path.len() + 16);
@@ -603,71 +485,4 @@ fn upgrade(head: &RequestHead<'_>) -> Option<HeaderValue> {
 /// Whether a request is a `PURGE` of a site. The site, not its rules, decides which clients may send it.
 fn is_purge(method: &Method, route: &Route) -> bool {
     matches!(route, Route::Site(_)) && method.as_str() == names::PURGE
-}
-
-/// Takes the credentials for this proxy out of a request whose rules want some; `None` without any, or with several.
-fn credentials(
-    head: &RequestHead<'_>,
-    route: &Route,
-    ruling: &Ruling,
-    fields: &mut HeaderMap,
-) -> Option<HeaderValue> {
-    ruling.wanted.as_ref()?;
-    if let Route::Anywhere = route {
-        let mut lines = head.fields.lines("proxy-authorization");
-        let line = lines.next().filter(|_| lines.next().is_none())?;
-        return HeaderValue::from_bytes(line).ok();
-    }
-    let is_one = fields.get_all(header::AUTHORIZATION).iter().count() == 1;
-    fields.remove(header::AUTHORIZATION).filter(|_| is_one)
-}
-
-/// Returns `path` with the part of its query that counts.
-fn counted(ruling: &Ruling, path: &str) -> Option<String> {
-    let rule = ruling.query.as_ref()?;
-    let (start, query) = path.split_once('?')?;
-    let mut counted = start.as_bytes().to_vec();
-    rule.write(query, &mut counted);
-    Some(String::from_utf8_lossy(&counted).into_owned())
-}
-
-/// Collects the fields to forward: without those of this connection, those that are written again, and those that tell
-/// origins more than the cache key has, except for the one called `own`. The `id` of the request replaces the field of
-/// its name.
-fn collect(
-    head: &RequestHead<'_>,
-    own: Option<&str>,
-    (plan, id): (&Plan, Option<&Arc<str>>),
-) -> Result<HeaderMap, Refusal> {
-    let concerns_hop = storable::is_hop_by_hop(&head.fields);
-    let is_own = |name: &str| own.is_some_and(|own| name.eq_ignore_ascii_case(own));
-    let is_written_again = |name: &str| WRITTEN_AGAIN.iter().any(|again| name.eq_ignore_ascii_case(again));
-    let stays = |name: &str| is_written_again(name) || (is_dropped(name) && !is_own(name));
-    let mut fields = HeaderMap::with_capacity(head.fields.count().saturating_sub(1));
-    for (name, value) in head.fields.iter() {
-        if stays(name) || concerns_hop(name.as_bytes()) {
-            continue;
-        }
-        let name = HeaderName::from_bytes(name.as_bytes());
-        let name = name.map_err(|_| Refusal::bad("malformed header field name"))?;
-        let value = HeaderValue::from_bytes(value);
-        fields.append(name, value.map_err(|_| MALFORMED_VALUE)?);
-    }
-    if let (Some(name), Some(id)) = (&plan.settings.request_id, id) {
-        fields.insert(name, HeaderValue::from_str(id).map_err(|_| MALFORMED_VALUE)?);
-    }
-    Ok(fields)
-}
-
-const MALFORMED_VALUE: Refusal = Refusal::bad("malformed header field value");
-const WRITTEN_AGAIN: [&str; 3] = ["host", "expect", "content-length"];
-
-/// Returns the Larder field that a request on this route may have: one that is answered here, or one for a gateway,
-/// which stores no answers.
-fn own_field(route: &Route, method: &Method) -> Option<&'static str> {
-    match route {
-        Route::Site(_) if method.as_str() == names::PURGE => Some(names::PURGE_MORE),
-        Route::Site(site) if site.tags.is_some() => Some(names::VALIDATE),
-        _ => None,
-    }
 }

@@ -76,6 +76,8 @@ impl RequestDestination<'_> {
     /// Returns the `Host` of the request to `origin`.
     pub(crate) fn host_at<'h>(&'h self, origin: &'h Origin, request: &'h Request) -> &'h str {
         match self.host {
+            // It is signed, and may name the bucket.
+            _ if origin.bucket.is_some() => origin.host(),
             HostHeader::Preserve if !request.authority.is_empty() => &request.authority,
             HostHeader::Preserve | HostHeader::Origin => origin.host(),
             HostHeader::Set(host) => host,

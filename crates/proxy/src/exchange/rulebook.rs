@@ -1,24 +1,19 @@
-//! The rules of a site or of the forward proxy, and the combined settings of the rules that apply to a request.
+//! The rules of a site or of the forward proxy.
 //!
 //! Few combinations of rules occur. Each is combined once, when it occurs first, and kept. A hit finds the rules that
 //! apply and then looks up their combination.
 
-use std::net::IpAddr;
-use std::ops::Deref;
 use std::sync::Arc;
 
-use http::{HeaderMap, HeaderValue, header};
-use larder_rules::{
-    Conditions, Fields, Numbers, Pattern, Rule, RuleSet, has_readings, is_ambiguous, readings,
-};
+use http::header;
+use larder_rules::{Conditions, Fields, Numbers, Rule, RuleSet, has_readings, is_ambiguous, readings};
 use larder_semantics::storable::Rules;
 
-use crate::base::settings::{
-    CountedRequests, Edits, Effects, Limit, LimitBy, Pages, Query, SiteRule, Sticky, Tokens, Unsigned, Users,
-};
+use crate::base::settings::{Edits, Effects, Limit, Query, SiteRule, Sticky};
 use crate::exchange::combinations::Combinations;
 use crate::exchange::placeholders::{Parts, fill_lines};
 use crate::exchange::rule_counts::{RuleCounts, RuleReport};
+use crate::exchange::ruling::{Limiters, Ruling, RulingRef, SiteRules};
 use crate::exchange::vary::vary;
 use crate::net::limiter::Limiter;
 
@@ -34,20 +29,13 @@ pub(crate) struct Rulebook {
     /// The limits of each rule.
     limiters: Vec<Limiters>,
     counts: RuleCounts,
-    /// Whether rules with conditions on responses decide about compression.
-    compresses_by_response: bool,
-    /// Whether the credential that rules write into requests is this proxy's own.
-    owns_credential: bool,
-    /// The cookies of this proxy.
-    own_cookies: Vec<Pattern>,
+    site: SiteRules,
     /// The settings for requests to which no rule applies.
     base: Arc<Ruling>,
     /// The settings for each rule alone, by its number.
     single: Vec<Arc<Ruling>>,
     /// The settings for combinations of rules.
     several: Combinations<Ruling>,
-    /// The workers that serve requests.
-    workers: usize,
 }
 
 /// Rules that store separate variants of responses by fields and cookies of requests. All that apply add up, and `stop`
@@ -60,69 +48,6 @@ struct VariantRules {
     names: Vec<Vec<String>>,
     /// Whether one of them is behind a rule with `stop`.
     is_behind_stop: bool,
-}
-
-/// The limits of a rule; `None` if it sets none.
-type Limiters = Option<Arc<[Arc<Limiter>]>>;
-
-/// The settings of a site for requests to which certain rules apply: the effects of these rules, to which it
-/// dereferences, and what follows from them.
-#[derive(Clone, Debug)]
-pub(crate) struct Ruling {
-    /// The numbers of the rules that apply.
-    pub(crate) numbers: Numbers,
-    effects: Effects,
-    /// The rules of caching, as the site and its rules set them.
-    pub(crate) caching: Rules,
-    /// Whether responses are cached.
-    pub(crate) caches: bool,
-    /// Whether the cache may answer without waiting, to clients that are [served](Self::serves).
-    pub(crate) at_once: bool,
-    /// Whether an origin may read the path as another one, for which rules hold that protect it: the request is refused.
-    pub(crate) is_evaded: bool,
-    /// The credential with which this proxy authenticates itself to origins, written by rules. It is not among the
-    /// fields of requests, since it says nothing about their clients.
-    pub(crate) credential: Option<HeaderValue>,
-    /// Edits of replies, a copy for each worker; empty without any.
-    reply_edits: Box<[Arc<ReplyEdits>]>,
-    /// The credentials that a request must have.
-    pub(crate) wanted: Option<RequiredCredentials>,
-    pub(crate) limits: Arc<[Arc<Limiter>]>,
-    /// Pages for errors; `None` without any.
-    pub(crate) pages: Option<Arc<Pages>>,
-}
-
-/// Edits of replies. Replies of different workers must not count their references on the same cache line.
-#[derive(Debug)]
-#[repr(align(128))]
-pub(crate) struct ReplyEdits(pub(crate) Edits);
-
-/// Passwords and tokens, one of which a request must have.
-#[derive(Clone, Debug)]
-pub(crate) struct RequiredCredentials {
-    pub(crate) users: Option<Arc<Users>>,
-    pub(crate) tokens: Option<Arc<Tokens>>,
-    /// The realm in challenges to clients.
-    pub(crate) realm: Option<Arc<str>>,
-}
-
-/// The settings of a site itself.
-struct SiteRules<'s> {
-    caching: &'s Rules,
-    caches: bool,
-    /// Whether no answer may be given at once.
-    waits: bool,
-    /// Whether the credential that rules write is this proxy's own.
-    owns_credential: bool,
-    /// The cookies of this proxy, which origins do not see.
-    own_cookies: &'s [Pattern],
-    workers: usize,
-}
-
-/// A ruling that is borrowed or shared.
-pub(crate) enum RulingRef<'b> {
-    Kept(&'b Arc<Ruling>),
-    Shared(Arc<Ruling>),
 }
 
 impl Rulebook {
@@ -144,16 +69,14 @@ impl Rulebook {
         workers: usize,
         old: Option<&Self>,
     ) -> Self {
-        let own_cookies = sticky.map(Sticky::names).unwrap_or_default();
-        let compresses_by_response =
-            rules.iter().any(|rule| rule.effects.compress.is_some() && rule.rule.conditions.need_response());
-        let owns_credential = writes_credential_by_url(rules);
         let site = SiteRules {
-            caching,
+            caching: caching.clone(),
             caches,
-            waits: compresses_by_response,
-            owns_credential,
-            own_cookies: &own_cookies,
+            compresses_by_response: rules
+                .iter()
+                .any(|rule| rule.effects.compress.is_some() && rule.rule.conditions.need_response()),
+            owns_credential: writes_credential_by_url(rules),
+            own_cookies: sticky.map(Sticky::names).unwrap_or_default(),
             workers,
         };
         let base = Ruling::new(Numbers::new(), Effects::default(), &None, &site);
@@ -171,16 +94,13 @@ impl Rulebook {
             looks_at_paths: rules
                 .iter()
                 .any(|rule| rule.rule.conditions.look_at_path() || rule.effects.changes_paths()),
-            compresses_by_response,
-            owns_credential,
             base: Arc::new(base),
             single: rules.iter().enumerate().map(one).collect(),
             limiters,
             counts: RuleCounts::new(rules, workers, old.map(|old| (&old.rules[..], &old.counts))),
             several: Combinations::default(),
-            workers,
             rules: rules.to_vec(),
-            own_cookies: own_cookies.clone(),
+            site,
         }
     }
 
@@ -350,7 +270,7 @@ impl Rulebook {
 
     /// Whether responses may be compressed if `ruling` applies to the request.
     pub(crate) fn compresses(&self, ruling: &Ruling) -> bool {
-        self.compresses_by_response || ruling.caching.compression.is_on()
+        self.compresses_by_response() || ruling.caching.compression.is_on()
     }
 
     /// Whether rules have conditions on paths or change them, and an origin could interpret this path in another way.
@@ -365,7 +285,7 @@ impl Rulebook {
 
     /// Whether rules with conditions on responses decide about compression.
     pub(crate) fn compresses_by_response(&self) -> bool {
-        self.compresses_by_response
+        self.site.compresses_by_response
     }
 
     fn together(&self, numbers: Numbers) -> RulingRef<'_> {
@@ -393,15 +313,7 @@ impl Rulebook {
         }
         effects.reply.vary = vary(&effects, numbers, &self.rules);
         let limits = holding.iter().rev().find_map(|number| self.limiters.get(usize::from(*number))?.clone());
-        let site = SiteRules {
-            caching: &self.base.caching,
-            caches: self.base.caches,
-            waits: self.compresses_by_response,
-            owns_credential: self.owns_credential,
-            own_cookies: &self.own_cookies,
-            workers: self.workers,
-        };
-        Arc::new(Ruling::new(Numbers::from_slice(holding), effects, &limits, &site))
+        Arc::new(Ruling::new(Numbers::from_slice(holding), effects, &limits, &self.site))
     }
 }
 
@@ -428,16 +340,6 @@ fn writes_credential_by_url(rules: &[SiteRule]) -> bool {
     deciding.all(|rule| rule.rule.conditions.are_about_resource())
 }
 
-/// Takes the `Authorization` that replaces that of clients out of `edits`, which remove that of clients from now on.
-fn take_credential(edits: &mut Edits) -> Option<HeaderValue> {
-    if edits.add.iter().any(|(name, _)| *name == header::AUTHORIZATION) {
-        return None;
-    }
-    let at = edits.set.iter().position(|(name, _)| *name == header::AUTHORIZATION)?;
-    edits.remove.push(header::AUTHORIZATION);
-    Some(edits.set.remove(at).1)
-}
-
 /// Returns the limits of `rule`. Unchanged limits are taken from a rule of the same name in `old`. `kept` has the
 /// numbers of the old rules whose limits are already taken.
 fn limiters(rule: &SiteRule, old: Option<&Rulebook>, kept: &mut Vec<usize>) -> Limiters {
@@ -455,159 +357,4 @@ fn limiters(rule: &SiteRule, old: Option<&Rulebook>, kept: &mut Vec<usize>) -> L
         same.map_or_else(|| Arc::new(Limiter::new(limit.clone())), Arc::clone)
     };
     Some(limits.iter().enumerate().map(limiter).collect())
-}
-
-/// Whether a service or a token decides about requests.
-fn is_guarded(effects: &Effects) -> bool {
-    effects.auth_request.as_ref().is_some_and(Option::is_some)
-        || effects.jwt.as_ref().is_some_and(Option::is_some)
-}
-
-impl RequiredCredentials {
-    fn of(effects: &Effects) -> Option<Self> {
-        let (users, tokens) = (effects.users.clone().flatten(), effects.tokens.clone().flatten());
-        let is_wanted = users.is_some() || tokens.is_some();
-        is_wanted.then(|| Self { users, tokens, realm: effects.realm.clone() })
-    }
-}
-
-impl Ruling {
-    fn new(numbers: Numbers, mut effects: Effects, limits: &Limiters, site: &SiteRules<'_>) -> Self {
-        if let Some(signed) = effects.signed.as_ref().and_then(Option::as_ref).filter(|own| !own.in_path) {
-            let query = effects.query.get_or_insert_default();
-            query.drop.extend(
-                [&signed.expires, &signed.signature].into_iter().flat_map(|name| Pattern::parse(name)),
-            );
-        }
-        let credential = site.owns_credential.then(|| take_credential(&mut effects.request)).flatten();
-        effects.request.drop_cookies(site.own_cookies);
-        let of_rules = effects.own_cookies.iter().flat_map(|name| Pattern::parse(name));
-        effects.request.drop_cookies(&of_rules.collect::<Vec<_>>());
-        let caching = effects.on(site.caching);
-        let caches = site.caches && effects.cache != Some(false);
-        let limits = limits.clone().unwrap_or_default();
-        let wanted = RequiredCredentials::of(&effects);
-        // A hit at once has the time limits of its connection.
-        let is_free = effects.answer.is_none()
-            && effects.stall.is_none()
-            && effects.min_rate.is_none()
-            && wanted.is_none()
-            && !is_guarded(&effects)
-            && effects.min_age.is_none()
-            && limits.iter().all(|limiter| limiter.limit.counted == CountedRequests::Misses);
-        Self {
-            numbers,
-            is_evaded: false,
-            at_once: caches && !caching.validated && is_free && !site.waits,
-            caching,
-            caches,
-            credential,
-            reply_edits: (0..if effects.reply.is_empty() { 0 } else { site.workers })
-                .map(|_| Arc::new(ReplyEdits(effects.reply.clone())))
-                .collect(),
-            wanted,
-            limits,
-            pages: (!effects.error_page.is_empty()).then(|| Arc::new(effects.error_page.clone())),
-            effects,
-        }
-    }
-
-    /// Returns the same settings with other rules of caching.
-    pub(crate) fn with_caching(&self, caching: Rules) -> Self {
-        Self { caching, ..self.clone() }
-    }
-
-    /// Returns the edits of replies of this worker; `None` without any.
-    #[inline]
-    pub(crate) fn reply_edits(&self, worker: usize) -> Option<&Arc<ReplyEdits>> {
-        self.reply_edits.get(worker)
-    }
-
-    /// Whether a response for `client` may be prefetched: no rule answers, refuses, limits or identifies the client.
-    pub(crate) fn may_prefetch(&self, client: IpAddr) -> bool {
-        self.answer.is_none()
-            && self.wanted.is_none()
-            && !is_guarded(self)
-            && self.signed.as_ref().is_none_or(Option::is_none)
-            && self.limits.is_empty()
-            && self.serves(client)
-    }
-
-    /// Whether clients at this address are served.
-    #[inline]
-    pub(crate) fn serves(&self, client: IpAddr) -> bool {
-        self.allow.as_ref().is_none_or(|networks| networks.contains(client))
-            && !self.deny.as_ref().is_some_and(|networks| networks.contains(client))
-    }
-
-    /// Checks the signature of `uri`, path and query as sent, at the time that `now` returns (UNIX seconds), if a signature is required.
-    ///
-    /// # Errors
-    /// The reason why the URL is refused.
-    #[inline]
-    pub(crate) fn verify(&self, uri: &str, now: impl FnOnce() -> u32) -> Result<(), Unsigned> {
-        match self.signed.as_ref().and_then(Option::as_ref) {
-            None => Ok(()),
-            Some(signed) => signed.verify(uri, now().into()),
-        }
-    }
-
-    /// Returns `uri`, whose signature is [valid](Self::verify), without a signature in its path.
-    #[inline]
-    pub(crate) fn resource<'u>(&self, uri: &'u str) -> &'u str {
-        match self.signed.as_ref().and_then(Option::as_ref) {
-            None => uri,
-            Some(signed) => signed.resource(uri),
-        }
-    }
-
-    /// Returns the fields of a request that its auth service gets, if it has one.
-    pub(crate) fn inquiry(&self, fields: &HeaderMap) -> Option<Box<HeaderMap>> {
-        self.auth_request.as_ref()?.as_ref().map(|auth| Box::new(auth.fields_of(fields)))
-    }
-
-    /// Returns the token of a request, if one is required; empty without one.
-    pub(crate) fn token(&self, fields: &HeaderMap) -> Option<String> {
-        self.jwt.as_ref()?.as_ref().map(|jwt| jwt.token_of(fields))
-    }
-
-    /// Whether a limit counts by a field of requests.
-    pub(crate) fn limits_by_field(&self) -> bool {
-        self.limits.iter().any(|limiter| matches!(limiter.limit.by, LimitBy::Field(_)))
-    }
-
-    /// Returns the rules of caching; `None` if responses are not cached.
-    pub(crate) fn caching(&self) -> Option<&Rules> {
-        self.caches.then_some(&self.caching)
-    }
-}
-
-impl Deref for Ruling {
-    type Target = Effects;
-
-    #[inline]
-    fn deref(&self) -> &Effects {
-        &self.effects
-    }
-}
-
-impl RulingRef<'_> {
-    /// Returns a shared reference to the ruling.
-    pub(crate) fn share(self) -> Arc<Ruling> {
-        match self {
-            Self::Kept(ruling) => Arc::clone(ruling),
-            Self::Shared(ruling) => ruling,
-        }
-    }
-}
-
-impl Deref for RulingRef<'_> {
-    type Target = Ruling;
-
-    fn deref(&self) -> &Ruling {
-        match self {
-            Self::Kept(ruling) => ruling,
-            Self::Shared(ruling) => ruling,
-        }
-    }
 }

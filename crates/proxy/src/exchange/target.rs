@@ -16,7 +16,8 @@ use crate::base::settings::{Query, Role};
 use crate::exchange::arrival::Requester;
 use crate::exchange::plan::Plan;
 use crate::exchange::route::SiteNumber;
-use crate::exchange::rulebook::{Rulebook, RulingRef};
+use crate::exchange::rulebook::Rulebook;
+use crate::exchange::ruling::RulingRef;
 use crate::http::head::{Refusal, Target};
 use crate::net::tls::client_certificates::ClientIdentity;
 

@@ -10,7 +10,7 @@ use std::time::Instant;
 use larder_semantics::fields::Fields;
 use larder_stats::BatchSums;
 
-use super::validator;
+use super::{pac, validator};
 use crate::base::clock;
 use crate::base::settings::Role;
 use crate::cluster::peer_request::PeerRequest;
@@ -163,6 +163,12 @@ impl Client {
         (id, begun): (Option<Arc<str>>, Option<Instant>),
     ) -> Step<'_> {
         let PeerRequest { role, client, by_peer, awaited } = sender;
+        if let Entrance::Clients(Arrival { role: Role::Forward, tls }) = self.entrance
+            && let Some(reply) = pac::answer(&plan.settings.forward, head, tls)
+        {
+            let (identity, now) = (self.identity.as_ref(), clock::now());
+            return Step::Answer(reply, Visit { role, client, identity, id, by_peer, now, begun });
+        }
         let mut memo = match self.entrance {
             Entrance::Calls => None,
             _ => worker.witness.note(plan, role, head, (client, self.identity.as_ref()), begun),

@@ -23,7 +23,7 @@ use crate::exchange::limits::retry_after;
 use crate::exchange::reply::{Reply, Source};
 use crate::exchange::request::Request;
 use crate::exchange::route::Route;
-use crate::exchange::rulebook::RequiredCredentials;
+use crate::exchange::ruling::RequiredCredentials;
 use crate::net::concurrency::ConcurrencyLimit;
 use crate::net::limiter::{ExceededLimit, Limiter};
 

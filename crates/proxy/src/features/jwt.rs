@@ -22,7 +22,7 @@ use crate::exchange::request::Request;
 use crate::exchange::route::Route;
 use crate::flow::context::failure;
 use crate::flow::worker::Worker;
-use crate::origin::{Chunk, Client};
+use crate::origin::Client;
 
 /// How old keys may become.
 const OLDEST: Duration = Duration::from_secs(600);
@@ -135,15 +135,7 @@ async fn fetch(client: &Client, place: &Origin) -> Result<JwkSet, String> {
     if head.status != StatusCode::OK {
         return Err(format!("status {}", head.status.as_u16()));
     }
-    let mut content = Vec::new();
-    while let Some(chunk) = download.next().await? {
-        let Chunk::Data(data) = chunk else { continue };
-        if content.len() + data.len() > LARGEST {
-            return Err("it is larger than 256 KiB".to_owned());
-        }
-        content.extend_from_slice(data);
-    }
-    JwkSet::parse(&content)
+    JwkSet::parse(&download.whole(LARGEST).await?)
 }
 
 /// Returns the fields that the origin gets.

@@ -12,6 +12,7 @@ pub mod inventory;
 mod jwt;
 pub(crate) mod maintenance;
 pub(crate) mod only_site;
+mod pac;
 mod packages;
 mod permissions;
 pub(crate) mod purge;

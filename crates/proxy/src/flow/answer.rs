@@ -174,12 +174,3 @@ impl StoredAnswer {
         }
     }
 }
-
-impl Piece {
-    fn len(&self) -> u64 {
-        match self {
-            Self::Bytes(bytes) => bytes.len() as u64,
-            Self::Stored(_, from, to) => to - from,
-        }
-    }
-}

@@ -135,6 +135,10 @@ impl FillTask {
             }
             self.wait_for_disk().await;
             let arrived = self.writer.len();
+            if self.whole.is_some_and(|whole| arrived > whole) {
+                tracing::warn!("a partial response is longer than its content-range says");
+                return;
+            }
             let is_too_much =
                 self.allowance.as_ref().is_some_and(|allowance| allowance.is_exceeded_by(arrived));
             if is_too_much && self.writer.give_up_unread() {

@@ -1,6 +1,7 @@
 //! **The flow**: from a request to its reply, through the cache or to an origin.
 
 pub(crate) mod answer;
+mod attempts;
 mod change;
 pub(crate) mod coalesce;
 pub(crate) mod coded_forms;
@@ -26,6 +27,7 @@ pub(crate) mod reload;
 pub(crate) mod revalidation;
 mod rewrite;
 pub(crate) mod serve;
+pub(crate) mod slices;
 mod slow;
 pub(crate) mod storage_terms;
 pub(crate) mod stored;

@@ -394,7 +394,7 @@ async fn connect(worker: &Worker, plan: &Plan, request: &Request) -> Reply {
         return Reply::text(StatusCode::FORBIDDEN, format!("403: {why}\n"), outcome);
     }
     let begun = Instant::now();
-    let connected = worker.clients(plan).tunnel.tcp(host, port, Some(request.client.ip())).await;
+    let connected = worker.clients(plan).tunnel.tunnel(host, port, Some(request.client.ip())).await;
     request.origin.add(begun.elapsed());
     match connected {
         Ok(stream) => tunnel(StatusCode::OK, HeaderMap::new(), Content::Tunnel(Tunnel::Tcp(stream)), outcome),

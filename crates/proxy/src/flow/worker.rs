@@ -25,7 +25,7 @@ use crate::cluster::{Cluster, peers, probe, publish};
 use crate::counts::histogram::{Distributions, Times};
 use crate::counts::versions::{self, Versions};
 use crate::exchange::plan::Plan;
-use crate::exchange::route::SiteNumber;
+use crate::exchange::route::{SiteNumber, SiteState};
 use crate::exchange::target::key_role;
 use crate::flow::phases::Phases;
 use crate::net::byte_budget::ByteBudget;
@@ -91,7 +91,7 @@ pub(crate) struct Worker {
 pub(crate) struct Clients {
     /// For the origins of configured sites.
     reverse: Client,
-    /// For sites with their own TLS settings for origins.
+    /// For sites with their own TLS settings for origins, or their own parent proxies.
     by_site: Vec<(SiteNumber, Client)>,
     /// For the hosts that clients of the forward proxy name.
     pub(crate) forward: Client,
@@ -284,6 +284,7 @@ impl Clients {
         let to_any = Connector::new(timeouts.connect, false, sites).never_to(own);
         let to_allowed =
             Connector::new(timeouts.connect, !settings.forward.allow_private, named).never_to(own);
+        let to_allowed = to_allowed.through(&plan.forward_parents);
         let of_nodes = shared.cluster.as_ref().and_then(|cluster| cluster.tls.as_ref());
         let to_peers = Connector::new(peers::CONNECT, false, nodes).never_to(own);
         // A busy node accepts connections at once, but answers a handshake as late as a request.
@@ -292,9 +293,11 @@ impl Clients {
         // If TLS is authenticated by the token, the handshake proves the identity of the nodes.
         let is_proven = of_nodes.is_some_and(Nodes::is_by_token);
         let for_peers = peers::timeouts(timeouts);
-        let by_site = plan.sites.iter().filter_map(|site| {
-            let of_site = to_any.clone().with_tls_of(Some(site.settings.tls.as_deref()?), tls);
-            Some((site.number, Client::new(of_site, timeouts, sites)))
+        let has_own = |site: &&Arc<SiteState>| site.settings.tls.is_some() || site.parents.is_some();
+        let by_site = plan.sites.iter().filter(has_own).map(|site| {
+            let of_site = to_any.clone().through(plan.parents_of(site));
+            let of_site = of_site.with_tls_of(site.settings.tls.as_deref(), tls);
+            (site.number, Client::new(of_site, timeouts, sites))
         });
         Self {
             peers: match shared.cluster.as_ref().filter(|cluster| cluster.seal.is_on() && !is_proven) {
@@ -305,7 +308,7 @@ impl Clients {
                 None => Client::new(to_peers, &for_peers, nodes),
             },
             by_site: by_site.collect(),
-            reverse: Client::new(to_any.with_tls(tls), timeouts, sites),
+            reverse: Client::new(to_any.through(&plan.parents).with_tls(tls), timeouts, sites),
             forward: Client::new(to_allowed.clone().with_tls(tls), timeouts, named),
             tunnel: to_allowed,
         }

@@ -165,6 +165,22 @@ impl Download {
         self.chunk(piece)
     }
 
+    /// Returns the content that is left, of at most `most` bytes.
+    ///
+    /// # Errors
+    /// The reason why it is not whole, in one line.
+    pub(crate) async fn whole(&mut self, most: usize) -> Result<Vec<u8>, String> {
+        let mut content = Vec::new();
+        while let Some(chunk) = self.next().await? {
+            let Chunk::Data(data) = chunk else { continue };
+            if content.len() + data.len() > most {
+                return Err(format!("it is longer than {most} bytes"));
+            }
+            content.extend_from_slice(data);
+        }
+        Ok(content)
+    }
+
     /// [`next`](Self::next) for content that is examined.
     async fn next_inspected(&mut self) -> Result<Option<Chunk<'_>>, String> {
         while let Some(source) = self.source.as_mut() {

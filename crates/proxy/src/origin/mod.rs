@@ -3,7 +3,9 @@
 //! Each worker has its own [`Client`] with its own idle connections. The health of origins ([`Pool`]) and the permits
 //! for requests in flight ([`ConcurrencyLimit`](crate::net::concurrency::ConcurrencyLimit)) are shared.
 
+mod answer_times;
 mod balance;
+mod budget;
 mod careless;
 mod common;
 pub mod connect;
@@ -14,10 +16,13 @@ mod failure;
 mod http2;
 mod idle;
 mod inspection;
+mod parent;
 mod pool;
 pub mod proof;
 mod quota;
+mod race;
 mod resolve;
+pub(crate) mod s3;
 mod sending;
 mod session;
 mod source;
@@ -44,6 +49,7 @@ use self::failure::Failure;
 use self::http2::Places;
 use self::idle::Idle;
 pub(crate) use self::inspection::{ContentReader, Inspection};
+pub use self::parent::Parents;
 pub use self::pool::{OriginHealth, OriginLoad, OriginState, Pool, Turn};
 pub use self::proof::{Challenge, NodeProof};
 pub(crate) use self::session::Session;
@@ -200,10 +206,13 @@ impl Client {
                 None => {
                     let opened =
                         Box::pin(connector.open(request.https, request.authority, request.client)).await;
-                    let stream = opened.map_err(|error| OriginError { unsent, ..error.into() })?;
-                    Box::new(Connection::new(stream, request.https, request.authority))
+                    let opened = opened.map_err(|error| OriginError { unsent, ..error.into() })?;
+                    Box::new(Connection::new(opened, request.https, request.authority))
                 }
             };
+            let parent = connection.proxy().cloned();
+            let absolute = parent.as_ref().map(|parent| parent.absolute(request.authority, head));
+            let head = absolute.as_deref().unwrap_or(head);
             let (mut exchange, mut sent) = (Exchange::new(connection, Arc::clone(idle)), 0);
             if is_new && self.0.prover.is_some() {
                 Box::pin(self.prove(&mut exchange, request.https, request.authority)).await?;
@@ -214,6 +223,9 @@ impl Client {
                     exchange.withdraw();
                 }
                 Ok(head) => {
+                    if let Some(error) = parent.and_then(|parent| parent.own_answer(head.status)) {
+                        return Err(error);
+                    }
                     let source = Source::http1(exchange, head.framing);
                     let mut download = Download::new(source, head.framing, between);
                     if head.status != StatusCode::SWITCHING_PROTOCOLS {
@@ -286,15 +298,24 @@ impl<'r> OriginRequest<'r> {
 
 impl From<ConnectError> for OriginError {
     fn from(error: ConnectError) -> Self {
-        let (status, why) = match error {
-            ConnectError::Timeout(..) => (StatusCode::GATEWAY_TIMEOUT, Why::OriginTimeout),
-            ConnectError::Forbidden(..) => (StatusCode::FORBIDDEN, Why::OriginForbidden),
-            ConnectError::Busy(..) => (StatusCode::SERVICE_UNAVAILABLE, Why::Overloaded),
-            ConnectError::Own(..) => (StatusCode::LOOP_DETECTED, Why::Loop),
-            ConnectError::Resolve(..) => (StatusCode::BAD_GATEWAY, Why::OriginUnresolved),
-            ConnectError::Connect(..) => (StatusCode::BAD_GATEWAY, Why::OriginUnreachable),
-            ConnectError::Tls(_, ref fault) => (StatusCode::BAD_GATEWAY, fault.why()),
-        };
+        let (status, why) = error.effect();
         Self { status, why, detail: error.to_string(), unsent: true, unconnected: true }
+    }
+}
+
+impl ConnectError {
+    /// Returns the status and reason for the client.
+    fn effect(&self) -> (StatusCode, Why) {
+        match self {
+            Self::Timeout(..) => (StatusCode::GATEWAY_TIMEOUT, Why::OriginTimeout),
+            Self::Forbidden(..) => (StatusCode::FORBIDDEN, Why::OriginForbidden),
+            Self::Busy(..) => (StatusCode::SERVICE_UNAVAILABLE, Why::Overloaded),
+            Self::Own(..) => (StatusCode::LOOP_DETECTED, Why::Loop),
+            Self::Resolve(..) => (StatusCode::BAD_GATEWAY, Why::OriginUnresolved),
+            Self::Connect(..) => (StatusCode::BAD_GATEWAY, Why::OriginUnreachable),
+            Self::Tls(_, fault) => (StatusCode::BAD_GATEWAY, fault.why()),
+            Self::Parent(_, why) => (why.effect().0, Why::ParentUnreachable),
+            Self::ParentRefused(..) => (StatusCode::BAD_GATEWAY, Why::ParentRefused),
+        }
     }
 }

@@ -8,7 +8,8 @@
 //!
 //! A variant is its [head](larder_semantics::stored_head), the generation up to which no purge reaches it (8), its body, the number
 //! of its coded forms (1), and for each its coding (1) and body. A body is absent; or its length (4) and bytes; or the number of a
-//! memory file (4), offset and length (8 each). Numbers are little-endian.
+//! memory file (4), offset and length (8 each); or number, length and size of slices that are residents (8 each). Numbers are
+//! little-endian.
 
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ use larder_semantics::stored_head::StoredHead;
 
 use crate::entry::Parts;
 use crate::memory::Uses;
-use crate::{Body, CodedBody, Entry, Extent, Generation, LinePool, Storage};
+use crate::{Body, CodedBody, Entry, Extent, Generation, LinePool, SlicedBody, Storage};
 
 /// The version of the encoding.
 pub const VERSION: u32 = 1;
@@ -29,6 +30,7 @@ const RESIDENT: u8 = 2;
 const ABSENT: u8 = 0;
 const INLINE: u8 = 1;
 const IN_FILE: u8 = 2;
+const IN_SLICES: u8 = 3;
 
 /// The coding of a form without one.
 const IDENTITY: u8 = u8::MAX;
@@ -96,6 +98,10 @@ fn write_body(out: &mut Vec<u8>, body: Option<&Body>, place: &mut Place<'_>) {
             }
             None => out.push(ABSENT),
         },
+        Some(Storage::Slices(sliced)) => {
+            out.push(IN_SLICES);
+            out.extend(sliced.encode());
+        }
         // The next process reads its disks itself.
         Some(Storage::Disk(_)) | None => out.push(ABSENT),
     }
@@ -184,6 +190,7 @@ impl<'s> SliceReader<'s> {
                 let (offset, len) = (u64::from_le_bytes(offset), u64::from_le_bytes(len));
                 Some((self.adopt)(file, offset, len).map(Body::file))
             }
+            IN_SLICES => Some(Some(Body::sliced(SlicedBody::decode(&self.array()?)?.into()))),
             _ => None,
         }
     }

@@ -49,6 +49,9 @@ macro_rules! effects {
                 "as the site's key of this name"; }
             refresh_ahead_hits: Option<u32> => refresh_ahead_hits, Request { "refresh_ahead_hits", "number", kind[Count(1..=10_000_000)],
                 "as the site's key of this name"; }
+            /// `Some(None)`: off.
+            slice: Option<Option<u64>> => slice, Request { "slice", "size, or \"off\"", kind[SLICE],
+                "as the site's key of this name"; }
             early_hints: Option<EarlyHints> => early_hints, Request { "early_hints", "\"h2\", \"always\" or \"off\"", kind[EARLY_HINTS],
                 "as the site's key of this name"; }
             client_prefetch: Option<bool> => declines_prefetches, Request { "client_prefetch", "\"serve\" or \"cached-only\"", kind[PREFETCHES],

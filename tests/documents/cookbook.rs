@@ -276,6 +276,25 @@ const MORE: &[(usize, Check)] = &[
         assert!((0..4).all(|_| larder.get("/a").text() != OTHER));
         assert_eq!(origin.count(), 4);
     }),
+    (110, |larder, origin| {
+        let at_first: Vec<_> = (0..40).map(|n| larder.get(&format!("/{n}")).text() == OTHER).collect();
+        assert!(at_first.contains(&true) && at_first.contains(&false));
+        let again = (0..40).map(|n| larder.get(&format!("/{n}")).text() == OTHER);
+        assert!(again.eq(at_first.iter().copied()));
+        assert_eq!(origin.count(), 2 * at_first.iter().filter(|is_other| !**is_other).count());
+    }),
+    (111, |larder, origin| {
+        (0..12).for_each(|n| drop(larder.get(&format!("/status:503/{n}"))));
+        assert_eq!(origin.count(), 5, "it is ejected");
+        assert_eq!(larder.get("/a").text(), OTHER);
+    }),
+    (112, |larder, origin| {
+        let answer = larder.get("/a?b");
+        assert_eq!(
+            (part(&answer, 2), origin.last().target.as_str()),
+            ("origin.example", "http://origin.example/a?b")
+        );
+    }),
     (83, |larder, origin| {
         let path = "/cc:max-age=9/age:9/slow:3";
         larder.get(path);
