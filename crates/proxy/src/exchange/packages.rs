@@ -25,7 +25,7 @@ use serde::Serialize;
 use crate::base::clock;
 use crate::base::settings::Settings;
 use crate::exchange::request::Request;
-use crate::exchange::rulebook::Ruling;
+use crate::exchange::ruling::Ruling;
 use crate::net::byte_budget::ByteBudget;
 
 /// The lifetime of content that does not change, in seconds.

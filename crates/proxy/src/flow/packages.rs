@@ -18,7 +18,7 @@ use crate::cache::decoder;
 use crate::exchange::packages::{self, StaleFile};
 use crate::exchange::plan::Plan;
 use crate::exchange::request::Request;
-use crate::exchange::rulebook::Ruling;
+use crate::exchange::ruling::Ruling;
 use crate::flow::worker::Worker;
 use crate::http::response::Head;
 use crate::origin::{ContentReader, Download, Inspection, OriginError};

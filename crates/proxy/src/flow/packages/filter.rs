@@ -11,7 +11,7 @@ use crate::base::clock;
 use crate::exchange::packages;
 use crate::exchange::plan::Plan;
 use crate::exchange::request::Request;
-use crate::exchange::rulebook::Ruling;
+use crate::exchange::ruling::Ruling;
 use crate::http::response::{Head, Lines};
 use crate::net::byte_budget::Share;
 use crate::origin::{Chunk, Download, OriginError};
