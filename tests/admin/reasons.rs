@@ -106,6 +106,10 @@ fn exercise(why: Why) -> Exercise {
         Why::OriginMalformed => Staged(malformed),
         Why::OriginForbidden => Staged(forbidden),
         Why::OnlyHttps => Staged(redirected),
+        Why::DigestMismatch => Staged(|| of_package("packages = 'oci'", &format!("/blobs/sha256:{:064}", 1))),
+        Why::PackageYoung => {
+            Staged(|| of_package("packages = 'npm'\nmin_age = '7d'", "/pad/-/pad-1.0.0.tgz"))
+        }
         Why::ByRule | Why::NotByRule | Why::RateLimited => exercise_rules(why),
         Why::AccessDenied | Why::AuthUnanswered | Why::Unauthorized => exercise_rules(why),
         Why::PrefetchNotStored => Staged(prefetch),
@@ -196,6 +200,15 @@ fn redirected() -> Value {
 
 fn by_rule(rule: &str) -> Value {
     seen(&Larder::start(&site(&[&Origin::always(FRESH)], &format!("[[site.rule]]\n{rule}"))))
+}
+
+/// Returns the event of a request for a package without content and without a date.
+fn of_package(rule: &str, path: &str) -> Value {
+    let origin = Origin::always(FRESH);
+    let larder = Larder::with_site(&[&origin], &format!("[[site.rule]]\n{rule}"));
+    let mut log = Events::of(&larder, "/log");
+    larder.get(path);
+    log.next().expect("a request")
 }
 
 fn limited() -> Value {

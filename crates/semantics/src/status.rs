@@ -258,7 +258,7 @@ reasons! {
         "allow and deny in the site's rules name clients, signed names the keys of URLs; larder why names the rule";
     PackageYoung "package-young" "configuration"
         "the version of this package is younger than the least age that a rule of the configuration requires"
-        "min_age in the site's rules sets the age, min_age_allow names packages that may be younger";
+        "min_age in the site's rules sets the age, and its allow names packages that may be younger";
     AuthUnanswered "auth-unanswered" "configuration"
         "the service that decides whether this client is served gave no decision"
         "the proxy's log names the service and its fault; auth_request in the site's rules has its URL, and on_failure";
