@@ -26,6 +26,7 @@ use crate::counts::histogram::{Distributions, Times};
 use crate::counts::versions::{self, Versions};
 use crate::exchange::plan::Plan;
 use crate::exchange::route::SiteNumber;
+use crate::exchange::reply::{Reply, Source};
 use crate::exchange::target::key_role;
 use crate::flow::phases::Phases;
 use crate::net::byte_budget::ByteBudget;
@@ -260,6 +261,14 @@ impl Worker {
     pub(crate) fn enlist(&self) -> u64 {
         self.next_waiting.fetch_add(1, Ordering::Relaxed)
     }
+    /// Takes back the stored response of a reply that has been written.
+    #[inline]
+    pub(crate) fn take_back(&self, reply: Reply) {
+        if let Source::Entry(entry) | Source::NotModified(entry) = reply.fields {
+            self.cache.store.memory.give_back(self.number, reply.hash, entry);
+        }
+    }
+
 
     pub(crate) fn wake_on_drain(&self, number: u64, waker: &Waker) {
         self.waiting.lock().insert(number, waker.clone());
