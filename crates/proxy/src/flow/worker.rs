@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Waker;
 
 use arc_swap::ArcSwap;
@@ -22,11 +22,12 @@ use crate::base::settings::{Role, Settings};
 use crate::cache::Cache;
 use crate::cluster::proof::Prover;
 use crate::cluster::{Cluster, peers, probe, publish};
+use crate::counts::gauge::Gauge;
 use crate::counts::histogram::{Distributions, Times};
 use crate::counts::versions::{self, Versions};
 use crate::exchange::plan::Plan;
-use crate::exchange::route::SiteNumber;
 use crate::exchange::reply::{Reply, Source};
+use crate::exchange::route::SiteNumber;
 use crate::exchange::target::key_role;
 use crate::flow::phases::Phases;
 use crate::net::byte_budget::ByteBudget;
@@ -48,7 +49,7 @@ pub(crate) struct ProcessState {
     pub(crate) cluster: Option<Arc<Cluster>>,
     /// The addresses on which this process listens.
     pub(crate) own: OwnListeners,
-    pub(crate) connections: AtomicUsize,
+    pub(crate) connections: Gauge,
     /// The connections that were closed on arrival because there were too many.
     pub(crate) closed_on_arrival: AtomicU64,
     pub(crate) phases: Phases,
@@ -75,6 +76,8 @@ pub(crate) struct Worker {
     pub(crate) cache: Arc<Cache>,
     /// The number of the worker, from 0.
     pub(crate) number: usize,
+    /// Its open connections.
+    pub(crate) connections: Gauge,
     /// The durations of its requests.
     pub(crate) times: Times,
     /// The requests that it has read, by HTTP version.
@@ -132,7 +135,7 @@ impl ProcessState {
             observers,
             cluster,
             own,
-            connections: AtomicUsize::new(0),
+            connections: Gauge::default(),
             closed_on_arrival: AtomicU64::new(0),
             phases: Phases::default(),
             listener_tls,
@@ -226,6 +229,7 @@ impl Worker {
             shared: Arc::clone(shared),
             cache: Arc::clone(&shared.cache),
             number: workers.len(),
+            connections: Gauge::default(),
             times: Times::default(),
             versions: Versions::default(),
             witness: Witness::new(&shared.observers, workers.len()),
@@ -257,10 +261,6 @@ impl Worker {
         Arc::clone(&clients.1)
     }
 
-    /// Returns a number under which a connection registers to be woken by a drain.
-    pub(crate) fn enlist(&self) -> u64 {
-        self.next_waiting.fetch_add(1, Ordering::Relaxed)
-    }
     /// Takes back the stored response of a reply that has been written.
     #[inline]
     pub(crate) fn take_back(&self, reply: Reply) {
@@ -269,6 +269,10 @@ impl Worker {
         }
     }
 
+    /// Returns a number under which a connection registers to be woken by a drain.
+    pub(crate) fn enlist(&self) -> u64 {
+        self.next_waiting.fetch_add(1, Ordering::Relaxed)
+    }
 
     pub(crate) fn wake_on_drain(&self, number: u64, waker: &Waker) {
         self.waiting.lock().insert(number, waker.clone());

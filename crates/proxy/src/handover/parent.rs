@@ -203,7 +203,7 @@ impl Handover {
 
     fn describe(&self, serving: &Serving) -> String {
         let Serving { process, version, objects, bytes, refused } = serving;
-        let connections = self.shared.connections.load(Ordering::Relaxed);
+        let connections = self.shared.connections.count();
         let mut line = format!(
             "process {process} (larder {version}) serves now; kept: {objects} objects, {bytes} bytes; connections that \
              process {} drains: {connections}",

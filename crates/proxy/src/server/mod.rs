@@ -10,4 +10,5 @@ pub(crate) mod health;
 pub mod listen;
 pub mod liveness;
 pub(crate) mod names;
+mod seats;
 mod supervise;
