@@ -38,12 +38,12 @@ pub(crate) fn watch(store: Arc<Store>) -> std::io::Result<()> {
         let mut stored = 0;
         loop {
             thread::sleep(INTERVAL);
-            let usage = store.memory.usage();
-            // Without new entries, the amount has not changed.
-            if usage.admissions == stored && usage.withheld == 0 {
+            let admissions = store.memory.admissions();
+            // Without new entries, the amount has not changed. To look takes no lock, for which workers would wait.
+            if admissions == stored && !store.memory.withholds() {
                 continue;
             }
-            stored = usage.admissions;
+            stored = admissions;
             if let Ok(unused) = unused() {
                 store.memory.make_room(unused);
             }

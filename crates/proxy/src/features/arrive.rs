@@ -182,7 +182,7 @@ impl Client {
         if let Some(memo) = &mut memo {
             memo.id.clone_from(&id);
         }
-        let permit = worker.shared.permit_of_tunnel(plan, head);
+        let permit = worker.permit_of_tunnel(plan, head);
         let asker =
             Requester { role, address: client, identity: self.identity.as_deref(), id: id.as_ref(), by_peer };
         let request = Request::take(head, &worker.cache.store.memory, plan, &asker);

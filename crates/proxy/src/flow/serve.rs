@@ -130,7 +130,7 @@ fn find_at_once(
     let store = &worker.cache.store;
     let found = match is_prefetch {
         true => store.memory.peek(key, hash),
-        false => store.memory.find(key, hash, now),
+        false => store.memory.find_for(worker.number, key, hash, now),
     };
     match found.and_then(|resident| answer::take(resident, selecting)) {
         Some(entry) => {

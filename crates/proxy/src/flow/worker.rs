@@ -5,7 +5,7 @@
 //! connections to origins, so that no two threads write to the same cache line while they serve hits.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::Waker;
 
@@ -23,9 +23,11 @@ use crate::base::settings::{Role, Settings};
 use crate::cache::Cache;
 use crate::cluster::proof::Prover;
 use crate::cluster::{Cluster, peers, probe, publish};
+use crate::counts::gauge::Gauge;
 use crate::counts::histogram::{Distributions, Times};
 use crate::counts::versions::{self, Versions};
 use crate::exchange::plan::Plan;
+use crate::exchange::reply::{Reply, Source};
 use crate::exchange::route::{SiteNumber, SiteState};
 use crate::exchange::target::key_role;
 use crate::flow::intercept::{Intercepted, Interceptor};
@@ -49,7 +51,7 @@ pub(crate) struct ProcessState {
     pub(crate) cluster: Option<Arc<Cluster>>,
     /// The addresses on which this process listens.
     pub(crate) own: OwnListeners,
-    pub(crate) connections: AtomicUsize,
+    pub(crate) connections: Gauge,
     /// The connections that were closed on arrival because there were too many.
     pub(crate) closed_on_arrival: AtomicU64,
     pub(crate) phases: Phases,
@@ -78,6 +80,8 @@ pub(crate) struct Worker {
     pub(crate) cache: Arc<Cache>,
     /// The number of the worker, from 0.
     pub(crate) number: usize,
+    /// Its open connections.
+    pub(crate) connections: Gauge,
     /// The durations of its requests.
     pub(crate) times: Times,
     /// The requests that it has read, by HTTP version.
@@ -138,7 +142,7 @@ impl ProcessState {
             observers,
             cluster,
             own,
-            connections: AtomicUsize::new(0),
+            connections: Gauge::default(),
             closed_on_arrival: AtomicU64::new(0),
             phases: Phases::default(),
             listener_tls,
@@ -240,6 +244,7 @@ impl Worker {
             shared: Arc::clone(shared),
             cache: Arc::clone(&shared.cache),
             number: workers.len(),
+            connections: Gauge::default(),
             times: Times::default(),
             versions: Versions::default(),
             witness: Witness::new(&shared.observers, workers.len()),
@@ -270,6 +275,14 @@ impl Worker {
             *clients = (plan.version, Arc::new(Clients::new(plan, &self.shared)));
         }
         Arc::clone(&clients.1)
+    }
+
+    /// Takes back the stored response of a reply that has been written.
+    #[inline]
+    pub(crate) fn take_back(&self, reply: Reply) {
+        if let Source::Entry(entry) | Source::NotModified(entry) = reply.fields {
+            self.cache.store.memory.give_back(self.number, reply.hash, entry);
+        }
     }
 
     /// Returns a number under which a connection registers to be woken by a drain.

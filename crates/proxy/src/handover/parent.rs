@@ -206,7 +206,7 @@ impl Handover {
 
     fn describe(&self, serving: &Serving) -> String {
         let Serving { process, version, objects, bytes, refused } = serving;
-        let connections = self.shared.connections.load(Ordering::Relaxed);
+        let connections = self.shared.connections.count();
         let plural = if *objects == 1 { "" } else { "s" };
         let mut line = format!(
             "process {process} (larder {version}) serves now; kept: {objects} object{plural}, {bytes} bytes; connections that \

@@ -34,7 +34,7 @@ pub(super) async fn accept(listening: ConnectionContext, mut arrivals: Unbounded
 /// Makes the handshake, and serves HTTP. A client that does not begin with TLS gets a tunnel.
 async fn serve(listening: ConnectionContext, arrived: Intercepted) {
     let ConnectionContext { worker, idle, .. } = &listening;
-    let (permit, plan) = (ConnectionPermit::take(&worker.shared), worker.plan());
+    let (permit, plan) = (ConnectionPermit::take(worker), worker.plan());
     let Some(interceptor) = worker.shared.interceptor.get() else { return };
     let timeouts = &plan.settings.timeouts;
     let end = Instant::now() + timeouts.head;

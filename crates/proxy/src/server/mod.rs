@@ -11,4 +11,5 @@ mod intercepted;
 pub mod listen;
 pub mod liveness;
 pub(crate) mod names;
+mod seats;
 mod supervise;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::thread;
 
 use super::walk::REST;
-use super::{Memory, Resident, UsedResident, lock};
+use super::{Memory, Resident, UsedResident};
 use crate::{Arena, Body, Entry, PackedBody, Storage};
 
 /// The bytes of a pack.
@@ -90,10 +90,10 @@ impl Memory {
     /// Returns the hashes of the residents with a content that `is_wanted`, by the address of the first one.
     fn by_address(&self, is_wanted: &dyn Fn(&Body) -> bool) -> Vec<u64> {
         let mut all: Vec<(usize, u64)> = Vec::new();
-        for shard in &self.shards {
+        for shard in self.shards.iter() {
             let mut next = Some(0);
             while let Some(from) = next {
-                next = lock(shard).walk(from, SLICE, &mut |hash, kept| {
+                next = self.shards.lock(shard).walk(from, SLICE, &mut |hash, kept| {
                     let address = kept.variants().iter().find_map(|entry| address(entry, is_wanted));
                     all.extend(address.map(|address| (address, hash)));
                 });
@@ -106,7 +106,7 @@ impl Memory {
     /// Replaces `before` by `moved`, the same responses in other places, unless it has changed.
     fn exchange_moved(&self, hash: u64, before: &Resident, moved: Resident) {
         let mut shard = self.shard(hash);
-        let dropped = shard.peek_mut(hash).filter(|kept| kept.resident().is(before)).and_then(|kept| {
+        let dropped = shard.resident_mut(hash).filter(|kept| kept.resident().is(before)).and_then(|kept| {
             let moved = UsedResident::new(moved, kept.uses().clone());
             let counts = self.budget.counts;
             let is_same = moved.object(hash, counts) == kept.object(hash, counts);
