@@ -230,7 +230,7 @@ fn answers_that_are_no_slice_reach_no_client_as_one() {
 }
 
 #[test]
-fn content_that_breaks_off_within_a_slice_is_cut_short_and_fetched_again() {
+fn content_that_breaks_off_is_cut_short_and_fetched_again() {
     let breaks = Arc::new(AtomicUsize::new(0));
     let broken = Arc::clone(&breaks);
     let origin = Origin::answering(move |seen| match seen.range(LEN) {

@@ -49,7 +49,7 @@ fn a_tunnel_without_traffic_ends_after_the_time_of_its_path() {
 }
 
 #[test]
-fn a_connection_to_an_origin_takes_at_most_the_time_of_its_rule() {
+fn connecting_to_an_origin_takes_at_most_the_time_of_its_rule() {
     // The kernel completes connections, and nobody answers the handshake of TLS.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let site = format!("[[site]]\norigin = 'https://{}'\n", silent.local_addr().expect("an address"));

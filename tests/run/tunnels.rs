@@ -23,7 +23,7 @@ fn other_hosts_have_tunnels_that_are_told() {
 }
 
 #[test]
-fn a_client_that_does_not_trust_the_authority_gets_a_tunnel_the_next_time() {
+fn a_client_without_trust_gets_a_tunnel_the_next_time() {
     let registry = Registry::before(origin());
     let user = User::of(&registry);
     let pinned = format!("curl -sS --cacert {} {}/a", registry.authority.file(), registry.url());

@@ -92,7 +92,7 @@ mod tests {
     use super::Cache;
 
     #[test]
-    fn runs_at_once_have_a_part_each_and_the_next_has_the_first() {
+    fn concurrent_runs_have_a_part_each_the_next_has_the_first() {
         let folder = tempfile::tempdir().expect("a directory");
         let open = || Cache::open(Some(folder.path())).expect("a part");
         let (first, second) = (open(), open());
