@@ -13,7 +13,7 @@
 //!
 //! [`WINDOW`]: crate::WINDOW
 
-use crate::copy::CopyReader;
+use crate::copy_reader::CopyReader;
 use crate::mix;
 use crate::table::Table;
 

@@ -5,43 +5,11 @@
 //! and its credit (1 byte).
 
 use crate::association::Association;
+use crate::copy_reader::CopyReader;
 use crate::planner::{KnownUrl, LONGEST_URL, Planner};
 
 /// The version of the copy.
 pub const COPY_VERSION: u32 = 1;
-
-/// Takes numbers from the beginning of bytes.
-pub(crate) struct CopyReader<'c>(&'c [u8]);
-
-impl CopyReader<'_> {
-    pub(crate) fn bytes(&mut self, length: usize) -> Option<&[u8]> {
-        let (bytes, rest) = self.0.split_at_checked(length)?;
-        self.0 = rest;
-        Some(bytes)
-    }
-
-    pub(crate) fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
-        let (array, rest) = self.0.split_first_chunk()?;
-        self.0 = rest;
-        Some(*array)
-    }
-
-    pub(crate) fn u8(&mut self) -> Option<u8> {
-        self.array().map(|[byte]| byte)
-    }
-
-    pub(crate) fn u16(&mut self) -> Option<u16> {
-        self.array().map(u16::from_le_bytes)
-    }
-
-    pub(crate) fn u32(&mut self) -> Option<u32> {
-        self.array().map(u32::from_le_bytes)
-    }
-
-    pub(crate) fn u64(&mut self) -> Option<u64> {
-        self.array().map(u64::from_le_bytes)
-    }
-}
 
 impl Planner {
     /// Returns a copy of what was learned.
@@ -61,7 +29,7 @@ impl Planner {
 
     /// Takes a copy into a planner that has seen no request yet. Returns `None`, and changes nothing, if it is malformed.
     pub fn restore(&mut self, copy: &[u8]) -> Option<()> {
-        let mut reader = CopyReader(copy);
+        let mut reader = CopyReader::of(copy);
         let (association, mut urls) = (Association::read(&mut reader)?, Vec::new());
         for _ in 0..reader.u32()? {
             let (key, credit, bytes, length) = (reader.u64()?, reader.u8()?, reader.u64()?, reader.u16()?);
@@ -69,7 +37,7 @@ impl Planner {
                 str::from_utf8(reader.bytes(length.into())?).ok().filter(|text| text.len() <= LONGEST_URL)?;
             urls.push((key, credit, KnownUrl { text: text.into(), bytes }));
         }
-        if !reader.0.is_empty() {
+        if !reader.is_at_end() {
             return None;
         }
         self.association = association;

@@ -12,6 +12,7 @@
 pub mod association;
 pub mod budget;
 mod copy;
+mod copy_reader;
 mod pending;
 mod planner;
 pub mod precision;

@@ -22,7 +22,7 @@ use rustls_native_certs::load_native_certs;
 use super::{registries, truststore};
 
 /// Variables with the URL of the proxy.
-pub(in crate::commands) const PROXY: &[&str] = &[
+pub(crate) const PROXY: &[&str] = &[
     "HTTP_PROXY",
     "http_proxy",
     "HTTPS_PROXY",
@@ -33,7 +33,7 @@ pub(in crate::commands) const PROXY: &[&str] = &[
     "YARN_HTTPS_PROXY",
 ];
 /// Variables with a file of certificates that replaces a client's own.
-pub(in crate::commands) const REPLACING: &[&str] = &[
+pub(crate) const REPLACING: &[&str] = &[
     "SSL_CERT_FILE",
     "CURL_CA_BUNDLE",
     "GIT_SSL_CAINFO",
@@ -50,9 +50,9 @@ pub(in crate::commands) const REPLACING: &[&str] = &[
     "CLOUDSDK_CORE_CUSTOM_CA_CERTS_FILE",
 ];
 /// Variables with a file of certificates that a client trusts besides its own.
-pub(in crate::commands) const ADDING: &[&str] = &["NODE_EXTRA_CA_CERTS", "DENO_CERT"];
+pub(crate) const ADDING: &[&str] = &["NODE_EXTRA_CA_CERTS", "DENO_CERT"];
 /// Variables that make a client use the others.
-pub(in crate::commands) const SWITCHES: &[(&str, &str)] = &[("NODE_USE_ENV_PROXY", "1")];
+pub(crate) const SWITCHES: &[(&str, &str)] = &[("NODE_USE_ENV_PROXY", "1")];
 /// npm's own list, which replaces all others once it is set.
 const NPM: &str = "npm_config_cafile";
 const JAVA: &str = "JAVA_TOOL_OPTIONS";
@@ -157,7 +157,7 @@ impl Drop for Environment {
 }
 
 /// Returns the certificates that this machine trusts, and that of an authority, `ca`, in PEM.
-pub(in crate::commands) fn bundle(ca: &str) -> String {
+pub(crate) fn bundle(ca: &str) -> String {
     let mut roots: String = load_native_certs().certs.iter().map(pem).collect();
     roots.push_str(ca);
     roots

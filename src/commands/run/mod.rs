@@ -3,6 +3,7 @@
 //! The proxy is a part of this process and ends with the command. The command inherits the terminal, and its exit code is
 //! that of this program.
 
+mod args;
 mod cache;
 mod child;
 pub(super) mod environment;
@@ -11,21 +12,18 @@ mod registries;
 mod report;
 mod truststore;
 
-use std::ffi::OsString;
 use std::io::{self, Write};
-use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use clap::Args;
-
+pub(crate) use self::args::RunArgs;
 use self::cache::Cache;
 use self::environment::Environment;
 use self::proxy::Proxy;
 use self::report::Report;
 use crate::cli::files::unwritten;
-use crate::cli::{Failure, WatchAllocator, units};
+use crate::cli::{Failure, WatchAllocator};
 use crate::commands::serve::logging;
-use crate::config::{authority, names};
+use crate::config::authority;
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -41,44 +39,6 @@ Examples:
 
 The command's exit code is that of larder. A daemon that runs already does not see the environment of the command:
 docker build, and a Gradle daemon. larder env docker prints settings for it.";
-
-/// The arguments of `run`.
-#[derive(Debug, Args)]
-pub(crate) struct RunArgs {
-    /// Also cache downloads over https from this host, such as *.packages.example; repeatable
-    #[arg(long, value_name = "HOST", value_parser = names::intercepted)]
-    host: Vec<String>,
-    /// Cache downloads from all hosts
-    #[arg(long)]
-    all: bool,
-    /// Answer from the cache only
-    #[arg(long)]
-    offline: bool,
-    /// Ask again for responses that are older than this, such as 10m
-    #[arg(long, value_name = "DURATION", value_parser = units::parse_duration, conflicts_with = "offline")]
-    max_age: Option<Duration>,
-    /// Hide versions of packages that are younger than this, such as 7d, and refuse their files
-    #[arg(long, value_name = "DURATION", value_parser = units::parse_duration)]
-    min_age: Option<Duration>,
-    /// Fail if no request came through the proxy
-    #[arg(long)]
-    require: bool,
-    /// Write a report in JSON to this file
-    #[arg(long, value_name = "FILE")]
-    report: Option<PathBuf>,
-    /// List each request with its decision at the end
-    #[arg(long, short)]
-    verbose: bool,
-    /// Directory of the cache [default: larder in $XDG_CACHE_HOME or ~/.cache]
-    #[arg(long, value_name = "DIR", value_parser = names::directory)]
-    cache: Option<PathBuf>,
-    /// Size of the cache on disk [default: 10GiB]
-    #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
-    size: Option<u64>,
-    /// The command and its arguments
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
-    command: Vec<OsString>,
-}
 
 /// Runs the command, and tells what the proxy has saved.
 pub(crate) fn run(args: &RunArgs, watch_allocator: WatchAllocator) -> Result<(), Failure> {
@@ -136,15 +96,4 @@ fn conclude(args: &RunArgs, report: &Report) -> Result<(), Failure> {
 fn tell(line: &str) {
     // Without standard error, nobody reads it.
     let _ = writeln!(io::stderr(), "larder: {line}");
-}
-
-/// Returns the hosts that are intercepted.
-fn hosts(args: &RunArgs) -> Vec<String> {
-    if args.all {
-        return vec!["*".to_owned()];
-    }
-    let mut hosts = args.host.clone();
-    hosts.push(crate::config::registries::WORD.to_owned());
-    hosts.extend(registries::of_tools());
-    hosts
 }

@@ -9,8 +9,9 @@ use larder_proxy::settings::AccessLog;
 use larder_proxy::{Control, GivenSockets, Server, Settings};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
+use super::args::RunArgs;
 use super::cache::Cache;
-use super::{RunArgs, hosts};
+
 use crate::cli::units::show_duration;
 use crate::cli::{Failure, WatchAllocator, open_files};
 use crate::config;
@@ -91,7 +92,7 @@ fn settings(args: &RunArgs, cache: &Cache) -> Result<Settings, Failure> {
 
 /// Returns the config of the proxy, without what its flags say.
 fn text(args: &RunArgs) -> String {
-    let hosts: Vec<_> = hosts(args).iter().map(|host| format!("'{host}'")).collect();
+    let hosts: Vec<_> = args.hosts().iter().map(|host| format!("'{host}'")).collect();
     // The proxies of the environment are for the world outside, as without this proxy.
     let mut text = "[timeouts]\ndrain = '2s'\n[parent]\nfrom_env = true\n".to_owned();
     // Writing to a string does not fail.

@@ -47,6 +47,11 @@ pub(crate) fn host_of(authority: &str) -> &str {
     }
 }
 
+/// Returns a host without the brackets of an IPv6 address.
+pub(crate) fn bare(host: &str) -> &str {
+    host.trim_start_matches('[').trim_end_matches(']')
+}
+
 /// Whether a site's `pattern`, a name or `*` and the end of a name, matches `host`.
 pub(crate) fn stands_for(pattern: &str, host: &str) -> bool {
     let host = host.strip_suffix('.').unwrap_or(host);

@@ -13,7 +13,7 @@ use crate::exchange::request::Request;
 use crate::exchange::request_destination::{self, RequestDestination};
 use crate::exchange::route::SiteState;
 use crate::flow::rewrite::AnswerSource;
-use crate::flow::upstream::{self, SiteAddress};
+use crate::flow::sending::{SiteAddress, once};
 use crate::http::body::Upload;
 use crate::http::response::Head;
 use crate::origin::{Client, Download, OriginError, OriginLoad, Turn, s3};
@@ -158,7 +158,7 @@ impl<'s> Sent<'s> {
             path: signed.as_ref().map_or(&path, |signed| &signed.path),
             signed: signed.as_ref(),
         };
-        upstream::once(client, plan, request, fields, content, to).await
+        once(client, plan, request, fields, content, to).await
     }
 
     /// Sends a request without content to the origin of `turn`, and to another one if there is no answer after `late`.

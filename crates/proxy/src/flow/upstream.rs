@@ -1,25 +1,17 @@
 //! Sends a request to an origin: takes a permit and writes the fields for the origin.
 
-use std::io::Write;
-use std::net::IpAddr;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Instant;
 
-use http::{HeaderMap, HeaderName, Method, StatusCode, header};
+use http::{HeaderMap, Method, StatusCode, header};
 use larder_semantics::fields::Fields;
-use larder_semantics::methods;
 use larder_semantics::status::Why;
 
 use crate::base::clock;
 use crate::base::outcome::Outcome;
-use crate::base::settings::ClientAddress;
 use crate::cluster::peers;
 use crate::counts::accounts::Meter;
-use crate::exchange::attempts::interims_of;
-use crate::exchange::link::Link;
-use crate::exchange::outgoing::is_trace;
-use crate::exchange::passes;
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Content, Reply, Source};
 use crate::exchange::request::Request;
@@ -29,14 +21,12 @@ use crate::exchange::ruling::Ruling;
 use crate::exchange::upgrade;
 use crate::flow::attempts;
 use crate::flow::packages;
+use crate::flow::sending::{SiteAddress, is_expecting, once};
 use crate::flow::worker::Worker;
 use crate::http::body::Upload;
-use crate::http::fields::FieldWriter;
-use crate::http::names::TRACEPARENT;
 use crate::http::response::{Head, Lines};
 use crate::net::concurrency::{Claim, Permit};
-use crate::origin::s3::{self, SignedTarget};
-use crate::origin::{Client, Download, OriginError, OriginRequest, OutgoingHead, Waits};
+use crate::origin::{Download, OriginError};
 
 /// An origin's answer. Its content holds the permit of the request until it has arrived.
 pub(crate) struct Answer {
@@ -71,9 +61,6 @@ impl Answer {
         fields
     }
 }
-
-/// The initial capacity for the head of a request to an origin, in bytes; few need more.
-const HEAD: usize = 1 << 10;
 
 /// Sends `request` with `fields` instead of its own fields. Its content can be sent once only. `fetch` identifies the
 /// fetch that this is for, if other requests may follow it.
@@ -223,11 +210,6 @@ fn no_permit() -> OriginError {
     }
 }
 
-/// Whether the client waits for `100 Continue`. The origin decides about it.
-fn is_expecting(request: &Request) -> bool {
-    request.link.as_ref().is_some_and(Link::is_expecting)
-}
-
 /// Whether a request with these fields may be answered by 304.
 fn is_conditional(fields: &HeaderMap) -> bool {
     fields.contains_key(header::IF_NONE_MATCH) || fields.contains_key(header::IF_MODIFIED_SINCE)
@@ -243,174 +225,6 @@ fn unasked_304() -> OriginError {
         unsent: false,
         unconnected: false,
     }
-}
-
-/// The destination of a request.
-pub(super) struct SiteAddress<'t> {
-    pub(super) https: bool,
-    pub(super) http2: bool,
-    pub(super) authority: &'t str,
-    /// The value of `Host`.
-    pub(super) host: &'t str,
-    pub(super) path: &'t str,
-    /// The form of the request with its signature, if the origin is a bucket.
-    pub(super) signed: Option<&'t SignedTarget>,
-}
-
-/// Sends a request to one origin. Hosts were validated where they were read: in the head of a request, or in the
-/// config.
-pub(super) async fn once(
-    client: &Client,
-    plan: &Plan,
-    request: &Request,
-    fields: &HeaderMap,
-    content: &mut Upload,
-    to: SiteAddress<'_>,
-) -> Result<(Head, Box<Download>), OriginError> {
-    let asking = request.trace.as_deref().map(|trace| trace.ask(to.authority));
-    let own = asking.as_ref().map(|asking| asking.traceparent());
-    let mut bytes = Vec::new();
-    let head = match to.http2 {
-        true => {
-            let mut sent = HeaderMap::new();
-            write_fields(&mut sent, plan, request, fields, content, (own.as_deref(), to.signed));
-            OutgoingHead::Http2 { host: to.host, path: to.path, fields: sent }
-        }
-        false => {
-            bytes.reserve(HEAD);
-            write_request_line(&mut bytes, request, &to);
-            write_fields(&mut bytes, plan, request, fields, content, (own.as_deref(), to.signed));
-            bytes.extend_from_slice(b"\r\n");
-            OutgoingHead::Http1(&bytes)
-        }
-    };
-    let outgoing = OriginRequest {
-        https: to.https,
-        authority: to.authority,
-        method: &request.method,
-        content,
-        on_interim: Some(&mut interims_of(request)),
-        key: Some(&request.key),
-        lost_try: Some(&request.lost_try),
-        client: Some(request.client.ip()),
-        waits: Waits {
-            connect: request.ruling.connect,
-            first_byte: request.ruling.first_byte,
-            between: request.ruling.origin_idle,
-        },
-    };
-    let answered = client.send(head, outgoing).await;
-    if let Some(asking) = asking {
-        let status = answered.as_ref().map(|(head, _)| head.status.as_u16());
-        asking.ended(status.map_err(|error| error.why));
-    }
-    answered
-}
-
-/// Writes the request line and `Host`.
-fn write_request_line(out: &mut Vec<u8>, request: &Request, to: &SiteAddress<'_>) {
-    out.extend_from_slice(request.method.as_str().as_bytes());
-    out.push(b' ');
-    out.extend_from_slice(to.path.as_bytes());
-    out.extend_from_slice(b" HTTP/1.1\r\nHost: ");
-    out.extend_from_slice(to.host.as_bytes());
-    out.extend_from_slice(b"\r\n");
-}
-
-/// Writes the other fields. `own` is the `traceparent` of the span of this try, if requests are traced; `signed` has the
-/// signature for a bucket.
-fn write_fields(
-    out: &mut impl FieldWriter,
-    plan: &Plan,
-    request: &Request,
-    fields: &HeaderMap,
-    content: &Upload,
-    (own, signed): (Option<&str>, Option<&SignedTarget>),
-) {
-    // The fields that describe the forwarding are written below; those from clients have been removed before.
-    let is_written_below = |name: &HeaderName| {
-        name == header::VIA
-            || (own.is_some() && name == TRACEPARENT)
-            || (signed.is_some() && s3::is_private(name.as_str()))
-    };
-    for (name, value) in fields.iter().filter(|(name, _)| !is_written_below(name)) {
-        out.mapped(name, value);
-    }
-    let signature = signed.iter().flat_map(|signed| &signed.fields);
-    signature.for_each(|(name, value)| out.field(name.as_bytes(), value.as_bytes()));
-    // An origin could show the client of a TRACE the credential.
-    if let Some(credential) = request.ruling.credential.as_ref().filter(|_| signed.is_none())
-        && !is_trace(&request.method)
-    {
-        out.mapped(&header::AUTHORIZATION, credential);
-    }
-    if let Some(own) = own {
-        out.field(b"Traceparent", own.as_bytes());
-    }
-    introduce(out, plan, request, fields);
-    let expected = methods::expects_content(&request.method);
-    match content.length() {
-        Some(0) if !expected => {}
-        Some(length) => {
-            out.field(b"Content-Length", itoa::Buffer::new().format(length).as_bytes());
-        }
-        None => out.field(b"Transfer-Encoding", b"chunked"),
-    }
-    if !content.is_empty() && is_expecting(request) {
-        out.field(b"Expect", b"100-continue");
-    }
-    if let Some(upgrade) = &request.upgrade {
-        out.field(b"Upgrade", upgrade.as_bytes());
-        out.field(b"Connection", b"upgrade");
-    }
-}
-
-/// Writes the fields that name this proxy and the client (RFC 9110 section 7.6.3, RFC 7239).
-fn introduce(out: &mut impl FieldWriter, plan: &Plan, request: &Request, fields: &HeaderMap) {
-    passes::write_via(out, plan, request, fields);
-    let client = request.client.ip();
-    let (host, proto) = (&request.authority, request.scheme);
-    let settings = &plan.settings;
-    let told = match request.route {
-        Route::Site(_) => settings.client_address,
-        Route::Anywhere => settings.forward.client_address,
-    };
-    match told {
-        ClientAddress::Off => {}
-        ClientAddress::XForwardedFor => {
-            out.field_with(b"X-Forwarded-For", |out| write_address(out, client));
-            out.field(b"X-Forwarded-Proto", proto.as_bytes());
-            // A request in HTTP/1.0 may have no host.
-            if !host.is_empty() {
-                out.field(b"X-Forwarded-Host", host.as_bytes());
-            }
-        }
-        ClientAddress::Forwarded => out.field_with(b"Forwarded", |out| {
-            // Writing to a vector does not fail.
-            let _ = match client.is_ipv6() {
-                true => write!(out, "for=\"[{client}]\";"),
-                false => write!(out, "for={client};"),
-            };
-            if !host.is_empty() {
-                let _ = write!(out, "host=\"{host}\";");
-            }
-            let _ = write!(out, "proto={proto}");
-        }),
-    }
-}
-
-/// Appends an address. The usual ones, of IPv4, are written without the formatter, which takes some 900 instructions.
-fn write_address(out: &mut Vec<u8>, address: IpAddr) {
-    let IpAddr::V4(address) = address else {
-        // Writing to a vector does not fail.
-        let _ = write!(out, "{address}");
-        return;
-    };
-    for octet in address.octets() {
-        out.extend_from_slice(itoa::Buffer::new().format(octet).as_bytes());
-        out.push(b'.');
-    }
-    out.pop();
 }
 
 /// Returns the reply that forwards an origin's answer to one client as it arrives.

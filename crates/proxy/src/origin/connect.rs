@@ -18,12 +18,11 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
 
 use super::Common;
-use super::TlsFault;
+use super::connect_error::ConnectError;
 use super::parent::{Parent, Parents};
 use super::race;
 use super::resolve::{ResolveError, Resolver};
-use crate::base::error::cause;
-use crate::base::networks::host_of;
+use crate::base::networks::{bare, host_of};
 use crate::base::settings::{CertificateFault, OriginTls, OriginTlsFiles, socket_of};
 use crate::net::guard;
 use crate::net::own::{self, OwnListeners};
@@ -33,38 +32,6 @@ use crate::net::tls::provider;
 
 /// The ALPN name of HTTP/2 over TLS (RFC 9113 section 3.2).
 const HTTP2: &[u8] = b"h2";
-
-/// The reason why there is no connection.
-#[derive(Debug, thiserror::Error)]
-pub enum ConnectError {
-    /// The name has no address, or the name server did not answer.
-    #[error("cannot resolve {}: {}", .0, cause(.1))]
-    Resolve(String, Arc<io::Error>),
-    /// The queue of names to resolve is full.
-    #[error("cannot resolve {0}: too many other names wait to be resolved")]
-    Busy(String),
-    /// All addresses of the name are in networks that clients may not reach.
-    #[error("{0} is at {1}, which is not a public address of another machine; allow_private would permit it")]
-    Forbidden(String, IpAddr),
-    /// The address is a listener of this process.
-    #[error("{0} is at {1}, where this proxy listens itself")]
-    Own(String, SocketAddr),
-    /// The address refused the connection or did not answer.
-    #[error("cannot connect to {}: {}", .0, cause(.1))]
-    Connect(String, io::Error),
-    /// The TLS handshake failed, for example because of the origin's certificate.
-    #[error("no TLS with {0}: {1}")]
-    Tls(String, TlsFault),
-    /// The connection took longer than the timeout.
-    #[error("no connection to {0} within {1:?}")]
-    Timeout(String, Duration),
-    /// The parent proxy cannot be reached.
-    #[error("parent proxy {0}: {1}")]
-    Parent(String, Box<ConnectError>),
-    /// The parent proxy answered that it does not forward the request.
-    #[error("parent proxy {0}: {1}")]
-    ParentRefused(String, String),
-}
 
 /// A connection for requests to an origin.
 #[derive(Debug)]
@@ -385,11 +352,6 @@ impl Connector {
             false => Ok(()),
         }
     }
-}
-
-/// Returns a host without the brackets of an IPv6 address.
-pub(super) fn bare(host: &str) -> &str {
-    host.trim_start_matches('[').trim_end_matches(']')
 }
 
 /// An error in the configuration of TLS to the origins of a site.

@@ -9,12 +9,12 @@ use std::time::Duration;
 use http::Method;
 
 use super::careless::Suspects;
-use super::connect::{Opened, bare};
+use super::connect::Opened;
 use super::failure::Failure;
 use super::parent::Parent;
 use super::resolve::Resolver;
 use super::sending::ContentSender;
-use crate::base::networks::host_of;
+use crate::base::networks::{bare, host_of};
 use crate::http::response::{self, Head};
 use crate::net::deadline::Deadline;
 use crate::net::input::{HeadSearch, Input};

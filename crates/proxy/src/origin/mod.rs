@@ -9,6 +9,7 @@ mod budget;
 mod careless;
 mod common;
 pub mod connect;
+mod connect_error;
 mod connection;
 mod download;
 mod exchange;
@@ -41,7 +42,8 @@ use larder_semantics::methods::is_idempotent;
 use larder_semantics::status::Why;
 
 pub use self::common::{Common, Destinations};
-pub use self::connect::{ConnectError, Connector};
+pub use self::connect::Connector;
+pub use self::connect_error::ConnectError;
 use self::connection::Connection;
 pub use self::download::{Chunk, Download, UpgradedConnection};
 use self::exchange::Exchange;

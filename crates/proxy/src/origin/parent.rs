@@ -17,9 +17,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::OriginError;
-use super::connect::{ConnectError, bare};
+use super::connect_error::ConnectError;
 use crate::base::clock;
-use crate::base::networks::host_of;
+use crate::base::networks::{bare, host_of};
 use crate::base::settings::{NoProxy, ParentProxy, ParentSettings};
 use crate::http::fields::FieldWriter;
 use crate::http::response::{self, Head};

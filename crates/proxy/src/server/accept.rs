@@ -12,7 +12,6 @@ use tokio::net::{TcpListener, TcpStream, UdpSocket, UnixListener};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::front::{Front, Sockets};
-use super::intercepted;
 use super::seats::{Newcomer, Seats};
 use crate::base::error::cause;
 use crate::base::networks;
@@ -20,7 +19,6 @@ use crate::base::settings::{Role, Settings};
 use crate::exchange::arrival::Arrival;
 use crate::features::arrive::{Client, Entrance};
 use crate::flow::drain::{ConnectionPermit, Drain};
-use crate::flow::intercept::Intercepted;
 use crate::flow::worker::Worker;
 use crate::http1;
 use crate::http1::idle::IdleConnections;
@@ -59,21 +57,12 @@ impl ListenSocket {
     }
 }
 
-/// The connections of a worker that come otherwise than by its sockets.
-pub(super) struct Arrivals {
-    /// Those that crowded workers hand to it.
-    pub(super) newcomers: UnboundedReceiver<Newcomer>,
-    /// The near ends of tunnels that it intercepts.
-    pub(super) intercepted: UnboundedReceiver<Intercepted>,
-}
-
-/// Runs a worker with these sockets.
+/// Runs a worker with these sockets, and with the connections that others hand to it.
 pub(super) async fn work(
     listening: ConnectionContext,
     sockets: Sockets,
-    Arrivals { newcomers, intercepted }: Arrivals,
+    newcomers: UnboundedReceiver<Newcomer>,
 ) {
-    tokio::spawn(intercepted::accept(listening.clone(), intercepted));
     let cannot = |error| tracing::error!("a worker cannot listen: {error}");
     tokio::spawn(seat(listening.clone(), newcomers));
     for (front, socket) in sockets.streams {

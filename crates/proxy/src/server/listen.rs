@@ -32,12 +32,13 @@ use crate::observe::contents;
 use crate::observe::ledger::Ledger;
 use crate::observe::trace::Tracer;
 use crate::rpc;
-use crate::server::accept::{Arrivals, ConnectionContext, work};
+use crate::server::accept::{ConnectionContext, work};
 use crate::server::bind::SocketFile;
 use crate::server::binding::Binding;
 use crate::server::control::Control;
 use crate::server::front::{Front, Sockets};
 use crate::server::given::GivenSockets;
+use crate::server::intercepted;
 use crate::server::liveness::Liveness;
 use crate::server::seats::Seats;
 use crate::server::supervise::{Operators, Supervisor, stopped};
@@ -254,7 +255,10 @@ impl Server {
             let thread = std::thread::Builder::new().name(format!("worker-{}", worker.number));
             let (idle, rpc, seats) = (Arc::default(), Arc::clone(&self.rpc), Arc::clone(&seats));
             let context = ConnectionContext { worker, idle, rpc, seats };
-            let work = move || runtime.block_on(work(context, sockets, Arrivals { newcomers, intercepted }));
+            let work = move || {
+                runtime.spawn(intercepted::accept(context.clone(), intercepted));
+                runtime.block_on(work(context, sockets, newcomers))
+            };
             thread.spawn(work).map_err(|error| Error::new("cannot start a worker", error))?;
         }
         Ok(())

@@ -16,10 +16,10 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use crate::base::clock;
-use crate::base::networks::host_of;
+use crate::base::networks::{bare, host_of};
 use crate::http::response::LONGEST;
 use crate::net::stream;
-use crate::origin::connect::{Opened, bare};
+use crate::origin::connect::Opened;
 use crate::origin::resolve::Resolver;
 
 /// Bytes of a response that the origin may send before they are consumed.

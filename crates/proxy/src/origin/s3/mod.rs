@@ -6,6 +6,7 @@
 
 mod credentials;
 mod sigv4;
+mod sources;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -178,7 +179,7 @@ impl Signer {
             _ => {}
         }
         self.requested.store(now(), Ordering::Relaxed);
-        let found = credentials::find(client, &self.bucket).await.map(Arc::new);
+        let found = sources::find(client, &self.bucket).await.map(Arc::new);
         let found = found.map_err(|why| format!("no credentials for {}: {why}", self.bucket.url));
         *self.trouble.lock() = found.as_ref().err().cloned().unwrap_or_default();
         match (found, valid) {
