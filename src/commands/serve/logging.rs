@@ -14,7 +14,7 @@ use crate::cli::terminal::wants_plain;
 ///
 /// # Errors
 /// A line, if the filter is invalid.
-pub(in crate::commands) fn start(default: &str) -> Result<(), String> {
+pub(crate) fn start(default: &str) -> Result<(), String> {
     let filter =
         env::var("LARDER_LOG").or_else(|_| env::var("RUST_LOG")).unwrap_or_else(|_| default.to_owned());
     let parsed = EnvFilter::try_new(&filter);

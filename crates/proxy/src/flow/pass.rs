@@ -38,6 +38,7 @@ use crate::flow::context::{Context, failure, refused};
 use crate::flow::decide::{may_stand_in, port, port_of};
 use crate::flow::fill_task::{self, FillTask};
 use crate::flow::follow::left;
+use crate::flow::intercept;
 use crate::flow::storage_terms::{self, Update, is_by_request};
 use crate::flow::stored::Lookup;
 use crate::flow::upstream::{self, Answer};
@@ -396,7 +397,7 @@ async fn connect(worker: &Worker, plan: &Plan, request: &Request) -> Reply {
     let outcome = |why| Outcome::forwarded(Kind::Pass, why);
     let mut why = Why::Method;
     if let Some(interceptor) = worker.shared.interceptor.get() {
-        match Box::pin(interceptor.open(worker, plan, request)).await {
+        match Box::pin(intercept::open(interceptor, worker, plan, request)).await {
             Ok(end) => return opened(end, outcome(Why::Intercepted)),
             Err(reason) => why = reason,
         }

@@ -30,7 +30,7 @@ use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Reply, Source};
 use crate::exchange::route::{SiteNumber, SiteState};
 use crate::exchange::target::key_role;
-use crate::flow::intercept::{Intercepted, Interceptor};
+use crate::flow::interceptor::{Intercepted, Interceptor};
 use crate::flow::phases::Phases;
 use crate::net::byte_budget::ByteBudget;
 use crate::net::own::OwnListeners;

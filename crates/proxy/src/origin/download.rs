@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use http::HeaderMap;
 
-use super::OriginLoad;
 use super::exchange::Piece;
 use super::failure::Failure;
 use super::inspection::Inspection;
+use super::load::OriginLoad;
 use super::source::Source;
 use crate::base::in_place;
 use crate::counts::accounts::Meter;

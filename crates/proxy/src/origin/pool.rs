@@ -13,6 +13,7 @@ use siphasher::sip::SipHasher13;
 use super::answer_times::{LateTime, MeanTime};
 use super::balance;
 use super::budget::Budget;
+use super::load::OriginLoad;
 use super::s3::Signer;
 use super::session::{Session, Sessions};
 use crate::base::clock;
@@ -107,16 +108,6 @@ impl OriginState {
 pub struct Turn<'p> {
     pool: &'p Pool,
     at: usize,
-}
-
-/// A request in progress at an origin; dropping it ends it.
-#[derive(Debug)]
-pub struct OriginLoad(Arc<AtomicU32>);
-
-impl Drop for OriginLoad {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
 }
 
 /// The share of an origin that answers for long enough. One that begins again gets at least one of these parts.
@@ -322,7 +313,7 @@ impl<'p> Turn<'p> {
     pub fn begun(&self) -> Option<OriginLoad> {
         matches!(self.pool.balance, Balance::TwoChoices | Balance::LeastTime).then(|| {
             self.member().in_progress.fetch_add(1, Ordering::Relaxed);
-            OriginLoad(Arc::clone(&self.member().in_progress))
+            OriginLoad::of(&self.member().in_progress)
         })
     }
 

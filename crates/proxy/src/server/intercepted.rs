@@ -16,7 +16,7 @@ use crate::exchange::tunnel::{Abort, carry_for};
 use crate::features::arrive::{Client, Entrance};
 use crate::flow::decide::port_of;
 use crate::flow::drain::ConnectionPermit;
-use crate::flow::intercept::Intercepted;
+use crate::flow::interceptor::Intercepted;
 use crate::flow::worker::Worker;
 use crate::net::io::secured_halves;
 use crate::net::tls::accept::{HandshakeError, accept_after, first_bytes};
