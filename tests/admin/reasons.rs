@@ -138,8 +138,10 @@ fn exercise_tunnels(why: Why) -> Exercise {
             tunnelled(origin.address.port(), "")
         },
         _ => || {
-            let service = Origin::always("204 No Content");
-            let rule = format!("[[forward.rule]]\nauth_request = {{ url = '{}/' }}", service.url());
+            let folder = tempfile::tempdir().expect("a folder");
+            let tokens = folder.path().join("tokens");
+            std::fs::write(&tokens, "0123456789abcdef\n").expect("written");
+            let rule = format!("[[forward.rule]]\ntokens = '{}'", tokens.display());
             tunnelled(Origin::speaking(|_| ()).address.port(), &rule)
         },
     })
@@ -405,7 +407,8 @@ fn tunnelled(port: u16, config: &str) -> Value {
     let larder = intercepting(port, config);
     let log = Events::of(&larder, "/log");
     let mut client = Client::to(larder.forward);
-    client.send(&format!("CONNECT 127.0.0.1:{port}\nHost: 127.0.0.1:{port}"));
+    let credentials = "Proxy-Authorization: Bearer 0123456789abcdef";
+    client.send(&format!("CONNECT 127.0.0.1:{port}\nHost: 127.0.0.1:{port}\n{credentials}"));
     client.head();
     drop(client);
     log.take(1).next().expect("a request")

@@ -2,6 +2,7 @@
 
 use std::process::{Command, Output};
 
+use larder_proxy::net::tls::authority::{AuthorityTerms, CertificateAuthority};
 use larder_testkit::{Larder, output, programs, stdout};
 use tempfile::TempDir;
 
@@ -15,10 +16,16 @@ struct Team {
 
 impl Team {
     fn new(registry: &Registry, config: &str) -> Self {
+        Self::with(registry, &[], config)
+    }
+
+    /// Makes the authority with these options of `larder ca init`.
+    fn with(registry: &Registry, options: &[&str], config: &str) -> Self {
         let state = tempfile::tempdir().expect("a directory");
-        output(Command::new(programs::larder()).args(["ca", "init"]).env("STATE_DIRECTORY", state.path()));
+        let mut init = Command::new(programs::larder());
+        output(init.args(["ca", "init"]).args(options).env("STATE_DIRECTORY", state.path()));
         let forward = format!("[forward]\nallow_private = true\nconnect_ports = [{}]", registry.port());
-        let config = format!("{forward}\n[intercept]\nhosts = ['localhost']\n{config}");
+        let config = format!("{forward}\n[intercept]\nhosts = ['localhost', '127.0.0.1']\n{config}");
         let roots = registry.authority.file();
         let environment = [("STATE_DIRECTORY", state.path()), ("SSL_CERT_FILE", roots.as_ref())];
         Self { proxy: Larder::start_in(&config, &environment), state }
@@ -63,6 +70,15 @@ fn rules_and_the_guard_of_private_addresses_hold_in_a_tunnel() {
 }
 
 #[test]
+fn an_authority_for_one_domain_is_not_accepted_for_others() {
+    let registry = Registry::before(origin());
+    let team = Team::with(&registry, &["--only", "localhost"], "");
+    assert_eq!(stdout(&team.curl(&[&format!("{}/a", registry.url())])), "/a");
+    let elsewhere = team.curl(&[&format!("https://127.0.0.1:{}/a", registry.port())]);
+    assert_eq!(elsewhere.status.code(), Some(60), "{}", larder_testkit::stderr(&elsewhere));
+}
+
+#[test]
 fn a_request_for_another_host_than_its_tunnel_is_misdirected() {
     let registry = Registry::before(origin());
     let team = Team::new(&registry, "");
@@ -83,4 +99,12 @@ fn without_an_authority_or_with_an_expired_one_nothing_is_served() {
     };
     let missing = start();
     assert!(missing.contains("ca.pem: no such file; larder ca init makes an authority"), "{missing}");
+    let files = CertificateAuthority::files(state.path(), "test");
+    let terms = AuthorityTerms { days: 1, only: Vec::new() };
+    CertificateAuthority::make(&files, &terms, 1_700_000_000).expect("written");
+    let expired = start();
+    assert!(
+        expired.contains("the authority has expired; larder ca init --renew makes a new one"),
+        "{expired}"
+    );
 }
