@@ -29,8 +29,8 @@ fn read(larder: &Larder, rng: &mut fastrand::Rng) -> bool {
     let range = match head.status {
         200 => 0..LEN,
         206 => first..last + 1,
-        // It has changed too often meanwhile.
-        502 => return false,
+        // It has changed too often meanwhile, or the machine is busy.
+        502..=504 => return false,
         other => panic!("status {other}"),
     };
     let version = head.field("etag").and_then(|tag| tag.trim_matches('"').parse().ok()).expect("a tag");

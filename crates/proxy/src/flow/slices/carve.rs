@@ -74,7 +74,9 @@ impl Carving {
         };
         let permit = permit.ok()?;
         self.lead(index);
-        let mut writer = match self.ahead.pop_front_if(|(next, _)| *next == index) {
+        let is_led = self.ahead.front().is_some_and(|(next, _)| *next == index);
+        let led = if is_led { self.ahead.pop_front() } else { None };
+        let mut writer = match led {
             Some((_, writer)) => writer,
             None => {
                 // Another request fetches it, or has stored it.
