@@ -125,6 +125,19 @@ fn packages_of_debian_follow_the_digests_of_the_current_index() {
 }
 
 #[test]
+fn digests_are_known_after_a_restart() {
+    let (origin, _) = stepped(npm);
+    let folder = tempfile::tempdir().expect("a folder");
+    let config = format!(
+        "[[disk]]\npath = '{}'\nsize = '16MiB'\n{}",
+        folder.path().display(),
+        larder_testkit::site(&[&origin], RULE)
+    );
+    Larder::start(&config).get("/left-pad");
+    assert_eq!(whole(&Larder::start(&config), TARBALL), None);
+}
+
+#[test]
 fn ranges_of_content_with_a_digest_come_from_the_whole() {
     let (origin, step) = stepped(npm);
     step.store(1, Ordering::Release);
@@ -171,7 +184,7 @@ fn young_versions_vanish_from_npm_and_their_files_are_refused() {
 }
 
 #[test]
-fn files_that_no_index_has_dated_have_the_date_of_their_last_change() {
+fn files_without_a_known_date_have_that_of_their_last_change() {
     let origin = Origin::by(|seen| match &*seen.target {
         "/packages/a/six-1.0-py3-none-any.whl" => {
             "200 OK\nLast-Modified: Wed, 01 Jan 2020 00:00:00 GMT\n\nx".to_owned()
