@@ -17,6 +17,7 @@ use larder_semantics::storable::Prediction;
 
 use super::draft::AdminAddress;
 use super::draft::statistics::DatabasePlace;
+use super::registries::WORD;
 use crate::cli::words::{hint, nearest};
 
 /// The forms of the access log.
@@ -204,6 +205,14 @@ pub(crate) fn host(text: &str) -> Result<String, String> {
         false => name.strip_prefix("*.").unwrap_or(&name).split('.').all(is_label),
     };
     if valid { Ok(name) } else { Err(format!("{} is not a host name", quoted(text))) }
+}
+
+/// Parses a host whose tunnels are intercepted: as [`host`], or the word for public registries, or `*`.
+pub(crate) fn intercepted(text: &str) -> Result<String, String> {
+    if text == "*" || text == WORD {
+        return Ok(text.to_owned());
+    }
+    host(text)
 }
 
 /// Whether every request for the host `later` also matches the host `earlier`.

@@ -29,6 +29,7 @@ const AT_START: &[&str] = &[
     "reverse.socket_mode",
     "forward.listen",
     "forward.listen_tls",
+    "intercept.ca",
     "thrift.*",
     "onc.listen",
     "onc.udp",

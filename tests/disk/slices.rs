@@ -35,7 +35,7 @@ fn slices_stored_before_a_crash_are_used_after_it() {
 }
 
 #[test]
-fn a_response_larger_than_memory_is_stored_by_slices_in_memory_and_on_the_disk() {
+fn a_response_larger_than_memory_is_stored_by_slices_in_both_tiers() {
     let directory = tempfile::tempdir().unwrap();
     let fields = "Cache-Control: max-age=3600\nAccept-Ranges: bytes";
     let origin = Origin::answering(move |seen| Answer::file(seen, "\"1\"", fields, &page(&seen.target)));

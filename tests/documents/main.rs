@@ -71,6 +71,7 @@ pages! {
     in_front_of_object_storage: "docs/recipes/object-storage.md",
     the_reverse_proxy: "docs/reverse-proxy.md",
     rpc_listeners: "docs/rpc.md",
+    commands_behind_a_proxy: "docs/run.md",
     the_statistics_database: "docs/statistics.md",
     tls: "docs/tls.md",
 }

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
-use larder_testkit::{Answer, Gate, Larder, Origin, Response, Seen, eventually};
+use larder_testkit::{Answer, Gate, Larder, Origin, Response, Seen, eventually, site};
 
 /// Bytes in a slice, and in the content: 15 slices and a part of one.
 const SLICE: usize = 64 << 10;
@@ -230,7 +230,7 @@ fn answers_that_are_no_slice_reach_no_client_as_one() {
 }
 
 #[test]
-fn content_that_breaks_off_within_a_slice_is_cut_short_and_fetched_again() {
+fn content_that_breaks_off_is_cut_short_and_fetched_again() {
     let breaks = Arc::new(AtomicUsize::new(0));
     let broken = Arc::clone(&breaks);
     let origin = Origin::answering(move |seen| match seen.range(LEN) {
@@ -280,4 +280,13 @@ fn small_objects_and_sites_without_slices_are_fetched_as_clients_want() {
     let small = larder.ask("GET /small\nRange: bytes=100000-200000");
     assert!(small.status == 206 && small.body == content(1, 100_000..200_001));
     assert_eq!(origin.last().field("range"), Some("bytes=100000-200000"));
+}
+
+#[test]
+fn content_beyond_max_object_is_stored_by_no_slice() {
+    let (origin, _) = counted();
+    let larder = Larder::start(&format!("[memory]\nmax_object = '900KiB'\n{}", site(&[&origin], KEYS)));
+    assert!(!larder.get("/film").is_hit() && !larder.get("/film").is_hit());
+    part(&larder, 300_000..400_000);
+    assert_eq!(origin.last().field("range"), Some("bytes=300000-399999"));
 }

@@ -73,7 +73,7 @@ fn https_origins_and_tunnels_are_reached_through_the_parents_tunnel() {
 }
 
 #[test]
-fn while_a_parent_is_down_the_next_or_the_direct_way_is_used() {
+fn while_a_parent_is_down_another_way_is_used() {
     let (parent, down) = (parent(), format!("http://{}", free()));
     let both = format!("http = ['{down}', '{}']", parent.url());
     let direct = format!("http = '{down}'\nfallback = 'direct'");

@@ -184,7 +184,7 @@ fn young_versions_vanish_from_npm_and_their_files_are_refused() {
 }
 
 #[test]
-fn files_without_a_known_date_have_that_of_their_last_change() {
+fn files_without_a_date_have_that_of_their_last_change() {
     let origin = Origin::by(|seen| match &*seen.target {
         "/packages/a/six-1.0-py3-none-any.whl" => {
             "200 OK\nLast-Modified: Wed, 01 Jan 2020 00:00:00 GMT\n\nx".to_owned()

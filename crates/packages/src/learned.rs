@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_are_asked_for_stay_and_memory_is_bounded() {
+    fn files_in_demand_stay_and_memory_is_bounded() {
         let (used, mut learned) = (UrlId::of(b"used"), Learned::default());
         learned.learn(used, Source::Same, (Some(digest("x")), None), 1);
         for number in 0..MOST as u32 * 2 {

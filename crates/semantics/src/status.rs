@@ -283,6 +283,24 @@ reasons! {
     Undelivered "undelivered" "configuration"
         "an RPC client cannot get the page as a whole: it is too long, was cut short, has an unknown coding or a NUL byte where it is a string, or is behind a redirect that is not followed"
         "the client's error and the proxy's log name the cause; [doors] sets the limits";
+
+    "Tunnels":
+    Intercepted "intercepted" "configuration"
+        "the proxy answers the requests in this tunnel itself"
+        "a host in never of [intercept] gets a tunnel instead";
+    TunnelDistrusted "tunnel-distrusted" "RFC 8446 6.2"
+        "the client has refused the certificate that the proxy's authority signs for this host, so it gets a tunnel"
+        "larder ca export shows the certificate to trust; a host whose clients know its certificate belongs in never of \
+         [intercept]";
+    TunnelCertificate "tunnel-client-certificate" "RFC 8446 4.3.2"
+        "the origin asks for a certificate of the client, so that only a tunnel works"
+        "";
+    TunnelNotTls "tunnel-not-tls" "RFC 9110 9.3.6"
+        "no TLS between this proxy and the origin is possible, so that the client gets a tunnel"
+        "";
+    TunnelCredentials "tunnel-credentials" "configuration"
+        "the client has to present credentials to this proxy, which the requests in an intercepted tunnel do not have"
+        "a rule without users, tokens, auth_request and jwt for CONNECT, and a listener without client_ca";
 }
 
 /// The reason for a request to the origin, in the words of RFC 9211 section 2.2.
@@ -338,7 +356,12 @@ impl Why {
             Self::RequestNoCache | Self::RequestMaxAge | Self::RequestMinFresh | Self::PositionAhead => {
                 Forward::Request
             }
-            Self::Method => Forward::Method,
+            Self::Method
+            | Self::Intercepted
+            | Self::TunnelDistrusted
+            | Self::TunnelCertificate
+            | Self::TunnelNotTls
+            | Self::TunnelCredentials => Forward::Method,
             Self::Bypass => Forward::Bypass,
             _ => return None,
         })

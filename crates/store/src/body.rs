@@ -1,6 +1,7 @@
 //! The bytes of a stored response's content, as the origin sent it and in other codings.
 
 mod coded;
+mod packed;
 pub(crate) mod record;
 pub(crate) mod sliced;
 
@@ -14,6 +15,7 @@ use crate::arena::Extent;
 use crate::charge::allocated;
 
 pub use coded::{CodedBody, body_of};
+pub use packed::PackedBody;
 pub use record::Record;
 pub use sliced::{SlicePart, SlicedBody};
 
@@ -30,13 +32,15 @@ pub enum Body {
     Long(Box<LongBody>),
 }
 
-/// Content of at least [`SENDFILE_FROM`] bytes, or content with coded forms.
+/// Content of at least [`SENDFILE_FROM`] bytes, content with coded forms, or content that two processes have.
 #[derive(Clone, Debug)]
 pub enum LongBody {
     /// Content in a memory file.
     File(Arc<Extent>),
     /// Content on a disk.
     Disk(Arc<Record>),
+    /// Shorter content in a memory file.
+    Packed(PackedBody),
     /// Content in memory, with its coded forms. [`Entry::body`](crate::Entry::body) is the content without them.
     Coded(Arc<CodedBody>),
     /// Content whose slices are entries of their own.
@@ -89,7 +93,7 @@ impl Body {
             Self::Heap(_) => None,
             Self::Long(long) => match &**long {
                 LongBody::Coded(coded) => Some(coded),
-                LongBody::File(_) | LongBody::Disk(_) | LongBody::Sliced(_) => None,
+                LongBody::File(_) | LongBody::Disk(_) | LongBody::Packed(_) | LongBody::Sliced(_) => None,
             },
         }
     }
@@ -108,6 +112,7 @@ impl Body {
             Self::Long(long) => match &**long {
                 LongBody::File(extent) => Storage::File(extent),
                 LongBody::Disk(record) => Storage::Disk(record),
+                LongBody::Packed(packed) => Storage::Heap(packed.bytes()),
                 LongBody::Coded(coded) => coded.plain().place(),
                 LongBody::Sliced(sliced) => Storage::Slices(sliced),
             },
@@ -144,7 +149,7 @@ impl Body {
     pub fn charge(&self) -> u64 {
         match self {
             Self::Heap(bytes) => allocated(bytes.len()) as u64,
-            Self::Long(long) => allocated(size_of::<LongBody>()) as u64 + long.charge(),
+            Self::Long(long) => long.charge(),
         }
     }
 
@@ -195,13 +200,16 @@ impl Body {
 
 impl LongBody {
     fn charge(&self) -> u64 {
-        match self {
+        let behind = match self {
             Self::File(extent) => {
                 extent.len().next_multiple_of(4096) + allocated(size_of::<Extent>() + 16) as u64
             }
             Self::Disk(_) => allocated(size_of::<Record>() + 16) as u64,
+            // The same as outside of a pack, so that a move changes no size.
+            Self::Packed(packed) => return allocated(packed.bytes().len()) as u64,
             Self::Coded(coded) => coded.charge(),
             Self::Sliced(_) => allocated(size_of::<SlicedBody>() + 16) as u64,
-        }
+        };
+        allocated(size_of::<Self>()) as u64 + behind
     }
 }

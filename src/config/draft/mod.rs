@@ -50,6 +50,7 @@ with_defaults! {
         threads: Option<usize> = None,
         admin: Option<AdminAddress> = Some(AdminAddress { address: SocketAddr::from(([127, 0, 0, 1], 9145)), tls: false }),
         admin_token: Option<Token> = None,
+        purge_edges: Vec<Origin> = Vec::new(),
         access_log: AccessLog = AccessLog::Off,
         access_log_file: Option<PathBuf> = None,
         access_log_by_line: bool = false,
@@ -80,6 +81,7 @@ with_defaults! {
         forward_client: ClientDraft = ClientDraft::default(),
         forward: Forward = Forward::default(),
         forward_rules: Vec<RuleDraft> = Vec::new(),
+        intercept: InterceptDraft = InterceptDraft::default(),
         thrift_listen: Vec<SocketAddr> = Vec::new(),
         onc_listen: Vec<SocketAddr> = Vec::new(),
         line_listen: Vec<SocketAddr> = Vec::new(),
@@ -129,6 +131,16 @@ with_defaults! {
         falls_back: bool = false,
         fail_timeout: Duration = ParentSettings::default().fail_timeout,
     }
+}
+
+/// The tunnels that are intercepted, as written.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct InterceptDraft {
+    /// Hosts, and the word for public registries.
+    pub(crate) hosts: Vec<String>,
+    pub(crate) never: Vec<String>,
+    /// The directory of the authority; `None`: the state directory.
+    pub(crate) ca: Option<PathBuf>,
 }
 
 /// The memory tier, as written.

@@ -24,8 +24,8 @@ use key::{MANY, keys};
 pub(super) use site::SITE;
 use values::{
     ACCESS_LOG, ACCESS_LOG_FLUSH, ADDRESS, ADMIN, CLIENT_ADDRESS, CLIENT_AUTH, COLLECTOR, COUNTS, DIRECTORY,
-    FILES, LISTEN, MODE, NETWORK, NO_PROXY, PARENT, PARENT_FALLBACK, POLICY, REAL_IP, REQUEST_ID, SECRET,
-    TIMES, TOKEN,
+    FILES, INTERCEPTED, LISTEN, MODE, NETWORK, NO_PROXY, NODE_URL, PARENT, PARENT_FALLBACK, POLICY, REAL_IP,
+    REQUEST_ID, SECRET, TIMES, TOKEN,
 };
 pub(super) use values::{EARLY_HINTS, HOST_HEADER, PREFETCHES, SLICE};
 
@@ -39,6 +39,8 @@ pub(super) const TOP: &[Key<Draft>] = keys! {
         "address of the admin listener: metrics, live log, health; addresses other than loopback need admin_token; https:// in front: over TLS (docs/tls.md)";
     "admin_token" in admin_token: OrWord("off", SECRET),
         "token that clients on other machines must present to the admin listener; also $LARDER_TOKEN";
+    "purge_edges" in purge_edges: List(NODE_URL),
+        "admin listeners of caches that get their responses from this one, with the same admin_token: each purge here is repeated there (docs/purge.md)";
     "access_log" in access_log: ACCESS_LOG, "one line for each request, in this form (docs/logs.md)";
     "access_log_file" in access_log_file: OrWord("stdout", DIRECTORY),
         "file of the access log; SIGHUP reopens it";
@@ -225,6 +227,18 @@ pub(super) const SECTIONS: &[Section] = &[
                 "while no proxy can be reached: off: requests fail; direct: origins are reached directly";
             "fail_timeout" in parent.fail_timeout: AtLeast(1),
                 "for how long a proxy that could not be reached gets no requests";
+        },
+    },
+    Section {
+        name: "intercept",
+        about: "Hosts whose https requests the forward proxy answers itself, so that they are cached: clients have to trust \
+                its authority (docs/run.md). Other tunnels stay as they are.",
+        keys: keys! {
+            "hosts" in intercept.hosts: List(INTERCEPTED),
+                "hosts whose tunnels are intercepted, such as \"*.packages.example\"; \"registries\": the public registries of packages; \"*\": all";
+            "never" in intercept.never: List(INTERCEPTED), "hosts among these whose tunnels stay as they are";
+            "ca" in intercept.ca: OrWord("state", DIRECTORY),
+                "directory with the authority that larder ca init has made; state: the state directory";
         },
     },
     Section { name: "thrift", about: "The listener for Apache Thrift.", keys: rpc::THRIFT },

@@ -41,6 +41,8 @@ pub(super) const TOKEN: Text<String> = Text { words: "token", parse: names::toke
 pub(super) const FIELD: Text<String> =
     Text { words: "field name", parse: names::field_name, show: String::clone };
 pub(super) const HOST: Text<String> = Text { words: "host", parse: names::host, show: String::clone };
+pub(super) const INTERCEPTED: Text<String> =
+    Text { words: "host, \"registries\" or \"*\"", parse: names::intercepted, show: String::clone };
 pub(super) const PATH: Text<String> = Text { words: "path", parse: names::path, show: String::clone };
 pub(super) const PREFIX: Text<PathPrefix> =
     Text { words: "path", parse: names::site_path, show: PathPrefix::to_string };

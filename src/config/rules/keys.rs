@@ -18,7 +18,7 @@ use super::cors::cors;
 use super::files::error_pages;
 use super::jwt::jwt;
 use super::key::{RuleKey, rows};
-use super::limits::limits;
+use super::limits::{bandwidth, limits};
 use super::origins::{origins, rewrite};
 use super::split::split;
 use super::values::{by_status, each, entries, field, flag, unknown, word};

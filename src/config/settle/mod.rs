@@ -3,6 +3,7 @@
 mod acme;
 mod cluster;
 mod control;
+mod intercept;
 mod listeners;
 mod node_tls;
 mod problems;
@@ -56,6 +57,7 @@ pub(super) fn settle(draft: Draft) -> Result<Settings, Vec<String>> {
     let parent = parents::settle(&draft.parent);
     let parent = parent.map_err(|why| problems.add(&["parent.from_env"], &why)).unwrap_or_default();
     check_limits(&draft, &mut problems);
+    let intercept = intercept::settle(&draft, &listeners.http, &mut problems);
     let problems = problems.lines();
     if !problems.is_empty() {
         return Err(problems);
@@ -73,6 +75,7 @@ pub(super) fn settle(draft: Draft) -> Result<Settings, Vec<String>> {
         admin: draft.admin.map(|admin| admin.address),
         admin_tls,
         admin_token,
+        purge_edges: draft.purge_edges,
         threads: draft.threads.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from)),
         memory: memory_tier(draft.memory),
         disks: draft.disks.into_iter().map(|disk| disk.tier).collect(),
@@ -85,6 +88,7 @@ pub(super) fn settle(draft: Draft) -> Result<Settings, Vec<String>> {
             parts.map(|(at, ((site, tls), rules))| settle_site(at, site, tls, rules)).collect()
         },
         forward: Forward { site_rules: forward_rules, ..draft.forward },
+        intercept,
         doors: Doors { listen: doors, ..draft.doors },
         access_log: draft.access_log,
         access_log_file: draft.access_log_file,
@@ -123,6 +127,9 @@ fn admin_token(draft: &Draft, problems: &mut Problems<'_>) -> Option<Token> {
             "admin {admin} can be reached from other machines: set admin_token in the file, or ${TOKEN}"
         );
         problems.add(&["admin", "admin_token"], &text);
+    }
+    if !draft.purge_edges.is_empty() && token.is_none() {
+        problems.add(&["purge_edges"], "purge_edges needs admin_token, which the edges have, too");
     }
     token
 }

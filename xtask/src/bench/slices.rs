@@ -68,17 +68,17 @@ pub(super) fn run(options: &Options) -> Result<Vec<Goal>> {
         // The first round fills the caches.
         let duration = if round == 0 { Duration::from_secs(2) } else { options.duration };
         for one in &mut measured {
-            for case in 0..CASES.len() {
+            for ((name, offset), samples) in CASES.iter().zip(&mut one.samples) {
                 let asked = origin.requests();
-                let sample = measure(&one.server, CASES[case].1, duration)
-                    .with_context(|| format!("{}, {}", one.server.name, CASES[case].0))?;
+                let sample = measure(&one.server, *offset, duration)
+                    .with_context(|| format!("{}, {name}", one.server.name))?;
                 if round == 0 {
                     continue;
                 }
                 if origin.requests() > asked {
                     bail!("{} asked the origin for what it had stored", one.server.name);
                 }
-                one.samples[case].push(sample);
+                samples.push(sample);
             }
         }
     }

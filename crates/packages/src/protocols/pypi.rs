@@ -188,7 +188,7 @@ mod tests {
     fn files_have_names_and_versions() {
         for (path, name, number) in [
             ("/packages/ab/cd/e/Flask_SQLAlchemy-3.1.1-py3-none-any.whl", "flask-sqlalchemy", "3.1.1"),
-            ("/user/index/+f/ab1/cd2/six-1.16.0-py2.py3-none-any.whl.metadata", "six", "1.16.0"),
+            ("/base/pypi/+f/ab1/cd2/six-1.16.0-py2.py3-none-any.whl.metadata", "six", "1.16.0"),
             ("/packages/ab/cd/e/zope.interface-6.0.tar.gz", "zope-interface", "6.0"),
         ] {
             let found = resource(path).unwrap();
@@ -200,7 +200,7 @@ mod tests {
 
     #[test]
     fn projects_are_documents_below_a_simple_index() {
-        for path in ["/simple/six/", "/simple/six", "/user/index/+simple/Six/"] {
+        for path in ["/simple/six/", "/simple/six", "/base/pypi/+simple/Six/"] {
             let found = resource(path).unwrap();
             assert_eq!(found.kind, Kind::Index(Document::PypiProject), "{path}");
             assert_eq!(found.version.unwrap().name, "six", "{path}");

@@ -248,7 +248,7 @@ impl Stats {
                 (By::Bytes, Counts::Content) => "content",
                 (By::Entries, _) => "entries",
             },
-            connections: shared.connections.load(Ordering::Relaxed),
+            connections: shared.connections.count(),
             connections_refused: shared.closed_on_arrival.load(Ordering::Relaxed),
             http_versions: shared.versions().into_iter().collect(),
             in_flight,

@@ -16,6 +16,7 @@ mod effects;
 pub(crate) mod engine_address;
 mod engine_tls;
 mod hsts;
+mod intercept;
 mod jwt;
 mod limit;
 mod listeners;
@@ -65,8 +66,9 @@ pub use self::config_keys::{ConfigDifference, ConfigKeys, ConfigValue};
 pub use self::effects::Effects;
 pub use self::engine_tls::EngineTls;
 pub use self::hsts::Hsts;
+pub use self::intercept::Intercept;
 pub use self::jwt::{Claims, JwkSet, Jwt, KeySource, TokenFault};
-pub use self::limit::{CountedRequests, Limit, LimitBy, Rate};
+pub use self::limit::{Bandwidth, CountedRequests, Limit, LimitBy, Rate};
 pub use self::listeners::{AdminTls, Listener, ProxyProtocol, Role, Trust, UnixSockets};
 pub use self::node_tls::{NodeTls, NodeTlsFiles};
 pub(crate) use self::origin::socket_of;
@@ -120,6 +122,8 @@ pub struct Settings {
     /// The token that the admin listener requires from clients on other machines; `None`: only clients on this machine
     /// are served.
     pub admin_token: Option<Token>,
+    /// The admin listeners of the caches that get their responses from this one, which repeat its purges.
+    pub purge_edges: Vec<Origin>,
     /// Worker threads, each with its own runtime and its own accept queue. At least 1.
     pub threads: usize,
     /// The memory tier.
@@ -140,6 +144,8 @@ pub struct Settings {
     pub sites: Vec<Site>,
     /// The forward proxy, which serves requests for any origin.
     pub forward: Forward,
+    /// The tunnels of the forward proxy that are intercepted; `None`: none is.
+    pub intercept: Option<Intercept>,
     /// The listeners for RPC clients.
     pub doors: Doors,
     /// The access log.

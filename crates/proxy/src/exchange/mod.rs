@@ -16,7 +16,7 @@ pub(crate) mod limits;
 pub(crate) mod link;
 pub(crate) mod negotiation;
 pub(crate) mod outgoing;
-mod paced;
+pub(crate) mod paced;
 pub(crate) mod packages;
 pub(crate) mod pages;
 pub(crate) mod passes;

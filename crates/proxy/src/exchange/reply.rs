@@ -3,7 +3,6 @@
 //! Listeners write it in their protocol: [`Reply::write_head`] for HTTP/1.1, `write_all_fields` for any. Stored
 //! fields are copied unchanged, and the fields that differ between replies are written after them.
 
-use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -23,6 +22,7 @@ use crate::base::settings::{Hsts, Role};
 use crate::exchange::edited::{EditedFields, NONE};
 use crate::exchange::encoded::ContentEncoder;
 use crate::exchange::negotiation::Negotiation;
+use crate::exchange::paced::SliceSchedule;
 use crate::exchange::piece_queue::PieceQueue;
 use crate::exchange::route::SiteNumber;
 use crate::exchange::ruling::ReplyEdits;
@@ -60,8 +60,8 @@ pub struct Reply {
     pub length: Option<u64>,
     /// The content.
     pub content: Content,
-    /// The most bytes of content in a second.
-    pub(crate) bandwidth: Option<NonZeroU64>,
+    /// The times at which its content is sent, if its rate is limited.
+    pub(crate) bandwidth: Option<Arc<SliceSchedule>>,
     /// The entries of the request in limits on requests in progress, until the reply is sent.
     pub(crate) entered: Option<Box<[LimitEntry]>>,
     /// The user whose password or token the request had.

@@ -37,6 +37,7 @@ pub(crate) fn of<'s>(site: &'s SiteState, request: &Request) -> RequestDestinati
         query: query.strip_prefix('?'),
         client: request.client.ip(),
         certificate: request.certificate.as_deref(),
+        claims: request.claims.as_deref(),
         now: clock::now,
         fields: &request.fields,
     };

@@ -61,7 +61,7 @@ pub(crate) fn at_hand(reply: &Reply) -> Option<&[u8]> {
 /// at once.
 pub(crate) fn in_file(reply: &Reply) -> Option<(ContentFile<'_>, Range<u64>)> {
     let (Content::Stored(from, to), Source::Entry(entry), None) =
-        (&reply.content, &reply.fields, reply.bandwidth)
+        (&reply.content, &reply.fields, &reply.bandwidth)
     else {
         return None;
     };
@@ -100,10 +100,10 @@ pub(crate) async fn send_interim(writing: &mut WriteHalf, interim: &Interim) -> 
 
 /// Sends the content of `reply` after its head. Its end may stay in the buffer until the next flush.
 pub(crate) async fn send_content(sink: &mut impl Sink, reply: &mut Reply) -> Result<(), SendError> {
-    match reply.bandwidth {
+    match reply.bandwidth.clone() {
         None => content(sink, reply).await,
         // In a box: replies without a limit have a smaller future.
-        Some(rate) => Box::pin(content(&mut Paced::new(sink, rate), reply)).await,
+        Some(schedule) => Box::pin(content(&mut Paced::new(sink, &schedule), reply)).await,
     }
 }
 
@@ -141,9 +141,9 @@ async fn arriving(sink: &mut impl Sink, content: &mut Content) -> Result<HeaderM
 
 /// Sends content that is complete, without its end.
 pub(crate) async fn send_stored(sink: &mut impl Sink, reply: &Reply) -> Result<(), SendError> {
-    match reply.bandwidth {
+    match &reply.bandwidth {
         None => complete(sink, reply).await,
-        Some(rate) => Box::pin(complete(&mut Paced::new(sink, rate), reply)).await,
+        Some(schedule) => Box::pin(complete(&mut Paced::new(sink, schedule), reply)).await,
     }
 }
 

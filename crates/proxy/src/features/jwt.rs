@@ -2,6 +2,8 @@
 //!
 //! Keys at a URL are fetched when the first token needs them, again after ten minutes, and when a token names an unknown one,
 //! at most once a minute. If a fetch fails, the known keys stay in use.
+//!
+//! Rules with conditions on claims hold once the token is verified: see [`Request::rule_by_claims`].
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
@@ -76,6 +78,9 @@ pub(crate) async fn check(worker: &Worker, plan: &Plan, request: &mut Request) -
     };
     match verified {
         Ok(claims) => {
+            if request.route.rulebook(&plan.forward).looks_at_claims() {
+                request.claims = Some(Arc::new(claims.all()));
+            }
             take(request, taken(&jwt, &claims));
             Ok(())
         }

@@ -2,10 +2,12 @@
 
 pub(crate) mod arrive;
 mod auth_request;
+mod certificate_file;
 mod challenge;
 pub(crate) mod credentials;
 pub(crate) mod dispatch;
 pub mod dry_run;
+pub(crate) mod edges;
 pub(crate) mod etag_gateway;
 mod hints;
 pub mod inventory;

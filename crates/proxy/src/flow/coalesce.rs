@@ -18,7 +18,7 @@ use crate::flow::decide::{Decision, may_share};
 use crate::flow::fetch;
 use crate::flow::fetch_scope::FetchScope;
 use crate::flow::stored::{Lookup, StoredVariants, expected, find, selects};
-use crate::flow::{answer, equivalent, follow, slices};
+use crate::flow::{answer, equivalent, follow, sliced};
 use crate::http::names::CLIENT_CERT;
 
 /// A function by which a request joins a fetch.
@@ -38,8 +38,8 @@ impl Context<'_> {
         resident: Option<Resident>,
     ) -> Reply {
         let fills = &self.worker.cache.fills;
-        let begins = slices::begins(*self, request, lookup.entry.as_ref());
-        let joined = |signature: Vec<u8>| if begins { slices::signature(&signature) } else { signature };
+        let begins = sliced::begins(*self, request, lookup.entry.as_ref());
+        let joined = |signature: Vec<u8>| if begins { sliced::signature(&signature) } else { signature };
         let expected = resident.as_ref().map(|resident| expected(resident, request)).unwrap_or_default();
         let (mut signature, patience) = (joined(expected), follow::patience(self.plan, request));
         let (mut tries, mut join): (_, JoinFn) = (0, if begins { Fills::join_own } else { Fills::join });

@@ -39,10 +39,9 @@ use crate::flow::fetch;
 use crate::flow::fetch_scope::FetchScope;
 use crate::flow::finish::{Destination, finish_at_once};
 use crate::flow::prefetch::{self, ObservedRequest};
-use crate::flow::slices::content::{fill_at_once, sliced};
 use crate::flow::stored::{Lookup, Mode, StoredVariants, find};
 use crate::flow::worker::Worker;
-use crate::flow::{answer, early_hints, equivalent, pass, reload, slices};
+use crate::flow::{answer, early_hints, equivalent, pass, reload, sliced};
 use crate::http::head::{self, Framing, Refusal};
 
 /// Returns the reply to a request that the cache can answer at `now` (UNIX seconds) without waiting. An ordinary hit in
@@ -87,7 +86,7 @@ pub(crate) fn at_once(
     }
     let outcome = Outcome::hit(decision.kind(), decision.why(), stored.freshness.ttl(now)).from(tier);
     let mut reply = answer::from_entry(&head.method, &selecting, entry, now, outcome)?;
-    if sliced(&reply).is_some() && !fill_at_once(&worker.cache, &head.method, &mut reply) {
+    if sliced::response(&reply).is_some() && !sliced::fill_at_once(&worker.cache, &head.method, &mut reply) {
         return None;
     }
     let asked_for_certificate = asker.identity.is_some();
@@ -131,7 +130,7 @@ fn find_at_once(
     let store = &worker.cache.store;
     let found = match is_prefetch {
         true => store.memory.peek(key, hash),
-        false => store.memory.find(key, hash, now),
+        false => store.memory.find_for(worker.number, key, hash, now),
     };
     match found.and_then(|resident| answer::take(resident, selecting)) {
         Some(entry) => {
@@ -166,7 +165,7 @@ pub(crate) async fn flow(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut R
     let request = &*request;
     let cx = Context { worker, plan, rules: &request.ruling.caching };
     let reply = cx.answer(request).await;
-    match sliced(&reply) {
+    match sliced::response(&reply) {
         None => reply,
         Some(_) => Box::pin(cx.with_slices(request, reply)).await,
     }
@@ -235,7 +234,7 @@ impl Context<'_> {
         let by_owner = request.is_reload() && request.asks_peers && !request.asked.no_cache;
         let for_itself = by_owner || reload::is_for_itself(&self.worker.cache, request);
         let is_alone = for_itself || entry.as_ref().is_some_and(is_for_one_use);
-        let begins = slices::begins(*self, request, entry.as_ref());
+        let begins = sliced::begins(*self, request, entry.as_ref());
         let lookup = Lookup { entry, epoch };
         if is_alone && !begins {
             return fetch::for_client(*self, request, FetchScope::Alone(epoch), why, lookup).await;

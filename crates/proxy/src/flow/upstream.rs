@@ -293,7 +293,11 @@ pub(super) async fn once(
         key: Some(&request.key),
         lost_try: Some(&request.lost_try),
         client: Some(request.client.ip()),
-        waits: Waits { first_byte: request.ruling.first_byte, between: request.ruling.origin_idle },
+        waits: Waits {
+            connect: request.ruling.connect,
+            first_byte: request.ruling.first_byte,
+            between: request.ruling.origin_idle,
+        },
     };
     let answered = client.send(head, outgoing).await;
     if let Some(asking) = asking {

@@ -1,14 +1,18 @@
 //! Connects to origins: resolves a name once, checks the addresses, connects to a checked address, and sets up TLS if
 //! requested.
 
+use std::borrow::Cow;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use rustls::client::{ResolvesClientCert, Resumption};
 use rustls::pki_types::ServerName;
-use rustls::{ClientConfig, RootCertStore};
+use rustls::sign::CertifiedKey;
+use rustls::{ClientConfig, RootCertStore, SignatureScheme};
 use smallvec::SmallVec;
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
@@ -78,6 +82,21 @@ impl Opened {
     }
 }
 
+/// Whether a server has asked for a certificate. It gets none.
+#[derive(Debug, Default)]
+struct CertificateRequest(AtomicBool);
+
+impl ResolvesClientCert for CertificateRequest {
+    fn resolve(&self, _authorities: &[&[u8]], _schemes: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
+        self.0.store(true, Ordering::Relaxed);
+        None
+    }
+
+    fn has_certs(&self) -> bool {
+        true
+    }
+}
+
 /// Opens connections for one kind of destination.
 #[derive(Clone, Debug)]
 pub struct Connector {
@@ -107,6 +126,14 @@ impl Connector {
     /// Reaches hosts through these parent proxies.
     pub fn through(self, parents: &Arc<Parents>) -> Self {
         Self { parents: Arc::clone(parents), ..self }
+    }
+
+    /// Returns the same connector with this time limit, if there is one, in place of its own.
+    pub(super) fn within(&self, limit: Option<Duration>) -> Cow<'_, Self> {
+        match limit {
+            None => Cow::Borrowed(self),
+            Some(limit) => Cow::Owned(Self { timeout: limit, handshake: limit, ..self.clone() }),
+        }
     }
 
     /// Sets the time limit of TLS handshakes; the default is that of connections.
@@ -165,6 +192,25 @@ impl Connector {
     /// The reason of the failure.
     pub(super) async fn open_for_http2(&self, https: bool, authority: &str) -> Result<Opened, ConnectError> {
         self.open_for(https, authority, None, Some(HTTP2)).await
+    }
+
+    /// Opens a connection over TLS to `authority`, for a request of `client`. Also returns whether the origin has asked
+    /// for a certificate, even if that ended the handshake.
+    pub(super) async fn open_watching(
+        &self,
+        authority: &str,
+        client: Option<IpAddr>,
+    ) -> (Result<Opened, ConnectError>, bool) {
+        let watch = Arc::<CertificateRequest>::default();
+        let tls = self.tls.as_ref().map(|tls| {
+            let mut tls = ClientConfig::clone(tls);
+            tls.client_auth_cert_resolver = Arc::clone(&watch) as _;
+            // An origin asks for no certificate when it resumes a session.
+            tls.resumption = Resumption::disabled();
+            Arc::new(tls)
+        });
+        let opened = Self { tls, ..self.clone() }.open(true, authority, client).await;
+        (opened, watch.0.load(Ordering::Relaxed))
     }
 
     async fn open_for(

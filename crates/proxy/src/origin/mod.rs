@@ -122,6 +122,8 @@ pub enum OutgoingHead<'r> {
 /// Time limits for a response that replace those of the client.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Waits {
+    /// Time until there is a connection.
+    pub connect: Option<Duration>,
     /// Time until the first byte.
     pub first_byte: Option<Duration>,
     /// Time between two reads.
@@ -170,6 +172,22 @@ impl Client {
         Self(Arc::new(Ways { connector, idle, places, first_byte, between, prover }))
     }
 
+    /// Opens a connection over TLS to `authority` in advance, for the next request. Also returns whether the origin has
+    /// asked for a certificate; then the connection is not kept.
+    pub(crate) async fn warm(
+        &self,
+        authority: &str,
+        client: Option<IpAddr>,
+    ) -> (Result<(), ConnectError>, bool) {
+        let (opened, asks) = self.0.connector.open_watching(authority, client).await;
+        let kept = opened.map(|opened| {
+            if !asks {
+                self.0.idle.put(Box::new(Connection::new(opened, true, authority)));
+            }
+        });
+        (kept, asks)
+    }
+
     /// Sends a request and waits for the head of the final response.
     ///
     /// The origin may have closed an idle connection at the same moment. A request that failed on such a connection is
@@ -189,7 +207,8 @@ impl Client {
                 return Box::pin(self.send_on_stream(message, request)).await;
             }
         };
-        let Ways { connector, idle, .. } = &*self.0;
+        let idle = &self.0.idle;
+        let connector = self.0.connector.within(request.waits.connect);
         let first_byte = request.waits.first_byte.unwrap_or(self.0.first_byte);
         let between = request.waits.between.unwrap_or(self.0.between);
         let repeatable = request.content.is_empty() && is_idempotent(request.method);

@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn rfc_9112_section_3_2_2_heads_for_proxies_have_the_whole_url() {
+    fn heads_for_proxies_have_the_whole_url() {
         let parents = parents(Vec::new());
         for (head, expected) in [
             ("GET /a?b HTTP/1.1\r\nHost: site.test\r\nA: b\r\n\r\n", "GET http://o.test:81/a?b HTTP/1.1\r\n"),

@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn rfc_8305_section_5_a_silent_address_costs_one_delay_and_a_refused_one_none() {
+    async fn a_silent_address_costs_one_delay_and_a_refused_one_none() {
         let well = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let refused = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap().local_addr().unwrap();
         // A listener whose queue is full does not answer.

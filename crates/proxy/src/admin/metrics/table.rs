@@ -186,6 +186,11 @@ pub(super) const METRICS: &[Metric] = &[
     metric!(Gauge "larder_connections" []
         "Connections of clients that are open."
         |moment, to| to.put(&[], moment.stats.connections)),
+    metric!(Gauge "larder_worker_connections" ["worker"]
+        "Connections of clients that are open, by the worker that serves them."
+        |moment, to| {
+        moment.connections.iter().enumerate().for_each(|(worker, open)| to.put(&[&worker.to_string()], *open));
+    }),
     metric!(Counter "larder_refused_connections_total" []
         "Connections of clients that were closed on arrival, and tunnels that were refused, because there were too many."
         |moment, to| to.put(&[], moment.stats.connections_refused)),

@@ -15,7 +15,7 @@ use larder_semantics::storable::{Prediction, Rules};
 
 use super::auth_request::AuthRequest;
 use super::jwt::Jwt;
-use super::limit::Limit;
+use super::limit::{Bandwidth, Limit};
 use super::pages::Pages;
 use super::rule::{Answer, Edits, Value};
 use super::signed::SignedUrls;
@@ -113,10 +113,12 @@ macro_rules! effects {
                 "as the site's key of this name"; }
             max_body: Option<u64>, Guard { "max_body", "size", kind[Size(1..=1 << 50)],
                 "longest content of requests, in place of limits.body; a longer one gets 413"; }
-            bandwidth: Option<u64>, Request { "bandwidth", "size", kind[Size(1 << 10..=1 << 40)],
-                "most bytes in a second of each reply to a client; longer content is sent in slices"; }
+            bandwidth: Option<Bandwidth>, Request { "bandwidth", "size, or { rate = size, by = \"client\" }", read[bandwidth],
+                "most bytes in a second of each reply; by = \"client\": of all replies to a client's address together; longer content is sent in slices"; }
             retries: Option<u32>, Request { "retries", "number", kind[Count(0..=100)],
                 "as the site's key of this name"; }
+            connect: Option<Duration>, Request { "connect", "duration", kind[AtLeast(1)],
+                "for a connection to an origin, TLS included (504), in place of that in [timeouts]"; }
             first_byte: Option<Duration>, Request { "first_byte", "duration", kind[AtLeast(1)],
                 "for the origin's answer to begin (504), in place of that in [timeouts]"; }
             origin_idle: Option<Duration>, Request { "origin_idle", "duration", kind[AtLeast(1)],
@@ -148,6 +150,8 @@ macro_rules! effects {
             /// `Some(None)`: no token is required, even if earlier rules require one.
             jwt: Option<Option<Arc<Jwt>>>, Guard { "jwt", "{ jwks = URL or @file, issuer = text, audience = texts, from = \"bearer\", claims = { role = \"admin\" }, send = { X-User = \"sub\" }, skew = \"60s\" }, or false", read[jwt],
                 "requires a JSON Web Token with these claims that one of the keys has signed; others get 401, or 403 without a claim (docs/rules.md); false: requires none"; }
+            log: Option<bool>, Request { "log", "true or false", kind[Flag],
+                "false: no line in the access log; metrics and statistics count the requests; true: undoes that of an earlier rule"; }
             realm: Option<Arc<str>>, Request { "realm", "text", read[realm],
                 "text that clients show when they request the password from their user"; }
             limit: Option<Vec<Limit>>, Guard { "limit", "{ requests = \"10/s\", burst = 20, concurrent = 5, by = \"client\", count = \"misses\" }, or a list of such tables", read[limits],

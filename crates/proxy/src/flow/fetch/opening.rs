@@ -68,7 +68,8 @@ impl OriginAnswer<'_> {
     fn opened(&self, first: &FirstSlice, answer: &Answer) -> Option<OpenedResponse> {
         let part = ContentRange::of(&*answer.fields).filter(|part| first.is(part))?;
         let is_exact = answer.download.length().is_none_or(|length| length == part.length());
-        (is_exact && has_slices(&*answer.fields)).then_some(())?;
+        let is_allowed = part.complete().is_some_and(|complete| self.may_take(complete));
+        (is_exact && is_allowed && has_slices(&*answer.fields)).then_some(())?;
         let mut fields = answer.written();
         fields.remove(header::CONTENT_RANGE);
         let about = (StatusCode::OK, part.complete(), &fields);
@@ -78,6 +79,11 @@ impl OriginAnswer<'_> {
         let sliced = SlicedBody::new(part.complete()?, first.range.end - first.range.start)?;
         let index = sliced.index(first.range.start);
         Some(OpenedResponse { fields, keeping, sliced: sliced.into(), index })
+    }
+
+    /// Whether the config allows to store content of this length.
+    fn may_take(&self, length: u64) -> bool {
+        self.cx.plan.settings.memory.max_object.is_none_or(|most| length <= most)
     }
 
     /// Returns the part in `answer` and the single range that the client wants, if the part contains it and may be stored
@@ -125,6 +131,7 @@ impl OriginAnswer<'_> {
         let has_ranges = answer.fields.first("accept-ranges").is_none_or(|ranges| ranges != b"none");
         let is_carved = is_whole
             && is_large(length, size)
+            && self.may_take(length)
             && !self.cx.worker.cache.fills.takes(length)
             && !self.by_peer
             && has_ranges

@@ -12,8 +12,7 @@ use larder_store::{Entry, SlicedBody};
 use tokio::sync::mpsc::{Sender, channel};
 use tokio::time::timeout;
 
-use super::content::AHEAD;
-use super::source;
+use super::{AHEAD, source};
 use crate::exchange::piece_queue::{PieceQueue, QueuedPiece};
 use crate::flow::worker::Worker;
 use crate::origin::{Chunk, Download};

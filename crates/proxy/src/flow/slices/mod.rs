@@ -5,23 +5,22 @@
 //! slices, [`content`] makes the content of replies of them, and [`carve`] makes slices of a whole response. `docs/internals/slices.md` has the order of events.
 
 pub(crate) mod carve;
-pub(crate) mod content;
 pub(crate) mod source;
 
 use std::ops::Range;
 
-use http::{Method, StatusCode};
+use http::StatusCode;
 use larder_semantics::fields::Fields;
 use larder_semantics::range::{self, ContentRange, Spec};
 use larder_store::Entry;
 
-use crate::cluster::peers;
 use crate::exchange::request::Request;
 use crate::flow::context::Context;
-use crate::flow::reload;
 
 /// A response of more slices than this is stored by slices.
 const MANY: u64 = 8;
+/// The slices of one reply that are found or fetched ahead of the client, and thus the most that are fetched at once.
+pub(super) const AHEAD: usize = 4;
 /// A range that ends before this byte is requested as it is, while the length of the response is unknown: most such
 /// responses are small.
 const SMALL: u64 = 64 << 10;
@@ -82,24 +81,4 @@ pub(crate) fn is_large(complete: u64, size: u64) -> bool {
 /// Returns the value of `Range` that requests the bytes in `range`.
 fn wanted(range: &Range<u64>) -> String {
     format!("bytes={}-{}", range.start, range.end.saturating_sub(1))
-}
-
-/// Whether `request`, which `stored` does not answer, begins with a slice that other requests may wait for. The node that
-/// owns the key has all slices of its response, so that others only forward what their clients want.
-pub(crate) fn begins(cx: Context<'_>, request: &Request, stored: Option<&Entry>) -> bool {
-    let is_own = |entry: &Entry| *entry.key() == *request.key;
-    let cluster = cx.worker.shared.cluster.as_deref().filter(|_| request.asks_peers);
-    request.method == Method::GET
-        && stored.is_none_or(is_own)
-        && FirstSlice::of(cx, request, stored).is_some()
-        && !request.is_reload()
-        && !reload::is_for_client(&cx.worker.cache, request)
-        && cluster.is_none_or(|cluster| peers::owner(cluster, &request.key).is_none())
-}
-
-/// Returns the signature under which requests that begin with a slice join; `expected` is that of the response. Requests
-/// for the whole do not follow them, nor they those: a request for the end would wait for all that precedes it.
-pub(crate) fn signature(expected: &[u8]) -> Vec<u8> {
-    // A signature begins with the length of a field's name, which is not 0.
-    [b"\0slices", expected].concat()
 }

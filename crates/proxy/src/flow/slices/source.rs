@@ -34,12 +34,12 @@ const LONG: u32 = 10 * 365 * 86_400;
 
 /// The slices of one stored response.
 pub(crate) struct SliceSource {
-    pub(super) worker: Arc<Worker>,
-    pub(super) plan: Arc<Plan>,
+    pub(crate) worker: Arc<Worker>,
+    plan: Arc<Plan>,
     /// The request of whose client the missing slices are fetched, without its conditions.
-    pub(super) request: Request,
-    pub(super) entry: Entry,
-    pub(super) sliced: Arc<SlicedBody>,
+    pub(crate) request: Request,
+    entry: Entry,
+    pub(crate) sliced: Arc<SlicedBody>,
 }
 
 /// A slice that is stored, or arrives.
@@ -65,14 +65,17 @@ pub(crate) enum SliceError {
 
 impl SliceSource {
     /// Returns the source of the slices of `entry`; `None` if its content is not in slices.
-    pub(super) fn of(
+    pub(crate) fn of(
         worker: &Arc<Worker>,
         plan: &Arc<Plan>,
         request: &Request,
         entry: Entry,
     ) -> Option<Self> {
         let sliced = Arc::clone(entry.body().slices()?);
-        let request = request.in_background_for(entry.key(), worker.cache.store.memory.hash(entry.key()));
+        let request = match *request.key == *entry.key() {
+            true => request.in_background(),
+            false => request.in_background_for(entry.key(), worker.cache.store.memory.hash(entry.key())),
+        };
         Some(Self { worker: Arc::clone(worker), plan: Arc::clone(plan), request, entry, sliced })
     }
 
@@ -80,7 +83,7 @@ impl SliceSource {
     ///
     /// # Errors
     /// The reason why there is none.
-    pub(super) async fn get(&self, index: u64) -> Result<FoundSlice, SliceError> {
+    pub(crate) async fn get(&self, index: u64) -> Result<FoundSlice, SliceError> {
         let (fills, key) = (&self.worker.cache.fills, self.sliced.key(self.entry.key(), index));
         for _ in 0..TRIES {
             if let Some(slice) = self.stored(index).await {
@@ -109,7 +112,7 @@ impl SliceSource {
     }
 
     /// Returns the stored slice with this number.
-    pub(super) async fn stored(&self, index: u64) -> Option<Entry> {
+    pub(crate) async fn stored(&self, index: u64) -> Option<Entry> {
         let cache = &self.worker.cache;
         if let Some(slice) = in_memory(cache, &self.entry, index) {
             return Some(slice);
@@ -204,7 +207,7 @@ fn is_same(entry: &Entry, answer: &impl Fields) -> bool {
 }
 
 /// Returns a slice of `entry` that is in memory, and counts that as a use.
-pub(super) fn in_memory(cache: &Cache, entry: &Entry, index: u64) -> Option<Entry> {
+pub(crate) fn in_memory(cache: &Cache, entry: &Entry, index: u64) -> Option<Entry> {
     let (store, sliced, now) = (&cache.store, entry.body().slices()?, clock::now());
     let key = sliced.key(entry.key(), index);
     let Resident::One(slice) = store.memory.find(&key, store.memory.hash(&key), now)? else { return None };
@@ -213,7 +216,7 @@ pub(super) fn in_memory(cache: &Cache, entry: &Entry, index: u64) -> Option<Entr
 }
 
 /// Whether `slice` has all bytes of the slice with this number.
-pub(super) fn is_whole(slice: &Entry, sliced: &SlicedBody, index: u64) -> bool {
+pub(crate) fn is_whole(slice: &Entry, sliced: &SlicedBody, index: u64) -> bool {
     let range = sliced.range(index);
     slice.body().len() == range.end - range.start
 }

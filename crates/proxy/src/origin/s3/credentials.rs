@@ -245,7 +245,7 @@ async fn ask(
     head.extend_from_slice(b"\r\n");
     let mut content = Upload::Empty;
     let request = OriginRequest {
-        waits: Waits { first_byte: Some(PATIENCE), between: Some(PATIENCE) },
+        waits: Waits { connect: Some(PATIENCE), first_byte: Some(PATIENCE), between: Some(PATIENCE) },
         ..OriginRequest::new(https, authority, method, &mut content)
     };
     let answered = async {

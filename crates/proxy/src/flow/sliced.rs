@@ -1,4 +1,4 @@
-//! The content of replies that are made from a response stored by slices.
+//! Requests for responses that are stored by slices: which of them begin with a slice, and the content of their replies.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -11,11 +11,11 @@ use larder_store::{Entry, SlicePart, SlicedBody};
 use tokio::sync::mpsc::{Sender, channel};
 use tokio::task::JoinHandle;
 
-use super::source::{FoundSlice, SliceError, SliceSource, in_memory, is_whole};
 use crate::base::clock;
 use crate::base::outcome::{Kind, Outcome};
 use crate::base::settings::CountedRequests;
 use crate::cache::Cache;
+use crate::cluster::peers;
 use crate::exchange::limits;
 use crate::exchange::piece_queue::{PieceQueue, QueuedPiece};
 use crate::exchange::reply::{Content, Piece, Reply, Source};
@@ -23,15 +23,35 @@ use crate::exchange::request::Request;
 use crate::flow::context::{Context, failure, refused};
 use crate::flow::decide::is_for_cache_only;
 use crate::flow::fetch_scope::FetchScope;
+use crate::flow::slices::source::{FoundSlice, SliceError, SliceSource, in_memory, is_whole};
+use crate::flow::slices::{AHEAD, FirstSlice};
 use crate::flow::stored::Lookup;
 use crate::flow::{fetch, reload};
 
-/// The slices of one reply that are found or fetched ahead of the client, and thus the most that are fetched at once.
-pub(super) const AHEAD: usize = 4;
 /// The most slices in a reply that is made at once.
 const AT_ONCE: usize = 4;
-/// How often a reply is made anew because its response turns out to be outdated.
+/// How often a reply is made again because its response turns out to be outdated.
 const TRIES: usize = 3;
+
+/// Whether `request`, which `stored` does not answer, begins with a slice that other requests may wait for. The node that
+/// owns the key has all slices of its response, so that others only forward what their clients want.
+pub(crate) fn begins(cx: Context<'_>, request: &Request, stored: Option<&Entry>) -> bool {
+    let is_own = |entry: &Entry| *entry.key() == *request.key;
+    let cluster = cx.worker.shared.cluster.as_deref().filter(|_| request.asks_peers);
+    request.method == Method::GET
+        && stored.is_none_or(is_own)
+        && FirstSlice::of(cx, request, stored).is_some()
+        && !request.is_reload()
+        && !reload::is_for_client(&cx.worker.cache, request)
+        && cluster.is_none_or(|cluster| peers::owner(cluster, &request.key).is_none())
+}
+
+/// Returns the signature under which requests that begin with a slice join; `expected` is that of the response. Requests
+/// for the whole do not follow them, nor they those: a request for the end would wait for all that precedes it.
+pub(crate) fn signature(expected: &[u8]) -> Vec<u8> {
+    // A signature begins with the length of a field's name, which is not 0.
+    [b"\0slices", expected].concat()
+}
 
 /// Content that is to be found.
 enum PiecePlan {
@@ -135,7 +155,7 @@ impl Producer {
 
 /// Returns the response stored by slices of which `reply` is made.
 #[inline]
-pub(crate) fn sliced(reply: &Reply) -> Option<&Entry> {
+pub(crate) fn response(reply: &Reply) -> Option<&Entry> {
     let entry = match (&reply.content, &reply.fields) {
         (Content::Stored(..), Source::Entry(entry)) => entry,
         (Content::Pieces(pieces), _) => pieces.iter().find_map(Piece::entry)?,
@@ -180,7 +200,7 @@ impl Context<'_> {
     /// again, from that one: the content of a reply is always that of one representation.
     pub(crate) async fn with_slices(&self, request: &Request, mut reply: Reply) -> Reply {
         for _ in 0..TRIES {
-            let Some(entry) = sliced(&reply).cloned() else { return reply };
+            let Some(entry) = response(&reply).cloned() else { return reply };
             if request.method == Method::HEAD {
                 return Reply { content: Content::None, ..reply };
             }
