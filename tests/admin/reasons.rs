@@ -106,10 +106,7 @@ fn exercise(why: Why) -> Exercise {
         Why::OriginMalformed => Staged(malformed),
         Why::OriginForbidden => Staged(forbidden),
         Why::OnlyHttps => Staged(redirected),
-        Why::DigestMismatch => Staged(|| of_package("packages = 'oci'", &format!("/blobs/sha256:{:064}", 1))),
-        Why::PackageYoung => {
-            Staged(|| of_package("packages = 'npm'\nmin_age = '7d'", "/pad/-/pad-1.0.0.tgz"))
-        }
+        Why::DigestMismatch | Why::PackageYoung => exercise_rules(why),
         Why::ByRule | Why::NotByRule | Why::RateLimited => exercise_rules(why),
         Why::AccessDenied | Why::AuthUnanswered | Why::Unauthorized => exercise_rules(why),
         Why::PrefetchNotStored => Staged(prefetch),
@@ -160,6 +157,8 @@ fn exercise_rules(why: Why) -> Exercise {
         Why::ByRule => || by_rule("respond = 404"),
         Why::NotByRule => || by_rule("match = { status = 200 }\ncache = false"),
         Why::RateLimited => limited,
+        Why::DigestMismatch => || of_package("packages = 'oci'", &format!("/blobs/sha256:{:064}", 1)),
+        Why::PackageYoung => || of_package("packages = 'npm'\nmin_age = '7d'", "/pad/-/pad-1.0.0.tgz"),
         Why::AuthUnanswered => || by_rule("auth_request = { url = 'unix:/none' }"),
         Why::Unauthorized => || by_rule("users = '/dev/null'"),
         _ => || by_rule("deny = ['127.0.0.1']"),

@@ -125,6 +125,19 @@ fn packages_of_debian_follow_the_digests_of_the_current_index() {
 }
 
 #[test]
+fn digests_are_known_after_a_restart() {
+    let (origin, _) = stepped(npm);
+    let folder = tempfile::tempdir().expect("a folder");
+    let config = format!(
+        "[[disk]]\npath = '{}'\nsize = '16MiB'\n{}",
+        folder.path().display(),
+        larder_testkit::site(&[&origin], RULE)
+    );
+    Larder::start(&config).get("/left-pad");
+    assert_eq!(whole(&Larder::start(&config), TARBALL), None);
+}
+
+#[test]
 fn ranges_of_content_with_a_digest_come_from_the_whole() {
     let (origin, step) = stepped(npm);
     step.store(1, Ordering::Release);

@@ -208,7 +208,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 }
 
 /// Reads hexadecimal digits.
-fn unhex(text: &str) -> Option<Vec<u8>> {
+pub(crate) fn unhex(text: &str) -> Option<Vec<u8>> {
     let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
     let pair = |pair: &[u8]| match *pair {
         [high, low] => Some(digit(high)? << 4 | digit(low)?),

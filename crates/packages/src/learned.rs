@@ -10,12 +10,16 @@ use aws_lc_rs::digest as hash;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
-use crate::digest::Digest;
+use crate::digest::{Digest, hex, unhex};
 
 /// The most files that are known. Those that were neither named nor asked for longest are forgotten.
 const MOST: usize = 1 << 18;
 /// The most registries whose templates are known.
 const MOST_TEMPLATES: usize = 64;
+/// The most contents by digest of which a place is known. When they are more, all are forgotten.
+const MOST_CONTENTS: usize = 1 << 13;
+/// The longest key of content, in bytes.
+const LONGEST_KEY: usize = 2 << 10;
 /// The most origins whose digests of one file count.
 const MOST_CLAIMS: usize = 4;
 
@@ -89,6 +93,7 @@ pub struct Learned {
     recent: HashMap<UrlId, FileRecord, FixedState>,
     earlier: HashMap<UrlId, FileRecord, FixedState>,
     templates: Vec<(UrlId, String)>,
+    contents: HashMap<Digest, Box<[u8]>, FixedState>,
 }
 
 impl Learned {
@@ -139,11 +144,54 @@ impl Learned {
         Some(line)
     }
 
-    /// Reads a line that [`learn`](Self::learn) returned; ignores others.
+    /// Notes that content with this digest is fetched, and may be stored under `key`. Returns the line for
+    /// [`read`](Self::read), if that is news.
+    pub fn fetch_content(&mut self, digest: Digest, key: &[u8]) -> Option<String> {
+        if key.len() > LONGEST_KEY || self.contents.get(&digest).is_some_and(|own| **own == *key) {
+            return None;
+        }
+        if self.contents.len() >= MOST_CONTENTS {
+            self.contents.clear();
+        }
+        self.contents.insert(digest, key.into());
+        Some(content_line(&digest, key))
+    }
+
+    /// Returns the key under which content with this digest may be stored.
+    pub fn content(&self, digest: &Digest) -> Option<&[u8]> {
+        self.contents.get(digest).map(|key| &**key)
+    }
+
+    /// Returns the lines that tell all that is known to [`read`](Self::read).
+    pub fn lines(&self) -> impl Iterator<Item = String> {
+        let of_file = |(file, record): (&UrlId, &FileRecord)| {
+            let claims = record.claims.iter().map(|claim| (claim.source, Some(claim.digest)));
+            let claims: Vec<_> =
+                if record.claims.is_empty() { vec![(Source::Same, None)] } else { claims.collect() };
+            claims.into_iter().map(|(source, digest)| line(*file, source, digest, record)).collect::<String>()
+        };
+        let files = self.earlier.iter().chain(&self.recent).map(of_file);
+        let templates = self.templates.iter().map(|(registry, template)| template_line(*registry, template));
+        files.chain(templates).chain(self.contents.iter().map(|(digest, key)| content_line(digest, key)))
+    }
+
+    /// Reads a line that another method returned; ignores others.
     pub fn read(&mut self, line: &str) {
+        let id = |word: &str| u128::from_str_radix(word, 16).ok().map(UrlId);
+        if let Some((registry, template)) = line.strip_prefix(TEMPLATE).and_then(|rest| rest.split_once(' '))
+        {
+            id(registry)
+                .into_iter()
+                .for_each(|registry| _ = self.set_template(registry, template.to_owned()));
+            return;
+        }
+        if let Some((digest, key)) = line.strip_prefix(CONTENT).and_then(|rest| rest.split_once(' ')) {
+            let content = Digest::parse(digest).zip(unhex(key));
+            content.into_iter().for_each(|(digest, key)| _ = self.fetch_content(digest, &key));
+            return;
+        }
         let parsed = || {
             let mut words = line.split(' ');
-            let id = |word: &str| u128::from_str_radix(word, 16).ok().map(UrlId);
             let file = id(words.next()?)?;
             let source = match words.next()? {
                 "=" => Source::Same,
@@ -162,13 +210,18 @@ impl Learned {
         self.insert(file, record);
     }
 
-    /// Sets the template of URLs of the registry at this URL.
-    pub fn set_template(&mut self, registry: UrlId, template: String) {
+    /// Sets the template of URLs of the registry at this URL. Returns the line for [`read`](Self::read), if that is news.
+    pub fn set_template(&mut self, registry: UrlId, template: String) -> Option<String> {
+        if self.template(registry).as_ref() == Some(&template) || template.contains(char::is_whitespace) {
+            return None;
+        }
         self.templates.retain(|(own, _)| *own != registry);
         if self.templates.len() == MOST_TEMPLATES {
             self.templates.remove(0);
         }
+        let line = template_line(registry, &template);
         self.templates.push((registry, template));
+        Some(line)
     }
 
     /// Returns the template of URLs of the registry at this URL.
@@ -217,6 +270,17 @@ pub enum StoredContent {
 
 /// The end of the line of a file that was fetched.
 const FETCHED: &str = "+";
+/// The beginnings of the other lines.
+const TEMPLATE: &str = "template ";
+const CONTENT: &str = "content ";
+
+fn template_line(UrlId(registry): UrlId, template: &str) -> String {
+    format!("{TEMPLATE}{registry:032x} {template}\n")
+}
+
+fn content_line(digest: &Digest, key: &[u8]) -> String {
+    format!("{CONTENT}{digest} {}\n", hex(key))
+}
 
 fn line(UrlId(file): UrlId, source: Source, digest: Option<Digest>, record: &FileRecord) -> String {
     let mut line = format!("{file:032x} ");
@@ -288,10 +352,33 @@ mod tests {
             let news = learned.learn(file, source, (Some(digest(content)), published), now).unwrap();
             restored.read(news.line.trim_end());
         }
+        let (registry, content) = (UrlId::of(b"https://a"), digest("content"));
+        let lines = [
+            learned.set_template(registry, "https://a/dl".into()),
+            learned.fetch_content(content, b"key\n"),
+            learned.fetch(UrlId::of(b"https://a/g")),
+        ];
+        assert_eq!(learned.fetch_content(content, b"key\n"), None);
+        lines.iter().flatten().for_each(|line| restored.read(line.trim_end()));
+        let sorted = |learned: &Learned| {
+            let mut lines: Vec<_> = learned.lines().collect();
+            lines.sort();
+            lines
+        };
+        assert_eq!(sorted(&learned), sorted(&restored));
+        let mut compact = Learned::default();
+        sorted(&learned).iter().flat_map(|lines| lines.lines()).for_each(|line| compact.read(line));
+        assert_eq!(sorted(&compact), sorted(&learned));
+        assert_eq!(
+            (restored.template(registry), restored.content(&content)),
+            (Some("https://a/dl".into()), Some(&b"key\n"[..]))
+        );
         let (own, again) = (learned.of(file).unwrap().clone(), restored.of(file).unwrap());
         assert_eq!((again.digests(), again.published, again.seen), (vec![digest("4")], Some(3), Some(10)));
         assert_eq!((own.digests(), own.published, own.seen), (again.digests(), again.published, again.seen));
-        ["", "x", "0 = md5:00 - -", "\u{e9} = - - -"].iter().for_each(|line| restored.read(line));
+        ["", "x", "0 = md5:00 - -", "\u{e9} = - - -", "template x", "content sha256:00 0"]
+            .iter()
+            .for_each(|line| restored.read(line));
     }
 
     #[test]

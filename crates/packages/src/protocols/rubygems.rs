@@ -8,8 +8,8 @@ use crate::resource::{Kind, Resource};
 pub(crate) fn resource(path: &str) -> Option<Resource<'_>> {
     let (before, file) = last_segment(path)?;
     if let Some(stem) = file.strip_suffix(".gem").filter(|_| before.ends_with("/gems")) {
-        let at = stem.match_indices('-').map(|(at, _)| at);
-        let at = at.filter(|at| stem[at + 1..].starts_with(|c: char| c.is_ascii_digit())).next_back()?;
+        let mut at = stem.match_indices('-').map(|(at, _)| at);
+        let at = at.rfind(|at| stem[at + 1..].starts_with(|c: char| c.is_ascii_digit()))?;
         return Some(Resource::new(Protocol::Rubygems, Kind::File).of_version(&stem[..at], &stem[at + 1..]));
     }
     let is_document = before.ends_with("/info") && !file.is_empty();

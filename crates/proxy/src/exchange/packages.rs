@@ -5,14 +5,13 @@
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
-use std::hash::Hash;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use http::{Method, StatusCode};
+use http::StatusCode;
 use larder_packages::age::Dates;
 use larder_packages::{
     Digest, Document, Keep, Learned, Place, Protocol, Resource, Source, StoredContent, UrlId, Version,
@@ -24,15 +23,16 @@ use serde::Serialize;
 
 use crate::base::clock;
 use crate::base::settings::Settings;
-use crate::exchange::request::Request;
 use crate::exchange::ruling::Ruling;
 use crate::net::byte_budget::ByteBudget;
 
 /// The lifetime of content that does not change, in seconds.
 const FOREVER: u32 = 365 * 86_400;
 
-/// The most tags, and the most digests of content, that are known.
-const MOST: usize = 1 << 14;
+/// The most tags whose digests are known. When they are more, all are forgotten.
+const MOST_TAGS: usize = 1 << 14;
+/// The length in bytes beyond which the file is written again, with what is still known, which is shorter in any case.
+const LONGEST_LOG: u64 = 256 << 20;
 
 /// The most bytes of index documents that are held to be read. One client has at most half.
 const DOCUMENTS: usize = 256 << 20;
@@ -42,8 +42,6 @@ const DOCUMENTS: usize = 256 << 20;
 pub(crate) struct Packages {
     learned: Mutex<Learned>,
     is_loaded: AtomicBool,
-    /// The cache keys for which content with these digests was fetched.
-    twins: Mutex<HashMap<Digest, Box<[u8]>>>,
     /// The digests that tags named.
     tags: Mutex<HashMap<UrlId, String>>,
     /// The file that tells later processes what was learned; `None` without a disk.
@@ -81,7 +79,6 @@ impl Packages {
         Self {
             learned: Mutex::default(),
             is_loaded: AtomicBool::new(false),
-            twins: Mutex::default(),
             tags: Mutex::default(),
             log: settings.disks.first().map(|disk| disk.path.join("packages.log")),
             documents: ByteBudget::new(DOCUMENTS),
@@ -106,39 +103,37 @@ impl Packages {
         self.refused.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Notes that the content of `resource` is fetched for `request`, and returns the digests that it may have; empty if none
-    /// is known.
-    pub(crate) fn fetch(&self, request: &Request, resource: &Resource<'_>) -> Vec<Digest> {
-        let digests = self.digests(request, resource);
+    /// Notes that the content of `resource`, whose cache key is `key`, is fetched, and returns the digests that it may have;
+    /// empty if none is known.
+    pub(crate) fn fetch(&self, key: &[u8], resource: &Resource<'_>) -> Vec<Digest> {
+        let digests = self.digests(key, resource);
         match digests.is_empty() {
             true if !resource.is_file() => {}
             true => _ = self.unverified.fetch_add(1, Ordering::Relaxed),
             false => _ = self.verified.fetch_add(1, Ordering::Relaxed),
         }
-        match resource.digest {
-            Some(digest) => put(&mut self.twins.lock(), digest, request.key.as_slice().into()),
-            None => {
-                let line = self.learned().fetch(id(request, resource));
-                self.write(line.as_deref().unwrap_or_default());
-            }
-        }
+        let line = match resource.digest {
+            Some(digest) => self.learned().fetch_content(digest, key),
+            None => self.learned().fetch(id(key, resource)),
+        };
+        self.write(line.as_deref().unwrap_or_default());
         digests
     }
 
-    /// Returns the digests that the content of `resource`, which `request` names, may have; empty if none is known.
-    pub(crate) fn digests(&self, request: &Request, resource: &Resource<'_>) -> Vec<Digest> {
+    /// Returns the digests that the content of `resource`, whose cache key is `key`, may have; empty if none is known.
+    pub(crate) fn digests(&self, key: &[u8], resource: &Resource<'_>) -> Vec<Digest> {
         match resource.digest {
             Some(digest) => vec![digest],
             None => {
                 let mut learned = self.learned();
-                learned.of(id(request, resource)).map(|record| record.digests()).unwrap_or_default()
+                learned.of(id(key, resource)).map(|record| record.digests()).unwrap_or_default()
             }
         }
     }
 
-    /// Returns the date of the version of `resource`, which `request` names, if it is known.
-    pub(crate) fn date(&self, request: &Request, resource: &Resource<'_>, dates: Dates) -> Option<u32> {
-        let published = self.learned().of(id(request, resource)).and_then(|record| record.published);
+    /// Returns the date of the version of `resource`, whose cache key is `key`, if it is known.
+    pub(crate) fn date(&self, key: &[u8], resource: &Resource<'_>, dates: Dates) -> Option<u32> {
+        let published = self.learned().of(id(key, resource)).and_then(|record| record.published);
         let seen = || self.seen(resource.protocol, resource.version.as_ref()?).into();
         dates.choose(published, if dates == Dates::Registry { None } else { seen() })
     }
@@ -158,7 +153,7 @@ impl Packages {
 
     /// Returns the URL, as a cache key, for which content with this digest was fetched last.
     pub(crate) fn twin(&self, digest: &Digest) -> Option<Box<[u8]>> {
-        self.twins.lock().get(digest).cloned()
+        self.learned().content(digest).map(Into::into)
     }
 
     /// Returns the digest of a manifest that the tag at `key` last named to a client with these credentials.
@@ -168,7 +163,11 @@ impl Packages {
 
     /// Sets the digest that the tag at `key` names to a client with these credentials.
     pub(crate) fn set_tag(&self, key: &[u8], credentials: Option<&[u8]>, digest: &str) {
-        put(&mut self.tags.lock(), tag_id(key, credentials), digest.to_owned());
+        let (mut tags, tag) = (self.tags.lock(), tag_id(key, credentials));
+        if tags.len() >= MOST_TAGS && !tags.contains_key(&tag) {
+            tags.clear();
+        }
+        tags.insert(tag, digest.to_owned());
     }
 
     /// Learns what an index document says, whose URL has the cache key `index`. Returns the files with new digests of which
@@ -187,7 +186,8 @@ impl Packages {
             let mut file = Vec::new();
             let (id, source) = match item.place {
                 Place::Template(template) => {
-                    self.learned().set_template(registry, template.into_owned());
+                    let line = self.learned().set_template(registry, template.into_owned());
+                    lines.push_str(line.as_deref().unwrap_or_default());
                     continue;
                 }
                 Place::Coordinate(name) => (UrlId::of(name.as_bytes()), source),
@@ -228,8 +228,20 @@ impl Packages {
     /// Writes lines for later processes, in one piece, since others may write to the same file.
     fn write(&self, lines: &str) {
         let Some(path) = self.log.as_ref().filter(|_| !lines.is_empty()) else { return };
-        let file = OpenOptions::new().create(true).append(true).mode(0o600).open(path);
-        if let Err(error) = file.and_then(|mut file| file.write_all(lines.as_bytes())) {
+        let mut options = OpenOptions::new();
+        options.create(true).mode(0o600);
+        let mut written = || {
+            let mut file = options.clone().append(true).open(path)?;
+            file.write_all(lines.as_bytes())?;
+            if file.metadata()?.len() <= LONGEST_LOG {
+                return Ok(());
+            }
+            let new = path.with_extension("new");
+            let known: String = self.learned().lines().collect();
+            options.write(true).truncate(true).open(&new)?.write_all(known.as_bytes())?;
+            std::fs::rename(new, path)
+        };
+        if let Err(error) = written() {
             tracing::warn!("{}: cannot write what package indexes say: {error}", path.display());
         }
     }
@@ -240,43 +252,25 @@ fn tag_id(key: &[u8], credentials: Option<&[u8]>) -> UrlId {
     UrlId::of(&[key, b"\n", credentials.unwrap_or_default()].concat())
 }
 
-/// Adds an entry to a bounded map, which forgets all others when it is full.
-fn put<K: Eq + Hash, V>(map: &mut HashMap<K, V>, key: K, value: V) {
-    if map.len() >= MOST && !map.contains_key(&key) {
-        map.clear();
-    }
-    map.insert(key, value);
+/// Returns the identity of `resource`, whose cache key is `key`.
+fn id(key: &[u8], resource: &Resource<'_>) -> UrlId {
+    UrlId::of(resource.coordinate.as_deref().map_or(key, str::as_bytes))
 }
 
-/// Returns the identity of what `request` names.
-fn id(request: &Request, resource: &Resource<'_>) -> UrlId {
-    UrlId::of(resource.coordinate.as_deref().map_or(&request.key, str::as_bytes))
-}
-
-/// Returns what `request` names in a registry, if a rule turns that on.
-pub(crate) fn resource<'r>(request: &'r Request, ruling: &Ruling) -> Option<Resource<'r>> {
-    let protocols = ruling.packages.filter(|own| !own.is_empty())?;
-    if !matches!(request.method, Method::GET | Method::HEAD) {
-        return None;
-    }
-    Resource::of(protocols, request.path.split('?').next()?)
-}
-
-/// Returns the settings for the response to `request` of this status, as far as they follow from its protocol, in place of
-/// `ruling`; `None` if they do not differ.
+/// Returns the settings for a response of this status to a request for `resource`, whose cache key is `key`, as far as they
+/// follow from its protocol, in place of `ruling`; `None` if they do not differ.
 pub(crate) fn ruled(
     packages: &Packages,
-    request: &Request,
+    (key, resource): (&[u8], &Resource<'_>),
     ruling: &Ruling,
     status: StatusCode,
 ) -> Option<Arc<Ruling>> {
-    let resource = resource(request, ruling)?;
-    let is_known = !packages.digests(request, &resource).is_empty();
+    let is_known = !packages.digests(key, resource).is_empty();
     let mut caching = ruling.caching.clone();
     match (status, resource.keep(is_known)) {
         // A part cannot be verified.
         (StatusCode::PARTIAL_CONTENT, _) if is_known => caching.stores_nothing = true,
-        (StatusCode::OK, Keep::Forever) => keep(&mut caching, &resource, is_known),
+        (StatusCode::OK, Keep::Forever) => keep(&mut caching, resource, is_known),
         (StatusCode::OK, Keep::Validated) => caching.lifetimes.replace = Some(0),
         _ => return None,
     }

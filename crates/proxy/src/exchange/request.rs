@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Version};
+use larder_packages::Resource;
 use larder_rules::{CertificateNames, ClaimTexts};
 use larder_semantics::coding::AcceptedCodings;
 use larder_semantics::directives::RequestDirectives;
@@ -286,7 +287,17 @@ impl Request {
     ) -> Option<Arc<Ruling>> {
         let by_rules = self.rule_response_alone(plan, (status, length, fields));
         let ruling = by_rules.as_ref().unwrap_or(&self.ruling);
-        packages::ruled(&plan.packages, self, ruling, status).or(by_rules)
+        let by_protocol = self
+            .package(ruling)
+            .and_then(|resource| packages::ruled(&plan.packages, (&self.key, &resource), ruling, status));
+        by_protocol.or(by_rules)
+    }
+
+    /// Returns what it names in a registry of packages, if a rule turns that on.
+    pub(crate) fn package(&self, ruling: &Ruling) -> Option<Resource<'_>> {
+        let protocols = ruling.packages.filter(|own| !own.is_empty())?;
+        let is_read = matches!(self.method, Method::GET | Method::HEAD);
+        self.path.split('?').next().filter(|_| is_read).and_then(|path| Resource::of(protocols, path))
     }
 
     /// [`rule_response`](Self::rule_response) without what follows from protocols of packages.

@@ -14,7 +14,6 @@ use crate::base::clock;
 use crate::base::outcome::{Kind as Outcomes, Outcome};
 use crate::base::settings::CountedRequests;
 use crate::exchange::limits;
-use crate::exchange::packages::resource;
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::Reply;
 use crate::exchange::request::Request;
@@ -29,13 +28,13 @@ const DIGEST: &str = "docker-content-digest";
 /// Returns the reply to a request under rules with `packages`.
 pub(crate) async fn serve(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut Request) -> Reply {
     let ruling = Arc::clone(&request.ruling);
-    let Some(found) = resource(request, &ruling) else { return serve::flow(worker, plan, request).await };
+    let Some(found) = request.package(&ruling) else { return serve::flow(worker, plan, request).await };
     if let Some(policy) = ruling.min_age.as_deref()
         && let Some(least) = policy.of(found.protocol).filter(|_| found.is_file())
         && let Some(Version { name, number }) = &found.version
     {
         let version = Version { name: name.to_string().into(), number: number.to_string().into() };
-        let date = plan.packages.date(request, &found, policy.dates);
+        let date = plan.packages.date(&request.key, &found, policy.dates);
         let file = DatedFile { policy, least, protocol: found.protocol, version, date };
         return file.serve(worker, plan, request).await;
     }

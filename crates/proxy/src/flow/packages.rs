@@ -12,10 +12,11 @@ use larder_packages::{Document, Resource, Verifier};
 use larder_semantics::coding::Coding;
 use larder_semantics::fields::Fields;
 use larder_semantics::status::Why;
+use lzma_rust2::XzReader;
 
 use crate::base::clock;
 use crate::cache::decoder;
-use crate::exchange::packages::{self, StaleFile};
+use crate::exchange::packages::StaleFile;
 use crate::exchange::plan::Plan;
 use crate::exchange::request::Request;
 use crate::exchange::ruling::Ruling;
@@ -25,11 +26,13 @@ use crate::origin::{ContentReader, Download, Inspection, OriginError};
 
 /// The largest window of zstd in index documents, as a power of two: the most of the format's own tools, 128 MiB.
 const WINDOW: u32 = 27;
+/// The most memory that decoding xz may take, in KiB: enough for the dictionary of its highest level, 64 MiB.
+const XZ_MEMORY: u32 = 72 << 10;
 
 /// Whether the content that `request` names has a known digest. It is fetched whole then: a part cannot be verified.
 pub(super) fn is_verified(plan: &Plan, request: &Request) -> bool {
-    let resource = packages::resource(request, &request.ruling);
-    resource.is_some_and(|resource| !plan.packages.digests(request, &resource).is_empty())
+    let resource = request.package(&request.ruling);
+    resource.is_some_and(|resource| !plan.packages.digests(&request.key, &resource).is_empty())
 }
 
 /// Returns the fields of the request to the origin. Digests are those of content without a coding; an index from which young
@@ -79,8 +82,8 @@ pub(super) fn examined(
     if status != StatusCode::OK || request.method != Method::GET {
         return Ok(download);
     }
-    let Some(resource) = packages::resource(request, ruling) else { return Ok(download) };
-    let mut verifier = Verifier::new(plan.packages.fetch(request, &resource));
+    let Some(resource) = request.package(ruling) else { return Ok(download) };
+    let mut verifier = Verifier::new(plan.packages.fetch(&request.key, &resource));
     // A head that announces no content is a whole response.
     if let Some(nothing) = verifier.take_if(|_| download.length() == Some(0))
         && let Err(mismatch) = nothing.finish()
@@ -139,17 +142,23 @@ pub(super) fn decoded<'c>(content: &'c [u8], coding: Option<&[u8]>) -> Option<Co
         Some(coding) => Cow::Owned(undone(Coding::named(coding)?, content)?),
         None => Cow::Borrowed(content),
     };
-    let of_file = match *content {
-        [0x1f, 0x8b, ..] => Coding::Gzip,
-        [0x28, 0xb5, 0x2f, 0xfd, ..] => Coding::Zstd,
-        _ => return Some(content),
-    };
-    undone(of_file, &content).map(Cow::Owned)
+    match *content {
+        [0x1f, 0x8b, ..] => undone(Coding::Gzip, &content).map(Cow::Owned),
+        [0x28, 0xb5, 0x2f, 0xfd, ..] => undone(Coding::Zstd, &content).map(Cow::Owned),
+        [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => {
+            whole(XzReader::new_mem_limit(&*content, true, XZ_MEMORY)).map(Cow::Owned)
+        }
+        _ => Some(content),
+    }
 }
 
 fn undone(coding: Coding, content: &[u8]) -> Option<Vec<u8>> {
+    whole(decoder::reader(coding, content, WINDOW).ok()?)
+}
+
+/// Returns all that `reader` has, unless it is too long.
+fn whole(reader: impl Read) -> Option<Vec<u8>> {
     let (mut whole, most) = (Vec::new(), Document::LONGEST as u64);
-    let reader = decoder::reader(coding, content, WINDOW).ok()?;
     reader.take(most + 1).read_to_end(&mut whole).ok()?;
     (whole.len() as u64 <= most).then_some(whole)
 }
@@ -177,5 +186,47 @@ async fn verify_stored(worker: Arc<Worker>, key: Vec<u8>, digests: Vec<larder_pa
             fills.purge(&key);
             return;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+
+    use super::*;
+
+    /// "hello\n" by `xz -0`.
+    #[rustfmt::skip]
+    const XZ: &[u8] = &[
+        0xfd, 0x37, 0x7a, 0x58, 0x5a, 0x00, 0x00, 0x04, 0xe6, 0xd6, 0xb4, 0x46, 0x02, 0x00, 0x21, 0x01,
+        0x0c, 0x00, 0x00, 0x00, 0x8f, 0x98, 0x41, 0x9c, 0x01, 0x00, 0x05, 0x68, 0x65, 0x6c, 0x6c, 0x6f,
+        0x0a, 0x00, 0x00, 0x00, 0xa5, 0x60, 0x97, 0xf1, 0x94, 0xf6, 0xfd, 0xe0, 0x00, 0x01, 0x1e, 0x06,
+        0xc1, 0x2f, 0xa4, 0x1d, 0x1f, 0xb6, 0xf3, 0x7d, 0x01, 0x00, 0x00, 0x00, 0x00, 0x04, 0x59, 0x5a,
+    ];
+
+    #[test]
+    fn documents_are_read_in_each_compression_and_coding() {
+        let mut gzip = GzEncoder::new(Vec::new(), Compression::default());
+        gzip.write_all(b"hello\n").unwrap();
+        let gzip = gzip.finish().unwrap();
+        let zstd = zstd::encode_all(&b"hello\n"[..], 1).unwrap();
+        let twice = zstd::encode_all(XZ, 1).unwrap();
+        let cases: [(&[u8], Option<&[u8]>); 7] = [
+            (b"hello\n", None),
+            (b"hello\n", Some(b"identity")),
+            (&gzip, None),
+            (&gzip, Some(b"gzip")),
+            (&zstd, None),
+            (XZ, None),
+            (&twice, Some(b"zstd")),
+        ];
+        for (content, coding) in cases {
+            assert_eq!(decoded(content, coding).as_deref(), Some(&b"hello\n"[..]), "{coding:?}");
+        }
+        assert_eq!(decoded(&XZ[..XZ.len() - 1], None), None);
+        assert_eq!(decoded(b"hello\n", Some(b"br, gzip")), None);
     }
 }

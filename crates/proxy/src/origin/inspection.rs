@@ -14,6 +14,9 @@ const SHORT: usize = 64 << 10;
 /// Called with the content when it is complete.
 pub(crate) type ContentReader = Box<dyn FnOnce(Vec<u8>) + Send + Sync>;
 
+/// Called with the digests of content that is not what it has to be.
+type MismatchReport = Box<dyn FnOnce(&Mismatch) + Send + Sync>;
+
 /// The content so far.
 struct GatheredContent {
     bytes: Vec<u8>,
@@ -25,10 +28,11 @@ struct GatheredContent {
 }
 
 /// The examination of one content.
+#[derive(Default)]
 pub(crate) struct Inspection {
     verifier: Option<Verifier>,
     /// Called if the content is not what it has to be.
-    on_mismatch: Option<Box<dyn FnOnce(&Mismatch) + Send + Sync>>,
+    on_mismatch: Option<MismatchReport>,
     gathered: Option<GatheredContent>,
     reading: Option<JoinHandle<()>>,
     held: Vec<u8>,
@@ -125,20 +129,6 @@ impl GatheredContent {
             self.bytes.extend_from_slice(piece);
         }
         is_taken
-    }
-}
-
-impl Default for Inspection {
-    fn default() -> Self {
-        Self {
-            verifier: None,
-            on_mismatch: None,
-            gathered: None,
-            reading: None,
-            held: Vec::new(),
-            passed: Vec::new(),
-            is_over: false,
-        }
     }
 }
 

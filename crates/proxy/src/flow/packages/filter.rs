@@ -8,7 +8,6 @@ use larder_semantics::status::Why;
 
 use super::decoded;
 use crate::base::clock;
-use crate::exchange::packages;
 use crate::exchange::plan::Plan;
 use crate::exchange::request::Request;
 use crate::exchange::ruling::Ruling;
@@ -28,7 +27,7 @@ impl<'r> FilteredIndex<'r> {
     /// Returns the document that `request` names, if its versions have to be of some age.
     pub(super) fn of(request: &Request, ruling: &'r Ruling) -> Option<Self> {
         let policy = ruling.min_age.as_deref()?;
-        let Resource { protocol, version, kind, .. } = packages::resource(request, ruling)?;
+        let Resource { protocol, version, kind, .. } = request.package(ruling)?;
         let larder_packages::Kind::Index(document) = kind else { return None };
         let is_filtered = document.lists_versions() && policy.of(protocol).is_some();
         let package = version.map(|version| version.name.into_owned()).unwrap_or_default();
