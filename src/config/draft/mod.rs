@@ -34,8 +34,8 @@ use ipnet::IpNet;
 use larder_evict::Spec;
 use larder_proxy::settings::{
     AccessLog, Balance, CertificateFiles, ClientAddress, Counts, DiskTier, Doors, Forward, HostHeader, Hsts,
-    Limits, MemoryTier, Origin, PathPrefix, ProxyProtocol, Schedule, Sticky, Timeouts, Token, TraceSettings,
-    Trust, UnixSockets, ValidatorSettings,
+    Limits, MemoryTier, Origin, PathPrefix, Prices, ProxyProtocol, Schedule, Sticky, Timeouts, Token,
+    TraceSettings, Trust, UnixSockets, ValidatorSettings,
 };
 use larder_semantics::storable::Rules;
 
@@ -65,6 +65,8 @@ with_defaults! {
         cluster: cluster::Draft = cluster::Draft::default(),
         trace: TraceSettings = TraceSettings::default(),
         validate: ValidatorSettings = ValidatorSettings::default(),
+        advise: bool = true,
+        cost: Prices = Prices::default(),
         limits: Limits = Limits::default(),
         timeouts: Timeouts = Timeouts::default(),
         certificates: Vec<CertificateFiles> = Vec::new(),
@@ -122,6 +124,7 @@ pub(crate) struct Memory {
     pub(crate) entries: Option<u64>,
     pub(crate) counts: Counts,
     pub(crate) policy: Spec,
+    pub(crate) auto: bool,
     pub(crate) max_object: Option<u64>,
     pub(crate) max_variants: usize,
 }
@@ -200,8 +203,8 @@ impl SiteDraft {
 
 impl Default for Memory {
     fn default() -> Self {
-        let MemoryTier { counts, policy, max_object, max_variants, .. } = MemoryTier::default();
-        Self { size: None, entries: None, counts, policy, max_object, max_variants }
+        let MemoryTier { counts, policy, auto, max_object, max_variants, .. } = MemoryTier::default();
+        Self { size: None, entries: None, counts, policy, auto, max_object, max_variants }
     }
 }
 

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::task::Waker;
 
 use arc_swap::ArcSwap;
+use larder_evict::Spec;
 use larder_semantics::key;
 use larder_semantics::purge::{Effect, Scope};
 use parking_lot::Mutex;
@@ -18,8 +19,9 @@ use rustls::ClientConfig;
 use crate::acme::Acme;
 use crate::base::error::Error;
 use crate::base::inheritance::Inheritance;
-use crate::base::settings::{Role, Settings};
+use crate::base::settings::{MemoryTier, Role, Settings};
 use crate::cache::Cache;
+use crate::cache::advisor::Advisor;
 use crate::cluster::proof::Prover;
 use crate::cluster::{Cluster, peers, probe, publish};
 use crate::counts::histogram::{Distributions, Times};
@@ -41,8 +43,12 @@ use crate::origin::{Client, Connector, Destinations, connect};
 pub(crate) struct ProcessState {
     plan: ArcSwap<Plan>,
     version: AtomicU64,
+    /// Held while settings change.
+    changing: Mutex<()>,
     pub(crate) cache: Arc<Cache>,
     pub(crate) observers: Arc<Observers>,
+    /// The shadow caches, if there are any.
+    pub(crate) advisor: Option<Arc<Advisor>>,
     /// The cluster of which this process is a node, if there is one.
     pub(crate) cluster: Option<Arc<Cluster>>,
     /// The addresses on which this process listens.
@@ -121,14 +127,17 @@ impl ProcessState {
             cache.store.add_far(Arc::<Cluster>::clone(cluster));
         }
         let observers = Arc::new(Observers::new(&settings, statistics)?);
+        let advisor = Advisor::new(&settings.memory, &settings.disks, &cache.store, &observers);
         let acme = Acme::new(&settings, listener_tls.as_deref(), cluster.as_ref())?;
         let origins = Destinations::new(settings.limits.idle);
         let tls = connect::tls().map_err(|error| Error::new("cannot set up TLS", error))?;
         let shared = Arc::new(Self {
             plan: ArcSwap::from_pointee(Plan::new(settings, &observers.accounts, &cache.gateways)),
             version: AtomicU64::new(0),
+            changing: Mutex::default(),
             cache,
             observers,
+            advisor,
             cluster,
             own,
             connections: AtomicUsize::new(0),
@@ -170,10 +179,27 @@ impl ProcessState {
         self.plan.load_full()
     }
 
+    /// Puts another policy of the memory tier in force, until the settings are replaced.
+    pub(crate) fn run_policy(&self, policy: Spec) {
+        let _changing = self.changing.lock();
+        let settings = self.plan().settings.clone();
+        self.change(Settings { memory: MemoryTier { policy, ..settings.memory }, ..settings });
+    }
+
     /// Puts new settings in force for every request that begins from now on.
     pub(crate) fn reload(&self, settings: Settings) {
+        let _changing = self.changing.lock();
+        self.change(settings);
+    }
+
+    fn change(&self, settings: Settings) {
         let old = self.plan();
         self.cache.reload(&old.settings, &settings);
+        if let Some(advisor) =
+            self.advisor.as_ref().filter(|_| settings.memory.policy != old.settings.memory.policy)
+        {
+            advisor.run(&settings.memory.policy);
+        }
         self.observers.access.reopen(settings.access_log_file.as_deref());
         if let Some(tls) = &self.listener_tls {
             tls.reload(&settings);

@@ -7,6 +7,9 @@ mod table;
 mod text;
 
 use std::sync::Arc;
+use std::time::Duration;
+
+use larder_advise::Report;
 
 use self::table::METRICS;
 use self::text::{Metric, Samples};
@@ -54,6 +57,8 @@ struct Moment {
     sites: Vec<(Arc<str>, Counts)>,
     times: Distributions,
     validation: Validation,
+    /// The predictions of the shadow caches, if there are any.
+    advice: Option<Report>,
 }
 
 impl Moment {
@@ -62,7 +67,14 @@ impl Moment {
         let accounts = shared.observers.accounts.all();
         let sites = accounts.iter().map(|account| (Arc::clone(account.site()), account.counts()));
         let validation = shared.observers.validator.report(&shared.plan());
-        Self { sites: sites.collect(), times: shared.times(), stats: Stats::gather(state), validation }
+        let advice = shared.advisor.as_ref().map(|advisor| advisor.report(Duration::MAX));
+        Self {
+            sites: sites.collect(),
+            times: shared.times(),
+            stats: Stats::gather(state),
+            validation,
+            advice,
+        }
     }
 }
 
