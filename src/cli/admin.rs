@@ -38,7 +38,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const SILENCE: Duration = Duration::from_secs(120);
 /// The longest silence before an answer that the proxy has in memory, and the paths of such answers.
 const SHORT_SILENCE: Duration = Duration::from_secs(10);
-const IN_MEMORY: [&str; 5] = ["stats", "cluster", "live", "log", "top"];
+const IN_MEMORY: [&str; 6] = ["advise", "stats", "cluster", "live", "log", "top"];
 /// Stands for no time limit.
 const YEAR: Duration = Duration::from_secs(365 * 86_400);
 /// The most bytes of a line, which has a URL and request fields; a proxy accepts no longer heads.

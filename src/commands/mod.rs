@@ -1,5 +1,6 @@
 //! The commands: a module each, and the command line that selects one.
 
+mod advise;
 mod ca;
 mod cache;
 mod check;
@@ -86,6 +87,9 @@ pub(crate) enum Command {
     /// Explain the decision of the cache about a request
     #[command(after_help = why::EXAMPLES)]
     Why(why::Why),
+    /// Show what another policy or size of the cache would bring
+    #[command(after_help = advise::EXAMPLES)]
+    Advise(advise::Advise),
     /// Watch requests as they end
     #[command(after_help = log::EXAMPLES)]
     Log(log::Log),
@@ -151,6 +155,7 @@ pub(crate) fn run(
         Command::Debug(args) => debug::run(&args),
         Command::Stats(stats) => stats::run(&stats),
         Command::Why(why) => why::run(&why),
+        Command::Advise(advise) => advise::run(&advise),
         Command::Log(log) => log::run(&log),
         Command::Top(top) => top::run(&top),
         Command::Upgrade(upgrade) => upgrade::run(&upgrade),

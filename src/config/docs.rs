@@ -31,7 +31,7 @@ Only those of `include` begin in the directory of the file that includes.
 `${NAME}` in a string is the value of this variable of the environment; `$${` stands for `${`. Where the table says `\"@FILE\"`, the value can be
 in a file, as in `admin_token = \"@${CREDENTIALS_DIRECTORY}/admin\"` with systemd's `LoadCredential=admin:/etc/larder/admin`.
 
-`SIGHUP` reads the file again. Everything applies at once except `threads`, `admin`, `[stats]`, `[cluster]`, `[trace]`, the listeners,
+`SIGHUP` reads the file again. Everything applies at once except `threads`, `admin`, `advise`, `[stats]`, `[cluster]`, `[trace]`, the listeners,
 the capacity of the memory and the list of disk directories, which need a restart. A file with an error changes nothing. A
 new policy takes over the stored responses.
 

@@ -61,6 +61,9 @@ pub(super) struct Percent;
 /// A share: `"0.1%"` or `0.001`.
 pub(super) struct Share;
 
+/// A price in any currency.
+pub(super) struct Price;
+
 /// A string that `parse` accepts.
 pub(super) struct Text<V> {
     pub(super) words: &'static str,
@@ -97,6 +100,7 @@ words! {
     Seconds: "duration in whole seconds";
     Percent: "share from 0% to 100%, in whole percent";
     Share: "share from 0% to 100%";
+    Price: "price, 0 or more";
 }
 
 impl Kind<bool> for Flag {
@@ -255,6 +259,22 @@ impl Kind<f64> for Share {
 
     fn show(&self, value: &f64) -> String {
         quoted(&units::show_share(*value))
+    }
+}
+
+impl Kind<f64> for Price {
+    fn read(&self, value: &DeValue<'_>) -> Result<f64, String> {
+        let number = match value {
+            DeValue::Float(number) => number.as_str(),
+            DeValue::Integer(number) if number.radix() == 10 => number.as_str(),
+            _ => return Err(mismatch(self, value)),
+        };
+        let price = number.parse().ok().filter(|price: &f64| price.is_finite() && *price >= 0.0);
+        price.ok_or_else(|| format!("{number} is not a {}", self.words()))
+    }
+
+    fn show(&self, value: &f64) -> String {
+        value.to_string()
     }
 }
 

@@ -20,11 +20,16 @@ pub(crate) fn needs_restart(running: &Settings, wanted: &Settings) -> Vec<String
         ("stats", show_statistics(&running.statistics), show_statistics(&wanted.statistics)),
         ("cluster", show_cluster(running), show_cluster(wanted)),
         ("trace", show_trace(running), show_trace(wanted)),
+        ("advise", show_switch(running.advise), show_switch(wanted.advise)),
     ];
     let changed = rows.into_iter().filter(|(_, now, then)| now != then);
     changed
         .map(|(what, now, then)| format!("{what} stays {now} until a restart; the config says {then}"))
         .collect()
+}
+
+fn show_switch(is_on: bool) -> String {
+    if is_on { "on" } else { "off" }.to_owned()
 }
 
 /// Returns a summary of the settings, for people.

@@ -12,6 +12,7 @@ use super::keys::{CACHING, DISK_KEYS, Key, SECTIONS, SITE, TLS_KEYS, TOP};
 const AT_START: &[&str] = &[
     "threads",
     "admin",
+    "advise",
     "memory.size",
     "memory.entries",
     "memory.count",

@@ -2,6 +2,7 @@
 //! purges, and the rights to use them.
 
 mod access;
+mod advised;
 mod agreement;
 #[path = "../doors/caller.rs"]
 #[allow(dead_code, reason = "these tests need a part of it")]

@@ -46,6 +46,7 @@ macro_rules! pages {
 
 pages! {
     the_readme: "README.md",
+    advice: "docs/advise.md",
     clusters: "docs/cluster.md",
     the_disk_tier: "docs/disk.md",
     experiments: "docs/experiments.md",

@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_that_is_better_three_times_runs_for_an_hour_at_least() {
+    fn a_policy_that_is_better_three_times_runs_for_an_hour() {
         let mut auto = Auto::default();
         assert_eq!(auto.judge(1_200, "lru", advice("sieve")), None);
         assert_eq!(auto.judge(2_400, "lru", advice("sieve")), None);
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_that_does_not_hold_is_taken_back_and_barred_for_a_day() {
+    fn a_policy_that_does_not_hold_is_taken_back_and_barred() {
         let mut auto = Auto::default();
         (1..3).for_each(|window| assert_eq!(auto.judge(1_200 * window, "lru", advice("sieve")), None));
         assert!(auto.judge(3_600, "lru", advice("sieve")).is_some());

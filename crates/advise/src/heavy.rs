@@ -1,73 +1,114 @@
 //! The heaviest keys: those with the most requests, and those with the most bytes.
 //!
-//! They are found in a random sample of all requests. The counts halve from time to time, and a key with few of the counted requests
-//! is forgotten when there are too many keys.
+//! They are found in a random sample of all requests, in which a request is the likelier the more bytes it has. Its
+//! weight is the number of requests that it stands for. The weights halve from time to time, and a light key is
+//! forgotten when there are too many.
 
 use hashbrown::HashMap;
 
 /// Finds the heaviest keys.
 #[derive(Default)]
 pub struct Heavy {
-    counted: HashMap<u64, (f64, f64)>,
-    /// The requests counted since the counts were halved.
+    counted: HashMap<u64, Weights>,
+    /// The requests counted since the weights were halved.
     requests: usize,
 }
 
+/// The weights of a key.
+#[derive(Clone, Copy, Default)]
+struct Weights {
+    requests: f64,
+    bytes: f64,
+    /// The number of counted requests.
+    counted: f64,
+    /// Whether it was chosen the last time.
+    is_chosen: bool,
+}
+
 impl Heavy {
+    /// The mean of the [steps](Self::step) between two requests that are chosen.
+    pub const DISTANCE: u32 = 1 << 13;
+    /// The step of a request without bytes: one in 128 is chosen.
+    const STEP: u32 = 1 << 6;
     /// The most keys by requests, and as many by bytes.
-    pub const MOST: usize = 64;
-    /// The most keys with counts.
+    const MOST: usize = 64;
+    /// The most keys with weights.
     const COUNTED: usize = 2_048;
-    /// The least share of the requests or bytes, and the least number of counted requests.
+    /// The least share of the weights, and the least number of counted requests.
     const SHARE: f64 = 1.0 / 1_024.0;
-    const REQUESTS: f64 = 4.0;
-    /// The requests after which the counts halve.
+    const LEAST: f64 = 3.0;
+    /// The counted requests after which the weights halve.
     const HALVED: usize = 1 << 14;
 
-    /// Counts a request that was chosen at random.
+    /// Returns the step of a request with so many bytes on the way to the next one that is chosen. 8 MiB are enough for
+    /// the whole way.
+    #[inline]
+    pub fn step(bytes: u64) -> u32 {
+        Self::STEP + (bytes >> 10).min(u64::from(Self::DISTANCE)) as u32
+    }
+
+    /// Counts a request that was chosen.
     pub fn count(&mut self, key: u64, bytes: u64) {
-        let (requests, sum) = self.counted.entry(key).or_default();
-        *requests += 1.0;
-        *sum += bytes as f64;
+        let stands_for = (f64::from(Self::DISTANCE) / f64::from(Self::step(bytes))).max(1.0);
+        let weights = self.counted.entry(key).or_default();
+        weights.add(stands_for, bytes as f64 * stands_for);
         if self.counted.len() > Self::COUNTED {
             self.forget();
         }
         self.requests += 1;
         if self.requests == Self::HALVED {
             self.requests = 0;
-            self.counted
-                .values_mut()
-                .for_each(|(requests, bytes)| (*requests, *bytes) = (*requests / 2.0, *bytes / 2.0));
+            self.counted.values_mut().for_each(Weights::halve);
         }
     }
 
-    /// Returns the heaviest keys.
-    pub fn choose(&self) -> Vec<u64> {
-        let mut chosen = self.heaviest(|(requests, _)| requests);
-        let by_bytes = self.heaviest(|(_, bytes)| bytes);
-        chosen.extend(by_bytes);
+    /// Returns the heaviest keys. A key that was among them stays until it has half of the least share.
+    pub fn choose(&mut self) -> Vec<u64> {
+        let mut chosen = self.heaviest(|weights| weights.requests);
+        chosen.extend(self.heaviest(|weights| weights.bytes));
         chosen.sort_unstable();
         chosen.dedup();
+        for (key, weights) in &mut self.counted {
+            weights.is_chosen = chosen.binary_search(key).is_ok();
+        }
         chosen
     }
 
-    fn heaviest(&self, weight: impl Fn((f64, f64)) -> f64) -> Vec<u64> {
-        let least = self.counted.values().map(|counts| weight(*counts)).sum::<f64>() * Self::SHARE;
-        let is_heavy = |counts: (f64, f64)| counts.0 >= Self::REQUESTS && weight(counts) > least;
-        let heavy = self.counted.iter().filter(|(_, counts)| is_heavy(**counts));
-        let mut heavy: Vec<_> = heavy.map(|(key, counts)| (weight(*counts), *key)).collect();
+    fn heaviest(&self, weight: impl Fn(&Weights) -> f64) -> Vec<u64> {
+        let least = self.counted.values().map(&weight).sum::<f64>() * Self::SHARE;
+        let is_heavy = |weights: &Weights| {
+            let ease = if weights.is_chosen { 2.0 } else { 1.0 };
+            weights.counted * ease >= Self::LEAST && weight(weights) * ease > least
+        };
+        let heavy = self.counted.iter().filter(|(_, weights)| is_heavy(weights));
+        let mut heavy: Vec<_> = heavy.map(|(key, weights)| (weight(weights), *key)).collect();
         heavy.sort_unstable_by(|one, next| next.0.total_cmp(&one.0));
         heavy.truncate(Self::MOST);
         heavy.into_iter().map(|(_, key)| key).collect()
     }
 
-    /// Forgets about half of the keys: those with the fewest bytes among those with the fewest requests.
+    /// Forgets about half of the keys: those that were counted the least often, and among these those with the fewest
+    /// bytes.
     fn forget(&mut self) {
-        let mut counts: Vec<_> = self.counted.values().copied().collect();
-        let order =
-            |one: &(f64, f64), next: &(f64, f64)| one.0.total_cmp(&next.0).then(one.1.total_cmp(&next.1));
-        counts.sort_unstable_by(order);
-        let middle = counts[counts.len() / 2];
-        self.counted.retain(|_, counts| order(counts, &middle).is_gt());
+        let mut all: Vec<_> = self.counted.values().copied().collect();
+        let order = |one: &Weights, next: &Weights| {
+            one.counted.total_cmp(&next.counted).then(one.bytes.total_cmp(&next.bytes))
+        };
+        all.sort_unstable_by(order);
+        let middle = all[all.len() / 2];
+        self.counted.retain(|_, weights| order(weights, &middle).is_gt());
+    }
+}
+
+impl Weights {
+    fn add(&mut self, requests: f64, bytes: f64) {
+        self.requests += requests;
+        self.bytes += bytes;
+        self.counted += 1.0;
+    }
+
+    fn halve(&mut self) {
+        let Self { requests, bytes, counted, is_chosen } = *self;
+        *self = Self { requests: requests / 2.0, bytes: bytes / 2.0, counted: counted / 2.0, is_chosen };
     }
 }

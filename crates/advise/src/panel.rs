@@ -19,6 +19,8 @@ pub(crate) const RUNNING: usize = 2;
 
 /// The most objects in all shadows of a panel: about 100 bytes each.
 const MOST_OBJECTS: usize = 100_000;
+/// One in this many requests that memory answers counts as a use in the tier behind it.
+const TOUCHED: u64 = 16;
 /// The requests between two checks of that number.
 const CHECKED: u64 = 64;
 
@@ -46,6 +48,8 @@ pub struct PanelSettings {
     pub others: Vec<Spec>,
     /// The first sample, which becomes smaller if it has too many keys.
     pub sample: Sample,
+    /// The part of the memory for shadows that these may take: 1 for all.
+    pub share: f64,
 }
 
 /// The shadows of a tier, and their counts of the last hours.
@@ -54,6 +58,8 @@ pub struct Panel {
     sizes: [Size; FACTORS.len()],
     /// The share of each size that the running cache uses at present.
     usable: f64,
+    /// The most objects in all shadows.
+    most: usize,
     rows: Vec<Row>,
     /// The position of the running policy.
     running: usize,
@@ -96,11 +102,12 @@ impl Panel {
 
     /// Returns a panel with empty shadows.
     pub fn new(settings: PanelSettings) -> Self {
-        let PanelSettings { by, sizes, running, others, sample } = settings;
+        let PanelSettings { by, sizes, running, others, sample, share } = settings;
         let mut panel = Self {
             by,
             sizes,
             usable: 1.0,
+            most: (MOST_OBJECTS as f64 * share) as usize,
             rows: Vec::new(),
             running: 0,
             endless: Endless::new(sample),
@@ -177,14 +184,19 @@ impl Panel {
     pub fn set_heavy(&mut self, keys: &[u64]) {
         let keys: HashSet<u64> = keys.iter().copied().collect();
         let changed: Vec<_> = keys.symmetric_difference(&self.heavy).copied().collect();
+        let sample = self.sample;
         for key in changed {
-            let is_known = self.sample.contains(key) || keys.contains(&key);
-            self.rows.iter_mut().for_each(|row| row.shadows.remove(key));
-            self.endless.remove(key);
-            match is_known {
-                true => self.unseen.insert(key),
-                false => self.unseen.remove(&key),
-            };
+            match (keys.contains(&key), sample.contains(key)) {
+                (true, true) => self.rows.iter_mut().for_each(|row| row.shadows.lighten(key, sample)),
+                (true, false) => _ = self.unseen.insert(key),
+                // What it takes changes with its next copy.
+                (false, true) => {}
+                (false, false) => {
+                    self.unseen.remove(&key);
+                    self.endless.remove(key);
+                    self.rows.iter_mut().for_each(|row| row.shadows.remove(key));
+                }
+            }
         }
         self.heavy = keys;
     }
@@ -194,6 +206,39 @@ impl Panel {
         let interval = self.window.at(now);
         interval.traffic += traffic;
         interval.lost += lost;
+    }
+
+    /// Asks all shadows of a tier behind memory, which has given this answer. What memory answers is a hit whatever this tier has;
+    /// some of these requests count as uses here.
+    pub fn request_behind(&mut self, request: &Request, memory: Answer) {
+        let key = request.object.key;
+        let is_heavy = self.heavy.contains(&key);
+        if !is_heavy && !self.sample.contains(key) {
+            return;
+        }
+        let counts = !self.unseen.remove(&key);
+        self.answered += 1;
+        if !memory.is_hit() {
+            self.answer(request, is_heavy, counts);
+        } else {
+            if self.answered.is_multiple_of(TOUCHED) {
+                self.rows.iter_mut().for_each(|row| row.shadows.touch(key));
+            }
+            if counts {
+                self.count_hit(request, is_heavy);
+            }
+        }
+        if self.answered.is_multiple_of(CHECKED) {
+            self.fit();
+        }
+    }
+
+    /// Counts a hit in all cells.
+    fn count_hit(&mut self, request: &Request, is_heavy: bool) {
+        let group = (!is_heavy).then(|| self.sample.group(request.object.key));
+        let each = if is_heavy { 1.0 } else { 1.0 / self.sample.share() };
+        let asked = Sums { requests: f64::from(request.requests) * each, bytes: request.bytes as f64 * each };
+        self.window.at(request.now).shadows.iter_mut().for_each(|cell| cell.count(group, asked, true));
     }
 
     /// Asks all shadows. Returns the answer of the running configuration's, if the request counts.
@@ -255,9 +300,14 @@ impl Panel {
         of_running
     }
 
+    /// Returns the number of requests that one for `key` stands for.
+    pub fn stands_for(&self, key: u64) -> f64 {
+        if self.heavy.contains(&key) { 1.0 } else { 1.0 / self.sample.share() }
+    }
+
     /// Halves the sample while the shadows have too many objects.
     fn fit(&mut self) {
-        while self.rows.iter().map(|row| row.shadows.len()).sum::<usize>() > MOST_OBJECTS {
+        while self.rows.iter().map(|row| row.shadows.len()).sum::<usize>() > self.most {
             self.thin();
         }
         let heavy = &self.heavy;
@@ -271,11 +321,11 @@ impl Panel {
         if self.endless.sample.share() > sample.share() {
             self.endless.sample = sample;
         }
-        // Heavy objects come back with their next request, in their part of the new room.
-        self.rows
-            .iter_mut()
-            .for_each(|row| row.shadows.retain(|key| sample.contains(key) && !self.heavy.contains(&key)));
-        self.unseen.extend(self.heavy.iter().copied());
+        let heavy = &self.heavy;
+        for row in &mut self.rows {
+            row.shadows.retain(|key| sample.contains(key) || heavy.contains(&key));
+            heavy.iter().for_each(|key| row.shadows.lighten_again(*key, sample));
+        }
         self.resize();
     }
 
@@ -328,6 +378,29 @@ impl Shadows {
         match self {
             Self::Lru(stack) => stack.answer(request, part.unwrap_or(weight)),
             Self::Any(shadows) => shadows.each_mut().map(|shadow| shadow.answer(request, part)),
+        }
+    }
+
+    /// Makes an object take its part of the room only.
+    fn lighten(&mut self, key: u64, sample: Sample) {
+        match self {
+            Self::Lru(stack) => stack.lighten(key, |weight| sample.part(weight)),
+            Self::Any(shadows) => shadows.iter_mut().for_each(|shadow| shadow.lighten(key, sample)),
+        }
+    }
+
+    /// Makes an object take its part of the room, which is half of what it was.
+    fn lighten_again(&mut self, key: u64, sample: Sample) {
+        match self {
+            Self::Lru(stack) => stack.lighten(key, |weight| weight.div_ceil(2)),
+            Self::Any(shadows) => shadows.iter_mut().for_each(|shadow| shadow.lighten(key, sample)),
+        }
+    }
+
+    fn touch(&mut self, key: u64) {
+        match self {
+            Self::Lru(stack) => stack.touch(key),
+            Self::Any(shadows) => shadows.iter_mut().for_each(|shadow| shadow.touch(key)),
         }
     }
 

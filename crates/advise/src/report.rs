@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::advice::Advice;
 use crate::counts::Counts;
 use crate::estimate::Estimate;
+use crate::late::LateRoute;
 use crate::panel::{FACTORS, Panel, RUNNING};
 use crate::prices::Prices;
 
@@ -28,6 +29,8 @@ pub struct Report {
     pub lost: u64,
     /// The bytes of memory that the shadows take.
     pub bytes: usize,
+    /// The routes where longer lifetimes would answer the most requests, since the process started.
+    pub lifetimes: Vec<LateRoute>,
     /// What requests to origins and memory cost, if that is known.
     pub prices: Option<Prices>,
     /// A better policy at the running size, if there is one.
@@ -151,6 +154,7 @@ impl Panel {
             sample: share,
             lost: counts.lost,
             bytes: self.bytes(),
+            lifetimes: Vec::new(),
             prices: None,
             advice,
             doubt,

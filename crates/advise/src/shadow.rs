@@ -3,6 +3,7 @@
 use larder_evict::{AnyShard, Capacity, InsertResult, Object, Spec};
 
 use crate::request::{Answer, Change, Request, StoredCopy};
+use crate::sample::Sample;
 
 /// The shadow of a cache under the very code of its policy.
 pub(crate) struct Shadow {
@@ -20,6 +21,7 @@ pub(crate) struct Shadow {
 #[derive(Clone, Copy)]
 struct Kept {
     copy: StoredCopy,
+    weight: u64,
     excess: u64,
 }
 
@@ -54,13 +56,28 @@ impl Shadow {
         }
         self.excess += excess;
         self.fit();
-        let kept = Kept { copy: request.copy(request.now), excess };
+        let kept = Kept { copy: request.copy(request.now), weight, excess };
         match self.cache.insert(request.object, kept, &mut self.dropped) {
             InsertResult::Stored => {}
             InsertResult::TooLarge(kept) | InsertResult::Refused(kept) => self.dropped.push(kept),
         }
         self.fit();
         Answer::Miss
+    }
+
+    /// Makes an object take its part of the room only, since it is now in every sample.
+    pub(crate) fn lighten(&mut self, key: u64, sample: Sample) {
+        if let Some(kept) = self.cache.peek_mut(key) {
+            let excess = kept.weight - sample.part(kept.weight).min(kept.weight);
+            self.excess = self.excess - kept.excess + excess;
+            kept.excess = excess;
+            self.fit();
+        }
+    }
+
+    /// Counts a use of an object that another tier has answered.
+    pub(crate) fn touch(&mut self, key: u64) {
+        self.cache.get(key);
     }
 
     pub(crate) fn remove(&mut self, key: u64) {

@@ -98,6 +98,24 @@ impl<const N: usize> LruStack<N> {
         answers
     }
 
+    /// Changes the weight of an object to the result of `lighter`, which is not more.
+    pub(crate) fn lighten(&mut self, key: u64, lighter: impl FnOnce(u64) -> u64) {
+        let Some(&place) = self.places.get(&key) else { return };
+        let node = &mut self.nodes[place as usize];
+        let before = node.weight;
+        node.weight = lighter(before);
+        for (cache, _) in self.caches.iter_mut().zip(node.has).filter(|(_, has)| *has) {
+            cache.used = cache.used - before + node.weight;
+        }
+    }
+
+    /// Counts a use of an object that another tier has answered.
+    pub(crate) fn touch(&mut self, key: u64) {
+        if let Some(node) = self.unlink(key) {
+            self.link(node);
+        }
+    }
+
     /// Puts a node at the front, after each size that gets it has made room.
     fn link(&mut self, node: Node<N>) {
         let Node { key, weight, has, .. } = node;

@@ -151,6 +151,11 @@ impl Memory {
         self.shard(hash).peek(hash).filter(|kept| kept.is_for(key)).map(UsedResident::resident)
     }
 
+    /// Returns the latest response stored under the key with this hash, without counting a use.
+    pub fn latest(&self, hash: u64) -> Option<Entry> {
+        self.shard(hash).peek(hash)?.variants().first().cloned()
+    }
+
     /// Stores `entry` beside or instead of the variants of its URL. Returns false when it is too large.
     ///
     /// `replaces` is the stored response that the new one supersedes, in addition to those of equal signature (a

@@ -89,6 +89,13 @@ impl Store {
         self.purges.reach(PurgeStart::Generation(entry.checked()), entry.key(), entry.tagged().as_ref())
     }
 
+    /// Returns the effect on a response like `entry` of the purges since `checked`, if there is one.
+    pub fn reach_since(&self, checked: Generation, entry: &Entry) -> Option<Reach> {
+        let since = PurgeStart::Generation(checked);
+        (checked != self.purges.now())
+            .then(|| self.purges.reach(since, entry.key(), entry.tagged().as_ref()))?
+    }
+
     /// Applies purges to `entry`, which was found in a near tier.
     pub(crate) fn recalled(&self, entry: Entry) -> Option<Entry> {
         let now = self.purges.now();

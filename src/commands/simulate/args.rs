@@ -28,6 +28,8 @@ Examples:
       clusters of one, three and ten nodes of 1 GiB: common hit ratio, and requests between nodes
   larder simulate access.log --policy lru --capacity 1GiB --prefetch association
       benefits and costs of prefetching, before it is switched on
+  larder simulate access.log --advise --policy lru --capacity 64MiB
+      what other sizes and policies would have brought to a cache of 64 MiB under lru
   larder simulate --list
       the policies, their parameters, papers and costs
 
@@ -64,6 +66,10 @@ pub(crate) struct Simulate {
     /// Sweep many sizes, and every size of lru: exact in entries, about right in bytes
     #[arg(long)]
     pub(super) curve: bool,
+    /// Print the table of larder advise for a cache of the first capacity under the first policy; with --sample,
+    /// shadows see this share of the keys
+    #[arg(long, conflicts_with_all = ["csv", "curve", "reference", "plot", "nodes", "prefetch"])]
+    pub(super) advise: bool,
     /// Print JSON
     #[arg(long, conflicts_with = "csv")]
     pub(super) json: bool,

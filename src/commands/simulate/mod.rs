@@ -3,6 +3,7 @@
 //! Traces are read one by one, so that memory holds only one. After an error or Ctrl-C, the finished results are
 //! printed.
 
+mod advice;
 mod args;
 mod clusters;
 mod data;
@@ -74,12 +75,17 @@ pub(crate) fn run(args: &Simulate) -> Result<(), Failure> {
     let mut outcome = Ok(());
     for (path, name) in args.traces.iter().zip(names(&args.traces)) {
         let subject = read(args, path, name);
+        if let (true, Work::Policies(plan)) = (args.advise, &work) {
+            let subject = subject?;
+            advice::show(args, &plan.specs, &subject, unit(args, &subject))?;
+            continue;
+        }
         outcome = subject.and_then(|subject| simulate(args, &work, &subject, &interrupted, &mut results));
         if outcome.is_err() {
             break;
         }
     }
-    if !results.is_empty() || outcome.is_ok() {
+    if !results.is_empty() || outcome.is_ok() && !args.advise {
         results.anomalies = anomalies(&results.cells);
         show(args, &results);
     }
@@ -88,7 +94,11 @@ pub(crate) fn run(args: &Simulate) -> Result<(), Failure> {
 
 /// Reads a trace, and prints the notes of the reader.
 fn read(args: &Simulate, path: &Path, name: String) -> Result<Subject, Failure> {
-    let options = args.reading.options();
+    let mut options = args.reading.options();
+    if args.advise {
+        // The sample is that of the shadows.
+        options.sample = 1.0;
+    }
     let reads = Bar::wait(format!("reading {name}"));
     let (trace, reading) =
         trace::read(path, &options).map_err(|error| Failure::Refused(error.to_string()))?;

@@ -34,7 +34,7 @@ use ipnet::IpNet;
 use larder_evict::Spec;
 use larder_proxy::settings::{
     AccessLog, Balance, CertificateFiles, ClientAddress, Counts, DiskTier, Doors, Forward, HostHeader, Hsts,
-    Limits, MemoryTier, NoProxy, Origin, ParentProxy, ParentSettings, PathPrefix, ProxyProtocol, Schedule,
+    Limits, MemoryTier, NoProxy, Origin, ParentProxy, ParentSettings, PathPrefix, Prices, ProxyProtocol, Schedule,
     Sticky, Timeouts, Token, TraceSettings, Trust, UnixSockets, ValidatorSettings,
 };
 use larder_semantics::storable::Rules;
@@ -66,6 +66,8 @@ with_defaults! {
         cluster: cluster::Draft = cluster::Draft::default(),
         trace: TraceSettings = TraceSettings::default(),
         validate: ValidatorSettings = ValidatorSettings::default(),
+        advise: bool = true,
+        cost: Prices = Prices::default(),
         limits: Limits = Limits::default(),
         timeouts: Timeouts = Timeouts::default(),
         certificates: Vec<CertificateFiles> = Vec::new(),
@@ -150,6 +152,7 @@ pub(crate) struct Memory {
     pub(crate) entries: Option<u64>,
     pub(crate) counts: Counts,
     pub(crate) policy: Spec,
+    pub(crate) auto: bool,
     pub(crate) max_object: Option<u64>,
     pub(crate) max_variants: usize,
 }
@@ -232,8 +235,8 @@ impl SiteDraft {
 
 impl Default for Memory {
     fn default() -> Self {
-        let MemoryTier { counts, policy, max_object, max_variants, .. } = MemoryTier::default();
-        Self { size: None, entries: None, counts, policy, max_object, max_variants }
+        let MemoryTier { counts, policy, auto, max_object, max_variants, .. } = MemoryTier::default();
+        Self { size: None, entries: None, counts, policy, auto, max_object, max_variants }
     }
 }
 

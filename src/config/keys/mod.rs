@@ -16,14 +16,14 @@ use larder_proxy::settings::CertificateFiles;
 
 use super::bounds::{DISK, ENTRIES, MEMORY, THREADS};
 use super::draft::{DiskDraft, Draft};
-use super::kinds::{AtLeast, Count, Flag, Kind, List, NetworkList, OrWord, Ports, Share, Size, Words};
+use super::kinds::{AtLeast, Count, Flag, Kind, List, NetworkList, OrWord, Ports, Price, Share, Size, Words};
 pub(super) use acme::ACME;
 pub(super) use caching::CACHING;
 pub(super) use key::{Key, Section};
 use key::{MANY, keys};
 pub(super) use site::SITE;
 use values::{
-    ACCESS_LOG, ACCESS_LOG_FLUSH, ADDRESS, ADMIN, CLIENT_ADDRESS, CLIENT_AUTH, COLLECTOR, COUNTS, DIRECTORY,
+    ACCESS_LOG, ACCESS_LOG_FLUSH, ADDRESS, ADMIN, ADVISE, AUTO, CLIENT_ADDRESS, CLIENT_AUTH, COLLECTOR, COUNTS, DIRECTORY,
     FILES, INTERCEPTED, LISTEN, MODE, NETWORK, NO_PROXY, NODE_URL, PARENT, PARENT_FALLBACK, POLICY, REAL_IP,
     REQUEST_ID, SECRET, TIMES, TOKEN,
 };
@@ -41,6 +41,8 @@ pub(super) const TOP: &[Key<Draft>] = keys! {
         "token that clients on other machines must present to the admin listener; also $LARDER_TOKEN";
     "purge_edges" in purge_edges: List(NODE_URL),
         "admin listeners of caches that get their responses from this one, with the same admin_token: each purge here is repeated there (docs/purge.md)";
+    "advise" in advise: ADVISE,
+        "whether shadow caches, without contents, show what other policies and sizes would bring (docs/advise.md)";
     "access_log" in access_log: ACCESS_LOG, "one line for each request, in this form (docs/logs.md)";
     "access_log_file" in access_log_file: OrWord("stdout", DIRECTORY),
         "file of the access log; SIGHUP reopens it";
@@ -70,6 +72,8 @@ pub(super) const SECTIONS: &[Section] = &[
                 "size of a response, for the capacity and the policy: all: with head, key and bookkeeping; content: of its content, as in \
                  a simulation, so the process takes more memory than the capacity";
             "policy" in memory.policy: POLICY, "eviction policy";
+            "auto" in memory.auto: AUTO,
+                "policy: another policy runs, until the config is read again, once shadow caches have shown for an hour that it is better (docs/advise.md)";
             "max_object" in memory.max_object: OrWord("auto", Size(MEMORY)),
                 "largest content that is stored; auto: no limit but the capacity";
             "max_variants" in memory.max_variants: Count(1..=65_536), "variants kept for one URL (Vary)";
@@ -107,6 +111,16 @@ pub(super) const SECTIONS: &[Section] = &[
                 "URL of the collector for OTLP over HTTP; /v1/traces is appended";
             "sample" in trace.sample: Share,
                 "share of requests that are traced; a request with traceparent follows that instead";
+        },
+    },
+    Section {
+        name: "cost",
+        about: "Prices in any currency, by which larder advise shows sizes as money (docs/advise.md). Policies with cost=money take the fee from here.",
+        keys: keys! {
+            "per_gb" in cost.per_gb: Price, "of 1,000,000,000 bytes from origins";
+            "per_million" in cost.per_million: Price, "of a million requests to origins";
+            "memory_gib_month" in cost.memory_gib_month: Price, "of a GiB of memory in a month";
+            "memory_step" in cost.memory_step: Size(MEMORY), "memory that is sold together";
         },
     },
     Section {

@@ -85,6 +85,8 @@ pub(super) const BALANCE: Choice<Balance> = Choice(&[
 ]);
 pub(super) const ACCESS_LOG: Choice<AccessLog> = Choice(names::ACCESS_LOGS);
 pub(super) const ACCESS_LOG_FLUSH: Choice<bool> = Choice(&[("batch", false), ("line", true)]);
+pub(super) const ADVISE: Choice<bool> = Choice(&[("on", true), ("off", false)]);
+pub(super) const AUTO: Choice<bool> = Choice(&[("off", false), ("policy", true)]);
 pub(super) const DIRECTORY: Text<PathBuf> =
     Text { words: "path", parse: names::directory, show: |path| path.display().to_string() };
 pub(super) const FILES: Text<String> = Text {

@@ -14,10 +14,11 @@ mod without_effect;
 use std::sync::Arc;
 use std::{env, thread};
 
-use larder_evict::{By, Capacity};
+use larder_evict::{By, Capacity, Spec};
 use larder_proxy::Settings;
 use larder_proxy::settings::{
-    Acme, Doors, Forward, Health, MemoryTier, OriginTls, Site, SiteRule, Token, TraceSettings,
+    Acme, DiskTier, Doors, Forward, Health, MemoryTier, OriginTls, Prices, Site, SiteRule, Token,
+    TraceSettings,
 };
 
 use super::draft::rule::RuleDraft;
@@ -58,6 +59,9 @@ pub(super) fn settle(draft: Draft) -> Result<Settings, Vec<String>> {
     let parent = parent.map_err(|why| problems.add(&["parent.from_env"], &why)).unwrap_or_default();
     check_limits(&draft, &mut problems);
     let intercept = intercept::settle(&draft, &listeners.http, &mut problems);
+    if draft.memory.auto && !draft.advise {
+        problems.add(&["memory.auto"], "memory.auto = \"policy\" needs shadow caches: set advise = \"on\"");
+    }
     let problems = problems.lines();
     if !problems.is_empty() {
         return Err(problems);
@@ -77,8 +81,8 @@ pub(super) fn settle(draft: Draft) -> Result<Settings, Vec<String>> {
         admin_token,
         purge_edges: draft.purge_edges,
         threads: draft.threads.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from)),
-        memory: memory_tier(draft.memory),
-        disks: draft.disks.into_iter().map(|disk| disk.tier).collect(),
+        memory: memory_tier(draft.memory, &draft.cost),
+        disks: draft.disks.into_iter().map(|disk| priced_disk(disk.tier, &draft.cost)).collect(),
         schedule: draft.schedule,
         limits: draft.limits,
         timeouts: draft.timeouts,
@@ -98,6 +102,8 @@ pub(super) fn settle(draft: Draft) -> Result<Settings, Vec<String>> {
         cluster,
         trace: draft.trace,
         validate: draft.validate,
+        advise: draft.advise,
+        cost: draft.cost,
         name: draft.name,
         x_cache: draft.x_cache,
         client_address: draft.client_address,
@@ -225,14 +231,26 @@ fn check_disks(disks: &[DiskDraft], problems: &mut Problems<'_>) {
     }
 }
 
-fn memory_tier(memory: Memory) -> MemoryTier {
+fn memory_tier(memory: Memory, cost: &Prices) -> MemoryTier {
     let capacity = match (memory.entries, memory.size) {
         (Some(entries), _) => Capacity { by: By::Entries, amount: entries },
         (None, Some(size)) => Capacity { by: By::Bytes, amount: size },
         (None, None) => Capacity { by: By::Bytes, amount: (1 << 30).min(Machine::here().memory() / 4) },
     };
-    let Memory { counts, policy, max_object, max_variants, .. } = memory;
-    MemoryTier { capacity, counts, policy, max_object, max_variants }
+    let Memory { counts, auto, max_object, max_variants, .. } = memory;
+    let policy = priced(memory.policy, cost);
+    MemoryTier { capacity, counts, policy, auto, max_object, max_variants }
+}
+
+fn priced_disk(disk: DiskTier, cost: &Prices) -> DiskTier {
+    DiskTier { policy: priced(disk.policy, cost), ..disk }
+}
+
+/// Returns `policy` with the fee of a request in `cost`, if it minimises money and names no fee.
+fn priced(policy: Spec, cost: &Prices) -> Spec {
+    let text = policy.to_string();
+    let with_fee = cost.fee().filter(|_| text.ends_with("cost=money")).map(|fee| format!("{text},fee={fee}"));
+    with_fee.and_then(|text| text.parse().ok()).unwrap_or(policy)
 }
 
 fn settle_rules(drafts: &[RuleDraft], owner: Owner, problems: &mut Problems<'_>) -> Vec<SiteRule> {

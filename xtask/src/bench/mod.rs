@@ -3,6 +3,7 @@
 //! The measure is CPU time and not requests per second, because one core of load generator is slower than some of
 //! the servers. Machines are noisy: rounds are interleaved, and ratios compare measurements of the same round.
 
+mod advise;
 mod all;
 mod before;
 mod cluster;
@@ -72,6 +73,7 @@ const BENCHES: &[(&str, Parse)] = &[
     ("slices", |words| ready(slices::parse(words)?, slices::run)),
     ("replay", |words| ready(replay::Options::parse(words)?, replay::run)),
     ("rules", |words| ready(rules::parse(words)?, rules::run)),
+    ("advise", |words| ready(advise::Options::parse(words)?, advise::run)),
     ("learn", |words| ready(learn::Options::parse(words)?, learn::run)),
 ];
 

@@ -20,6 +20,7 @@ const MODELS: &[(&str, Model)] = &[
     ("gds", answers::<naive::Gds>),
     ("gds:cost=bytes", answers::<naive::GdsByPackets>),
     ("gdsf", answers::<naive::Gdsf>),
+    ("gdsf:cost=money", answers::<naive::GdsfByMoney>),
     ("lfu", answers::<naive::Lfu>),
     ("lfuda", answers::<naive::Lfuda>),
     ("lru", answers::<naive::Lru>),

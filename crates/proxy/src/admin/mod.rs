@@ -4,6 +4,7 @@
 //! capability is a file; [`routes`] maps paths to them.
 
 mod access;
+mod advise;
 mod cache;
 mod cluster;
 pub(crate) mod config;

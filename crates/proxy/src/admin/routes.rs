@@ -12,8 +12,8 @@ use serde::Serialize;
 
 use super::query::Query;
 use super::{
-    Answer, Call, Outcome, Refusal, State, Stats, cache, cluster, config, explain, history, json, live,
-    metrics, objects, page, purge, recent, text,
+    Answer, Call, Outcome, Refusal, State, Stats, advise, cache, cluster, config, explain, history, json,
+    live, metrics, objects, page, purge, recent, text,
 };
 use crate::features::edges::OF_SHIELD;
 
@@ -88,6 +88,10 @@ const ROUTES: &[Route] = &[
     }),
     get("/why", &["url", "method", "header", "role"], "the data of `larder why`", |call| {
         Box::pin(explain::answer(call))
+    }),
+    get("/advise", &["since"], "the data of `larder advise`", |call| now(advise::answer(&call))),
+    post("/advise/apply", &["policy"], "puts another policy of the memory in force", |call| {
+        now(advise::apply(&call))
     }),
     get("/validator", &[], "the findings of the [validator](validator.md)", |call| {
         let shared = &call.state.shared;

@@ -2,7 +2,7 @@
 //!
 //! The binary creates these from a config file and flags; this crate does not validate them again. A reload creates a
 //! new `Settings`. Its values take effect at once, except `listen`, `admin`, `threads`, `statistics`, `cluster`,
-//! `trace` and the capacity of the memory tier, which need a restart.
+//! `trace`, `advise` and the capacity of the memory tier, which need a restart.
 
 mod access_log;
 mod acme;
@@ -43,6 +43,7 @@ use std::time::Duration;
 
 use http::HeaderName;
 use ipnet::IpNet;
+pub use larder_advise::Prices;
 use larder_evict::{By, Capacity, Spec};
 pub use larder_packages::age::{Allowed, Dates, MinAge};
 pub use larder_packages::{Protocol, Protocols};
@@ -134,6 +135,10 @@ pub struct Settings {
     pub schedule: Schedule,
     /// The hits that are compared with the origin's current response.
     pub validate: ValidatorSettings,
+    /// Whether shadow caches show what other policies and sizes would bring.
+    pub advise: bool,
+    /// What requests to origins and memory cost.
+    pub cost: Prices,
     /// Limits on the messages and connections of clients.
     pub limits: Limits,
     /// Timeouts for clients and origins.
@@ -183,6 +188,8 @@ pub struct MemoryTier {
     pub counts: Counts,
     /// The eviction policy.
     pub policy: Spec,
+    /// Whether another policy runs once shadow caches have shown that it is better.
+    pub auto: bool,
     /// Maximum size of a stored body, in bytes; `None`: the size of a shard.
     pub max_object: Option<u64>,
     /// Maximum of variants stored for one URL (RFC 9111 section 4.1); the oldest is evicted first. At least 1.
@@ -460,6 +467,7 @@ impl Default for MemoryTier {
             capacity: Capacity { by: By::Bytes, amount: 1 << 30 },
             counts: Counts::All,
             policy: Spec::default(),
+            auto: false,
             max_object: None,
             max_variants: 32,
         }

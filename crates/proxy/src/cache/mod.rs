@@ -1,5 +1,6 @@
 //! The state of the cache: stored responses, fills, and purges.
 
+pub(crate) mod advisor;
 pub(crate) mod ahead;
 pub(crate) mod compressor;
 pub(crate) mod decoder;

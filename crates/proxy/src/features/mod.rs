@@ -1,5 +1,6 @@
 //! The features built on the flow: the arrival of requests, purges, the validator, the gateways for entity tags, and explanations.
 
+pub(crate) mod advice;
 pub(crate) mod arrive;
 mod auth_request;
 mod certificate_file;

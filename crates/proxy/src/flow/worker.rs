@@ -10,6 +10,7 @@ use std::sync::{Arc, OnceLock};
 use std::task::Waker;
 
 use arc_swap::ArcSwap;
+use larder_evict::Spec;
 use larder_semantics::key;
 use larder_semantics::purge::{Effect, Scope};
 use parking_lot::Mutex;
@@ -19,8 +20,9 @@ use tokio::sync::mpsc::UnboundedSender;
 use crate::acme::Acme;
 use crate::base::error::Error;
 use crate::base::inheritance::Inheritance;
-use crate::base::settings::{Role, Settings};
+use crate::base::settings::{MemoryTier, Role, Settings};
 use crate::cache::Cache;
+use crate::cache::advisor::Advisor;
 use crate::cluster::proof::Prover;
 use crate::cluster::{Cluster, peers, probe, publish};
 use crate::counts::gauge::Gauge;
@@ -45,8 +47,12 @@ use crate::origin::{Client, Connector, Destinations, connect};
 pub(crate) struct ProcessState {
     plan: ArcSwap<Plan>,
     version: AtomicU64,
+    /// Held while settings change.
+    changing: Mutex<()>,
     pub(crate) cache: Arc<Cache>,
     pub(crate) observers: Arc<Observers>,
+    /// The shadow caches, if there are any.
+    pub(crate) advisor: Option<Arc<Advisor>>,
     /// The cluster of which this process is a node, if there is one.
     pub(crate) cluster: Option<Arc<Cluster>>,
     /// The addresses on which this process listens.
@@ -131,6 +137,7 @@ impl ProcessState {
             cache.store.add_far(Arc::<Cluster>::clone(cluster));
         }
         let observers = Arc::new(Observers::new(&settings, statistics)?);
+        let advisor = Advisor::new(&settings.memory, &settings.disks, &cache.store, &observers);
         let acme = Acme::new(&settings, listener_tls.as_deref(), cluster.as_ref())?;
         let interceptor = settings.intercept.as_ref().map(Interceptor::new).transpose()?;
         let origins = Destinations::new(settings.limits.idle);
@@ -138,8 +145,10 @@ impl ProcessState {
         let shared = Arc::new(Self {
             plan: ArcSwap::from_pointee(Plan::new(settings, &observers.accounts, &cache.gateways)),
             version: AtomicU64::new(0),
+            changing: Mutex::default(),
             cache,
             observers,
+            advisor,
             cluster,
             own,
             connections: Gauge::default(),
@@ -182,10 +191,27 @@ impl ProcessState {
         self.plan.load_full()
     }
 
+    /// Puts another policy of the memory tier in force, until the settings are replaced.
+    pub(crate) fn run_policy(&self, policy: Spec) {
+        let _changing = self.changing.lock();
+        let settings = self.plan().settings.clone();
+        self.change(Settings { memory: MemoryTier { policy, ..settings.memory }, ..settings });
+    }
+
     /// Puts new settings in force for every request that begins from now on.
     pub(crate) fn reload(&self, settings: Settings) {
+        let _changing = self.changing.lock();
+        self.change(settings);
+    }
+
+    fn change(&self, settings: Settings) {
         let old = self.plan();
         self.cache.reload(&old.settings, &settings);
+        if let Some(advisor) =
+            self.advisor.as_ref().filter(|_| settings.memory.policy != old.settings.memory.policy)
+        {
+            advisor.run(&settings.memory.policy);
+        }
         self.observers.access.reopen(settings.access_log_file.as_deref());
         if let Some(tls) = &self.listener_tls {
             tls.reload(&settings);

@@ -19,6 +19,7 @@ use super::Observers;
 use super::ledger::Ledger;
 use super::memo::{RequestRecord, RequestResult};
 use super::sums::Hit;
+use super::tap::{Selection, Tap};
 use super::watch::Queue;
 use crate::base::settings::{Door, Role};
 use crate::exchange::plan::Plan;
@@ -35,6 +36,8 @@ pub(crate) struct Witness {
     seen: Arc<Queue>,
     /// The sums of its requests for the statistics database, if there is one.
     tally: Option<Tally>,
+    /// Its requests for shadow caches, if there are any.
+    tap: Option<Tap>,
 }
 
 impl Witness {
@@ -44,6 +47,7 @@ impl Witness {
             worker,
             seen: observers.watch.queue(),
             tally: observers.ledger.as_deref().map(Ledger::tally),
+            tap: observers.selection.as_ref().map(Selection::tap),
         }
     }
 
@@ -117,6 +121,7 @@ impl Witness {
     ) {
         let ended = RequestResult::by(reply, bytes);
         self.count(plan, &ended);
+        self.tap(reply, &ended);
         if self.needs_records(plan) {
             let mut memo = self.traced(hit.memo(plan), &hit.head.fields);
             memo.answered(plan, reply);
@@ -130,7 +135,9 @@ impl Witness {
     /// Tells the observers of a request with `reply`, of which `bytes` bytes were sent.
     pub(crate) fn replied(&self, plan: &Plan, reply: &Reply, bytes: u64, mut memo: Option<RequestRecord>) {
         memo.iter_mut().for_each(|memo| memo.answered(plan, reply));
-        self.request(plan, &RequestResult::by(reply, bytes), memo);
+        let ended = RequestResult::by(reply, bytes);
+        self.request(plan, &ended, memo);
+        self.tap(reply, &ended);
     }
 
     /// Tells the observers of a request of which `memo` was kept, if one of them needs that.
@@ -152,6 +159,14 @@ impl Witness {
         counters.record(&ended.outcome, ended.bytes);
         if let Some(saved) = ended.saved {
             counters.compressed(saved);
+        }
+    }
+
+    /// Tells the shadow caches, which need the response as well.
+    #[inline]
+    fn tap(&self, reply: &Reply, ended: &RequestResult) {
+        if let Some(tap) = &self.tap {
+            tap.note(reply, ended);
         }
     }
 

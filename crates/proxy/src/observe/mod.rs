@@ -9,6 +9,7 @@ pub(crate) mod ledger;
 pub(crate) mod memo;
 pub(crate) mod repeats;
 pub(crate) mod sums;
+pub(crate) mod tap;
 pub(crate) mod top;
 #[cfg_attr(not(feature = "otlp"), path = "untraced.rs")]
 pub(crate) mod trace;
@@ -20,10 +21,13 @@ pub(crate) mod watch;
 use std::fs::File;
 use std::sync::Arc;
 
+use larder_advise::Sample;
+
 use self::couplings::Couplings;
 use self::failures::Failures;
 use self::ledger::Ledger;
 use self::repeats::Repeats;
+use self::tap::Selection;
 use self::trace::Tracer;
 use self::validation::Validator;
 use self::verdicts::Verdicts;
@@ -54,6 +58,8 @@ pub(crate) struct Observers {
     pub(crate) couplings: Couplings,
     /// The results of comparing hits with the origin's current responses.
     pub(crate) validator: Validator,
+    /// The requests that shadow caches see, if there are any.
+    pub(crate) selection: Option<Arc<Selection>>,
 }
 
 impl Observers {
@@ -73,6 +79,7 @@ impl Observers {
             repeats: Repeats::default(),
             couplings: Couplings::default(),
             validator: Validator::default(),
+            selection: settings.advise.then(|| Selection::new(Sample::all(fastrand::u64(..)))),
         })
     }
 }

@@ -19,6 +19,7 @@ use crate::base::error::Error;
 use crate::base::settings::{Role, Settings};
 use crate::cluster::{follow, ticket_keys};
 use crate::exchange::arrival::Arrival;
+use crate::features::advice;
 use crate::features::maintenance::{ScheduleCounts, Upkeep};
 use crate::flow::worker::{ProcessState, Worker};
 use crate::handover::child::Predecessor;
@@ -98,6 +99,8 @@ impl Server {
         let (disks, turn) = channel();
         let predecessor = predecessor.map(|predecessor| (predecessor, disks));
         let upkeep = Upkeep::start(&shared, &done, predecessor.is_some().then_some(turn))?;
+        advice::start(&shared)
+            .map_err(|error| Error::new("cannot start the thread of shadow caches", error))?;
         contents::start(
             shared.observers.ledger.clone(),
             Arc::clone(&shared.cache.store),

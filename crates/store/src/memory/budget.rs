@@ -4,6 +4,8 @@ use larder_evict::{By, Capacity, Object};
 
 use super::Memory;
 use super::resident::UsedResident;
+use crate::Entry;
+use crate::charge::allocated;
 
 /// A cache of less than two such parts has one shard, so that it evicts exactly as its policy says. The largest response fits
 /// into one part.
@@ -18,6 +20,8 @@ const SHARE_ENTRIES: u64 = 1 << 9;
 /// Bytes for one resident in a shard's index and slots, in the policy with the most memory, and in the
 /// allocator's metadata.
 const BOOKKEEPING: u64 = 96;
+/// Bytes of a usual head and key.
+const USUAL_HEAD: u64 = 256;
 /// The divisor for the part of the budget that is reserved for responses in progress and shared field lines.
 const FILLING_SHARE: u64 = 8;
 /// The bytes of that part when the budget counts entries or content.
@@ -56,13 +60,21 @@ impl Budget {
         self.capacity.by == By::Bytes && self.counts == Counts::All
     }
 
+    /// Returns the bytes of the largest response that can be stored.
+    pub fn largest(self) -> u64 {
+        match self.capacity.by {
+            By::Bytes => self.kept() / self.shards(),
+            By::Entries => FILLING_BYTES,
+        }
+    }
+
     /// Returns the bytes for responses in progress and for shared field lines.
     pub(super) fn filling(self) -> u64 {
         if self.is_whole() { self.capacity.amount / FILLING_SHARE } else { FILLING_BYTES }
     }
 
     /// Returns the rest for stored responses, in the capacity's unit.
-    pub(super) fn kept(self) -> u64 {
+    pub fn kept(self) -> u64 {
         if self.is_whole() { self.capacity.amount - self.filling() } else { self.capacity.amount }
     }
 
@@ -122,6 +134,31 @@ impl Memory {
         match self.budget.capacity.by {
             By::Bytes => (self.budget.kept() - self.withheld.bytes()) / self.budget.parts(),
             By::Entries => FILLING_BYTES,
+        }
+    }
+
+    /// Returns the share of the room for stored responses that is not withheld.
+    pub fn usable(&self) -> f64 {
+        1.0 - self.withheld.bytes() as f64 / self.budget.kept().max(1) as f64
+    }
+
+    /// Returns the size of `entry` for the policy, if it is the only response stored under its key.
+    pub fn size_of(&self, entry: &Entry) -> u64 {
+        match self.budget.counts {
+            Counts::All => entry.charge() + BOOKKEEPING,
+            Counts::Content => entry.content().max(1),
+        }
+    }
+
+    /// Returns about the size for the policy of a response with so many bytes of content that is not stored yet.
+    pub fn size_of_new(&self, content: u64) -> u64 {
+        match self.budget.counts {
+            Counts::All => {
+                allocated(usize::try_from(content).unwrap_or(usize::MAX / 2)) as u64
+                    + USUAL_HEAD
+                    + BOOKKEEPING
+            }
+            Counts::Content => content.max(1),
         }
     }
 

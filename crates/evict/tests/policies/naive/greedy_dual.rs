@@ -52,6 +52,18 @@ impl Value for CountPerByte {
     }
 }
 
+/// A fee worth 4,444 bytes and the bytes themselves, for each byte, times the number of requests.
+#[derive(Default)]
+pub(crate) struct MoneyPerByte;
+
+impl Value for MoneyPerByte {
+    const REFUSES: bool = true;
+
+    fn of(entry: &Entry) -> f64 {
+        (entry.hits + 1) as f64 * (4_444.0 + entry.size as f64) / entry.size.max(1) as f64
+    }
+}
+
 /// The number of requests.
 #[derive(Default)]
 pub(crate) struct Count;
@@ -67,6 +79,7 @@ impl Value for Count {
 pub(crate) type Gds = GreedyDual<PerByte>;
 pub(crate) type GdsByPackets = GreedyDual<PacketsPerByte>;
 pub(crate) type Gdsf = GreedyDual<CountPerByte>;
+pub(crate) type GdsfByMoney = GreedyDual<MoneyPerByte>;
 pub(crate) type Lfuda = GreedyDual<Count>;
 
 #[derive(Default)]

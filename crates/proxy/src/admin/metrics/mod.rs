@@ -7,6 +7,9 @@ mod table;
 mod text;
 
 use std::sync::Arc;
+use std::time::Duration;
+
+use larder_advise::Report;
 
 use self::table::METRICS;
 use self::text::{Metric, Samples};
@@ -56,6 +59,8 @@ struct Moment {
     validation: Validation,
     /// The connections of each worker.
     connections: Vec<usize>,
+    /// The predictions of the shadow caches, if there are any.
+    advice: Option<Report>,
 }
 
 impl Moment {
@@ -65,12 +70,14 @@ impl Moment {
         let sites = accounts.iter().map(|account| (Arc::clone(account.site()), account.counts()));
         let validation = shared.observers.validator.report(&shared.plan());
         let connections = shared.workers().iter().map(|worker| worker.connections.count()).collect();
+        let advice = shared.advisor.as_ref().map(|advisor| advisor.report(Duration::MAX));
         Self {
             connections,
             sites: sites.collect(),
             times: shared.times(),
             stats: Stats::gather(state),
             validation,
+            advice,
         }
     }
 }

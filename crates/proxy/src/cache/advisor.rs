@@ -1,0 +1,322 @@
+//! Shadow caches beside the memory tier: what other policies and sizes would bring ([`larder_advise`]).
+//!
+//! A thread of low priority takes the requests that the workers' [taps](crate::observe::tap) have queued. It looks up how their
+//! responses are stored, what purges have reached them since the last request, and whether they were refreshed in the background.
+
+use std::collections::HashMap;
+use std::mem;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use larder_advise::{
+    Answer, Auto, Change, Freshness, Heavy, LateRequests, Panel, PanelSettings, Report, Request, Sums,
+    Switch, Tier, Traffic,
+};
+use larder_evict::{By, Capacity, Object, Spec};
+use larder_semantics::freshness::{Flags, Freshness as StoredFreshness};
+use larder_semantics::purge::Effect;
+use larder_semantics::status::Why;
+use larder_store::{Budget, DiskTier, Entry, Generation, Store};
+use parking_lot::Mutex;
+
+use crate::base::clock;
+use crate::base::outcome::{Kind, Tier as Place};
+use crate::base::settings::MemoryTier;
+use crate::counts::counters::Counts;
+use crate::exchange::route::first_segment;
+use crate::exchange::target::url_parts;
+use crate::observe::Observers;
+use crate::observe::tap::{Queue, SeenRequest, Selection};
+
+/// The requests in a second beyond which the sample becomes smaller.
+const MOST_REQUESTS: f64 = 4_096.0;
+/// The shortest time of which requests are counted for that, in seconds.
+const LEAST_PERIOD: f64 = 0.25;
+/// The interval at which the heaviest keys are chosen.
+const CHOICE: Duration = Duration::from_secs(10);
+/// The part of the memory for shadows of disks, if there are any.
+const DISKS: f64 = 0.4;
+/// Half of the keys about which it is known when their responses were fetched.
+const KNOWN: usize = 1 << 15;
+
+/// The shadow caches of a process.
+pub(crate) struct Advisor {
+    selection: Arc<Selection>,
+    store: Arc<Store>,
+    observers: Arc<Observers>,
+    state: Mutex<State>,
+}
+
+struct State {
+    panel: Panel,
+    /// The shadows of the disks together, if there are any.
+    disks: Option<Panel>,
+    heavy: Heavy,
+    /// The time of the last choice of heavy keys, and that of the last requests.
+    chosen: Instant,
+    fed: Instant,
+    known: KnownKeys,
+    /// The counts of all requests up to now.
+    counts: Counts,
+    late: LateRequests,
+    auto: Auto,
+}
+
+/// What is known about a key.
+#[derive(Clone, Copy)]
+struct KnownKey {
+    /// The time at which a request last fetched or validated its response (UNIX seconds).
+    fetched: u32,
+    /// The purges up to this one have reached the shadows.
+    checked: Generation,
+}
+
+/// The keys requested last. When there are too many, those without a request since the last time are forgotten.
+#[derive(Default)]
+struct KnownKeys {
+    young: HashMap<u64, KnownKey>,
+    old: HashMap<u64, KnownKey>,
+}
+
+impl Advisor {
+    /// Returns the shadows of a memory tier with these settings; `None` if they are off.
+    pub(crate) fn new(
+        tier: &MemoryTier,
+        disks: &[DiskTier],
+        store: &Arc<Store>,
+        observers: &Arc<Observers>,
+    ) -> Option<Arc<Self>> {
+        let selection = Arc::clone(observers.selection.as_ref()?);
+        let parts = |amount| {
+            let budget = Budget { capacity: Capacity { amount, ..tier.capacity }, counts: tier.counts };
+            (budget.kept(), budget.largest().min(tier.max_object.unwrap_or(u64::MAX)))
+        };
+        let panel = Panel::new(PanelSettings {
+            by: tier.capacity.by,
+            sizes: Panel::sizes_beside(tier.capacity.amount, parts),
+            running: tier.policy.clone(),
+            others: Panel::usual_policies(),
+            sample: selection.all(),
+            share: if disks.is_empty() { 1.0 } else { 1.0 - DISKS },
+        });
+        let disks = disks.first().map(|first| {
+            let size = disks.iter().map(|disk| disk.size).sum();
+            Panel::new(PanelSettings {
+                by: By::Bytes,
+                sizes: Panel::sizes_beside(size, |kept| {
+                    (kept, first.max_object.unwrap_or(u64::MAX).min(kept / 2))
+                }),
+                running: first.policy.clone(),
+                others: Panel::usual_policies(),
+                sample: selection.all(),
+                share: DISKS,
+            })
+        });
+        let counts = observers.accounts.counts();
+        let (heavy, known, late, auto) = Default::default();
+        let state = Mutex::new(State {
+            panel,
+            disks,
+            heavy,
+            chosen: Instant::now(),
+            fed: Instant::now(),
+            known,
+            counts,
+            late,
+            auto,
+        });
+        Some(Arc::new(Self { selection, store: Arc::clone(store), observers: Arc::clone(observers), state }))
+    }
+
+    /// Notes that another policy runs.
+    pub(crate) fn run(&self, policy: &Spec) {
+        self.state.lock().panel.run(policy);
+    }
+
+    /// Returns the table about the last `period`, up to this moment.
+    pub(crate) fn report(&self, period: Duration) -> Report {
+        self.feed();
+        let since = clock::now().saturating_sub(period.as_secs().try_into().unwrap_or(u32::MAX));
+        let state = self.state.lock();
+        let asked = traffic(&state.counts, Place::Memory).asked.requests;
+        let mut report =
+            Report { lifetimes: state.late.most(asked), ..state.panel.report(Tier::Memory, since) };
+        if let Some(disks) = &state.disks {
+            let of_disks = disks.report(Tier::Disk, since);
+            report.bytes += of_disks.bytes;
+            report.cells.extend(of_disks.cells);
+        }
+        report
+    }
+
+    /// Returns another policy that should run now, if a window has ended that shows it.
+    pub(crate) fn judge(&self) -> Option<Switch> {
+        let State { panel, auto, .. } = &mut *self.state.lock();
+        let now = clock::now();
+        let since = auto.window(now)?;
+        auto.judge(now, &panel.policy().to_string(), panel.report(Tier::Memory, since).advice)
+    }
+
+    /// Feeds the shadows with what is queued.
+    pub(crate) fn feed(&self) {
+        let mut state = self.state.lock();
+        // The counts first: a request is counted before it is queued.
+        let counts = self.observers.accounts.counts();
+        let since = counts.since(&state.counts);
+        let queues = self.selection.take();
+        let lost = queues.iter().map(|queue| queue.lost).sum();
+        let State { panel, disks, known, heavy, late, .. } = &mut *state;
+        panel.count(clock::now(), traffic(&since, Place::Memory), lost);
+        if let Some(disks) = disks {
+            disks.count(clock::now(), traffic(&since, Place::Disk), lost);
+        }
+        panel.use_share(self.store.memory.usable());
+        let mut requests = Vec::new();
+        for Queue { seen, chosen, .. } in queues {
+            chosen.into_iter().for_each(|(key, bytes)| heavy.count(key, bytes));
+            requests.extend(seen);
+        }
+        // Policies depend on the order of requests, also of those of different workers.
+        requests.sort_unstable_by_key(|request| request.ended);
+        let seen = requests.len();
+        for request in requests {
+            let entry = self.store.memory.latest(request.key);
+            let request = self.request(known, &request, entry.as_ref());
+            let answer = panel.request(&request);
+            if let (Some(disks), Some(answer)) = (&mut *disks, answer) {
+                disks.request_behind(&request, answer);
+            }
+            if let Some(Answer::Stale(stale)) = answer
+                && let Some(route) = entry.as_ref().and_then(route_of)
+            {
+                late.count(&route, stale, panel.stands_for(request.object.key));
+            }
+        }
+        state.counts = counts;
+        let period = mem::replace(&mut state.fed, Instant::now()).elapsed();
+        if seen as f64 > MOST_REQUESTS * period.as_secs_f64().max(LEAST_PERIOD) {
+            state.panel.thin();
+        }
+        if state.chosen.elapsed() >= CHOICE {
+            state.chosen = Instant::now();
+            let heavy = state.heavy.choose();
+            let heavy = self.selection.set_heavy(&heavy);
+            state.panel.set_heavy(&heavy);
+            state.disks.iter_mut().for_each(|disks| disks.set_heavy(&heavy));
+        }
+        self.selection.set_sample(state.panel.sample());
+    }
+
+    /// Returns a request in the form for shadows. `entry` is the response that is stored now.
+    fn request(&self, known: &mut KnownKeys, seen: &SeenRequest, entry: Option<&Entry>) -> Request {
+        let SeenRequest { key, kind, why, now, requests, bytes, response, .. } = seen;
+        let is_fetched = matches!(kind, Kind::Miss | Kind::Revalidated | Kind::Coalesced);
+        let memory = &self.store.memory;
+        let size = match (entry, response) {
+            (Some(entry), _) => memory.size_of(entry),
+            (None, Some(response)) => memory.size_of_new(response.length),
+            (None, None) => *bytes,
+        };
+        Request {
+            object: Object { key: *key, size, cost: response.as_ref().map_or(0, |response| response.cost) },
+            now: *now,
+            requests: *requests,
+            bytes: *bytes,
+            freshness: response.as_ref().map(|response| match entry.filter(|_| is_fetched) {
+                Some(entry) => lifetimes(&entry.freshness()),
+                None => lifetimes(&response.freshness),
+            }),
+            is_forced: is_fetched && is_demanded(*why),
+            is_shared: *kind == Kind::Coalesced,
+            change: self.change(known, seen, is_fetched, entry),
+        }
+    }
+
+    /// Returns what has happened to the copies since the last request for their key.
+    fn change(
+        &self,
+        known: &mut KnownKeys,
+        seen: &SeenRequest,
+        is_fetched: bool,
+        entry: Option<&Entry>,
+    ) -> Change {
+        let SeenRequest { key, why, now, .. } = *seen;
+        let received = seen.response.as_ref().map_or(now, |response| response.freshness.received);
+        let before = known.get(key);
+        let fetched = match before {
+            Some(before) if !is_fetched => before.fetched.max(received),
+            _ => now,
+        };
+        known.put(key, KnownKey { fetched, checked: self.store.purges.now() });
+        let Some(KnownKey { fetched, checked }) = before else { return Change::None };
+        match entry.and_then(|entry| self.store.reach_since(checked, entry)).map(|reach| reach.effect) {
+            Some(Effect::Remove) => Change::Removed,
+            Some(Effect::Stale | Effect::Invalid) => Change::Expired,
+            None if matches!(why, Why::Purged | Why::Invalidated) => Change::Expired,
+            // A second later, since the clock and the fetch are not quite together.
+            None if !is_fetched && received > fetched.saturating_add(1) => Change::Refreshed(received),
+            None => Change::None,
+        }
+    }
+}
+
+/// Returns how long a response that an origin gives now may answer, as one did with this freshness.
+fn lifetimes(freshness: &StoredFreshness) -> Freshness {
+    let is_validated = freshness.flags.contains(Flags::NO_CACHE);
+    let lifetime = freshness.lifetime.saturating_sub(freshness.initial_age);
+    Freshness { lifetime: if is_validated { 0 } else { lifetime }, stale: freshness.stale_while_revalidate }
+}
+
+/// Returns the host and the first segment of the path of a stored response.
+fn route_of(entry: &Entry) -> Option<String> {
+    let (_, authority, path) = url_parts(entry.key())?;
+    let segment = first_segment(std::str::from_utf8(path).ok()?);
+    Some(format!("{}/{segment}", String::from_utf8_lossy(authority)))
+}
+
+impl KnownKeys {
+    fn get(&self, key: u64) -> Option<KnownKey> {
+        self.young.get(&key).or_else(|| self.old.get(&key)).copied()
+    }
+
+    fn put(&mut self, key: u64, known: KnownKey) {
+        if self.young.len() >= KNOWN {
+            self.old = mem::take(&mut self.young);
+        }
+        self.young.insert(key, known);
+    }
+}
+
+/// Whether the client or the config demands that an origin is asked, whatever is stored.
+fn is_demanded(why: Why) -> bool {
+    matches!(
+        why,
+        Why::RequestNoCache
+            | Why::RequestMaxAge
+            | Why::RequestMinFresh
+            | Why::AlwaysValidated
+            | Why::PositionAhead
+    )
+}
+
+/// Returns the cacheable requests among `counts`, and those that a fetch for another request has answered, memory, or the tier
+/// `behind` it.
+fn traffic(counts: &Counts, behind: Place) -> Traffic {
+    let mut traffic = Traffic::default();
+    for ends in counts.ends() {
+        let sums = Sums { requests: ends.requests as f64, bytes: ends.bytes as f64 };
+        let (is_cacheable, is_hit) = match ends.kind {
+            Kind::Hit | Kind::StaleHit => (true, ends.tier == Place::Memory || ends.tier == behind),
+            Kind::Coalesced => (true, true),
+            Kind::Revalidated | Kind::Miss => (true, false),
+            Kind::Pass | Kind::Refused | Kind::Failed => (false, false),
+        };
+        if is_cacheable {
+            traffic.asked += sums;
+        }
+        if is_hit {
+            traffic.hit += sums;
+        }
+    }
+    traffic
+}

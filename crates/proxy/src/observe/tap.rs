@@ -1,0 +1,235 @@
+//! What shadow caches need of each request, on its way to another thread.
+//!
+//! A hit pays two comparisons and a subtraction: whether its key is in the sample, whether it is one of the heaviest keys, and
+//! whether it is the next of a few requests chosen at random, by which the heaviest keys are found. Each worker has a bounded
+//! queue. If it is full, requests are dropped and counted. Hits of one of the heaviest keys are queued many at a time.
+
+use std::mem;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Instant;
+
+use larder_advise::{Heavy, Sample};
+use larder_semantics::freshness::Freshness;
+use larder_semantics::status::Why;
+use parking_lot::Mutex;
+
+use super::memo::RequestResult;
+use crate::base::clock;
+use crate::base::outcome::Kind;
+use crate::counts::counters::add;
+use crate::exchange::reply::{Reply, Source};
+
+/// The places for the heaviest keys, each for keys with the same low bits.
+const PLACES: usize = 256;
+/// The hits of a heavy key that are queued at once.
+const BATCH: u64 = 32;
+/// The most requests in a queue, which is emptied several times a second.
+const QUEUED: usize = 1_024;
+
+/// Which requests the workers queue.
+#[repr(align(128))]
+pub(crate) struct Selection {
+    multiplier: u64,
+    /// The largest [mark](Sample::mark) of a key in the sample.
+    limit: AtomicU64,
+    /// The heaviest keys; 0 for none.
+    heavy: [AtomicU64; PLACES],
+    taps: Mutex<Vec<Arc<TapState>>>,
+}
+
+/// The tap of one worker.
+pub(crate) struct Tap {
+    selection: Arc<Selection>,
+    state: Arc<TapState>,
+}
+
+#[repr(align(128))]
+struct TapState {
+    /// The steps until the next request that is chosen at random.
+    left: AtomicU32,
+    /// Hits of heavy keys that wait for a full batch, and their bytes.
+    waiting: [(AtomicU64, AtomicU64); PLACES],
+    queue: Mutex<Queue>,
+}
+
+/// What one worker has seen.
+#[derive(Default)]
+pub(crate) struct Queue {
+    /// Requests of the sample, or for the heaviest keys.
+    pub(crate) seen: Vec<SeenRequest>,
+    /// The keys and bytes of requests that were chosen at random.
+    pub(crate) chosen: Vec<(u64, u64)>,
+    /// Requests that were dropped, since the queue was full.
+    pub(crate) lost: u64,
+}
+
+/// One or more requests for a key with the same outcome.
+pub(crate) struct SeenRequest {
+    pub(crate) key: u64,
+    pub(crate) kind: Kind,
+    pub(crate) why: Why,
+    /// The time of the last one (UNIX seconds), and its place among those of all workers.
+    pub(crate) now: u32,
+    pub(crate) ended: Instant,
+    pub(crate) requests: u32,
+    pub(crate) bytes: u64,
+    /// The response, if it is stored or may be.
+    pub(crate) response: Option<SeenResponse>,
+}
+
+/// A response that may be stored. The response itself is not kept here: it would take memory beyond the budget.
+pub(crate) struct SeenResponse {
+    /// Bytes of content.
+    pub(crate) length: u64,
+    pub(crate) freshness: Freshness,
+    /// The cost of fetching it, in microseconds.
+    pub(crate) cost: u32,
+}
+
+impl Selection {
+    pub(crate) fn new(sample: Sample) -> Arc<Self> {
+        Arc::new(Self {
+            multiplier: sample.multiplier(),
+            limit: AtomicU64::new(sample.limit()),
+            heavy: [const { AtomicU64::new(0) }; PLACES],
+            taps: Mutex::default(),
+        })
+    }
+
+    /// Returns the tap of another worker.
+    pub(crate) fn tap(self: &Arc<Self>) -> Tap {
+        let state = Arc::new(TapState {
+            left: AtomicU32::new(Heavy::DISTANCE),
+            waiting: [const { (AtomicU64::new(0), AtomicU64::new(0)) }; PLACES],
+            queue: Mutex::default(),
+        });
+        self.taps.lock().push(Arc::clone(&state));
+        Tap { selection: Arc::clone(self), state }
+    }
+
+    /// Returns the sample of all keys.
+    pub(crate) fn all(&self) -> Sample {
+        Sample::all(self.multiplier)
+    }
+
+    /// Selects the keys of this sample from now on.
+    pub(crate) fn set_sample(&self, sample: Sample) {
+        self.limit.store(sample.limit(), Ordering::Relaxed);
+    }
+
+    /// Puts the heaviest keys into their places, of two for the same place the latter. Returns those that have one.
+    pub(crate) fn set_heavy(&self, keys: &[u64]) -> Vec<u64> {
+        let mut places = [0; PLACES];
+        keys.iter().for_each(|key| places[place(*key)] = *key);
+        self.heavy.iter().zip(places).for_each(|(place, key)| place.store(key, Ordering::Relaxed));
+        places.into_iter().filter(|key| *key != 0).collect()
+    }
+
+    /// Empties the queues of all workers.
+    pub(crate) fn take(&self) -> Vec<Queue> {
+        self.taps.lock().iter().map(|tap| mem::take(&mut *tap.queue.lock())).collect()
+    }
+}
+
+fn place(key: u64) -> usize {
+    key as usize % PLACES
+}
+
+impl Tap {
+    /// Notes a request that ended, if it is selected.
+    #[inline]
+    pub(crate) fn note(&self, reply: &Reply, ended: &RequestResult) {
+        let Self { selection, state } = self;
+        let is_in_sample =
+            ended.hash.wrapping_mul(selection.multiplier) <= selection.limit.load(Ordering::Relaxed);
+        let is_heavy = selection.heavy[place(ended.hash)].load(Ordering::Relaxed) == ended.hash;
+        let left = state.left.load(Ordering::Relaxed);
+        let step = Heavy::step(ended.bytes);
+        let is_chosen = left < step;
+        state.left.store(left.wrapping_sub(step), Ordering::Relaxed);
+        if is_in_sample || is_heavy || is_chosen {
+            state.put(reply, ended, is_in_sample || is_heavy, is_heavy, is_chosen);
+        }
+    }
+}
+
+impl TapState {
+    #[cold]
+    #[inline(never)]
+    fn put(&self, reply: &Reply, ended: &RequestResult, is_selected: bool, is_heavy: bool, is_chosen: bool) {
+        if is_chosen {
+            self.left.store(fastrand::u32(..2 * Heavy::DISTANCE), Ordering::Relaxed);
+        }
+        let is_cacheable = !matches!(ended.outcome.kind, Kind::Pass | Kind::Refused | Kind::Failed);
+        if !is_cacheable || ended.hash == 0 {
+            return;
+        }
+        let (mut requests, mut bytes) = (1, ended.bytes);
+        let mut is_complete = is_selected;
+        if is_heavy {
+            let (waiting, their_bytes) = &self.waiting[place(ended.hash)];
+            add(waiting, 1);
+            add(their_bytes, bytes);
+            requests = waiting.load(Ordering::Relaxed);
+            is_complete = requests >= BATCH || !ended.outcome.is_hit();
+            if is_complete {
+                bytes = their_bytes.load(Ordering::Relaxed);
+                waiting.store(0, Ordering::Relaxed);
+                their_bytes.store(0, Ordering::Relaxed);
+            }
+        }
+        if !is_complete && !is_chosen {
+            return;
+        }
+        let mut queue = self.queue.lock();
+        if is_chosen && queue.chosen.len() < QUEUED {
+            queue.chosen.push((ended.hash, ended.bytes));
+        }
+        if !is_complete {
+            return;
+        }
+        if queue.seen.len() >= QUEUED {
+            queue.lost += requests;
+            return;
+        }
+        let response = SeenResponse::of(reply, ended.bytes);
+        let requests = requests.try_into().unwrap_or(u32::MAX);
+        let (key, kind, why) = (ended.hash, ended.outcome.kind, ended.outcome.why);
+        queue.seen.push(SeenRequest {
+            key,
+            kind,
+            why,
+            now: clock::now(),
+            ended: Instant::now(),
+            requests,
+            bytes,
+            response,
+        });
+    }
+}
+
+impl SeenResponse {
+    fn of(reply: &Reply, bytes: u64) -> Option<Self> {
+        match &reply.fields {
+            Source::Entry(entry) | Source::NotModified(entry) => {
+                let (length, freshness, cost) = (entry.body().len(), entry.freshness(), entry.cost());
+                Some(Self { length, freshness, cost })
+            }
+            Source::Fill(head) => {
+                let length = head.length.or(reply.length).unwrap_or(bytes);
+                Some(Self { length, freshness: head.freshness, cost: head.cost })
+            }
+            Source::Answer(_) | Source::Fields(_) if reply.outcome.may_be_stored() => {
+                let lifetime = reply.outcome.ttl.and_then(|ttl| ttl.try_into().ok()).unwrap_or(0);
+                let cost = reply.outcome.origin_time.map_or(0, |time| time.as_micros());
+                Some(Self {
+                    length: reply.length.unwrap_or(bytes),
+                    freshness: Freshness { received: clock::now(), lifetime, ..Freshness::default() },
+                    cost: cost.try_into().unwrap_or(u32::MAX),
+                })
+            }
+            Source::Answer(_) | Source::Fields(_) => None,
+        }
+    }
+}

@@ -1,0 +1,335 @@
+//! `larder advise`: what another policy or size of the cache would bring.
+
+use std::time::Duration;
+
+use clap::Args;
+use larder_advise::{Cell, Check, LATE, LateRoute, Ratios, Report, Tier};
+use serde_json::{Value, json};
+
+use crate::cli::admin::{AdminClient, AdminListener};
+use crate::cli::tables::{Column, fitted};
+use crate::cli::terminal;
+use crate::cli::units::{about_count, about_size, counted, parse_duration, show_duration};
+use crate::cli::words::printable;
+use crate::cli::{Failure, say};
+
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  larder advise
+      the sizes and policies of the memory tier, with the hit ratio that each would have had
+  larder advise --since 1h
+  larder advise --json
+  larder advise --apply policy=sieve
+      runs another policy, which keeps the stored responses, and says after ten minutes what it brought
+
+Figures are estimates with their standard errors; the real hit ratio of the running configuration is beside them.";
+
+/// The arguments of `advise`.
+#[derive(Debug, Args)]
+pub(crate) struct Advise {
+    /// Look back this far [default: to the start, four hours at most]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    since: Option<Duration>,
+    /// Print JSON
+    #[arg(long, conflicts_with = "apply")]
+    json: bool,
+    /// Run another policy of the memory tier until the config is read again: policy=NAME
+    #[arg(long, value_name = "CHANGE", value_parser = policy_change)]
+    apply: Option<String>,
+    /// Say after this time what the policy brought; 0s: do not wait
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "10m", requires = "apply")]
+    wait: Duration,
+    /// The admin listener.
+    #[command(flatten)]
+    listener: AdminListener,
+}
+
+/// Shows the table.
+pub(crate) fn run(advise: &Advise) -> Result<(), Failure> {
+    let since = advise.since.map(|since| ("since", since.as_secs().to_string()));
+    let client = AdminClient::new(&advise.listener).map_err(Failure::Failed)?;
+    match &advise.apply {
+        Some(policy) => apply(&client, policy, advise.wait),
+        None => {
+            show(&client.get("advise", since.as_slice())?, advise.json);
+            Ok(())
+        }
+    }
+}
+
+fn policy_change(text: &str) -> Result<String, String> {
+    let policy = text.strip_prefix("policy=").filter(|policy| !policy.is_empty());
+    policy.map(str::to_owned).ok_or_else(|| "write policy=NAME; sizes apply at a restart".to_owned())
+}
+
+/// Runs another policy, and says what it promises, and later what it brought.
+fn apply(client: &AdminClient, policy: &str, wait: Duration) -> Result<(), Failure> {
+    let before: Report = client.get("advise", &[])?;
+    let change: Value = client.post("advise/apply", &[("policy", policy.to_owned())])?;
+    let name = |key: &str| change[key].as_str().unwrap_or_default().to_owned();
+    let (old, new) = (name("before"), name("policy"));
+    let promise = |policy: &str| match cell(&before, policy) {
+        Some(Cell { ratios, .. }) => with_error(ratios.hit_ratio, ratios.hit_ratio_error),
+        None => "not predicted yet".to_owned(),
+    };
+    let shown = [&old, &new].map(|policy| printable(policy));
+    say(&format!("memory runs under {} instead of {}, with its contents", shown[1], shown[0]));
+    say(&format!(
+        "hit ratio predicted so far: {} for {}, {} for {}",
+        promise(&new),
+        shown[1],
+        promise(&old),
+        shown[0]
+    ));
+    if wait.is_zero() {
+        return Ok(());
+    }
+    let start: Value = client.get("stats", &[])?;
+    std::thread::sleep(wait);
+    let end: Value = client.get("stats", &[])?;
+    let count = |name: &str| {
+        end[name].as_u64().unwrap_or_default().saturating_sub(start[name].as_u64().unwrap_or_default())
+    };
+    let (hits, asked) = (count("hits"), count("hits") + count("validated") + count("misses"));
+    let after: Report = client.get("advise", &[("since", wait.as_secs().to_string())])?;
+    let ratio = |hits: f64| if asked > 0 { percent(hits / asked as f64) } else { "-".to_owned() };
+    let requests = counted(asked, "request", "requests");
+    let other =
+        cell(&after, &old).map_or_else(|| "unknown".to_owned(), |cell| percent(cell.ratios.hit_ratio));
+    let time = show_duration(wait);
+    say(&format!(
+        "after {time}: {} of {requests} hit; predicted for {}: {other}",
+        ratio(hits as f64),
+        shown[0]
+    ));
+    Ok(())
+}
+
+/// Returns the cell of a policy at the running size.
+fn cell<'r>(report: &'r Report, policy: &str) -> Option<&'r Cell> {
+    let running = report.cells.iter().find(|cell| cell.current)?;
+    report
+        .cells
+        .iter()
+        .find(|cell| cell.policy == policy && (cell.tier, cell.size) == (running.tier, running.size))
+}
+
+/// Prints a report.
+pub(super) fn show(report: &Report, as_json: bool) {
+    if as_json {
+        say(&json!({ "cells": report.cells, "window": report.window, "check": report.check }).to_string());
+    } else {
+        say(page(report, terminal::columns()).trim_end());
+    }
+}
+
+/// Returns the tables in lines of at most `width` characters: the sizes under the running policy, then all policies.
+fn page(report: &Report, width: Option<usize>) -> String {
+    let mut lines = heading(report);
+    if report.window.requests > 0 {
+        lines.push(String::new());
+        for tier in [Tier::Memory, Tier::Disk] {
+            lines.extend(sizes(report, tier, width));
+        }
+        lines.extend(break_even(report));
+        lines.push(String::new());
+        lines.extend(policies(report, width));
+    }
+    lines.push(String::new());
+    lines.extend(report.lifetimes.iter().map(|LateRoute { route, share }| {
+        format!(
+            "lifetimes {LATE} s longer on {} would answer {} of the requests",
+            printable(route),
+            percent(*share)
+        )
+    }));
+    lines.push(match (&report.doubt, &report.advice) {
+        (Some(doubt), _) => format!("no advice: {doubt}"),
+        (None, Some(advice)) => format!(
+            "advice: {} would hit {:.1} +-{:.1} points more",
+            printable(&advice.policy),
+            advice.gain * 100.0,
+            advice.error * 100.0
+        ),
+        (None, None) => "advice: keep the policy; no other one is clearly better at this size".to_owned(),
+    });
+    lines.iter().map(|line| format!("{line}\n")).collect()
+}
+
+fn heading(report: &Report) -> Vec<String> {
+    let Report { window, check, sample, lost, .. } = report;
+    let period = show_duration(Duration::from_secs(window.seconds.into()));
+    let requests = counted(window.requests, "cacheable request", "cacheable requests");
+    let of = match *sample {
+        1.0 => "all keys".to_owned(),
+        share => format!("one key in {:.0}", 1.0 / share),
+    };
+    let mut lines = vec![format!("the last {period}: {requests}, {}; seen: {of}", about_size(window.bytes))];
+    if *lost > 0 {
+        lines.push(format!("{} came too fast to be seen", counted(*lost, "request", "requests")));
+    }
+    if let Some(Cell { policy, size, .. }) = report.cells.iter().find(|cell| cell.current) {
+        let Check { predicted, measured } = check;
+        let (size, policy) = (show_size(report, Tier::Memory, *size), printable(policy));
+        let (predicted, measured) = (percent(*predicted), percent(*measured));
+        lines.push(format!("memory of {size} under {policy}: predicted {predicted}, measured {measured}"));
+    }
+    lines
+}
+
+/// Returns a row for each size under the running policy, and one for no limit.
+fn sizes(report: &Report, tier: Tier, width: Option<usize>) -> Vec<String> {
+    let column = |name, rank| Column { name, is_text: false, rank };
+    let columns = [
+        Column { name: if tier == Tier::Memory { "memory" } else { "disk" }, is_text: true, rank: 0 },
+        column("hit ratio", 0),
+        column("byte hit ratio", 0),
+        column("requests to origins", 1),
+        column("bytes to origins", 2),
+    ];
+    let columns: Vec<_> =
+        columns.into_iter().chain(report.prices.map(|_| column("cost a month", 0))).collect();
+    let of_tier = || report.cells.iter().filter(|cell| cell.tier == tier);
+    let Some(policy) = of_tier().find(|cell| cell.current).map(|cell| &cell.policy) else {
+        return Vec::new();
+    };
+    let row = |name: String, ratios: &Ratios, size: Option<u64>| {
+        let requests = (report.window.requests as f64 * (1.0 - ratios.hit_ratio)).round();
+        let bytes = (report.window.bytes as f64 * (1.0 - ratios.byte_hit_ratio)).round();
+        let mut cells = vec![
+            name,
+            with_error(ratios.hit_ratio, ratios.hit_ratio_error),
+            with_error(ratios.byte_hit_ratio, ratios.byte_hit_ratio_error),
+            about_count(requests as u64),
+            about_size(bytes as u64),
+        ];
+        let size = size.filter(|_| !report.by_entries && tier == Tier::Memory);
+        cells.extend(
+            report.prices.map(|prices| format!("{:.2}", prices.bill(&report.window, ratios, size).sum())),
+        );
+        cells
+    };
+    let of_policy = of_tier().filter(|cell| cell.policy == *policy);
+    let name = |cell: &Cell| {
+        format!("{}{}", show_size(report, tier, cell.size), if cell.current { " *" } else { "" })
+    };
+    let mut rows: Vec<_> = of_policy.map(|cell| row(name(cell), &cell.ratios, Some(cell.size))).collect();
+    if tier == Tier::Memory {
+        rows.push(row("no limit".to_owned(), &report.unlimited, None));
+    }
+    fitted(&columns, &rows, 0, width)
+}
+
+/// Returns the price of memory at which twice the running size pays, if prices are known.
+fn break_even(report: &Report) -> Option<String> {
+    let (prices, running) = (report.prices?, report.cells.iter().find(|cell| cell.current)?);
+    let is_double = |cell: &&Cell| {
+        (cell.tier, &cell.policy, cell.size) == (running.tier, &running.policy, running.size * 2)
+    };
+    let double = report.cells.iter().find(is_double).filter(|_| !report.by_entries)?;
+    let price = prices.break_even(report, running, double)?;
+    let verdict = if prices.memory_gib_month < price { "worth it" } else { "not worth it" };
+    let size = about_size(double.size);
+    Some(format!(
+        "{size} pays below {price:.2} for a GiB of memory and month: {verdict} at {:.2}",
+        prices.memory_gib_month
+    ))
+}
+
+/// Returns a row for each policy, with the hit ratio at each size.
+fn policies(report: &Report, width: Option<usize>) -> Vec<String> {
+    let names = ["x 1/4", "x 1/2", "x 1", "x 2", "x 4"];
+    let mut columns = vec![Column { name: "hit ratio", is_text: true, rank: 0 }];
+    columns.extend(names.map(|name| Column { name, is_text: false, rank: 0 }));
+    let rows: Vec<Vec<_>> = report
+        .cells
+        .chunk_by(|one, next| one.policy == next.policy && one.tier == next.tier)
+        .map(|cells| {
+            let ratio = |cell: &Cell| {
+                let mark = if cell.current { "*" } else { "" };
+                format!("{mark}{}", with_error(cell.ratios.hit_ratio, cell.ratios.hit_ratio_error))
+            };
+            let on = if cells[0].tier == Tier::Disk { " on disk" } else { "" };
+            std::iter::once(format!("{}{on}", printable(&cells[0].policy)))
+                .chain(cells.iter().map(ratio))
+                .collect()
+        })
+        .filter(|row: &Vec<String>| row.len() == columns.len())
+        .collect();
+    fitted(&columns, &rows, 0, width)
+}
+
+fn show_size(report: &Report, tier: Tier, size: u64) -> String {
+    if report.by_entries && tier == Tier::Memory {
+        counted(size, "entry", "entries")
+    } else {
+        about_size(size)
+    }
+}
+
+fn percent(ratio: f64) -> String {
+    format!("{:.1}%", ratio * 100.0)
+}
+
+fn with_error(ratio: f64, error: f64) -> String {
+    format!("{} +-{:.1}", percent(ratio), error * 100.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use larder_advise::{Advice, Prices, WindowReport};
+
+    use super::*;
+
+    #[test]
+    fn a_report_fits_on_one_screen() {
+        let cell = |(policy, times): (&str, u64)| Cell {
+            tier: Tier::Memory,
+            policy: policy.to_owned(),
+            size: times << 20,
+            ratios: Ratios { hit_ratio: times as f64 / 20.0, hit_ratio_error: 0.004, ..Ratios::default() },
+            current: (policy, times) == ("lru", 4),
+        };
+        let pairs = ["lru", "sieve"].map(|policy| [1, 2, 4, 8, 16].map(|times| (policy, times)));
+        let report = Report {
+            cells: pairs.into_iter().flatten().map(cell).collect(),
+            by_entries: false,
+            window: WindowReport { requests: 2_000, bytes: 4 << 20, seconds: 90 },
+            check: Check { predicted: 0.2, measured: 0.204 },
+            unlimited: Ratios { hit_ratio: 0.9, byte_hit_ratio: 0.5, ..Ratios::default() },
+            sample: 0.125,
+            lost: 0,
+            bytes: 0,
+            lifetimes: vec![LateRoute { route: "a.test/api".to_owned(), share: 0.034 }],
+            prices: Some(Prices {
+                per_million: 1_000.0,
+                memory_gib_month: 100.0,
+                memory_step: 1 << 20,
+                ..Prices::default()
+            }),
+            advice: Some(Advice { policy: "sieve".to_owned(), gain: 0.031, error: 0.004 }),
+            doubt: None,
+        };
+        let expected = "\
+the last 90s: 2,000 cacheable requests, 4.00 MiB; seen: one key in 8
+memory of 4.00 MiB under lru: predicted 20.0%, measured 20.4%
+
+memory        hit ratio  byte hit ratio  requests to origins  bytes to origins  cost a month
+1.00 MiB     5.0% +-0.4      0.0% +-0.0                1,900          4.00 MiB      54720.10
+2.00 MiB    10.0% +-0.4      0.0% +-0.0                1,800          4.00 MiB      51840.20
+4.00 MiB *  20.0% +-0.4      0.0% +-0.0                1,600          4.00 MiB      46080.39
+8.00 MiB    40.0% +-0.4      0.0% +-0.0                1,200          4.00 MiB      34560.78
+16.0 MiB    80.0% +-0.4      0.0% +-0.0                  400          4.00 MiB      11521.56
+no limit    90.0% +-0.0     50.0% +-0.0                  200          2.00 MiB       5760.00
+8.00 MiB pays below 2949120.00 for a GiB of memory and month: worth it at 100.00
+
+hit ratio       x 1/4        x 1/2           x 1          x 2          x 4
+lru        5.0% +-0.4  10.0% +-0.4  *20.0% +-0.4  40.0% +-0.4  80.0% +-0.4
+sieve      5.0% +-0.4  10.0% +-0.4   20.0% +-0.4  40.0% +-0.4  80.0% +-0.4
+
+lifetimes 60 s longer on a.test/api would answer 3.4% of the requests
+advice: sieve would hit 3.1 +-0.4 points more
+";
+        assert_eq!(page(&report, None), expected);
+    }
+}

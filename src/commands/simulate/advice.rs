@@ -1,0 +1,81 @@
+//! `larder simulate --advise`: the table of `larder advise`, from a log.
+
+use larder_advise::{
+    Answer, Change, Freshness, Heavy, Panel, PanelSettings, Report, Request, Sample, Sums, Tier, Traffic,
+};
+use larder_evict::{By, Capacity, InsertResult, Object, Spec, spread};
+use larder_lab::subject::{Size, Subject};
+
+use super::args::Simulate;
+use crate::cli::Failure;
+use crate::commands::advise;
+
+/// The share of all objects that the running cache has room for, if the user names no size.
+const USUAL: f64 = 0.1;
+/// The number of requests after which the heaviest keys are chosen.
+const CHOSEN: usize = 1 << 14;
+/// The most halvings of the keys that shadows see.
+const MOST_HALVINGS: usize = 16;
+
+/// Prints the table for a cache under the first policy that the user names, in comparison with the others.
+pub(super) fn show(args: &Simulate, specs: &[Spec], subject: &Subject, by: By) -> Result<(), Failure> {
+    let size = args.capacity.first().copied().unwrap_or(Size::Share(USUAL));
+    let capacity = subject.capacity(size, by).map_err(|why| Failure::Refused(why.to_string()))?;
+    let (running, others) = match specs.split_first().filter(|_| !names_all(args)) {
+        Some((running, [])) => (running.clone(), Panel::usual_policies()),
+        Some((running, others)) => (running.clone(), others.to_vec()),
+        None => (Spec::default(), Panel::usual_policies()),
+    };
+    let all = Sample::all(spread(args.seed as u32));
+    let sample = std::iter::successors(Some(all), |sample| Some(sample.half()));
+    let sample =
+        sample.take(MOST_HALVINGS).find(|sample| sample.share() <= args.reading.sample).unwrap_or(all);
+    let sizes = Panel::sizes_beside(capacity.amount, |kept| (kept, u64::MAX));
+    let settings = PanelSettings { by, sizes, running, others, sample, share: 1.0 };
+    advise::show(&report(subject, capacity, settings, args.seed), args.json);
+    Ok(())
+}
+
+fn names_all(args: &Simulate) -> bool {
+    args.policy.iter().any(|name| name == "all")
+}
+
+/// Shows the requests of a trace to shadows, and to a cache that serves them all.
+fn report(subject: &Subject, capacity: Capacity, settings: PanelSettings, seed: u64) -> Report {
+    let mut real = settings.running.build::<()>(capacity, seed);
+    let mut panel = Panel::new(settings);
+    let (mut heavy, mut left, trace) = (Heavy::default(), Heavy::DISTANCE, &subject.trace);
+    for at in 0..trace.len() {
+        let request = trace.request(at);
+        let object = Object { key: spread(request.id), size: request.size, cost: request.cost };
+        let is_hit = real.get(object.key).is_some();
+        if !is_hit {
+            let _stored: InsertResult<()> = real.insert(object, (), &mut Vec::new());
+        }
+        let asked = Sums { requests: 1.0, bytes: request.size as f64 };
+        panel.count(0, Traffic { asked, hit: if is_hit { asked } else { Sums::default() } }, 0);
+        let _answer: Option<Answer> = panel.request(&Request {
+            object,
+            now: 0,
+            requests: 1,
+            bytes: request.size,
+            freshness: Some(Freshness { lifetime: u32::MAX, stale: 0 }),
+            is_forced: false,
+            is_shared: false,
+            change: Change::None,
+        });
+        left = left.saturating_sub(Heavy::step(request.size));
+        if left == 0 {
+            left = Heavy::DISTANCE;
+            heavy.count(object.key, request.size);
+        }
+        if at % CHOSEN == CHOSEN - 1 {
+            panel.set_heavy(&heavy.choose());
+        }
+    }
+    let mut report = panel.report(Tier::Memory, 0);
+    let last = trace.len().saturating_sub(1);
+    let micros = if trace.is_empty() { 0 } else { trace.time(last).saturating_sub(trace.time(0)) };
+    report.window.seconds = (micros / 1_000_000).try_into().unwrap_or(u32::MAX);
+    report
+}

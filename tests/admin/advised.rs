@@ -1,0 +1,83 @@
+//! `larder advise`: the table of a running proxy.
+
+use std::time::Duration;
+
+use larder_testkit::{Larder, Origin};
+use serde_json::Value;
+
+use super::{command, json, printed};
+
+/// Returns the cell of a policy, at the running size times `factor`.
+fn cell<'r>(report: &'r Value, policy: &str, factor: f64) -> &'r Value {
+    let cells = report["cells"].as_array().expect("cells");
+    let running = cells.iter().find(|cell| cell["current"] == true).expect("a running configuration");
+    let size = running["size"].as_f64().expect("a size") * factor;
+    let is_it = |cell: &&Value| cell["policy"] == policy && cell["size"].as_f64() == Some(size);
+    cells.iter().find(is_it).unwrap_or_else(|| panic!("no {policy} at {size} in {report}"))
+}
+
+/// Requests the pages from 0 up to `pages` in this order, `times` times.
+fn walk(larder: &Larder, pages: usize, times: usize) {
+    for _ in 0..times {
+        (0..pages).for_each(|page| _ = larder.get(&format!("/{page}")));
+    }
+}
+
+#[test]
+fn a_loop_that_needs_twice_the_memory_is_predicted() {
+    let origin = Origin::always("200 OK\nCache-Control: max-age=60\n\npage");
+    let larder = Larder::with(&origin, "[memory]\nentries = 20\npolicy = 'lru'\n");
+    walk(&larder, 30, 3);
+    let report = json(&larder, &["advise", "--json"]);
+    assert_eq!(report["window"]["requests"], 90);
+    assert_eq!((&report["check"]["predicted"], &report["check"]["measured"]), (&0.0.into(), &0.0.into()));
+    let ratio = |factor| cell(&report, "lru", factor)["hit_ratio"].as_f64().expect("a ratio");
+    assert_eq!(ratio(1.0), 0.0);
+    assert!((ratio(2.0) - 2.0 / 3.0).abs() < 1e-9, "{report}");
+    assert_eq!(cell(&report, "lru", 1.0)["current"], true);
+    let table = printed(&larder, &["advise"]);
+    assert!(table.contains("memory of 20 entries under lru: predicted 0.0%, measured 0.0%"), "{table}");
+}
+
+#[test]
+fn a_purge_and_a_lifetime_reach_the_shadows() {
+    let origin = Origin::always("200 OK\nCache-Control: max-age=1\nCache-Tag: all\n\npage");
+    let larder = Larder::with(&origin, "[memory]\nentries = 20\npolicy = 'lru'\n");
+    walk(&larder, 5, 2);
+    // The shadows see the requests before the purge.
+    printed(&larder, &["advise"]);
+    printed(&larder, &["purge", "--all"]);
+    walk(&larder, 5, 1);
+    std::thread::sleep(Duration::from_millis(2_100));
+    walk(&larder, 5, 1);
+    let report = json(&larder, &["advise", "--json"]);
+    let check = &report["check"];
+    assert_eq!(check["predicted"], check["measured"], "{report}");
+    let four_times = cell(&report, "lru", 4.0);
+    assert_eq!(four_times["hit_ratio"], check["measured"], "{report}");
+}
+
+#[test]
+fn a_policy_is_applied_with_its_contents() {
+    let origin = Origin::always("200 OK\nCache-Control: max-age=60\n\npage");
+    let larder = Larder::with(&origin, "[memory]\nentries = 20\npolicy = 'lru'\n");
+    walk(&larder, 20, 1);
+    let said = printed(&larder, &["advise", "--apply", "policy=sieve", "--wait", "0s"]);
+    assert!(said.starts_with("memory runs under sieve instead of lru, with its contents\n"), "{said}");
+    walk(&larder, 20, 1);
+    assert_eq!(origin.count(), 20);
+    let report = json(&larder, &["advise", "--json"]);
+    assert_eq!(cell(&report, "sieve", 1.0)["current"], true);
+    let refused = command(&larder, &["advise", "--apply", "policy=belady"]);
+    let why = String::from_utf8_lossy(&refused.stderr);
+    assert!(!refused.status.success() && why.contains("needs to know later requests"), "{why}");
+}
+
+#[test]
+fn without_shadows_there_is_an_explanation() {
+    let origin = Origin::always("200 OK\n\npage");
+    let larder = Larder::with(&origin, "advise = 'off'\n");
+    let output = command(&larder, &["advise"]);
+    let why = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && why.contains("the config has advise = \"off\""), "{why}");
+}

@@ -1,0 +1,168 @@
+//! `cargo x bench advise`: the predictions of shadow caches beside what caches of these sizes and policies really do.
+//!
+//! `larder simulate --advise` shows each trace to shadows that see a share of the keys, by the code that runs beside a proxy. `larder
+//! simulate` replays it through each policy at each size. The traces have no lifetimes and no purges.
+
+use super::goal::{self, Goal};
+use super::replay::{number, output, shipped};
+use super::table::{self, Cell, Row};
+use super::{peers, warn_if_busy};
+use crate::args;
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The running size, as a share of all objects or bytes, and the shares of the keys that shadows see.
+const RUNNING: &str = "10%";
+const SAMPLES: [&str; 3] = ["0.25", "0.0625", "0.015625"];
+
+/// The largest difference in hit ratio and in byte hit ratio, in points, and the share of cells that may exceed it, in percent.
+const POINTS: f64 = 1.0;
+const BYTE_POINTS: f64 = 3.0;
+const BEYOND: f64 = 5.0;
+/// The share of cells that may be farther away than two standard errors and a tenth of a point, in percent.
+const UNCOVERED: f64 = 10.0;
+
+/// The options of `cargo x bench advise`.
+pub(crate) struct Options {
+    traces: Vec<PathBuf>,
+    larder: Option<PathBuf>,
+    json: Option<PathBuf>,
+}
+
+impl Options {
+    /// Reads the words after `bench advise`.
+    ///
+    /// # Errors
+    /// An unknown word; the error names it.
+    pub(super) fn parse(words: &[String]) -> Result<Self> {
+        let known = [("--quick", false), ("--trace", true), ("--larder", true), ("--json", true)];
+        let words = args::parse(words, &known)?;
+        Ok(Self {
+            traces: words.get("--trace").iter().flat_map(|list| list.split(',')).map(PathBuf::from).collect(),
+            larder: words.path("--larder"),
+            json: words.path("--json"),
+        })
+    }
+}
+
+/// A prediction and the truth, in percent.
+struct Compared {
+    predicted: f64,
+    error: f64,
+    real: f64,
+}
+
+/// Runs the bench and prints its tables and goals.
+///
+/// # Errors
+/// If a build fails, or larder does not print the expected output.
+pub(super) fn run(options: &Options) -> Result<Vec<Goal>> {
+    let larder = peers::program(options.larder.as_deref())?;
+    let traces = if options.traces.is_empty() { shipped()? } else { options.traces.clone() };
+    warn_if_busy();
+    let (mut rows, mut all, mut of_bytes) = (Vec::new(), Vec::new(), Vec::new());
+    for trace in &traces {
+        for sample in SAMPLES {
+            let cells = predictions(&larder, trace, sample)?;
+            let real = reality(&larder, trace, &cells)?;
+            let hits = compared(&cells, &real, "hit_ratio")?;
+            let bytes = compared(&cells, &real, "byte_hit_ratio")?;
+            rows.push(row(trace, sample, &hits, &bytes));
+            all.extend(hits);
+            of_bytes.extend(bytes);
+        }
+    }
+    println!("\ndifferences of {} policies and sizes, in points", all.len());
+    table::print(&rows);
+    let goals = vec![
+        Goal::new("hit ratio: % of cells beyond 1 point".to_owned(), BEYOND, beyond(&all, POINTS)),
+        Goal::new("byte hit ratio: % beyond 3 points".to_owned(), BEYOND, beyond(&of_bytes, BYTE_POINTS)),
+        Goal::new("hit ratio: % outside the error".to_owned(), UNCOVERED, uncovered(&all)),
+        Goal::new("byte hit ratio: % outside the error".to_owned(), UNCOVERED, uncovered(&of_bytes)),
+    ];
+    goal::print(&goals);
+    table::write(options.json.as_deref(), &table::json(&rows))?;
+    Ok(goals)
+}
+
+/// Returns the cells that shadows predict from a share of the keys.
+fn predictions(larder: &Path, trace: &Path, sample: &str) -> Result<Vec<Value>> {
+    let mut command = Command::new(larder);
+    command.args(["simulate", "--advise", "--json", "--policy", "lru", "--capacity", RUNNING]);
+    cells(command.args(["--sample", sample]).arg(trace), trace)
+}
+
+/// Returns the cells of a replay of all requests, for the policies and sizes in `predicted`.
+fn reality(larder: &Path, trace: &Path, predicted: &[Value]) -> Result<Vec<Value>> {
+    let mut command = Command::new(larder);
+    let list = |name: &str| {
+        let mut all: Vec<_> = predicted.iter().map(|cell| cell[name].to_string().replace('"', "")).collect();
+        all.sort();
+        all.dedup();
+        all.join(",")
+    };
+    command.args(["simulate", "--json", "--policy", &list("policy"), "--capacity", &list("size")]);
+    cells(command.arg(trace), trace)
+}
+
+fn cells(command: &mut Command, trace: &Path) -> Result<Vec<Value>> {
+    let mut said: Value = serde_json::from_str(&output(command)?).context("reading larder's JSON")?;
+    match said["cells"].take() {
+        Value::Array(cells) if !cells.is_empty() => Ok(cells),
+        _ => bail!("larder simulated nothing over {}", trace.display()),
+    }
+}
+
+/// Compares a ratio of all cells. Sizes beyond the trace are those of the whole trace in the replay.
+fn compared(predicted: &[Value], real: &[Value], ratio: &str) -> Result<Vec<Compared>> {
+    let most = real.iter().filter_map(|cell| cell["capacity"].as_u64()).max();
+    let compare = |cell: &Value| {
+        let size = cell["size"].as_u64().min(most);
+        let is_it = |real: &&Value| real["policy"] == cell["policy"] && real["capacity"].as_u64() == size;
+        let real = real.iter().find(is_it).with_context(|| format!("larder did not replay {cell}"))?;
+        Ok(Compared {
+            predicted: 100.0 * number(cell, ratio),
+            error: 100.0 * number(cell, &format!("{ratio}_error")),
+            real: 100.0 * number(real, ratio),
+        })
+    };
+    predicted.iter().map(compare).collect()
+}
+
+impl Compared {
+    fn difference(&self) -> f64 {
+        (self.predicted - self.real).abs()
+    }
+}
+
+/// Returns the share of the cells that differ by more than so many points, in percent.
+fn beyond(cells: &[Compared], points: f64) -> f64 {
+    share(cells, |cell| cell.difference() > points)
+}
+
+/// Returns the share of the cells whose difference the standard error does not explain, in percent.
+fn uncovered(cells: &[Compared]) -> f64 {
+    share(cells, |cell| cell.difference() > 2.0 * cell.error + 0.1)
+}
+
+fn share(cells: &[Compared], is_counted: impl Fn(&&Compared) -> bool) -> f64 {
+    100.0 * cells.iter().filter(is_counted).count() as f64 / cells.len() as f64
+}
+
+fn row(trace: &Path, sample: &str, hits: &[Compared], bytes: &[Compared]) -> Row {
+    let name = trace.file_name().unwrap_or_default().to_string_lossy();
+    let mean = |cells: &[Compared]| cells.iter().map(Compared::difference).sum::<f64>() / cells.len() as f64;
+    let most = |cells: &[Compared]| cells.iter().map(Compared::difference).fold(0.0, f64::max);
+    vec![
+        ("trace", Cell::word(name.split('.').next().unwrap_or_default())),
+        ("keys seen", Cell::word(sample)),
+        ("hits, mean", Cell::number(mean(hits), 2)),
+        ("most", Cell::number(most(hits), 2)),
+        ("% covered", Cell::number(100.0 - uncovered(hits), 0)),
+        ("bytes, mean", Cell::number(mean(bytes), 2)),
+        ("most bytes", Cell::number(most(bytes), 2)),
+        ("% bytes covered", Cell::number(100.0 - uncovered(bytes), 0)),
+    ]
+}
