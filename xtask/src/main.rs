@@ -11,6 +11,7 @@ mod dist;
 mod fuzz;
 mod go;
 mod h2spec;
+mod ledger;
 mod packages;
 mod program;
 mod python;
@@ -46,6 +47,10 @@ usage: cargo x COMMAND
              --seconds N     how long each runs (10)
              --only A,B      which (all in fuzz/targets)
              --keep          add new short inputs that reach more code to fuzz/corpus
+  ledger   the cache lines that two workers write in common while they answer hits; fails if there are more than its list
+           allows (needs strace and valgrind; a minute)
+             --quick         one load only
+             --larder PATH   a build to test (the release build)
   soak     an ordinary load on a release build, beside it all hostile clients and origins at once, and checkers of what is
            promised, with faults, on proxies of their own; checks memory, errors, content and times (needs redis-server)
              --minutes N     how long; the first third is without the hostile ones (3)
@@ -84,6 +89,8 @@ usage: cargo x COMMAND
              --quick         1 round (of 5)
              --seconds N, --rounds N, --json FILE, --larder PATH  as above
            rules: what rules cost a hit
+             --quick, --seconds N, --rounds N, --json FILE, --larder PATH, --install  as above
+           scale: what a hit costs with 1, 2 and 64 workers, how long locks are held, and a model for more cores
              --quick, --seconds N, --rounds N, --json FILE, --larder PATH, --install  as above
            replay: how fast traces are replayed
              --against PATH  beside libCacheSim's cachesim, if it is not on the path
@@ -135,6 +142,7 @@ fn main() -> ExitCode {
         "testssl" => program::chosen(rest).map(testssl::run),
         "dist" => dist::Dist::parse(rest).map(dist::Dist::run),
         "fuzz" => fuzz::Fuzz::parse(rest).map(|fuzz| fuzz.run()),
+        "ledger" => ledger::Options::parse(rest).map(ledger::Options::run),
         "soak" => soak::Soak::parse(rest).map(soak::Soak::run),
         "bench" => bench::Bench::parse(rest).map(|bench| bench.run()),
         "help" | "--help" | "-h" => {
@@ -153,6 +161,7 @@ fn main() -> ExitCode {
                 "testssl",
                 "dist",
                 "fuzz",
+                "ledger",
                 "soak",
                 "bench",
                 "help",

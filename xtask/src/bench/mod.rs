@@ -26,6 +26,7 @@ mod process;
 mod purge;
 mod replay;
 mod rules;
+mod scale;
 mod server;
 mod servers;
 mod slices;
@@ -33,6 +34,8 @@ mod table;
 mod tls;
 mod tls_load;
 
+pub(crate) use self::origin::Origin;
+pub(crate) use self::rules::rules;
 use crate::args;
 use anyhow::{Context, Result, bail};
 use goal::Goal;
@@ -74,6 +77,7 @@ const BENCHES: &[(&str, Parse)] = &[
     ("replay", |words| ready(replay::Options::parse(words)?, replay::run)),
     ("rules", |words| ready(rules::parse(words)?, rules::run)),
     ("advise", |words| ready(advise::Options::parse(words)?, advise::run)),
+    ("scale", |words| ready(scale::parse(words)?, scale::run)),
     ("learn", |words| ready(learn::Options::parse(words)?, learn::run)),
 ];
 
@@ -151,7 +155,7 @@ mod tests {
         for (line, complaint) in [
             (
                 "",
-                "bench what? known are: hits, misses, memory, tls, h2, cluster, control, doors, disk, observe, purge, replay, rules, learn, all",
+                "bench what? known are: hits, misses, memory, tls, h2, cluster, control, doors, disk, observe, purge, replay, rules, scale, learn, all",
             ),
             ("reply", "unknown bench `reply`; did you mean `replay`?"),
             ("hit", "unknown bench `hit`; did you mean `hits`?"),

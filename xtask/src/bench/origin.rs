@@ -13,13 +13,13 @@ use std::time::SystemTime;
 pub(super) const UNCACHEABLE: &str = "/miss";
 
 /// Listens until the program ends.
-pub(super) struct Origin {
+pub(crate) struct Origin {
     port: u16,
     requests: Arc<AtomicU64>,
 }
 
 impl Origin {
-    pub(super) fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let (listener, address) = testkit::listen();
         let requests = Arc::new(AtomicU64::new(0));
         let count = Arc::clone(&requests);
@@ -34,7 +34,7 @@ impl Origin {
         Self { port: address.port(), requests }
     }
 
-    pub(super) fn port(&self) -> u16 {
+    pub(crate) fn port(&self) -> u16 {
         self.port
     }
 

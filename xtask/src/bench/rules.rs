@@ -153,7 +153,7 @@ fn configure(setup: &Setup, rules: &str) -> Result<Start> {
 }
 
 /// Returns `count` typical rules. Two of them match the object.
-pub(super) fn rules(count: u32) -> String {
+pub(crate) fn rules(count: u32) -> String {
     let mut text =
         "[[site.rule]]\nttl_default = \"1h\"\n[[site.rule]]\nmatch = { path = \"/1*\" }\nttl_min = \"1m\"\n"
             .to_owned();
