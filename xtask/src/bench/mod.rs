@@ -30,6 +30,7 @@ mod servers;
 mod table;
 mod tls;
 mod tls_load;
+mod upgrade;
 
 use crate::args;
 use anyhow::{Context, Result, bail};
@@ -68,6 +69,7 @@ const BENCHES: &[(&str, Parse)] = &[
     ("disk", |words| ready(disk::Options::parse(words)?, disk::run)),
     ("observe", |words| ready(observe::Options::parse(words)?, observe::run)),
     ("purge", |words| ready(purge::parse(words)?, purge::run)),
+    ("upgrade", |words| ready(upgrade::parse(words)?, upgrade::run)),
     ("replay", |words| ready(replay::Options::parse(words)?, replay::run)),
     ("rules", |words| ready(rules::parse(words)?, rules::run)),
     ("learn", |words| ready(learn::Options::parse(words)?, learn::run)),
