@@ -687,7 +687,7 @@ fn each_task_is_done_by_its_lines() {
         for (name, file) in &certificates {
             lines = lines.replace(&format!("\"{name}\""), &format!("{file:?}"));
         }
-        lines = lines.replace("127.0.0.1:8443", "127.0.0.1:0");
+        lines = lines.replace("127.0.0.1:8080", "127.0.0.1:0").replace("127.0.0.1:8443", "127.0.0.1:0");
         let trust = if lines.contains("trust = ") { "" } else { "trust = '127.0.0.1'\n" };
         check(&Larder::start(&format!("{trust}{lines}")), &origin);
     }

@@ -219,7 +219,7 @@ fn rules_that_say_less_than_meant_cause_a_warning() {
         ),
         (
             "match = { client_cert = true }\nttl = '1h'",
-            "match.client_cert: no client shows a certificate without client_ca in [listen]",
+            "match.client_cert: no client shows a certificate without client_ca in [reverse]",
         ),
         (
             "tags = '{field:X-Tenant}'",

@@ -39,7 +39,7 @@ usage: cargo x COMMAND
              --suite DIR     a clone of http-tests/cache-tests in which `npm install` has run
              --larder PATH   test this program instead of building one
              --write         store the results as the expected ones
-  dist     build the packages of a release: .deb, tarball, image and SHA256SUMS in target/dist; the same bytes each time
+  dist     build the packages of a release: .deb, tarball, image, SBOM and SHA256SUMS in target/dist; the same bytes each time
              --larder PATH   pack this program instead of building it for each package, which takes ten minutes each
              --target TRIPLE the target of tarball and image (a static program with musl, if rustc and gcc have that)
              --test          install, upgrade, remove and purge the .deb in a root of its own (as root)
@@ -88,6 +88,9 @@ usage: cargo x COMMAND
            purge: what clients notice of a purge of 100000 objects
              --quick         1 round (of 5)
              --seconds N, --rounds N, --json FILE, --larder PATH  as above
+           upgrade: what clients notice of an upgrade, beside those of nginx and a reload of HAProxy
+             --quick         1 round (of 3)
+             --seconds N, --rounds N, --json FILE, --install, --larder PATH  as above
            rules: what rules cost a hit
              --quick, --seconds N, --rounds N, --json FILE, --larder PATH, --install  as above
            scale: what a hit costs with 1, 2 and 64 workers, how long locks are held, and a model for more cores

@@ -82,6 +82,7 @@ fn covers(earlier: &Conditions, later: &Conditions) -> bool {
         && names_cover(&earlier.query, &later.query)
         && names_cover(&earlier.field, &later.field)
         && names_cover(&earlier.cookie, &later.cookie)
+        && names_cover(&earlier.claim, &later.claim)
         && (earlier.bucket.is_none() || earlier.bucket == later.bucket)
         && names_cover(&earlier.response_field, &later.response_field)
         && (earlier.status.is_empty() || earlier.status == later.status)

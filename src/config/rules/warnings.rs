@@ -42,7 +42,7 @@ fn without_certificates(settings: &Settings) -> Vec<String> {
             && settings.client_auth.of(*role).is_none()
     };
     let warning = |(rule, role): (&SiteRule, Role)| {
-        let table = if role == Role::Reverse { "listen" } else { "forward" };
+        let table = if role == Role::Reverse { "reverse" } else { "forward" };
         format!(
             "{}: match.client_cert: no client shows a certificate without client_ca in [{table}], with client_auth = \"request\" if only some need one",
             rule.place

@@ -33,6 +33,7 @@ mod slices;
 mod table;
 mod tls;
 mod tls_load;
+mod upgrade;
 
 pub(crate) use self::origin::Origin;
 pub(crate) use self::rules::rules;
@@ -74,6 +75,7 @@ const BENCHES: &[(&str, Parse)] = &[
     ("observe", |words| ready(observe::Options::parse(words)?, observe::run)),
     ("purge", |words| ready(purge::parse(words)?, purge::run)),
     ("slices", |words| ready(slices::parse(words)?, slices::run)),
+    ("upgrade", |words| ready(upgrade::parse(words)?, upgrade::run)),
     ("replay", |words| ready(replay::Options::parse(words)?, replay::run)),
     ("rules", |words| ready(rules::parse(words)?, rules::run)),
     ("advise", |words| ready(advise::Options::parse(words)?, advise::run)),

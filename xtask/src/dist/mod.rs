@@ -1,5 +1,5 @@
-//! `cargo x dist`: the packages of a release in `target/dist`: a `.deb`, a tarball, an image for containers, and their
-//! checksums.
+//! `cargo x dist`: the packages of a release in `target/dist`: a `.deb`, a tarball, an image for containers, the bills of
+//! materials (SBOM), and checksums of all.
 //!
 //! Two builds of a commit give the same bytes: times are the commit's, paths of the machine are replaced, and owners,
 //! modes and orders are fixed.
@@ -8,6 +8,7 @@ mod check;
 mod contents;
 mod deb;
 mod image;
+mod sbom;
 mod tarball;
 
 use crate::{args, cargo, packages, program, root};
@@ -15,6 +16,7 @@ use anyhow::{Context, Result, ensure};
 use larder_testkit::programs::find;
 use std::ffi::OsString;
 use std::fs;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -65,7 +67,11 @@ impl Dist {
         let folder = program::target_folder().join("dist");
         fs::create_dir_all(&folder).context("cannot create target/dist")?;
         let (host, epoch) = (host()?, epoch()?);
-        let elsewhere = self.target.map_or_else(|| portable(&host), Ok)?;
+        let elsewhere = match (self.target, &self.larder) {
+            (Some(target), _) => target,
+            (None, Some(larder)) if is_dynamic(larder)? => host.clone(),
+            (None, _) => portable(&host)?,
+        };
         let release = |target: &str| -> Result<Release> {
             let target = target.to_owned();
             let build = || build(&folder, (target != host).then_some(&target));
@@ -75,8 +81,11 @@ impl Dist {
         };
         let release = [release(&host)?, release(&elsewhere)?];
         let deb = deb::pack(&release[0], &folder)?;
-        let packages =
-            [deb.clone(), tarball::pack(&release[1], &folder)?, image::pack(&release[1], &folder)?];
+        let mut packages =
+            vec![deb.clone(), tarball::pack(&release[1], &folder)?, image::pack(&release[1], &folder)?];
+        packages
+            .extend(release.iter().map(|release| sbom::write(release, &folder)).collect::<Result<Vec<_>>>()?);
+        packages.dedup();
         let sums = sums(&folder, &packages)?;
         fs::write(folder.join("SHA256SUMS"), &sums).context("cannot write SHA256SUMS")?;
         print!("{sums}");
@@ -139,6 +148,14 @@ fn host() -> Result<String> {
     let told = output(Command::new("rustc").args(["-vV"]))?;
     let target = told.lines().find_map(|line| line.strip_prefix("host: "));
     target.map(str::to_owned).context("rustc does not tell its host")
+}
+
+/// Whether a program needs the C library of Debian: its file begins with the path of the loader.
+fn is_dynamic(program: &Path) -> Result<bool> {
+    let mut head = Vec::new();
+    let file = fs::File::open(program).with_context(|| format!("cannot open {}", program.display()))?;
+    file.take(4096).read_to_end(&mut head)?;
+    Ok(head.windows(10).any(|bytes| bytes == b"/ld-linux-"))
 }
 
 /// Returns the target whose programs run on any Linux, if this machine can build for it, or else `host`.
