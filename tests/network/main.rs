@@ -1,7 +1,9 @@
-//! Connections: the PROXY protocol, Unix sockets, balancing between origins, and the resolution of their names.
+//! Connections: the PROXY protocol, Unix sockets, balancing between origins, the resolution of their names, and
+//! the forward proxy.
 
 mod balance;
 mod clients;
+mod forward;
 mod given;
 mod names;
 mod proxy_protocol;
