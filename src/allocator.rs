@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use larder_store::Store;
-use tikv_jemalloc_ctl::{Error, epoch, stats};
+use tikv_jemalloc_ctl::{Access, AsName, Error, epoch, stats};
 use tikv_jemallocator::Jemalloc;
 
 /// The interval at which the memory tier reads how much memory the allocator holds without using it.
@@ -28,18 +28,22 @@ const OPTIONS: &[u8; 110] =
 #[unsafe(export_name = "_rjem_malloc_conf")]
 static MALLOC_CONF: &[u8; 110] = OPTIONS;
 
+/// The time of decay in [`OPTIONS`].
+const DECAY_MS: isize = 1_000;
+
 /// Makes the memory tier leave room for unused memory of the allocator, for as long as the process lives.
 pub(crate) fn watch(store: Arc<Store>) -> std::io::Result<()> {
+    store.memory.set_trim(trim);
     let watch = move || {
         let mut stored = 0;
         loop {
             thread::sleep(INTERVAL);
-            let usage = store.memory.usage();
-            // Without new entries, the amount has not changed.
-            if usage.admissions == stored && usage.withheld == 0 {
+            let admissions = store.memory.admissions();
+            // Without new entries, the amount has not changed. To look takes no lock, for which workers would wait.
+            if admissions == stored && !store.memory.withholds() {
                 continue;
             }
-            stored = usage.admissions;
+            stored = admissions;
             if let Ok(unused) = unused() {
                 store.memory.make_room(unused);
             }
@@ -53,4 +57,16 @@ pub(crate) fn watch(store: Arc<Store>) -> std::io::Result<()> {
 fn unused() -> Result<u64, Error> {
     epoch::advance()?;
     Ok(stats::active::read()?.saturating_sub(stats::allocated::read()?) as u64)
+}
+
+/// Returns all freed pages to the system.
+fn trim() {
+    let arenas: u32 = b"arenas.narenas\0".name().read().unwrap_or_default();
+    for arena in 0..arenas {
+        let decay = format!("arena.{arena}.dirty_decay_ms\0");
+        // An arena that is not in use has none. A time of 0 frees pages at once.
+        for time in [0, DECAY_MS] {
+            let _ = decay.name().write(time);
+        }
+    }
 }

@@ -34,6 +34,7 @@ fuzz_target!(|bytes: &[u8]| {
         query,
         client: IpAddr::V4(Ipv4Addr::LOCALHOST),
         certificate: None,
+        claims: None,
         now: || 0,
         fields: &HeadLines(b""),
     };

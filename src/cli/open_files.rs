@@ -39,12 +39,12 @@ pub(crate) fn plan(settings: &mut Settings) -> Result<(), String> {
     let (wanted, fixed) = (settings.limits.clone(), fixed(settings));
     divide(&mut settings.limits, files, fixed)?;
     let Limits { connections, in_flight, .. } = settings.limits;
-    if (connections, in_flight) != (wanted.connections, wanted.in_flight) {
-        info!(
-            "{files} files may be open at once, so {connections} connections of clients, not {}, and {in_flight} \
-             requests to origins, not {}",
-            wanted.connections, wanted.in_flight
-        );
+    let lowered = [
+        (wanted.connections, connections, "connections of clients"),
+        (wanted.in_flight, in_flight, "requests to origins"),
+    ];
+    for (wanted, left, subject) in lowered.into_iter().filter(|(wanted, left, _)| left < wanted) {
+        info!("{files} files may be open at once (ulimit -n): they serve {left} {subject}, not {wanted}");
     }
     Ok(())
 }

@@ -143,7 +143,7 @@ mod tests {
     fn the_nodes_are_shown_in_columns() {
         let node = |name, is_self, draining| {
             json!({"name": name, "is_self": is_self, "draining": draining, "reachable": name != "c", "share": 0.5,
-                "weight": 100, "advertise": "http://10.0.0.1:9146", "version": "0.1.0"})
+                "weight": 100, "advertise": "http://10.0.0.1:9146", "version": "1.0.0-rc.1"})
         };
         let cluster = json!({
             "node": "a", "standing": "member",
@@ -156,10 +156,10 @@ mod tests {
             [
                 "node a: member",
                 "engine redis://10.0.0.9:6379: answers in 120 us",
-                "NODE  STATE        ADDRESS               VERSION  WEIGHT  SHARE",
-                "a *   serving      http://10.0.0.1:9146  0.1.0       100  50.0%",
-                "b     draining     http://10.0.0.1:9146  0.1.0       100  50.0%",
-                "c     unreachable  http://10.0.0.1:9146  0.1.0       100  50.0%",
+                "NODE  STATE        ADDRESS               VERSION     WEIGHT  SHARE",
+                "a *   serving      http://10.0.0.1:9146  1.0.0-rc.1     100  50.0%",
+                "b     draining     http://10.0.0.1:9146  1.0.0-rc.1     100  50.0%",
+                "c     unreachable  http://10.0.0.1:9146  1.0.0-rc.1     100  50.0%",
                 "node d (http://10.0.0.4:9146) left the cluster or was lost 90 s ago",
             ]
         );

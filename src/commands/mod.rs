@@ -1,5 +1,6 @@
 //! The commands: a module each, and the command line that selects one.
 
+mod ca;
 mod cache;
 mod check;
 mod cluster;
@@ -8,11 +9,13 @@ mod config;
 mod debug;
 mod describe;
 mod doctor;
+mod env;
 mod fetch;
 mod log;
 mod man;
 mod passwd;
 mod purge;
+mod run;
 mod serve;
 mod simulate;
 mod stats;
@@ -59,6 +62,14 @@ pub(crate) enum Command {
     /// Run the proxy
     #[command(after_help = serve::EXAMPLES)]
     Serve(Run),
+    /// Run a command behind a private proxy that caches its downloads, also over https
+    #[command(after_help = run::EXAMPLES)]
+    Run(Box<run::RunArgs>),
+    /// Print the settings by which other programs use a proxy that intercepts
+    #[command(after_help = env::EXAMPLES)]
+    Env(env::EnvArgs),
+    /// Make, show or export the authority that signs certificates for intercepted hosts
+    Ca(ca::CaArgs),
     /// Validate a config and show what would run
     #[command(after_help = check::EXAMPLES)]
     Check(check::Check),
@@ -131,6 +142,9 @@ pub(crate) fn run(
 ) -> Result<(), Failure> {
     match command {
         Command::Serve(run) => serve::run(&run, predecessor, watch),
+        Command::Run(args) => run::run(&args, watch),
+        Command::Env(args) => env::run(&args),
+        Command::Ca(args) => ca::run(&args),
         Command::Check(check) => check::run(&check),
         Command::Config(args) => config::run(&args),
         Command::Doctor(doctor) => doctor::run(&doctor),

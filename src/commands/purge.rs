@@ -106,8 +106,15 @@ pub(crate) fn run(purge: &Purge) -> Result<(), Failure> {
     if troubles.is_empty() { Ok(()) } else { Err(Failure::Failed(troubles.join("\n"))) }
 }
 
-/// Returns the reason why other nodes of the cluster may not have a purge in force, if the user waited for them.
+/// Returns the reason why other nodes of the cluster, if the user waited for them, or edges may not have a purge in force.
 fn trouble(purged: &Value) -> Option<String> {
+    trouble_of_nodes(purged).or_else(|| {
+        let missing = purged["edges"]["missing"].as_array()?.iter().filter_map(Value::as_str);
+        Some(format!("not in force at an edge: {}", missing.map(printable).collect::<Vec<_>>().join(", ")))
+    })
+}
+
+fn trouble_of_nodes(purged: &Value) -> Option<String> {
     let nodes = purged.get("nodes")?;
     let why = nodes["trouble"].as_str().map(printable);
     let missing = nodes["missing"].as_array().into_iter().flatten();

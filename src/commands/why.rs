@@ -161,9 +161,12 @@ fn asked(decision: &Decision, said: &Explanation) -> String {
         (Some(_), "forward") => "forward proxy".to_owned(),
         (Some(site), _) => format!("site '{site}'"),
     };
-    let state = |origin: &String| match said.failing.contains(origin) {
-        true => format!("{origin} (failed its last request or health check)"),
-        false => origin.clone(),
+    let state = |origin: &String| match said.troubles.get(origin) {
+        Some(why) => format!("{origin} (gets no requests: {why})"),
+        None if said.failing.contains(origin) => {
+            format!("{origin} (failed its last request or health check)")
+        }
+        None => origin.clone(),
     };
     let origins = said.origins.iter().map(state).collect::<Vec<_>>().join(" or ");
     let does = match decision {
@@ -271,6 +274,7 @@ mod tests {
             site: Some("a".to_owned()),
             origins: vec!["http://b".to_owned(), "http://c".to_owned()],
             failing: vec!["http://c".to_owned()],
+            troubles: Default::default(),
             rules: vec![applied()],
             without_rules: None,
             hints: vec!["the origin may compress".to_owned()],

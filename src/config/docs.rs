@@ -173,7 +173,9 @@ fn lines<T>(file: &mut String, mark: &str, keys: &[Key<T>], defaults: &T) {
     for key in keys {
         let default = (key.show)(defaults);
         let is_nothing = matches!(default.as_str(), "\"\"" | "[]");
-        let example = EXAMPLES.iter().find(|(name, _)| is_nothing && *name == key.name);
+        // Only lines that are commented out may have an effect.
+        let is_example = is_nothing && !mark.is_empty();
+        let example = EXAMPLES.iter().find(|(name, _)| is_example && *name == key.name);
         let value = example.map_or(default.as_str(), |(_, value)| value);
         *file += &format!("# {}\n{mark}{} = {value}\n", key.about, key.name);
     }

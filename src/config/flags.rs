@@ -16,6 +16,7 @@ use super::draft::statistics::DatabasePlace;
 use super::draft::{AdminAddress, DiskDraft, Draft, ListenAddress, SiteDraft};
 use super::names::{self, ACCESS_LOGS, COUNTS};
 use super::places;
+use super::registries;
 use super::self_signed;
 use crate::cli::numbers::whole;
 use crate::cli::units;
@@ -100,6 +101,9 @@ pub(crate) struct Flags {
     /// File of the access log [default: standard output]
     #[arg(long, value_name = "FILE", value_parser = names::directory)]
     pub(crate) access_log_file: Option<PathBuf>,
+    /// Answer https requests to public registries, or to intercept.hosts, to cache them (docs/run.md)
+    #[arg(long)]
+    pub(crate) intercept: bool,
     /// Let forward clients reach loopback, link-local, private and metadata addresses
     #[arg(long)]
     pub(crate) allow_private: bool,
@@ -164,6 +168,10 @@ impl Flags {
         draft.access_log = self.access_log.unwrap_or(draft.access_log);
         draft.access_log_file = self.access_log_file.clone().or(draft.access_log_file.take());
         draft.forward.allow_private |= self.allow_private;
+        if self.intercept && draft.intercept.hosts.is_empty() {
+            places.insert("intercept.hosts".to_owned(), "--intercept".to_owned());
+            draft.intercept.hosts = vec![registries::WORD.to_owned()];
+        }
     }
 
     /// Returns the certificates that the flags name.

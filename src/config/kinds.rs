@@ -303,6 +303,10 @@ impl<K: Words> Words for List<K> {
     fn words(&self) -> String {
         format!("list of: {}", self.0.words())
     }
+
+    fn is_secret(&self) -> bool {
+        self.0.is_secret()
+    }
 }
 
 impl<V, K: Kind<V>> Kind<Vec<V>> for List<K> {

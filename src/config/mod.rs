@@ -3,7 +3,9 @@
 //! `includes` finds the files; `raw` turns the text of each into a draft by the table in `keys`; `flags` override it;
 //! `settle` checks combinations of values and makes the settings.
 
+pub(crate) mod authority;
 pub(crate) mod bounds;
+mod buckets;
 pub(crate) mod docs;
 mod draft;
 mod environment;
@@ -15,8 +17,10 @@ mod kinds;
 mod lists;
 pub(crate) mod machine;
 pub(crate) mod names;
+mod parents;
 pub(crate) mod places;
 mod raw;
+pub(crate) mod registries;
 mod rules;
 pub(crate) mod self_signed;
 pub(crate) mod session_key;
@@ -65,6 +69,11 @@ pub(crate) fn load(path: Option<&Path>, flags: &Flags) -> Result<Settings, Confi
             Err(ConfigError { problems: vec![problem] })
         }
     }
+}
+
+/// Returns the settings of a config `text` that the command `name` has written, with its `flags`.
+pub(crate) fn of_command(name: &str, text: &str, flags: &Flags) -> Result<Settings, ConfigError> {
+    parse(name, text, flags)
 }
 
 /// Returns the errors of the config `text` of the file called `file`, one line each; none if it can be used.

@@ -9,7 +9,7 @@ use ipnet::IpNet;
 use larder_evict::Spec;
 use larder_proxy::exchange::forwarded::is_dropped;
 use larder_proxy::settings::{
-    AccessLog, ClientAddress, ClientDetail, Counts, Door, HostHeader, PathPrefix, Role,
+    AccessLog, ClientAddress, ClientDetail, Counts, Dates, Door, HostHeader, PathPrefix, Role,
 };
 use larder_semantics::coding::{Coding, MediaRange};
 use larder_semantics::early_hints::EarlyHints;
@@ -17,6 +17,7 @@ use larder_semantics::storable::Prediction;
 
 use super::draft::AdminAddress;
 use super::draft::statistics::DatabasePlace;
+use super::registries::WORD;
 use crate::cli::words::{hint, nearest};
 
 /// The forms of the access log.
@@ -38,6 +39,10 @@ pub(crate) const CODINGS: &[(&str, Coding)] =
 /// The kinds of predictions for prefetches.
 pub(crate) const PREDICTIONS: &[(&str, Prediction)] =
     &[("association", Prediction::Association), ("sequence", Prediction::Sequence)];
+
+/// The dates of versions of packages that count.
+pub(crate) const PACKAGE_DATES: &[(&str, Dates)] =
+    &[("registry", Dates::Registry), ("first-seen", Dates::FirstSeen), ("later", Dates::Later)];
 
 /// The clients that get early hints.
 pub(crate) const EARLY_HINTS: &[(&str, EarlyHints)] =
@@ -200,6 +205,14 @@ pub(crate) fn host(text: &str) -> Result<String, String> {
         false => name.strip_prefix("*.").unwrap_or(&name).split('.').all(is_label),
     };
     if valid { Ok(name) } else { Err(format!("{} is not a host name", quoted(text))) }
+}
+
+/// Parses a host whose tunnels are intercepted: as [`host`], or the word for public registries, or `*`.
+pub(crate) fn intercepted(text: &str) -> Result<String, String> {
+    if text == "*" || text == WORD {
+        return Ok(text.to_owned());
+    }
+    host(text)
 }
 
 /// Whether every request for the host `later` also matches the host `earlier`.

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use http::Uri;
 use larder_proxy::settings::Origin;
 
+use super::buckets;
 use super::draft::ListenAddress;
 use super::names::{address, prefix, quoted};
 
@@ -19,7 +20,7 @@ pub(crate) fn listen(text: &str) -> Result<ListenAddress, String> {
         Some(path) => unix_socket(path).map(|()| ListenAddress::Socket(PathBuf::from(path))),
         None => address(text)
             .map(ListenAddress::Address)
-            .map_err(|error| format!("{error} or 'unix:/run/larder.sock'")),
+            .map_err(|error| format!("{error}, or 'unix:/run/larder.sock'")),
     }
 }
 
@@ -65,7 +66,7 @@ fn socket_origin(text: &str) -> Result<Origin, String> {
 pub(crate) fn origin(text: &str) -> Result<Origin, String> {
     let mut words = text.split(' ').filter(|word| !word.is_empty());
     let url = words.next().unwrap_or_default();
-    let mut origin = server(url)?;
+    let mut origin = if url.starts_with(buckets::SCHEME) { buckets::bucket(url)? } else { server(url)? };
     for word in words {
         match word.strip_prefix("weight=") {
             Some(number) => origin.weight = weight(text, number)?,
@@ -78,6 +79,15 @@ pub(crate) fn origin(text: &str) -> Result<Origin, String> {
         }
     }
     Ok(origin)
+}
+
+/// Parses the URL of a service of a site, such as the one that decides about its requests.
+pub(crate) fn service(text: &str) -> Result<Origin, String> {
+    let service = origin(text)?;
+    match service.bucket {
+        Some(_) => Err(format!("{}: a bucket is no service", quoted(text))),
+        None => Ok(service),
+    }
 }
 
 fn weight(text: &str, number: &str) -> Result<u16, String> {
@@ -95,7 +105,7 @@ pub(crate) fn check_origins(origins: &[Origin]) -> Result<(), String> {
 }
 
 /// Quotes a URL without its user name and password, since errors appear in logs.
-fn shown(text: &str) -> String {
+pub(super) fn shown(text: &str) -> String {
     let Some((scheme, rest)) = text.split_once("://") else { return quoted(text) };
     let authority = rest.split('/').next().unwrap_or_default();
     match authority.rfind('@') {
@@ -124,7 +134,7 @@ fn server(text: &str) -> Result<Origin, String> {
         Some("h2c") => (false, true),
         Some("h2") => (true, true),
         Some(scheme) => {
-            return Err(wrong(&format!("scheme '{scheme}' is none of http, https, h2 and h2c")));
+            return Err(wrong(&format!("scheme '{scheme}' is none of http, https, h2, h2c and s3")));
         }
         None if text.starts_with('/') => {
             return Err(wrong("expected http://HOST[:PORT] or https://HOST[:PORT]"));
@@ -207,7 +217,7 @@ mod tests {
         assert_eq!(origin("HTTP://Docs.Example/"), Ok("http://docs.example/".to_owned()));
         assert_eq!(origin("http://a/B/c"), Ok("http://a/B/c/".to_owned()));
         let wrong = [
-            ("ftp://a", "'ftp://a': scheme 'ftp' is none of http, https, h2 and h2c"),
+            ("ftp://a", "'ftp://a': scheme 'ftp' is none of http, https, h2, h2c and s3"),
             ("localhost", "'localhost': write the scheme too, such as 'http://localhost'"),
             ("http://a:0", "'http://a:0': port '0' is not from 1 to 65535"),
             ("http://a:65536", "'http://a:65536': port '65536' is not from 1 to 65535"),
@@ -267,7 +277,7 @@ mod tests {
         for right in ["127.0.0.1:80", "[::1]:0", "unix:/run/larder.sock"] {
             assert_eq!(listen(right).map(|listen| show_listen(&listen)), Ok(right.to_owned()));
         }
-        let error = "'a' is not an address with a port, such as '127.0.0.1:8080' or 'unix:/run/larder.sock'";
+        let error = "'a' is not an address with a port, such as '127.0.0.1:8080', or 'unix:/run/larder.sock'";
         assert_eq!(listen("a"), Err(error.to_owned()));
     }
 }

@@ -29,6 +29,7 @@ const AT_START: &[&str] = &[
     "reverse.socket_mode",
     "forward.listen",
     "forward.listen_tls",
+    "intercept.ca",
     "thrift.*",
     "onc.listen",
     "onc.udp",
@@ -204,8 +205,12 @@ mod tests {
     }
 
     /// Values for all kinds of secrets; each has `hidden-word` in it.
-    const SECRETS: &[&str] =
-        &["0123456789-hidden-word", "redis://u:hidden-word@engine", "postgres://u:hidden-word@host/base"];
+    const SECRETS: &[&str] = &[
+        "0123456789-hidden-word",
+        "http://u:hidden-word@proxy",
+        "redis://u:hidden-word@engine",
+        "postgres://u:hidden-word@host/base",
+    ];
 
     #[test]
     fn no_key_that_may_have_a_secret_is_shown() {
@@ -217,7 +222,7 @@ mod tests {
             assert!(!sounds_secret || (key.is_secret)(), "{}", key.name);
         }
         let secret: Vec<_> = all.into_iter().filter(|key| (key.is_secret)()).collect();
-        assert_eq!(secret.len(), 4);
+        assert_eq!(secret.len(), 7);
         for key in secret {
             let mut draft = Draft::default();
             let set = |text: &&str| (key.set)(&mut draft, &DeValue::String((*text).into())).is_ok();

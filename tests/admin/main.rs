@@ -6,6 +6,7 @@ mod agreement;
 #[path = "../doors/caller.rs"]
 #[allow(dead_code, reason = "these tests need a part of it")]
 mod caller;
+mod edges;
 mod explained;
 mod live;
 mod promised;

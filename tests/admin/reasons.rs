@@ -3,6 +3,7 @@
 
 use std::io::Write as _;
 use std::net::TcpStream;
+use std::process::Command;
 
 use http::{HeaderMap, HeaderName, Method, StatusCode};
 use larder_semantics::directives::RequestDirectives;
@@ -12,7 +13,9 @@ use larder_semantics::reuse::{Reuse, reuse};
 use larder_semantics::status::Why;
 use larder_semantics::storable::{Rules, Times, storable, storable_post};
 use larder_testkit::nodes::{node, wait_for};
-use larder_testkit::{Answer, Client, Engine, Gate, Larder, Origin, Pair, eventually, site};
+use larder_testkit::{
+    Answer, Authority, Client, Engine, Gate, Larder, Origin, Pair, eventually, program, programs, site,
+};
 use serde_json::Value;
 
 use super::Events;
@@ -87,7 +90,12 @@ fn exercise(why: Why) -> Exercise {
         Why::NotWritten => Staged(not_written),
         Why::OnlyIfCached => Asked(&[], &["GET\nCache-Control: only-if-cached"]),
         Why::OriginUnreachable => Staged(unreachable),
+        Why::ParentUnreachable => Staged(parent_unreachable),
+        Why::ParentRefused => Staged(parent_refused),
         Why::OriginUnresolved => Staged(unresolved),
+        Why::NoCredentials => Staged(|| by_bucket("credentials=env", "GET /")),
+        Why::BucketRefused => Staged(|| by_bucket("credentials=none", "GET /")),
+        Why::ReadOnly => Staged(|| by_bucket("credentials=none", "DELETE /")),
         Why::OriginTls => Staged(ends_in_the_handshake),
         Why::OriginTlsUntrusted => Staged(untrusted),
         Why::OriginTlsExpired => Staged(expired),
@@ -98,6 +106,10 @@ fn exercise(why: Why) -> Exercise {
         Why::OriginMalformed => Staged(malformed),
         Why::OriginForbidden => Staged(forbidden),
         Why::OnlyHttps => Staged(redirected),
+        Why::DigestMismatch => Staged(|| of_package("packages = 'oci'", &format!("/blobs/sha256:{:064}", 1))),
+        Why::PackageYoung => {
+            Staged(|| of_package("packages = 'npm'\nmin_age = '7d'", "/pad/-/pad-1.0.0.tgz"))
+        }
         Why::ByRule | Why::NotByRule | Why::RateLimited => exercise_rules(why),
         Why::AccessDenied | Why::AuthUnanswered | Why::Unauthorized => exercise_rules(why),
         Why::PrefetchNotStored => Staged(prefetch),
@@ -108,7 +120,29 @@ fn exercise(why: Why) -> Exercise {
         Why::Undelivered => Staged(undelivered),
         Why::PositionAhead => Staged(ahead),
         Why::OwnedElsewhere => Staged(owned_elsewhere),
+        Why::Intercepted
+        | Why::TunnelDistrusted
+        | Why::TunnelCertificate
+        | Why::TunnelNotTls
+        | Why::TunnelCredentials => exercise_tunnels(why),
     }
+}
+
+fn exercise_tunnels(why: Why) -> Exercise {
+    Exercise::Staged(match why {
+        Why::Intercepted => || tunnelled(1, ""),
+        Why::TunnelDistrusted => distrusted,
+        Why::TunnelCertificate => asks_for_a_certificate,
+        Why::TunnelNotTls => || {
+            let origin = Origin::speaking(|peer| peer.send(b"HTTP/1.1 400 Bad Request\r\n\r\n"));
+            tunnelled(origin.address.port(), "")
+        },
+        _ => || {
+            let service = Origin::always("204 No Content");
+            let rule = format!("[[forward.rule]]\nauth_request = {{ url = '{}/' }}", service.url());
+            tunnelled(Origin::speaking(|_| ()).address.port(), &rule)
+        },
+    })
 }
 
 fn exercise_settings(why: Why) -> Exercise {
@@ -166,6 +200,15 @@ fn redirected() -> Value {
 
 fn by_rule(rule: &str) -> Value {
     seen(&Larder::start(&site(&[&Origin::always(FRESH)], &format!("[[site.rule]]\n{rule}"))))
+}
+
+/// Returns the event of a request for a package without content and without a date.
+fn of_package(rule: &str, path: &str) -> Value {
+    let origin = Origin::always(FRESH);
+    let larder = Larder::with_site(&[&origin], &format!("[[site.rule]]\n{rule}"));
+    let mut log = Events::of(&larder, "/log");
+    larder.get(path);
+    log.next().expect("a request")
 }
 
 fn limited() -> Value {
@@ -276,6 +319,31 @@ fn unreachable() -> Value {
     seen(&larder)
 }
 
+fn parent_unreachable() -> Value {
+    let parent = Origin::always(FRESH);
+    parent.die();
+    by_parent(&parent)
+}
+
+fn parent_refused() -> Value {
+    by_parent(&Origin::always("407 Proxy Authentication Required"))
+}
+
+fn by_parent(parent: &Origin) -> Value {
+    seen(&Larder::start(&format!("[parent]\nhttp = '{}'\n[[site]]\norigin = 'http://o.test'", parent.url())))
+}
+
+/// Sends a request to a bucket of a storage that denies each of them.
+fn by_bucket(credentials: &str, request: &str) -> Value {
+    let storage = Origin::always("403 Forbidden\n\n<Error><Code>AccessDenied</Code></Error>");
+    let keys = "retries = 0\nmax_fails = 10";
+    let url = format!("s3://bucket?endpoint={}&{credentials}", storage.url());
+    let larder = Larder::start(&format!("[[site]]\norigin = '{url}'\n{keys}"));
+    let mut log = Events::of(&larder, "/log");
+    larder.ask(request);
+    log.next().expect("a request")
+}
+
 /// No name server is asked for an invalid name: this one has a label of 64 letters.
 fn unresolved() -> Value {
     seen(&Larder::start(&format!("[[site]]\norigin = 'http://{}.test'", "a".repeat(64))))
@@ -320,6 +388,52 @@ fn by_tls(name: &str, year: i32, is_trusted: bool) -> Value {
     assert!(why.text().contains(reason.explanation()), "{}", why.text());
     larder.wait_for_log(&format!("{}: no TLS with", reason.token()));
     seen
+}
+
+/// Starts a forward proxy that intercepts all tunnels to `port` of this machine.
+fn intercepting(port: u16, config: &str) -> Larder {
+    let state = tempfile::tempdir().expect("a directory");
+    let mut init = Command::new(programs::larder());
+    programs::output(init.args(["ca", "init"]).env("STATE_DIRECTORY", state.path()));
+    let forward = format!("[forward]\nallow_private = true\nconnect_ports = [{port}]\n{config}");
+    let config = format!("{forward}\n[intercept]\nhosts = ['*']");
+    Larder::start_in(&config, &[("STATE_DIRECTORY", state.path())])
+}
+
+/// Returns the event of a tunnel to `port` of this machine through a proxy that intercepts.
+fn tunnelled(port: u16, config: &str) -> Value {
+    let larder = intercepting(port, config);
+    let log = Events::of(&larder, "/log");
+    let mut client = Client::to(larder.forward);
+    client.send(&format!("CONNECT 127.0.0.1:{port}\nHost: 127.0.0.1:{port}"));
+    client.head();
+    drop(client);
+    log.take(1).next().expect("a request")
+}
+
+fn asks_for_a_certificate() -> Value {
+    let authority = Authority::new();
+    let pair = authority.pair("site", &["127.0.0.1"]);
+    let listen = format!("[reverse]\nlisten_tls = '127.0.0.1:0'\nclient_ca = '{}'\n", authority.file());
+    let origin = Larder::start(&format!("{listen}{}[[site]]\norigin = 'http://127.0.0.1:1'", pair.table()));
+    tunnelled(origin.door("reverse, TLS").port(), "")
+}
+
+/// Returns the event of the second tunnel of a client that does not trust the authority.
+fn distrusted() -> Value {
+    let folder = tempfile::tempdir().expect("a folder");
+    let tls = Pair::self_signed(folder.path(), "site.test").table();
+    let listen = "[reverse]\nlisten_tls = '127.0.0.1:0'\n[[site]]\norigin = 'http://127.0.0.1:1'\n";
+    let origin = Larder::start(&format!("{listen}{tls}"));
+    let port = origin.door("reverse, TLS").port();
+    let larder = intercepting(port, "");
+    let log = Events::of(&larder, "/log");
+    for _ in 0..2 {
+        let mut curl = program("curl", "curl");
+        curl.args(["-s", "-x", &format!("http://{}", larder.forward), &format!("https://127.0.0.1:{port}/")]);
+        assert!(!curl.output().expect("it runs").status.success());
+    }
+    log.take(2).last().expect("two requests")
 }
 
 fn closed() -> Value {

@@ -336,3 +336,21 @@ fn unsafe_and_authorized_requests_go_straight_to_the_origin() {
     assert!(nodes.iter().all(|node| asked(node, "asked") == 0));
     assert_eq!(origin.count(), 12);
 }
+
+#[test]
+fn slices_of_a_response_are_fetched_by_the_node_that_owns_it() {
+    let content: Vec<u8> = (0..1_000_000_u32).map(|at| (at % 251) as u8).collect();
+    let (engine, sent) = (Engine::start(), content.clone());
+    let origin =
+        Origin::answering(move |seen| Answer::file(seen, "\"1\"", "Cache-Control: max-age=60", &sent));
+    let start = |name| Larder::start(&(config(&engine.url(), &origin, name, "") + "slice = '64KiB'\n"));
+    let nodes: Vec<_> = ["a", "b", "c"].map(start).into();
+    wait_for(&nodes, &["a", "b", "c"]);
+    for (first, last) in [(200_000, 399_999), (250_000, 250_009), (390_000, 399_999)] {
+        for node in &nodes {
+            let part = node.ask(&format!("GET /film\nRange: bytes={first}-{last}"));
+            assert!(part.status == 206 && part.body == content[first..=last], "{first}: {}", part.status);
+        }
+    }
+    assert_eq!(origin.count(), 4, "slices 3 to 6, once each");
+}

@@ -10,6 +10,7 @@ mod overwritten;
 mod purged;
 mod queries;
 mod schedule;
+mod slices;
 mod soak;
 
 use std::path::Path;

@@ -1,15 +1,17 @@
 //! Each task of `docs/cookbook.md`: its lines, before an origin, have the effect in its title.
 
 use std::collections::BTreeMap;
+use std::process::Command;
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
-use larder_testkit::{Client, Larder, Origin, Response, Seen, eventually};
+use larder_testkit::{Authority, Client, Larder, Origin, Response, Seen, eventually};
 
 const PAGE: &str = include_str!("../../docs/cookbook.md");
 const TASKS: usize = 40;
 
 /// The files that the tasks refer to.
-const FILES: [(&str, &str); 10] = [
+const FILES: [(&str, &str); 12] = [
     ("users.txt", "bea:$2y$04$kTb6CD33HQu5TaNPdAbYNujtpQj1pW5VBgqhBLfyhnd.v0UWCPJza\n"),
     ("tokens.txt", "app 0123456789abcdef\n"),
     ("blocked.txt", "ads.test\n"),
@@ -20,7 +22,24 @@ const FILES: [(&str, &str); 10] = [
     ("cdn.txt", "127.0.0.0/8\n"),
     ("hosts.txt", "shop.example tenant-1\n"),
     ("signing-keys.txt", "0123456789abcdef\n"),
+    ("access.log", ""),
+    (
+        "jwks.json",
+        r#"{"keys":[{"kty":"EC","crv":"P-256","kid":"k","x":"MpYGbcO7-gxOD6F0DFQP_I9sbOzPSJRwmjs8-jbtB54","y":"zAH-SLsrsfDXbRq8MC3lrP4DkIcQbnfTGEF_1-4eGtw"}]}"#,
+    ),
 ];
+
+/// Tokens of a user and an administrator that the key in `jwks.json` has signed, until 2255.
+const TOKENS: [&str; 2] = [
+    "eyJhbGciOiJFUzI1NiIsImtpZCI6ImsifQ.eyJpc3MiOiJodHRwczovL2lkLmV4YW1wbGUiLCJhdWQiOiJzaG9wIiwic3ViIjoiYW5uIiwicm9sZSI6InVzZXIiLCJleHAiOjkwMDAwMDAwMDB9.GxftTalk9A6_-JOmv2K37Mn7GHY9-2YKPxYdK4xFPuCh53m3-XsIiRb6PF21AxQRXY5BU6fOlpEcQ7EGx74VZw",
+    "eyJhbGciOiJFUzI1NiIsImtpZCI6ImsifQ.eyJpc3MiOiJodHRwczovL2lkLmV4YW1wbGUiLCJhdWQiOiJzaG9wIiwic3ViIjoiYW5uIiwicm9sZSI6ImFkbWluIiwiZXhwIjo5MDAwMDAwMDAwfQ.5VnrFtfePIgabacNzfdLiIN_7oT6baEApGTtYE200ILn8dPbjancQwf3Rb8vitrT-dMjUvuFv3EoATnXd0_DuA",
+];
+
+/// The folder of these files.
+static FOLDER: LazyLock<tempfile::TempDir> = LazyLock::new(|| tempfile::tempdir().expect("a folder"));
+
+/// The authority of the certificates that the tasks refer to.
+static AUTHORITY: LazyLock<Authority> = LazyLock::new(Authority::new);
 
 /// The content of the second origin.
 const OTHER: &str = "other";
@@ -136,6 +155,10 @@ const MORE: &[(usize, Check)] = &[
             answer.field("content-encoding").map(str::to_owned)
         };
         assert_eq!([coding("/api"), coding("/account")], [Some("br".to_owned()), None]);
+    }),
+    (98, |larder, _| {
+        let young = larder.get("/pad/-/pad-1.0.0.tgz");
+        assert_eq!((young.status, larder.get("/own-pad/-/own-pad-1.0.0.tgz").status), (403, 200));
     }),
     (41, |larder, _| {
         let statuses = ["", "\nAuthorization: Basic YmVhOm9wZW4gc2VzYW1l", "\nAuthorization: Basic YmVhOng="]
@@ -272,6 +295,25 @@ const MORE: &[(usize, Check)] = &[
         assert!((0..4).all(|_| larder.get("/a").text() != OTHER));
         assert_eq!(origin.count(), 4);
     }),
+    (110, |larder, origin| {
+        let at_first: Vec<_> = (0..40).map(|n| larder.get(&format!("/{n}")).text() == OTHER).collect();
+        assert!(at_first.contains(&true) && at_first.contains(&false));
+        let again = (0..40).map(|n| larder.get(&format!("/{n}")).text() == OTHER);
+        assert!(again.eq(at_first.iter().copied()));
+        assert_eq!(origin.count(), 2 * at_first.iter().filter(|is_other| !**is_other).count());
+    }),
+    (111, |larder, origin| {
+        (0..12).for_each(|n| drop(larder.get(&format!("/status:503/{n}"))));
+        assert_eq!(origin.count(), 5, "it is ejected");
+        assert_eq!(larder.get("/a").text(), OTHER);
+    }),
+    (112, |larder, origin| {
+        let answer = larder.get("/a?b");
+        assert_eq!(
+            (part(&answer, 2), origin.last().target.as_str()),
+            ("origin.example", "http://origin.example/a?b")
+        );
+    }),
     (83, |larder, origin| {
         let path = "/cc:max-age=9/age:9/slow:3";
         larder.get(path);
@@ -360,6 +402,93 @@ const MORE: &[(usize, Check)] = &[
         all.iter().for_each(|path| drop(larder.get(path)));
         assert_eq!(larder.ask("PURGE /img/*.png\nLarder-Purge: glob").status, 200);
         assert_eq!(all.map(|path| larder.get(path).is_hit()), [false, true]);
+    }),
+    (98, |larder, _| {
+        let statuses = [
+            "".to_owned(),
+            format!("\nAuthorization: Bearer {}", TOKENS[0]),
+            "\nAuthorization: Bearer x".to_owned(),
+        ]
+        .map(|shown| larder.ask(&format!("GET /members/cc:max-age=9{shown}")).status);
+        assert_eq!(statuses, [401, 200, 401]);
+        assert!(hits(larder, &format!("GET /members/cc:max-age=9\nAuthorization: Bearer {}", TOKENS[1])));
+    }),
+    (99, |larder, _| {
+        let ask = |path, token| larder.ask(&format!("GET {path}\nAuthorization: Bearer {token}"));
+        assert_eq!(TOKENS.map(|token| ask("/app/admin/a", token).status), [403, 200]);
+        let page = |token| [(); 2].map(|()| ask("/app/cc:max-age=9", token).is_hit());
+        assert_eq!(TOKENS.map(page), [[false, true], [false, false]]);
+    }),
+    (100, |larder, _| {
+        let (ann, port) = (AUTHORITY.pair("ann", &[]), larder.door("reverse, TLS").port());
+        let status = |path: &str, words: &[&str]| {
+            let mut curl = Command::new("curl");
+            curl.args(["--silent", "--output", "/dev/null", "--write-out", "%{http_code}", "--noproxy", "*"]);
+            curl.args(["--cacert", &AUTHORITY.file(), "--resolve", &format!("site.test:{port}:127.0.0.1")]);
+            curl.args(words).arg(format!("https://site.test:{port}{path}"));
+            String::from_utf8_lossy(&curl.output().expect("curl").stdout).into_owned()
+        };
+        let [cert, key] = [&ann.cert, &ann.key].map(|file| file.display().to_string());
+        assert_eq!([status("/", &[]), status("/intern/a", &[])], ["200", "403"]);
+        assert_eq!(status("/intern/a", &["--cert", &cert, "--key", &key]), "200");
+    }),
+    (101, |larder, _| {
+        let begun = Instant::now();
+        let mut both = [larder.client(), larder.client()];
+        both.iter_mut().for_each(|client| client.send("GET /download/long:150"));
+        both.iter_mut().for_each(|client| assert_eq!(client.receive("GET").status, 200));
+        assert!(begun.elapsed() > Duration::from_millis(300), "{:?}", begun.elapsed());
+    }),
+    (102, |larder, _| {
+        let begun = Instant::now();
+        assert_eq!(larder.get("/live/a").status, 504);
+        assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    }),
+    (103, |larder, _| {
+        let ask = |tenant: usize| larder.ask(&format!("GET /cc:max-age=9\nX-Tenant: {tenant}"));
+        (0..40).for_each(|tenant| drop(ask(tenant)));
+        assert!((0..40).all(|tenant| ask(tenant).is_hit()));
+    }),
+    (104, |larder, _| {
+        larder.get("/health");
+        larder.get("/other");
+        let log = eventually("a line of the log", || {
+            let text = std::fs::read_to_string(FOLDER.path().join("access.log")).expect("a file");
+            text.contains("/other").then_some(text)
+        });
+        assert!(!log.contains("/health"), "{log}");
+    }),
+    (105, |larder, _| redirects(larder, "GET /a%2Fb/", 301, "http://site.test/a%2Fb")),
+    (106, |larder, _| {
+        let robots =
+            |host: &str| larder.ask(&format!("GET /\nHost: {host}")).field("x-robots-tag").map(str::to_owned);
+        assert_eq!([robots("staging.test"), robots("www.test")], [Some("noindex".to_owned()), None]);
+    }),
+    (107, |larder, _| {
+        assert_eq!(
+            ["site.test", "10.0.0.1"].map(|host| larder.ask(&format!("GET /\nHost: {host}")).status),
+            [200, 421]
+        );
+    }),
+    (108, |larder, _| {
+        let statuses = ["", "\nReferer: https://site.test/a", "\nReferer: https://other.test/"]
+            .map(|field| larder.ask(&format!("GET /img/a{field}")).status);
+        assert_eq!(statuses, [200, 200, 403]);
+    }),
+    (109, |larder, _| {
+        let statuses = ["10.1.2.3", "192.0.2.1"]
+            .map(|client| larder.ask(&format!("GET /\nX-Forwarded-For: {client}")).status);
+        assert_eq!(statuses, [200, 401]);
+    }),
+    (110, |larder, _| {
+        assert_eq!([(); 3].map(|()| larder.get("/cc:max-age=9").is_hit()), [false, false, true]);
+    }),
+    (111, |larder, _| {
+        let own = |path: &str| larder.get(path).field("cache-control").map(str::to_owned);
+        assert_eq!(
+            [own("/a"), own("/cc:max-age=9")],
+            [Some("max-age=60".to_owned()), Some("max-age=9".to_owned())]
+        );
     }),
     (51, |larder, origin| {
         let answer = larder.get("/api/users?page=2");
@@ -535,20 +664,30 @@ fn each_task_is_done_by_its_lines() {
     let tasks = tasks();
     let checks: BTreeMap<_, _> = (1..).zip(CHECKS).chain(MORE.iter().copied()).collect();
     assert_eq!(tasks.keys().collect::<Vec<_>>(), checks.keys().collect::<Vec<_>>());
-    let folder = tempfile::tempdir().expect("a folder");
     for (name, text) in FILES {
-        std::fs::write(folder.path().join(name), text).expect("written");
+        std::fs::write(FOLDER.path().join(name), text).expect("written");
     }
+    // It accepts no connection: the handshake of TLS gets no answer.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let silent = listener.local_addr().expect("an address").to_string();
+    let pair = AUTHORITY.pair("site", &["site.test"]);
+    let certificates =
+        [("clients.pem", AUTHORITY.file().into()), ("cert.pem", pair.cert), ("key.pem", pair.key)];
     for ((number, lines), check) in tasks.iter().zip(checks.values()) {
         eprintln!("task {number}");
         let origin = origin();
         let other = Origin::always("200 OK\nCache-Control: max-age=9\n\nother");
         let lines = lines.replace("127.0.0.1:3000", &origin.address.to_string());
         let lines = lines.replace("127.0.0.1:3001", &other.address.to_string());
+        let lines = lines.replace("127.0.0.1:3002", &silent);
         let mut lines = lines.replace("/srv/errors/", "");
         for (name, _) in FILES {
-            lines = lines.replace(name, &folder.path().join(name).to_string_lossy());
+            lines = lines.replace(name, &FOLDER.path().join(name).to_string_lossy());
         }
+        for (name, file) in &certificates {
+            lines = lines.replace(&format!("\"{name}\""), &format!("{file:?}"));
+        }
+        lines = lines.replace("127.0.0.1:8443", "127.0.0.1:0");
         let trust = if lines.contains("trust = ") { "" } else { "trust = '127.0.0.1'\n" };
         check(&Larder::start(&format!("{trust}{lines}")), &origin);
     }

@@ -56,6 +56,7 @@ pages! {
     installation: "docs/install.md",
     the_laboratory: "docs/laboratory.md",
     logs: "docs/logs.md",
+    packages: "docs/packages.md",
     prefetching: "docs/prefetch.md",
     purging: "docs/purge.md",
     a_blog_in_php: "docs/recipes/php-blog.md",
@@ -72,6 +73,7 @@ pages! {
     in_front_of_object_storage: "docs/recipes/object-storage.md",
     the_reverse_proxy: "docs/reverse-proxy.md",
     rpc_listeners: "docs/rpc.md",
+    commands_behind_a_proxy: "docs/run.md",
     the_statistics_database: "docs/statistics.md",
     tls: "docs/tls.md",
 }

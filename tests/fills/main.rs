@@ -2,7 +2,9 @@
 //! process.
 
 mod endings;
+mod one_entity;
 mod origins;
 mod process;
 mod sessions;
 mod sharing;
+mod slices;

@@ -1,6 +1,6 @@
 //! RFC 9112 section 9: connections that persist, end, or change their protocol.
 
-use larder_testkit::{Answer, Gate, Larder, Origin};
+use larder_testkit::{Answer, Gate, Larder, Origin, site};
 
 fn by_target() -> Origin {
     Origin::by(|seen| format!("200 OK\nCache-Control: max-age=100\n\n{}", seen.target))
@@ -197,4 +197,22 @@ fn a_client_that_leaves_before_the_answer_is_forgotten() {
     gate.open();
     larder.wait_for("connections", 0);
     larder.wait_for("in_flight", 0);
+}
+
+#[test]
+fn connections_are_spread_evenly_over_all_workers() {
+    let origin = by_target();
+    // In place of the words `serve --threads 2`.
+    let command = ["sh", "-c", "shift 3; exec \"$0\" serve --threads 16 \"$@\""];
+    let larder = Larder::start_behind(&command, &site(&[&origin], ""));
+    let mut clients: Vec<_> = (0..64).map(|_| larder.client()).collect();
+    for client in &mut clients {
+        assert_eq!(client.ask("GET /hit HTTP/1.1\nHost: site.test").text(), "/hit");
+    }
+    let metrics = larder.ask_admin("GET /metrics");
+    let open = metrics.text().lines().filter(|line| line.starts_with("larder_worker_connections{"));
+    let open: Vec<u32> = open.filter_map(|line| line.rsplit_once(' ')?.1.parse().ok()).collect();
+    // The share of each is 4. The kernel alone gives some worker 8 or more.
+    assert!(open.len() == 16 && open.iter().sum::<u32>() >= 64, "{open:?}");
+    assert!(open.iter().all(|open| *open <= 6), "{open:?}");
 }

@@ -60,3 +60,83 @@ fn a_retry_uses_another_origin_however_heavy_the_failed_one_is() {
         }
     }
 }
+
+#[test]
+fn a_url_stays_with_its_origin_while_that_answers() {
+    let origins: Vec<_> = (0..3).map(|_| Origin::by(|seen| format!("200 OK\n\n{}", seen.target))).collect();
+    let larder =
+        before(&[(&origins[0], 1), (&origins[1], 1), (&origins[2], 1)], "balance = 'hash'\nmax_fails = 1");
+    let counts = |path: &str| origins.iter().map(|origin| origin.count_of(path)).collect::<Vec<_>>();
+    for path in ["/a", "/b", "/c"] {
+        (0..4).for_each(|_| assert_eq!(larder.get(path).text(), path));
+        assert!(counts(path).contains(&4), "{path}: {:?}", counts(path));
+    }
+    let holder = counts("/a").iter().position(|count| *count == 4).expect("one has it");
+    origins[holder].die();
+    (0..4).for_each(|_| assert_eq!(larder.get("/a").text(), "/a"));
+    assert_eq!(counts("/a").iter().filter(|count| **count == 4).count(), 2, "{:?}", counts("/a"));
+}
+
+#[test]
+fn least_time_prefers_the_origin_that_answers_sooner() {
+    let slow = Origin::by(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(30));
+        ANSWER.to_owned()
+    });
+    let quick = Origin::always(ANSWER);
+    let larder = before(&[(&slow, 1), (&quick, 1)], "balance = 'least-time'");
+    for _ in 0..30 {
+        assert_eq!(larder.get("/").status, 200);
+    }
+    // Until each has answered once, its time is unknown.
+    assert!((1..=3).contains(&slow.count()), "{}", slow.count());
+}
+
+#[test]
+fn an_origin_with_errors_in_a_row_is_ejected_with_its_reason() {
+    let (bad, well) = (Origin::always("503 Service Unavailable"), Origin::always(ANSWER));
+    let larder = before(&[(&bad, 1), (&well, 1)], "max_errors = 3");
+    let failed = (0..20).filter(|_| larder.get("/").status == 503).count();
+    assert_eq!((failed, bad.count()), (3, 3));
+    let said = larder.ask_admin("GET /why?url=http://site.test/").text().to_owned();
+    assert!(said.contains("ejected: 3 answers with errors in a row, the last 503"), "{said}");
+    let alone = before(&[(&bad, 1)], "max_errors = 3");
+    (0..5).for_each(|_| assert_eq!(alone.get("/").status, 503));
+}
+
+#[test]
+fn retries_end_with_their_budget() {
+    let dead: Vec<_> = (0..2).map(|_| Origin::speaking(|peer| _ = peer.request())).collect();
+    let keys = "retries = 1\nmax_fails = 1000\nretry_budget = '10%'";
+    let larder = before(&[(&dead[0], 1), (&dead[1], 1)], keys);
+    for _ in 0..40 {
+        assert_eq!(larder.get("/").status, 502);
+    }
+    // Ten more are always allowed. A request on a connection that was used before is not one of these.
+    let retries = dead.iter().map(Origin::count).sum::<usize>() - 40;
+    assert!((10..=14).contains(&retries), "{retries}");
+}
+
+#[test]
+fn a_late_request_is_hedged_at_another_origin() {
+    let gate = Gate::default();
+    let held = gate.clone();
+    let slow = Origin::answering(move |seen| match seen.target.as_str() {
+        "/late" => {
+            Answer::default().then_wait(&held).then("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nslow")
+        }
+        _ => Answer::with_body("200 OK", b"slow"),
+    });
+    let quick = Origin::always("200 OK\n\nquick");
+    let larder = before(&[(&slow, 1), (&quick, 1)], "hedge = '5%'");
+    for _ in 0..100 {
+        assert_eq!(larder.get("/").status, 200);
+    }
+    assert_eq!(
+        [larder.get("/late"), larder.get("/late")].map(|answer| answer.text().to_owned()),
+        ["quick", "quick"]
+    );
+    assert_eq!(larder.ask("POST /\n\nonce").status, 200);
+    gate.open();
+    assert!((1..=2).contains(&slow.count_of("/late")));
+}

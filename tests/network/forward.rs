@@ -48,6 +48,47 @@ fn rfc_9112_section_9_3_connections_of_http_1_0_clients_end() {
 }
 
 #[test]
+fn origins_learn_a_forward_clients_address_only_if_configured() {
+    let told = ["x-forwarded-for", "x-forwarded-proto", "x-forwarded-host", "forwarded"];
+    let by_option =
+        [("", [None; 4]), ("client_address = 'forwarded'", [None, None, None, Some("for=127.0.0.1")])];
+    for (option, expected) in by_option {
+        let origin = body();
+        let larder = Larder::start(&format!("{OPEN}\n{option}"));
+        let url = origin.url();
+        let mut client = Client::to(larder.forward);
+        client.ask(&format!(
+            "GET {url}/\nX-Forwarded-For: 192.0.2.1\nX-Real-IP: 192.0.2.1\nForwarded: for=192.0.2.1"
+        ));
+        let seen = origin.last();
+        let first = |name: &str| seen.field(name).and_then(|value| value.split(';').next());
+        assert_eq!(told.map(first), expected, "{option}");
+        assert!(
+            seen.fields.iter().all(|(_, value)| !value.contains("192.0.2.1")),
+            "what the client writes itself"
+        );
+    }
+}
+
+#[test]
+fn clients_get_a_script_that_names_the_proxy_as_they_reach_it() {
+    let larder = Larder::start("[forward]\npac_direct = 'intranet.test'");
+    let mut client = Client::to(larder.forward);
+    for path in ["/proxy.pac", "/wpad.dat"] {
+        let script = client.ask(&format!("GET {path}\nHost: larder.test:3128"));
+        assert_eq!(script.field("content-type"), Some("application/x-ns-proxy-autoconfig"));
+        assert!(script.text().contains("return \"PROXY larder.test:3128\";"), "{}", script.text());
+        assert!(script.text().contains("dnsDomainIs(host, \".intranet.test\")"));
+    }
+    // The host would become a part of the script.
+    for refused in ["GET /proxy.pac\nHost: a'+b", "GET /other\nHost: larder.test:3128"] {
+        assert_eq!(Client::to(larder.forward).ask(refused).status, 400, "{refused}");
+    }
+    let off = Larder::start("[forward]\npac = false");
+    assert_eq!(Client::to(off.forward).ask("GET /proxy.pac\nHost: a").status, 400);
+}
+
+#[test]
 fn names_that_differ_in_case_only_are_one_origin() {
     let origin = body();
     let larder = Larder::start(OPEN);

@@ -41,6 +41,9 @@ fn sockets_that_a_service_manager_has_opened_are_used() {
         "the service manager has opened 127.0.0.1:{unknown}, which is no listener of the config"
     ));
 
+    larder.upgrade(&[]).expect("an upgrade");
+    larder.wait_for_predecessor();
+    assert_eq!(Client::at(&path).ask("GET /").body, b"body");
     larder.signal(Signal::TERM);
     assert!(larder.ended().success());
     assert!(path.exists(), "the file belongs to the service manager");

@@ -10,6 +10,7 @@ mod documents;
 mod https;
 mod purges;
 mod servers;
+mod slices;
 mod slow;
 
 use larder_testkit::Larder;

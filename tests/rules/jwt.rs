@@ -120,3 +120,27 @@ fn the_origin_gets_claims_and_each_user_has_own_responses() {
         assert_eq!((answer.text(), answer.is_hit()), (user, is_hit));
     }
 }
+
+#[test]
+fn rules_hold_for_the_claims_of_verified_tokens() {
+    let origin = Origin::always("200 OK\nCache-Control: max-age=100\n\npage");
+    let issuer = Issuer::new();
+    let rules = [
+        &issuer.rule(""),
+        "[[site.rule]]\nmatch = { claim = { role = 'admin' } }\ncache = false\nreply.set = { X-Role = 'admin' }\n",
+        "[[site.rule]]\nmatch = { path = '/staff/*', not = { claim = { role = ['admin', 'staff'] } } }\nrespond = 403\n",
+        "[[site.rule]]\nmatch = { claim = { role = 'free' } }\nlimit = { requests = '1/h', burst = 1 }\n",
+    ];
+    let larder = with_rules(&origin, &rules.concat());
+    let ask = |path: &str, role: &str| {
+        let token = issuer.token("ann", role, 60);
+        larder.ask(&format!("GET {path}\nAuthorization: Bearer {token}"))
+    };
+    assert!(!ask("/page", "user").is_hit() && ask("/page", "user").is_hit());
+    let admin = ask("/page", "admin");
+    assert_eq!((admin.is_hit(), admin.field("x-role")), (false, Some("admin")));
+    assert_eq!(["user", "staff", "admin"].map(|role| ask("/staff/a", role).status), [403, 200, 200]);
+    assert_eq!([ask("/page", "free").status, ask("/page", "free").status], [200, 429]);
+    let forged = Issuer::new().token("eve", "admin", 60);
+    assert_eq!(larder.ask(&format!("GET /staff/a\nAuthorization: Bearer {forged}")).status, 401);
+}

@@ -18,6 +18,7 @@ mod lifetimes;
 mod limits;
 mod moments;
 mod origins;
+mod packages;
 mod pages;
 mod placeholders;
 mod refused;

@@ -106,6 +106,11 @@ fn faults_of_checks_times_and_placeholders_are_named() {
             "jwt = { jwks = 'http://a/k', issuer = 'b', audience = 'c', from = 'field:X' }",
             "is none of: bearer cookie:NAME",
         ),
+        ("cache = false\nmatch = { claim = 'role' }", "match.claim: no rule here has jwt"),
+        (
+            "jwt = { jwks = 'http://a/k', issuer = 'b', audience = 'c' }\nmatch = { claim = 'role' }",
+            "'jwt' takes effect before the token is verified: match.claim is for cache, allow, deny",
+        ),
         ("signed = { keys = '/dev/null', in = 'path' }", "no key in this file"),
         ("tags = 'a,b'", "'a,b' is not a tag: tags have no commas"),
         ("tags = '{client}'", "tags: {client}, {id} and {outcome} differ among requests"),

@@ -47,3 +47,15 @@ fn a_tunnel_without_traffic_ends_after_the_time_of_its_path() {
     assert_eq!(client.head().status, 101);
     assert!(client.is_closed());
 }
+
+#[test]
+fn connecting_to_an_origin_takes_at_most_the_time_of_its_rule() {
+    // The kernel completes connections, and nobody answers the handshake of TLS.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let site = format!("[[site]]\norigin = 'https://{}'\n", silent.local_addr().expect("an address"));
+    let rule = "[[site.rule]]\nmatch = { path = '/fast/*' }\nconnect = '100ms'\nretries = 0\n";
+    let larder = larder_testkit::Larder::start(&format!("{site}{rule}"));
+    let begun = std::time::Instant::now();
+    assert_eq!(larder.get("/fast/page").status, 504);
+    assert!(begun.elapsed() < std::time::Duration::from_secs(5), "{:?}", begun.elapsed());
+}

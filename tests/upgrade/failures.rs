@@ -6,7 +6,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use larder_testkit::{Larder, Origin, Process, children, eventually, is_over, not_tested, stderr};
+use larder_testkit::{
+    Answer, Gate, Larder, Origin, Process, children, eventually, is_over, not_tested, stderr,
+};
 use rustix::process::{Signal, geteuid, kill_process};
 
 use super::{script, serves, start};
@@ -149,4 +151,31 @@ fn a_process_told_to_end_during_an_upgrade_ends_with_its_successor() {
     larder.signal(Signal::TERM);
     assert!(larder.ended().success());
     assert!(is_over(successor) && !command.wait().unwrap().success());
+}
+
+#[test]
+fn an_old_process_ends_its_requests_after_a_successor_that_was_killed() {
+    let (gate, folder) = (Gate::default(), tempfile::tempdir().unwrap());
+    let held = gate.clone();
+    let origin = Origin::answering(move |seen| match &*seen.target {
+        "/held" => {
+            Answer::raw("HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nhalf").then_wait(&held).then("rest")
+        }
+        _ => Answer::with_body("200 OK\nCache-Control: max-age=60", b"a page"),
+    });
+    let disk = format!("[[disk]]\npath = '{}'\nsize = '64MiB'\n", folder.path().display());
+    let (mut larder, config) = start(&origin, &disk);
+    assert_eq!(larder.get("/page").status, 200);
+    eventually("a record on the disk", || (larder.stats()["disks"][0]["objects"] == 1).then_some(()));
+    let mut client = larder.client();
+    client.send("GET /held");
+    assert_eq!(client.head().status, 200);
+    larder.upgrade(&[]).unwrap();
+    larder.signal(Signal::KILL);
+    gate.open();
+    assert_eq!(client.exactly(8), b"halfrest");
+    larder.wait_for_predecessor();
+    let next = Larder::start(&config);
+    let page = next.get("/page");
+    assert!(page.is_hit() && page.text() == "a page", "from the disk");
 }

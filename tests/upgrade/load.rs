@@ -1,10 +1,12 @@
-//! Upgrades under load: every request is answered, and every answer is right.
+//! Upgrades under load: every request is answered, every answer is right, and almost nothing is fetched again. With a
+//! disk, TLS, HTTP/2, and another node of the cluster; and with requests that are in progress at each upgrade.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
-use larder_testkit::{Answer, Authority, Client, Larder, Origin, site};
+use larder_testkit::nodes::{node, wait_for};
+use larder_testkit::{Answer, Authority, Client, Engine, Gate, Larder, Origin, Seen, eventually, site};
 
 /// The number of upgrades, unless `LARDER_UPGRADES` says another.
 const UPGRADES: usize = 20;
@@ -18,6 +20,63 @@ fn page(target: &str) -> Vec<u8> {
     match target {
         "/long" => (0..LONG).map(|at| (at / 4096) as u8).collect(),
         _ => format!("the page at {target}; ").repeat(80).into_bytes(),
+    }
+}
+
+/// The handshake of a tunnel (RFC 6455 section 1.3).
+const ASKED: &[u8] =
+    b"GET /tunnel HTTP/1.1\r\nHost: site.test\r\nUpgrade: websocket\r\nConnection: upgrade\r\n\
+    Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
+const AGREED: &[u8] = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: upgrade\r\n\
+    Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n";
+
+/// Answers requests in the tunnel, too, and ends fills when `gate` is open.
+fn answer(seen: &Seen, gate: &Gate) -> Answer {
+    let stored = "200 OK\nCache-Control: max-age=3600";
+    match (&*seen.method, &*seen.target) {
+        ("POST", _) => Answer::with_body("200 OK", &seen.body),
+        (_, "/tunnel") => Answer::raw(AGREED),
+        (_, fill) if fill.starts_with("/fill/") => {
+            let head = "HTTP/1.1 200 OK\r\nCache-Control: max-age=3600\r\nContent-Length: 8\r\n\r\nhalf";
+            Answer::raw(head).then_wait(gate).then("rest")
+        }
+        (_, target) => Answer::with_body(stored, &page(target)),
+    }
+}
+
+/// Requests that begin before an upgrade and end after it.
+struct InProgress {
+    download: Client,
+    upload: Client,
+    tunnel: Client,
+    fill: Client,
+    /// The path of the fill.
+    path: String,
+}
+
+impl InProgress {
+    fn begin(address: SocketAddr, number: usize) -> Self {
+        let mut all = [(); 4].map(|()| Client::to(address));
+        let [download, upload, tunnel, fill] = &mut all;
+        download.send("GET /long");
+        upload.raw(b"POST /upload HTTP/1.1\r\nHost: site.test\r\nContent-Length: 8\r\n\r\nhalf");
+        tunnel.raw(ASKED);
+        assert_eq!(tunnel.head().status, 101);
+        let path = format!("/fill/{number}");
+        fill.send(&format!("GET {path}"));
+        assert_eq!((fill.head().status, fill.exactly(4)), (200, b"half".to_vec()));
+        let [download, upload, tunnel, fill] = all;
+        Self { download, upload, tunnel, fill, path }
+    }
+
+    fn end(mut self) {
+        let head = self.download.head();
+        assert!(self.download.content(&head).0 == page("/long"), "a download over an upgrade");
+        self.upload.raw(b"rest");
+        assert_eq!(self.upload.receive("POST").text(), "halfrest");
+        self.tunnel.raw(b"GET /page/1 HTTP/1.1\r\nHost: site.test\r\n\r\n");
+        assert!(self.tunnel.receive("GET").body == page("/page/1"), "in the tunnel");
+        assert_eq!(self.fill.exactly(4), b"rest");
     }
 }
 
@@ -68,10 +127,13 @@ impl Load<'_> {
         });
     }
 
-    /// Asks over TLS, with many requests at a time over HTTP/2, or one after the other over HTTP/1.1.
+    /// Asks over TLS, with many requests at a time over HTTP/2; or over HTTP/1.1 on new connections, which resume sessions.
     fn over_tls(&self, address: SocketAddr, is_http2: bool) {
         let client = reqwest::Client::builder().tls_danger_accept_invalid_certs(true).no_proxy();
-        let client = if is_http2 { client.http2_prior_knowledge() } else { client.http1_only() };
+        let client = match is_http2 {
+            true => client.http2_prior_knowledge(),
+            false => client.http1_only().pool_max_idle_per_host(0),
+        };
         let client = client.resolve("site.test", address).build().unwrap();
         let get = async |number: usize| {
             let target = format!("/page/{}", number % PAGES);
@@ -98,14 +160,20 @@ impl Load<'_> {
 fn no_request_fails_during_many_upgrades_under_load() {
     let upgrades = std::env::var("LARDER_UPGRADES").map_or(UPGRADES, |number| number.parse().unwrap());
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-    let origin = Origin::answering(|seen| {
-        Answer::with_body("200 OK\nCache-Control: max-age=3600", &page(&seen.target))
-    });
-    let (authority, folder) = (Authority::new(), tempfile::tempdir().unwrap());
+    let gate = Gate::default();
+    let held = gate.clone();
+    let origin = Origin::answering(move |seen| answer(seen, &held));
+    let (authority, folder, engine) = (Authority::new(), tempfile::tempdir().unwrap(), Engine::start());
     let listen = "[reverse]\nlisten = '127.0.0.1:0'\nlisten_tls = '127.0.0.1:0'\n";
     let disk = format!("[[disk]]\npath = '{}'\nsize = '64MiB'\n", folder.path().display());
+    let cluster = format!(
+        "[cluster]\nengine = '{}'\nnode = 'a'\nlisten = '127.0.0.1:0'\nheartbeat = '50ms'\n",
+        engine.url()
+    );
     let pair = authority.pair("site", &["site.test"]).table();
-    let mut larder = Larder::start(&format!("{listen}{disk}{pair}{}", site(&[&origin], "")));
+    let mut larder = Larder::start(&format!("{listen}{disk}{cluster}{pair}{}", site(&[&origin], "")));
+    let other = [node(&engine, &origin, "b", "")];
+    wait_for(&other, &["a", "b"]);
     let (plain, secure) = (larder.address(), larder.door("reverse, TLS"));
     let (ends, answered) = (AtomicBool::new(false), AtomicUsize::new(0));
     let load = Load { ends: &ends, answered: &answered };
@@ -114,21 +182,39 @@ fn no_request_fails_during_many_upgrades_under_load() {
             scope.spawn(|| load.keep_alive(plain));
         }
         scope.spawn(|| load.once_each(plain));
+        scope.spawn(|| load.once_each(other[0].address()));
         scope.spawn(|| load.over_tls(secure, true));
         scope.spawn(|| load.over_tls(secure, false));
         let _upgrades = Upgrades(&ends);
-        for _ in 0..upgrades {
-            let mut slow = Client::to(plain);
-            slow.send("GET /long");
-            let head = slow.head();
-            larder.upgrade(&[]).unwrap();
+        let some_answers = || {
             let before = answered.load(Ordering::Relaxed);
-            assert!(slow.content(&head).0 == page("/long"), "a download over an upgrade");
-            drop(slow);
+            eventually("requests", || (answered.load(Ordering::Relaxed) > before + 2 * PAGES).then_some(()));
+        };
+        some_answers();
+        let (before, fetched) = (answered.load(Ordering::Relaxed), fetches(&origin));
+        for number in 0..upgrades {
+            gate.close();
+            let requests = InProgress::begin(plain, number);
+            let path = requests.path.clone();
+            larder.upgrade(&[]).unwrap();
+            gate.open();
+            requests.end();
             larder.wait_for_predecessor();
-            larder_testkit::eventually("requests after an upgrade", || {
-                (answered.load(Ordering::Relaxed) > before + 20).then_some(())
-            });
+            assert!(larder.get_only(&path).is_hit(), "a fill of the process before");
+            some_answers();
+            assert!(resumed(&larder) > 0, "the tickets of the process before");
         }
+        let (answered, again) = (answered.load(Ordering::Relaxed) - before, fetches(&origin) - fetched);
+        assert!(again * 100 <= answered, "{again} of {answered} answers were fetched again");
     });
+}
+
+/// Returns the number of requests for pages that have reached the origin outside of tunnels.
+fn fetches(origin: &Origin) -> usize {
+    let with_tunnels = (0..PAGES).filter(|number| *number != 1);
+    with_tunnels.map(|number| origin.count_of(&format!("/page/{number}"))).sum()
+}
+
+fn resumed(larder: &Larder) -> u64 {
+    larder.stats()["tls"]["handshakes"]["resumed"].as_u64().unwrap()
 }

@@ -78,6 +78,8 @@ usage: cargo x COMMAND
            doors: calls through each RPC listener, beside HTTP and Thrift's own server
              --quick         less of everything: 5000 calls, 2 rounds
              --calls N, --rounds N, --json FILE, --install  as above
+           slices: hits of ranges of an object of 1 GiB that is stored by slices, beside an object of 1 MiB and nginx
+             --quick, --seconds N, --rounds N, --json FILE, --larder PATH, --install  as above
            purge: what clients notice of a purge of 100000 objects
              --quick         1 round (of 5)
              --seconds N, --rounds N, --json FILE, --larder PATH  as above

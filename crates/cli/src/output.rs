@@ -8,6 +8,8 @@ pub enum Failure {
     Failed(String),
     /// The arguments or the config are wrong, so the command did nothing.
     Refused(String),
+    /// Another program that the command has run ended with this exit code.
+    Ended(u8),
 }
 
 /// Prints a line to standard output. A reader that has closed the pipe, such as `head`, is not a failure.

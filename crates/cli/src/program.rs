@@ -41,6 +41,7 @@ impl Program {
             Ok(()) => ExitCode::SUCCESS,
             Err(Failure::Failed(lines)) => self.fail(1, &lines),
             Err(Failure::Refused(lines)) => self.fail(2, &lines),
+            Err(Failure::Ended(code)) => ExitCode::from(code),
         }
     }
 

@@ -21,7 +21,9 @@ pub enum InsertResult<V> {
     Refused(V),
 }
 
-/// Values of type `V` by key, under a policy `P` known at compile time. Its methods are those of [`AnyShard`].
+/// Values of type `V` by key, under a policy `P` known at compile time. Its methods are those of [`AnyShard`]. It shares no
+/// cache line with another shard.
+#[repr(align(128))]
 pub struct Shard<P: Policy, V> {
     policy: P,
     contents: ShardIndex<V>,
@@ -79,10 +81,6 @@ impl<P: Policy, V> Shard<P, V> {
         InsertResult::Stored
     }
 
-    fn admits(&mut self, object: &Object) -> bool {
-        self.policy.admit(object, &self.contents)
-    }
-
     fn make_room(&mut self, weight: u64, dropped: &mut Vec<V>) -> bool {
         let before = dropped.len();
         let made = make_room(&mut self.policy, &mut self.contents, weight, |value| dropped.push(value));
@@ -138,8 +136,11 @@ pub trait AnyShard<V>: Send {
     /// new object cannot be stored. Replaced and evicted values are added to `dropped`.
     fn insert(&mut self, object: Object, value: V, dropped: &mut Vec<V>) -> InsertResult<V>;
 
-    /// Stores `value` as [`insert`](Self::insert) does, without the admission check: the object was admitted to another
-    /// shard, whose contents are stored here, the next victim first.
+    /// Makes the admission check of [`insert`](Self::insert) for an object that is not resident.
+    fn admits(&mut self, object: &Object) -> bool;
+
+    /// Stores `value` as [`insert`](Self::insert) does, without the admission check: the object was admitted before, perhaps
+    /// to another shard, whose contents are stored here, the next victim first.
     fn restore(&mut self, object: Object, value: V, dropped: &mut Vec<V>) -> InsertResult<V>;
 
     /// Removes and returns the value of `key`. This does not count as an eviction.
@@ -209,7 +210,11 @@ impl<P: Policy, V: Send> AnyShard<V> for Shard<P, V> {
     }
 
     fn insert(&mut self, object: Object, value: V, dropped: &mut Vec<V>) -> InsertResult<V> {
-        self.store(object, value, dropped, Self::admits)
+        self.store(object, value, dropped, <Self as AnyShard<V>>::admits)
+    }
+
+    fn admits(&mut self, object: &Object) -> bool {
+        self.policy.admit(object, &self.contents)
     }
 
     fn restore(&mut self, object: Object, value: V, dropped: &mut Vec<V>) -> InsertResult<V> {

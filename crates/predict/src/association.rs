@@ -13,6 +13,7 @@
 //!
 //! [`WINDOW`]: crate::WINDOW
 
+use crate::copy::CopyReader;
 use crate::mix;
 use crate::table::Table;
 
@@ -147,6 +148,46 @@ impl Association {
             }
         }
         found.into_iter().flatten()
+    }
+
+    /// Appends the contexts of all clients.
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+        out.extend((self.common.iter().count() as u32).to_le_bytes());
+        for (context, credit, Common { counts, clients, recent, predicted }) in self.common.iter() {
+            out.extend(context.to_le_bytes());
+            out.push(credit);
+            out.extend(counts.seen.to_le_bytes());
+            counts.counts.iter().for_each(|count| out.extend(count.to_le_bytes()));
+            counts.urls.iter().for_each(|url| out.extend(url.to_le_bytes()));
+            clients.iter().chain([recent]).for_each(|clients| out.extend(clients.0.to_le_bytes()));
+            for Successor { url, support, of } in predicted {
+                out.extend(url.to_le_bytes());
+                out.extend([*support, *of].map(u32::to_le_bytes).as_flattened());
+            }
+        }
+    }
+
+    /// Reads what [`write`](Self::write) has written.
+    pub(crate) fn read(copy: &mut CopyReader<'_>) -> Option<Self> {
+        let mut model = Self::default();
+        for _ in 0..copy.u32()? {
+            let (context, credit, mut common) = (copy.u64()?, copy.u8()?, Common::default());
+            common.counts.seen = copy.u16().filter(|seen| *seen < HALVED_AT)?;
+            for count in &mut common.counts.counts {
+                *count = copy.u16()?;
+            }
+            for url in &mut common.counts.urls {
+                *url = copy.u64()?;
+            }
+            for clients in common.clients.iter_mut().chain([&mut common.recent]) {
+                *clients = Clients(copy.u32()?);
+            }
+            for successor in &mut common.predicted {
+                *successor = Successor { url: copy.u64()?, support: copy.u32()?, of: copy.u32()? };
+            }
+            model.common.put(context, credit, common);
+        }
+        Some(model)
     }
 
     /// Returns the bytes that the model has allocated.

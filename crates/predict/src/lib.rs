@@ -11,12 +11,14 @@
 
 pub mod association;
 pub mod budget;
+mod copy;
 mod pending;
 mod planner;
 pub mod precision;
 pub mod sequence;
 mod table;
 
+pub use copy::COPY_VERSION;
 pub use planner::{Answer, Candidate, ClientRequest, Figures, MOST_BYTES, Planner, PrefetchResult, Ticket};
 
 /// The method of a prediction.

@@ -19,7 +19,7 @@ const CLIENTS: usize = 8_192;
 /// The maximum number of URLs that are known to be storable.
 const URLS: usize = 16_384;
 /// The maximum length of predicted URLs, in bytes.
-const LONGEST_URL: usize = 512;
+pub(crate) const LONGEST_URL: usize = 512;
 /// The maximum number of URLs, and sequences of URLs, that are remembered because a prefetch could not be stored.
 const REFUSED: usize = 32_768;
 /// The maximum number of sites with separate budgets and precision.
@@ -139,9 +139,9 @@ impl Figures {
 /// Predicts requests and tracks their prefetches.
 #[derive(Debug)]
 pub struct Planner {
-    association: Association,
+    pub(crate) association: Association,
     clients: Table<History>,
-    urls: Table<KnownUrl>,
+    pub(crate) urls: Table<KnownUrl>,
     /// Hashes of URLs and templates that could not be stored. The later of two hashes replaces the earlier one in the
     /// same place.
     refused: Box<[u64]>,
@@ -159,9 +159,9 @@ struct History {
 
 /// A URL whose response can be stored.
 #[derive(Debug)]
-struct KnownUrl {
-    text: Box<str>,
-    bytes: u64,
+pub(crate) struct KnownUrl {
+    pub(crate) text: Box<str>,
+    pub(crate) bytes: u64,
 }
 
 #[derive(Debug, Default)]

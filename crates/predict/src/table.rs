@@ -67,6 +67,20 @@ impl<V> Table<V> {
         }
     }
 
+    /// Iterates over keys, credits and values.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, u8, &V)> {
+        self.slots.iter().flatten().map(|slot| (slot.key, slot.credit, &slot.value))
+    }
+
+    /// Puts an entry of another table into a free place of its bucket, if there is one.
+    pub(crate) fn put(&mut self, key: u64, credit: u8, value: V) {
+        let bucket = self.bucket_mut(key);
+        let is_known = bucket.iter().flatten().any(|slot| slot.key == key);
+        if let Some(free) = bucket.iter_mut().find(|slot| slot.is_none()).filter(|_| !is_known) {
+            *free = Some(Slot { key, credit: credit.min(MOST_CREDIT), value });
+        }
+    }
+
     pub(crate) fn values(&self) -> impl Iterator<Item = &V> {
         self.slots.iter().flatten().map(|slot| &slot.value)
     }

@@ -45,6 +45,8 @@ pub struct Conditions {
     pub field: Names<Box<str>>,
     /// The cookies of the request, in any [reading](larder_semantics::readings).
     pub cookie: Names<Pattern>,
+    /// The claims of the client's token.
+    pub claim: Names<Box<str>>,
     /// The bucket of the client.
     pub bucket: Option<Bucket>,
     /// The status of the response.
@@ -91,6 +93,10 @@ pub enum CertificateCondition {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CertificateNames(pub Vec<Box<str>>);
 
+/// The texts of the claims in a token that is verified, by their names; those of lists have several.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClaimTexts(pub Vec<(Box<str>, Box<str>)>);
+
 /// The data of a request that rules use.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'r, F> {
@@ -108,6 +114,8 @@ pub struct Request<'r, F> {
     pub client: IpAddr,
     /// The names in the certificate that the client has shown.
     pub certificate: Option<&'r CertificateNames>,
+    /// The claims of its token, once that is verified.
+    pub claims: Option<&'r ClaimTexts>,
     /// Returns the time, in UNIX seconds.
     pub now: fn() -> u32,
     /// The field lines.
@@ -144,7 +152,7 @@ impl Conditions {
             && self.client_cert.is_none()
             && self.moments.are_all()
             && [&self.query, &self.cookie].iter().all(|names| names.each.is_empty())
-            && self.field.each.is_empty()
+            && [&self.field, &self.claim].iter().all(|names| names.each.is_empty())
             && self.bucket.is_none()
             && self.not.as_ref().is_none_or(|not| not.are_about_resource())
     }
@@ -163,6 +171,11 @@ impl Conditions {
             || self.map.as_ref().is_some_and(|map| map.by() == MapBy::Path)
             || !self.extension.is_empty()
             || self.not.as_ref().is_some_and(|not| not.look_at_path())
+    }
+
+    /// Whether some of the conditions are about the claims of a token.
+    pub fn look_at_claims(&self) -> bool {
+        !self.claim.each.is_empty() || self.not.as_ref().is_some_and(|not| not.look_at_claims())
     }
 
     /// Whether some of the conditions are about the method.
@@ -197,6 +210,7 @@ impl Conditions {
             && self.query.hold(|named| named.is_in_query(request.query))
             && self.field.hold(|named| named.is_in(request.fields))
             && self.cookie.hold(|named| named.is_cookie(request.fields))
+            && self.claim.hold(|named| request.claims.is_some_and(|claims| named.is_claim(claims)))
             && self.bucket.as_ref().is_none_or(|bucket| bucket.has(request.client, request.fields))
             && self.not.as_ref().is_none_or(|not| not.need_response() || !not.hold_for(request))
     }
@@ -264,6 +278,10 @@ impl<N> NamedPatterns<N> {
 impl NamedPatterns<Box<str>> {
     fn is_in(&self, fields: &impl Fields) -> bool {
         fields.lines(&self.name).any(|value| self.takes(value))
+    }
+
+    fn is_claim(&self, ClaimTexts(claims): &ClaimTexts) -> bool {
+        claims.iter().any(|(name, text)| *name == self.name && self.takes(text.as_bytes()))
     }
 }
 

@@ -21,7 +21,8 @@ mod trie;
 
 pub use bucket::{Bucket, Split};
 pub use conditions::{
-    CertificateCondition, CertificateNames, Conditions, Fields, NamedPatterns, Names, Request, Response,
+    CertificateCondition, CertificateNames, ClaimTexts, Conditions, Fields, NamedPatterns, Names, Request,
+    Response,
 };
 pub use domains::{BadDomain, Domains, LARGEST_LIST};
 pub use map::{MapBy, UrlMap};

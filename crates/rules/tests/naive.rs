@@ -120,6 +120,7 @@ proptest! {
             query: query.as_deref(),
             client: IpAddr::V4(Ipv4Addr::new(10, 0, 0, last)),
             certificate: None,
+            claims: None,
             now: || 0,
             fields: &fields,
         };

@@ -102,7 +102,7 @@ pub fn is_resumed_by_date(request: &impl Fields) -> bool {
 }
 
 /// Whether `tag` is a strong entity-tag (RFC 9110 section 8.8.3).
-pub(crate) fn is_strong(tag: &[u8]) -> bool {
+pub fn is_strong(tag: &[u8]) -> bool {
     tag.len() >= 2 && tag.starts_with(b"\"") && tag.ends_with(b"\"")
 }
 

@@ -106,7 +106,10 @@ pub fn stale_on_error(
 ) -> bool {
     let failed = match failure {
         Failure::Unreachable => true,
-        Failure::Status(status) => matches!(status.as_u16(), 500 | 502 | 503 | 504),
+        Failure::Status(status) => match status.as_u16() {
+            429 => rules.outlasts_limits,
+            status => matches!(status, 500 | 502 | 503 | 504),
+        },
     };
     let forbidding = Flags::NO_CACHE.with(Flags::MUST_REVALIDATE).with(Flags::INVALID);
     if !failed || request.no_cache || stored.flags.intersects(forbidding) {

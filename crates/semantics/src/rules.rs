@@ -38,6 +38,8 @@ pub struct Rules {
     pub prefetch_traffic: u8,
     /// The requests during its lifetime that make a response popular, without the one that fetched it.
     pub refresh_ahead_hits: u32,
+    /// The bytes in each slice of large responses of which clients request ranges; `None`: they are not stored by slices.
+    pub slice: Option<u64>,
     /// The clients that get the links of a stored response while the origin is asked.
     pub early_hints: EarlyHints,
     /// Whether prefetches of clients get only stored responses, and otherwise none.
@@ -56,6 +58,12 @@ pub struct Rules {
     pub stores_nothing: bool,
     /// The operator's lifetimes, in place of those of origins.
     pub lifetimes: Lifetimes,
+    /// Whether the content is known before it arrives, by its digest: cookies and `Vary` say nothing about it.
+    pub is_fixed: bool,
+    /// Whether responses to requests with credentials are for all clients: who names the content may have it.
+    pub shares_authorized: bool,
+    /// Whether a stored response may answer when the origin refuses the request as one too many (429).
+    pub outlasts_limits: bool,
     /// Directives of origins that are ignored.
     pub ignored: IgnoredDirectives,
     /// The responses that are sent to clients in another coding than the origin's.
@@ -121,6 +129,7 @@ impl Default for Rules {
             prefetch: Vec::new(),
             prefetch_traffic: 5,
             refresh_ahead_hits: 2,
+            slice: Some(1 << 20),
             early_hints: EarlyHints::default(),
             declines_prefetches: false,
             validated: false,
@@ -129,6 +138,9 @@ impl Default for Rules {
             stores_posts: false,
             stores_nothing: false,
             lifetimes: Lifetimes::default(),
+            is_fixed: false,
+            shares_authorized: false,
+            outlasts_limits: false,
             ignored: IgnoredDirectives::default(),
             compression: Compression::default(),
         }

@@ -205,9 +205,24 @@ reasons! {
     OriginUnreachable "origin-unreachable" "RFC 9110 15.6.3"
         "no connection to the origin"
         "check that the origin runs, and its name and port";
+    ParentUnreachable "parent-unreachable" "RFC 9110 15.6.3"
+        "no connection to the parent proxy through which the origin is reached"
+        "check that the proxy runs; the proxy's log has the cause, and [parent] its address, no_proxy and fallback";
+    ParentRefused "parent-refused" "RFC 9110 9.3.6"
+        "the parent proxy answered that it does not forward the request"
+        "the log has its status: 407 means another user name and password in [parent], others its own rules";
     OriginUnresolved "origin-unresolved" "RFC 9110 15.6.3"
         "the origin's name has no address"
         "check the spelling of the name, and the name servers of this machine";
+    NoCredentials "no-credentials" "configuration"
+        "there are no credentials for the bucket that is the origin"
+        "the proxy's log names each source and its fault; docs/recipes/object-storage.md describes them";
+    BucketRefused "bucket-refused" "configuration"
+        "the storage refuses the request to the bucket"
+        "the proxy's log has its code: rights of the credentials, the region, the clock, or the name of the bucket";
+    ReadOnly "read-only" "RFC 9110 15.5.6"
+        "the origin is a bucket, which is only read"
+        "send GET or HEAD without content; write to the storage itself";
     OriginTls "origin-tls" "RFC 9110 15.6.3"
         "no TLS with the origin: the handshake failed"
         "the proxy's log has the cause";
@@ -232,12 +247,18 @@ reasons! {
     OriginMalformed "origin-malformed" "RFC 9110 15.6.3"
         "the origin's answer is not HTTP"
         "check the program at the origin's port";
+    DigestMismatch "digest-mismatch" "configuration"
+        "the content is not the one that the package's index or its URL names by its digest"
+        "the origin or a mirror has damaged or exchanged the file, or the index that is stored is another one: fetch that again";
     OriginForbidden "origin-forbidden" "configuration"
         "the origin's address is not allowed"
         "allow_private, ports and connect_ports in [forward] permit addresses and ports";
     AccessDenied "access-denied" "configuration"
         "a rule of the configuration does not serve this client, or the URL lacks the signature that it requires"
         "allow and deny in the site's rules name clients, signed names the keys of URLs; larder why names the rule";
+    PackageYoung "package-young" "configuration"
+        "the version of this package is younger than the least age that a rule of the configuration requires"
+        "min_age in the site's rules sets the age, and its allow names packages that may be younger";
     AuthUnanswered "auth-unanswered" "configuration"
         "the service that decides whether this client is served gave no decision"
         "the proxy's log names the service and its fault; auth_request in the site's rules has its URL, and on_failure";
@@ -262,6 +283,24 @@ reasons! {
     Undelivered "undelivered" "configuration"
         "an RPC client cannot get the page as a whole: it is too long, was cut short, has an unknown coding or a NUL byte where it is a string, or is behind a redirect that is not followed"
         "the client's error and the proxy's log name the cause; [doors] sets the limits";
+
+    "Tunnels":
+    Intercepted "intercepted" "configuration"
+        "the proxy answers the requests in this tunnel itself"
+        "a host in never of [intercept] gets a tunnel instead";
+    TunnelDistrusted "tunnel-distrusted" "RFC 8446 6.2"
+        "the client has refused the certificate that the proxy's authority signs for this host, so it gets a tunnel"
+        "larder ca export shows the certificate to trust; a host whose clients know its certificate belongs in never of \
+         [intercept]";
+    TunnelCertificate "tunnel-client-certificate" "RFC 8446 4.3.2"
+        "the origin asks for a certificate of the client, so that only a tunnel works"
+        "";
+    TunnelNotTls "tunnel-not-tls" "RFC 9110 9.3.6"
+        "no TLS between this proxy and the origin is possible, so that the client gets a tunnel"
+        "";
+    TunnelCredentials "tunnel-credentials" "configuration"
+        "the client has to present credentials to this proxy, which the requests in an intercepted tunnel do not have"
+        "a rule without users, tokens, auth_request and jwt for CONNECT, and a listener without client_ca";
 }
 
 /// The reason for a request to the origin, in the words of RFC 9211 section 2.2.
@@ -317,7 +356,12 @@ impl Why {
             Self::RequestNoCache | Self::RequestMaxAge | Self::RequestMinFresh | Self::PositionAhead => {
                 Forward::Request
             }
-            Self::Method => Forward::Method,
+            Self::Method
+            | Self::Intercepted
+            | Self::TunnelDistrusted
+            | Self::TunnelCertificate
+            | Self::TunnelNotTls
+            | Self::TunnelCredentials => Forward::Method,
             Self::Bypass => Forward::Bypass,
             _ => return None,
         })

@@ -74,10 +74,10 @@ fn judge(
     let mut directives = ResponseDirectives::parse(response, &rules.targeted);
     rules.ignored.remove_from(&mut directives);
     directives_allow(&directives, status)?;
-    if vary::is_any(response) {
+    if vary::is_any(response) && !rules.is_fixed {
         return Err(Why::VaryAny);
     }
-    if request.contains("authorization") && !directives.permits_sharing() {
+    if request.contains("authorization") && !directives.permits_sharing() && !rules.shares_authorized {
         return Err(Why::Authorization);
     }
     // A response with lifetime 0 is stored because validations may give it a lifetime.
@@ -91,7 +91,7 @@ fn judge(
     if !(rules.validated && defined) {
         usable(&freshness, lifetime, defined)?;
     }
-    if response.contains("set-cookie") && !is_plainly_fresh(&freshness, lifetime) {
+    if response.contains("set-cookie") && !rules.is_fixed && !is_plainly_fresh(&freshness, lifetime) {
         return Err(Why::SetCookie);
     }
     Ok((freshness, lifetime))

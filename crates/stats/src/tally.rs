@@ -18,7 +18,8 @@ const TIMED: u32 = 16;
 #[derive(Clone)]
 pub struct Tally(Arc<Mutex<BatchSums>>);
 
-/// Sums of the requests of one or two seconds.
+/// Sums of the requests of one or two seconds, on cache lines of their own.
+#[repr(align(128))]
 pub struct BatchSums {
     sums: SumTable,
     /// The requests of a second that have separate rows.

@@ -1,7 +1,9 @@
 //! The bytes of a stored response's content, as the origin sent it and in other codings.
 
 mod coded;
+mod packed;
 pub(crate) mod record;
+pub(crate) mod sliced;
 
 use std::io;
 use std::ops::Range;
@@ -13,7 +15,9 @@ use crate::arena::Extent;
 use crate::charge::allocated;
 
 pub use coded::{CodedBody, body_of};
+pub use packed::PackedBody;
 pub use record::Record;
+pub use sliced::{SlicePart, SlicedBody};
 
 /// Bodies of at least this length are stored in a file and sent by `sendfile`; shorter ones are sent in the
 /// same write as their head.
@@ -28,15 +32,19 @@ pub enum Body {
     Long(Box<LongBody>),
 }
 
-/// Content of at least [`SENDFILE_FROM`] bytes, or content with coded forms.
+/// Content of at least [`SENDFILE_FROM`] bytes, content with coded forms, or content that two processes have.
 #[derive(Clone, Debug)]
 pub enum LongBody {
     /// Content in a memory file.
     File(Arc<Extent>),
     /// Content on a disk.
     Disk(Arc<Record>),
+    /// Shorter content in a memory file.
+    Packed(PackedBody),
     /// Content in memory, with its coded forms. [`Entry::body`](crate::Entry::body) is the content without them.
     Coded(Arc<CodedBody>),
+    /// Content whose slices are entries of their own.
+    Sliced(Arc<SlicedBody>),
 }
 
 /// The location of the bytes of a body.
@@ -48,6 +56,8 @@ pub enum Storage<'b> {
     File(&'b Arc<Extent>),
     /// The bytes are on a disk.
     Disk(&'b Arc<Record>),
+    /// The bytes are in entries of their own, or not stored.
+    Slices(&'b Arc<SlicedBody>),
 }
 
 impl Body {
@@ -66,6 +76,11 @@ impl Body {
         Self::Long(Box::new(LongBody::Disk(record)))
     }
 
+    /// Returns a body for content by slices.
+    pub fn sliced(sliced: Arc<SlicedBody>) -> Self {
+        Self::Long(Box::new(LongBody::Sliced(sliced)))
+    }
+
     /// Returns a body for content with these coded forms.
     pub(crate) fn coded(coded: CodedBody) -> Self {
         Self::Long(Box::new(LongBody::Coded(coded.into())))
@@ -78,7 +93,7 @@ impl Body {
             Self::Heap(_) => None,
             Self::Long(long) => match &**long {
                 LongBody::Coded(coded) => Some(coded),
-                LongBody::File(_) | LongBody::Disk(_) => None,
+                LongBody::File(_) | LongBody::Disk(_) | LongBody::Packed(_) | LongBody::Sliced(_) => None,
             },
         }
     }
@@ -97,7 +112,9 @@ impl Body {
             Self::Long(long) => match &**long {
                 LongBody::File(extent) => Storage::File(extent),
                 LongBody::Disk(record) => Storage::Disk(record),
+                LongBody::Packed(packed) => Storage::Heap(packed.bytes()),
                 LongBody::Coded(coded) => coded.plain().place(),
+                LongBody::Sliced(sliced) => Storage::Slices(sliced),
             },
         }
     }
@@ -107,12 +124,19 @@ impl Body {
         if let Storage::Disk(record) = self.place() { Some(record) } else { None }
     }
 
+    /// Returns the slices of the content, if these are entries of their own.
+    #[inline]
+    pub fn slices(&self) -> Option<&Arc<SlicedBody>> {
+        if let Storage::Slices(sliced) = self.place() { Some(sliced) } else { None }
+    }
+
     /// Returns the bytes of content.
     pub fn len(&self) -> u64 {
         match self.place() {
             Storage::Heap(bytes) => bytes.len() as u64,
             Storage::File(extent) => extent.len(),
             Storage::Disk(record) => record.len(),
+            Storage::Slices(sliced) => sliced.len(),
         }
     }
 
@@ -125,14 +149,14 @@ impl Body {
     pub fn charge(&self) -> u64 {
         match self {
             Self::Heap(bytes) => allocated(bytes.len()) as u64,
-            Self::Long(long) => allocated(size_of::<LongBody>()) as u64 + long.charge(),
+            Self::Long(long) => long.charge(),
         }
     }
 
     /// Copies at most `max` bytes from `from` on; the copy is empty at the end. Blocks while the disk reads.
     ///
     /// # Errors
-    /// When a file cannot be read, or does not contain the bytes that were written to it.
+    /// When a file cannot be read, or does not contain the bytes that were written to it; and for content by slices.
     pub fn copy(&self, from: u64, max: usize) -> io::Result<Bytes> {
         let range = self.clamp(from, max);
         match self.place() {
@@ -145,6 +169,7 @@ impl Body {
                 Ok(copy.into())
             }
             Storage::Disk(record) => record.read(range),
+            Storage::Slices(_) => Err(io::ErrorKind::Unsupported.into()),
         }
     }
 
@@ -175,12 +200,16 @@ impl Body {
 
 impl LongBody {
     fn charge(&self) -> u64 {
-        match self {
+        let behind = match self {
             Self::File(extent) => {
                 extent.len().next_multiple_of(4096) + allocated(size_of::<Extent>() + 16) as u64
             }
             Self::Disk(_) => allocated(size_of::<Record>() + 16) as u64,
+            // The same as outside of a pack, so that a move changes no size.
+            Self::Packed(packed) => return allocated(packed.bytes().len()) as u64,
             Self::Coded(coded) => coded.charge(),
-        }
+            Self::Sliced(_) => allocated(size_of::<SlicedBody>() + 16) as u64,
+        };
+        allocated(size_of::<Self>()) as u64 + behind
     }
 }

@@ -222,6 +222,13 @@ impl Entry {
         self.again(Body::coded(coded), self.freshness(), self.checked())
     }
 
+    /// Returns the same response after `change` has replaced the storage of its content or of other forms; `None` if all
+    /// stay.
+    pub(crate) fn moved(&self, change: &mut dyn FnMut(&Body) -> Option<Body>) -> Option<Self> {
+        let body = self.0.header.header.body.moved(change)?;
+        self.again(body, self.freshness(), self.checked())
+    }
+
     fn again(&self, body: Body, freshness: Freshness, checked: Generation) -> Option<Self> {
         let (old, tail) = (&self.0.header.header, self.tail());
         Self::assemble(RawParts {
@@ -243,6 +250,11 @@ impl Entry {
     /// Whether both refer to the same entry.
     pub(crate) fn is(&self, other: &Self) -> bool {
         std::ptr::eq(&self.0.header, &other.0.header)
+    }
+
+    /// Returns the address of the entry, which no other has as long as there are references to this one.
+    pub(crate) fn address(&self) -> usize {
+        std::ptr::from_ref(&self.0.header).addr()
     }
 
     /// Returns the latest generation up to which no purge reaches the entry.
@@ -357,9 +369,10 @@ impl Entry {
         self.0.header.header.body.forms()
     }
 
-    /// Returns the bytes of content in all forms.
+    /// Returns the bytes of content in all forms, without slices, which are entries of their own.
     pub(crate) fn content(&self) -> u64 {
-        self.body().len() + self.coded().map_or(0, CodedBody::len)
+        let own = if self.body().slices().is_some() { 0 } else { self.body().len() };
+        own + self.coded().map_or(0, CodedBody::len)
     }
 
     /// Returns the bytes of memory held, allocator rounding included, without the cache's bookkeeping and the

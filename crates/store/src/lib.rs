@@ -30,7 +30,7 @@ pub mod store;
 pub mod tier;
 
 pub use arena::{Arena, Extent};
-pub use body::{Body, CodedBody, LongBody, Record, Storage};
+pub use body::{Body, CodedBody, LongBody, PackedBody, Record, SlicePart, SlicedBody, Storage};
 pub use disks::{DiskTier, Disks, Drive, PruneTotals};
 pub use entry::Entry;
 pub use equivalents::Equivalents;

@@ -6,12 +6,11 @@
 
 use std::hash::{BuildHasher, RandomState};
 use std::mem;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use http::HeaderMap;
-use larder_evict::{AnyShard, Capacity, InsertResult, Spec};
-use parking_lot::{Mutex, MutexGuard};
+use larder_evict::{InsertResult, Spec};
 
 use crate::lines::{LinePool, Lines};
 use crate::{Entry, HashKeys};
@@ -21,16 +20,21 @@ mod changes;
 mod copy;
 mod fill_budget;
 mod forms;
+mod hot;
+mod pack;
 mod resident;
 mod room;
+mod shards;
 mod walk;
 
 use changes::Changes;
 pub(crate) use copy::CopiedResident;
 pub(crate) use fill_budget::{FillBudget, Purpose};
+use hot::HotTable;
 use resident::UsedResident;
 pub(crate) use resident::Uses;
 use room::WithheldBytes;
+use shards::{LockedShard, Shards};
 
 pub use budget::{Budget, Counts};
 pub use resident::Resident;
@@ -39,24 +43,33 @@ pub use walk::KeyUsage;
 /// The divisor for the part of the memory for responses in progress that is reserved for field lines.
 const LINES_SHARE: u64 = 16;
 
-type Shard = Mutex<Box<dyn AnyShard<UsedResident>>>;
-
 /// The memory tier.
 pub struct Memory {
-    shards: Box<[Shard]>,
+    shards: Shards,
+    /// The hot entries of each worker.
+    hot: Box<[HotTable]>,
     keys: HashKeys,
     lines: Arc<LinePool>,
     budget: Budget,
     max_variants: AtomicUsize,
+    counts: StoreCounts,
+    filling: FillBudget,
+    withheld: WithheldBytes,
+    changes: Changes,
+    /// Returns memory that was freed to the system at once.
+    trim: OnceLock<fn()>,
+}
+
+/// Counts that each change updates, apart from what each hit reads.
+#[derive(Default)]
+#[repr(align(128))]
+struct StoreCounts {
     admissions: AtomicU64,
     rejections: AtomicU64,
     /// Bytes of content of all residents.
     content: AtomicU64,
     /// Bytes held for all residents that their sizes do not include.
     uncounted: AtomicU64,
-    filling: FillBudget,
-    withheld: WithheldBytes,
-    changes: Changes,
 }
 
 /// Figures of the memory tier at one moment.
@@ -84,28 +97,21 @@ impl Memory {
     /// Creates a tier of this `budget` under `policy`.
     pub fn new(budget: impl Into<Budget>, policy: &Spec, max_variants: usize) -> Self {
         let budget = budget.into();
-        let (shards, kept, filling) = (budget.shards(), budget.kept(), budget.filling());
+        let filling = budget.filling();
         let lines = filling / LINES_SHARE;
         let random = RandomState::new();
-        let shards: Box<[Shard]> = (0..shards)
-            .map(|n| {
-                let amount = room::part(kept, shards, n);
-                Mutex::new(policy.build(Capacity { amount, ..budget.capacity }, random.hash_one(n)))
-            })
-            .collect();
         Self {
-            shards,
+            shards: Shards::new(budget, policy, |number| random.hash_one(number)),
+            hot: HotTable::for_workers(budget),
             keys: HashKeys::default(),
             lines: Arc::new(LinePool::new(usize::try_from(lines).unwrap_or(usize::MAX))),
             budget,
             max_variants: AtomicUsize::new(max_variants),
-            admissions: AtomicU64::new(0),
-            rejections: AtomicU64::new(0),
-            content: AtomicU64::new(0),
-            uncounted: AtomicU64::new(0),
+            counts: StoreCounts::default(),
             filling: FillBudget::new(filling - lines),
             withheld: WithheldBytes::default(),
             changes: Changes::default(),
+            trim: OnceLock::new(),
         }
     }
 
@@ -136,7 +142,7 @@ impl Memory {
     pub fn find(&self, key: &[u8], hash: u64, now: u32) -> Option<Resident> {
         let mut shard = self.shard(hash);
         let kept = shard.get(hash).filter(|kept| kept.is_for(key))?;
-        kept.uses().note(now);
+        kept.uses().note(1, now);
         Some(kept.resident())
     }
 
@@ -163,6 +169,7 @@ impl Memory {
     }
 
     fn put_unless(&self, entry: Entry, replaces: Option<&Entry>, stays: impl Fn(&Entry) -> bool) -> bool {
+        self.make_room_for(entry.charge());
         let hash = self.hash(entry.key());
         let mut dropped = Vec::new();
         let mut shard = self.shard(hash);
@@ -182,14 +189,13 @@ impl Memory {
         let mut variants = vec![entry.clone()];
         variants.extend(kept.take(self.max_variants.load(Ordering::Relaxed).saturating_sub(1)).cloned());
         let resident = Resident::of(variants).unwrap_or(Resident::One(entry));
-        let stored = self.place(&mut **shard, hash, UsedResident::new(resident, uses), &mut dropped);
-        drop(shard);
-        self.note_dropped(&dropped);
+        let stored = self.place(&mut shard, hash, UsedResident::new(resident, uses), &mut dropped);
+        self.unlock(shard, &dropped);
         let is_stored = matches!(stored, InsertResult::Stored);
         match (is_stored, is_new) {
-            (true, true) => _ = self.admissions.fetch_add(1, Ordering::Relaxed),
+            (true, true) => _ = self.counts.admissions.fetch_add(1, Ordering::Relaxed),
             (true, false) => {}
-            (false, _) => _ = self.rejections.fetch_add(1, Ordering::Relaxed),
+            (false, _) => _ = self.counts.rejections.fetch_add(1, Ordering::Relaxed),
         }
         is_stored
     }
@@ -205,9 +211,8 @@ impl Memory {
         }
         let left = stored.iter().filter_map(|entry| if entry.is(old) { new } else { Some(entry) });
         let left = Resident::of(left.cloned().collect());
-        self.leave(&mut **shard, hash, left, &mut dropped);
-        drop(shard);
-        self.note_dropped(&dropped);
+        self.leave(&mut shard, hash, left, &mut dropped);
+        self.unlock(shard, &dropped);
     }
 
     /// Replaces `old` by `new`, the same response with more content, if `old` is still stored. Returns false
@@ -223,14 +228,13 @@ impl Memory {
         let grown = Resident::of(grown.cloned().collect());
         let grows = before.charge() + new.charge().saturating_sub(old.charge()) <= self.largest() / 2;
         let is_stored = grows && {
-            self.leave(&mut **shard, hash, grown, &mut dropped);
+            self.leave(&mut shard, hash, grown, &mut dropped);
             shard.peek(hash).is_some()
         };
         if grows && !is_stored {
-            self.place(&mut **shard, hash, before, &mut dropped);
+            self.place(&mut shard, hash, before, &mut dropped);
         }
-        drop(shard);
-        self.note_dropped(&dropped);
+        self.unlock(shard, &dropped);
         is_stored
     }
 
@@ -241,9 +245,8 @@ impl Memory {
         self.changes.note(key, true);
         let Some(kept) = shard.peek(hash).filter(|kept| kept.is_for(key)) else { return };
         let left = Resident::of(kept.variants().iter().filter_map(leaves).collect());
-        self.leave(&mut **shard, hash, left, &mut dropped);
-        drop(shard);
-        self.note_dropped(&dropped);
+        self.leave(&mut shard, hash, left, &mut dropped);
+        self.unlock(shard, &dropped);
     }
 
     /// Removes everything stored under `key`; returns how many responses and bytes that were.
@@ -261,10 +264,10 @@ impl Memory {
         if !shard.peek(hash).is_some_and(|kept| kept.is_for(key)) {
             return (0, 0);
         }
-        let removed = shard.remove(hash);
-        drop(shard);
-        self.note_dropped(removed.as_slice());
-        removed.map_or((0, 0), |kept| (kept.variants().len(), kept.charge()))
+        let mut dropped = Vec::new();
+        shard.remove(hash, &mut dropped);
+        self.unlock(shard, &dropped);
+        dropped.first().map_or((0, 0), |kept| (kept.variants().len(), kept.charge()))
     }
 
     /// Removes everything.
@@ -274,10 +277,10 @@ impl Memory {
 
     /// Removes everything, and notes that as a change if it `is_noted`.
     pub(crate) fn clear_noted(&self, is_noted: bool) {
-        for shard in &self.shards {
-            let mut dropped = Vec::new();
-            lock(shard).clear(&mut dropped);
-            self.note_dropped(&dropped);
+        for shard in self.shards.iter() {
+            let (mut shard, mut dropped) = (self.shards.lock(shard), Vec::new());
+            shard.clear(&mut dropped);
+            self.unlock(shard, &dropped);
         }
         // At the end: what a copy of a shard still had is cleared there, too.
         if is_noted {
@@ -290,8 +293,7 @@ impl Memory {
     pub fn set_policy(&self, policy: &Spec) {
         let random = RandomState::new();
         for (n, shard) in self.shards.iter().enumerate() {
-            let mut shard = lock(shard);
-            *shard = policy.succeed(&mut **shard, random.hash_one(n));
+            self.shards.lock(shard).succeed(policy, random.hash_one(n));
         }
     }
 
@@ -305,19 +307,24 @@ impl Memory {
         &self.filling
     }
 
+    /// Returns the number of URLs admitted so far.
+    pub fn admissions(&self) -> u64 {
+        self.counts.admissions.load(Ordering::Relaxed)
+    }
+
     /// Returns the figures over all shards.
     pub fn usage(&self) -> Usage {
         let now = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let start = Usage {
-            admissions: now(&self.admissions),
-            rejections: now(&self.rejections),
+            admissions: now(&self.counts.admissions),
+            rejections: now(&self.counts.rejections),
             filling: self.filling.booked(),
             withheld: self.withheld.bytes(),
-            bytes: self.lines.bytes() + now(&self.uncounted),
-            content: now(&self.content),
+            bytes: self.lines.bytes() + now(&self.counts.uncounted),
+            content: now(&self.counts.content),
             ..Usage::default()
         };
-        self.shards.iter().map(lock).fold(start, |sum, shard| Usage {
+        self.shards.iter().map(|shard| self.shards.lock(shard)).fold(start, |sum, shard| Usage {
             objects: sum.objects + shard.len() as u64,
             bytes: sum.bytes + shard.bytes(),
             evictions: sum.evictions + shard.evictions(),
@@ -325,13 +332,15 @@ impl Memory {
         })
     }
 
-    /// Checks every shard's invariants, and that every resident is stored under its key's hash.
+    /// Checks every shard's invariants, that every resident is stored under its key's hash, and, unless a large response is
+    /// just being stored, that the shards together have no more than the capacity.
     ///
     /// # Errors
     /// The violated invariant, for tests and fuzzing.
     pub fn validate(&self) -> Result<(), String> {
-        for shard in &self.shards {
-            let shard = lock(shard);
+        self.shards.validate()?;
+        for shard in self.shards.iter() {
+            let shard = self.shards.lock(shard);
             shard.validate()?;
             let mut wrong = None;
             shard.for_each(&mut |hash, kept| {
@@ -353,7 +362,7 @@ impl Memory {
     /// state: a refreshed head is no new object.
     fn place(
         &self,
-        shard: &mut dyn AnyShard<UsedResident>,
+        shard: &mut LockedShard<'_>,
         hash: u64,
         kept: UsedResident,
         dropped: &mut Vec<UsedResident>,
@@ -362,12 +371,12 @@ impl Memory {
         let (object, content) = (kept.object(hash, counts), kept.content());
         let uncounted = kept.uncounted(counts);
         self.note_changed(&kept);
-        let stored = match shard.peek_mut(hash) {
+        let stored = match shard.resident_mut(hash) {
             Some(old) if old.object(hash, counts) == object => {
                 dropped.push(mem::replace(old, kept));
                 InsertResult::Stored
             }
-            _ => shard.insert(object, kept, dropped),
+            _ => shard.insert(object, kept, false, dropped),
         };
         if matches!(stored, InsertResult::Stored) {
             self.note_added(content, uncounted);
@@ -378,7 +387,7 @@ impl Memory {
     /// Replaces the resident under this hash by `resident`, with the same uses, or removes it.
     fn leave(
         &self,
-        shard: &mut dyn AnyShard<UsedResident>,
+        shard: &mut LockedShard<'_>,
         hash: u64,
         resident: Option<Resident>,
         dropped: &mut Vec<UsedResident>,
@@ -387,35 +396,31 @@ impl Memory {
         match resident.zip(uses) {
             Some((resident, uses)) => _ = self.place(shard, hash, UsedResident::new(resident, uses), dropped),
             None => {
-                let removed = shard.remove(hash);
-                removed.iter().for_each(|kept| self.note_changed(kept));
-                dropped.extend(removed);
+                let from = dropped.len();
+                shard.remove(hash, dropped);
+                dropped[from..].iter().take(1).for_each(|kept| self.note_changed(kept));
             }
         }
     }
 
     /// Updates the figures after a resident with these bytes was added.
     fn note_added(&self, content: u64, uncounted: u64) {
-        self.content.fetch_add(content, Ordering::Relaxed);
-        self.uncounted.fetch_add(uncounted, Ordering::Relaxed);
+        self.counts.content.fetch_add(content, Ordering::Relaxed);
+        self.counts.uncounted.fetch_add(uncounted, Ordering::Relaxed);
     }
 
     /// Updates the figures after these residents were removed.
     fn note_dropped(&self, dropped: &[UsedResident]) {
         if !dropped.is_empty() {
             let content = dropped.iter().map(UsedResident::content).sum();
-            self.content.fetch_sub(content, Ordering::Relaxed);
+            self.counts.content.fetch_sub(content, Ordering::Relaxed);
             let uncounted = dropped.iter().map(|kept| kept.uncounted(self.budget.counts)).sum();
-            self.uncounted.fetch_sub(uncounted, Ordering::Relaxed);
+            self.counts.uncounted.fetch_sub(uncounted, Ordering::Relaxed);
         }
     }
 
-    fn shard(&self, hash: u64) -> MutexGuard<'_, Box<dyn AnyShard<UsedResident>>> {
-        // The index inside a shard uses the low bits.
-        lock(&self.shards[(hash >> 48) as usize % self.shards.len()])
+    #[inline]
+    fn shard(&self, hash: u64) -> LockedShard<'_> {
+        self.shards.lock(self.shards.of(hash))
     }
-}
-
-fn lock(shard: &Shard) -> MutexGuard<'_, Box<dyn AnyShard<UsedResident>>> {
-    shard.lock()
 }

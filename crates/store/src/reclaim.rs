@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use larder_semantics::purge::{Effect, Scope};
 
+use crate::body::sliced::is_of_slice;
 use crate::disks::DiskResponse;
 use crate::purges::{Generation, PurgeStart};
 use crate::{Entry, Fills, Purges, Store};
@@ -210,12 +211,13 @@ impl Store {
         if !count.ordered.reaches(entry) {
             return false;
         }
-        count.reached += ReclaimCount { objects: 1, bytes: entry.charge() };
+        count.reached += ReclaimCount { objects: counted(entry.key()), bytes: entry.charge() };
         if count.on_disks {
             seen.insert(self.memory.variant(entry.key(), entry.signature()));
         }
         if count.ordered.removes() {
             self.memory.exchange(entry, None);
+            self.remove_slices(entry);
         }
         count.ordered.removes()
     }
@@ -228,7 +230,8 @@ impl Store {
         if !count.in_memory.contains(&self.memory.variant(response.head.key, response.head.signature))
             && response.is_found()
         {
-            count.reached += ReclaimCount { objects: 1, bytes: response.size };
+            let objects = counted(response.head.key);
+            count.reached += ReclaimCount { objects, bytes: response.size };
         }
         count.ordered.removes()
     }
@@ -241,6 +244,11 @@ impl Store {
             None => entry.note_checked(until),
         }
     }
+}
+
+/// Returns the number of objects that a response under `key` counts as: a slice is a part of one.
+fn counted(key: &[u8]) -> u64 {
+    u64::from(!is_of_slice(key))
 }
 
 /// Whether any rule of `any` reaches `entry`.

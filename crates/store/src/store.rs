@@ -15,7 +15,7 @@ use larder_semantics::purge::Effect;
 use crate::disks::PruneTotals;
 use crate::purges::{Generation, PurgeStart, Reach};
 use crate::tier::{FetchStart, SignatureOf};
-use crate::{Disks, Entry, Equivalents, Hints, Memory, Purges, Tier, TierName};
+use crate::{Disks, Entry, Equivalents, Hints, Memory, Purges, Resident, Tier, TierName};
 
 /// One in this many hits in memory counts as a use in the near tiers.
 const TOUCHED: u32 = 16;
@@ -107,7 +107,40 @@ impl Store {
     pub fn remove(&self, key: &[u8]) -> (usize, u64) {
         self.forget_near(key);
         self.hints.remove(key, self.memory.hash(key));
-        self.memory.remove(key)
+        self.remove_from_memory(key, true)
+    }
+
+    /// Removes everything stored under `key` in memory, and its slices in the near tiers, too; returns as
+    /// [`remove`](Self::remove). Notes that as a change if it `is_noted`.
+    pub(crate) fn remove_from_memory(&self, key: &[u8], is_noted: bool) -> (usize, u64) {
+        let resident = self.memory.peek(key, self.memory.hash(key));
+        let removed = self.memory.remove_noted(key, is_noted);
+        resident.iter().flat_map(Resident::variants).for_each(|entry| self.remove_slices(entry));
+        removed
+    }
+
+    /// Removes `entry`, whose content is in slices that do not belong to one representation any more, unless another
+    /// response has replaced it.
+    pub fn remove_sliced(&self, entry: &Entry) {
+        let resident = self.memory.peek(entry.key(), self.memory.hash(entry.key()));
+        let mut variants = resident.iter().flat_map(Resident::variants);
+        if let Some(stored) = variants.find(|stored| stored.signature() == entry.signature()) {
+            if stored.body().slices() != entry.body().slices() {
+                return;
+            }
+            self.memory.exchange(stored, None);
+        }
+        self.forget_near(entry.key());
+        self.remove_slices(entry);
+    }
+
+    /// Removes the slices of `entry`, if it has any, in memory and the near tiers. They were hidden when it was removed;
+    /// this only frees what they take.
+    pub(crate) fn remove_slices(&self, entry: &Entry) {
+        for key in entry.body().slices().iter().flat_map(|sliced| sliced.keys(entry.key())) {
+            self.forget_near(&key);
+            self.memory.remove_noted(&key, true);
+        }
     }
 
     /// Sweeps all tiers, the disks at no more than `rate` objects a second and only while `go_on` returns

@@ -161,6 +161,10 @@ pub struct FetchStart(pub(crate) Vec<(Arc<dyn Tier>, Stamp)>);
 impl FetchStart {
     /// Offers `entry`, the response of the fetch, or what the fetch has made of `replaced`.
     pub(crate) fn offer(&self, entry: &Entry, replaced: Option<&Entry>) {
+        // The slices of a response stay on this node.
+        if entry.body().slices().is_some() {
+            return self.forget(entry.key(), entry.signature());
+        }
         for (tier, stamp) in &self.0 {
             if let Some(old) = replaced.filter(|old| old.signature() != entry.signature()) {
                 tier.forget(old.key(), old.signature());

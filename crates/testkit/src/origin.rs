@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -80,6 +81,13 @@ impl Seen {
     pub fn field(&self, name: &str) -> Option<&str> {
         first(&self.fields, name)
     }
+
+    /// Returns the requested range of `len` bytes, if it has the form `first-last` or `first-`.
+    pub fn range(&self, len: usize) -> Option<Range<usize>> {
+        let (first, last) = self.field("range")?.strip_prefix("bytes=")?.split_once('-')?;
+        let last = last.parse().unwrap_or(len - 1).min(len - 1);
+        Some(first.parse().ok()?..last + 1)
+    }
 }
 
 /// The steps of an answer.
@@ -102,6 +110,25 @@ impl Answer {
     pub fn with_body(head: &str, body: &[u8]) -> Self {
         let text = [head.as_bytes(), b"\n\n", body].concat();
         Self::raw(long(&text, "GET"))
+    }
+
+    /// The answer of a server of files to a request for `content` with the entity-tag `tag`, or for a part of it, with the
+    /// further `fields`.
+    pub fn file(seen: &Seen, tag: &str, fields: &str, content: &[u8]) -> Self {
+        let (fields, len) = (format!("ETag: {tag}\n{fields}"), content.len());
+        if seen.field("if-none-match") == Some(tag) {
+            return Self::with_body(&format!("304 Not Modified\n{fields}"), b"");
+        }
+        match seen.range(len).filter(|_| seen.field("if-range").is_none_or(|wanted| wanted == tag)) {
+            Some(range) if range.start >= len => {
+                Self::with_body(&format!("416 Range Not Satisfiable\nContent-Range: bytes */{len}"), b"")
+            }
+            Some(range) => {
+                let place = format!("Content-Range: bytes {}-{}/{len}", range.start, range.end - 1);
+                Self::with_body(&format!("206 Partial Content\n{fields}\n{place}"), &content[range])
+            }
+            None => Self::with_body(&format!("200 OK\n{fields}"), content),
+        }
     }
 
     /// Adds a step that waits at `gate`.

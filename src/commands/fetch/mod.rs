@@ -112,6 +112,7 @@ impl StatisticsSource {
                 Ok(Answer::Statistics(statistics)) => Ok(Some(report::of_server(&statistics))),
                 Ok(_) => Err(format!("{}: no statistics, but an answer to another call", server.address)),
                 Err(Failure::Failed(why) | Failure::Refused(why)) => Err(why),
+                Err(Failure::Ended(code)) => Err(format!("exit code {code}")),
             },
         }
     }

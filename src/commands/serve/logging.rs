@@ -1,6 +1,6 @@
 //! The log of the process on standard error: one plain line for each event.
 //!
-//! `LARDER_LOG` filters by level and module, as `RUST_LOG` does; without either, `info` and above are shown.
+//! `LARDER_LOG` filters by level and module, as `RUST_LOG` does; without either, the command chooses the level.
 
 use std::env;
 use std::io::{self, IsTerminal, Stderr, Write};
@@ -10,13 +10,13 @@ use tracing_subscriber::EnvFilter;
 
 use crate::cli::terminal::wants_plain;
 
-/// Starts the log of this process. Call it once.
+/// Starts the log of this process, at the level `default` if the environment names none. Call it once.
 ///
 /// # Errors
 /// A line, if the filter is invalid.
-pub(super) fn start() -> Result<(), String> {
+pub(in crate::commands) fn start(default: &str) -> Result<(), String> {
     let filter =
-        env::var("LARDER_LOG").or_else(|_| env::var("RUST_LOG")).unwrap_or_else(|_| "info".to_owned());
+        env::var("LARDER_LOG").or_else(|_| env::var("RUST_LOG")).unwrap_or_else(|_| default.to_owned());
     let parsed = EnvFilter::try_new(&filter);
     let filter = parsed.map_err(|error| format!("cannot read the log filter '{filter}': {error}"))?;
     tracing_subscriber::fmt()

@@ -1,6 +1,6 @@
 //! `larder serve`: binds, prints its addresses, and turns signals into reloads, upgrades, drains and stops.
 
-mod logging;
+pub(super) mod logging;
 mod watchdog;
 mod watched_files;
 
@@ -18,6 +18,7 @@ use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tracing::{error, info, warn};
 
 use self::watched_files::WatchedFiles;
+use crate::cli::units::counted;
 use crate::cli::{Failure, WatchAllocator, open_files, say};
 use crate::config::flags::{Flags, Run};
 use crate::config::self_signed::{self, SelfSigned};
@@ -47,7 +48,7 @@ pub(crate) fn run(
     watch_allocator: WatchAllocator,
 ) -> Result<(), Failure> {
     let given = GivenSockets::from_environment();
-    logging::start().map_err(Failure::Refused)?;
+    logging::start("info").map_err(Failure::Refused)?;
     open_files::raise();
     let files = WatchedFiles::default();
     let source = ConfigSource { run: run.clone(), files: files.clone() };
@@ -200,6 +201,10 @@ fn announce(server: &Server, settings: &Settings, of_admin: Option<&SelfSigned>)
     }
     if let Some(SelfSigned { file, fingerprint }) = of_admin {
         say(&format!("admin certificate {}, SHA-256 {fingerprint}", file.display()));
+    }
+    if let Some(intercept) = &settings.intercept {
+        let (hosts, file) = (intercept.hosts.len() as u64, intercept.authority.cert.display());
+        say(&format!("intercepting {}, for clients that trust {file}", counted(hosts, "host", "hosts")));
     }
     if let Some(place) = server.statistics() {
         say(&format!("statistics in {place}"));

@@ -7,7 +7,8 @@ use larder_proxy::Liveness;
 use larder_proxy::base::notify;
 use tracing::error;
 
-/// Sends a ping in each quarter of the watchdog's limit, if there is a limit, as long as all threads serve.
+/// Sends a ping in each quarter of the watchdog's limit, if there is a limit, as long as all threads serve. The first one
+/// comes a quarter after they have begun: then a successor is the main process, from which alone pings are accepted.
 ///
 /// # Errors
 /// The thread cannot be started.
@@ -15,11 +16,15 @@ pub(super) fn answer(liveness: Liveness) -> io::Result<()> {
     let Some(limit) = limit() else { return Ok(()) };
     let part = limit / 4;
     let ping = move || loop {
+        let has_begun = liveness.has_begun();
+        thread::sleep(part);
+        if !has_begun {
+            continue;
+        }
         match liveness.is_alive(part) {
             true => notify::alive(),
             false => error!("a thread has not answered for {part:?}; the watchdog's limit is {limit:?}"),
         }
-        thread::sleep(part);
     };
     thread::Builder::new().name("watchdog".to_owned()).spawn(ping).map(drop)
 }

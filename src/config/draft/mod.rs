@@ -34,8 +34,8 @@ use ipnet::IpNet;
 use larder_evict::Spec;
 use larder_proxy::settings::{
     AccessLog, Balance, CertificateFiles, ClientAddress, Counts, DiskTier, Doors, Forward, HostHeader, Hsts,
-    Limits, MemoryTier, Origin, PathPrefix, ProxyProtocol, Schedule, Sticky, Timeouts, Token, TraceSettings,
-    Trust, UnixSockets, ValidatorSettings,
+    Limits, MemoryTier, NoProxy, Origin, ParentProxy, ParentSettings, PathPrefix, ProxyProtocol, Schedule,
+    Sticky, Timeouts, Token, TraceSettings, Trust, UnixSockets, ValidatorSettings,
 };
 use larder_semantics::storable::Rules;
 
@@ -50,6 +50,7 @@ with_defaults! {
         threads: Option<usize> = None,
         admin: Option<AdminAddress> = Some(AdminAddress { address: SocketAddr::from(([127, 0, 0, 1], 9145)), tls: false }),
         admin_token: Option<Token> = None,
+        purge_edges: Vec<Origin> = Vec::new(),
         access_log: AccessLog = AccessLog::Off,
         access_log_file: Option<PathBuf> = None,
         access_log_by_line: bool = false,
@@ -74,11 +75,13 @@ with_defaults! {
         reverse_listen_tls: Option<Vec<SocketAddr>> = None,
         reverse_client: ClientDraft = ClientDraft::default(),
         sites: Vec<SiteDraft> = Vec::new(),
+        parent: ParentDraft = ParentDraft::default(),
         forward_listen: Option<Vec<SocketAddr>> = None,
         forward_listen_tls: Vec<SocketAddr> = Vec::new(),
         forward_client: ClientDraft = ClientDraft::default(),
         forward: Forward = Forward::default(),
         forward_rules: Vec<RuleDraft> = Vec::new(),
+        intercept: InterceptDraft = InterceptDraft::default(),
         thrift_listen: Vec<SocketAddr> = Vec::new(),
         onc_listen: Vec<SocketAddr> = Vec::new(),
         line_listen: Vec<SocketAddr> = Vec::new(),
@@ -113,6 +116,31 @@ pub(crate) struct AdminAddress {
 pub(crate) struct ClientDraft {
     pub(crate) ca: Option<PathBuf>,
     pub(crate) is_required: Option<bool>,
+}
+
+with_defaults! {
+    /// The parent proxies, as written.
+    #[derive(Clone, Debug)]
+    pub(crate) struct ParentDraft {
+        http: Vec<ParentProxy> = Vec::new(),
+        /// Those for https origins, if they are others.
+        https: Option<Vec<ParentProxy>> = None,
+        no_proxy: Vec<NoProxy> = Vec::new(),
+        /// Whether the environment names what is not written.
+        from_env: bool = false,
+        falls_back: bool = false,
+        fail_timeout: Duration = ParentSettings::default().fail_timeout,
+    }
+}
+
+/// The tunnels that are intercepted, as written.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct InterceptDraft {
+    /// Hosts, and the word for public registries.
+    pub(crate) hosts: Vec<String>,
+    pub(crate) never: Vec<String>,
+    /// The directory of the authority; `None`: the state directory.
+    pub(crate) ca: Option<PathBuf>,
 }
 
 /// The memory tier, as written.
@@ -150,6 +178,7 @@ with_defaults! {
         origins: Vec<Origin> = Vec::new(),
         balance: Balance = Balance::default(),
         sticky: Option<Sticky> = None,
+        parents: Option<Vec<ParentProxy>> = None,
         host: HostHeader = HostHeader::Preserve,
         rewrite_urls: bool = false,
         only_https: bool = false,
@@ -163,6 +192,9 @@ with_defaults! {
         retries: u32 = 1,
         max_fails: u32 = 3,
         fail_timeout: Duration = Duration::from_secs(10),
+        max_errors: Option<u32> = None,
+        retry_budget: Option<u8> = None,
+        hedge: Option<u8> = None,
         slow_start: Duration = Duration::ZERO,
         resolve_interval: Option<Duration> = Some(Duration::from_secs(30)),
         health: Option<String> = None,

@@ -3,7 +3,9 @@
 use larder_semantics::storable::Rules;
 
 use super::key::{Key, MANY, keys};
-use super::values::{CODING, COOKIES, EARLY_HINTS, FIELD, MEDIA_RANGE, PREDICTION, PREFETCHES, RELOADS};
+use super::values::{
+    CODING, COOKIES, EARLY_HINTS, FIELD, MEDIA_RANGE, PREDICTION, PREFETCHES, RELOADS, SLICE,
+};
 use crate::config::kinds::{AtLeast, Count, Flag, Kind, List, OrWord, Percent, Seconds, Size, Words};
 
 /// The keys for caching, in both `[[site]]` and `[forward]`.
@@ -28,6 +30,8 @@ pub(crate) const CACHING: &[Key<Rules>] = keys! {
         "refresh popular responses in the background when this share of their lifetime is left (docs/refresh-ahead.md)";
     "refresh_ahead_hits" in refresh_ahead_hits: Count(1..=MANY),
         "number of requests in its lifetime that makes a response popular, not counting the one that fetched it";
+    "slice" in slice: SLICE,
+        "size of the slices in which responses of more than eight of them are fetched and stored when clients request ranges (docs/internals/slices.md)";
     "early_hints" in early_hints: EARLY_HINTS,
         "103 with the Link fields of the stored response while a request to the origin is in progress: to clients of HTTP/2, to all, or to none (docs/early-hints.md)";
     "client_prefetch" in declines_prefetches: PREFETCHES,

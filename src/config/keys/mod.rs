@@ -24,9 +24,10 @@ use key::{MANY, keys};
 pub(super) use site::SITE;
 use values::{
     ACCESS_LOG, ACCESS_LOG_FLUSH, ADDRESS, ADMIN, CLIENT_ADDRESS, CLIENT_AUTH, COLLECTOR, COUNTS, DIRECTORY,
-    FILES, LISTEN, MODE, NETWORK, POLICY, REAL_IP, REQUEST_ID, SECRET, TIMES, TOKEN,
+    FILES, INTERCEPTED, LISTEN, MODE, NETWORK, NO_PROXY, NODE_URL, PARENT, PARENT_FALLBACK, POLICY, REAL_IP,
+    REQUEST_ID, SECRET, TIMES, TOKEN,
 };
-pub(super) use values::{EARLY_HINTS, HOST_HEADER, PREFETCHES};
+pub(super) use values::{EARLY_HINTS, HOST_HEADER, PREFETCHES, SLICE};
 
 /// The keys above all tables: the process.
 pub(super) const TOP: &[Key<Draft>] = keys! {
@@ -38,6 +39,8 @@ pub(super) const TOP: &[Key<Draft>] = keys! {
         "address of the admin listener: metrics, live log, health; addresses other than loopback need admin_token; https:// in front: over TLS (docs/tls.md)";
     "admin_token" in admin_token: OrWord("off", SECRET),
         "token that clients on other machines must present to the admin listener; also $LARDER_TOKEN";
+    "purge_edges" in purge_edges: List(NODE_URL),
+        "admin listeners of caches that get their responses from this one, with the same admin_token: each purge here is repeated there (docs/purge.md)";
     "access_log" in access_log: ACCESS_LOG, "one line for each request, in this form (docs/logs.md)";
     "access_log_file" in access_log_file: OrWord("stdout", DIRECTORY),
         "file of the access log; SIGHUP reopens it";
@@ -45,7 +48,7 @@ pub(super) const TOP: &[Key<Draft>] = keys! {
         "when lines are written: many together, each within 100 ms, or each line at once";
     "name" in name: TOKEN, "name of the proxy in Via and Cache-Status";
     "x_cache" in x_cache: Flag, "also send the traditional X-Cache: HIT or MISS";
-    "client_address" in client_address: CLIENT_ADDRESS, "field that tells origins the client's address";
+    "client_address" in client_address: CLIENT_ADDRESS, "field that tells origins of sites the client's address";
     "request_id" in request_id: OrWord("off", REQUEST_ID),
         "field with an id for each request, as X-Request-Id: from proxies in trust, or made; in logs, traces and requests to origins";
     "trust" in trust.proxies: NetworkList,
@@ -195,6 +198,47 @@ pub(super) const SECTIONS: &[Section] = &[
                 "ports that CONNECT may reach (403)";
             "allow_private" in forward.allow_private: Flag,
                 "let clients reach loopback, link-local, private and metadata addresses";
+            "client_address" in forward.client_address: CLIENT_ADDRESS,
+                "field that tells origins the client's address";
+            "pac" in forward.pac.is_on: Flag,
+                "answer requests for /proxy.pac and /wpad.dat with a script by which clients configure themselves (docs/forward-proxy.md#clients-that-configure-themselves)";
+            "pac_direct" in forward.pac.direct: List(NO_PROXY),
+                "destinations that clients reach without the proxy by this script";
+            "pac_fallback" in forward.pac.falls_back: PARENT_FALLBACK,
+                "while the proxy does not answer, clients: off: reach nothing; direct: reach origins directly";
+            "parent" in forward.parents: OrWord("default", List(PARENT)),
+                "parent proxies through which origins are reached; default: those of [parent]; []: none";
+        },
+    },
+    Section {
+        name: "parent",
+        about: "Parent proxies: the HTTP proxies through which Larder reaches origins, if they are needed (docs/forward-proxy.md#parent-proxies).",
+        keys: keys! {
+            "http" in parent.http: List(PARENT),
+                "the proxies, the preferred one first; the next is tried while one cannot be reached";
+            "https" in parent.https: OrWord("http", List(PARENT)),
+                "proxies for https origins and tunnels; http: the same; []: none";
+            "no_proxy" in parent.no_proxy: List(NO_PROXY),
+                "destinations that are reached directly: a host with all names below it, .domain: only these, networks for URLs with \
+                 addresses; this machine always is";
+            "from_env" in parent.from_env: Flag,
+                "take proxies that are not set here from HTTP_PROXY, HTTPS_PROXY and ALL_PROXY, and further destinations from NO_PROXY";
+            "fallback" in parent.falls_back: PARENT_FALLBACK,
+                "while no proxy can be reached: off: requests fail; direct: origins are reached directly";
+            "fail_timeout" in parent.fail_timeout: AtLeast(1),
+                "for how long a proxy that could not be reached gets no requests";
+        },
+    },
+    Section {
+        name: "intercept",
+        about: "Hosts whose https requests the forward proxy answers itself, so that they are cached: clients have to trust \
+                its authority (docs/run.md). Other tunnels stay as they are.",
+        keys: keys! {
+            "hosts" in intercept.hosts: List(INTERCEPTED),
+                "hosts whose tunnels are intercepted, such as \"*.packages.example\"; \"registries\": the public registries of packages; \"*\": all";
+            "never" in intercept.never: List(INTERCEPTED), "hosts among these whose tunnels stay as they are";
+            "ca" in intercept.ca: OrWord("state", DIRECTORY),
+                "directory with the authority that larder ca init has made; state: the state directory";
         },
     },
     Section { name: "thrift", about: "The listener for Apache Thrift.", keys: rpc::THRIFT },

@@ -5,11 +5,11 @@ use super::control;
 use super::key::{Key, MANY, keys};
 use super::sticky::Sticky;
 use super::values::{
-    BALANCE, DIRECTORY, HOST, HOST_HEADER, HSTS, HTTPS, NAME, NETWORK, ORIGIN, PATH, PREFIX,
+    BALANCE, DIRECTORY, HOST, HOST_HEADER, HSTS, HTTPS, NAME, NETWORK, ORIGIN, PARENT, PATH, PREFIX,
 };
 use crate::config::bounds::MEMORY;
 use crate::config::draft::SiteDraft;
-use crate::config::kinds::{AtLeast, Count, Flag, Kind, List, OrWord, Seconds, Size, Words};
+use crate::config::kinds::{AtLeast, Count, Flag, Kind, List, OrWord, Percent, Seconds, Size, Words};
 
 /// The keys of a `[[site]]` other than [`CACHING`](super::CACHING).
 pub(crate) const SITE: &[Key<SiteDraft>] = keys! {
@@ -20,14 +20,17 @@ pub(crate) const SITE: &[Key<SiteDraft>] = keys! {
     "path" in path: PREFIX, "only this path and those below it";
     "origin" in origins: List(ORIGIN),
         "origin servers, http://host:port, https://, h2c:// or h2:// (HTTP/2 without or over TLS, as for gRPC) or \
-         unix:/socket, each with a weight if wanted, as in \"http://a weight=3\" (0: no new clients), or with backup, as in \
+         unix:/socket or s3://bucket?region=.. (docs/recipes/object-storage.md#private-buckets), each with a weight if wanted, as in \"http://a weight=3\" (0: no new clients), or with backup, as in \
          \"http://b backup\": only while no other answers; at least one; a path at the end, \
          if only a slash, replaces the site's own path (docs/reverse-proxy.md)";
     "balance" in balance: BALANCE,
         "choice of the origin for a request: round-robin: in turn; two-choices: of two random origins, the one with \
-         fewer requests in progress; both by weight";
+         fewer requests in progress; least-time: of two random origins, the one with the shorter times and fewer requests \
+         in progress; hash: the same origin for the same URL; all by weight";
     "sticky" in sticky: OrWord("off", Sticky),
         "a cookie that keeps a client at the origin that answered it first (docs/reverse-proxy.md#sticky-sessions)";
+    "parent" in parents: OrWord("default", List(PARENT)),
+        "parent proxies through which its origins are reached; default: those of [parent]; []: none";
     "host" in host: HOST_HEADER, "Host field sent to the origin: the client's, the origin's own, or this one";
     "rewrite_urls" in rewrite_urls: Flag,
         "whether Location, Content-Location and the Domain and Path of cookies that name the origin are changed to name the site";
@@ -67,6 +70,13 @@ pub(crate) const SITE: &[Key<SiteDraft>] = keys! {
     "retries" in retries: Count(0..=100), "retries of an idempotent request without an answer";
     "max_fails" in max_fails: Count(1..=MANY), "failures in a row after which an origin gets no requests";
     "fail_timeout" in fail_timeout: AtLeast(1), "for how long it gets none";
+    "max_errors" in max_errors: OrWord("off", Count(1..=MANY)),
+        "answers with 500, 502, 503 or 504 in a row after which an origin gets no requests for fail_timeout, if another is well";
+    "retry_budget" in retry_budget: OrWord("off", Percent),
+        "retries of all requests, at most, as a share of the requests; ten more are always allowed";
+    "hedge" in hedge: OrWord("off", Percent),
+        "share of the requests that are sent to a second origin when the answer is later than 95% of them: GET and HEAD; the \
+         first answer is used";
     "slow_start" in slow_start: AtLeast(0),
         "time in which the share of an origin that answers again grows to that of its weight";
     "resolve_interval" in resolve_interval: OrWord("off", AtLeast(1_000)),

@@ -7,15 +7,16 @@ use http::HeaderName;
 use ipnet::IpNet;
 use larder_evict::Spec;
 use larder_proxy::settings::{
-    AccessLog, Balance, ClientAddress, Counts, HostHeader, Hsts, Origin, PathPrefix, Times, Token,
+    AccessLog, Balance, ClientAddress, Counts, HostHeader, Hsts, NoProxy, Origin, ParentProxy, PathPrefix,
+    Times, Token,
 };
 use larder_semantics::coding::{Coding, MediaRange};
 use larder_semantics::early_hints::EarlyHints;
 use larder_semantics::storable::{Cookies, Prediction};
 
 use crate::config::draft::{AdminAddress, ListenAddress};
-use crate::config::kinds::{Choice, Secret, Text};
-use crate::config::{hsts, names, places};
+use crate::config::kinds::{Choice, OrWord, Secret, Size, Text};
+use crate::config::{hsts, names, parents, places};
 
 pub(super) const ADDRESS: Text<SocketAddr> =
     Text { words: "address with a port", parse: names::address, show: SocketAddr::to_string };
@@ -40,6 +41,8 @@ pub(super) const TOKEN: Text<String> = Text { words: "token", parse: names::toke
 pub(super) const FIELD: Text<String> =
     Text { words: "field name", parse: names::field_name, show: String::clone };
 pub(super) const HOST: Text<String> = Text { words: "host", parse: names::host, show: String::clone };
+pub(super) const INTERCEPTED: Text<String> =
+    Text { words: "host, \"registries\" or \"*\"", parse: names::intercepted, show: String::clone };
 pub(super) const PATH: Text<String> = Text { words: "path", parse: names::path, show: String::clone };
 pub(super) const PREFIX: Text<PathPrefix> =
     Text { words: "path", parse: names::site_path, show: PathPrefix::to_string };
@@ -49,6 +52,17 @@ pub(super) const ORIGIN: Text<Origin> = Text {
     parse: places::origin,
     show: places::show_origin,
 };
+pub(super) const PARENT: Secret<Text<ParentProxy>> = Secret(Text {
+    words: "http://user:password@host:port",
+    parse: parents::proxy,
+    show: parents::show_proxy,
+});
+pub(super) const NO_PROXY: Text<NoProxy> = Text {
+    words: "host, .domain, address, network or *",
+    parse: parents::no_proxy,
+    show: parents::show_no_proxy,
+};
+pub(super) const PARENT_FALLBACK: Choice<bool> = Choice(&[("off", false), ("direct", true)]);
 pub(super) const NODE_URL: Text<Origin> =
     Text { words: "http://host:port", parse: places::node, show: places::show_origin };
 pub(super) const COLLECTOR: Text<String> =
@@ -63,8 +77,12 @@ pub(super) const SECRET: Secret<Text<Token>> = Secret(Text {
     parse: |text| text.parse(),
     show: |token| token.secret().to_owned(),
 });
-pub(super) const BALANCE: Choice<Balance> =
-    Choice(&[("round-robin", Balance::RoundRobin), ("two-choices", Balance::TwoChoices)]);
+pub(super) const BALANCE: Choice<Balance> = Choice(&[
+    ("round-robin", Balance::RoundRobin),
+    ("two-choices", Balance::TwoChoices),
+    ("least-time", Balance::LeastTime),
+    ("hash", Balance::Hash),
+]);
 pub(super) const ACCESS_LOG: Choice<AccessLog> = Choice(names::ACCESS_LOGS);
 pub(super) const ACCESS_LOG_FLUSH: Choice<bool> = Choice(&[("batch", false), ("line", true)]);
 pub(super) const DIRECTORY: Text<PathBuf> =
@@ -89,6 +107,7 @@ pub(super) const COUNTS: Choice<Counts> = Choice(names::COUNTS);
 pub(super) const RELOADS: Choice<bool> = Choice(&[("obey", false), ("ignore", true)]);
 pub(crate) const PREFETCHES: Choice<bool> = Choice(names::CLIENT_PREFETCHES);
 pub(crate) const EARLY_HINTS: Choice<EarlyHints> = Choice(names::EARLY_HINTS);
+pub(crate) const SLICE: OrWord<Size> = OrWord("off", Size(64 << 10..=1 << 30));
 pub(super) const CLIENT_AUTH: Choice<bool> = Choice(&[("require", true), ("request", false)]);
 pub(super) const HSTS: Text<Hsts> = Text {
     words: "duration, then includeSubDomains and preload if wanted",

@@ -26,7 +26,7 @@ pub(super) fn auth_request(value: &DeValue<'_>) -> Result<Option<Arc<AuthRequest
     };
     let url = entries(table).find(|(key, _)| *key == "url").ok_or("it has no 'url', that of the service")?.1;
     let mut auth = AuthRequest {
-        service: places::origin(&string(url)?)?,
+        service: places::service(&string(url)?)?,
         send: Vec::new(),
         take: Vec::new(),
         cache: Duration::ZERO,

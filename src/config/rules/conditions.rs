@@ -49,6 +49,8 @@ pub(crate) const MATCH: &[RuleKey<Conditions>] = rows! {
         "fields of the request, in the same way";
     "cookie": "names, or a table of names and values", |own, value| own.cookie = named(value, Pattern::parse)?,
         "cookies of the request, in the same way";
+    "claim": "names, or a table of names and values", |own, value| own.claim = named(value, |name| Ok(name.into()))?,
+        "claims of the token that a rule with jwt has verified, in the same way; dots lead into objects";
     "status": "list of status codes", |own, value| own.status = match value.as_array() {
         Some(items) => items.iter().map(|item| status(item.get_ref())).collect::<Result<_, _>>()?,
         None => vec![status(value)?],

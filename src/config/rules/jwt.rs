@@ -63,7 +63,7 @@ pub(super) fn jwt(value: &DeValue<'_>) -> Result<Option<Arc<Jwt>>, String> {
 
 /// Reads the place of the keys: a URL, or `@` and a file.
 fn keys(text: &str) -> Result<KeySource, String> {
-    let Some(path) = text.strip_prefix('@') else { return places::origin(text).map(KeySource::Url) };
+    let Some(path) = text.strip_prefix('@') else { return places::service(text).map(KeySource::Url) };
     let content = fs::read(path).map_err(|error| format!("cannot read {path}: {}", unread(&error)))?;
     let keys = JwkSet::parse(&content).map_err(|why| format!("{path}: {why}"))?;
     Ok(KeySource::File(path.into(), keys))

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use http::HeaderValue;
-use larder_proxy::settings::{IgnoredDirectives, Pattern, Query, SignedUrls, TRACKING, Tokens, Users};
+use larder_proxy::settings::{
+    Allowed, IgnoredDirectives, MinAge, Pattern, Protocol, Protocols, Query, SignedUrls, TRACKING, Tokens,
+    Users,
+};
 use larder_semantics::coding::Coding;
 use larder_semantics::storable::Prediction;
 use toml::de::DeValue;
@@ -15,12 +18,12 @@ use super::cors::cors;
 use super::files::error_pages;
 use super::jwt::jwt;
 use super::key::{RuleKey, rows};
-use super::limits::limits;
+use super::limits::{bandwidth, limits};
 use super::origins::{origins, rewrite};
 use super::split::split;
 use super::values::{by_status, each, entries, field, flag, unknown, word};
 use crate::config::draft::rule::RuleDraft;
-use crate::config::keys::{EARLY_HINTS, HOST_HEADER, PREFETCHES};
+use crate::config::keys::{EARLY_HINTS, HOST_HEADER, PREFETCHES, SLICE};
 use crate::config::kinds::{AtLeast, Count, Flag, Kind, Percent, Seconds, Size};
 use crate::config::lists::{networks, signed_urls, string, strings, tokens, users};
 use crate::config::names;
@@ -156,6 +159,56 @@ fn codings(value: &DeValue<'_>) -> Result<Vec<Coding>, String> {
         Some(true) => Err("write the codings, such as [\"zstd\", \"br\", \"gzip\"]".to_owned()),
         None => each(value, |text| word(text, names::CODINGS)),
     }
+}
+
+fn packages(value: &DeValue<'_>) -> Result<Protocols, String> {
+    let known: Vec<_> = Protocol::ALL.iter().map(|own| (own.name(), *own)).collect();
+    match (value.as_bool(), value.as_str()) {
+        (Some(false), _) => Ok(Protocols::default()),
+        (Some(true), _) | (_, Some("all")) => Ok(Protocols::ALL),
+        _ => Ok(each(value, |text| word(text, &known))?.into_iter().collect()),
+    }
+}
+
+fn min_age(value: &DeValue<'_>) -> Result<Arc<MinAge>, String> {
+    let mut policy = MinAge::default();
+    let set = |policy: &mut MinAge, protocols: Protocols, value: &DeValue<'_>| {
+        let seconds = Seconds.read(value)?;
+        policy.seconds.extend(protocols.each().map(|protocol| (protocol, seconds)));
+        Ok::<_, String>(())
+    };
+    let Some(table) = value.as_table() else {
+        if value.as_bool() != Some(false) {
+            set(&mut policy, Protocols::ALL, value)?;
+        }
+        return Ok(Arc::new(policy));
+    };
+    // The age of one protocol takes precedence over that of all.
+    if let Some((_, all)) = entries(table).find(|(key, _)| *key == "all") {
+        set(&mut policy, Protocols::ALL, all)?;
+    }
+    let protocols = Protocol::ALL.iter().map(|own| (own.name(), *own));
+    for (key, value) in entries(table) {
+        match key {
+            "all" => {}
+            "allow" => policy.allowed = each(value, allowed)?,
+            "dates" => policy.dates = word(&string(value)?, names::PACKAGE_DATES)?,
+            _ => match protocols.clone().find(|(name, _)| *name == key) {
+                Some((_, protocol)) => set(&mut policy, [protocol].into_iter().collect(), value)?,
+                None => {
+                    let known: Vec<_> =
+                        protocols.map(|(name, _)| name).chain(["all", "allow", "dates"]).collect();
+                    return Err(unknown(key, &known));
+                }
+            },
+        }
+    }
+    Ok(Arc::new(policy))
+}
+
+fn allowed(text: &str) -> Result<Allowed, String> {
+    Allowed::parse(text)
+        .ok_or_else(|| format!("'{}' is not a package: NAME, NAME@VERSION or NAME*", text.escape_debug()))
 }
 
 /// Stands for the names of all parameters that serve only to track users.

@@ -1,20 +1,37 @@
 //! Limits of rules: `"10/s"`, and the requests that share them.
 
+use std::num::NonZeroU64;
 use std::time::Duration;
 
 use http::HeaderName;
-use larder_proxy::settings::{CountedRequests, Limit, LimitBy, Rate};
+use larder_proxy::settings::{Bandwidth, CountedRequests, Limit, LimitBy, Rate};
 use toml::de::{DeTable, DeValue};
 
 use super::values::{entries, field, unknown, word};
 use crate::cli::units::parse_duration;
-use crate::config::kinds::{Count, Kind};
+use crate::config::kinds::{Count, Kind, Size};
 use crate::config::lists::string;
 use crate::config::names;
 
 const KEYS: [&str; 5] = ["requests", "burst", "concurrent", "by", "count"];
 const FIELD: &str = "field:";
 const MOST: Count = Count(1..=1_000_000);
+/// Bytes in a second.
+const RATE: Size = Size(1 << 10..=1 << 40);
+
+/// Parses the rate of replies: a size, or a table with `rate` and `by`.
+pub(super) fn bandwidth(value: &DeValue<'_>) -> Result<Bandwidth, String> {
+    let (mut size, mut by_client) = (value.as_table().is_none().then_some(value), false);
+    for (key, value) in value.as_table().into_iter().flat_map(entries) {
+        match key {
+            "rate" => size = Some(value),
+            "by" => by_client = word(&string(value)?, &[("client", true), ("reply", false)])?,
+            _ => return Err(unknown(key, &["rate", "by"])),
+        }
+    }
+    let rate: u64 = RATE.read(size.ok_or("it has no 'rate', such as \"500KiB\"")?)?;
+    Ok(Bandwidth { rate: NonZeroU64::new(rate).unwrap_or(NonZeroU64::MIN), by_client })
+}
 
 /// Parses one limit, or a list of limits.
 pub(super) fn limits(value: &DeValue<'_>) -> Result<Vec<Limit>, String> {

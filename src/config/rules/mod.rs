@@ -2,6 +2,7 @@
 
 mod answers;
 mod auth;
+mod claims;
 mod classes;
 mod conditions;
 mod cors;

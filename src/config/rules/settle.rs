@@ -13,7 +13,7 @@ use larder_proxy::settings::{
 };
 
 use super::values::field;
-use super::{auth, classes, cors, files, origins, split};
+use super::{auth, claims, classes, cors, files, origins, split};
 use crate::config::draft::rule::{Content, Respond, RuleDraft};
 
 /// The owner of the rules.
@@ -64,6 +64,7 @@ fn settle_one(drafts: &[RuleDraft], at: usize, owner: Owner) -> Result<Vec<SiteR
     if owner == Owner::Forward && (effects.auth_request.is_some() || effects.jwt.is_some()) {
         return Err("auth_request and jwt are for rules of a [[site]]".to_owned());
     }
+    claims::check(draft, &effects, drafts)?;
     origins::check(draft, &effects, drafts, owner == Owner::Site)?;
     check_placeholders(draft, &effects)?;
     let rule = |conditions, effects, stop| SiteRule {

@@ -3,6 +3,7 @@
 mod acme;
 mod cluster;
 mod control;
+mod intercept;
 mod listeners;
 mod node_tls;
 mod problems;
@@ -23,6 +24,7 @@ use super::draft::rule::RuleDraft;
 use super::draft::{DiskDraft, Draft, Memory, SiteDraft};
 use super::machine::Machine;
 use super::names::covers;
+use super::parents;
 use super::places::check_origins;
 use super::rules::{self, Owner};
 use super::written;
@@ -52,7 +54,10 @@ pub(super) fn settle(draft: Draft) -> Result<Settings, Vec<String>> {
     let state = state_directory();
     let around = acme::AcmeContext::new(&listeners, &client_auth, cluster.as_ref(), state.as_deref());
     let acme = acme::settle(&draft.sites, &around, &mut problems);
+    let parent = parents::settle(&draft.parent);
+    let parent = parent.map_err(|why| problems.add(&["parent.from_env"], &why)).unwrap_or_default();
     check_limits(&draft, &mut problems);
+    let intercept = intercept::settle(&draft, &listeners.http, &mut problems);
     let problems = problems.lines();
     if !problems.is_empty() {
         return Err(problems);
@@ -70,17 +75,20 @@ pub(super) fn settle(draft: Draft) -> Result<Settings, Vec<String>> {
         admin: draft.admin.map(|admin| admin.address),
         admin_tls,
         admin_token,
+        purge_edges: draft.purge_edges,
         threads: draft.threads.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from)),
         memory: memory_tier(draft.memory),
         disks: draft.disks.into_iter().map(|disk| disk.tier).collect(),
         schedule: draft.schedule,
         limits: draft.limits,
         timeouts: draft.timeouts,
+        parent,
         sites: {
             let parts = draft.sites.into_iter().zip(tls.into_iter().zip(acme)).zip(rules).enumerate();
             parts.map(|(at, ((site, tls), rules))| settle_site(at, site, tls, rules)).collect()
         },
         forward: Forward { site_rules: forward_rules, ..draft.forward },
+        intercept,
         doors: Doors { listen: doors, ..draft.doors },
         access_log: draft.access_log,
         access_log_file: draft.access_log_file,
@@ -119,6 +127,9 @@ fn admin_token(draft: &Draft, problems: &mut Problems<'_>) -> Option<Token> {
             "admin {admin} can be reached from other machines: set admin_token in the file, or ${TOKEN}"
         );
         problems.add(&["admin", "admin_token"], &text);
+    }
+    if !draft.purge_edges.is_empty() && token.is_none() {
+        problems.add(&["purge_edges"], "purge_edges needs admin_token, which the edges have, too");
     }
     token
 }
@@ -240,8 +251,9 @@ fn settle_site(
     let (cache, tags, rules) = control::settle(&site);
     let name = site.name_at(at);
     let doubt = site.control.tags.doubt;
-    let SiteDraft { hosts, path, origins, balance, host, rewrite_urls, only_https, hsts, .. } = site;
+    let SiteDraft { hosts, path, origins, balance, parents, host, rewrite_urls, only_https, hsts, .. } = site;
     let SiteDraft { sticky, retries, max_fails, fail_timeout, slow_start, resolve_interval, .. } = site;
+    let SiteDraft { max_errors, retry_budget, hedge, .. } = site;
     let (interval, purge_from) = (site.health_interval, site.purge_from);
     let health = site.health.map(|path| Health { path, interval });
     Site {
@@ -264,9 +276,13 @@ fn settle_site(
         retries,
         max_fails,
         fail_timeout,
+        max_errors,
+        retry_budget,
+        hedge,
         slow_start,
         resolve_interval,
         health,
+        parents,
         tls,
         purge_from,
     }

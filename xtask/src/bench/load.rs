@@ -32,6 +32,19 @@ impl Script {
         Self::write(&text)
     }
 
+    /// Returns a script for `count` ranges of 1 MiB, repeatedly: each begins `stride` bytes behind the one before, and the
+    /// first at `offset`.
+    ///
+    /// # Errors
+    /// The same as for [`Script::one`].
+    pub(super) fn ranges(count: u64, stride: u64, offset: u64) -> Result<Self> {
+        let text = include_str!("slices.lua")
+            .replace("@COUNT@", &count.to_string())
+            .replace("@STRIDE@", &stride.to_string())
+            .replace("@OFFSET@", &offset.to_string());
+        Self::write(&text)
+    }
+
     /// Returns a script for the URLs `PREFIX1`, `PREFIX2` and so on, each once.
     ///
     /// # Errors

@@ -27,6 +27,7 @@ mod replay;
 mod rules;
 mod server;
 mod servers;
+mod slices;
 mod table;
 mod tls;
 mod tls_load;
@@ -68,6 +69,7 @@ const BENCHES: &[(&str, Parse)] = &[
     ("disk", |words| ready(disk::Options::parse(words)?, disk::run)),
     ("observe", |words| ready(observe::Options::parse(words)?, observe::run)),
     ("purge", |words| ready(purge::parse(words)?, purge::run)),
+    ("slices", |words| ready(slices::parse(words)?, slices::run)),
     ("replay", |words| ready(replay::Options::parse(words)?, replay::run)),
     ("rules", |words| ready(rules::parse(words)?, rules::run)),
     ("learn", |words| ready(learn::Options::parse(words)?, learn::run)),

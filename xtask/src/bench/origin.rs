@@ -4,6 +4,7 @@
 
 use larder_testkit as testkit;
 use std::io::Write;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
@@ -24,7 +25,11 @@ impl Origin {
         let count = Arc::clone(&requests);
         testkit::answer(listener, move |seen, stream| {
             count.fetch_add(1, Ordering::SeqCst);
-            stream.write_all(&answer(&seen.target, SystemTime::now()))
+            let range = seen.field("range").filter(|_| seen.target == GIANT).and_then(range_of);
+            stream.write_all(&match range {
+                Some(range) => part(&range),
+                None => answer(&seen.target, SystemTime::now()),
+            })
         });
         Self { port: address.port(), requests }
     }
@@ -37,6 +42,29 @@ impl Origin {
     pub(super) fn requests(&self) -> u64 {
         self.requests.load(Ordering::SeqCst)
     }
+}
+
+/// The path of an object of 1 GiB, of which only ranges can be had.
+pub(super) const GIANT: &str = "/1g";
+const GIANT_BYTES: u64 = 1 << 30;
+
+/// Returns the bytes that a `Range` field of the form `bytes=first-last` names.
+fn range_of(field: &str) -> Option<RangeInclusive<u64>> {
+    let (first, last) = field.strip_prefix("bytes=")?.split_once('-')?;
+    Some(first.parse().ok()?..=last.parse().ok()?)
+}
+
+/// Returns a part of the object of 1 GiB.
+fn part(range: &RangeInclusive<u64>) -> Vec<u8> {
+    let (first, last) = (range.start(), range.end().min(&(GIANT_BYTES - 1)));
+    let length = (last + 1).saturating_sub(*first);
+    let mut bytes = format!(
+        "HTTP/1.1 206 Partial Content\r\nContent-Length: {length}\r\nContent-Range: bytes {first}-{last}/{GIANT_BYTES}\r\n\
+         ETag: \"6955b900-40000000\"\r\nCache-Control: public, max-age=86400\r\n\r\n"
+    )
+    .into_bytes();
+    bytes.resize(bytes.len() + length as usize, b'x');
+    bytes
 }
 
 /// The path of a text that compresses to 1 KiB with its head of 18 bytes, within 1%.

@@ -235,7 +235,7 @@ fn floor(setup: &Setup) -> Result<Start> {
     Ok(start(&[&format!("127.0.0.1:{}", setup.port)]))
 }
 
-fn larder(setup: &Setup) -> Result<Start> {
+pub(super) fn larder(setup: &Setup) -> Result<Start> {
     let listen = format!("127.0.0.1:{}", setup.port);
     let origin = format!("http://127.0.0.1:{}", setup.origin);
     let admin = format!("127.0.0.1:{}", setup.admin);

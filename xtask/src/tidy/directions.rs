@@ -6,8 +6,10 @@ use super::Package;
 const EDGES: &[(&str, &str)] = &[
     ("words", ""),
     ("evict", ""),
+    ("advise", "evict"),
     ("semantics", ""),
     ("rules", "semantics"),
+    ("packages", ""),
     ("rpc", ""),
     ("cluster", "semantics"),
     ("http2", ""),
@@ -17,20 +19,20 @@ const EDGES: &[(&str, &str)] = &[
     ("stats", ""),
     ("tags", "evict semantics"),
     ("tower", "tags"),
-    ("proxy", "evict semantics rpc rules http2 cluster predict store stats tags words"),
+    ("proxy", "advise evict semantics rpc rules packages http2 cluster predict store stats tags words"),
     ("lab", "evict cluster predict"),
     ("load", "lab rpc"),
     ("cli", "words"),
     ("experiment", "cli evict lab load"),
-    ("larder", "evict semantics rpc http2 cluster predict store stats tags proxy lab load cli"),
+    ("larder", "advise evict semantics rpc http2 cluster predict store stats tags proxy lab load cli"),
     ("bench", ""),
-    ("fuzz", "larder cluster disk evict http2 lab proxy rpc rules semantics store"),
+    ("fuzz", "larder cluster disk evict http2 lab packages proxy rpc rules semantics store"),
     ("testkit", "http2"),
     ("xtask", "testkit"),
 ];
 
 /// Crates that decide without side effects.
-const PURE: &str = "evict semantics rpc cluster http2 predict tags";
+const PURE: &str = "advise evict semantics rpc cluster http2 packages predict tags";
 
 /// Libraries that a pure crate cannot use: runtimes, sockets, clocks, loggers, databases.
 const IMPURE: &str = "async-std chrono futures h2 hyper hyper-util libc log mio nix redis reqwest rustix rustls smol \

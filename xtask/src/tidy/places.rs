@@ -14,7 +14,7 @@ const ROOT: &str = "crates/proxy/src/";
 const PLACES: &[(&str, Option<&str>, &[&str], &str)] = &[
     ("httparse", None, &["http/chunked.rs", "http/head.rs", "http/response.rs"], ARRIVES),
     ("head", Some("parse"), &["http1/connection.rs"], ARRIVES),
-    ("response", Some("parse"), &["origin/connection.rs"], ARRIVES),
+    ("response", Some("parse"), &["origin/connection.rs", "origin/parent.rs"], ARRIVES),
     // Beside the decision: whether a response may be shared with requests that arrived meanwhile, and whether a node may
     // read it from the second tier.
     ("reuse", Some("reuse"), &["flow/decide.rs", "flow/stored.rs", "cluster/tier/explain.rs"], DECIDED),

@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 
 use crate::base::settings::{OriginTls, Timeouts};
 use crate::http::body::Upload;
-use crate::origin::{Chunk, Client, Connector, Destinations, Download, OriginRequest, OutgoingHead};
+use crate::origin::{Client, Connector, Destinations, OriginRequest, OutgoingHead};
 
 /// Timeout of a directory for one response.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -73,7 +73,7 @@ impl DirectoryClient {
         let outgoing = OriginRequest::new(true, authority, &parts.method, &mut upload);
         let (head, mut download) =
             self.client.send(OutgoingHead::Http1(&head), outgoing).await.map_err(|error| error.detail)?;
-        let mut response = Response::new(Full::new(read(&mut download).await?));
+        let mut response = Response::new(Full::new(Bytes::from(download.whole(LONGEST).await?)));
         *response.status_mut() = head.status;
         *response.headers_mut() = head.fields.to_map();
         if head.status.is_client_error() || head.status.is_server_error() {
@@ -107,17 +107,4 @@ impl HttpClient for DirectoryClient {
                 .map_err(Error::Other)
         })
     }
-}
-
-async fn read(download: &mut Download) -> Result<Bytes, Problem> {
-    let mut whole = Vec::new();
-    while let Some(chunk) = download.next().await? {
-        if let Chunk::Data(bytes) = chunk {
-            whole.extend_from_slice(bytes);
-        }
-        if whole.len() > LONGEST {
-            return Err(format!("an answer of more than {LONGEST} bytes").into());
-        }
-    }
-    Ok(whole.into())
 }

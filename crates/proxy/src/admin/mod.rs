@@ -55,6 +55,7 @@ use crate::cache::prefetches::PrefetchTotals;
 use crate::counts::counters::{Ratios, Totals};
 use crate::counts::histogram::Latency;
 use crate::exchange::gateways::Holdings;
+use crate::exchange::packages::PackageCounts;
 use crate::exchange::rule_counts::RuleReport;
 use crate::features::maintenance::{self, ScheduleCounts};
 use crate::flow::worker::ProcessState;
@@ -92,6 +93,8 @@ struct Stats {
     prefetches: PrefetchTotals,
     /// Responses 103 with links of stored responses.
     early_hints: HintFigures,
+    /// Contents of packages that were compared with their digests.
+    packages: PackageCounts,
     /// Forms of stored responses in other codings.
     compression: CompressorCounts,
     policy: String,
@@ -236,6 +239,7 @@ impl Stats {
             background: shared.cache.ahead.running(),
             prefetches: shared.cache.prefetches.figures(),
             early_hints: shared.cache.hints(),
+            packages: plan.packages.counts(),
             compression: shared.cache.compressor.figures(),
             policy: plan.settings.memory.policy.to_string(),
             capacity: capacity.amount,
@@ -244,7 +248,7 @@ impl Stats {
                 (By::Bytes, Counts::Content) => "content",
                 (By::Entries, _) => "entries",
             },
-            connections: shared.connections.load(Ordering::Relaxed),
+            connections: shared.connections.count(),
             connections_refused: shared.closed_on_arrival.load(Ordering::Relaxed),
             http_versions: shared.versions().into_iter().collect(),
             in_flight,

@@ -11,6 +11,7 @@ use larder_semantics::purge::Effect;
 
 use super::query::Query;
 use super::{Call, Outcome, Refusal, json};
+use crate::features::edges::OF_SHIELD;
 use crate::features::only_site;
 use crate::features::purge::{self, PurgeRequest, PurgeResult, ScopeKind, purge};
 use crate::http::names::POSITION;
@@ -73,22 +74,30 @@ fn read(query: &Query<'_>, origins: &Origins<'_>) -> Result<ParsedPurge, String>
         (_, false) => Effect::Stale,
     };
     let host = query.get("host").filter(|_| kind == ScopeKind::Group);
-    let mut scopes = Vec::new();
+    let (mut scopes, mut at_edges) = (Vec::new(), Vec::new());
     for value in query.all(name) {
         match kind {
             ScopeKind::Url | ScopeKind::Prefix | ScopeKind::Glob if value.starts_with('/') => {
                 let origins = origins().map_err(|why| format!("'{}': {why}", value.escape_debug()))?;
                 for origin in origins {
-                    scopes.extend(kind.scopes(&format!("{origin}{value}"), None)?);
+                    let url = format!("{origin}{value}");
+                    scopes.extend(kind.scopes(&url, None)?);
+                    at_edges.push((name, url));
                 }
             }
-            _ => scopes.extend(kind.scopes(value, host)?),
+            _ => {
+                scopes.extend(kind.scopes(value, host)?);
+                at_edges.push((name, value.to_owned()));
+            }
         }
     }
+    at_edges.extend(host.map(|host| ("host", host.to_owned())));
+    let at_edges = if has(OF_SHIELD) { Vec::new() } else { vec![at_edges] };
     let values = query.all(name).collect::<Vec<_>>().join(" ");
     let words = [(name, values)].into_iter().chain(host.map(|host| ("host", host.to_owned()))).collect();
     let patience = query.get("timeout").map(patience).transpose()?.unwrap_or(purge::PATIENCE);
-    Ok((words, PurgeRequest { scopes, effect, counts: has("count"), waits: has("wait"), patience }))
+    let (counts, waits) = (has("count"), has("wait"));
+    Ok((words, PurgeRequest { scopes, effect, counts, waits, patience, at_edges }))
 }
 
 /// Parses a duration with its unit, or a number of seconds.

@@ -15,6 +15,7 @@ use super::{
     Answer, Call, Outcome, Refusal, State, Stats, cache, cluster, config, explain, history, json, live,
     metrics, objects, page, purge, recent, text,
 };
+use crate::features::edges::OF_SHIELD;
 
 /// A path of the admin listener.
 pub(super) struct Route {
@@ -118,7 +119,10 @@ const ROUTES: &[Route] = &[
     }),
     post(
         "/purge",
-        &["url", "prefix", "glob", "tag", "group", "host", "all", "soft", "hard", "count", "wait", "timeout"],
+        &[
+            "url", "prefix", "glob", "tag", "group", "host", "all", "soft", "hard", "count", "wait",
+            "timeout", OF_SHIELD,
+        ],
         "[purges](purge.md)",
         |call| Box::pin(purge::answer(call)),
     ),
@@ -226,7 +230,7 @@ mod tests {
             (
                 "/purge",
                 "x=b",
-                "unknown parameter 'x'; known: url, prefix, glob, tag, group, host, all, soft, hard, count, wait, timeout",
+                "unknown parameter 'x'; known: url, prefix, glob, tag, group, host, all, soft, hard, count, wait, timeout, of_shield",
             ),
         ] {
             assert_eq!(check(path, query), Some(Err(error.to_owned())), "{path}");

@@ -176,6 +176,9 @@ pub struct Explanation {
     /// The origins that failed their last request.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failing: Vec<String>,
+    /// Why origins get no requests at the moment, by their URLs.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub troubles: BTreeMap<String, String>,
     /// The decision.
     pub decision: Decision,
     /// The rules that apply to the request and to its stored response.

@@ -28,6 +28,8 @@ pub struct Outcome {
     pub coding: Option<Coding>,
     /// Whether the request was a prefetch.
     pub is_prefetch: bool,
+    /// Whether a rule leaves it out of the access log.
+    pub is_unlogged: bool,
 }
 
 /// The kind of an outcome.
@@ -92,6 +94,7 @@ impl Outcome {
             origin_time: None,
             coding: None,
             is_prefetch: false,
+            is_unlogged: false,
         }
     }
 

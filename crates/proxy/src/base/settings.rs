@@ -7,6 +7,7 @@
 mod access_log;
 mod acme;
 mod auth_request;
+mod bucket;
 mod certificates;
 mod client_auth;
 pub(crate) mod cluster;
@@ -15,6 +16,7 @@ mod effects;
 pub(crate) mod engine_address;
 mod engine_tls;
 mod hsts;
+mod intercept;
 mod jwt;
 mod limit;
 mod listeners;
@@ -22,6 +24,7 @@ mod node_tls;
 mod origin;
 mod origin_tls;
 mod pages;
+mod parent;
 mod rule;
 mod signed;
 mod site;
@@ -41,6 +44,8 @@ use std::time::Duration;
 use http::HeaderName;
 use ipnet::IpNet;
 use larder_evict::{By, Capacity, Spec};
+pub use larder_packages::age::{Allowed, Dates, MinAge};
+pub use larder_packages::{Protocol, Protocols};
 pub use larder_rpc::line::Form as LineForm;
 pub use larder_rules::{
     Bucket, Conditions, Domains, LARGEST_LIST, NamedPatterns, Names, Networks, Pattern, Query, Rule,
@@ -53,6 +58,7 @@ pub use larder_store::{Counts, DiskTier};
 pub use self::access_log::AccessLog;
 pub use self::acme::{Acme, AcmeChallenge, LETS_ENCRYPT, LETS_ENCRYPT_STAGING};
 pub use self::auth_request::{AuthRequest, PermissionBy};
+pub use self::bucket::{CredentialSource, S3Bucket};
 pub use self::certificates::{CertificateFault, CertificateFiles};
 pub use self::client_auth::{ClientAuth, ClientAuthFiles, ClientAuths};
 pub use self::cluster::{EngineAddress, EngineOutagePolicy, Settings as Cluster, Tier as SecondTier};
@@ -60,14 +66,16 @@ pub use self::config_keys::{ConfigDifference, ConfigKeys, ConfigValue};
 pub use self::effects::Effects;
 pub use self::engine_tls::EngineTls;
 pub use self::hsts::Hsts;
+pub use self::intercept::Intercept;
 pub use self::jwt::{Claims, JwkSet, Jwt, KeySource, TokenFault};
-pub use self::limit::{CountedRequests, Limit, LimitBy, Rate};
+pub use self::limit::{Bandwidth, CountedRequests, Limit, LimitBy, Rate};
 pub use self::listeners::{AdminTls, Listener, ProxyProtocol, Role, Trust, UnixSockets};
 pub use self::node_tls::{NodeTls, NodeTlsFiles};
 pub(crate) use self::origin::socket_of;
 pub use self::origin::{Balance, Origin};
 pub use self::origin_tls::{OriginTls, OriginTlsFiles};
 pub use self::pages::{Page, Pages};
+pub use self::parent::{NoProxy, Pac, ParentProxy, ParentSettings};
 pub use self::rule::{Answer, CookieFilter, Edits};
 pub use self::signed::{SignedUrls, Unsigned};
 pub use self::site::SiteRule;
@@ -114,6 +122,8 @@ pub struct Settings {
     /// The token that the admin listener requires from clients on other machines; `None`: only clients on this machine
     /// are served.
     pub admin_token: Option<Token>,
+    /// The admin listeners of the caches that get their responses from this one, which repeat its purges.
+    pub purge_edges: Vec<Origin>,
     /// Worker threads, each with its own runtime and its own accept queue. At least 1.
     pub threads: usize,
     /// The memory tier.
@@ -128,10 +138,14 @@ pub struct Settings {
     pub limits: Limits,
     /// Timeouts for clients and origins.
     pub timeouts: Timeouts,
+    /// The parent proxies, unless a site or the forward proxy has its own.
+    pub parent: ParentSettings,
     /// Reverse-proxied sites, in the order they are matched.
     pub sites: Vec<Site>,
     /// The forward proxy, which serves requests for any origin.
     pub forward: Forward,
+    /// The tunnels of the forward proxy that are intercepted; `None`: none is.
+    pub intercept: Option<Intercept>,
     /// The listeners for RPC clients.
     pub doors: Doors,
     /// The access log.
@@ -152,7 +166,7 @@ pub struct Settings {
     pub name: String,
     /// Whether to send the traditional `X-Cache: HIT` or `X-Cache: MISS` as well.
     pub x_cache: bool,
-    /// The fields that pass the client's address on.
+    /// The fields that pass the client's address on to origins of sites.
     pub client_address: ClientAddress,
     /// The field with the id of each request; `None`: requests have no ids.
     pub request_id: Option<HeaderName>,
@@ -269,6 +283,12 @@ pub struct Site {
     pub max_fails: u32,
     /// Duration of the backoff.
     pub fail_timeout: Duration,
+    /// Consecutive answers with errors after which an origin is in its backoff; `None`: any number is accepted.
+    pub max_errors: Option<u32>,
+    /// Retries for 100 requests; `None`: no limit but that of each request.
+    pub retry_budget: Option<u8>,
+    /// Requests of 100 that are sent to a second origin when the answer is late; `None`: none.
+    pub hedge: Option<u8>,
     /// Time in which the share of an origin that answers again grows to that of its weight; zero: at once.
     pub slow_start: Duration,
     /// Interval at which names of origins are resolved again; `None`: open connections stay in use without resolving
@@ -278,6 +298,8 @@ pub struct Site {
     pub health: Option<Health>,
     /// The authority that issues certificates for its hosts; `None`: they are in `certificates`.
     pub acme: Option<Arc<Acme>>,
+    /// Its own parent proxies; empty: its origins are reached directly.
+    pub parents: Option<Vec<ParentProxy>>,
     /// TLS to its origins, if it differs from the system's defaults.
     pub tls: Option<Arc<OriginTls>>,
     /// Clients that may send `PURGE` without the admin token.
@@ -315,6 +337,12 @@ pub struct Forward {
     pub connect_ports: Vec<u16>,
     /// Whether clients may reach loopback, link-local, private and metadata addresses.
     pub allow_private: bool,
+    /// Its own parent proxies; empty: origins are reached directly.
+    pub parents: Option<Vec<ParentProxy>>,
+    /// The fields that pass the client's address on.
+    pub client_address: ClientAddress,
+    /// The script with which clients configure themselves.
+    pub pac: Pac,
     /// Caching rules.
     pub rules: Rules,
     /// Rules for subsets of its requests, in the order in which they apply.
@@ -480,6 +508,10 @@ impl Default for Forward {
             ports: vec![80..=80, 443..=443, 1025..=u16::MAX],
             connect_ports: vec![443],
             allow_private: false,
+            parents: None,
+            // The clients of a forward proxy may use it to hide from the origins that they name.
+            client_address: ClientAddress::Off,
+            pac: Pac::default(),
             rules: Rules { targeted: Vec::new(), ..Rules::default() },
             site_rules: Vec::new(),
         }

@@ -78,7 +78,7 @@ impl Cache {
     /// When the memory file cannot be made.
     pub(crate) fn new(settings: &Settings) -> Result<Arc<Self>, Error> {
         let tier = &settings.memory;
-        let budget = Budget { capacity: tier.capacity, counts: tier.counts };
+        let budget = Budget { capacity: tier.capacity, counts: tier.counts, workers: settings.threads };
         let memory = Memory::new(budget, &tier.policy, tier.max_variants);
         let arena = Arena::new().map_err(|error| Error::new("cannot make a memory file", error))?;
         let max_object = max_object(settings, &memory);

@@ -66,6 +66,16 @@ impl Prefetches {
         work(self.planner.lock().get_or_insert_default())
     }
 
+    /// Returns a copy of what the planner has learned, for the next process; empty without a planner.
+    pub(crate) fn copy(&self) -> Vec<u8> {
+        self.planner.lock().as_ref().map(|planner| planner.copy()).unwrap_or_default()
+    }
+
+    /// Takes such a copy. Returns `None`, and changes nothing, if it is malformed.
+    pub(crate) fn restore(&self, copy: &[u8]) -> Option<()> {
+        if copy.is_empty() { Some(()) } else { self.plan(|planner| planner.restore(copy)) }
+    }
+
     /// Returns a hash that identifies a client: by its address, or by the /64 of an IPv6 address.
     pub(crate) fn client(&self, address: IpAddr) -> u64 {
         match address.to_canonical() {

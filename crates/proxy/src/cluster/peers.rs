@@ -204,6 +204,7 @@ impl OwnerNode {
         let outgoing = OriginRequest {
             on_interim: Some(&mut interims_of(request)),
             waits: Waits {
+                connect: None,
                 first_byte: request.ruling.first_byte.map(|time| waiting(time, &plan.settings.timeouts)),
                 between: request.ruling.origin_idle,
             },

@@ -100,6 +100,11 @@ const ONLY_TLS: Refusal = Refusal {
     reason: "this listener is for TLS: only a proxy in trust may forward requests for http to it",
 };
 
+const MISDIRECTED: Refusal = Refusal {
+    status: StatusCode::MISDIRECTED_REQUEST,
+    reason: "the request is for another host than the tunnel in which it was sent",
+};
+
 const OPEN_QUOTE: Refusal =
     Refusal { status: StatusCode::BAD_REQUEST, reason: "a quoted string in Forwarded does not end" };
 
@@ -158,6 +163,26 @@ pub(crate) fn believe(
     }
     let real = trust.real_ip.as_ref().and_then(|name| one_address(head.fields, name.as_str()));
     Ok(real.or(told.client).map_or(peer, |client| SocketAddr::new(client, 0)))
+}
+
+/// Makes the target of a request in an intercepted tunnel one over https. `site` is the host of the tunnel, with its port
+/// if that is not 443.
+///
+/// # Errors
+/// The refusal of a request for another host or scheme.
+pub(crate) fn direct(site: &str, head: &mut RequestHead<'_>) -> Result<(), Refusal> {
+    let named = match head.target {
+        Target::Origin { host, .. } | Target::Asterisk { host } => host,
+        Target::Absolute { scheme: "https", authority, .. } => authority,
+        Target::Absolute { .. } | Target::Authority(_) => return Err(MISDIRECTED),
+    };
+    if !named.strip_suffix(":443").unwrap_or(named).eq_ignore_ascii_case(site) {
+        return Err(MISDIRECTED);
+    }
+    if let Target::Origin { host, path } = head.target {
+        head.target = Target::Absolute { scheme: "https", authority: host, path };
+    }
+    Ok(())
 }
 
 impl Trust {

@@ -1,13 +1,20 @@
-//! Content at a limited rate.
+//! Content at a limited rate, of a reply or of all replies to a client.
 
+use std::collections::HashMap;
+use std::net::IpAddr;
 use std::num::NonZeroU64;
 use std::ops::Range;
+use std::sync::{Arc, LazyLock, Weak};
 use std::time::Duration;
 
 use http::HeaderMap;
+use parking_lot::Mutex;
 use tokio::time::{Instant, sleep_until};
 
+use super::route::SiteNumber;
 use super::sink::{SendError, Sink};
+use crate::base::networks::network;
+use crate::base::settings::Bandwidth;
 use crate::net::content::ContentFile;
 
 /// The slices of a second.
@@ -19,21 +26,51 @@ const LARGEST: u64 = 1 << 20;
 /// A sink that passes content on at a limited rate, in slices.
 pub(crate) struct Paced<'s, S> {
     sink: &'s mut S,
-    schedule: SliceSchedule,
+    schedule: &'s SliceSchedule,
 }
 
-/// The times of the slices.
-struct SliceSchedule {
+/// The times of the slices, of one reply or of several that share the rate.
+#[derive(Debug)]
+pub(crate) struct SliceSchedule {
     /// Bytes in a second.
     rate: NonZeroU64,
     /// When the next slice may be sent.
-    next: Instant,
+    next: Mutex<Instant>,
+}
+
+/// The schedules that clients have, by site and rate, for as long as replies are sent.
+type Schedules = HashMap<(SiteNumber, NonZeroU64, IpAddr), Weak<SliceSchedule>>;
+
+/// The schedules, and the number of them at which those that have ended are removed.
+static CLIENTS: LazyLock<Mutex<(Schedules, usize)>> = LazyLock::new(Mutex::default);
+
+/// The least number of schedules at which those that have ended are removed.
+const FEW: usize = 64;
+
+/// Returns the schedule of a reply of `site` to `client`.
+pub(crate) fn schedule(bandwidth: Bandwidth, site: SiteNumber, client: IpAddr) -> Arc<SliceSchedule> {
+    let Bandwidth { rate, by_client } = bandwidth;
+    let new = || Arc::new(SliceSchedule { rate, next: Mutex::new(Instant::now()) });
+    if !by_client {
+        return new();
+    }
+    let (schedules, most) = &mut *CLIENTS.lock();
+    if schedules.len() >= *most {
+        schedules.retain(|_, schedule| schedule.strong_count() > 0);
+        *most = (2 * schedules.len()).max(FEW);
+    }
+    let known = schedules.entry((site, rate, network(client, 32, 64))).or_default();
+    known.upgrade().unwrap_or_else(|| {
+        let new = new();
+        *known = Arc::downgrade(&new);
+        new
+    })
 }
 
 impl<'s, S: Sink> Paced<'s, S> {
-    /// Creates a sink that passes on `rate` bytes in a second. The first slice is sent at once.
-    pub(crate) fn new(sink: &'s mut S, rate: NonZeroU64) -> Self {
-        Self { sink, schedule: SliceSchedule { rate, next: Instant::now() } }
+    /// Creates a sink that passes content on as `schedule` says. The first slice is sent at once.
+    pub(crate) fn new(sink: &'s mut S, schedule: &'s SliceSchedule) -> Self {
+        Self { sink, schedule }
     }
 
     /// Waits until a slice of this many bytes may be sent.
@@ -54,10 +91,11 @@ impl SliceSchedule {
 
     /// Returns the time for a slice of this many bytes, if it is later than `now`. Time in which there was nothing to send
     /// is lost, but for the length of a slice: timers are late.
-    fn turn(&mut self, bytes: u64, now: Instant) -> Option<Instant> {
-        let time = self.next;
+    fn turn(&self, bytes: u64, now: Instant) -> Option<Instant> {
+        let mut next = self.next.lock();
+        let time = *next;
         let took = Duration::from_micros(bytes * 1_000_000 / self.rate);
-        self.next = (time + took).max(now);
+        *next = (time + took).max(now);
         (time > now).then_some(time)
     }
 }
@@ -102,7 +140,7 @@ mod tests {
     #[test]
     fn slices_are_a_tenth_of_a_second_apart_and_pauses_are_lost() {
         let begun = Instant::now();
-        let mut schedule = SliceSchedule { rate: NonZeroU64::new(10_000).unwrap(), next: begun };
+        let schedule = SliceSchedule { rate: NonZeroU64::new(10_000).unwrap(), next: Mutex::new(begun) };
         assert_eq!(schedule.slice(), 1_000);
         let mut now = begun;
         let mut turn = |pause: u64| {

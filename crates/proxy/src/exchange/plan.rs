@@ -4,6 +4,7 @@ use std::hash::RandomState;
 use std::sync::Arc;
 
 use super::gateways::Gateways;
+use super::packages::Packages;
 use super::reply::{Banner, Reply};
 use super::route::{SiteState, Sites};
 use super::rulebook::Rulebook;
@@ -11,6 +12,7 @@ use crate::base::settings::{AccessLog, Settings};
 use crate::counts::accounts::Accounts;
 use crate::net::concurrency::ConcurrencyLimit;
 use crate::net::limiter::Limiter;
+use crate::origin::Parents;
 
 /// The settings in the form that requests use.
 #[derive(Debug)]
@@ -19,12 +21,18 @@ pub(crate) struct Plan {
     pub(crate) sites: Sites,
     /// The rules of the forward proxy.
     pub(crate) forward: Rulebook,
+    /// The parent proxies of requests to origins of sites that have none of their own.
+    pub(crate) parents: Arc<Parents>,
+    /// The parent proxies of requests of the forward proxy.
+    pub(crate) forward_parents: Arc<Parents>,
     pub(crate) banner: Banner,
     /// The banners of replies over https, by the numbers of the sites that have `hsts`; empty if none has.
     secure: Vec<Option<Banner>>,
     pub(crate) concurrency: Arc<ConcurrencyLimit>,
     /// Permits for replies that are compressed while they are sent.
     pub(crate) compressions: Arc<ConcurrencyLimit>,
+    /// What is known about packages; kept for the life of the process.
+    pub(crate) packages: Arc<Packages>,
     /// Whether each request is logged or traced.
     pub(crate) tells: bool,
     /// The hasher for the numbers of URLs in `Via`; kept for the life of the process.
@@ -38,10 +46,14 @@ impl Plan {
     }
 
     fn after(old: Option<&Self>, settings: Settings, accounts: &Accounts, gateways: &Gateways) -> Self {
-        let sites = Sites::new(&settings.sites, accounts, gateways, old.map(|old| &old.sites));
+        let sites = Sites::new(&settings, accounts, gateways, old.map(|old| &old.sites));
         let (rules, caching) = (&settings.forward.site_rules, &settings.forward.rules);
         let before = old.map(|old| &old.forward);
         let forward = Rulebook::new(rules, (caching, true), None, accounts.workers(), before);
+        let parents = Parents::new(&settings.parent);
+        let own = settings.forward.parents.as_ref();
+        let own = own.map(|own| Parents::new(&settings.parent.with(own)));
+        let forward_parents = own.unwrap_or_else(|| Arc::clone(&parents));
         let banner = Banner::new(&settings.name, settings.x_cache);
         let secure = secure_banners(&sites, &banner);
         let concurrency =
@@ -49,14 +61,19 @@ impl Plan {
         let compressions = Arc::new(ConcurrencyLimit::new(settings.limits.compressions, 0));
         let tells = settings.access_log != AccessLog::Off || settings.trace.endpoint.is_some();
         let passes = RandomState::new();
+        let packages =
+            old.map_or_else(|| Arc::new(Packages::new(&settings)), |old| Arc::clone(&old.packages));
         Self {
             settings,
             sites,
             forward,
+            parents,
+            forward_parents,
             banner,
             secure,
             concurrency,
             compressions,
+            packages,
             tells,
             passes,
             version: 0,
@@ -78,6 +95,11 @@ impl Plan {
             next.compressions = Arc::clone(&self.compressions);
         }
         next
+    }
+
+    /// Returns the parent proxies of requests to the origins of `site`.
+    pub(crate) fn parents_of<'p>(&'p self, site: &'p SiteState) -> &'p Arc<Parents> {
+        site.parents.as_ref().unwrap_or(&self.parents)
     }
 
     /// Returns the limits of all rules, with names that they also have in another process with the same rules.

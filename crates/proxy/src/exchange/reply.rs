@@ -3,7 +3,6 @@
 //! Listeners write it in their protocol: [`Reply::write_head`] for HTTP/1.1, `write_all_fields` for any. Stored
 //! fields are copied unchanged, and the fields that differ between replies are written after them.
 
-use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -23,6 +22,8 @@ use crate::base::settings::{Hsts, Role};
 use crate::exchange::edited::{EditedFields, NONE};
 use crate::exchange::encoded::ContentEncoder;
 use crate::exchange::negotiation::Negotiation;
+use crate::exchange::paced::SliceSchedule;
+use crate::exchange::piece_queue::PieceQueue;
 use crate::exchange::route::SiteNumber;
 use crate::exchange::ruling::ReplyEdits;
 use crate::http::fields::FieldWriter;
@@ -59,8 +60,8 @@ pub struct Reply {
     pub length: Option<u64>,
     /// The content.
     pub content: Content,
-    /// The most bytes of content in a second.
-    pub(crate) bandwidth: Option<NonZeroU64>,
+    /// The times at which its content is sent, if its rate is limited.
+    pub(crate) bandwidth: Option<Arc<SliceSchedule>>,
     /// The entries of the request in limits on requests in progress, until the reply is sent.
     pub(crate) entered: Option<Box<[LimitEntry]>>,
     /// The user whose password or token the request had.
@@ -97,6 +98,8 @@ pub enum Content {
     Coded(Option<Coding>),
     /// Several pieces, one after the other (`multipart/byteranges`).
     Pieces(Vec<Piece>),
+    /// Pieces that are found or fetched while the content is sent.
+    Queue(Box<PieceQueue>),
     /// The content of a response that is being stored.
     Fill(Box<Reader>),
     /// The content of an origin's answer, which is not stored.
@@ -117,6 +120,14 @@ pub enum Piece {
 }
 
 impl Piece {
+    /// Returns the bytes of the piece.
+    pub(crate) fn len(&self) -> u64 {
+        match self {
+            Self::Bytes(bytes) => bytes.len() as u64,
+            Self::Stored(_, from, to) => to - from,
+        }
+    }
+
     /// Returns the stored response of the piece, if there is one.
     pub(crate) fn entry(&self) -> Option<&Entry> {
         match self {

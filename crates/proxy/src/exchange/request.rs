@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Version};
-use larder_rules::CertificateNames;
+use larder_rules::{CertificateNames, ClaimTexts};
 use larder_semantics::coding::AcceptedCodings;
 use larder_semantics::directives::RequestDirectives;
 use larder_semantics::fields::Fields;
@@ -23,6 +23,7 @@ use crate::exchange::arrival::Requester;
 use crate::exchange::limit_entries::LimitEntries;
 use crate::exchange::link::{Link, Stopwatch};
 use crate::exchange::outgoing::{OriginalRequest, change, collect, credentials, edit, own_field};
+use crate::exchange::packages;
 use crate::exchange::placeholders::Parts;
 use crate::exchange::plan::Plan;
 use crate::exchange::route::Route;
@@ -107,6 +108,8 @@ pub(crate) struct Request {
     pub(crate) asked_for_certificate: bool,
     /// The names in the certificate that its client has shown.
     pub(crate) certificate: Option<Arc<CertificateNames>>,
+    /// The claims of its token, once that is verified, if rules have conditions on them.
+    pub(crate) claims: Option<Arc<ClaimTexts>>,
     /// Whether a try that got no answer may have reached an origin.
     pub(crate) lost_try: AtomicBool,
     /// The origins that its client stays with, if its site keeps clients at origins.
@@ -254,6 +257,7 @@ impl Request {
             is_prefetch: head.is_prefetch,
             asked_for_certificate: false,
             certificate: identity.and_then(ClientIdentity::names).cloned(),
+            claims: None,
             lost_try: AtomicBool::new(false),
             session: None,
             entered: LimitEntries::default(),
@@ -280,10 +284,36 @@ impl Request {
         plan: &Plan,
         (status, length, fields): (StatusCode, Option<u64>, &impl Fields),
     ) -> Option<Arc<Ruling>> {
+        let by_rules = self.rule_response_alone(plan, (status, length, fields));
+        let ruling = by_rules.as_ref().unwrap_or(&self.ruling);
+        packages::ruled(&plan.packages, self, ruling, status).or(by_rules)
+    }
+
+    /// [`rule_response`](Self::rule_response) without what follows from protocols of packages.
+    fn rule_response_alone(
+        &self,
+        plan: &Plan,
+        (status, length, fields): (StatusCode, Option<u64>, &impl Fields),
+    ) -> Option<Arc<Ruling>> {
         let rulebook = self.route.rulebook(&plan.forward);
         if !rulebook.needs_responses() {
             return None;
         }
+        let response = larder_rules::Response { status: status.as_u16(), length, fields };
+        Some(self.judged(|request| rulebook.on_response(request, &response).share()))
+    }
+
+    /// Finds the rules that apply to it again, now that the [`claims`](Self::claims) of its token are known. Returns the
+    /// settings before, if there are other ones now.
+    pub(crate) fn rule_by_claims(&mut self, plan: &Plan) -> Option<Arc<Ruling>> {
+        self.claims.as_ref()?;
+        let rulebook = self.route.rulebook(&plan.forward);
+        let ruling = self.judged(|request| rulebook.on_request(request).share());
+        (ruling.numbers != self.ruling.numbers).then(|| std::mem::replace(&mut self.ruling, ruling))
+    }
+
+    /// Passes it to `judge` as its client sent it, in the form for rules.
+    fn judged<T>(&self, judge: impl FnOnce(&larder_rules::Request<'_, HeaderMap>) -> T) -> T {
         let (fields_sent, path) = self
             .unchanged
             .as_deref()
@@ -297,11 +327,11 @@ impl Request {
             query,
             client: self.client.ip(),
             certificate: self.certificate.as_deref(),
+            claims: self.claims.as_deref(),
             now: clock::now,
             fields: fields_sent,
         };
-        let response = larder_rules::Response { status: status.as_u16(), length, fields };
-        Some(rulebook.on_response(&request, &response).share())
+        judge(&request)
     }
 
     /// Returns the changes of its response by `ruling`, with parts of the request in the places of placeholders.
@@ -441,6 +471,7 @@ impl Request {
             is_prefetch: false,
             asked_for_certificate: self.asked_for_certificate,
             certificate: self.certificate.clone(),
+            claims: self.claims.clone(),
             lost_try: AtomicBool::new(false),
             session: None,
             entered: LimitEntries::default(),

@@ -37,6 +37,7 @@ pub(crate) fn of<'s>(site: &'s SiteState, request: &Request) -> RequestDestinati
         query: query.strip_prefix('?'),
         client: request.client.ip(),
         certificate: request.certificate.as_deref(),
+        claims: request.claims.as_deref(),
         now: clock::now,
         fields: &request.fields,
     };
@@ -76,6 +77,8 @@ impl RequestDestination<'_> {
     /// Returns the `Host` of the request to `origin`.
     pub(crate) fn host_at<'h>(&'h self, origin: &'h Origin, request: &'h Request) -> &'h str {
         match self.host {
+            // It is signed, and may name the bucket.
+            _ if origin.bucket.is_some() => origin.host(),
             HostHeader::Preserve if !request.authority.is_empty() => &request.authority,
             HostHeader::Preserve | HostHeader::Origin => origin.host(),
             HostHeader::Set(host) => host,

@@ -12,10 +12,10 @@ use super::rulebook::Rulebook;
 use super::upstreams::Upstreams;
 use crate::base::networks::host_of;
 use crate::base::path_prefix::{IN_PATH, has_dot_segments};
-use crate::base::settings::{Origin, Role, Site};
+use crate::base::settings::{Origin, Role, Settings, Site};
 use crate::counts::accounts::{Account, Accounts};
 use crate::http::head::Refusal;
-use crate::origin::Pool;
+use crate::origin::{Parents, Pool};
 
 const NO_SITE: Refusal =
     Refusal { status: StatusCode::MISDIRECTED_REQUEST, reason: "no site is configured for this host" };
@@ -39,6 +39,8 @@ pub(crate) struct SiteState {
     pub(crate) pool: Pool,
     /// Other origins and paths to which rules send requests.
     pub(crate) upstreams: Upstreams,
+    /// Its own parent proxies, if it has some.
+    pub(crate) parents: Option<Arc<Parents>>,
     pub(crate) number: SiteNumber,
     pub(crate) rulebook: Rulebook,
     /// The tag pools, if the site is a gateway.
@@ -84,7 +86,13 @@ pub(crate) enum Route {
 
 impl Sites {
     /// Creates the sites. Their counters continue those of sites with the same names, and their limits those in `old`.
-    pub(crate) fn new(sites: &[Site], accounts: &Accounts, gateways: &Gateways, old: Option<&Self>) -> Self {
+    pub(crate) fn new(
+        settings: &Settings,
+        accounts: &Accounts,
+        gateways: &Gateways,
+        old: Option<&Self>,
+    ) -> Self {
+        let Settings { sites, parent, .. } = settings;
         gateways.retain(sites);
         let mut opened = vec![accounts.open(""), accounts.open(FORWARD)];
         let state = |site: &Site| {
@@ -98,7 +106,8 @@ impl Sites {
             let (settings, pool, self_named) =
                 (site.clone(), Pool::new(&site.origins, site, 0), OnceLock::new());
             let upstreams = Upstreams::new(site);
-            Arc::new(SiteState { settings, pool, upstreams, number, rulebook, tags, self_named })
+            let parents = site.parents.as_ref().map(|own| Parents::new(&parent.with(own)));
+            Arc::new(SiteState { settings, pool, upstreams, parents, number, rulebook, tags, self_named })
         };
         let all = sites.iter().map(state).collect();
         gateways.forget_last_process();

@@ -29,6 +29,8 @@ pub(crate) struct Rulebook {
     /// The limits of each rule.
     limiters: Vec<Limiters>,
     counts: RuleCounts,
+    /// Whether some of them have conditions on the claims of tokens.
+    looks_at_claims: bool,
     site: SiteRules,
     /// The settings for requests to which no rule applies.
     base: Arc<Ruling>,
@@ -94,6 +96,7 @@ impl Rulebook {
             looks_at_paths: rules
                 .iter()
                 .any(|rule| rule.rule.conditions.look_at_path() || rule.effects.changes_paths()),
+            looks_at_claims: rules.iter().any(|rule| rule.rule.conditions.look_at_claims()),
             base: Arc::new(base),
             single: rules.iter().enumerate().map(one).collect(),
             limiters,
@@ -276,6 +279,16 @@ impl Rulebook {
     /// Whether rules have conditions on paths or change them, and an origin could interpret this path in another way.
     pub(crate) fn is_evaded_by(&self, path: &str) -> bool {
         self.looks_at_paths && is_ambiguous(path.split('?').next().unwrap_or_default())
+    }
+
+    /// Whether rules have conditions on the claims of tokens.
+    pub(crate) fn looks_at_claims(&self) -> bool {
+        self.looks_at_claims
+    }
+
+    /// Whether rules look at requests again, as clients sent them: after a token is verified, or with the response.
+    pub(crate) fn needs_original(&self) -> bool {
+        self.looks_at_claims || self.needs_responses()
     }
 
     /// Whether rules have conditions on responses.

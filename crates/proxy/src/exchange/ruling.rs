@@ -98,6 +98,7 @@ impl Ruling {
             && effects.min_rate.is_none()
             && wanted.is_none()
             && !is_guarded(&effects)
+            && effects.min_age.is_none()
             && limits.iter().all(|limiter| limiter.limit.counted == CountedRequests::Misses);
         Self {
             numbers,
@@ -114,6 +115,11 @@ impl Ruling {
             pages: (!effects.error_page.is_empty()).then(|| Arc::new(effects.error_page.clone())),
             effects,
         }
+    }
+
+    /// Returns the same settings with other rules of caching.
+    pub(crate) fn with_caching(&self, caching: Rules) -> Self {
+        Self { caching, ..self.clone() }
     }
 
     /// Returns the edits of replies of this worker; `None` without any.

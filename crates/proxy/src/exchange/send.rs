@@ -13,6 +13,7 @@ use larder_store::{Body, Record, Storage};
 
 use crate::exchange::link::Interim;
 use crate::exchange::paced::Paced;
+use crate::exchange::piece_queue::{PieceQueue, QueuedPiece};
 use crate::exchange::reply::{self, Banner, Content, Framing, Piece, Reply, Source};
 use crate::exchange::sink::{Direct, GATHER, SendError, Sink};
 use crate::http::fields::FieldWriter;
@@ -46,11 +47,11 @@ pub(crate) fn at_hand(reply: &Reply) -> Option<&[u8]> {
         (Content::Origin(download), _) if reply.length == Some(0) && download.is_over() => Some(&[]),
         (Content::Stored(from, to), Source::Entry(entry)) => match entry.body().place() {
             Storage::Heap(bytes) => bytes.get(*from as usize..*to as usize),
-            Storage::File(_) | Storage::Disk(_) => None,
+            Storage::File(_) | Storage::Disk(_) | Storage::Slices(_) => None,
         },
         (Content::Coded(coding), Source::Entry(entry)) => match entry.coded()?.form(*coding)?.place() {
             Storage::Heap(bytes) => Some(bytes),
-            Storage::File(_) | Storage::Disk(_) => None,
+            Storage::File(_) | Storage::Disk(_) | Storage::Slices(_) => None,
         },
         _ => None,
     }
@@ -60,7 +61,7 @@ pub(crate) fn at_hand(reply: &Reply) -> Option<&[u8]> {
 /// at once.
 pub(crate) fn in_file(reply: &Reply) -> Option<(ContentFile<'_>, Range<u64>)> {
     let (Content::Stored(from, to), Source::Entry(entry), None) =
-        (&reply.content, &reply.fields, reply.bandwidth)
+        (&reply.content, &reply.fields, &reply.bandwidth)
     else {
         return None;
     };
@@ -99,10 +100,10 @@ pub(crate) async fn send_interim(writing: &mut WriteHalf, interim: &Interim) -> 
 
 /// Sends the content of `reply` after its head. Its end may stay in the buffer until the next flush.
 pub(crate) async fn send_content(sink: &mut impl Sink, reply: &mut Reply) -> Result<(), SendError> {
-    match reply.bandwidth {
+    match reply.bandwidth.clone() {
         None => content(sink, reply).await,
         // In a box: replies without a limit have a smaller future.
-        Some(rate) => Box::pin(content(&mut Paced::new(sink, rate), reply)).await,
+        Some(schedule) => Box::pin(content(&mut Paced::new(sink, &schedule), reply)).await,
     }
 }
 
@@ -114,7 +115,9 @@ async fn content(sink: &mut impl Sink, reply: &mut Reply) -> Result<(), SendErro
         }
         // The bytes of a tunnel are no content of this reply.
         Content::Tunnel(_) => return Ok(()),
-        content @ (Content::Fill(_) | Content::Origin(_)) => arriving(sink, content).await?,
+        content @ (Content::Fill(_) | Content::Origin(_) | Content::Queue(_)) => {
+            arriving(sink, content).await?
+        }
         _ => complete(sink, reply).await.map(|()| HeaderMap::new())?,
     };
     sink.end(&trailers).await
@@ -130,15 +133,17 @@ async fn arriving(sink: &mut impl Sink, content: &mut Content) -> Result<HeaderM
     match content {
         Content::Fill(reader) => filling(sink, reader).await.map(|()| HeaderMap::new()),
         Content::Origin(download) => passing(sink, download).await,
+        // Boxed: few replies are made of slices.
+        Content::Queue(queue) => Box::pin(queued(sink, queue)).await.map(|()| HeaderMap::new()),
         _ => Ok(HeaderMap::new()),
     }
 }
 
 /// Sends content that is complete, without its end.
 pub(crate) async fn send_stored(sink: &mut impl Sink, reply: &Reply) -> Result<(), SendError> {
-    match reply.bandwidth {
+    match &reply.bandwidth {
         None => complete(sink, reply).await,
-        Some(rate) => Box::pin(complete(&mut Paced::new(sink, rate), reply)).await,
+        Some(schedule) => Box::pin(complete(&mut Paced::new(sink, schedule), reply)).await,
     }
 }
 
@@ -162,6 +167,7 @@ async fn stored(sink: &mut impl Sink, body: &Body, from: u64, to: u64) -> Result
         Storage::Heap(bytes) => sink.bytes(&bytes[from as usize..to as usize]).await,
         Storage::File(extent) => sink.file(ContentFile::Complete(extent), from..to).await,
         Storage::Disk(record) => recorded(sink, record, from, to).await,
+        Storage::Slices(_) => Err(SendError::Truncated("its slices are in other entries".to_owned())),
     }
 }
 
@@ -220,6 +226,25 @@ async fn filling(sink: &mut impl Sink, reader: &mut Reader) -> Result<(), SendEr
             }
         }
         reader.sent();
+    }
+}
+
+/// Sends pieces as they are found or arrive.
+async fn queued(sink: &mut impl Sink, queue: &mut PieceQueue) -> Result<(), SendError> {
+    loop {
+        let next = match queue.ready() {
+            Some(next) => next,
+            None => {
+                sink.flush().await?;
+                queue.next().await
+            }
+        };
+        match next {
+            Some(QueuedPiece::Ready(piece)) => all(sink, &[piece]).await?,
+            Some(QueuedPiece::Arriving(mut reader, _)) => filling(sink, &mut reader).await?,
+            None if queue.left() == 0 => return Ok(()),
+            None => return Err(SendError::Truncated("a slice could not be fetched".to_owned())),
+        }
     }
 }
 

@@ -216,6 +216,7 @@ fn seen<'r, F: Fields>(
         query: address.path.split_once('?').map(|(_, query)| query),
         client: client.address,
         certificate: client.certificate,
+        claims: None,
         now: clock::now,
         fields,
     }

@@ -10,7 +10,7 @@ use std::time::Instant;
 use larder_semantics::fields::Fields;
 use larder_stats::BatchSums;
 
-use super::validator;
+use super::{certificate_file, pac, validator};
 use crate::base::clock;
 use crate::base::settings::Role;
 use crate::cluster::peer_request::PeerRequest;
@@ -35,6 +35,8 @@ pub(crate) struct Client {
     pub(crate) address: SocketAddr,
     /// Its identity, perhaps without a certificate; `None` if the listener requests no certificates.
     pub(crate) identity: Option<Arc<ClientIdentity>>,
+    /// The host of its tunnel, and the port if it is not 443, if the tunnel is intercepted.
+    pub(crate) tunnel: Option<Arc<str>>,
 }
 
 /// Where the requests of a connection come from.
@@ -130,6 +132,9 @@ impl Client {
         let cluster = worker.shared.cluster.as_deref();
         match self.entrance {
             Entrance::Clients(arrival) => {
+                if let Some(site) = &self.tunnel {
+                    forwarded::direct(site, head)?;
+                }
                 let client = forwarded::believe(&plan.settings.trust, arrival, self.address, head)?;
                 Ok(PeerRequest::of_client(cluster, arrival.role, client, head))
             }
@@ -163,6 +168,13 @@ impl Client {
         (id, begun): (Option<Arc<str>>, Option<Instant>),
     ) -> Step<'_> {
         let PeerRequest { role, client, by_peer, awaited } = sender;
+        if let Entrance::Clients(Arrival { role: Role::Forward, tls }) = self.entrance
+            && let Some(reply) = pac::answer(&plan.settings.forward, head, tls)
+                .or_else(|| certificate_file::answer(worker, head))
+        {
+            let (identity, now) = (self.identity.as_ref(), clock::now());
+            return Step::Answer(reply, Visit { role, client, identity, id, by_peer, now, begun });
+        }
         let mut memo = match self.entrance {
             Entrance::Calls => None,
             _ => worker.witness.note(plan, role, head, (client, self.identity.as_ref()), begun),
@@ -170,7 +182,7 @@ impl Client {
         if let Some(memo) = &mut memo {
             memo.id.clone_from(&id);
         }
-        let permit = worker.shared.permit_of_tunnel(plan, head);
+        let permit = worker.permit_of_tunnel(plan, head);
         let asker =
             Requester { role, address: client, identity: self.identity.as_deref(), id: id.as_ref(), by_peer };
         let request = Request::take(head, &worker.cache.store.memory, plan, &asker);

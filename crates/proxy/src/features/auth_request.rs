@@ -117,7 +117,7 @@ pub(super) async fn ask(
     };
     let mut content = Upload::Empty;
     let outgoing = OriginRequest {
-        waits: Waits { first_byte: Some(PATIENCE), between: Some(PATIENCE) },
+        waits: Waits { first_byte: Some(PATIENCE), between: Some(PATIENCE), connect: None },
         client: asker,
         ..OriginRequest::new(service.https, &service.authority, method, &mut content)
     };

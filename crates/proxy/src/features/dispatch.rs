@@ -7,7 +7,8 @@ use larder_semantics::status::Why;
 use larder_tags::Pools;
 
 use super::{
-    auth_request, challenge, credentials, etag_gateway, jwt, purge_method, redirect, rules, validator,
+    auth_request, challenge, credentials, etag_gateway, jwt, packages, purge_method, redirect, rules,
+    validator,
 };
 use crate::base::settings::CountedRequests;
 use crate::exchange::limits;
@@ -15,6 +16,7 @@ use crate::exchange::passes;
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::Reply;
 use crate::exchange::request::Request;
+use crate::exchange::ruling::Ruling;
 use crate::flow::decide::{self, Decision};
 use crate::flow::finish::{self, Destination};
 use crate::flow::worker::Worker;
@@ -48,14 +50,10 @@ async fn answer(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut Request) -
     if let Some(reply) = challenge::answer(worker, request) {
         return reply;
     }
-    // The credentials are checked below, which takes time.
-    let own = decide::own(plan, request, || false);
-    if own == Some(Decision::Refuse(Why::AccessDenied)) {
-        return rules::refusal(request);
-    }
-    if let Err(reply) = limits::enter(request, CountedRequests::All) {
-        return *reply;
-    }
+    let mut own = match admit(plan, request, None) {
+        Ok(own) => own,
+        Err(reply) => return *reply,
+    };
     if request.ruling.wanted.is_some() && own != Some(Decision::Own(Why::OnlyHttps)) {
         match Box::pin(credentials::check(request)).await {
             Ok(user) => request.user = user,
@@ -69,6 +67,12 @@ async fn answer(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut Request) -
         }
         if let Err(reply) = Box::pin(auth_request::check(worker, plan, request)).await {
             return *reply;
+        }
+        if let Some(before) = request.rule_by_claims(plan) {
+            own = match admit(plan, request, Some(&before)) {
+                Ok(own) => own,
+                Err(reply) => return *reply,
+            };
         }
     }
     if let Some(site) = purge_method::site(request) {
@@ -84,8 +88,25 @@ async fn answer(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut Request) -
     match request.route.tags().cloned() {
         // In a box: otherwise the state of all other requests would be larger.
         Some(pools) => Box::pin(gateway(worker, plan, &pools, request)).await,
+        None if request.ruling.packages.is_some() => Box::pin(packages::serve(worker, plan, request)).await,
         None => serve::flow(worker, plan, request).await,
     }
+}
+
+/// Returns this proxy's own decision on `request`, if it is admitted: its client, and by limits other than those of its
+/// settings `before`. The credentials are checked afterwards, which takes time.
+///
+/// # Errors
+/// The reply to a request that is not admitted.
+fn admit(plan: &Plan, request: &Request, before: Option<&Ruling>) -> Result<Option<Decision>, Box<Reply>> {
+    let own = decide::own(plan, request, || false);
+    if own == Some(Decision::Refuse(Why::AccessDenied)) {
+        return Err(Box::new(rules::refusal(request)));
+    }
+    if before.is_none_or(|before| !Arc::ptr_eq(&before.limits, &request.ruling.limits)) {
+        limits::enter(request, CountedRequests::All)?;
+    }
+    Ok(own)
 }
 
 async fn gateway(worker: &Arc<Worker>, plan: &Arc<Plan>, pools: &Arc<Pools>, request: &mut Request) -> Reply {

@@ -2,6 +2,8 @@
 //!
 //! Keys at a URL are fetched when the first token needs them, again after ten minutes, and when a token names an unknown one,
 //! at most once a minute. If a fetch fails, the known keys stay in use.
+//!
+//! Rules with conditions on claims hold once the token is verified: see [`Request::rule_by_claims`].
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
@@ -22,7 +24,7 @@ use crate::exchange::request::Request;
 use crate::exchange::route::Route;
 use crate::flow::context::failure;
 use crate::flow::worker::Worker;
-use crate::origin::{Chunk, Client};
+use crate::origin::Client;
 
 /// How old keys may become.
 const OLDEST: Duration = Duration::from_secs(600);
@@ -76,6 +78,9 @@ pub(crate) async fn check(worker: &Worker, plan: &Plan, request: &mut Request) -
     };
     match verified {
         Ok(claims) => {
+            if request.route.rulebook(&plan.forward).looks_at_claims() {
+                request.claims = Some(Arc::new(claims.all()));
+            }
             take(request, taken(&jwt, &claims));
             Ok(())
         }
@@ -135,15 +140,7 @@ async fn fetch(client: &Client, place: &Origin) -> Result<JwkSet, String> {
     if head.status != StatusCode::OK {
         return Err(format!("status {}", head.status.as_u16()));
     }
-    let mut content = Vec::new();
-    while let Some(chunk) = download.next().await? {
-        let Chunk::Data(data) = chunk else { continue };
-        if content.len() + data.len() > LARGEST {
-            return Err("it is larger than 256 KiB".to_owned());
-        }
-        content.extend_from_slice(data);
-    }
-    JwkSet::parse(&content)
+    JwkSet::parse(&download.whole(LARGEST).await?)
 }
 
 /// Returns the fields that the origin gets.

@@ -2,16 +2,20 @@
 
 pub(crate) mod arrive;
 mod auth_request;
+mod certificate_file;
 mod challenge;
 pub(crate) mod credentials;
 pub(crate) mod dispatch;
 pub mod dry_run;
+pub(crate) mod edges;
 pub(crate) mod etag_gateway;
 mod hints;
 pub mod inventory;
 mod jwt;
 pub(crate) mod maintenance;
 pub(crate) mod only_site;
+mod pac;
+mod packages;
 mod permissions;
 pub(crate) mod purge;
 pub(crate) mod purge_method;

@@ -28,6 +28,7 @@ use crate::cluster::acknowledge::Nodes;
 use crate::cluster::publish;
 use crate::exchange::plan::Plan;
 use crate::exchange::target::{Address, role_in_keys, ruled_keys};
+use crate::features::edges::{self, EdgePurges, Queries};
 use crate::features::inventory;
 use crate::flow::worker::ProcessState;
 
@@ -55,13 +56,17 @@ impl ScopeKind {
         ("all", Self::All),
     ];
 
+    pub(crate) fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
+    }
+
     /// Returns the scopes for `value`. A group's origin is `host`, with its scheme or for both schemes.
     ///
     /// # Errors
     /// The reason why `value` names no scope, in one line.
     pub(crate) fn scopes(self, value: &str, host: Option<&str>) -> Result<Vec<Scope>, String> {
         if value.is_empty() && self != Self::All {
-            let name = Self::ALL.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name);
+            let name = self.name();
             return Err(format!("no {name}: write {name}=VALUE"));
         }
         Ok(match self {
@@ -167,6 +172,8 @@ pub(crate) struct PurgeRequest {
     pub(crate) waits: bool,
     /// The longest wait for the other nodes.
     pub(crate) patience: Duration,
+    /// The same scopes for the edges; empty for a purge by the cache before this one.
+    pub(crate) at_edges: Queries,
 }
 
 /// The default of the longest wait for the other nodes.
@@ -194,6 +201,9 @@ pub(crate) struct PurgeResult {
     /// The results on the nodes of the cluster, if this node is in one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) nodes: Option<Nodes>,
+    /// The results at the edges, if there are edges.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) edges: Option<EdgePurges>,
     /// The position of the purge in the stream of purges, as clients show it.
     #[serde(skip)]
     pub(crate) position: Option<HeaderValue>,
@@ -245,6 +255,7 @@ pub(crate) async fn purge(
 ) -> Result<PurgeResult, JoinError> {
     asked.scopes = shared.cache.fills.with_equivalents(asked.scopes);
     let patience = asked.waits.then_some(asked.patience);
+    let (at_edges, removes) = (std::mem::take(&mut asked.at_edges), asked.effect == Effect::Remove);
     let order = Order::Purge(asked.effect, asked.scopes.clone());
     // 1. The guard counts this purge as one that is not in the stream yet.
     // 2. It is put in force here and published, both at once: neither waits for the other.
@@ -269,12 +280,14 @@ pub(crate) async fn purge(
     };
     let (here, told) = tokio::join!(here, elsewhere);
     shared.cache.twin.agree().await;
+    // Only now: a fetch of an edge gets no purged response of this cache.
+    let edges = edges::purge(shared, &at_edges, removes).await;
     let (mut nodes, mut position) = (None, None);
     if let (Some(cluster), Some(told)) = (&shared.cluster, &told) {
         nodes = Some(cluster.nodes(told.as_ref(), patience).await);
         position = told.as_ref().ok().map(|point| cluster.shown(point));
     }
-    Ok(PurgeResult { nodes, position, ..here? })
+    Ok(PurgeResult { nodes, edges, position, ..here? })
 }
 
 /// Puts a purge in force on this node, even if its entries cannot be counted.

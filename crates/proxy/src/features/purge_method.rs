@@ -18,6 +18,7 @@ use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Reply, Source};
 use crate::exchange::request::Request;
 use crate::exchange::route::{Route, SiteState};
+use crate::features::edges::Queries;
 use crate::features::purge::{self, PurgeRequest, PurgeResult, ScopeKind};
 use crate::flow::worker::Worker;
 use crate::http::names::{PURGE, PURGE_MORE};
@@ -124,6 +125,7 @@ fn read(url: &str, fields: &HeaderMap, site: Option<&str>) -> Result<PurgeReques
         groups::groups(fields).into_iter().map(|name| ScopeKind::Group.scopes(&name, Some(origin(url))));
     let mut scopes = of_origin.collect::<Result<Vec<_>, _>>().map_err(bad)?.concat();
     scopes.extend(tags);
+    let mut at_edges = tagged(url, fields);
     if scopes.is_empty() && groups::is_tagged(fields) {
         return Err(bad(
             "no tag and no group is named; write groups in quotation marks: \"a\", \"b\"".to_owned()
@@ -132,8 +134,21 @@ fn read(url: &str, fields: &HeaderMap, site: Option<&str>) -> Result<PurgeReques
     if scopes.is_empty() {
         let value = if kind == ScopeKind::Host { host(url) } else { url };
         scopes = kind.scopes(value, None).map_err(bad)?;
+        at_edges.push(vec![(kind.name(), value.to_owned())]);
     }
-    Ok(PurgeRequest { scopes, effect, counts, waits, patience: purge::PATIENCE })
+    Ok(PurgeRequest { scopes, effect, counts, waits, patience: purge::PATIENCE, at_edges })
+}
+
+/// Returns the tags and groups in `fields` for the edges.
+fn tagged(url: &str, fields: &HeaderMap) -> Queries {
+    let text = |tag: &[u8]| String::from_utf8_lossy(tag).into_owned();
+    let tags: Vec<_> = groups::tags(fields).map(|tag| (ScopeKind::Tag.name(), text(tag))).collect();
+    let mut groups: Vec<_> =
+        groups::groups(fields).into_iter().map(|name| (ScopeKind::Group.name(), name.to_string())).collect();
+    if !groups.is_empty() {
+        groups.push((ScopeKind::Host.name(), origin(url).to_owned()));
+    }
+    [tags, groups].into_iter().filter(|query| !query.is_empty()).collect()
 }
 
 /// Returns scheme, host and port of a URL.

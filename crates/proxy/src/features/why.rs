@@ -4,6 +4,7 @@
 //! The request passes the checks of all requests, and the functions that decide on all requests decide on it. This
 //! module only puts their results into words. It may wait for a disk, and a short time for a cluster's engine.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -207,6 +208,7 @@ impl Run<'_> {
             site: Some(self.plan.sites.account(request.route.number()).site().to_string()),
             origins: self.origins(),
             failing: self.failing(),
+            troubles: self.troubles(),
             rules: self.applied(&ruling),
             hints: self.hints(&held, decision, shown),
             decision: match decision {
@@ -401,6 +403,13 @@ impl Run<'_> {
         let all =
             request_destination::of_request(&self.request).into_iter().flat_map(|chosen| chosen.pool.all());
         all.filter(Turn::is_failing).map(|turn| turn.origin().to_string()).collect()
+    }
+
+    /// Returns why origins get no requests at the moment.
+    fn troubles(&self) -> BTreeMap<String, String> {
+        let chosen = request_destination::of_request(&self.request);
+        let all = chosen.into_iter().flat_map(|chosen| chosen.pool.all());
+        all.filter_map(|turn| Some((turn.origin().to_string(), turn.trouble()?))).collect()
     }
 
     /// Whether no origin is likely to answer, and a stored response may be used then.

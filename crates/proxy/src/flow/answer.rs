@@ -89,9 +89,9 @@ impl StoredAnswer {
         Reply { age: Some(self.age), length: Some(len), content: Content::Stored(0, len), ..reply }
     }
 
-    fn not_modified(&self) -> Reply {
-        let fields = Source::NotModified(self.entry.clone());
-        Reply { length: None, ..self.reply(StatusCode::NOT_MODIFIED, fields, 0, Content::None) }
+    fn not_modified(self) -> Reply {
+        let reply = Reply::new(StatusCode::NOT_MODIFIED, Source::NotModified(self.entry), self.outcome);
+        Reply { age: Some(self.age), ..reply }
     }
 
     /// Returns the reply with one range of a stored response whose content begins at byte `held_from` of the
@@ -171,15 +171,6 @@ impl StoredAnswer {
             },
             RangeSelection::Unsatisfiable => held.complete().map(|complete| self.unsatisfiable(complete)),
             RangeSelection::Ignored => None,
-        }
-    }
-}
-
-impl Piece {
-    fn len(&self) -> u64 {
-        match self {
-            Self::Bytes(bytes) => bytes.len() as u64,
-            Self::Stored(_, from, to) => to - from,
         }
     }
 }

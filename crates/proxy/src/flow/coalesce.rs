@@ -18,7 +18,7 @@ use crate::flow::decide::{Decision, may_share};
 use crate::flow::fetch;
 use crate::flow::fetch_scope::FetchScope;
 use crate::flow::stored::{Lookup, StoredVariants, expected, find, selects};
-use crate::flow::{answer, equivalent, follow};
+use crate::flow::{answer, equivalent, follow, sliced};
 use crate::http::names::CLIENT_CERT;
 
 /// A function by which a request joins a fetch.
@@ -38,9 +38,11 @@ impl Context<'_> {
         resident: Option<Resident>,
     ) -> Reply {
         let fills = &self.worker.cache.fills;
-        let mut signature = resident.as_ref().map(|resident| expected(resident, request)).unwrap_or_default();
-        let patience = follow::patience(self.plan, request);
-        let (mut tries, mut join): (_, JoinFn) = (0, Fills::join);
+        let begins = sliced::begins(*self, request, lookup.entry.as_ref());
+        let joined = |signature: Vec<u8>| if begins { sliced::signature(&signature) } else { signature };
+        let expected = resident.as_ref().map(|resident| expected(resident, request)).unwrap_or_default();
+        let (mut signature, patience) = (joined(expected), follow::patience(self.plan, request));
+        let (mut tries, mut join): (_, JoinFn) = (0, if begins { Fills::join_own } else { Fills::join });
         while tries < TRIES {
             let reader = match join(fills, &request.key, &signature) {
                 JoinResult::Writer(writer) => return self.writer(request, writer, why, lookup).await,
@@ -71,7 +73,7 @@ impl Context<'_> {
                 }
                 Verdict::Stream(head) => {
                     // The fetch is of another variant. Its head tells which request fields select variants.
-                    signature = vary::again(&head.signature, &request.fields);
+                    signature = joined(vary::again(&head.signature, &request.fields));
                 }
                 Verdict::Stored(entry) if may_share(&entry.freshness(), request, clock::now()) => {
                     match self.share(request, entry, Kind::Coalesced, why) {

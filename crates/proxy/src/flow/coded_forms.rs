@@ -41,7 +41,9 @@ pub(crate) fn choose(
         return None;
     }
     // A response that is not in memory has no other form there.
-    let is_resident = reply.outcome.tier == Tier::Memory && entry.body().record().is_none();
+    let is_resident = reply.outcome.tier == Tier::Memory
+        && entry.body().record().is_none()
+        && entry.body().slices().is_none();
     let coding = match is_range {
         true => None,
         false => form(is_resident.then_some(cache), compression, accepted, entry),

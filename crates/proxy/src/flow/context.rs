@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use http::StatusCode;
+use http::{HeaderValue, StatusCode, header};
 use larder_semantics::status::Why;
 use larder_semantics::storable::Rules;
 use larder_store::tier::FetchStart;
@@ -10,7 +10,7 @@ use larder_store::tier::FetchStart;
 use crate::base::outcome::{Kind, Outcome};
 use crate::exchange::client_cert::names_client;
 use crate::exchange::plan::Plan;
-use crate::exchange::reply::Reply;
+use crate::exchange::reply::{Reply, Source};
 use crate::exchange::request::Request;
 use crate::flow::decide::Decision;
 use crate::flow::worker::Worker;
@@ -50,7 +50,12 @@ pub(crate) fn failure(status: StatusCode, why: Why) -> Reply {
     let text = format!("{}: {}\n", status.as_str(), why.explanation());
     // Nothing has failed where this proxy may not ask.
     let kind = if status == StatusCode::FORBIDDEN { Kind::Refused } else { Kind::Failed };
-    Reply::text(status, text, Outcome::forwarded(kind, why))
+    let mut reply = Reply::text(status, text, Outcome::forwarded(kind, why));
+    if let (Source::Fields(fields), StatusCode::METHOD_NOT_ALLOWED) = (&mut reply.fields, status) {
+        // RFC 9110 section 15.5.6.
+        fields.insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
+    }
+    reply
 }
 
 /// Returns the refusal of a request that accepts only a stored response, for this reason.

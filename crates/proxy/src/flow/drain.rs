@@ -15,17 +15,18 @@ const TOO_MANY_TUNNELS: Refusal = Refusal {
     reason: "too many connections and tunnels (limits.connections)",
 };
 
-/// One open connection in the count. Dropping the permit releases it.
+/// One open connection in the counts. Dropping the permit releases it.
 pub(crate) struct ConnectionPermit {
-    shared: Arc<ProcessState>,
+    worker: Arc<Worker>,
     /// The number of open connections when the permit was taken, this one included.
     pub(crate) number: usize,
 }
 
 impl ConnectionPermit {
-    pub(crate) fn take(shared: &Arc<ProcessState>) -> Self {
-        let number = shared.connections.fetch_add(1, Ordering::Relaxed) + 1;
-        Self { shared: Arc::clone(shared), number }
+    /// Counts a connection of this worker.
+    pub(crate) fn take(worker: &Arc<Worker>) -> Self {
+        worker.connections.enter();
+        Self { number: worker.shared.connections.enter(), worker: Arc::clone(worker) }
     }
 }
 
@@ -63,7 +64,9 @@ impl ProcessState {
     fn wake_connections(&self) {
         self.workers().iter().for_each(|worker| worker.wake_all());
     }
+}
 
+impl Worker {
     /// Returns the permit of a request for a tunnel, whose other end takes a file as a connection does; `None` for other
     /// requests.
     ///
@@ -79,7 +82,7 @@ impl ProcessState {
         }
         let permit = ConnectionPermit::take(self);
         if permit.number > plan.settings.limits.connections {
-            self.closed_on_arrival.fetch_add(1, Ordering::Relaxed);
+            self.shared.closed_on_arrival.fetch_add(1, Ordering::Relaxed);
             return Err(TOO_MANY_TUNNELS);
         }
         Ok(Some(permit))
@@ -88,7 +91,8 @@ impl ProcessState {
 
 impl Drop for ConnectionPermit {
     fn drop(&mut self) {
-        self.shared.connections.fetch_sub(1, Ordering::Relaxed);
+        self.worker.connections.leave();
+        self.worker.shared.connections.leave();
     }
 }
 

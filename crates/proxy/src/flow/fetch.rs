@@ -3,6 +3,7 @@
 //! The client that caused the fetch waits here for the head of the answer. After that a separate task carries the
 //! content, unless all of it has arrived, so that this client may leave without ending the fetch for others.
 
+mod opening;
 pub(super) mod prefetch;
 
 use std::pin::pin;
@@ -33,12 +34,15 @@ use crate::flow::decide::may_stand_in;
 use crate::flow::fetch_scope::FetchScope;
 use crate::flow::fill_task::{self, FillTask};
 use crate::flow::revalidation::Revalidation;
+use crate::flow::slices::FirstSlice;
 use crate::flow::storage_terms::{self, News, StorageTerms, Update, is_by_request, judge};
 use crate::flow::stored::Lookup;
 use crate::flow::upstream::{self, Answer};
-use crate::flow::{answer, conditions, follow, generated_etag, pass, stored};
+use crate::flow::{answer, conditions, follow, generated_etag, packages, pass, stored};
 use crate::http::body::Upload;
 use crate::origin::{Download, OriginError};
+
+use opening::OpenedResponse;
 
 /// How long a URL stays marked as hit-for-miss after an answer that could not be stored, in seconds.
 const MARK: u32 = 120;
@@ -67,10 +71,17 @@ pub(crate) async fn fetch(
 ) -> Reply {
     // Checked after the fetch is registered among the fills: later purges apply to the fetch itself.
     let stored = lookup.left(&cx.worker.cache.fills, request);
-    let wants_part = request.fields.contains("range");
+    let wants_part = request.fields.contains("range") && !packages::is_verified(cx.plan, request);
     // Validators and parts belong to one URL; a response stored for an equivalent URL may only stand in on errors.
     let own = stored.as_ref().filter(|entry| *entry.key() == *request.key);
-    let mut revalidation = conditions::revalidation(cx, request, own, wants_part);
+    let is_sliced = own.is_some_and(|entry| entry.body().slices().is_some());
+    // Only requests that begin with a slice lead a fetch of a range for others.
+    let begins = is_sliced || wants_part && fetching.id().is_some();
+    let first = begins.then(|| FirstSlice::of(cx, request, own)).flatten();
+    let mut revalidation = match first {
+        Some(first) => Revalidation::First(own.filter(|_| is_sliced).cloned(), first),
+        None => conditions::revalidation(cx, request, own, wants_part),
+    };
     let own_tag = match &revalidation {
         Revalidation::Validate(entry) => generated_etag::of(cx.rules, entry).await,
         _ => None,
@@ -113,6 +124,10 @@ pub(crate) async fn fetch(
             }
             Meaning::StaleInstead(entry) => return fetched.stale(fetching, &entry, Some(answer.status)),
             Meaning::Completes(entry, joined) => return fetched.complete(fetching, answer, entry, joined),
+            Meaning::Opens(opened) => return fetched.open(fetching, answer, *opened),
+            Meaning::Contains(part, wanted) => {
+                return opening::narrow(fetched.answer(fetching, answer), &part, wanted);
+            }
             Meaning::Answer => return fetched.answer(fetching, answer),
         }
     }
@@ -128,6 +143,10 @@ enum Meaning {
     StaleInstead(Entry),
     /// It is the missing part of this stored response; `CombinedParts` describes both together.
     Completes(Entry, CombinedParts),
+    /// It is the first slice of a response that is stored by slices from now on.
+    Opens(Box<OpenedResponse>),
+    /// It is a part that contains the range that the client wants.
+    Contains(ContentRange, ContentRange),
     /// It is a new response.
     Answer,
 }
@@ -180,10 +199,15 @@ impl OriginAnswer<'_> {
                 }
             }
             Revalidation::Rest(..) if status == StatusCode::RANGE_NOT_SATISFIABLE => Meaning::AskAgain,
-            _ => match self.stored.filter(|entry| self.may_stand_in(entry, Failure::Status(status))) {
-                Some(entry) => Meaning::StaleInstead(entry.clone()),
-                None => Meaning::Answer,
-            },
+            Revalidation::First(stored, first) => self.understand_first(stored.as_ref(), first, answer),
+            _ => self.understand_other(status),
+        }
+    }
+
+    fn understand_other(&self, status: StatusCode) -> Meaning {
+        match self.stored.filter(|entry| self.may_stand_in(entry, Failure::Status(status))) {
+            Some(entry) => Meaning::StaleInstead(entry.clone()),
+            None => Meaning::Answer,
         }
     }
 
@@ -273,7 +297,10 @@ impl OriginAnswer<'_> {
             Ok(_) if self.would_spoil(answer.status, false) => {
                 return self.pass(fetching, Why::ErrorWhileFresh, answer);
             }
-            Ok(keeping) => keeping,
+            Ok(keeping) => match self.carved(&answer) {
+                Some(sliced) => return self.carve(fetching, answer, keeping, sliced),
+                None => keeping,
+            },
             Err(why) => return self.pass(fetching, why, answer),
         };
         let map = answer.written();
@@ -294,6 +321,14 @@ impl OriginAnswer<'_> {
         joined: CombinedParts,
     ) -> Reply {
         let CombinedParts { mut fields, length, keeping } = joined;
+        let (cx, status) = (self.cx, StatusCode::OK);
+        let ruling = (self.request, &*self.request.ruling);
+        // The digest is that of both parts together.
+        let download = packages::examined(cx.worker, cx.plan, ruling, (status, &fields), answer.download);
+        let answer = match download {
+            Ok(download) => Answer { download, ..answer },
+            Err(error) => return failed(cx, self.request, fetching, self.why, None, error),
+        };
         let head = self.head(StatusCode::OK, fields.clone(), keeping, length);
         let writer = fetching.into_lead(self.cx.worker, &self.request.key);
         let task = self.task(writer, None, length);

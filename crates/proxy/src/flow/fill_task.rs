@@ -111,7 +111,7 @@ impl FillTask {
         self.writer.keep().await;
         let (was_stored, mut unread) = (self.writer.unstored().is_none(), ReaderlessTime::default());
         if let Some(prefix) = prefix
-            && self.copy(prefix.body()).await.is_err()
+            && self.copy(prefix.body(), &mut download).await.is_err()
         {
             return;
         }
@@ -123,7 +123,10 @@ impl FillTask {
                 Ok(None) => break,
                 Err(error) => {
                     tracing::warn!("content truncated: {error}");
-                    return self.publish_beginning().await;
+                    if !download.is_refused() {
+                        self.publish_beginning().await;
+                    }
+                    return;
                 }
             };
             if let Err(error) = appended {
@@ -132,6 +135,10 @@ impl FillTask {
             }
             self.wait_for_disk().await;
             let arrived = self.writer.len();
+            if self.whole.is_some_and(|whole| arrived > whole) {
+                tracing::warn!("a partial response is longer than its content-range says");
+                return;
+            }
             let is_too_much =
                 self.allowance.as_ref().is_some_and(|allowance| allowance.is_exceeded_by(arrived));
             if is_too_much && self.writer.give_up_unread() {
@@ -210,11 +217,13 @@ impl FillTask {
         }
     }
 
-    async fn copy(&mut self, body: &Body) -> std::io::Result<()> {
+    /// Copies `body`, which precedes the content of `download`.
+    async fn copy(&mut self, body: &Body, download: &mut Download) -> std::io::Result<()> {
         let mut at = 0;
         while at < body.len() {
             let piece = body.load(at, 256 << 10).await?;
             at += piece.len() as u64;
+            download.precede(&piece);
             self.writer.append(&piece).await?;
         }
         Ok(())

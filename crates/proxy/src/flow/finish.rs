@@ -2,7 +2,6 @@
 //! it, changes and error pages by rules, and the rule about client certificates.
 
 use std::net::IpAddr;
-use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use http::{Method, StatusCode};
@@ -22,7 +21,7 @@ use crate::exchange::request::Request;
 use crate::exchange::route::SiteNumber;
 use crate::exchange::rulebook::Rulebook;
 use crate::exchange::ruling::{ReplyEdits, Ruling};
-use crate::exchange::{client_cert, pages};
+use crate::exchange::{client_cert, paced, pages};
 use crate::flow::worker::Worker;
 use crate::flow::{coded_forms, coded_stream};
 
@@ -93,12 +92,13 @@ pub(crate) fn finish(to: &Destination<'_>, reply: &mut Reply) {
     if to.by_peer {
         return reply.for_node();
     }
+    reply.outcome.is_unlogged = to.ruling.log == Some(false);
     to.rulebook.counts().count(to.worker, &to.ruling.numbers, &reply.outcome);
     reply.edits = to.ruling.reply_edits(to.worker).map(|edits| match edits.0.has_placeholders {
         true => Arc::new(ReplyEdits(to.fill(&edits.0, &reply.outcome))),
         false => Arc::clone(edits),
     });
-    reply.bandwidth = to.ruling.bandwidth.and_then(NonZeroU64::new);
+    reply.bandwidth = to.ruling.bandwidth.map(|bandwidth| paced::schedule(bandwidth, to.site, to.client));
     pages::replace(to.ruling, to.method, reply);
 }
 

@@ -24,7 +24,8 @@ const LEND_AGAIN: Duration = Duration::from_secs(1);
 pub(crate) fn patience(plan: &Plan, request: &Request) -> Instant {
     let timeouts = &plan.settings.timeouts;
     let first_byte = request.ruling.first_byte.unwrap_or(timeouts.first_byte);
-    Instant::now() + timeouts.first_byte + timeouts.connect + first_byte
+    let connect = request.ruling.connect.unwrap_or(timeouts.connect);
+    Instant::now() + timeouts.first_byte + connect + first_byte
 }
 
 /// Waits for the verdict on the fetch that `reader` follows, until `patience` at the latest. While the fetch waits for

@@ -1,6 +1,7 @@
 //! **The flow**: from a request to its reply, through the cache or to an origin.
 
 pub(crate) mod answer;
+mod attempts;
 mod change;
 pub(crate) mod coalesce;
 pub(crate) mod coded_forms;
@@ -18,6 +19,8 @@ pub(crate) mod fill_task;
 pub(crate) mod finish;
 pub(crate) mod follow;
 pub(crate) mod generated_etag;
+pub(crate) mod intercept;
+mod packages;
 pub(crate) mod pass;
 pub(crate) mod phases;
 pub(crate) mod prefetch;
@@ -25,6 +28,8 @@ pub(crate) mod reload;
 pub(crate) mod revalidation;
 mod rewrite;
 pub(crate) mod serve;
+pub(crate) mod sliced;
+pub(crate) mod slices;
 mod slow;
 pub(crate) mod storage_terms;
 pub(crate) mod stored;

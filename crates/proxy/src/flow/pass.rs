@@ -20,6 +20,7 @@ use larder_semantics::storable::{self, Times};
 use larder_semantics::{groups, invalidate, key};
 use larder_store::Entry;
 use larder_store::fill::{Epoch, FillWriter, Head};
+use tokio::net::TcpStream;
 
 use crate::base::clock;
 use crate::base::networks::host_of;
@@ -33,7 +34,7 @@ use crate::exchange::route::Route;
 use crate::flow::answer;
 use crate::flow::change::Change;
 use crate::flow::conditions;
-use crate::flow::context::{Context, failure};
+use crate::flow::context::{Context, failure, refused};
 use crate::flow::decide::{may_stand_in, port, port_of};
 use crate::flow::fill_task::{self, FillTask};
 use crate::flow::follow::left;
@@ -382,7 +383,6 @@ pub(crate) fn port_refusal(plan: &Plan, request: &Request) -> Reply {
 
 /// Opens a tunnel to a host and port that the client names (RFC 9110 section 9.3.6).
 async fn connect(worker: &Worker, plan: &Plan, request: &Request) -> Reply {
-    let outcome = Outcome::forwarded(Kind::Pass, Why::Method);
     let host = host_of(&request.authority);
     let port = port_of(&request.authority).parse::<u16>().unwrap_or(0);
     if !matches!(request.route, Route::Anywhere) || !plan.settings.forward.connect_ports.contains(&port) {
@@ -393,13 +393,29 @@ async fn connect(worker: &Worker, plan: &Plan, request: &Request) -> Reply {
         let outcome = Outcome::forwarded(Kind::Refused, Why::OriginForbidden);
         return Reply::text(StatusCode::FORBIDDEN, format!("403: {why}\n"), outcome);
     }
+    let outcome = |why| Outcome::forwarded(Kind::Pass, why);
+    let mut why = Why::Method;
+    if let Some(interceptor) = worker.shared.interceptor.get() {
+        match Box::pin(interceptor.open(worker, plan, request)).await {
+            Ok(end) => return opened(end, outcome(Why::Intercepted)),
+            Err(reason) => why = reason,
+        }
+    }
+    if request.asked.only_if_cached {
+        return refused(Why::OnlyIfCached);
+    }
     let begun = Instant::now();
-    let connected = worker.clients(plan).tunnel.tcp(host, port, Some(request.client.ip())).await;
+    let connected = worker.clients(plan).tunnel.tunnel(host, port, Some(request.client.ip())).await;
     request.origin.add(begun.elapsed());
     match connected {
-        Ok(stream) => tunnel(StatusCode::OK, HeaderMap::new(), Content::Tunnel(Tunnel::Tcp(stream)), outcome),
+        Ok(stream) => opened(stream, outcome(why)),
         Err(error) => failed(worker, request, &OriginError::from(error)),
     }
+}
+
+/// Returns the reply that begins a tunnel to `end`.
+fn opened(end: TcpStream, outcome: Outcome) -> Reply {
+    tunnel(StatusCode::OK, HeaderMap::new(), Content::Tunnel(Tunnel::Tcp(end)), outcome)
 }
 
 fn tunnel(status: StatusCode, fields: HeaderMap, content: Content, outcome: Outcome) -> Reply {

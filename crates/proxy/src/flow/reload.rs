@@ -86,9 +86,13 @@ impl Context<'_> {
 
 /// Whether the answer to `request` is useless for other requests, regardless of its cache directives.
 pub(crate) fn is_for_itself(cache: &Cache, request: &Request) -> bool {
+    request.fields.contains("range") || is_for_client(cache, request)
+}
+
+/// Whether that is so even if `request` wants a range.
+pub(crate) fn is_for_client(cache: &Cache, request: &Request) -> bool {
     request.route.is_validated()
         || request.fields.contains("authorization")
-        || request.fields.contains("range")
         || revalidate::is_for_origin(&request.fields)
         || request.asked.no_store
         || cache.hit_for_miss.marked(request.hash, clock::now())

@@ -12,6 +12,7 @@ use larder_store::Entry;
 use crate::exchange::plan::Plan;
 use crate::exchange::request::Request;
 use crate::exchange::ruling::Ruling;
+use crate::flow::slices::FirstSlice;
 use crate::flow::upstream::Answer;
 
 /// The request with which a stored response is revalidated or completed.
@@ -24,6 +25,8 @@ pub(crate) enum Revalidation {
     Validate(Entry),
     /// Requests the part that this response lacks.
     Rest(Entry, ContentRange),
+    /// Requests a slice, unless this response, which is stored by slices, is still valid.
+    First(Option<Entry>, FirstSlice),
 }
 
 impl Revalidation {
@@ -45,7 +48,7 @@ impl Revalidation {
         let is_unchanged = match self {
             Self::AsAsked => true,
             Self::Whole => !revalidate::has_evaluated(own),
-            Self::Validate(_) | Self::Rest(..) => false,
+            Self::Validate(_) | Self::Rest(..) | Self::First(..) => false,
         };
         if is_unchanged {
             return Cow::Borrowed(own);
@@ -63,7 +66,7 @@ impl Revalidation {
         request: &Request,
         answer: &Answer,
     ) -> Option<(Option<Arc<Ruling>>, HeaderMap)> {
-        let Self::Validate(entry) = self else { return None };
+        let (Self::Validate(entry) | Self::First(Some(entry), _)) = self else { return None };
         if answer.status != StatusCode::NOT_MODIFIED {
             return None;
         }
@@ -88,6 +91,13 @@ impl Revalidation {
                 }
             }
             Self::Validate(entry) => revalidate::condition(&entry.fields(), fields),
+            Self::First(stored, first) => {
+                match stored {
+                    Some(entry) => revalidate::condition(&entry.fields(), fields),
+                    None => revalidate::remove_evaluated(fields),
+                }
+                fields.extend(HeaderValue::try_from(first.wanted()).map(|wanted| (header::RANGE, wanted)));
+            }
             Self::Rest(entry, held) => {
                 revalidate::remove_evaluated(fields);
                 if let Some(rest) = held.rest().and_then(|rest| HeaderValue::try_from(rest).ok()) {

@@ -41,7 +41,7 @@ use crate::flow::finish::{Destination, finish_at_once};
 use crate::flow::prefetch::{self, ObservedRequest};
 use crate::flow::stored::{Lookup, Mode, StoredVariants, find};
 use crate::flow::worker::Worker;
-use crate::flow::{answer, early_hints, equivalent, pass, reload};
+use crate::flow::{answer, early_hints, equivalent, pass, reload, sliced};
 use crate::http::head::{self, Framing, Refusal};
 
 /// Returns the reply to a request that the cache can answer at `now` (UNIX seconds) without waiting. An ordinary hit in
@@ -86,6 +86,9 @@ pub(crate) fn at_once(
     }
     let outcome = Outcome::hit(decision.kind(), decision.why(), stored.freshness.ttl(now)).from(tier);
     let mut reply = answer::from_entry(&head.method, &selecting, entry, now, outcome)?;
+    if sliced::response(&reply).is_some() && !sliced::fill_at_once(&worker.cache, &head.method, &mut reply) {
+        return None;
+    }
     let asked_for_certificate = asker.identity.is_some();
     let to = Destination {
         worker: worker.number,
@@ -127,7 +130,7 @@ fn find_at_once(
     let store = &worker.cache.store;
     let found = match is_prefetch {
         true => store.memory.peek(key, hash),
-        false => store.memory.find(key, hash, now),
+        false => store.memory.find_for(worker.number, key, hash, now),
     };
     match found.and_then(|resident| answer::take(resident, selecting)) {
         Some(entry) => {
@@ -161,7 +164,11 @@ pub(crate) async fn flow(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut R
     request.asks_peers = asks_peers(worker.shared.cluster.as_deref(), &request.ruling.caching, request);
     let request = &*request;
     let cx = Context { worker, plan, rules: &request.ruling.caching };
-    cx.answer(request).await
+    let reply = cx.answer(request).await;
+    match sliced::response(&reply) {
+        None => reply,
+        Some(_) => Box::pin(cx.with_slices(request, reply)).await,
+    }
 }
 
 /// Waits until the stored responses of this node may answer `request`, as far as that depends on other nodes.
@@ -193,7 +200,7 @@ const BEHIND: Refusal =
 impl Context<'_> {
     /// Answers a GET or HEAD from the cache or by an origin. An origin's answer to a HEAD may freshen the stored response
     /// (RFC 9111 section 4.3.5).
-    async fn answer(&self, request: &Request) -> Reply {
+    pub(crate) async fn answer(&self, request: &Request) -> Reply {
         let epoch = self.worker.cache.fills.epoch_of(request.hash);
         if self.rules.validated && !request.is_prefetch {
             self.use_up(request);
@@ -227,8 +234,9 @@ impl Context<'_> {
         let by_owner = request.is_reload() && request.asks_peers && !request.asked.no_cache;
         let for_itself = by_owner || reload::is_for_itself(&self.worker.cache, request);
         let is_alone = for_itself || entry.as_ref().is_some_and(is_for_one_use);
+        let begins = sliced::begins(*self, request, entry.as_ref());
         let lookup = Lookup { entry, epoch };
-        if is_alone {
+        if is_alone && !begins {
             return fetch::for_client(*self, request, FetchScope::Alone(epoch), why, lookup).await;
         }
         if request.is_reload() {

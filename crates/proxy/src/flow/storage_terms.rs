@@ -39,7 +39,10 @@ pub(crate) fn judge(
     times: Times,
 ) -> Result<StorageTerms, Why> {
     let freshness = storable::storable(rules, &Method::GET, &request.fields, status, fields, times)?;
-    Ok(StorageTerms { freshness, signature: signature(request, fields, &[])? })
+    // All variants of content with a known digest are that content.
+    let is_one = rules.is_fixed && !fields.contains("content-encoding");
+    let signature = if is_one { Vec::new() } else { signature(request, fields, &[])? };
+    Ok(StorageTerms { freshness, signature })
 }
 
 /// Returns the signature for a response to `request` with these fields. `stored` is the earlier signature of a stored
@@ -83,7 +86,10 @@ impl<'u> Update<'u> {
             storable::storable(rules, &Method::GET, &request.fields, stored.status(), &fields, times);
         let keeping = judged.and_then(|freshness| {
             let freshness = doubt.temper(freshness, &fields);
-            Ok(StorageTerms { freshness, signature: signature(request, &fields, stored.signature())? })
+            let is_one = rules.is_fixed && stored.signature().is_empty();
+            let signature =
+                if is_one { Ok(Vec::new()) } else { signature(request, &fields, stored.signature()) };
+            Ok(StorageTerms { freshness, signature: signature? })
         });
         Self { stored, rules, times, fields, keeping }
     }

@@ -1,5 +1,4 @@
-//! Sends a request to an origin: takes a permit, writes the fields for the origin, chooses the next origin, and tries
-//! another one if that fails before it answers.
+//! Sends a request to an origin: takes a permit and writes the fields for the origin.
 
 use std::io::Write;
 use std::net::IpAddr;
@@ -9,7 +8,7 @@ use std::time::Instant;
 
 use http::{HeaderMap, HeaderName, Method, StatusCode, header};
 use larder_semantics::fields::Fields;
-use larder_semantics::methods::{self, is_idempotent};
+use larder_semantics::methods;
 use larder_semantics::status::Why;
 
 use crate::base::clock;
@@ -25,16 +24,18 @@ use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Content, Reply, Source};
 use crate::exchange::request::Request;
 use crate::exchange::request_destination;
-use crate::exchange::route::{Route, SiteState};
+use crate::exchange::route::Route;
 use crate::exchange::ruling::Ruling;
 use crate::exchange::upgrade;
-use crate::flow::rewrite::AnswerSource;
+use crate::flow::attempts;
+use crate::flow::packages;
 use crate::flow::worker::Worker;
 use crate::http::body::Upload;
 use crate::http::fields::FieldWriter;
 use crate::http::names::TRACEPARENT;
 use crate::http::response::{Head, Lines};
 use crate::net::concurrency::{Claim, Permit};
+use crate::origin::s3::{self, SignedTarget};
 use crate::origin::{Client, Download, OriginError, OriginRequest, OutgoingHead, Waits};
 
 /// An origin's answer. Its content holds the permit of the request until it has arrived.
@@ -106,6 +107,7 @@ pub(crate) async fn send(
         None => Box::pin(queue_up(plan, claim, fetch)).await?,
     };
     let (begun, requested) = (Instant::now(), clock::now());
+    let fields = &*packages::asked(plan, request, fields);
     let answered = ask_peers(worker, plan, request, fields, content).await;
     let took = begun.elapsed();
     request.origin.add(took);
@@ -138,6 +140,9 @@ pub(crate) async fn send(
             download.holding(permit).counted(meter)
         }
     };
+    let answered = (head.status, &*head.fields);
+    let download = packages::examined(worker, plan, (request, ruling), answered, download)?;
+    let download = packages::filtered(plan, (request, ruling), (&mut head, download)).await?;
     Ok(Answer { status: head.status, fields: head.fields, download, by_peer, requested, ruling: by_answer })
 }
 
@@ -175,11 +180,12 @@ async fn ask(
     match &request.route {
         Route::Anywhere => {
             let (https, authority) = (request.scheme == "https", &request.authority);
-            let to = SiteAddress { https, http2: false, authority, host: authority, path: &request.path };
+            let (host, path) = (authority.as_str(), request.path.as_str());
+            let to = SiteAddress { https, http2: false, authority, host, path, signed: None };
             once(&clients.forward, plan, request, fields, content, to).await
         }
         Route::Site(site) => {
-            to_site(clients.of_site(site.number), plan, site, request, fields, content).await
+            attempts::at_site(clients.of_site(site.number), plan, site, request, fields, content).await
         }
     }
 }
@@ -217,66 +223,6 @@ fn no_permit() -> OriginError {
     }
 }
 
-async fn to_site(
-    client: &Client,
-    plan: &Plan,
-    site: &SiteState,
-    request: &Request,
-    fields: &HeaderMap,
-    content: &mut Upload,
-) -> Result<(Head, Box<Download>), OriginError> {
-    let chosen = request_destination::of(site, request);
-    if chosen.leads_out() {
-        return Err(leads_out());
-    }
-    let has_content = !content.is_empty();
-    let retries = request.ruling.retries.unwrap_or(site.settings.retries);
-    let (mut tries_left, mut unsent, mut failed) = (retries, true, None);
-    loop {
-        let turn = chosen.pool.next(failed, request.session.as_deref());
-        let origin = turn.origin();
-        let host = chosen.host_at(origin, request);
-        let path = &chosen.path_at(origin, request);
-        let to = SiteAddress {
-            https: origin.https,
-            http2: origin.http2,
-            authority: &origin.authority,
-            host,
-            path,
-        };
-        let in_progress = turn.begun();
-        match once(client, plan, request, fields, content, to).await {
-            Ok((mut head, download)) => {
-                turn.succeeded();
-                request.session.iter().for_each(|session| turn.keep(session));
-                AnswerSource { site, origin, host, request }.rewrite(&mut head.fields);
-                return Ok((head, download.in_progress(in_progress)));
-            }
-            Err(error) => {
-                turn.failed(&error.detail);
-                failed = Some(turn);
-                // Content can be sent once only.
-                let is_whole = !has_content || !content.is_empty();
-                // A malformed answer is one, too: the origin has processed the request, and would answer the same.
-                let is_repeatable = is_idempotent(&request.method) && error.why != Why::OriginMalformed;
-                let again = is_whole && (error.unsent || is_repeatable);
-                // An earlier try may have reached an origin, even if this one has not.
-                unsent &= error.unsent;
-                if !error.unsent {
-                    request.lose_try();
-                }
-                if !again || tries_left == 0 {
-                    return Err(OriginError { unsent, ..error });
-                }
-                tracing::debug!("{}: {error}; trying again", request.logged_url());
-                tries_left -= 1;
-                // Let the doubt about a lost try begin before the next try is sent.
-                tokio::task::yield_now().await;
-            }
-        }
-    }
-}
-
 /// Whether the client waits for `100 Continue`. The origin decides about it.
 fn is_expecting(request: &Request) -> bool {
     request.link.as_ref().is_some_and(Link::is_expecting)
@@ -299,30 +245,21 @@ fn unasked_304() -> OriginError {
     }
 }
 
-fn leads_out() -> OriginError {
-    OriginError {
-        status: StatusCode::BAD_GATEWAY,
-        why: Why::OriginForbidden,
-        detail: "filled in from the request, the path of a rule's 'rewrite' has segments '.' or '..'"
-            .to_owned(),
-        unsent: true,
-        unconnected: false,
-    }
-}
-
 /// The destination of a request.
-struct SiteAddress<'t> {
-    https: bool,
-    http2: bool,
-    authority: &'t str,
+pub(super) struct SiteAddress<'t> {
+    pub(super) https: bool,
+    pub(super) http2: bool,
+    pub(super) authority: &'t str,
     /// The value of `Host`.
-    host: &'t str,
-    path: &'t str,
+    pub(super) host: &'t str,
+    pub(super) path: &'t str,
+    /// The form of the request with its signature, if the origin is a bucket.
+    pub(super) signed: Option<&'t SignedTarget>,
 }
 
 /// Sends a request to one origin. Hosts were validated where they were read: in the head of a request, or in the
 /// config.
-async fn once(
+pub(super) async fn once(
     client: &Client,
     plan: &Plan,
     request: &Request,
@@ -336,13 +273,13 @@ async fn once(
     let head = match to.http2 {
         true => {
             let mut sent = HeaderMap::new();
-            write_fields(&mut sent, plan, request, fields, content, own.as_deref());
+            write_fields(&mut sent, plan, request, fields, content, (own.as_deref(), to.signed));
             OutgoingHead::Http2 { host: to.host, path: to.path, fields: sent }
         }
         false => {
             bytes.reserve(HEAD);
             write_request_line(&mut bytes, request, &to);
-            write_fields(&mut bytes, plan, request, fields, content, own.as_deref());
+            write_fields(&mut bytes, plan, request, fields, content, (own.as_deref(), to.signed));
             bytes.extend_from_slice(b"\r\n");
             OutgoingHead::Http1(&bytes)
         }
@@ -356,7 +293,11 @@ async fn once(
         key: Some(&request.key),
         lost_try: Some(&request.lost_try),
         client: Some(request.client.ip()),
-        waits: Waits { first_byte: request.ruling.first_byte, between: request.ruling.origin_idle },
+        waits: Waits {
+            connect: request.ruling.connect,
+            first_byte: request.ruling.first_byte,
+            between: request.ruling.origin_idle,
+        },
     };
     let answered = client.send(head, outgoing).await;
     if let Some(asking) = asking {
@@ -376,22 +317,29 @@ fn write_request_line(out: &mut Vec<u8>, request: &Request, to: &SiteAddress<'_>
     out.extend_from_slice(b"\r\n");
 }
 
-/// Writes the other fields. `own` is the `traceparent` of the span of this try, if requests are traced.
+/// Writes the other fields. `own` is the `traceparent` of the span of this try, if requests are traced; `signed` has the
+/// signature for a bucket.
 fn write_fields(
     out: &mut impl FieldWriter,
     plan: &Plan,
     request: &Request,
     fields: &HeaderMap,
     content: &Upload,
-    own: Option<&str>,
+    (own, signed): (Option<&str>, Option<&SignedTarget>),
 ) {
     // The fields that describe the forwarding are written below; those from clients have been removed before.
-    let is_written_below = |name: &HeaderName| name == header::VIA || (own.is_some() && name == TRACEPARENT);
+    let is_written_below = |name: &HeaderName| {
+        name == header::VIA
+            || (own.is_some() && name == TRACEPARENT)
+            || (signed.is_some() && s3::is_private(name.as_str()))
+    };
     for (name, value) in fields.iter().filter(|(name, _)| !is_written_below(name)) {
         out.mapped(name, value);
     }
+    let signature = signed.iter().flat_map(|signed| &signed.fields);
+    signature.for_each(|(name, value)| out.field(name.as_bytes(), value.as_bytes()));
     // An origin could show the client of a TRACE the credential.
-    if let Some(credential) = &request.ruling.credential
+    if let Some(credential) = request.ruling.credential.as_ref().filter(|_| signed.is_none())
         && !is_trace(&request.method)
     {
         out.mapped(&header::AUTHORIZATION, credential);
@@ -422,7 +370,12 @@ fn introduce(out: &mut impl FieldWriter, plan: &Plan, request: &Request, fields:
     passes::write_via(out, plan, request, fields);
     let client = request.client.ip();
     let (host, proto) = (&request.authority, request.scheme);
-    match plan.settings.client_address {
+    let settings = &plan.settings;
+    let told = match request.route {
+        Route::Site(_) => settings.client_address,
+        Route::Anywhere => settings.forward.client_address,
+    };
+    match told {
         ClientAddress::Off => {}
         ClientAddress::XForwardedFor => {
             out.field_with(b"X-Forwarded-For", |out| write_address(out, client));

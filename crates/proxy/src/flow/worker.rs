@@ -5,8 +5,8 @@
 //! connections to origins, so that no two threads write to the same cache line while they serve hits.
 
 use std::collections::HashMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::task::Waker;
 
 use arc_swap::ArcSwap;
@@ -14,6 +14,7 @@ use larder_semantics::key;
 use larder_semantics::purge::{Effect, Scope};
 use parking_lot::Mutex;
 use rustls::ClientConfig;
+use tokio::sync::mpsc::UnboundedSender;
 
 use crate::acme::Acme;
 use crate::base::error::Error;
@@ -22,11 +23,14 @@ use crate::base::settings::{Role, Settings};
 use crate::cache::Cache;
 use crate::cluster::proof::Prover;
 use crate::cluster::{Cluster, peers, probe, publish};
+use crate::counts::gauge::Gauge;
 use crate::counts::histogram::{Distributions, Times};
 use crate::counts::versions::{self, Versions};
 use crate::exchange::plan::Plan;
-use crate::exchange::route::SiteNumber;
+use crate::exchange::reply::{Reply, Source};
+use crate::exchange::route::{SiteNumber, SiteState};
 use crate::exchange::target::key_role;
+use crate::flow::intercept::{Intercepted, Interceptor};
 use crate::flow::phases::Phases;
 use crate::net::byte_budget::ByteBudget;
 use crate::net::own::OwnListeners;
@@ -47,7 +51,7 @@ pub(crate) struct ProcessState {
     pub(crate) cluster: Option<Arc<Cluster>>,
     /// The addresses on which this process listens.
     pub(crate) own: OwnListeners,
-    pub(crate) connections: AtomicUsize,
+    pub(crate) connections: Gauge,
     /// The connections that were closed on arrival because there were too many.
     pub(crate) closed_on_arrival: AtomicU64,
     pub(crate) phases: Phases,
@@ -55,8 +59,10 @@ pub(crate) struct ProcessState {
     pub(crate) listener_tls: Option<Arc<Server>>,
     /// The certificates that an authority issues to the listeners by ACME.
     pub(crate) acme: Option<Arc<Acme>>,
+    /// Intercepts tunnels, from the first settings that ask for it.
+    pub(crate) interceptor: OnceLock<Interceptor>,
     /// TLS settings for connections to origins.
-    tls: Arc<ClientConfig>,
+    pub(crate) tls: Arc<ClientConfig>,
     /// The state of connections to origins that workers share.
     pub(crate) origins: Destinations,
     /// The bytes of heads and trailers that wait because clients of HTTP/2 do not read.
@@ -74,6 +80,8 @@ pub(crate) struct Worker {
     pub(crate) cache: Arc<Cache>,
     /// The number of the worker, from 0.
     pub(crate) number: usize,
+    /// Its open connections.
+    pub(crate) connections: Gauge,
     /// The durations of its requests.
     pub(crate) times: Times,
     /// The requests that it has read, by HTTP version.
@@ -83,6 +91,8 @@ pub(crate) struct Worker {
     /// Selects the hits that are validated as samples.
     pub(crate) sampler: Sampler,
     clients: Mutex<(u64, Arc<Clients>)>,
+    /// Receives the near ends of intercepted tunnels.
+    pub(crate) intercepted: UnboundedSender<Intercepted>,
     waiting: Mutex<HashMap<u64, Waker>>,
     next_waiting: AtomicU64,
 }
@@ -91,7 +101,7 @@ pub(crate) struct Worker {
 pub(crate) struct Clients {
     /// For the origins of configured sites.
     reverse: Client,
-    /// For sites with their own TLS settings for origins.
+    /// For sites with their own TLS settings for origins, or their own parent proxies.
     by_site: Vec<(SiteNumber, Client)>,
     /// For the hosts that clients of the forward proxy name.
     pub(crate) forward: Client,
@@ -122,6 +132,7 @@ impl ProcessState {
         }
         let observers = Arc::new(Observers::new(&settings, statistics)?);
         let acme = Acme::new(&settings, listener_tls.as_deref(), cluster.as_ref())?;
+        let interceptor = settings.intercept.as_ref().map(Interceptor::new).transpose()?;
         let origins = Destinations::new(settings.limits.idle);
         let tls = connect::tls().map_err(|error| Error::new("cannot set up TLS", error))?;
         let shared = Arc::new(Self {
@@ -131,11 +142,12 @@ impl ProcessState {
             observers,
             cluster,
             own,
-            connections: AtomicUsize::new(0),
+            connections: Gauge::default(),
             closed_on_arrival: AtomicU64::new(0),
             phases: Phases::default(),
             listener_tls,
             acme,
+            interceptor: interceptor.map(OnceLock::from).unwrap_or_default(),
             tls,
             origins,
             unsent: ByteBudget::new(UNSENT),
@@ -181,6 +193,12 @@ impl ProcessState {
         if let Some(acme) = &self.acme {
             acme.reload(&settings);
         }
+        if let Some(intercept) = settings.intercept.as_ref().filter(|_| self.interceptor.get().is_none()) {
+            match Interceptor::new(intercept) {
+                Ok(interceptor) => drop(self.interceptor.set(interceptor)),
+                Err(error) => tracing::error!("{error}"),
+            }
+        }
         let (trace, cluster) = (old.settings.trace.clone(), old.settings.cluster.clone());
         let plan =
             old.next(Settings { trace, cluster, ..settings }, &self.observers.accounts, &self.cache.gateways);
@@ -218,18 +236,21 @@ impl ProcessState {
 }
 
 impl Worker {
-    pub(crate) fn new(shared: &Arc<ProcessState>) -> Arc<Self> {
+    /// Returns a new worker, which sends the near ends of intercepted tunnels to `intercepted`.
+    pub(crate) fn new(shared: &Arc<ProcessState>, intercepted: UnboundedSender<Intercepted>) -> Arc<Self> {
         let plan = shared.plan();
         let mut workers = shared.workers.lock();
         let worker = Arc::new(Self {
             shared: Arc::clone(shared),
             cache: Arc::clone(&shared.cache),
             number: workers.len(),
+            connections: Gauge::default(),
             times: Times::default(),
             versions: Versions::default(),
             witness: Witness::new(&shared.observers, workers.len()),
             sampler: Sampler::default(),
             clients: Mutex::new((plan.version, Arc::new(Clients::new(&plan, shared)))),
+            intercepted,
             waiting: Mutex::default(),
             next_waiting: AtomicU64::new(0),
         });
@@ -254,6 +275,14 @@ impl Worker {
             *clients = (plan.version, Arc::new(Clients::new(plan, &self.shared)));
         }
         Arc::clone(&clients.1)
+    }
+
+    /// Takes back the stored response of a reply that has been written.
+    #[inline]
+    pub(crate) fn take_back(&self, reply: Reply) {
+        if let Source::Entry(entry) | Source::NotModified(entry) = reply.fields {
+            self.cache.store.memory.give_back(self.number, reply.hash, entry);
+        }
     }
 
     /// Returns a number under which a connection registers to be woken by a drain.
@@ -284,6 +313,7 @@ impl Clients {
         let to_any = Connector::new(timeouts.connect, false, sites).never_to(own);
         let to_allowed =
             Connector::new(timeouts.connect, !settings.forward.allow_private, named).never_to(own);
+        let to_allowed = to_allowed.through(&plan.forward_parents);
         let of_nodes = shared.cluster.as_ref().and_then(|cluster| cluster.tls.as_ref());
         let to_peers = Connector::new(peers::CONNECT, false, nodes).never_to(own);
         // A busy node accepts connections at once, but answers a handshake as late as a request.
@@ -292,9 +322,11 @@ impl Clients {
         // If TLS is authenticated by the token, the handshake proves the identity of the nodes.
         let is_proven = of_nodes.is_some_and(Nodes::is_by_token);
         let for_peers = peers::timeouts(timeouts);
-        let by_site = plan.sites.iter().filter_map(|site| {
-            let of_site = to_any.clone().with_tls_of(Some(site.settings.tls.as_deref()?), tls);
-            Some((site.number, Client::new(of_site, timeouts, sites)))
+        let has_own = |site: &&Arc<SiteState>| site.settings.tls.is_some() || site.parents.is_some();
+        let by_site = plan.sites.iter().filter(has_own).map(|site| {
+            let of_site = to_any.clone().through(plan.parents_of(site));
+            let of_site = of_site.with_tls_of(site.settings.tls.as_deref(), tls);
+            (site.number, Client::new(of_site, timeouts, sites))
         });
         Self {
             peers: match shared.cluster.as_ref().filter(|cluster| cluster.seal.is_on() && !is_proven) {
@@ -305,7 +337,7 @@ impl Clients {
                 None => Client::new(to_peers, &for_peers, nodes),
             },
             by_site: by_site.collect(),
-            reverse: Client::new(to_any.with_tls(tls), timeouts, sites),
+            reverse: Client::new(to_any.through(&plan.parents).with_tls(tls), timeouts, sites),
             forward: Client::new(to_allowed.clone().with_tls(tls), timeouts, named),
             tunnel: to_allowed,
         }

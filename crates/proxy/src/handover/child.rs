@@ -158,8 +158,9 @@ impl Predecessor {
                 }
             }
             tracing::info!("the process before this one has ended");
-            import.into_iter().for_each(Import::predecessor_ended);
+            let store = import.map(Import::predecessor_ended);
             seen.store(false, Ordering::Release);
+            store.into_iter().for_each(|store| store.memory.unpack());
         };
         let seen = Arc::clone(&drains);
         let tell = move || {

@@ -11,10 +11,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use larder_store::handover::{self, MemoryImport, MemoryOffer, Piece, Taken};
-use larder_store::{Generation, purges};
+use larder_store::{Generation, Store, purges};
 
 use super::frame::{Part, Sink};
-use super::state::{DOUBTS, KINDS, Kind, PURGES};
+use super::state::{DOUBTS, KINDS, Kind, PREDICTIONS, PURGES};
 use crate::base::clock;
 use crate::base::schedule::is_spent;
 use crate::flow::worker::ProcessState;
@@ -97,6 +97,7 @@ impl Offer {
     pub(crate) fn send(&mut self, sink: &mut impl Sink) -> io::Result<()> {
         let keys = self.shared.cache.store.memory.hash_keys().get();
         sink.part(KEYS, VERSION, |out| out.write_all(keys.map(u64::to_le_bytes).as_flattened()))?;
+        PREDICTIONS.send(&self.shared, sink)?;
         self.memory.send(&mut |piece| send(sink, SLICE, piece))?;
         self.memory.catch_up(&mut |piece| send(sink, CHANGES, piece))
     }
@@ -249,7 +250,7 @@ impl Import {
         part: &Part,
         descriptor: &mut dyn FnMut(u32) -> Option<OwnedFd>,
     ) -> PartResult {
-        let kind = KINDS.iter().find(|kind| kind.name == part.name);
+        let kind = KINDS.iter().chain([&PREDICTIONS]).find(|kind| kind.name == part.name);
         let version = match (&*part.name, kind) {
             (_, Some(kind)) => kind.version,
             (KEYS | FILE | ASKED | OBEYED, _) => VERSION,
@@ -326,9 +327,11 @@ impl Import {
         (self.memory.complete(), LatePurges::new(&self.shared))
     }
 
-    /// Frees what no response has of the memory files. To be called when the process before this one has ended.
-    pub(crate) fn predecessor_ended(self) {
-        self.memory.predecessor_ended();
+    /// Frees what no response has of the memory files. To be called when the process before this one has ended. Returns the
+    /// store, whose contents can be unpacked now.
+    pub(crate) fn predecessor_ended(self) -> Arc<Store> {
         self.shared.cache.twin.leave();
+        self.memory.predecessor_ended();
+        Arc::clone(&self.shared.cache.store)
     }
 }

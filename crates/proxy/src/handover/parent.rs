@@ -148,9 +148,12 @@ impl Handover {
             }
         };
         answer(&line);
-        if line.is_ok() {
-            self.go_along();
-            self.leave_disks();
+        match line {
+            Ok(_) => {
+                self.go_along();
+                self.leave_disks();
+            }
+            Err(_) => self.shared.cache.store.memory.unpack(),
         }
     }
 
@@ -203,9 +206,10 @@ impl Handover {
 
     fn describe(&self, serving: &Serving) -> String {
         let Serving { process, version, objects, bytes, refused } = serving;
-        let connections = self.shared.connections.load(Ordering::Relaxed);
+        let connections = self.shared.connections.count();
+        let plural = if *objects == 1 { "" } else { "s" };
         let mut line = format!(
-            "process {process} (larder {version}) serves now; kept: {objects} objects, {bytes} bytes; connections that \
+            "process {process} (larder {version}) serves now; kept: {objects} object{plural}, {bytes} bytes; connections that \
              process {} drains: {connections}",
             std::process::id()
         );

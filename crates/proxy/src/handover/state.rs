@@ -75,7 +75,16 @@ const HINTS: Kind = Kind {
     restore: |shared, copy| shared.cache.store.restore_hints(copy).ok(),
 };
 
-/// The kinds, in the order in which they are sent.
+/// The predictions of next requests. They may miss the last ones, so they are sent before the cut.
+pub(super) const PREDICTIONS: Kind = Kind {
+    name: "predictions",
+    version: larder_predict::COPY_VERSION,
+    has_hashes: true,
+    copy: |shared| shared.cache.prefetches.copy(),
+    restore: |shared, copy| shared.cache.prefetches.restore(copy),
+};
+
+/// The kinds that are sent at the cut, in this order.
 pub(super) const KINDS: [Kind; 6] = [PURGES, DOUBTS, LIMITS, HIT_FOR_MISS, HISTORIES, HINTS];
 
 impl Kind {

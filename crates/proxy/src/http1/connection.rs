@@ -236,6 +236,7 @@ impl Connection {
             })));
         }
         self.untimed += 1;
+        self.worker.take_back(reply);
         if framing.keep_alive { ControlFlow::Continue(()) } else { ControlFlow::Break(InputResult::Last) }
     }
 

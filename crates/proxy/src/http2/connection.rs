@@ -390,6 +390,7 @@ impl Responder {
             let bytes = state.writing.written() - before;
             self.worker.witness.hit(plan, sheet, &visit.hit(&head), &reply, bytes);
             self.untimed += 1;
+            self.worker.take_back(reply);
             return Ok(());
         }
         let memo = visit.note(&self.worker, plan, &head);

@@ -93,7 +93,8 @@ fn behind(tier: &dyn Tier) -> Vec<Content> {
 
 /// Returns the data that each tier has about an object; `None` if its key is not the key of a request.
 fn content(key: &[u8], freshness: &Freshness, tier: TierName) -> Option<Content> {
-    let url = target::url(key)?;
+    // The keys of slices have no role.
+    let url = target::key_role(key).and_then(|_| target::url(key))?;
     let Freshness { received, initial_age, lifetime, .. } = *freshness;
     let expires = (u64::from(received) + u64::from(lifetime)).saturating_sub(u64::from(initial_age)) * 1_000;
     Some(Content { url, expires, tier: tier.name().into(), ..Content::default() })

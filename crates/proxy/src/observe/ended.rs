@@ -157,7 +157,7 @@ impl Witness {
 
     /// Tells the observers that need a record of each request.
     fn show(&self, plan: &Plan, ended: &RequestResult, memo: &RequestRecord, took: Duration) {
-        if plan.logs() {
+        if plan.logs() && !ended.outcome.is_unlogged {
             self.observers.access.write(self.worker, &plan.settings, (memo, ended, took));
         }
         if let Some(tracer) = &self.observers.tracer {

@@ -11,12 +11,12 @@ pub(super) fn in_turn(weights: &[u32], turn: usize) -> Option<usize> {
     holder(weights, turn as u64 % sum * stride(sum) % sum, None)
 }
 
-/// Draws two origins by their weights and returns the one with fewer requests in progress relative to its weight, or
-/// the first one drawn if they are equal. `draw` returns a number below its argument, all with equal probability.
+/// Draws two origins by their weights and returns the one with less load relative to its weight, or the first one drawn
+/// if they are equal. `draw` returns a number below its argument, all with equal probability.
 /// `None` if all weights are 0.
 pub(super) fn of_two(
     weights: &[u32],
-    in_progress: impl Fn(usize) -> u32,
+    load: impl Fn(usize) -> u64,
     mut draw: impl FnMut(u64) -> u64,
 ) -> Option<usize> {
     let sum = sum(weights);
@@ -29,9 +29,20 @@ pub(super) fn of_two(
         return Some(first);
     }
     let second = holder(weights, draw(rest), Some(first))?;
-    let (of_first, of_second) = (u64::from(in_progress(first)), u64::from(in_progress(second)));
-    let is_less = of_second * u64::from(weights[first]) < of_first * u64::from(weights[second]);
+    let relative = |at: usize, other: usize| u128::from(load(at)) * u128::from(weights[other]);
+    let is_less = relative(second, first) < relative(first, second);
     Some(if is_less { second } else { first })
+}
+
+/// Returns the origin whose number for a key is the greatest in relation to its weight (rendezvous hashing): each has the
+/// keys of its share, and only the keys of an origin that leaves get another. `number` returns a number for each origin,
+/// all with equal probability. `None` if all weights are 0.
+pub(super) fn by_key(weights: &[u32], number: impl Fn(usize) -> u64) -> Option<usize> {
+    // In (0, 1): 53 bits fill a float.
+    let unit = |at: usize| ((number(at) >> 11) as f64 + 0.5) / (1_u64 << 53) as f64;
+    let score = |at: usize| f64::from(weights[at]) / -unit(at).ln();
+    let able = (0..weights.len()).filter(|at| weights[*at] > 0);
+    able.max_by(|one, other| score(*one).total_cmp(&score(*other)))
 }
 
 /// Draws an origin by the weights. `draw` is as for [`of_two`]. `None` if all weights are 0.
@@ -100,7 +111,7 @@ mod tests {
             let share = |at: usize| f64::from(in_progress[at]) / f64::from(weights[at]);
             let able: Vec<_> = (0..weights.len()).filter(|at| weights[*at] > 0).collect();
             for _ in 0..20 {
-                let chosen = of_two(&weights, |at| in_progress[at], |below| random.u64(..below));
+                let chosen = of_two(&weights, |at| in_progress[at].into(), |below| random.u64(..below));
                 prop_assert_eq!(chosen.is_some(), !able.is_empty());
                 let Some(chosen) = chosen else { return Ok(()) };
                 prop_assert!(weights[chosen] > 0);
@@ -133,12 +144,28 @@ mod tests {
         }
     }
 
+    #[test]
+    fn keys_stay_with_their_origin_while_it_is_there() {
+        let number = |key: u64| move |at: usize| fastrand::Rng::with_seed(key * 100 + at as u64).u64(..);
+        let (all, without) = ([1, 2, 0, 5], [1, 0, 0, 5]);
+        let chosen: Vec<_> = (0..8_000).map(|key| by_key(&all, number(key)).unwrap()).collect();
+        for (key, at) in chosen.iter().enumerate().filter(|(_, at)| **at != 1) {
+            assert_eq!(by_key(&without, number(key as u64)), Some(*at));
+        }
+        // The seeds are fixed, and so are the counts.
+        for (count, weight) in counts(&all, chosen.into_iter()).into_iter().zip(all) {
+            assert!(count.abs_diff(1_000 * weight) <= 150, "{count} of {weight}");
+        }
+        assert_eq!(by_key(&[0, 0], number(1)), None);
+    }
+
     /// With two origins, both are drawn each time, so each request goes to the one with fewer requests in progress.
     #[test]
     fn two_origins_whose_requests_do_not_end_stay_level() {
         let mut in_progress = [0_u32; 2];
         for _ in 0..10_000 {
-            let chosen = of_two(&[1, 1], |at| in_progress[at], |below| fastrand::u64(..below)).unwrap();
+            let chosen =
+                of_two(&[1, 1], |at| in_progress[at].into(), |below| fastrand::u64(..below)).unwrap();
             in_progress[chosen] += 1;
             assert!(in_progress[0].abs_diff(in_progress[1]) <= 1, "{in_progress:?}");
         }

@@ -1,19 +1,26 @@
 //! Connects to origins: resolves a name once, checks the addresses, connects to a checked address, and sets up TLS if
 //! requested.
 
+use std::borrow::Cow;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use rustls::client::{ResolvesClientCert, Resumption};
 use rustls::pki_types::ServerName;
-use rustls::{ClientConfig, RootCertStore};
+use rustls::sign::CertifiedKey;
+use rustls::{ClientConfig, RootCertStore, SignatureScheme};
+use smallvec::SmallVec;
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
 
 use super::Common;
 use super::TlsFault;
+use super::parent::{Parent, Parents};
+use super::race;
 use super::resolve::{ResolveError, Resolver};
 use crate::base::error::cause;
 use crate::base::networks::host_of;
@@ -51,6 +58,43 @@ pub enum ConnectError {
     /// The connection took longer than the timeout.
     #[error("no connection to {0} within {1:?}")]
     Timeout(String, Duration),
+    /// The parent proxy cannot be reached.
+    #[error("parent proxy {0}: {1}")]
+    Parent(String, Box<ConnectError>),
+    /// The parent proxy answered that it does not forward the request.
+    #[error("parent proxy {0}: {1}")]
+    ParentRefused(String, String),
+}
+
+/// A connection for requests to an origin.
+#[derive(Debug)]
+pub(super) struct Opened {
+    pub(super) stream: Stream,
+    /// The parent proxy at its other end; for https, behind a tunnel.
+    pub(super) parent: Option<Arc<Parent>>,
+}
+
+impl Opened {
+    /// Returns the address of the origin `authority`, if that is a name and no parent proxy is in between.
+    pub(super) fn found(&self, authority: &str) -> Option<IpAddr> {
+        let is_direct = self.parent.is_none() && bare(host_of(authority)).parse::<IpAddr>().is_err();
+        if is_direct { self.stream.peer_ip() } else { None }
+    }
+}
+
+/// Whether a server has asked for a certificate. It gets none.
+#[derive(Debug, Default)]
+struct CertificateRequest(AtomicBool);
+
+impl ResolvesClientCert for CertificateRequest {
+    fn resolve(&self, _authorities: &[&[u8]], _schemes: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
+        self.0.store(true, Ordering::Relaxed);
+        None
+    }
+
+    fn has_certs(&self) -> bool {
+        true
+    }
 }
 
 /// Opens connections for one kind of destination.
@@ -66,6 +110,7 @@ pub struct Connector {
     /// The name to verify for all origins under TLS, if it is not the host of their URLs.
     name: Option<ServerName<'static>>,
     resolver: Arc<Resolver>,
+    parents: Arc<Parents>,
 }
 
 impl Connector {
@@ -74,7 +119,21 @@ impl Connector {
     pub fn new(timeout: Duration, public_only: bool, common: &Common) -> Self {
         let own = OwnListeners::default();
         let resolver = Arc::clone(&common.resolver);
-        Self { timeout, handshake: timeout, public_only, own, tls: None, name: None, resolver }
+        let parents = Arc::default();
+        Self { timeout, handshake: timeout, public_only, own, tls: None, name: None, resolver, parents }
+    }
+
+    /// Reaches hosts through these parent proxies.
+    pub fn through(self, parents: &Arc<Parents>) -> Self {
+        Self { parents: Arc::clone(parents), ..self }
+    }
+
+    /// Returns the same connector with this time limit, if there is one, in place of its own.
+    pub(super) fn within(&self, limit: Option<Duration>) -> Cow<'_, Self> {
+        match limit {
+            None => Cow::Borrowed(self),
+            Some(limit) => Cow::Owned(Self { timeout: limit, handshake: limit, ..self.clone() }),
+        }
     }
 
     /// Sets the time limit of TLS handshakes; the default is that of connections.
@@ -100,21 +159,18 @@ impl Connector {
         }
     }
 
-    /// Opens a TCP connection to `host`, without TLS, for a request of `client`.
+    /// Opens a connection that carries any bytes to `host`, for a request of `client`: directly, or by a tunnel of a
+    /// parent proxy.
     ///
     /// # Errors
-    /// The reason of the failure, after all addresses were tried.
-    pub async fn tcp(
+    /// The reason of the failure, after all addresses and parents were tried.
+    pub async fn tunnel(
         &self,
         host: &str,
         port: u16,
         client: Option<IpAddr>,
     ) -> Result<TcpStream, ConnectError> {
-        let name = format!("{host}:{port}");
-        match tokio::time::timeout(self.timeout, self.connect(host, port, &name, client)).await {
-            Ok(connected) => connected,
-            Err(_) => Err(ConnectError::Timeout(name, self.timeout)),
-        }
+        self.reach((true, host, port), true, client).await.map(|(stream, _)| stream)
     }
 
     /// Opens a connection to `authority`, under TLS for https, for a request of `client`.
@@ -126,7 +182,7 @@ impl Connector {
         https: bool,
         authority: &str,
         client: Option<IpAddr>,
-    ) -> Result<Stream, ConnectError> {
+    ) -> Result<Opened, ConnectError> {
         self.open_for(https, authority, client, None).await
     }
 
@@ -134,8 +190,27 @@ impl Connector {
     ///
     /// # Errors
     /// The reason of the failure.
-    pub(super) async fn open_for_http2(&self, https: bool, authority: &str) -> Result<Stream, ConnectError> {
+    pub(super) async fn open_for_http2(&self, https: bool, authority: &str) -> Result<Opened, ConnectError> {
         self.open_for(https, authority, None, Some(HTTP2)).await
+    }
+
+    /// Opens a connection over TLS to `authority`, for a request of `client`. Also returns whether the origin has asked
+    /// for a certificate, even if that ended the handshake.
+    pub(super) async fn open_watching(
+        &self,
+        authority: &str,
+        client: Option<IpAddr>,
+    ) -> (Result<Opened, ConnectError>, bool) {
+        let watch = Arc::<CertificateRequest>::default();
+        let tls = self.tls.as_ref().map(|tls| {
+            let mut tls = ClientConfig::clone(tls);
+            tls.client_auth_cert_resolver = Arc::clone(&watch) as _;
+            // An origin asks for no certificate when it resumes a session.
+            tls.resumption = Resumption::disabled();
+            Arc::new(tls)
+        });
+        let opened = Self { tls, ..self.clone() }.open(true, authority, client).await;
+        (opened, watch.0.load(Ordering::Relaxed))
     }
 
     async fn open_for(
@@ -144,19 +219,94 @@ impl Connector {
         authority: &str,
         client: Option<IpAddr>,
         protocol: Option<&'static [u8]>,
-    ) -> Result<Stream, ConnectError> {
+    ) -> Result<Opened, ConnectError> {
         if let Some(path) = socket_of(authority) {
-            return self.socket(path, authority).await.map(Stream::Plain);
+            let stream = self.socket(path, authority).await.map(Stream::Plain)?;
+            return Ok(Opened { stream, parent: None });
         }
         let host = host_of(authority);
         let port = authority[host.len()..].strip_prefix(':').and_then(|port| port.parse().ok());
+        let port = port.unwrap_or(if https { 443 } else { 80 });
+        // Proxies translate no HTTP/2.
+        let by_tunnel = https || protocol.is_some();
+        let (stream, parent) = self.reach((https, host, port), by_tunnel, client).await?;
         if !https {
-            return self.tcp(host, port.unwrap_or(80), client).await.map(Stream::Plain);
+            return Ok(Opened { stream: Stream::Plain(stream), parent });
         }
-        let stream = self.tcp(host, port.unwrap_or(443), client).await?;
         match tokio::time::timeout(self.handshake, self.secure(host, stream, protocol)).await {
-            Ok(secured) => secured.map_err(|error| ConnectError::Tls(authority.to_owned(), error.into())),
+            Ok(Ok(stream)) => Ok(Opened { stream, parent }),
+            Ok(Err(error)) => Err(ConnectError::Tls(authority.to_owned(), error.into())),
             Err(_) => Err(ConnectError::Timeout(authority.to_owned(), self.handshake)),
+        }
+    }
+
+    /// Opens a connection to a host, without TLS: directly, or else to or through the parent proxy that is returned.
+    async fn reach(
+        &self,
+        (https, host, port): (bool, &str, u16),
+        by_tunnel: bool,
+        client: Option<IpAddr>,
+    ) -> Result<(TcpStream, Option<Arc<Parent>>), ConnectError> {
+        let parents = self.parents.of(https, host, port);
+        if parents.is_empty() {
+            return Ok((self.tcp(host, port, client).await?, None));
+        }
+        let name = format!("{host}:{port}");
+        // The parent resolves names. Addresses can be checked here.
+        if let Ok(ip) = bare(host).parse() {
+            self.check(SocketAddr::new(ip, port), &name)?;
+        }
+        let (well, failing): (Vec<_>, Vec<_>) = parents.iter().partition(|parent| parent.is_well());
+        // Without another way, one that may answer is better than a certain error.
+        let tried = if well.is_empty() && !self.parents.falls_back { failing } else { well };
+        let mut last = None;
+        for parent in tried {
+            match self.by_parent(parent, &name, by_tunnel).await {
+                Ok(stream) => return Ok((stream, Some(Arc::clone(parent)))),
+                Err(refusal @ ConnectError::ParentRefused(..)) => return Err(refusal),
+                Err(error) => {
+                    self.parents.failed(parent, &error);
+                    last = Some(error);
+                }
+            }
+        }
+        match last.filter(|_| !self.parents.falls_back) {
+            Some(error) => Err(error),
+            None => Ok((self.tcp(host, port, client).await?, None)),
+        }
+    }
+
+    /// Connects to `parent`, and has it open a tunnel to `name` if needed.
+    async fn by_parent(
+        &self,
+        parent: &Parent,
+        name: &str,
+        by_tunnel: bool,
+    ) -> Result<TcpStream, ConnectError> {
+        // The config names it, and no client.
+        let near = Self { public_only: false, ..self.clone() };
+        let host = host_of(parent.authority());
+        let port = parent.authority()[host.len()..].strip_prefix(':').and_then(|port| port.parse().ok());
+        let opened = near.tcp(host, port.unwrap_or(80), None).await;
+        let mut stream = opened.map_err(|why| parent.unreached(why))?;
+        if by_tunnel {
+            let late = |_| parent.unreached(ConnectError::Timeout(name.to_owned(), self.timeout));
+            tokio::time::timeout(self.timeout, parent.open_tunnel(&mut stream, name))
+                .await
+                .map_err(late)??;
+        }
+        Ok(stream)
+    }
+
+    /// Opens a TCP connection to `host`, for a request of `client`.
+    ///
+    /// # Errors
+    /// The reason of the failure, after all addresses were tried.
+    async fn tcp(&self, host: &str, port: u16, client: Option<IpAddr>) -> Result<TcpStream, ConnectError> {
+        let name = format!("{host}:{port}");
+        match tokio::time::timeout(self.timeout, self.connect(host, port, &name, client)).await {
+            Ok(connected) => connected,
+            Err(_) => Err(ConnectError::Timeout(name, self.timeout)),
         }
     }
 
@@ -206,26 +356,22 @@ impl Connector {
             ResolveError::NotFound(error) => ConnectError::Resolve(host.to_owned(), error),
             ResolveError::Busy => ConnectError::Busy(host.to_owned()),
         })?;
-        let mut last = ConnectError::Resolve(host.to_owned(), Arc::new(io::ErrorKind::NotFound.into()));
-        for ip in found.iter() {
-            let address = SocketAddr::new(*ip, port);
-            if let Err(refused) = self.check(address, name) {
-                // A failed connection to another address is the more helpful error.
-                if !matches!(last, ConnectError::Connect(..)) {
-                    last = refused;
-                }
-                continue;
-            }
-            match TcpStream::connect(address).await {
-                Ok(stream) => {
-                    // Heads and bodies are written whole, so Nagle's algorithm would only delay them.
-                    let _ = stream.set_nodelay(true);
-                    return Ok(stream);
-                }
-                Err(error) => last = ConnectError::Connect(name.to_owned(), error),
+        let mut refusal = ConnectError::Resolve(host.to_owned(), Arc::new(io::ErrorKind::NotFound.into()));
+        let mut allowed = SmallVec::<[SocketAddr; 4]>::new();
+        for address in found.iter().map(|ip| SocketAddr::new(*ip, port)) {
+            match self.check(address, name) {
+                Ok(()) => allowed.push(address),
+                Err(refused) => refusal = refused,
             }
         }
-        Err(last)
+        if allowed.is_empty() {
+            return Err(refusal);
+        }
+        let connected = race::connect(&allowed).await;
+        let stream = connected.map_err(|error| ConnectError::Connect(name.to_owned(), error))?;
+        // Heads and bodies are written whole, so Nagle's algorithm would only delay them.
+        let _ = stream.set_nodelay(true);
+        Ok(stream)
     }
 
     /// Checks whether clients may connect to `address`.

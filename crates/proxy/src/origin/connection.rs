@@ -2,14 +2,16 @@
 
 use std::future::poll_fn;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use http::Method;
 
 use super::careless::Suspects;
-use super::connect::bare;
+use super::connect::{Opened, bare};
 use super::failure::Failure;
+use super::parent::Parent;
 use super::resolve::Resolver;
 use super::sending::ContentSender;
 use crate::base::networks::host_of;
@@ -33,16 +35,18 @@ pub(super) struct Connection {
     pub(super) suspects: Suspects,
     https: bool,
     authority: Box<str>,
-    /// The address of the other end, if the authority is a name and not an address.
+    /// The address of the origin, if the authority is a name and not an address.
     found: Option<IpAddr>,
+    /// The parent proxy at the other end.
+    parent: Option<Arc<Parent>>,
 }
 
 impl Connection {
-    pub(super) fn new(stream: Stream, https: bool, authority: &str) -> Self {
-        let found = if bare(host_of(authority)).parse::<IpAddr>().is_ok() { None } else { stream.peer_ip() };
+    pub(super) fn new(opened: Opened, https: bool, authority: &str) -> Self {
         Self {
-            found,
-            stream,
+            found: opened.found(authority),
+            stream: opened.stream,
+            parent: opened.parent,
             input: Input::default(),
             deadline: Deadline::new(Duration::ZERO),
             sending: ContentSender::default(),
@@ -52,6 +56,11 @@ impl Connection {
             https,
             authority: authority.into(),
         }
+    }
+
+    /// Returns the parent proxy that reads its requests, and so needs them in the form for proxies.
+    pub(super) fn proxy(&self) -> Option<&Arc<Parent>> {
+        self.parent.as_ref().filter(|_| !self.https)
     }
 
     /// Returns the origin: whether over TLS, and the authority.

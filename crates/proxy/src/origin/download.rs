@@ -9,6 +9,7 @@ use http::HeaderMap;
 use super::OriginLoad;
 use super::exchange::Piece;
 use super::failure::Failure;
+use super::inspection::Inspection;
 use super::source::Source;
 use crate::base::in_place;
 use crate::counts::accounts::Meter;
@@ -37,6 +38,9 @@ pub struct Download {
     handed: Vec<u8>,
     /// Dropped once the last of the content is returned.
     guard: Option<Box<dyn Any + Send + Sync>>,
+    inspection: Option<Box<Inspection>>,
+    /// Whether the inspection has refused the content.
+    is_refused: bool,
 }
 
 /// A piece of a response's content.
@@ -76,7 +80,35 @@ impl Download {
             early: None,
             handed: Vec::new(),
             guard: None,
+            inspection: None,
+            is_refused: false,
         })
+    }
+
+    /// Examines the content as it arrives. Trailers are dropped then.
+    #[must_use]
+    pub(crate) fn inspected(mut self: Box<Self>, inspection: Inspection) -> Box<Self> {
+        self.inspection = Some(inspection).filter(|inspection| !inspection.is_idle()).map(Box::new);
+        self
+    }
+
+    /// Returns the end of a download whose content is replaced by `content`.
+    #[must_use]
+    pub(crate) fn replaced(mut self: Box<Self>, content: Vec<u8>) -> Box<Self> {
+        self.end();
+        (self.length, self.inspection) = (Some(content.len() as u64), None);
+        self.early = Some(content);
+        self
+    }
+
+    /// Adds content that precedes this to its examination.
+    pub(crate) fn precede(&mut self, piece: &[u8]) {
+        self.inspection.iter_mut().for_each(|inspection| inspection.precede(piece));
+    }
+
+    /// Whether the content was refused when it was complete: it is not what it has to be.
+    pub(crate) fn is_refused(&self) -> bool {
+        self.is_refused
     }
 
     /// Holds `permit` until the content ends.
@@ -123,6 +155,9 @@ impl Download {
             self.handed = early;
             return Ok(Some(Chunk::Data(&self.handed)));
         }
+        if self.inspection.is_some() {
+            return self.next_inspected().await;
+        }
         let Some(source) = self.source.as_mut() else { return Ok(None) };
         source.consume(std::mem::take(&mut self.lent));
         source.within(self.limit);
@@ -130,11 +165,55 @@ impl Download {
         self.chunk(piece)
     }
 
+    /// Returns the content that is left, of at most `most` bytes.
+    ///
+    /// # Errors
+    /// The reason why it is not whole, in one line.
+    pub(crate) async fn whole(&mut self, most: usize) -> Result<Vec<u8>, String> {
+        let mut content = Vec::new();
+        while let Some(chunk) = self.next().await? {
+            let Chunk::Data(data) = chunk else { continue };
+            if content.len() + data.len() > most {
+                return Err(format!("it is longer than {most} bytes"));
+            }
+            content.extend_from_slice(data);
+        }
+        Ok(content)
+    }
+
+    /// [`next`](Self::next) for content that is examined.
+    async fn next_inspected(&mut self) -> Result<Option<Chunk<'_>>, String> {
+        while let Some(source) = self.source.as_mut() {
+            source.consume(std::mem::take(&mut self.lent));
+            source.within(self.limit);
+            let piece = poll_fn(|cx| source.poll_content(cx)).await;
+            if !matches!(self.chunk(piece)?, Some(Chunk::Data(_))) {
+                continue;
+            }
+            let (Some(source), Some(inspection)) = (&self.source, &mut self.inspection) else { break };
+            if inspection.add(source.bytes(self.lent)) {
+                return Ok(self.inspection.as_ref().map(|inspection| Chunk::Data(inspection.passed())));
+            }
+        }
+        let Some(inspection) = self.inspection.as_mut().filter(|inspection| !inspection.is_over()) else {
+            return Ok(None);
+        };
+        if let Err(refused) = inspection.end().await {
+            self.is_refused = true;
+            return Err(refused);
+        }
+        let last = self.inspection.as_ref().map(|inspection| inspection.passed());
+        Ok(last.filter(|last| !last.is_empty()).map(Chunk::Data))
+    }
+
     /// Returns the next piece, if it has arrived already.
     pub fn ready(&mut self) -> Option<Result<Option<Chunk<'_>>, String>> {
         if let Some(early) = self.early.take() {
             self.handed = early;
             return Some(Ok(Some(Chunk::Data(&self.handed))));
+        }
+        if self.inspection.is_some() {
+            return None;
         }
         let Some(source) = self.source.as_mut() else { return Some(Ok(None)) };
         source.consume(std::mem::take(&mut self.lent));
@@ -167,7 +246,7 @@ impl Download {
     /// Ends the download of content without a reader. Short content is read to its end in the background, since a new
     /// connection would cost more.
     pub(crate) fn spare(mut self: Box<Self>) {
-        if self.is_here() {
+        if self.is_here() && self.inspection.is_none() {
             while let Some(Ok(Some(_))) = self.ready() {}
             return;
         }
@@ -191,7 +270,7 @@ impl Download {
 
     /// Whether no content is left.
     pub(crate) fn is_over(&self) -> bool {
-        self.source.is_none() && self.early.is_none()
+        self.source.is_none() && self.early.is_none() && self.inspection.is_none()
     }
 
     /// Ends the download if its content has no bytes.

@@ -3,7 +3,9 @@
 //! Each worker has its own [`Client`] with its own idle connections. The health of origins ([`Pool`]) and the permits
 //! for requests in flight ([`ConcurrencyLimit`](crate::net::concurrency::ConcurrencyLimit)) are shared.
 
+mod answer_times;
 mod balance;
+mod budget;
 mod careless;
 mod common;
 pub mod connect;
@@ -13,10 +15,14 @@ mod exchange;
 mod failure;
 mod http2;
 mod idle;
+mod inspection;
+mod parent;
 mod pool;
 pub mod proof;
 mod quota;
+mod race;
 mod resolve;
+pub(crate) mod s3;
 mod sending;
 mod session;
 mod source;
@@ -42,6 +48,8 @@ use self::exchange::Exchange;
 use self::failure::Failure;
 use self::http2::Places;
 use self::idle::Idle;
+pub(crate) use self::inspection::{ContentReader, Inspection};
+pub use self::parent::Parents;
 pub use self::pool::{OriginHealth, OriginLoad, OriginState, Pool, Turn};
 pub use self::proof::{Challenge, NodeProof};
 pub(crate) use self::session::Session;
@@ -114,6 +122,8 @@ pub enum OutgoingHead<'r> {
 /// Time limits for a response that replace those of the client.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Waits {
+    /// Time until there is a connection.
+    pub connect: Option<Duration>,
     /// Time until the first byte.
     pub first_byte: Option<Duration>,
     /// Time between two reads.
@@ -162,6 +172,22 @@ impl Client {
         Self(Arc::new(Ways { connector, idle, places, first_byte, between, prover }))
     }
 
+    /// Opens a connection over TLS to `authority` in advance, for the next request. Also returns whether the origin has
+    /// asked for a certificate; then the connection is not kept.
+    pub(crate) async fn warm(
+        &self,
+        authority: &str,
+        client: Option<IpAddr>,
+    ) -> (Result<(), ConnectError>, bool) {
+        let (opened, asks) = self.0.connector.open_watching(authority, client).await;
+        let kept = opened.map(|opened| {
+            if !asks {
+                self.0.idle.put(Box::new(Connection::new(opened, true, authority)));
+            }
+        });
+        (kept, asks)
+    }
+
     /// Sends a request and waits for the head of the final response.
     ///
     /// The origin may have closed an idle connection at the same moment. A request that failed on such a connection is
@@ -181,7 +207,8 @@ impl Client {
                 return Box::pin(self.send_on_stream(message, request)).await;
             }
         };
-        let Ways { connector, idle, .. } = &*self.0;
+        let idle = &self.0.idle;
+        let connector = self.0.connector.within(request.waits.connect);
         let first_byte = request.waits.first_byte.unwrap_or(self.0.first_byte);
         let between = request.waits.between.unwrap_or(self.0.between);
         let repeatable = request.content.is_empty() && is_idempotent(request.method);
@@ -198,10 +225,13 @@ impl Client {
                 None => {
                     let opened =
                         Box::pin(connector.open(request.https, request.authority, request.client)).await;
-                    let stream = opened.map_err(|error| OriginError { unsent, ..error.into() })?;
-                    Box::new(Connection::new(stream, request.https, request.authority))
+                    let opened = opened.map_err(|error| OriginError { unsent, ..error.into() })?;
+                    Box::new(Connection::new(opened, request.https, request.authority))
                 }
             };
+            let parent = connection.proxy().cloned();
+            let absolute = parent.as_ref().map(|parent| parent.absolute(request.authority, head));
+            let head = absolute.as_deref().unwrap_or(head);
             let (mut exchange, mut sent) = (Exchange::new(connection, Arc::clone(idle)), 0);
             if is_new && self.0.prover.is_some() {
                 Box::pin(self.prove(&mut exchange, request.https, request.authority)).await?;
@@ -212,6 +242,9 @@ impl Client {
                     exchange.withdraw();
                 }
                 Ok(head) => {
+                    if let Some(error) = parent.and_then(|parent| parent.own_answer(head.status)) {
+                        return Err(error);
+                    }
                     let source = Source::http1(exchange, head.framing);
                     let mut download = Download::new(source, head.framing, between);
                     if head.status != StatusCode::SWITCHING_PROTOCOLS {
@@ -284,15 +317,24 @@ impl<'r> OriginRequest<'r> {
 
 impl From<ConnectError> for OriginError {
     fn from(error: ConnectError) -> Self {
-        let (status, why) = match error {
-            ConnectError::Timeout(..) => (StatusCode::GATEWAY_TIMEOUT, Why::OriginTimeout),
-            ConnectError::Forbidden(..) => (StatusCode::FORBIDDEN, Why::OriginForbidden),
-            ConnectError::Busy(..) => (StatusCode::SERVICE_UNAVAILABLE, Why::Overloaded),
-            ConnectError::Own(..) => (StatusCode::LOOP_DETECTED, Why::Loop),
-            ConnectError::Resolve(..) => (StatusCode::BAD_GATEWAY, Why::OriginUnresolved),
-            ConnectError::Connect(..) => (StatusCode::BAD_GATEWAY, Why::OriginUnreachable),
-            ConnectError::Tls(_, ref fault) => (StatusCode::BAD_GATEWAY, fault.why()),
-        };
+        let (status, why) = error.effect();
         Self { status, why, detail: error.to_string(), unsent: true, unconnected: true }
+    }
+}
+
+impl ConnectError {
+    /// Returns the status and reason for the client.
+    fn effect(&self) -> (StatusCode, Why) {
+        match self {
+            Self::Timeout(..) => (StatusCode::GATEWAY_TIMEOUT, Why::OriginTimeout),
+            Self::Forbidden(..) => (StatusCode::FORBIDDEN, Why::OriginForbidden),
+            Self::Busy(..) => (StatusCode::SERVICE_UNAVAILABLE, Why::Overloaded),
+            Self::Own(..) => (StatusCode::LOOP_DETECTED, Why::Loop),
+            Self::Resolve(..) => (StatusCode::BAD_GATEWAY, Why::OriginUnresolved),
+            Self::Connect(..) => (StatusCode::BAD_GATEWAY, Why::OriginUnreachable),
+            Self::Tls(_, fault) => (StatusCode::BAD_GATEWAY, fault.why()),
+            Self::Parent(_, why) => (why.effect().0, Why::ParentUnreachable),
+            Self::ParentRefused(..) => (StatusCode::BAD_GATEWAY, Why::ParentRefused),
+        }
     }
 }

@@ -1,13 +1,19 @@
 //! A site's origins: the choice of the next one, and the backoff after failures.
 
 use std::fmt::Display;
+use std::hash::Hasher;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use http::StatusCode;
 use parking_lot::Mutex;
+use siphasher::sip::SipHasher13;
 
+use super::answer_times::{LateTime, MeanTime};
 use super::balance;
+use super::budget::Budget;
+use super::s3::Signer;
 use super::session::{Session, Sessions};
 use crate::base::clock;
 use crate::base::settings::{Balance, Origin, Site};
@@ -22,6 +28,14 @@ pub struct Pool {
     fail_millis: u64,
     /// The time in which the share of an origin that answers again grows.
     slow_start: u64,
+    /// Consecutive answers with errors after which an origin is in its backoff; 0: any number is accepted.
+    max_errors: u32,
+    /// The retries that are left, if they have a budget.
+    retries: Option<Budget>,
+    /// The hedged requests that are left, if requests are hedged.
+    hedges: Option<Budget>,
+    /// The time after which an answer is late.
+    late: LateTime,
     /// The sticky sessions of its clients.
     sessions: Option<Sessions>,
 }
@@ -29,10 +43,16 @@ pub struct Pool {
 #[derive(Debug)]
 struct Member {
     origin: Origin,
+    /// Signs the requests to it, if it is a bucket.
+    signer: Option<Signer>,
     /// Requests whose response is not complete; counted only if the balance method needs it.
     in_progress: Arc<AtomicU32>,
     /// Whether it has answered a request or an active check since the pool was created.
     has_answered: AtomicBool,
+    /// The times of its answers; known only if the balance method needs them.
+    times: MeanTime,
+    /// Consecutive answers with errors.
+    errors: AtomicU32,
     /// Consecutive failures.
     fails: AtomicU32,
     /// Failures since the pool was created.
@@ -116,14 +136,18 @@ impl Pool {
             max_fails: site.max_fails,
             fail_millis: millis(site.fail_timeout),
             slow_start: millis(site.slow_start),
+            max_errors: site.max_errors.unwrap_or(0),
+            retries: site.retry_budget.map(Budget::new),
+            hedges: site.hedge.map(Budget::new),
+            late: LateTime::default(),
             sessions,
         }
     }
 
-    /// Returns the origin for the next attempt: a well one, and not the one that has just `failed` if there is another,
-    /// preferably the one of the client's `session`. Backups are last. If no origin is well, it may be any: a request that
-    /// may succeed is better than a certain error.
-    pub(crate) fn next(&self, failed: Option<Turn<'_>>, session: Option<&Session>) -> Turn<'_> {
+    /// Returns the origin for the next attempt at the request with this cache `key`: a well one, and not the one that has
+    /// just `failed` if there is another, preferably the one of the client's `session`. Backups are last. If no origin is
+    /// well, it may be any: a request that may succeed is better than a certain error.
+    pub(crate) fn next(&self, failed: Option<Turn<'_>>, session: Option<&Session>, key: &[u8]) -> Turn<'_> {
         if self.origins.len() == 1 {
             return Turn { pool: self, at: 0 };
         }
@@ -138,16 +162,16 @@ impl Pool {
         }
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);
         let at = self
-            .among(&|at| may_answer(at) && is_first(at), turn, now)
-            .or_else(|| self.among(&may_answer, turn, now))
-            .or_else(|| self.among(&is_well, turn, now))
-            .or_else(|| self.among(&is_first, turn, now))
-            .or_else(|| self.among(&|_| true, turn, now));
+            .among(&|at| may_answer(at) && is_first(at), (turn, key), now)
+            .or_else(|| self.among(&may_answer, (turn, key), now))
+            .or_else(|| self.among(&is_well, (turn, key), now))
+            .or_else(|| self.among(&is_first, (turn, key), now))
+            .or_else(|| self.among(&|_| true, (turn, key), now));
         Turn { pool: self, at: at.unwrap_or(0) }
     }
 
     /// Returns an origin of those that `may` be chosen.
-    fn among(&self, may: &dyn Fn(usize) -> bool, turn: usize, now: u64) -> Option<usize> {
+    fn among(&self, may: &dyn Fn(usize) -> bool, (turn, key): (usize, &[u8]), now: u64) -> Option<usize> {
         let share = |at: usize| self.origins[at].share(self.slow_start, now);
         // Shares that change from one request to the next have no cycle.
         let is_growing = (0..self.origins.len()).any(|at| may(at) && share(at) < WHOLE);
@@ -161,9 +185,15 @@ impl Pool {
         match self.balance {
             Balance::RoundRobin if is_growing => balance::drawn(&weights, draw),
             Balance::RoundRobin => balance::in_turn(&weights, turn),
-            Balance::TwoChoices => {
-                let in_progress = |at: usize| self.origins[at].in_progress.load(Ordering::Relaxed);
-                balance::of_two(&weights, in_progress, draw)
+            Balance::Hash => balance::by_key(&weights, |at| self.origins[at].draw(key)),
+            Balance::TwoChoices => balance::of_two(&weights, |at| self.origins[at].in_progress(), draw),
+            Balance::LeastTime => {
+                // The time that one more request would take there, if those in progress come first.
+                let time = |at: usize| {
+                    let member = &self.origins[at];
+                    (member.in_progress() + 1).saturating_mul(member.times.micros())
+                };
+                balance::of_two(&weights, time, draw)
             }
         }
     }
@@ -171,6 +201,32 @@ impl Pool {
     /// Returns all origins, for active checks.
     pub fn all(&self) -> impl Iterator<Item = Turn<'_>> {
         (0..self.origins.len()).map(|at| Turn { pool: self, at })
+    }
+
+    /// Notes a request, which adds to the budgets.
+    pub(crate) fn requested(&self) {
+        self.retries.iter().chain(&self.hedges).for_each(Budget::earn);
+    }
+
+    /// Whether the budget allows another retry, which is noted.
+    pub(crate) fn may_retry(&self) -> bool {
+        self.retries.as_ref().is_none_or(Budget::spend)
+    }
+
+    /// Returns the time after which an answer is late and its request is sent to another origin, too; `None` if requests
+    /// are not hedged.
+    pub(crate) fn late(&self) -> Option<Duration> {
+        self.hedges.as_ref().and_then(|_| self.late.get())
+    }
+
+    /// Whether the budget allows another hedged request, which is noted.
+    pub(crate) fn may_hedge(&self) -> bool {
+        self.hedges.as_ref().is_some_and(Budget::spend)
+    }
+
+    /// Whether any origin is a bucket.
+    pub(crate) fn has_buckets(&self) -> bool {
+        self.origins.iter().any(|member| member.signer.is_some())
     }
 
     /// Whether any origin is configured to speak HTTP/2.
@@ -189,7 +245,10 @@ impl Member {
     fn new(origin: &Origin) -> Self {
         Self {
             origin: origin.clone(),
+            signer: origin.bucket.as_deref().map(Signer::new),
             in_progress: Arc::default(),
+            times: MeanTime::default(),
+            errors: AtomicU32::new(0),
             has_answered: AtomicBool::new(false),
             fails: AtomicU32::new(0),
             failures: AtomicU64::new(0),
@@ -203,6 +262,19 @@ impl Member {
 
     fn is_well(&self, now: u64) -> bool {
         !self.sick.load(Ordering::Relaxed) && self.until.load(Ordering::Relaxed) <= now
+    }
+
+    fn in_progress(&self) -> u64 {
+        self.in_progress.load(Ordering::Relaxed).into()
+    }
+
+    /// Returns the number that this origin draws for a cache key, the same in each process.
+    fn draw(&self, key: &[u8]) -> u64 {
+        let mut hasher = SipHasher13::new();
+        hasher.write(self.origin.authority.as_bytes());
+        hasher.write_u8(0);
+        hasher.write(key);
+        hasher.finish()
     }
 
     /// Returns its share of the requests of its weight, of [`WHOLE`], which grows for `slow_start` milliseconds after it
@@ -235,13 +307,60 @@ impl<'p> Turn<'p> {
         &self.member().origin
     }
 
+    /// Whether this is the origin of `other`, of the same pool.
+    pub(crate) fn is_at(&self, other: Turn<'_>) -> bool {
+        self.at == other.at
+    }
+
+    /// Returns the signer of requests to the origin, if it is a bucket.
+    pub(crate) fn signer(&self) -> Option<&'p Signer> {
+        self.member().signer.as_ref()
+    }
+
     /// Notes the beginning of a request, which is in progress until the result is dropped. `None` if requests are not
     /// counted.
     pub fn begun(&self) -> Option<OriginLoad> {
-        (self.pool.balance == Balance::TwoChoices).then(|| {
+        matches!(self.pool.balance, Balance::TwoChoices | Balance::LeastTime).then(|| {
             self.member().in_progress.fetch_add(1, Ordering::Relaxed);
             OriginLoad(Arc::clone(&self.member().in_progress))
         })
+    }
+
+    /// Notes the status of an answer and the time that it took. An origin with too many errors in a row is in its backoff
+    /// for a while, as long as another one is well.
+    pub(crate) fn answered(&self, status: StatusCode, took: Duration) {
+        let member = self.member();
+        if self.pool.balance == Balance::LeastTime {
+            member.times.add(took);
+        }
+        if self.pool.hedges.is_some() {
+            self.pool.late.add(took);
+        }
+        if self.pool.max_errors == 0 {
+            return;
+        }
+        if !matches!(status.as_u16(), 500 | 502..=504) {
+            if member.errors.load(Ordering::Relaxed) != 0 {
+                member.errors.store(0, Ordering::Relaxed);
+            }
+            return;
+        }
+        let errors = member.errors.fetch_add(1, Ordering::Relaxed) + 1;
+        let now = clock::millis();
+        let has_other = || self.pool.all().any(|other| other.at != self.at && other.member().is_well(now));
+        if errors >= self.pool.max_errors && has_other() {
+            member.errors.store(0, Ordering::Relaxed);
+            let why = format!("ejected: {errors} answers with errors in a row, the last {}", status.as_u16());
+            member.begin_to_fail(&why);
+            member.until.store(now + self.pool.fail_millis, Ordering::Relaxed);
+            tracing::warn!("origin {} is {why}", self.origin().authority);
+        }
+    }
+
+    /// Returns why the origin gets no requests, if it gets none.
+    pub(crate) fn trouble(&self) -> Option<String> {
+        let member = self.member();
+        (!member.is_well(clock::millis())).then(|| member.trouble.lock().clone())
     }
 
     /// Notes that the origin sent a response. A backoff lasts to its end, since a server that shuts down still answers

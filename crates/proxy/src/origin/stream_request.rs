@@ -25,13 +25,14 @@ impl Client {
         message: Request<()>,
         mut request: OriginRequest<'_>,
     ) -> Result<(Head, Box<Download>), OriginError> {
+        let connector = self.0.connector.within(request.waits.connect);
         let first_byte = request.waits.first_byte.unwrap_or(self.0.first_byte);
         let between = request.waits.between.unwrap_or(self.0.between);
         let has_content = !request.content.is_empty();
         let repeatable = !has_content && is_idempotent(request.method);
         let (mut unsent, mut tries) = (true, 0);
         loop {
-            let found = self.0.places.stream(&self.0.connector, request.https, request.authority).await;
+            let found = self.0.places.stream(&connector, request.https, request.authority).await;
             let stream = found.map_err(|error| OriginError { unsent: unsent && error.unsent, ..error })?;
             let was_used = stream.was_used;
             let failure = match Exchange::ask(stream, &mut request, message.clone(), first_byte).await {

@@ -67,7 +67,7 @@ pub(crate) async fn serve(worker: Arc<Worker>, doors: Arc<State>, socket: UdpSoc
         let visitor =
             Visitor { worker: Arc::clone(&worker), doors: Arc::clone(&doors), door: Door::Onc, client };
         // The process must not end during a call.
-        let permit = ConnectionPermit::take(&worker.shared);
+        let permit = ConnectionPermit::take(&worker);
         let (socket, call) = (Arc::clone(&socket), buffer[..length].to_vec());
         tokio::spawn(async move {
             let _held = (place, permit);

@@ -149,7 +149,7 @@ fn parse(text: &str) -> Result<Url, String> {
 fn step(visitor: &Visitor, plan: &Plan, url: Url, trace: Option<Arc<Trace>>) -> Result<PageLookup, Refusal> {
     let lines = lines(&url, &plan.settings.doors.user_agent);
     let mut head = RequestHead::compose(&Method::GET, url.as_str(), &lines, &plan.settings.limits)?;
-    let client = Client { entrance: Entrance::Calls, address: visitor.client, identity: None };
+    let client = Client { entrance: Entrance::Calls, address: visitor.client, identity: None, tunnel: None };
     let step = match client.step(&visitor.worker, plan, &mut head, None, &mut Vec::new()) {
         Step::Answer(reply, _) => PageStep::Reply(Box::new(reply.unnegotiated())),
         Step::Ask(PendingRequest { mut request, .. }) => {

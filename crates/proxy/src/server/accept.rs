@@ -9,14 +9,18 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 use tokio::net::{TcpListener, TcpStream, UdpSocket, UnixListener};
+use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::front::{Front, Sockets};
+use super::intercepted;
+use super::seats::{Newcomer, Seats};
 use crate::base::error::cause;
 use crate::base::networks;
 use crate::base::settings::{Role, Settings};
 use crate::exchange::arrival::Arrival;
 use crate::features::arrive::{Client, Entrance};
 use crate::flow::drain::{ConnectionPermit, Drain};
+use crate::flow::intercept::Intercepted;
 use crate::flow::worker::Worker;
 use crate::http1;
 use crate::http1::idle::IdleConnections;
@@ -37,6 +41,7 @@ pub(super) struct ConnectionContext {
     pub(super) worker: Arc<Worker>,
     pub(super) idle: Arc<IdleConnections>,
     pub(super) rpc: Arc<rpc::State>,
+    pub(super) seats: Arc<Seats>,
 }
 
 /// A socket that accepts connections.
@@ -54,9 +59,23 @@ impl ListenSocket {
     }
 }
 
+/// The connections of a worker that come otherwise than by its sockets.
+pub(super) struct Arrivals {
+    /// Those that crowded workers hand to it.
+    pub(super) newcomers: UnboundedReceiver<Newcomer>,
+    /// The near ends of tunnels that it intercepts.
+    pub(super) intercepted: UnboundedReceiver<Intercepted>,
+}
+
 /// Runs a worker with these sockets.
-pub(super) async fn work(listening: ConnectionContext, sockets: Sockets) {
+pub(super) async fn work(
+    listening: ConnectionContext,
+    sockets: Sockets,
+    Arrivals { newcomers, intercepted }: Arrivals,
+) {
+    tokio::spawn(intercepted::accept(listening.clone(), intercepted));
     let cannot = |error| tracing::error!("a worker cannot listen: {error}");
+    tokio::spawn(seat(listening.clone(), newcomers));
     for (front, socket) in sockets.streams {
         match TcpListener::from_std(socket) {
             Ok(listener) => drop(tokio::spawn(accept(listening.clone(), front, ListenSocket::Tcp(listener)))),
@@ -100,7 +119,11 @@ async fn accept(listening: ConnectionContext, front: Front, listener: ListenSock
             },
         };
         match accepted {
-            Ok((stream, client)) => welcome(&listening, front, stream, client),
+            Ok((stream, client)) => match listening.seats.hand_on(&listening.worker, front, stream, client) {
+                Ok(None) => {}
+                Ok(Some((stream, permit))) => welcome(&listening, front, stream, client, permit),
+                Err(error) => tracing::debug!(%client, "a connection was lost: {error}"),
+            },
             Err(error) => {
                 // Usually, no file descriptors are left: a pause lets existing clients leave.
                 let text = format!("cannot accept a connection: {}", cause(&error));
@@ -111,9 +134,25 @@ async fn accept(listening: ConnectionContext, front: Front, listener: ListenSock
     }
 }
 
-fn welcome(listening: &ConnectionContext, front: Front, stream: TcpStream, peer: SocketAddr) {
+/// Welcomes the connections that other workers hand to this one.
+async fn seat(listening: ConnectionContext, mut newcomers: UnboundedReceiver<Newcomer>) {
+    while let Some(Newcomer { front, stream, peer, permit }) = newcomers.recv().await {
+        match TcpStream::from_std(stream) {
+            Ok(stream) => welcome(&listening, front, stream, peer, permit),
+            Err(error) => tracing::debug!(client = %peer, "a connection was lost: {error}"),
+        }
+    }
+}
+
+fn welcome(
+    listening: &ConnectionContext,
+    front: Front,
+    stream: TcpStream,
+    peer: SocketAddr,
+    permit: ConnectionPermit,
+) {
     let worker = &listening.worker;
-    let (permit, plan) = (ConnectionPermit::take(&worker.shared), worker.plan());
+    let plan = worker.plan();
     if permit.number > plan.settings.limits.connections {
         worker.shared.closed_on_arrival.fetch_add(1, Ordering::Relaxed);
         let text = "connections are closed on arrival: there are too many (limits.connections)";
@@ -228,7 +267,7 @@ async fn handshake(
 
 /// Starts the listener's protocol on the two halves of a client's connection.
 fn admit(
-    ConnectionContext { worker, idle, rpc }: &ConnectionContext,
+    ConnectionContext { worker, idle, rpc, .. }: &ConnectionContext,
     front: Front,
     ends: (ReadHalf, WriteHalf),
     (address, identity): (SocketAddr, Option<Arc<ClientIdentity>>),
@@ -239,7 +278,7 @@ fn admit(
         Front::Peer { .. } => Entrance::Nodes,
         Front::Door { door, .. } => return rpc::welcome((worker, rpc), door, ends, address, permit),
     };
-    idle.serve(worker, Client { entrance, address, identity }, ends, permit);
+    idle.serve(worker, Client { entrance, address, identity, tunnel: None }, ends, permit);
 }
 
 /// Whether a client at `ip` may use this kind of listener.

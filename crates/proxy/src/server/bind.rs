@@ -119,6 +119,10 @@ impl SocketFile {
         Self { path: path.to_owned(), identity: None }
     }
 
+    pub(super) fn is_of_another(&self) -> bool {
+        self.identity.is_none()
+    }
+
     pub(super) fn path(&self) -> &Path {
         &self.path
     }

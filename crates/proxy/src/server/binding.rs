@@ -114,9 +114,12 @@ impl Binding {
     fn bind_file(&mut self, path: &Path, mode: u32) -> Result<(), String> {
         let front = Front::Http(Arrival { role: Role::Reverse, tls: false });
         let failed = |error: io::Error| error.to_string();
-        let inherited = self.take_one(Kind::Unix, &path.display().to_string());
-        let (listener, file) = match inherited.and_then(|socket| Some((socket, SocketFile::at(path)?))) {
-            Some((socket, file)) => (StdUnixListener::from(socket), file),
+        let inherited = self.inherited.take_unix(path).and_then(|(socket, is_given)| {
+            let file = if is_given { SocketFile::of_another(path) } else { SocketFile::at(path)? };
+            Some((StdUnixListener::from(socket), file))
+        });
+        let (listener, file) = match inherited {
+            Some(inherited) => inherited,
             None => match self.given.unix(path).map_err(failed)? {
                 Some(listener) => (listener, SocketFile::of_another(path)),
                 None => bind::unix_socket(path, mode)?,
@@ -125,7 +128,7 @@ impl Binding {
         for worker in &mut self.workers {
             worker.unix.push((front, listener.try_clone().map_err(failed)?));
         }
-        self.copies.add(Kind::Unix, path.display(), vec![listener.into()]);
+        self.copies.add_unix(path, listener.into(), file.is_of_another());
         self.files.push(file);
         Ok(())
     }

@@ -9,6 +9,7 @@ use crate::base::settings::Health;
 use crate::exchange::route::SiteState;
 use crate::flow::worker::ProcessState;
 use crate::http::body::Upload;
+use crate::http::fields::FieldWriter;
 use crate::origin::{Client, Connector, OriginRequest, OutgoingHead, Pool, Turn, connect};
 
 /// Starts the checks of the current plan; dropping the set ends them.
@@ -22,6 +23,7 @@ pub(crate) fn start(shared: &Arc<ProcessState>) -> JoinSet<()> {
             Ok(tls) => {
                 let common = &shared.origins.sites;
                 let connector = Connector::new(timeouts.connect, false, common).never_to(&shared.own);
+                let connector = connector.through(plan.parents_of(site));
                 let connector = connector.with_tls_of(site.settings.tls.as_deref(), &tls);
                 let client = Client::new(connector, timeouts, common);
                 checks.spawn(check(Arc::clone(site), health, client));
@@ -55,12 +57,21 @@ async fn check(site: Arc<SiteState>, health: Health, client: Client) {
 /// The reason why the origin is not well.
 async fn look(client: &Client, turn: &Turn<'_>, health: &Health) -> Result<(), String> {
     let origin = turn.origin();
-    let (authority, path) = (&origin.authority, &health.path);
+    let authority = &origin.authority;
     let host = origin.host();
-    let text = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n");
+    let signed = match turn.signer() {
+        Some(signer) => Some(signer.sign(client, &Method::GET, host, &health.path).await),
+        None => None,
+    };
+    let signed = signed.transpose().map_err(|error| error.to_string())?;
+    let path = signed.as_ref().map_or(&health.path, |signed| &signed.path);
+    let mut text = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n").into_bytes();
+    let fields = signed.iter().flat_map(|signed| &signed.fields);
+    fields.for_each(|(name, value)| text.field(name.as_bytes(), value.as_bytes()));
+    text.extend_from_slice(b"\r\n");
     let head = match origin.http2 {
         true => OutgoingHead::Http2 { host, path, fields: HeaderMap::new() },
-        false => OutgoingHead::Http1(text.as_bytes()),
+        false => OutgoingHead::Http1(&text),
     };
     let mut content = Upload::Empty;
     let request = OriginRequest::new(origin.https, authority, &Method::GET, &mut content);

@@ -7,13 +7,12 @@ use std::net::{SocketAddr, TcpListener as StdListener};
 use std::os::unix::net::UnixListener as StdUnixListener;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
 use larder_store::Store;
 use tokio::runtime::Builder;
-use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use crate::admin::{self, config::ConfigFile};
 use crate::base::error::Error;
@@ -33,13 +32,14 @@ use crate::observe::contents;
 use crate::observe::ledger::Ledger;
 use crate::observe::trace::Tracer;
 use crate::rpc;
-use crate::server::accept::{ConnectionContext, work};
+use crate::server::accept::{Arrivals, ConnectionContext, work};
 use crate::server::bind::SocketFile;
 use crate::server::binding::Binding;
 use crate::server::control::Control;
 use crate::server::front::{Front, Sockets};
 use crate::server::given::GivenSockets;
 use crate::server::liveness::Liveness;
+use crate::server::seats::Seats;
 use crate::server::supervise::{Operators, Supervisor, stopped};
 
 /// Maximum time for the last lines of the access log.
@@ -222,7 +222,7 @@ impl Server {
             Supervisor { shared: Arc::clone(&shared), handover: Arc::clone(&handover), files, onc };
         runtime.block_on(async {
             if supervisor.run(operators, &mut control).await {
-                if shared.connections.load(Ordering::Acquire) == 0 {
+                if shared.connections.count() == 0 {
                     shared.cache.gateways.ended();
                 }
                 handover.finish();
@@ -238,15 +238,23 @@ impl Server {
 
     /// Starts the threads that accept connections.
     fn start_workers(&mut self) -> Result<(), Error> {
-        for (number, sockets) in std::mem::take(&mut self.sockets).into_iter().enumerate() {
+        let sockets = std::mem::take(&mut self.sockets);
+        let worker = |_: &Sockets| {
+            let (intercepting, intercepted) = unbounded_channel();
+            (Worker::new(&self.shared, intercepting), intercepted)
+        };
+        let (workers, intercepted): (Vec<_>, Vec<_>) = sockets.iter().map(worker).unzip();
+        let (seats, newcomers) = Seats::new(&workers);
+        let seats = Arc::new(seats);
+        let arrivals = newcomers.into_iter().zip(intercepted);
+        for ((worker, sockets), (newcomers, intercepted)) in workers.into_iter().zip(sockets).zip(arrivals) {
             let runtime = Builder::new_current_thread().enable_all().build();
             let runtime = runtime.map_err(|error| Error::new("cannot start a worker", error))?;
             self.liveness.watch(&runtime);
-            let (worker, rpc) = (Worker::new(&self.shared), Arc::clone(&self.rpc));
-            let thread = std::thread::Builder::new().name(format!("worker-{number}"));
-            let work = move || {
-                runtime.block_on(work(ConnectionContext { worker, idle: Arc::default(), rpc }, sockets))
-            };
+            let thread = std::thread::Builder::new().name(format!("worker-{}", worker.number));
+            let (idle, rpc, seats) = (Arc::default(), Arc::clone(&self.rpc), Arc::clone(&seats));
+            let context = ConnectionContext { worker, idle, rpc, seats };
+            let work = move || runtime.block_on(work(context, sockets, Arrivals { newcomers, intercepted }));
             thread.spawn(work).map_err(|error| Error::new("cannot start a worker", error))?;
         }
         Ok(())

@@ -15,6 +15,11 @@ impl Liveness {
         self.0.lock().push(runtime.handle().clone());
     }
 
+    /// Whether threads have begun to serve. A successor's begin when its predecessor has handed over.
+    pub fn has_begun(&self) -> bool {
+        !self.0.lock().is_empty()
+    }
+
     /// Whether each thread runs a new task within `limit`. It costs nothing between two calls.
     pub fn is_alive(&self, limit: Duration) -> bool {
         let threads = self.0.lock().clone();

@@ -9,15 +9,16 @@ use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
 
 use crate::base::networks::host_of;
-use crate::base::settings::{Site, socket_of};
+use crate::base::settings::{Origin, Site, socket_of};
 use crate::flow::worker::ProcessState;
+use crate::origin::Parents;
 
 /// Starts the resolution for the current plan; dropping the set ends it.
 pub(crate) fn start(shared: &Arc<ProcessState>) -> JoinSet<()> {
     let plan = shared.plan();
     let mut intervals = HashMap::new();
-    for site in &plan.settings.sites {
-        for (name, interval) in names(site) {
+    for site in plan.sites.iter() {
+        for (name, interval) in names(&site.settings, plan.parents_of(site)) {
             let shortest = intervals.entry(name).or_insert(interval);
             *shortest = interval.min(*shortest);
         }
@@ -30,11 +31,14 @@ pub(crate) fn start(shared: &Arc<ProcessState>) -> JoinSet<()> {
     all
 }
 
-/// Returns the names of a site's origins, each with the interval.
-fn names(site: &Site) -> impl Iterator<Item = (String, Duration)> {
+/// Returns the names of a site's origins, each with the interval. The names of those behind parent proxies are resolved
+/// there.
+fn names(site: &Site, parents: &Parents) -> impl Iterator<Item = (String, Duration)> {
     let by_name =
         |authority: &&str| socket_of(authority).is_none() && host_of(authority).parse::<IpAddr>().is_err();
-    let authorities = site.all_origins().map(|origin| origin.authority.as_str()).filter(by_name);
+    let is_direct = |origin: &&Origin| !parents.lead_to(origin.https, &origin.authority);
+    let origins = site.all_origins().filter(is_direct);
+    let authorities = origins.map(|origin| origin.authority.as_str()).filter(by_name);
     let hosts = authorities.map(host_of).filter(|host| !host.starts_with('['));
     site.resolve_interval
         .into_iter()

@@ -65,6 +65,7 @@ fn holds(conditions: Conditions, query: Option<&str>, cookies: &str) -> bool {
         query,
         client: IpAddr::V4(Ipv4Addr::LOCALHOST),
         certificate: None,
+        claims: None,
         now: || 0,
         fields: &HeadLines(head.as_bytes()),
     })

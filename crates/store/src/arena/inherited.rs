@@ -60,27 +60,26 @@ impl InheritedFile {
     /// overlaps another one that was adopted. Equal ranges are one extent.
     pub(crate) fn adopt(self: &Arc<Self>, offset: u64, len: u64) -> Option<Arc<Extent>> {
         let end = offset.checked_add(len)?.checked_next_multiple_of(PAGE)?;
-        let is_there =
-            len > 0 && offset.is_multiple_of(PAGE) && offset + len <= self.file.metadata().ok()?.len();
-        if !is_there {
-            return None;
-        }
         let mut ranges = self.ranges.lock();
         // An extent that is being dropped waits for this lock, and is not found any more.
         let known = ranges.adopted.get(&offset).and_then(|(_, known)| known.upgrade());
-        let is_free = known.is_none() && ranges.is_free(offset, end);
-        if is_free {
-            let mut own = Extent::new(Arc::clone(&self.file), offset, end - offset, Arc::clone(&self.held));
-            own.len = AtomicU64::new(len);
-            own.inherited = Some(Arc::clone(self));
-            self.held.fetch_add(len, Ordering::Relaxed);
-            let own = Arc::new(own);
-            ranges.adopted.insert(offset, (end, Arc::downgrade(&own)));
-            return Some(own);
+        if known.is_some() {
+            // Without the lock, which dropping the extent would take.
+            drop(ranges);
+            return known.filter(|known| known.len() == len);
         }
-        // Without the lock, which dropping the extent would take.
-        drop(ranges);
-        known.filter(|known| known.len() == len)
+        let is_there =
+            len > 0 && offset.is_multiple_of(PAGE) && offset + len <= self.file.metadata().ok()?.len();
+        if !is_there || !ranges.is_free(offset, end) {
+            return None;
+        }
+        let mut own = Extent::new(Arc::clone(&self.file), offset, end - offset, Arc::clone(&self.held));
+        own.len = AtomicU64::new(len);
+        own.inherited = Some(Arc::clone(self));
+        self.held.fetch_add(len, Ordering::Relaxed);
+        let own = Arc::new(own);
+        ranges.adopted.insert(offset, (end, Arc::downgrade(&own)));
+        Some(own)
     }
 
     /// Frees the pages that no adopted extent has. To be called once, when the process before this one has ended.

@@ -18,7 +18,7 @@ pub struct CodedBody {
     plain: Body,
     /// The forms by their coding; `None` for content without one. `None` in place of a body: the form is not worth
     /// storing, or cannot be made.
-    forms: Vec<(Option<Coding>, Option<Body>)>,
+    forms: Box<[(Option<Coding>, Option<Body>)]>,
 }
 
 impl CodedBody {
@@ -66,13 +66,26 @@ impl CodedBody {
         let others = before.map_or(&[][..], |coded| &coded.forms).iter();
         let others = others.filter(|(own, _)| *own != coding);
         let forms = others.map(|(own, body)| (*own, body.as_ref().map(Body::duplicate)));
-        let forms: Vec<_> = forms.chain([(coding, form)]).collect();
+        let forms = forms.chain([(coding, form)]).collect();
         Self { plain, forms }
+    }
+
+    /// Returns the same content and forms after `change` has replaced the storage of some; `None` if all stay.
+    pub(super) fn moved(&self, change: &mut dyn FnMut(&Body) -> Option<Body>) -> Option<Self> {
+        let plain = change(&self.plain);
+        let forms: Vec<_> = self.forms.iter().map(|(_, body)| change(body.as_ref()?)).collect();
+        if plain.is_none() && forms.iter().all(Option::is_none) {
+            return None;
+        }
+        let same = |body: &Option<Body>| body.as_ref().map(Body::duplicate);
+        let both = self.forms.iter().zip(forms);
+        let forms = both.map(|((coding, body), moved)| (*coding, moved.or_else(|| same(body)))).collect();
+        Some(Self { plain: plain.unwrap_or_else(|| self.plain.duplicate()), forms })
     }
 
     pub(crate) fn charge(&self) -> u64 {
         let own = size_of::<Self>() + 2 * size_of::<usize>();
-        let list = self.forms.capacity() * size_of::<(Option<Coding>, Option<Body>)>();
+        let list = size_of_val(&*self.forms);
         let bodies = self.forms().map(|(_, body)| body.charge()).sum::<u64>();
         self.plain.charge() + bodies + (allocated(own) + allocated(list)) as u64
     }

@@ -15,14 +15,17 @@ pub(crate) struct DiskResponse<'d> {
     pub(crate) head: StoredHead<'d>,
     /// Bytes that it takes on the disk.
     pub(crate) size: u64,
+    /// Bytes of content, in slices or not.
+    pub(crate) len: u64,
 }
 
 impl<'d> DiskResponse<'d> {
     /// Returns `None` if the record is not a response.
     pub(super) fn of(disk: &'d Disk, listed: &'d ObjectSummary) -> Option<Self> {
         let key = cache_key(&listed.key)?;
-        let Some(Meta::Response(head)) = Meta::decode(&listed.meta) else { return None };
-        Some(Self { disk, listed, head: StoredHead { key, ..head }, size: listed.size })
+        let (head, sliced) = Meta::decode(&listed.meta)?.response()?;
+        let len = sliced.map_or(listed.len, |sliced| sliced.len());
+        Some(Self { disk, listed, head: StoredHead { key, ..head }, size: listed.size, len })
     }
 
     /// Applies `read` to its head: to the newer one, if there is one.

@@ -100,7 +100,7 @@ impl Disks {
         let disk = drive.disk()?;
         let place = self.place(disk, key, &head.signature, now).await;
         let about = ObjectInfo { len: head.length, stored: now, cost: head.cost };
-        begin_at(drive, disk, place, head.stored_head(&head.fields.view().own()), about)
+        begin_at(drive, disk, place, &Meta::Response(head.stored_head(&head.fields.view().own())), about)
     }
 
     /// Stores `entry` in place of the response on the disk. If its body is on the disk already, only the head
@@ -116,7 +116,9 @@ impl Disks {
                 let found = read(disk, &place.key, now, 0).await.map(|found| found.serial);
                 found.filter(|serial| *serial == record.serial())
             }
-            (Body::Long(_), None) if place.varies.is_none() => same_body(disk, &place.key, entry).await,
+            (Body::Long(_), None) if place.varies.is_none() && content(entry) > 0 => {
+                same_body(disk, &place.key, entry).await
+            }
             _ => None,
         };
         if let Some(serial) = serial {
@@ -124,9 +126,10 @@ impl Disks {
             Note { disk: Arc::clone(disk), key: head_key(&place.key), meta, now }.write();
             return;
         }
-        let len = entry.body().len();
-        let keeping = begin_at(drive, disk, place, stored(entry, &entry.fields().own()), about(entry));
-        let Some(mut keeping) = keeping else { return };
+        let own = entry.fields().own();
+        let meta = Meta::of(stored(entry, &own), entry.body());
+        let Some(mut keeping) = begin_at(drive, disk, place, &meta, about(entry)) else { return };
+        let len = content(entry);
         let mut at = 0;
         while at < len {
             let Ok(piece) = entry.body().load(at, PIECE).await else { return };
@@ -203,7 +206,7 @@ fn begin_at(
     drive: &Drive,
     disk: &Disk,
     place: Destination,
-    head: StoredHead<'_>,
+    meta: &Meta<'_>,
     about: ObjectInfo,
 ) -> Option<DiskWrite> {
     let room = drive.largest();
@@ -212,8 +215,9 @@ fn begin_at(
         disk.remove(&place.key);
         return None;
     }
-    let may_break_off = head.status == StatusCode::OK && about.len.is_some_and(|len| len >= SENDFILE_FROM);
-    let mut meta = Meta::Response(head).encode();
+    let is_whole = matches!(meta, Meta::Response(head) if head.status == StatusCode::OK);
+    let may_break_off = is_whole && about.len.is_some_and(|len| len >= SENDFILE_FROM);
+    let mut meta = meta.encode();
     if may_break_off {
         meta.resize(meta.len() + ROOM_FOR_RANGE, 0);
     }
@@ -236,8 +240,13 @@ async fn same_body(disk: &Arc<Disk>, key: &[u8], entry: &Entry) -> Option<u64> {
     is_same.then_some(found.serial)
 }
 
+/// Returns the bytes of content in the record of `entry`: slices are records of their own.
+fn content(entry: &Entry) -> u64 {
+    if entry.body().slices().is_some() { 0 } else { entry.body().len() }
+}
+
 fn about(entry: &Entry) -> ObjectInfo {
-    ObjectInfo { len: Some(entry.body().len()), stored: entry.freshness().received, cost: entry.cost() }
+    ObjectInfo { len: Some(content(entry)), stored: entry.freshness().received, cost: entry.cost() }
 }
 
 /// Returns the head of `entry` for a record, whose key has the cache key.

@@ -103,7 +103,7 @@ impl Disks {
             signature: signature.to_vec(),
             status,
             freshness,
-            len: listed.len,
+            len: response.len,
             size: listed.size,
             stored: listed.stored,
             used: listed.used,

@@ -11,13 +11,19 @@
 //!
 //! Numbers are little-endian.
 
+use std::sync::Arc;
+
 use larder_semantics::stored_head::StoredHead;
+
+use crate::{Body, SlicedBody};
 
 /// The content of a record beside its body: a letter for its kind, then the data.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Meta<'m> {
     /// The record is a response. Its head lacks the cache key, which the key of the record has.
     Response(StoredHead<'m>),
+    /// The same for a response whose content is in slices, which are records of their own.
+    Sliced(Arc<SlicedBody>, StoredHead<'m>),
     /// Responses vary by the fields of this signature; the keys of the variants contain this number.
     Varies(u64, &'m [u8]),
     /// The newer head of the record with this serial.
@@ -58,11 +64,33 @@ pub(super) fn variant_number(key: &[u8]) -> Option<u64> {
 }
 
 impl<'m> Meta<'m> {
+    /// Returns the meta of a response whose content is `body`.
+    pub(super) fn of(head: StoredHead<'m>, body: &Body) -> Self {
+        match body.slices() {
+            Some(sliced) => Self::Sliced(Arc::clone(sliced), head),
+            None => Self::Response(head),
+        }
+    }
+
+    /// Returns the head, if it is that of a response, and the slices of its content.
+    pub(super) fn response(self) -> Option<(StoredHead<'m>, Option<Arc<SlicedBody>>)> {
+        match self {
+            Self::Response(head) => Some((head, None)),
+            Self::Sliced(sliced, head) => Some((head, Some(sliced))),
+            Self::Varies(..) | Self::Newer(..) => None,
+        }
+    }
+
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(256);
         match self {
             Self::Response(head) => {
                 out.push(b'r');
+                head.encode(&mut out);
+            }
+            Self::Sliced(sliced, head) => {
+                out.push(b's');
+                out.extend(sliced.encode());
                 head.encode(&mut out);
             }
             Self::Varies(number, signature) => {
@@ -89,6 +117,10 @@ impl<'m> Meta<'m> {
         let head = |bytes| StoredHead::decode(bytes).map(|(head, _)| head);
         match bytes.split_first()? {
             (b'r', rest) => head(rest).map(Self::Response),
+            (b's', rest) => {
+                let (sliced, rest) = rest.split_first_chunk()?;
+                Some(Self::Sliced(SlicedBody::decode(sliced)?.into(), head(rest)?))
+            }
             (b'v', rest) => number(rest).map(|(number, signature)| Self::Varies(number, signature)),
             (b'h', rest) => number(rest).and_then(|(serial, rest)| Some(Self::Newer(serial, head(rest)?))),
             _ => None,
@@ -113,7 +145,8 @@ mod tests {
             let head = || StoredHead {
                 key: &[], signature: &signature, status, freshness, cost: 7, shared: b"a: b\r\n", own: &own,
             };
-            for meta in [Meta::Response(head()), Meta::Newer(id, head())] {
+            let sliced = Arc::new(SlicedBody::new(id.max(1), 7).unwrap());
+            for meta in [Meta::Response(head()), Meta::Newer(id, head()), Meta::Sliced(sliced, head())] {
                 let bytes = [meta.encode(), unused.clone()].concat();
                 prop_assert_eq!(Meta::decode(&bytes), Some(meta));
             }
@@ -123,13 +156,13 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_decoded_without_a_panic(kind in "[rvh]?", bytes: Vec<u8>) {
+        fn any_bytes_are_decoded_without_a_panic(kind in "[rsvh]?", bytes: Vec<u8>) {
             let _ = Meta::decode(&[kind.as_bytes(), &bytes].concat());
             let _ = (cache_key(&bytes), variant_number(&bytes));
         }
 
         #[test]
-        fn the_former_layout_is_not_decoded(kind in "[rvh]", bytes: Vec<u8>) {
+        fn the_former_layout_is_not_decoded(kind in "[rsvh]", bytes: Vec<u8>) {
             // It began with its number, 1.
             let former = [&[1], kind.as_bytes(), &bytes].concat();
             prop_assert_eq!(Meta::decode(&former), None);

@@ -282,7 +282,7 @@ fn all(outcomes: impl Iterator<Item = io::Result<()>>) -> io::Result<()> {
 /// Whether a record is spent.
 fn is_outdated(disk: &Arc<Disk>, listed: &ObjectSummary, is_spent: &dyn Fn(&Freshness) -> bool) -> bool {
     match Meta::decode(&listed.meta) {
-        Some(Meta::Response(head)) => {
+        Some(Meta::Response(head) | Meta::Sliced(_, head)) => {
             let is_spent = |head: &StoredHead<'_>| is_spent(&head.freshness);
             is_spent(&head)
                 && newer_head(disk, &listed.key, listed.serial, listed.len, is_spent).unwrap_or(true)

@@ -71,6 +71,9 @@ impl<'k> Search<'k> {
                     entry => SearchStep::Done(entry),
                 }
             }
+            Some(Meta::Sliced(sliced, head)) => {
+                SearchStep::Done(entry(self.key, &head, Body::sliced(sliced), lines))
+            }
             Some(Meta::Varies(number, varies)) if self.wanted.first() == Some(&b'p') => {
                 self.wanted = variant_key(self.key, number, &signature(varies));
                 SearchStep::Look

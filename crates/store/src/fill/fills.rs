@@ -10,6 +10,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 use super::epoch::{Cancellations, Epochs};
 use super::{Epoch, Fill, Verdict};
+use crate::memory::Purpose;
 use crate::purges::{Generation, PurgeStart, Reach};
 use crate::{Arena, Entry, LinesRef, Store};
 
@@ -155,7 +156,7 @@ impl Fills {
         self.cancel(key);
         self.store.forget_near(key);
         self.count_cancelled(key);
-        self.store.memory.remove_noted(key, is_noted)
+        self.store.remove_from_memory(key, is_noted)
     }
 
     /// Removes what [`purge`](Self::purge) removes, except the responses in memory that `may_stay`; these are validated
@@ -250,6 +251,11 @@ impl Fills {
     /// Whether a body of this many bytes may be stored in memory, if all other conditions allow it.
     pub fn fits(&self, bytes: u64) -> bool {
         bytes <= self.max_object.load(Ordering::Relaxed)
+    }
+
+    /// Whether memory may take a body of this many bytes as a whole.
+    pub fn takes(&self, bytes: u64) -> bool {
+        self.fits(bytes) && bytes <= self.store.memory.filling().most(Purpose::of(bytes))
     }
 
     /// Returns the tiers that fills publish to.

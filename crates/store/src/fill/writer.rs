@@ -319,7 +319,7 @@ impl FillWriter {
     /// Books room for the first `len` bytes of `whole`, and some more; returns the reason if there is no room.
     fn make_room(&mut self, len: u64, whole: u64) -> Option<StoreRefusal> {
         let purpose = Purpose::of(whole);
-        if !self.fills.fits(whole) || whole > self.fills.store.memory.filling().most(purpose) {
+        if !self.fills.takes(whole) {
             return Some(StoreRefusal::TooLarge);
         }
         if self.booked > 0 && len <= self.booked {

@@ -1,5 +1,6 @@
 //! The memory tier as the earlier process of an upgrade offers it.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -26,7 +27,8 @@ pub enum Piece<'p> {
 /// A destination of pieces.
 type Send<'s> = &'s mut dyn FnMut(Piece<'_>) -> io::Result<()>;
 
-/// The offer to a successor. Dropping it before [`give`](Self::give) changes nothing: the process goes on as before.
+/// The offer to a successor. Dropping it before [`give`](Self::give) changes nothing: the process goes on as before, and
+/// [unpacks](crate::Memory::unpack) what was packed.
 pub struct MemoryOffer {
     fills: Arc<Fills>,
     files: Files,
@@ -40,8 +42,8 @@ struct Files {
     all: Vec<Arc<File>>,
     /// The number of files that were sent.
     sent: usize,
-    /// The contents that were sent. As long as they are here, no page of them is freed.
-    extents: Vec<Arc<Extent>>,
+    /// The contents that were sent, by file and offset. As long as they are here, no page of them is freed.
+    extents: HashMap<(u32, u64), Arc<Extent>>,
     /// Whether the contents belong to the successor.
     is_given: bool,
 }
@@ -53,13 +55,14 @@ impl MemoryOffer {
         Self { fills: Arc::clone(fills), files: Files::default(), slice: Vec::new() }
     }
 
-    /// Sends everything that is stored. Takes as long as the receiver.
+    /// Packs small contents, and sends everything that is stored. Takes as long as the receiver.
     ///
     /// # Errors
     /// The error of `send`.
     pub fn send(&mut self, send: Send<'_>) -> io::Result<()> {
         let fills = Arc::clone(&self.fills);
         let memory = &fills.store().memory;
+        memory.pack(fills.arena());
         for hash in memory.by_last_use() {
             if let Some(copied) = memory.copy(hash) {
                 self.push(&copied, send)?;
@@ -109,7 +112,7 @@ impl MemoryOffer {
     /// Sets whether the contents of memory files belong to the successor, which frees them from now on.
     pub fn give(&mut self, is_given: bool) {
         self.files.is_given = is_given;
-        self.files.extents.iter().for_each(|extent| extent.give(is_given));
+        self.files.extents.values().for_each(|extent| extent.give(is_given));
     }
 
     fn push(&mut self, copied: &CopiedResident, send: Send<'_>) -> io::Result<()> {
@@ -155,9 +158,10 @@ impl Files {
             self.all.push(Arc::clone(file));
             self.all.len() - 1
         });
+        let number = number as u32;
         extent.give(self.is_given);
-        self.extents.push(Arc::clone(extent));
-        Some((number as u32, offset, len))
+        self.extents.insert((number, offset), Arc::clone(extent));
+        Some((number, offset, len))
     }
 }
 

@@ -1,10 +1,10 @@
 //! The memory tier in an upgrade: what a process offers to its successor, and what that one takes.
 //!
-//! Small bodies and all heads are copied, in [slices](slice) of the tiers' common encoding. Large bodies stay where they are, in
-//! memory files that both processes [have](crate::arena::inherited). Requests are served meanwhile, so the copy is consistent only
-//! at the end:
+//! Heads are copied, in [slices](slice) of the tiers' common encoding. Large bodies stay where they are, in memory files that both
+//! processes [have](crate::arena::inherited). Small bodies are [packed](crate::PackedBody) into such files first, and leave them when
+//! one process is alone again. Requests are served meanwhile, so the copy is consistent only at the end:
 //!
-//! 1. The tier begins to note its changes.
+//! 1. The tier begins to note its changes, and packs small bodies.
 //! 2. Everything is copied, the response used last at the end: if the successor has less memory, it evicts the others first.
 //! 3. What has changed since is copied again, some times: each time it is less.
 //! 4. The cut: the earlier process accepts no connections any more, and sends the last changes and all purges in force.

@@ -8,7 +8,9 @@
 //!
 //! A variant is its [head](larder_semantics::stored_head), the generation up to which no purge reaches it (8), its body, the number
 //! of its coded forms (1), and for each its coding (1) and body. A body is absent; or its length (4) and bytes; or the number of a
-//! memory file (4), offset and length (8 each). Numbers are little-endian.
+//! memory file (4), offset and length (8 each); or the same of a pack, and its offset in there and its length (4 each); or number,
+//! length and size of slices that are residents (8 each). Numbers are
+//! little-endian.
 
 use std::sync::Arc;
 
@@ -17,10 +19,10 @@ use larder_semantics::stored_head::StoredHead;
 
 use crate::entry::Parts;
 use crate::memory::Uses;
-use crate::{Body, CodedBody, Entry, Extent, Generation, LinePool, Storage};
+use crate::{Body, CodedBody, Entry, Extent, Generation, LinePool, PackedBody, SlicedBody, Storage};
 
 /// The version of the encoding.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 const CLEARED: u8 = 0;
 const GONE: u8 = 1;
@@ -29,6 +31,8 @@ const RESIDENT: u8 = 2;
 const ABSENT: u8 = 0;
 const INLINE: u8 = 1;
 const IN_FILE: u8 = 2;
+const IN_PACK: u8 = 3;
+const IN_SLICES: u8 = 4;
 
 /// The coding of a form without one.
 const IDENTITY: u8 = u8::MAX;
@@ -83,22 +87,38 @@ pub(super) fn write_resident(out: &mut Vec<u8>, variants: &[Entry], uses: &Uses,
 }
 
 fn write_body(out: &mut Vec<u8>, body: Option<&Body>, place: &mut Place<'_>) {
+    if let Some(packed) = body.and_then(Body::in_pack)
+        && let Some(pack) = place(packed.pack())
+    {
+        out.push(IN_PACK);
+        write_range(out, pack);
+        return out.extend(packed.part().map(u32::to_le_bytes).as_flattened());
+    }
     match body.map(Body::place) {
         Some(Storage::Heap(bytes)) => {
             out.push(INLINE);
             write_bytes(out, bytes);
         }
         Some(Storage::File(extent)) => match place(extent) {
-            Some((file, offset, len)) => {
+            Some(range) => {
                 out.push(IN_FILE);
-                out.extend(file.to_le_bytes());
-                out.extend([offset, len].map(u64::to_le_bytes).as_flattened());
+                write_range(out, range);
             }
             None => out.push(ABSENT),
         },
+        Some(Storage::Slices(sliced)) => {
+            out.push(IN_SLICES);
+            out.extend(sliced.encode());
+        }
         // The next process reads its disks itself.
         Some(Storage::Disk(_)) | None => out.push(ABSENT),
     }
+}
+
+/// Appends the number of a memory file, and a range in it.
+fn write_range(out: &mut Vec<u8>, (file, offset, len): (u32, u64, u64)) {
+    out.extend(file.to_le_bytes());
+    out.extend([offset, len].map(u64::to_le_bytes).as_flattened());
 }
 
 /// Appends the length of `bytes`, which are no content of a memory file, and the bytes.
@@ -179,13 +199,20 @@ impl<'s> SliceReader<'s> {
         match self.byte()? {
             ABSENT => Some(None),
             INLINE => Some(Some(Body::Heap(self.run()?.into()))),
-            IN_FILE => {
-                let (file, offset, len) = (self.number()?, self.array()?, self.array()?);
-                let (offset, len) = (u64::from_le_bytes(offset), u64::from_le_bytes(len));
-                Some((self.adopt)(file, offset, len).map(Body::file))
+            IN_FILE => Some(self.extent()?.map(Body::file)),
+            IN_PACK => {
+                let (pack, from, len) = (self.extent()?, self.number()?, self.number()?);
+                Some(pack.and_then(|pack| in_pack(pack, from, len)))
             }
+            IN_SLICES => Some(Some(Body::sliced(SlicedBody::decode(&self.array()?)?.into()))),
             _ => None,
         }
+    }
+
+    /// Reads a range of a memory file; the inner `None` is one that is not there.
+    fn extent(&mut self) -> Option<Option<Arc<Extent>>> {
+        let (file, offset, len) = (self.number()?, self.array()?, self.array()?);
+        Some((self.adopt)(file, u64::from_le_bytes(offset), u64::from_le_bytes(len)))
     }
 
     fn byte(&mut self) -> Option<u8> {
@@ -208,6 +235,17 @@ impl<'s> SliceReader<'s> {
         self.bytes = rest;
         Some(run)
     }
+}
+
+/// Returns the content in a range of `pack`: a copy, if the pack cannot be mapped.
+fn in_pack(pack: Arc<Extent>, from: u32, len: u32) -> Option<Body> {
+    if let Some(packed) = PackedBody::new(Arc::clone(&pack), from, len) {
+        return Some(Body::packed(packed));
+    }
+    let end = u64::from(from) + u64::from(len);
+    let mut bytes = vec![0; if end <= pack.len() { len as usize } else { return None }];
+    pack.read(from.into(), &mut bytes).ok()?;
+    Some(Body::Heap(bytes.into()))
 }
 
 /// Returns `entry` with one more form. A form that is no shorter than the content is none.

@@ -5,10 +5,16 @@ use larder_evict::{By, Capacity, Object};
 use super::Memory;
 use super::resident::UsedResident;
 
-/// A shard is at least this large, so that small caches evict exactly as their policy says.
-const SHARD_BYTES: u64 = 128 << 20;
-const SHARD_ENTRIES: u64 = 1 << 16;
-const MOST_SHARDS: u64 = 64;
+/// A cache of less than two such parts has one shard, so that it evicts exactly as its policy says. The largest response fits
+/// into one part.
+const PART_BYTES: u64 = 128 << 20;
+const PART_ENTRIES: u64 = 1 << 16;
+const MOST_PARTS: u64 = 64;
+/// The shards of a larger cache for each worker: two of many workers seldom want the same lock.
+const SHARDS_PER_WORKER: u64 = 4;
+/// The least share of a shard in the capacity.
+const SHARE_BYTES: u64 = 1 << 20;
+const SHARE_ENTRIES: u64 = 1 << 9;
 /// Bytes for one resident in a shard's index and slots, in the policy with the most memory, and in the
 /// allocator's metadata.
 const BOOKKEEPING: u64 = 96;
@@ -34,11 +40,13 @@ pub struct Budget {
     pub capacity: Capacity,
     /// The bytes that count as a response's size.
     pub counts: Counts,
+    /// The number of threads that look responses up all the time.
+    pub workers: usize,
 }
 
 impl From<Capacity> for Budget {
     fn from(capacity: Capacity) -> Self {
-        Self { capacity, counts: Counts::All }
+        Self { capacity, counts: Counts::All, workers: 1 }
     }
 }
 
@@ -58,13 +66,28 @@ impl Budget {
         if self.is_whole() { self.capacity.amount - self.filling() } else { self.capacity.amount }
     }
 
+    /// Returns the number of parts of the capacity into one of which the largest response fits.
+    fn parts(self) -> u64 {
+        let least = self.in_unit(PART_BYTES, PART_ENTRIES);
+        previous_power_of_two(self.capacity.amount / least).min(MOST_PARTS)
+    }
+
     /// Returns the number of shards.
     pub(super) fn shards(self) -> u64 {
-        let least = match self.capacity.by {
-            By::Bytes => SHARD_BYTES,
-            By::Entries => SHARD_ENTRIES,
-        };
-        previous_power_of_two(self.capacity.amount / least).clamp(1, MOST_SHARDS)
+        let share = self.in_unit(SHARE_BYTES, SHARE_ENTRIES);
+        let most = previous_power_of_two(self.capacity.amount / share);
+        let for_workers = (SHARDS_PER_WORKER * self.workers as u64).next_power_of_two();
+        match self.parts() {
+            1 => 1,
+            parts => for_workers.min(most).max(parts),
+        }
+    }
+
+    fn in_unit(self, bytes: u64, entries: u64) -> u64 {
+        match self.capacity.by {
+            By::Bytes => bytes,
+            By::Entries => entries,
+        }
     }
 }
 
@@ -97,7 +120,7 @@ impl Memory {
     /// Returns the bytes of the largest response that can be stored.
     pub fn largest(&self) -> u64 {
         match self.budget.capacity.by {
-            By::Bytes => (self.budget.kept() - self.withheld.bytes()) / self.shards.len() as u64,
+            By::Bytes => (self.budget.kept() - self.withheld.bytes()) / self.budget.parts(),
             By::Entries => FILLING_BYTES,
         }
     }
@@ -106,7 +129,7 @@ impl Memory {
     pub(crate) fn most_held(&self) -> u64 {
         let Capacity { by, amount } = self.budget.capacity;
         match by {
-            By::Bytes if self.budget.is_whole() => amount.max(SHARD_BYTES),
+            By::Bytes if self.budget.is_whole() => amount.max(PART_BYTES),
             By::Bytes => amount.saturating_add(FILLING_BYTES),
             By::Entries => u64::MAX,
         }

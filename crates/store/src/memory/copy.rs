@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use larder_evict::InsertResult;
 
 use super::resident::{UsedResident, Uses};
-use super::{Memory, Resident, lock};
+use super::{Memory, Resident};
 use crate::Entry;
 
 /// Slots of a shard that are visited under its lock.
@@ -21,10 +21,11 @@ impl Memory {
     /// Returns the hashes of all residents, with the one used last at the end. Residents stored meanwhile may be missing.
     pub(crate) fn by_last_use(&self) -> Vec<u64> {
         let mut all: Vec<(u32, u64)> = Vec::new();
-        for shard in &self.shards {
+        self.settle();
+        for shard in self.shards.iter() {
             let mut next = Some(0);
             while let Some(from) = next {
-                next = lock(shard).walk(from, SLICE, &mut |hash, kept| {
+                next = self.shards.lock(shard).walk(from, SLICE, &mut |hash, kept| {
                     all.push((kept.uses().last.get(), hash));
                 });
             }
@@ -48,13 +49,13 @@ impl Memory {
         let (kept, mut dropped) = (UsedResident::new(resident, uses), Vec::new());
         let (object, content) = (kept.object(hash, self.budget.counts), kept.content());
         let uncounted = kept.uncounted(self.budget.counts);
+        self.make_room_for(object.size);
         let mut shard = self.shard(hash);
-        let is_stored = matches!(shard.restore(object, kept, &mut dropped), InsertResult::Stored);
+        let is_stored = matches!(shard.insert(object, kept, true, &mut dropped), InsertResult::Stored);
         if is_stored {
             self.note_added(content, uncounted);
         }
-        drop(shard);
-        self.note_dropped(&dropped);
+        self.unlock(shard, &dropped);
         is_stored
     }
 }

@@ -28,6 +28,7 @@ impl Purpose {
 
 /// Counts the bytes of responses in progress.
 #[derive(Debug)]
+#[repr(align(128))]
 pub(crate) struct FillBudget {
     booked: AtomicU64,
     limit: u64,

@@ -52,9 +52,10 @@ pub(crate) struct Uses {
 }
 
 impl Uses {
-    pub(super) fn note(&self, now: u32) {
-        self.last.set(now);
-        self.hits.set(self.hits.get().saturating_add(1));
+    /// Notes this number of hits, the last one at `now`.
+    pub(super) fn note(&self, hits: u32, now: u32) {
+        self.last.set(self.last.get().max(now));
+        self.hits.set(self.hits.get().saturating_add(hits));
     }
 
     /// Returns the uses after a response that was received at `received` has been stored, or validated.

@@ -7,7 +7,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::{Memory, lock};
+use super::Memory;
 
 /// The memory beyond the budget that may be held without being used: a sixteenth of the budget, and 8 MiB.
 /// Freed pages that the allocator has not returned yet come on top.
@@ -30,10 +30,16 @@ impl WithheldBytes {
 }
 
 impl Memory {
+    /// Whether a part of the capacity is withheld.
+    pub fn withholds(&self) -> bool {
+        self.withheld.bytes() > 0
+    }
+
     /// Makes room for `unused` bytes in pages that are only partly in use: withholds more of the capacity while these
     /// bytes and the stored responses together clearly exceed the budget, and less otherwise. The caller is expected
     /// to call it several times a second. A capacity that counts entries or content does not change.
     pub fn make_room(&self, unused: u64) {
+        self.settle();
         if !self.budget.is_whole() {
             return;
         }
@@ -43,26 +49,10 @@ impl Memory {
         let after = withheld(before, held, self.budget.capacity.amount, kept).min(unused);
         if after != before {
             self.withheld.0.store(after, Ordering::Relaxed);
-            self.share_out(kept - after);
+            self.shards.set_amount(kept - after);
+            self.fit();
         }
     }
-
-    /// Gives each shard its part of `amount`. Shards with more evict.
-    fn share_out(&self, amount: u64) {
-        let shards = self.shards.len() as u64;
-        for (n, shard) in (0..shards).zip(&self.shards) {
-            let mut dropped = Vec::new();
-            let mut shard = lock(shard);
-            shard.set_capacity(part(amount, shards, n), &mut dropped);
-            drop(shard);
-            self.note_dropped(&dropped);
-        }
-    }
-}
-
-/// Returns the part of `amount` for shard `n` of `shards`.
-pub(super) fn part(amount: u64, shards: u64, n: u64) -> u64 {
-    amount / shards + u64::from(n < amount % shards)
 }
 
 /// Returns the bytes to withhold of a capacity of `kept` bytes, after `before`, when `held` bytes are held

@@ -6,13 +6,14 @@
 use std::thread;
 use std::time::Duration;
 
-use super::{Memory, Resident, Shard, UsedResident, Uses, lock};
+use super::shards::Shard;
+use super::{Memory, Resident, UsedResident, Uses};
 use crate::Entry;
 
 /// Slots of a shard that are visited under its lock: a few microseconds.
 const SLICE: u32 = 64;
 /// Pause before the next slice, in which shard and processor are free for requests.
-const REST: Duration = Duration::from_micros(100);
+pub(super) const REST: Duration = Duration::from_micros(100);
 
 /// The uses of the responses stored under a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +43,7 @@ struct VisitedResident {
 impl Memory {
     /// Returns the responses stored under `key` and their uses, without counting a use.
     pub fn used(&self, key: &[u8]) -> Option<(Resident, KeyUsage)> {
+        self.settle();
         let hash = self.hash(key);
         let shard = self.shard(hash);
         let kept = shard.peek(hash).filter(|kept| kept.is_for(key))?;
@@ -66,18 +68,18 @@ impl Memory {
         self.walk(&mut |shard, mut slice| {
             looked += slice.len() as u64;
             slice.retain(|met| dies(met.resident.variants(), met.used.last));
-            let dropped = take_out(shard, &slice);
-            self.note_dropped(&dropped);
+            self.take_out(shard, &slice);
         });
         looked
     }
 
     fn walk(&self, see: &mut dyn FnMut(&Shard, Vec<VisitedResident>)) {
-        for shard in &self.shards {
+        self.settle();
+        for shard in self.shards.iter() {
             let mut next = Some(0);
             while let Some(from) = next {
                 let mut slice = Vec::new();
-                next = lock(shard).walk(from, SLICE, &mut |hash, kept| {
+                next = self.shards.lock(shard).walk(from, SLICE, &mut |hash, kept| {
                     slice.push(VisitedResident { hash, resident: kept.resident(), used: KeyUsage::of(kept) });
                 });
                 see(shard, slice);
@@ -87,26 +89,25 @@ impl Memory {
             }
         }
     }
-}
 
-/// Removes those that are still stored.
-fn take_out(shard: &Shard, dead: &[VisitedResident]) -> Vec<UsedResident> {
-    if dead.is_empty() {
-        return Vec::new();
-    }
-    let mut dropped = Vec::with_capacity(dead.len());
-    let mut shard = lock(shard);
-    for met in dead {
-        if shard.peek(met.hash).is_some_and(|kept| kept.resident().is(&met.resident)) {
-            dropped.extend(shard.remove(met.hash));
+    /// Removes those that are still stored.
+    fn take_out(&self, shard: &Shard, dead: &[VisitedResident]) {
+        if dead.is_empty() {
+            return;
         }
+        let (mut shard, mut dropped) = (self.shards.lock(shard), Vec::with_capacity(dead.len()));
+        for met in dead {
+            if shard.peek(met.hash).is_some_and(|kept| kept.resident().is(&met.resident)) {
+                shard.remove(met.hash, &mut dropped);
+            }
+        }
+        self.unlock(shard, &dropped);
     }
-    dropped
 }
 
 impl Resident {
     /// Whether both are identical, not merely equal.
-    fn is(&self, other: &Self) -> bool {
+    pub(super) fn is(&self, other: &Self) -> bool {
         let (one, other) = (self.variants(), other.variants());
         one.len() == other.len() && one.iter().zip(other).all(|(one, other)| one.is(other))
     }

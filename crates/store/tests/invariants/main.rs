@@ -6,9 +6,11 @@ mod equivalents;
 mod fills;
 mod groups;
 mod handover;
+mod hot;
 mod memory;
 mod purges;
 mod reclaim;
+mod shards;
 mod storm;
 mod tiers;
 

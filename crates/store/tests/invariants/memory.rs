@@ -106,7 +106,7 @@ fn threads_agree_on_what_is_stored_in_entries() {
 #[test]
 fn a_capacity_of_content_counts_content_alone() {
     let capacity = Capacity { by: By::Bytes, amount: 1_000 };
-    let budget = Budget { capacity, counts: Counts::Content };
+    let budget = Budget { counts: Counts::Content, ..capacity.into() };
     let memory = Memory::new(budget, &Spec::parse("lru").expect("it is one"), 3);
     let put = |n: u64, len: usize| memory.put(entry(&key(n), b"", 0, Body::Heap(vec![1; len].into())), None);
     let stored = || (1..9).filter(|n| find(&memory, &key(*n)).is_some()).collect::<Vec<_>>();

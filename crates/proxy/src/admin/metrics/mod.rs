@@ -54,6 +54,8 @@ struct Moment {
     sites: Vec<(Arc<str>, Counts)>,
     times: Distributions,
     validation: Validation,
+    /// The connections of each worker.
+    connections: Vec<usize>,
 }
 
 impl Moment {
@@ -62,7 +64,14 @@ impl Moment {
         let accounts = shared.observers.accounts.all();
         let sites = accounts.iter().map(|account| (Arc::clone(account.site()), account.counts()));
         let validation = shared.observers.validator.report(&shared.plan());
-        Self { sites: sites.collect(), times: shared.times(), stats: Stats::gather(state), validation }
+        let connections = shared.workers().iter().map(|worker| worker.connections.count()).collect();
+        Self {
+            connections,
+            sites: sites.collect(),
+            times: shared.times(),
+            stats: Stats::gather(state),
+            validation,
+        }
     }
 }
 

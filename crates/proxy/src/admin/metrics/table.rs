@@ -148,6 +148,14 @@ pub(super) const METRICS: &[Metric] = &[
     metric!(Gauge "larder_early_hint_bytes" []
         "Bytes of links that outlive stored responses."
         |moment, to| to.put(&[], moment.stats.early_hints.bytes)),
+    metric!(Counter "larder_package_contents_total" ["result"]
+    "Contents of packages: compared with the digest of their index or URL, files without a known digest, and contents that were refused because of their digest."
+    |moment, to| {
+        let packages = moment.stats.packages;
+        to.put(&["verified"], packages.verified);
+        to.put(&["unverified"], packages.unverified);
+        to.put(&["refused"], packages.refused);
+    }),
     metric!(Counter "larder_client_prefetches_total" ["site"]
         "Requests that were prefetches of clients, with any outcome."
         |moment, to| moment.sites.iter().for_each(|(site, counts)| to.put(&[site], counts.prefetches()))),
@@ -178,6 +186,11 @@ pub(super) const METRICS: &[Metric] = &[
     metric!(Gauge "larder_connections" []
         "Connections of clients that are open."
         |moment, to| to.put(&[], moment.stats.connections)),
+    metric!(Gauge "larder_worker_connections" ["worker"]
+        "Connections of clients that are open, by the worker that serves them."
+        |moment, to| {
+        moment.connections.iter().enumerate().for_each(|(worker, open)| to.put(&[&worker.to_string()], *open));
+    }),
     metric!(Counter "larder_refused_connections_total" []
         "Connections of clients that were closed on arrival, and tunnels that were refused, because there were too many."
         |moment, to| to.put(&[], moment.stats.connections_refused)),

@@ -1,4 +1,4 @@
-// A chart: title, legend with figures, canvas by uPlot, and the same in words and as a table for who cannot see it.
+// A chart: title, legend with figures, canvas by uPlot, and the same in words and as a table for people who cannot see it.
 
 import { make, say } from "./dom.js";
 import { clock } from "./format.js";
@@ -69,7 +69,7 @@ export class Chart {
       height: HEIGHT,
       legend: { show: false },
       cursor: { y: false, points: { size: 6 } },
-      padding: [8, 18, 0, 0],
+      padding: [8, 28, 0, 0],
       scales: { x: { range: (_, first, last) => this.ends(first, last) }, y: this.log ? { distr: 3, range: decades } : { range: (_, low, high) => [0, this.top ?? headroom(high)] } },
       axes: [
         { ...axis, grid: { show: false }, size: 26, space: 70, incrs: STEPS.filter((step) => step >= this.least), values: (_, times, axis, room, step) => times.map((time) => this.label(time, step)) },

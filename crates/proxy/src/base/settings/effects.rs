@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::HeaderName;
+use larder_packages::Protocols;
+use larder_packages::age::MinAge;
 use larder_rules::{Networks, Query};
 use larder_semantics::coding::Coding;
 use larder_semantics::early_hints::EarlyHints;
@@ -13,7 +15,7 @@ use larder_semantics::storable::{Prediction, Rules};
 
 use super::auth_request::AuthRequest;
 use super::jwt::Jwt;
-use super::limit::Limit;
+use super::limit::{Bandwidth, Limit};
 use super::pages::Pages;
 use super::rule::{Answer, Edits, Value};
 use super::signed::SignedUrls;
@@ -47,6 +49,9 @@ macro_rules! effects {
                 "as the site's key of this name"; }
             refresh_ahead_hits: Option<u32> => refresh_ahead_hits, Request { "refresh_ahead_hits", "number", kind[Count(1..=10_000_000)],
                 "as the site's key of this name"; }
+            /// `Some(None)`: off.
+            slice: Option<Option<u64>> => slice, Request { "slice", "size, or \"off\"", kind[SLICE],
+                "as the site's key of this name"; }
             early_hints: Option<EarlyHints> => early_hints, Request { "early_hints", "\"h2\", \"always\" or \"off\"", kind[EARLY_HINTS],
                 "as the site's key of this name"; }
             client_prefetch: Option<bool> => declines_prefetches, Request { "client_prefetch", "\"serve\" or \"cached-only\"", kind[PREFETCHES],
@@ -61,6 +66,10 @@ macro_rules! effects {
                 "as the site's key of this name"; }
             ignore: Option<IgnoredDirectives> => ignored, Response { "ignore", "list of: no-cache no-store private must-revalidate", read[ignored],
                 "directives of the origin's Cache-Control that have no effect, against RFC 9111"; }
+            packages: Option<Protocols>, Request { "packages", "\"all\", list of: oci go debian rpm cargo pypi rubygems maven npm, or false", read[packages],
+                "protocols of package registries (docs/packages.md): what they never change stays fresh, and content that does not have the digest that its URL or an index names is neither stored nor sent whole; false: none"; }
+            min_age: Option<Arc<MinAge>>, Guard { "min_age", "duration, { all = \"7d\", npm = \"14d\", allow = [\"own-*\", \"left-pad@1.3.0\"], dates = \"registry\" }, or false", read[min_age],
+                "least age of versions of packages: younger ones are removed from the indexes of npm, PyPI and cargo, and their files are refused (403), but for those in allow. dates: those of the \"registry\", when this proxy has \"first-seen\" the version, or the \"later\" of both; a version without a date is young"; }
             query: Option<Query>, Request { "query", "\"drop\", or { keep = [names] } or { drop = [names] }, with sort = true if wanted", read[query],
                 "parameters of the query that stay in the cache key and in the request to the origin; \"@tracking\" stands for those of advertisements (docs/rules.md), and \"!gclid\" behind it keeps one of them"; }
             /// Fields and cookies of requests that select separate stored responses, named as in `larder_semantics::vary`.
@@ -104,10 +113,12 @@ macro_rules! effects {
                 "as the site's key of this name"; }
             max_body: Option<u64>, Guard { "max_body", "size", kind[Size(1..=1 << 50)],
                 "longest content of requests, in place of limits.body; a longer one gets 413"; }
-            bandwidth: Option<u64>, Request { "bandwidth", "size", kind[Size(1 << 10..=1 << 40)],
-                "most bytes in a second of each reply to a client; longer content is sent in slices"; }
+            bandwidth: Option<Bandwidth>, Request { "bandwidth", "size, or { rate = size, by = \"client\" }", read[bandwidth],
+                "most bytes in a second of each reply; by = \"client\": of all replies to a client's address together; longer content is sent in slices"; }
             retries: Option<u32>, Request { "retries", "number", kind[Count(0..=100)],
                 "as the site's key of this name"; }
+            connect: Option<Duration>, Request { "connect", "duration", kind[AtLeast(1)],
+                "for a connection to an origin, TLS included (504), in place of that in [timeouts]"; }
             first_byte: Option<Duration>, Request { "first_byte", "duration", kind[AtLeast(1)],
                 "for the origin's answer to begin (504), in place of that in [timeouts]"; }
             origin_idle: Option<Duration>, Request { "origin_idle", "duration", kind[AtLeast(1)],
@@ -139,6 +150,8 @@ macro_rules! effects {
             /// `Some(None)`: no token is required, even if earlier rules require one.
             jwt: Option<Option<Arc<Jwt>>>, Guard { "jwt", "{ jwks = URL or @file, issuer = text, audience = texts, from = \"bearer\", claims = { role = \"admin\" }, send = { X-User = \"sub\" }, skew = \"60s\" }, or false", read[jwt],
                 "requires a JSON Web Token with these claims that one of the keys has signed; others get 401, or 403 without a claim (docs/rules.md); false: requires none"; }
+            log: Option<bool>, Request { "log", "true or false", kind[Flag],
+                "false: no line in the access log; metrics and statistics count the requests; true: undoes that of an earlier rule"; }
             realm: Option<Arc<str>>, Request { "realm", "text", read[realm],
                 "text that clients show when they request the password from their user"; }
             limit: Option<Vec<Limit>>, Guard { "limit", "{ requests = \"10/s\", burst = 20, concurrent = 5, by = \"client\", count = \"misses\" }, or a list of such tables", read[limits],
@@ -186,7 +199,8 @@ macro_rules! define {
 
             /// Returns the rules of caching of a site, `own`, with these effects.
             pub(crate) fn on(&self, own: &Rules) -> Rules {
-                let mut rules = Rules { stores_nothing: self.cache == Some(false), ..own.clone() };
+                let outlasts_limits = self.packages.is_some_and(|own| !own.is_empty());
+                let mut rules = Rules { stores_nothing: self.cache == Some(false), outlasts_limits, ..own.clone() };
                 $($(if let Some(value) = &self.$field {
                     rules.$($rule).+ = value.clone().into();
                 })?)*

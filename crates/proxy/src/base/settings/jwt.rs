@@ -7,7 +7,7 @@ use aws_lc_rs::signature::{self, RsaParameters, RsaPublicKeyComponents, Unparsed
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
-use larder_rules::Pattern;
+use larder_rules::{ClaimTexts, Pattern};
 use larder_semantics::readings;
 use serde_json::{Map, Value};
 
@@ -292,6 +292,28 @@ impl Claims {
             Value::Number(_) | Value::Bool(_) => Some(value.to_string()),
             _ => None,
         })
+    }
+}
+
+impl Claims {
+    /// Returns the texts of all claims, by the names by which [`texts`](Self::texts) finds them.
+    pub(crate) fn all(&self) -> ClaimTexts {
+        let mut names = Vec::new();
+        self.0.iter().for_each(|(name, value)| name_claims(name.clone(), value, &mut names));
+        let own = |name: &String| {
+            self.texts(name).map(|text| (name.as_str().into(), text.into())).collect::<Vec<_>>()
+        };
+        ClaimTexts(names.iter().flat_map(own).collect())
+    }
+}
+
+/// Adds `name`, that of `value`, and the names in that object to `names`.
+fn name_claims(name: String, value: &Value, names: &mut Vec<String>) {
+    for (inner, value) in value.as_object().into_iter().flatten() {
+        name_claims(format!("{name}.{inner}"), value, names);
+    }
+    if !value.is_object() && !names.contains(&name) {
+        names.push(name);
     }
 }
 

@@ -1,6 +1,7 @@
 //! Limits of rules: the rate of requests, concurrent requests, and the requests that share a limit.
 
 use std::fmt;
+use std::num::NonZeroU64;
 use std::time::Duration;
 
 use http::HeaderName;
@@ -27,6 +28,15 @@ pub struct Rate {
     pub period: Duration,
     /// Maximum of requests at once after a pause. At least 1.
     pub burst: u32,
+}
+
+/// The rate at which content is sent to clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bandwidth {
+    /// Bytes in a second.
+    pub rate: NonZeroU64,
+    /// Whether all replies to a client address share it (to one /64 for IPv6); otherwise, each reply has its own.
+    pub by_client: bool,
 }
 
 /// The requests that share a limit.

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::Path;
 
-use super::PathPrefix;
+use super::{PathPrefix, S3Bucket};
 
 /// One origin of a site.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +21,8 @@ pub struct Origin {
     pub weight: u16,
     /// Whether it gets requests only while no other origin of its site answers.
     pub is_backup: bool,
+    /// The bucket that it is, if it is one.
+    pub bucket: Option<Box<S3Bucket>>,
 }
 
 /// The method that chooses one of a site's origins.
@@ -31,6 +33,10 @@ pub enum Balance {
     RoundRobin,
     /// Two origins drawn at random, and of these the one with fewer requests in progress.
     TwoChoices,
+    /// The same, but of these the one whose answer is likely to be there first.
+    LeastTime,
+    /// The same origin for the same URL, as long as it answers.
+    Hash,
 }
 
 impl Origin {
@@ -39,7 +45,8 @@ impl Origin {
 
     /// Creates an origin of HTTP/1.1 at `authority`, without a path and with weight 1.
     pub fn new(https: bool, authority: impl Into<String>) -> Self {
-        Self { https, http2: false, authority: authority.into(), path: None, weight: 1, is_backup: false }
+        let authority = authority.into();
+        Self { https, http2: false, authority, path: None, weight: 1, is_backup: false, bucket: None }
     }
 
     /// Returns the scheme of the origin in the config.
@@ -66,6 +73,9 @@ pub(crate) fn socket_of(authority: &str) -> Option<&Path> {
 
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(bucket) = &self.bucket {
+            return f.write_str(&bucket.url);
+        }
         match socket_of(&self.authority) {
             Some(_) => write!(f, "{}{}", self.authority, if self.path.is_some() { ":" } else { "" })?,
             None => write!(f, "{}://{}", self.scheme(), self.authority)?,

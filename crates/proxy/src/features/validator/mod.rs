@@ -96,7 +96,8 @@ fn admit(
     if !settings.cookies && (fields.contains("cookie") || client_cert::names_client(fields)) {
         return limits.skip_credentials();
     }
-    if served.entry.body().len() > LARGEST {
+    let body = served.entry.body();
+    if body.len() > LARGEST || body.slices().is_some() {
         return limits.skip_large();
     }
     let (_, queued) = plan.concurrency.occupancy();

@@ -65,7 +65,11 @@ pub(crate) async fn prefetch(
             PrefetchResult::Stored(0)
         }
         Meaning::Answer => fetched.keep(writer, answer, most).await,
-        Meaning::AskAgain | Meaning::StaleInstead(_) | Meaning::Completes(..) => PrefetchResult::Failed(0),
+        Meaning::AskAgain
+        | Meaning::StaleInstead(_)
+        | Meaning::Completes(..)
+        | Meaning::Opens(_)
+        | Meaning::Contains(..) => PrefetchResult::Failed(0),
     }
 }
 

@@ -158,15 +158,33 @@ impl Failure {
 /// The reason for the failure. A client that has sent bytes has been sent an alert, except if it sent one itself, or if
 /// it took too long after it was sent encrypted messages.
 pub(super) async fn accept(
-    mut stream: TcpStream,
+    stream: TcpStream,
     client: IpAddr,
     config: Arc<ServerConfig>,
     permits: &Arc<ConcurrencyLimit>,
     limit: Duration,
 ) -> Result<TlsConnection, HandshakeError> {
-    let (end, late) = (Instant::now() + limit, HandshakeError::TimedOut(limit));
-    let Ok(first) = timeout_at(end, first_bytes(&stream)).await else { return Err(late) };
+    let end = Instant::now() + limit;
+    let Ok(first) = timeout_at(end, first_bytes(&stream)).await else {
+        return Err(HandshakeError::TimedOut(limit));
+    };
     let first = first.map_err(HandshakeError::Io)?;
+    accept_after(first, stream, client, config, permits, (limit, end)).await
+}
+
+/// The same after the `first` bytes from the client have been read; `limit` ends at `end`.
+///
+/// # Errors
+/// As [`accept`].
+pub(crate) async fn accept_after(
+    first: Vec<u8>,
+    mut stream: TcpStream,
+    client: IpAddr,
+    config: Arc<ServerConfig>,
+    permits: &Arc<ConcurrencyLimit>,
+    (limit, end): (Duration, Instant),
+) -> Result<TlsConnection, HandshakeError> {
+    let late = HandshakeError::TimedOut(limit);
     let Ok(Ok(permit)) = timeout_at(end, permits.enter(permits.claim((), client), None)).await else {
         close(&mut stream, &INTERNAL_ERROR).await;
         return Err(HandshakeError::Busy);
@@ -190,7 +208,7 @@ pub(super) async fn accept(
 
 /// Returns the first bytes from the client; none if it has left. A client that sends nothing holds no permit and no
 /// memory.
-async fn first_bytes(stream: &TcpStream) -> io::Result<Vec<u8>> {
+pub(crate) async fn first_bytes(stream: &TcpStream) -> io::Result<Vec<u8>> {
     loop {
         // The runtime takes new connections for readable before any bytes have arrived.
         stream.readable().await?;

@@ -3,6 +3,7 @@
 pub(crate) mod accept;
 pub(crate) mod admin;
 mod alerts;
+pub mod authority;
 pub mod certificates;
 pub(crate) mod challenges;
 pub mod client_certificates;

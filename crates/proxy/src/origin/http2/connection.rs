@@ -19,7 +19,7 @@ use crate::base::clock;
 use crate::base::networks::host_of;
 use crate::http::response::LONGEST;
 use crate::net::stream;
-use crate::origin::connect::bare;
+use crate::origin::connect::{Opened, bare};
 use crate::origin::resolve::Resolver;
 
 /// Bytes of a response that the origin may send before they are consumed.
@@ -62,20 +62,19 @@ pub(in crate::origin) struct Stream {
 }
 
 impl Connection {
-    /// Starts HTTP/2 with the origin `authority` at the other end of `stream`. The connection's task calls `look`
+    /// Starts HTTP/2 with the origin `authority` at the other end of a connection. The connection's task calls `look`
     /// periodically, and when the connection has ended.
     ///
     /// # Errors
     /// The reason of the failure.
     pub(super) async fn begin(
-        stream: stream::Stream,
+        opened: Opened,
         authority: &str,
         look: impl Fn() + Send + 'static,
     ) -> Result<Arc<Self>, h2::Error> {
-        let host = bare(host_of(authority));
-        let found = if host.parse::<IpAddr>().is_ok() { None } else { stream.peer_ip() };
-        let host = host.into();
-        match stream {
+        let host = bare(host_of(authority)).into();
+        let found = opened.found(authority);
+        match opened.stream {
             stream::Stream::Plain(stream) => {
                 watch(&stream);
                 Self::speak(stream, (host, found), look).await

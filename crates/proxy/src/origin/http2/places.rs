@@ -81,10 +81,10 @@ impl Places {
         authority: &str,
         place: &Arc<OriginConnections>,
     ) -> Result<Arc<Connection>, OriginError> {
-        let stream = connector.open_for_http2(https, authority).await?;
+        let opened = connector.open_for_http2(https, authority).await?;
         let (place, resolver) = (Arc::downgrade(place), Arc::clone(&self.resolver));
         let look = move || place.upgrade().iter().for_each(|place| place.tidy(&resolver));
-        let begun = Connection::begin(stream, authority, look).await;
+        let begun = Connection::begin(opened, authority, look).await;
         begun.map_err(|error| OriginError {
             status: StatusCode::BAD_GATEWAY,
             why: Why::OriginClosed,

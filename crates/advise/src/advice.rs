@@ -1,0 +1,99 @@
+//! The recommendation of a policy, and the reasons for which there is none.
+
+use std::fmt::{self, Display};
+
+use serde::{Deserialize, Serialize};
+
+use crate::estimate::Estimate;
+use crate::panel::{FACTORS, Panel, RUNNING};
+use crate::window::Interval;
+
+/// The difference between the predicted hit ratio and the real one beyond which nothing is recommended.
+pub(crate) const MOST_DIFFERENCE: f64 = 0.02;
+/// The evictions of the running configuration's shadow below which nothing is recommended.
+const LEAST_EVICTIONS: u64 = 20;
+/// The part of the misses that another policy has to avoid.
+const LEAST_GAIN: f64 = 0.02;
+
+/// A policy that would be better at the running size.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+pub struct Advice {
+    /// The policy.
+    pub policy: String,
+    /// By how much its hit ratio is higher.
+    pub gain: f64,
+    /// The standard error of that.
+    pub error: f64,
+}
+
+/// The reason for which nothing is recommended.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Doubt {
+    /// There were no requests.
+    NoRequests,
+    /// The cache has evicted hardly anything.
+    FewEvictions(u64),
+    /// The shadow of the running configuration had another hit ratio than the cache.
+    WrongPrediction(f64, f64),
+}
+
+impl Display for Doubt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoRequests => write!(f, "no request could be counted yet"),
+            Self::FewEvictions(seen) => {
+                write!(
+                    f,
+                    "only {seen} objects were evicted, {LEAST_EVICTIONS} are needed: the cache is not full yet, or large enough"
+                )
+            }
+            Self::WrongPrediction(predicted, measured) => {
+                let (predicted, measured) = (predicted * 100.0, measured * 100.0);
+                write!(
+                    f,
+                    "the running configuration was predicted to hit {predicted:.1}%, and hit {measured:.1}%"
+                )
+            }
+        }
+    }
+}
+
+impl Panel {
+    /// Returns the policy to recommend, if one is better beyond chance. The best of many figures with errors is too good on average:
+    /// so half of the sample chooses the policy, and the other half judges it.
+    ///
+    /// # Errors
+    /// The reason for which no policy can be recommended.
+    pub(crate) fn advise(
+        &self,
+        counts: &Interval,
+        predicted: f64,
+        measured: f64,
+    ) -> Result<Option<Advice>, Doubt> {
+        if counts.traffic.asked.requests <= 0.0 {
+            return Err(Doubt::NoRequests);
+        }
+        if counts.evictions < LEAST_EVICTIONS {
+            return Err(Doubt::FewEvictions(counts.evictions));
+        }
+        if (predicted - measured).abs() > MOST_DIFFERENCE {
+            return Err(Doubt::WrongPrediction(predicted, measured));
+        }
+        let cell = |policy: usize| &counts.shadows[policy * FACTORS.len() + RUNNING];
+        let half = self.sample().share() / 2.0;
+        let gain = |policy: usize, takes| {
+            let pair = (cell(policy), cell(self.running()));
+            Estimate::difference(pair, takes, &counts.traffic.asked, half)
+        };
+        let chosen = (0..self.policies().count())
+            .map(|policy| (gain(policy, |group| group % 2 == 0).ratio, policy))
+            .max_by(|one, next| one.0.total_cmp(&next.0));
+        let Some((_, chosen)) = chosen.filter(|(_, chosen)| *chosen != self.running()) else {
+            return Ok(None);
+        };
+        let Estimate { ratio, error } = gain(chosen, |group| group % 2 == 1);
+        let is_better = ratio > 2.0 * error && ratio >= LEAST_GAIN * (1.0 - measured);
+        let policy = self.policies().nth(chosen).map(ToString::to_string).unwrap_or_default();
+        Ok(is_better.then_some(Advice { policy, gain: ratio, error }))
+    }
+}

@@ -1,0 +1,75 @@
+//! The counts of the last hours, in intervals.
+
+use std::collections::VecDeque;
+
+use crate::counts::{Counts, Traffic};
+
+/// The length of an interval in seconds, and the number of intervals that are kept.
+const INTERVAL: u32 = 300;
+const MOST: usize = 48;
+
+/// The counts of some time.
+#[derive(Clone, Debug)]
+pub(crate) struct Interval {
+    /// The first second (UNIX), and the one after the last.
+    pub(crate) begun: u32,
+    pub(crate) ended: u32,
+    pub(crate) traffic: Traffic,
+    /// Requests of the sample that were lost.
+    pub(crate) lost: u64,
+    /// The objects that the shadow of the running configuration evicted.
+    pub(crate) evictions: u64,
+    /// In the order of the shadows.
+    pub(crate) shadows: Vec<Counts>,
+}
+
+/// The last intervals.
+pub(crate) struct Window {
+    intervals: VecDeque<Interval>,
+    shadows: usize,
+}
+
+impl Interval {
+    fn new(now: u32, shadows: usize) -> Self {
+        let (traffic, shadows) = (Traffic::default(), vec![Counts::default(); shadows]);
+        Self { begun: now, ended: now, traffic, lost: 0, evictions: 0, shadows }
+    }
+}
+
+impl Window {
+    pub(crate) fn new(shadows: usize) -> Self {
+        Self { intervals: VecDeque::new(), shadows }
+    }
+
+    /// Returns the interval of a request at `now` (UNIX seconds).
+    pub(crate) fn at(&mut self, now: u32) -> &mut Interval {
+        let is_over = |last: &Interval| now >= last.begun.saturating_add(INTERVAL);
+        if self.intervals.back().is_none_or(is_over) {
+            if self.intervals.len() == MOST {
+                self.intervals.pop_front();
+            }
+            self.intervals.push_back(Interval::new(now, self.shadows));
+        }
+        let last = self.intervals.len() - 1;
+        self.intervals[last].ended = self.intervals[last].ended.max(now);
+        &mut self.intervals[last]
+    }
+
+    /// Returns the sum of the intervals that ended at `since` (UNIX seconds) or later.
+    pub(crate) fn sum(&self, since: u32) -> Interval {
+        let mut intervals = self.intervals.iter().filter(|interval| interval.ended >= since);
+        let Some(mut sum) = intervals.next().cloned() else { return Interval::new(since, self.shadows) };
+        for interval in intervals {
+            sum.ended = interval.ended;
+            sum.traffic += interval.traffic;
+            sum.lost += interval.lost;
+            sum.evictions += interval.evictions;
+            sum.shadows.iter_mut().zip(&interval.shadows).for_each(|(sum, counts)| *sum += counts);
+        }
+        sum
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.intervals.len() * self.shadows * size_of::<Counts>()
+    }
+}

@@ -1,0 +1,310 @@
+//! What index documents have said about files: digests and dates, within bounds.
+//!
+//! A digest counts for the URL that an index named. An index of the same origin decides alone about its files. Indexes of other
+//! origins, as that of pypi.org for files.pythonhosted.org, decide together: the content may have any of their digests,
+//! so that a false index cannot keep others from good content.
+
+use std::fmt::Write;
+
+use aws_lc_rs::digest as hash;
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+
+use crate::digest::Digest;
+
+/// The most files that are known. Those that were neither named nor asked for longest are forgotten.
+const MOST: usize = 1 << 18;
+/// The most registries whose templates are known.
+const MOST_TEMPLATES: usize = 64;
+/// The most origins whose digests of one file count.
+const MOST_CLAIMS: usize = 4;
+
+/// The identity of a URL, or of a name of content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct UrlId(u128);
+
+impl UrlId {
+    /// Returns the identity of what these bytes name.
+    pub fn of(name: &[u8]) -> Self {
+        let value = hash::digest(&hash::SHA256, name);
+        let (start, _) = value.as_ref().split_at(16);
+        Self(start.iter().fold(0, |id, byte| id << 8 | u128::from(*byte)))
+    }
+}
+
+/// The origin of an index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// That of the file.
+    Same,
+    /// Another one.
+    Other(UrlId),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Claim {
+    source: Source,
+    digest: Digest,
+}
+
+/// What is known about a file.
+#[derive(Clone, Debug, Default)]
+pub struct FileRecord {
+    claims: Vec<Claim>,
+    /// When its version was published, as the registry says.
+    pub published: Option<u32>,
+    /// When an index named it first.
+    pub seen: Option<u32>,
+    /// Whether it was fetched, so that its content may be stored.
+    is_fetched: bool,
+}
+
+impl FileRecord {
+    /// Returns the digests, one of which its content must have; empty if none is known.
+    pub fn digests(&self) -> Vec<Digest> {
+        let own = self.claims.iter().find(|claim| claim.source == Source::Same);
+        match own {
+            Some(own) => vec![own.digest],
+            None => self.claims.iter().map(|claim| claim.digest).collect(),
+        }
+    }
+
+    /// Sets the digest by `source`; returns whether that is news.
+    fn claim(&mut self, source: Source, digest: Digest) -> bool {
+        let is_new = !self.claims.iter().any(|claim| claim.source == source && claim.digest == digest);
+        self.claims.retain(|claim| claim.source != source);
+        if self.claims.len() == MOST_CLAIMS {
+            self.claims.remove(0);
+        }
+        self.claims.push(Claim { source, digest });
+        is_new
+    }
+}
+
+/// What is known about files.
+#[derive(Debug, Default)]
+pub struct Learned {
+    /// The files of the present generation, and those of the one before: when the first has half of the most, it becomes
+    /// the second.
+    recent: HashMap<UrlId, FileRecord, FixedState>,
+    earlier: HashMap<UrlId, FileRecord, FixedState>,
+    templates: Vec<(UrlId, String)>,
+}
+
+impl Learned {
+    /// Returns what is known about a file.
+    pub fn of(&mut self, file: UrlId) -> Option<&FileRecord> {
+        if let Some(record) = self.earlier.remove(&file) {
+            self.insert(file, record);
+        }
+        self.recent.get(&file)
+    }
+
+    /// Learns that an index of `source` names a file, at `now`. Returns what is news.
+    pub fn learn(
+        &mut self,
+        file: UrlId,
+        source: Source,
+        (digest, published): (Option<Digest>, Option<u32>),
+        now: u32,
+    ) -> Option<News> {
+        let mut record = self.of(file).cloned().unwrap_or_default();
+        let is_dated = published.is_some() && record.published != published;
+        record.published = published.or(record.published);
+        let is_first = record.seen.is_none();
+        record.seen.get_or_insert(now);
+        let before = record.digests();
+        let is_claimed = digest.is_some_and(|digest| record.claim(source, digest));
+        if !(is_dated || is_first || is_claimed) {
+            return None;
+        }
+        let line = line(file, source, digest, &record);
+        let stored = match record.is_fetched {
+            true if before.is_empty() && is_claimed => StoredContent::Unverified,
+            true if before.iter().any(|old| !record.digests().contains(old)) => StoredContent::Old,
+            _ => StoredContent::Good,
+        };
+        self.insert(file, record);
+        Some(News { line, stored })
+    }
+
+    /// Notes that a file is fetched, and may be stored. Returns the line for [`read`](Self::read), the first time.
+    pub fn fetch(&mut self, file: UrlId) -> Option<String> {
+        let mut record = self.of(file).cloned().unwrap_or_default();
+        if std::mem::replace(&mut record.is_fetched, true) {
+            return None;
+        }
+        let line = line(file, Source::Same, None, &record);
+        self.insert(file, record);
+        Some(line)
+    }
+
+    /// Reads a line that [`learn`](Self::learn) returned; ignores others.
+    pub fn read(&mut self, line: &str) {
+        let parsed = || {
+            let mut words = line.split(' ');
+            let id = |word: &str| u128::from_str_radix(word, 16).ok().map(UrlId);
+            let file = id(words.next()?)?;
+            let source = match words.next()? {
+                "=" => Source::Same,
+                other => Source::Other(id(other)?),
+            };
+            let digest = Digest::parse(words.next()?);
+            let mut date = || words.next().and_then(|word| word.parse::<u32>().ok());
+            let dates = (date(), date());
+            Some((file, source, digest, dates, line.ends_with(FETCHED)))
+        };
+        let Some((file, source, digest, (published, seen), is_fetched)) = parsed() else { return };
+        let mut record = self.of(file).cloned().unwrap_or_default();
+        (record.published, record.seen) = (published.or(record.published), record.seen.or(seen));
+        record.is_fetched |= is_fetched;
+        digest.into_iter().for_each(|digest| _ = record.claim(source, digest));
+        self.insert(file, record);
+    }
+
+    /// Sets the template of URLs of the registry at this URL.
+    pub fn set_template(&mut self, registry: UrlId, template: String) {
+        self.templates.retain(|(own, _)| *own != registry);
+        if self.templates.len() == MOST_TEMPLATES {
+            self.templates.remove(0);
+        }
+        self.templates.push((registry, template));
+    }
+
+    /// Returns the template of URLs of the registry at this URL.
+    pub fn template(&self, registry: UrlId) -> Option<String> {
+        self.templates.iter().find(|(own, _)| *own == registry).map(|(_, template)| template.clone())
+    }
+
+    fn insert(&mut self, file: UrlId, record: FileRecord) {
+        if self.recent.len() >= MOST / 2 {
+            self.earlier = std::mem::take(&mut self.recent);
+        }
+        self.earlier.remove(&file);
+        self.recent.insert(file, record);
+    }
+
+    /// Returns the number of files that are known.
+    pub fn len(&self) -> usize {
+        self.recent.len() + self.earlier.len()
+    }
+
+    /// Whether no file is known.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// What an index has said that was not known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct News {
+    /// The line that tells it to [`Learned::read`].
+    pub line: String,
+    /// What that says about stored content of the file.
+    pub stored: StoredContent,
+}
+
+/// What a new digest says about stored content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StoredContent {
+    /// There is none, or it has been verified by a digest that still counts.
+    Good,
+    /// It was stored before its digest was known.
+    Unverified,
+    /// It was verified by a digest that does not count any more.
+    Old,
+}
+
+/// The end of the line of a file that was fetched.
+const FETCHED: &str = "+";
+
+fn line(UrlId(file): UrlId, source: Source, digest: Option<Digest>, record: &FileRecord) -> String {
+    let mut line = format!("{file:032x} ");
+    let date = |date: Option<u32>| date.map_or_else(|| "-".to_owned(), |date| date.to_string());
+    // Writing to a string does not fail.
+    let _ = match source {
+        Source::Same => write!(line, "= "),
+        Source::Other(UrlId(source)) => write!(line, "{source:032x} "),
+    };
+    let digest = digest.map_or_else(|| "-".to_owned(), |digest| digest.to_string());
+    let end = if record.is_fetched { FETCHED } else { "-" };
+    let _ = writeln!(line, "{digest} {} {} {end}", date(record.published), date(record.seen));
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::digest::Algorithm;
+
+    fn digest(content: &str) -> Digest {
+        Digest::of(Algorithm::Sha256, content.as_bytes())
+    }
+
+    fn other(name: &str) -> Source {
+        Source::Other(UrlId::of(name.as_bytes()))
+    }
+
+    #[test]
+    fn indexes_of_other_origins_add_digests_and_the_own_one_decides() {
+        let (file, mut learned) = (UrlId::of(b"https://a/f"), Learned::default());
+        let mut learn = |source, content: &str| learned.learn(file, source, (Some(digest(content)), None), 5);
+        assert!(learn(other("good"), "good").is_some());
+        assert_eq!(learn(other("good"), "good"), None);
+        assert!(learn(other("false"), "false").is_some());
+        let digests = learned.of(file).unwrap().digests();
+        assert_eq!(digests, [digest("good"), digest("false")]);
+        learned.learn(file, Source::Same, (Some(digest("own")), None), 6);
+        assert_eq!(learned.of(file).unwrap().digests(), [digest("own")]);
+    }
+
+    #[test]
+    fn another_digest_tells_of_stored_content() {
+        let (file, mut learned) = (UrlId::of(b"https://a/f"), Learned::default());
+        assert!(learned.fetch(file).is_some() && learned.fetch(file).is_none());
+        for (source, content, stored) in [
+            (other("a"), "1", StoredContent::Unverified),
+            (other("b"), "2", StoredContent::Good),
+            (other("a"), "3", StoredContent::Old),
+            (Source::Same, "3", StoredContent::Old),
+        ] {
+            let news = learned.learn(file, source, (Some(digest(content)), None), 1);
+            assert_eq!(news.map(|news| news.stored), Some(stored), "{content}");
+        }
+        let unfetched = UrlId::of(b"https://a/g");
+        for content in ["1", "2"] {
+            let news = learned.learn(unfetched, Source::Same, (Some(digest(content)), None), 1);
+            assert_eq!(news.map(|news| news.stored), Some(StoredContent::Good));
+        }
+    }
+
+    #[test]
+    fn lines_restore_what_was_learned() {
+        let file = UrlId::of(b"https://a/f");
+        let (mut learned, mut restored) = (Learned::default(), Learned::default());
+        for (source, content, published, now) in
+            [(other("a"), "1", None, 10), (Source::Same, "2", Some(3), 11), (Source::Same, "4", Some(3), 12)]
+        {
+            let news = learned.learn(file, source, (Some(digest(content)), published), now).unwrap();
+            restored.read(news.line.trim_end());
+        }
+        let (own, again) = (learned.of(file).unwrap().clone(), restored.of(file).unwrap());
+        assert_eq!((again.digests(), again.published, again.seen), (vec![digest("4")], Some(3), Some(10)));
+        assert_eq!((own.digests(), own.published, own.seen), (again.digests(), again.published, again.seen));
+        ["", "x", "0 = md5:00 - -", "\u{e9} = - - -"].iter().for_each(|line| restored.read(line));
+    }
+
+    #[test]
+    fn files_in_demand_stay_and_memory_is_bounded() {
+        let (used, mut learned) = (UrlId::of(b"used"), Learned::default());
+        learned.learn(used, Source::Same, (Some(digest("x")), None), 1);
+        for number in 0..MOST as u32 * 2 {
+            learned.insert(UrlId(number.into()), FileRecord::default());
+            if number % 1000 == 0 {
+                assert!(learned.of(used).is_some());
+            }
+        }
+        assert!(learned.len() <= MOST);
+        assert!(learned.of(UrlId(0)).is_none());
+    }
+}

@@ -1,0 +1,24 @@
+//! What the protocols of package registries promise about their URLs, as pure functions.
+//!
+//! A protocol is recognised by paths and documents, not by hosts, so that mirrors and private registries are treated as
+//! the public ones:
+//! - [`Resource::of`] tells what a path is: content whose digest its URL names, a file of a version, an index document;
+//! - [`Document::read`] returns what an index document says about files: [`digest`]s and dates;
+//! - [`learned`] keeps that, within bounds;
+//! - [`Verifier`] compares content with the digests that it may have;
+//! - [`age`] decides whether a version is old enough, and [`Document::without_young`] removes the others.
+//!
+//! Times are seconds since 1970, as `u32`. This crate has no clock, no socket and no store.
+
+pub mod age;
+pub mod digest;
+mod document;
+pub mod learned;
+mod protocols;
+mod resource;
+
+pub use digest::{Digest, Mismatch, Verifier};
+pub use document::{Document, Item, Place};
+pub use learned::{FileRecord, Learned, News, Source, StoredContent, UrlId};
+pub use protocols::{Protocol, Protocols};
+pub use resource::{Keep, Kind, Resource, Version};

@@ -1,0 +1,248 @@
+//! Python: the simple index in HTML (PEP 503) and JSON (PEP 691, dates by PEP 700), wheels and source archives, and the
+//! metadata beside wheels (PEP 658).
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{Protocol, last_segment};
+use crate::age;
+use crate::digest::{Algorithm, Digest};
+use crate::document::{Document, Item};
+use crate::resource::{Kind, Resource};
+
+pub(crate) fn resource(path: &str) -> Option<Resource<'_>> {
+    let (before, file) = last_segment(path)?;
+    if let Some((name, number)) = version(before, file) {
+        return Some(Resource::new(Protocol::Pypi, Kind::File).of_version(name, number));
+    }
+    let (index, name) = last_segment(path.strip_suffix('/').unwrap_or(path))?;
+    let is_index = matches!(last_segment(index), Some((_, "simple" | "+simple")));
+    (is_index && !name.is_empty()).then(|| {
+        Resource::new(Protocol::Pypi, Kind::Index(Document::PypiProject)).of_version(normal(name), "")
+    })
+}
+
+/// Returns the normal form of a project's name and the version of a file. Archives of other programs have the same
+/// endings as source archives: these have the folders of indexes.
+fn version<'p>(before: &str, file: &'p str) -> Option<(String, &'p str)> {
+    if let Some(stem) = file.strip_suffix(".metadata").unwrap_or(file).strip_suffix(".whl") {
+        let (name, rest) = stem.split_once('-')?;
+        return Some((normal(name), rest.split('-').next()?));
+    }
+    let is_of_index = before.contains("/packages") || before.contains("/+f/");
+    let stem = [".tar.gz", ".zip", ".tar.bz2"].iter().find_map(|end| file.strip_suffix(end))?;
+    let (name, number) = stem.rsplit_once('-').filter(|_| is_of_index)?;
+    Some((normal(name), number))
+}
+
+/// Returns a name in the form in which indexes compare names (PEP 503).
+fn normal(name: &str) -> String {
+    let mut normal = String::with_capacity(name.len());
+    for c in name.chars() {
+        match c {
+            '-' | '_' | '.' if normal.ends_with('-') => {}
+            '-' | '_' | '.' => normal.push('-'),
+            _ => normal.extend(c.to_lowercase()),
+        }
+    }
+    normal
+}
+
+#[derive(Deserialize)]
+struct Project<'d> {
+    #[serde(borrow)]
+    files: Vec<ProjectFile<'d>>,
+}
+
+#[derive(Deserialize)]
+struct ProjectFile<'d> {
+    #[serde(borrow)]
+    url: Cow<'d, str>,
+    #[serde(borrow, default)]
+    hashes: HashMap<Cow<'d, str>, Cow<'d, str>>,
+    #[serde(rename = "upload-time", default)]
+    uploaded: Option<String>,
+    /// The digests of the metadata, or a flag.
+    #[serde(rename = "core-metadata", default)]
+    metadata: Value,
+}
+
+pub(crate) fn read(content: &[u8]) -> Vec<Item<'_>> {
+    let is_json = content.trim_ascii_start().starts_with(b"{");
+    match (is_json, std::str::from_utf8(content)) {
+        (true, _) => serde_json::from_slice(content).map(read_json).unwrap_or_default(),
+        (false, Ok(html)) => read_html(html),
+        (false, Err(_)) => Vec::new(),
+    }
+}
+
+fn read_json(project: Project<'_>) -> Vec<Item<'_>> {
+    let mut items = Vec::with_capacity(project.files.len());
+    for file in project.files {
+        let hex = |algorithm: Algorithm| Digest::hex(algorithm, file.hashes.get(algorithm.name())?);
+        let published = file.uploaded.as_deref().and_then(age::date);
+        let metadata = file.metadata.get("sha256").and_then(Value::as_str);
+        let metadata = metadata.and_then(|digits| Digest::hex(Algorithm::Sha256, digits));
+        items.extend(beside(&file.url, metadata).map(|item| item.published(published)));
+        let digest = hex(Algorithm::Sha256).or_else(|| hex(Algorithm::Sha512));
+        items.push(Item::url(file.url, digest).published(published));
+    }
+    items
+}
+
+/// Returns the metadata beside a file.
+fn beside<'d>(url: &str, digest: Option<Digest>) -> Option<Item<'d>> {
+    let file = url.split(['#', '?']).next()?;
+    Some(Item::url(format!("{file}.metadata"), Some(digest?)))
+}
+
+fn read_html(html: &str) -> Vec<Item<'_>> {
+    let mut items = Vec::new();
+    for tag in tags(html) {
+        let Some(url) = attribute(tag, "href").map(unescaped) else { continue };
+        let metadata =
+            attribute(tag, "data-core-metadata").or_else(|| attribute(tag, "data-dist-info-metadata"));
+        let digest = |text: &str| {
+            let (name, digits) = text.split_once('=')?;
+            let algorithm =
+                [Algorithm::Sha256, Algorithm::Sha512].into_iter().find(|own| own.name() == name)?;
+            Digest::hex(algorithm, digits)
+        };
+        items.extend(beside(&url, metadata.and_then(digest)));
+        let own = url.split_once('#').and_then(|(_, fragment)| digest(fragment));
+        items.push(Item::url(url, own));
+    }
+    items
+}
+
+/// Iterates over the tags of links, without their angle brackets.
+fn tags(html: &str) -> impl Iterator<Item = &str> {
+    let tag = |at: usize| {
+        let rest = html.get(at + 2..)?;
+        let is_link = html.as_bytes().get(at + 1)?.eq_ignore_ascii_case(&b'a')
+            && rest.starts_with(|c: char| c.is_ascii_whitespace());
+        rest.split('>').next().filter(|_| is_link)
+    };
+    html.match_indices('<').filter_map(move |(at, _)| tag(at))
+}
+
+/// Returns the value of an attribute in quotation marks.
+fn attribute<'h>(tag: &'h str, name: &str) -> Option<&'h str> {
+    let mut rest = tag;
+    while let Some(at) = rest.find(name) {
+        let is_begin = rest[..at].ends_with(|c: char| c.is_ascii_whitespace());
+        rest = &rest[at + name.len()..];
+        let value = rest.trim_start().strip_prefix('=').map(str::trim_start).filter(|_| is_begin);
+        if let Some(value) = value
+            && let Some(mark) = value.chars().next().filter(|mark| matches!(mark, '"' | '\''))
+        {
+            return value[1..].split(mark).next();
+        }
+    }
+    None
+}
+
+fn unescaped(text: &str) -> Cow<'_, str> {
+    match text.contains('&') {
+        true => text.replace("&amp;", "&").into(),
+        false => text.into(),
+    }
+}
+
+/// A document without files, in HTML.
+const EMPTY: &[u8] = b"<!DOCTYPE html>\n<title>No version is known to be old enough</title>\n";
+
+/// Returns the document without the files whose versions are not `kept`. HTML has no dates, so that none is. `None` if it is
+/// another document.
+pub(crate) fn without(content: &[u8], kept: &dyn Fn(&str, Option<u32>) -> bool) -> Option<Vec<u8>> {
+    if !content.trim_ascii_start().starts_with(b"{") {
+        return Some(EMPTY.to_vec());
+    }
+    let mut project: Value = serde_json::from_slice(content).ok()?;
+    let mut left = Vec::new();
+    project.get_mut("files")?.as_array_mut()?.retain(|file| {
+        let text = |name: &str| file.get(name).and_then(Value::as_str);
+        let number = text("filename").and_then(|name| version("/packages", name)).map(|(_, number)| number);
+        let is_kept = number.is_some_and(|number| kept(number, text("upload-time").and_then(age::date)));
+        left.extend(number.filter(|_| is_kept).map(str::to_owned));
+        is_kept
+    });
+    if let Some(versions) = project.get_mut("versions").and_then(Value::as_array_mut) {
+        versions.retain(|number| left.iter().any(|left| number == left));
+    }
+    serde_json::to_vec(&project).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::document::Place;
+    use crate::resource::Version;
+
+    const SHA256: &str = "5891b5b522d5df086d0ff0b110fbd9d21bb4fc7163af34d08286a2e846f6be03";
+
+    #[test]
+    fn files_have_names_and_versions() {
+        for (path, name, number) in [
+            ("/packages/ab/cd/e/Flask_SQLAlchemy-3.1.1-py3-none-any.whl", "flask-sqlalchemy", "3.1.1"),
+            ("/base/pypi/+f/ab1/cd2/six-1.16.0-py2.py3-none-any.whl.metadata", "six", "1.16.0"),
+            ("/packages/ab/cd/e/zope.interface-6.0.tar.gz", "zope-interface", "6.0"),
+        ] {
+            let found = resource(path).unwrap();
+            let expected = Version { name: name.into(), number: number.into() };
+            assert_eq!((found.kind, found.version), (Kind::File, Some(expected)), "{path}");
+        }
+        assert_eq!(resource("/releases/larder-1.0.tar.gz"), None);
+    }
+
+    #[test]
+    fn projects_are_documents_below_a_simple_index() {
+        for path in ["/simple/six/", "/simple/six", "/base/pypi/+simple/Six/"] {
+            let found = resource(path).unwrap();
+            assert_eq!(found.kind, Kind::Index(Document::PypiProject), "{path}");
+            assert_eq!(found.version.unwrap().name, "six", "{path}");
+        }
+        assert_eq!(resource("/simple/"), None);
+    }
+
+    #[test]
+    fn both_forms_name_the_same_files_and_digests() {
+        let html = format!(
+            "<!DOCTYPE html><html><body>\n<a href=\"../../packages/six-1.16.0-py2.py3-none-any.whl#sha256={SHA256}\" \
+             data-dist-info-metadata=\"sha256={SHA256}\" data-requires-python=\"&gt;=2.7\">six</a><br/>\n</body></html>"
+        );
+        let json = format!(
+            r#"{{"meta":{{"api-version":"1.1"}},"name":"six","versions":["1.16.0"],"files":[{{
+                "filename":"six-1.16.0-py2.py3-none-any.whl","url":"../../packages/six-1.16.0-py2.py3-none-any.whl",
+                "hashes":{{"sha256":"{SHA256}"}},"core-metadata":{{"sha256":"{SHA256}"}},"size":6,
+                "upload-time":"2021-05-05T14:18:17.237Z"}}]}}"#
+        );
+        let digest = Some(Digest::of(Algorithm::Sha256, b"hello\n"));
+        for (content, published) in [(html, None), (json, Some(1_620_224_297))] {
+            let items = read(content.as_bytes());
+            let of = |end: &str| {
+                let is_it = |item: &&Item<'_>| match &item.place {
+                    Place::Url(url) => url.split('#').next().is_some_and(|url| url.ends_with(end)),
+                    _ => false,
+                };
+                items.iter().find(is_it).unwrap()
+            };
+            assert_eq!((of(".whl").digest, of(".whl").published), (digest, published));
+            assert_eq!(of(".whl.metadata").digest, digest);
+        }
+    }
+
+    #[test]
+    fn files_of_young_versions_vanish_with_their_versions() {
+        let json = br#"{"name":"six","versions":["1.0","2.0"],"files":[
+            {"filename":"six-1.0.tar.gz","url":"a","upload-time":"2021-05-05T14:18:17Z"},
+            {"filename":"six-2.0.tar.gz","url":"b"}]}"#;
+        let left: Value = serde_json::from_slice(&without(json, &|_, date| date.is_some()).unwrap()).unwrap();
+        assert_eq!(left["versions"], serde_json::json!(["1.0"]));
+        assert_eq!(left["files"].as_array().unwrap().len(), 1);
+        assert_eq!(without(b"<a href='six-1.0.tar.gz'>", &|_, _| true).as_deref(), Some(EMPTY));
+    }
+}

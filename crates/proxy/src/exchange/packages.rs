@@ -1,0 +1,298 @@
+//! Registries of packages: what their indexes have said, and what follows for requests and responses.
+//!
+//! A rule with `packages` turns this on. The protocols are in [`larder_packages`]; here are the state that all requests
+//! share, its file, and the settings that follow for a response.
+
+use std::collections::HashMap;
+use std::fs::{File, OpenOptions};
+use std::hash::Hash;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use http::{Method, StatusCode};
+use larder_packages::age::Dates;
+use larder_packages::{
+    Digest, Document, Keep, Learned, Place, Protocol, Resource, Source, StoredContent, UrlId, Version,
+};
+use larder_semantics::key;
+use larder_semantics::storable::{Cookies, Rules};
+use parking_lot::{Mutex, MutexGuard};
+use serde::Serialize;
+
+use crate::base::clock;
+use crate::base::settings::Settings;
+use crate::exchange::request::Request;
+use crate::exchange::ruling::Ruling;
+use crate::net::byte_budget::ByteBudget;
+
+/// The lifetime of content that does not change, in seconds.
+const FOREVER: u32 = 365 * 86_400;
+
+/// The most tags, and the most digests of content, that are known.
+const MOST: usize = 1 << 14;
+
+/// The most bytes of index documents that are held to be read. One client has at most half.
+const DOCUMENTS: usize = 256 << 20;
+
+/// The state of registries, kept for the life of the process.
+#[derive(Debug)]
+pub(crate) struct Packages {
+    learned: Mutex<Learned>,
+    is_loaded: AtomicBool,
+    /// The cache keys for which content with these digests was fetched.
+    twins: Mutex<HashMap<Digest, Box<[u8]>>>,
+    /// The digests that tags named.
+    tags: Mutex<HashMap<UrlId, String>>,
+    /// The file that tells later processes what was learned; `None` without a disk.
+    log: Option<PathBuf>,
+    /// The index documents that are held to be read.
+    pub(crate) documents: ByteBudget,
+    verified: AtomicU64,
+    unverified: AtomicU64,
+    refused: AtomicU64,
+}
+
+/// The counts of contents of packages so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct PackageCounts {
+    /// Contents that are compared with a digest.
+    pub(crate) verified: u64,
+    /// Files whose digest is not known.
+    pub(crate) unverified: u64,
+    /// Contents that were refused, since their digest is another one.
+    pub(crate) refused: u64,
+}
+
+/// A file whose digest is new, although content of it may be stored.
+#[derive(Debug)]
+pub(crate) struct StaleFile {
+    /// The cache key.
+    pub(crate) key: Vec<u8>,
+    /// Its digests; empty if the stored content is known to be another one.
+    pub(crate) digests: Vec<Digest>,
+}
+
+impl Packages {
+    /// Creates the state for a process with these settings.
+    pub(crate) fn new(settings: &Settings) -> Self {
+        Self {
+            learned: Mutex::default(),
+            is_loaded: AtomicBool::new(false),
+            twins: Mutex::default(),
+            tags: Mutex::default(),
+            log: settings.disks.first().map(|disk| disk.path.join("packages.log")),
+            documents: ByteBudget::new(DOCUMENTS),
+            verified: AtomicU64::new(0),
+            unverified: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
+        }
+    }
+
+    /// Returns the counts so far.
+    pub(crate) fn counts(&self) -> PackageCounts {
+        let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        PackageCounts {
+            verified: of(&self.verified),
+            unverified: of(&self.unverified),
+            refused: of(&self.refused),
+        }
+    }
+
+    /// Counts content that was refused.
+    pub(crate) fn count_refused(&self) {
+        self.refused.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Notes that the content of `resource` is fetched for `request`, and returns the digests that it may have; empty if none
+    /// is known.
+    pub(crate) fn fetch(&self, request: &Request, resource: &Resource<'_>) -> Vec<Digest> {
+        let digests = self.digests(request, resource);
+        match digests.is_empty() {
+            true if !resource.is_file() => {}
+            true => _ = self.unverified.fetch_add(1, Ordering::Relaxed),
+            false => _ = self.verified.fetch_add(1, Ordering::Relaxed),
+        }
+        match resource.digest {
+            Some(digest) => put(&mut self.twins.lock(), digest, request.key.as_slice().into()),
+            None => {
+                let line = self.learned().fetch(id(request, resource));
+                self.write(line.as_deref().unwrap_or_default());
+            }
+        }
+        digests
+    }
+
+    /// Returns the digests that the content of `resource`, which `request` names, may have; empty if none is known.
+    pub(crate) fn digests(&self, request: &Request, resource: &Resource<'_>) -> Vec<Digest> {
+        match resource.digest {
+            Some(digest) => vec![digest],
+            None => {
+                let mut learned = self.learned();
+                learned.of(id(request, resource)).map(|record| record.digests()).unwrap_or_default()
+            }
+        }
+    }
+
+    /// Returns the date of the version of `resource`, which `request` names, if it is known.
+    pub(crate) fn date(&self, request: &Request, resource: &Resource<'_>, dates: Dates) -> Option<u32> {
+        let published = self.learned().of(id(request, resource)).and_then(|record| record.published);
+        let seen = || self.seen(resource.protocol, resource.version.as_ref()?).into();
+        dates.choose(published, if dates == Dates::Registry { None } else { seen() })
+    }
+
+    /// Returns when this version was first seen, which is now if it has not been seen before.
+    pub(crate) fn seen(&self, protocol: Protocol, Version { name, number }: &Version<'_>) -> u32 {
+        let (now, name) = (clock::now(), format!("{}:{name}@{number}", protocol.name()));
+        let id = UrlId::of(name.as_bytes());
+        let (news, seen) = {
+            let mut learned = self.learned();
+            let news = learned.learn(id, Source::Same, (None, None), now);
+            (news, learned.of(id).and_then(|record| record.seen))
+        };
+        self.write(news.as_ref().map_or("", |news| &news.line));
+        seen.unwrap_or(now)
+    }
+
+    /// Returns the URL, as a cache key, for which content with this digest was fetched last.
+    pub(crate) fn twin(&self, digest: &Digest) -> Option<Box<[u8]>> {
+        self.twins.lock().get(digest).cloned()
+    }
+
+    /// Returns the digest of a manifest that the tag at `key` last named to a client with these credentials.
+    pub(crate) fn tag(&self, key: &[u8], credentials: Option<&[u8]>) -> Option<String> {
+        self.tags.lock().get(&tag_id(key, credentials)).cloned()
+    }
+
+    /// Sets the digest that the tag at `key` names to a client with these credentials.
+    pub(crate) fn set_tag(&self, key: &[u8], credentials: Option<&[u8]>, digest: &str) {
+        put(&mut self.tags.lock(), tag_id(key, credentials), digest.to_owned());
+    }
+
+    /// Learns what an index document says, whose URL has the cache key `index`. Returns the files with new digests of which
+    /// content may be stored.
+    pub(crate) fn learn(&self, document: Document, index: &[u8], content: &[u8]) -> Vec<StaleFile> {
+        let Some((role, target)) = index.split_last() else { return Vec::new() };
+        let path = key::parse(target).and_then(|(_, _, path)| str::from_utf8(path).ok()).unwrap_or_default();
+        let path = path.split('?').next().unwrap_or_default();
+        let mut registry = key::origin(target).unwrap_or_default().to_vec();
+        let source = Source::Other(UrlId::of(&registry));
+        registry.extend_from_slice(document.registry(path).as_bytes());
+        let registry = UrlId::of(&registry);
+        let template = self.learned().template(registry);
+        let (mut lines, mut stale, now) = (String::new(), Vec::new(), clock::now());
+        for item in document.read(path, content, template.as_deref()) {
+            let mut file = Vec::new();
+            let (id, source) = match item.place {
+                Place::Template(template) => {
+                    self.learned().set_template(registry, template.into_owned());
+                    continue;
+                }
+                Place::Coordinate(name) => (UrlId::of(name.as_bytes()), source),
+                Place::Url(reference) => {
+                    if key::resolve(target, reference.as_bytes(), &mut file).is_none() {
+                        continue;
+                    }
+                    let source = if key::same_origin(target, &file) { Source::Same } else { source };
+                    file.push(*role);
+                    (UrlId::of(&file), source)
+                }
+            };
+            let mut learned = self.learned();
+            let Some(news) = learned.learn(id, source, (item.digest, item.published), now) else { continue };
+            lines.push_str(&news.line);
+            let mut digests = || learned.of(id).map(|record| record.digests()).unwrap_or_default();
+            match news.stored {
+                StoredContent::Good => {}
+                StoredContent::Unverified => stale.push(StaleFile { digests: digests(), key: file }),
+                StoredContent::Old => stale.push(StaleFile { digests: Vec::new(), key: file }),
+            }
+        }
+        self.write(&lines);
+        stale
+    }
+
+    /// Returns what was learned, by earlier processes as well.
+    fn learned(&self) -> MutexGuard<'_, Learned> {
+        let mut learned = self.learned.lock();
+        if !self.is_loaded.swap(true, Ordering::Relaxed)
+            && let Some(file) = self.log.as_ref().and_then(|path| File::open(path).ok())
+        {
+            BufReader::new(file).lines().map_while(Result::ok).for_each(|line| learned.read(&line));
+        }
+        learned
+    }
+
+    /// Writes lines for later processes, in one piece, since others may write to the same file.
+    fn write(&self, lines: &str) {
+        let Some(path) = self.log.as_ref().filter(|_| !lines.is_empty()) else { return };
+        let file = OpenOptions::new().create(true).append(true).mode(0o600).open(path);
+        if let Err(error) = file.and_then(|mut file| file.write_all(lines.as_bytes())) {
+            tracing::warn!("{}: cannot write what package indexes say: {error}", path.display());
+        }
+    }
+}
+
+/// Returns the identity of a tag as clients with these credentials see it.
+fn tag_id(key: &[u8], credentials: Option<&[u8]>) -> UrlId {
+    UrlId::of(&[key, b"\n", credentials.unwrap_or_default()].concat())
+}
+
+/// Adds an entry to a bounded map, which forgets all others when it is full.
+fn put<K: Eq + Hash, V>(map: &mut HashMap<K, V>, key: K, value: V) {
+    if map.len() >= MOST && !map.contains_key(&key) {
+        map.clear();
+    }
+    map.insert(key, value);
+}
+
+/// Returns the identity of what `request` names.
+fn id(request: &Request, resource: &Resource<'_>) -> UrlId {
+    UrlId::of(resource.coordinate.as_deref().map_or(&request.key, str::as_bytes))
+}
+
+/// Returns what `request` names in a registry, if a rule turns that on.
+pub(crate) fn resource<'r>(request: &'r Request, ruling: &Ruling) -> Option<Resource<'r>> {
+    let protocols = ruling.packages.filter(|own| !own.is_empty())?;
+    if !matches!(request.method, Method::GET | Method::HEAD) {
+        return None;
+    }
+    Resource::of(protocols, request.path.split('?').next()?)
+}
+
+/// Returns the settings for the response to `request` of this status, as far as they follow from its protocol, in place of
+/// `ruling`; `None` if they do not differ.
+pub(crate) fn ruled(
+    packages: &Packages,
+    request: &Request,
+    ruling: &Ruling,
+    status: StatusCode,
+) -> Option<Arc<Ruling>> {
+    let resource = resource(request, ruling)?;
+    let is_known = !packages.digests(request, &resource).is_empty();
+    let mut caching = ruling.caching.clone();
+    match (status, resource.keep(is_known)) {
+        // A part cannot be verified.
+        (StatusCode::PARTIAL_CONTENT, _) if is_known => caching.stores_nothing = true,
+        (StatusCode::OK, Keep::Forever) => keep(&mut caching, &resource, is_known),
+        (StatusCode::OK, Keep::Validated) => caching.lifetimes.replace = Some(0),
+        _ => return None,
+    }
+    Some(Arc::new(ruling.with_caching(caching)))
+}
+
+/// Changes the rules of caching to those for content that does not change.
+fn keep(caching: &mut Rules, resource: &Resource<'_>, is_known: bool) {
+    caching.lifetimes.replace = Some(FOREVER);
+    caching.lifetimes.most = None;
+    (caching.ignored.no_cache, caching.ignored.must_revalidate) = (true, true);
+    if is_known {
+        // Neither a cookie nor another field of a request changes content whose digest is known.
+        (caching.is_fixed, caching.cookies) = (true, Cookies::None);
+    }
+    if resource.names_content() {
+        (caching.ignored.private, caching.shares_authorized) = (true, true);
+    }
+}

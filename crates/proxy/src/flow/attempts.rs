@@ -1,0 +1,190 @@
+//! The attempts at one request of a site: chooses an origin, tries another one if that fails before it answers, and asks
+//! a second one if the answer is late.
+
+use std::pin::pin;
+use std::time::{Duration, Instant};
+
+use http::{HeaderMap, Method, StatusCode};
+use larder_semantics::methods::is_idempotent;
+use larder_semantics::status::Why;
+
+use crate::exchange::plan::Plan;
+use crate::exchange::request::Request;
+use crate::exchange::request_destination::{self, RequestDestination};
+use crate::exchange::route::SiteState;
+use crate::flow::rewrite::AnswerSource;
+use crate::flow::upstream::{self, SiteAddress};
+use crate::http::body::Upload;
+use crate::http::response::Head;
+use crate::origin::{Client, Download, OriginError, OriginLoad, Turn, s3};
+
+/// The result of an attempt.
+type Answered = Result<(Head, Box<Download>), OriginError>;
+
+/// An attempt at an origin.
+struct Attempt<'p> {
+    turn: Turn<'p>,
+    /// Counts as a request in progress there.
+    load: Option<OriginLoad>,
+    answered: Answered,
+}
+
+/// Sends `request` with `fields` to an origin of `site`.
+///
+/// # Errors
+/// The reason why there is no answer, after the last attempt.
+pub(super) async fn at_site(
+    client: &Client,
+    plan: &Plan,
+    site: &SiteState,
+    request: &Request,
+    fields: &HeaderMap,
+    content: &mut Upload,
+) -> Answered {
+    let chosen = request_destination::of(site, request);
+    let has_content = !content.is_empty();
+    check(&chosen, request, has_content)?;
+    chosen.pool.requested();
+    let sent = Sent { client, plan, request, fields, chosen: &chosen };
+    let retries = request.ruling.retries.unwrap_or(site.settings.retries);
+    let (mut tries_left, mut unsent, mut failed) = (retries, true, None);
+    loop {
+        let turn = chosen.pool.next(failed, request.session.as_deref(), &request.key);
+        let begun = Instant::now();
+        let Attempt { turn, load, answered } = match sent.late(has_content) {
+            None => sent.attempt(turn, content).await,
+            // In a box: otherwise the state of all other requests would be larger.
+            Some(late) => Box::pin(sent.hedged(turn, late)).await,
+        };
+        match answered {
+            Ok((mut head, mut download)) => {
+                turn.succeeded();
+                turn.answered(head.status, begun.elapsed());
+                if let Some(signer) = turn.signer() {
+                    signer.accept(&mut head, &mut download).await?;
+                }
+                request.session.iter().for_each(|session| turn.keep(session));
+                let origin = turn.origin();
+                let host = chosen.host_at(origin, request);
+                AnswerSource { site, origin, host, request }.rewrite(&mut head.fields);
+                return Ok((head, download.in_progress(load)));
+            }
+            Err(error) => {
+                turn.failed(&error.detail);
+                failed = Some(turn);
+                // Content can be sent once only.
+                let is_whole = !has_content || !content.is_empty();
+                // A malformed answer is one, too: the origin has processed the request, and would answer the same.
+                let is_repeatable = is_idempotent(&request.method) && error.why != Why::OriginMalformed;
+                let again = is_whole && (error.unsent || is_repeatable);
+                // An earlier try may have reached an origin, even if this one has not.
+                unsent &= error.unsent;
+                if !error.unsent {
+                    request.lose_try();
+                }
+                if !again || tries_left == 0 || !chosen.pool.may_retry() {
+                    return Err(OriginError { unsent, ..error });
+                }
+                tracing::debug!("{}: {error}; trying again", request.logged_url());
+                tries_left -= 1;
+                // Let the doubt about a lost try begin before the next try is sent.
+                tokio::task::yield_now().await;
+            }
+        }
+    }
+}
+
+/// Checks whether the origins may be asked.
+///
+/// # Errors
+/// The reason why no origin is asked.
+fn check(chosen: &RequestDestination<'_>, request: &Request, has_content: bool) -> Result<(), OriginError> {
+    if chosen.leads_out() {
+        return Err(leads_out());
+    }
+    match chosen.pool.has_buckets() {
+        true => s3::check(&request.method, has_content, &request.path),
+        false => Ok(()),
+    }
+}
+
+fn leads_out() -> OriginError {
+    OriginError {
+        status: StatusCode::BAD_GATEWAY,
+        why: Why::OriginForbidden,
+        detail: "filled in from the request, the path of a rule's 'rewrite' has segments '.' or '..'"
+            .to_owned(),
+        unsent: true,
+        unconnected: false,
+    }
+}
+
+/// The request of all attempts.
+struct Sent<'s> {
+    client: &'s Client,
+    plan: &'s Plan,
+    request: &'s Request,
+    fields: &'s HeaderMap,
+    chosen: &'s RequestDestination<'s>,
+}
+
+impl<'s> Sent<'s> {
+    /// Returns the time after which another origin is asked, too; `None` for a request that may be sent to one only.
+    fn late(&self, has_content: bool) -> Option<Duration> {
+        let late = self.chosen.pool.late()?;
+        let is_safe = matches!(self.request.method, Method::GET | Method::HEAD);
+        (is_safe && !has_content && self.request.upgrade.is_none()).then_some(late)
+    }
+
+    /// Sends the request to the origin of `turn`, with a signature if that is a bucket.
+    async fn attempt(&self, turn: Turn<'s>, content: &mut Upload) -> Attempt<'s> {
+        let load = turn.begun();
+        Attempt { turn, load, answered: self.ask(turn, content).await }
+    }
+
+    async fn ask(&self, turn: Turn<'s>, content: &mut Upload) -> Answered {
+        let &Self { client, plan, request, fields, chosen } = self;
+        let origin = turn.origin();
+        let (host, path) = (chosen.host_at(origin, request), chosen.path_at(origin, request));
+        let signed = match turn.signer() {
+            Some(signer) => Some(signer.sign(client, &request.method, host, &path).await?),
+            None => None,
+        };
+        let to = SiteAddress {
+            https: origin.https,
+            http2: origin.http2,
+            authority: &origin.authority,
+            host,
+            path: signed.as_ref().map_or(&path, |signed| &signed.path),
+            signed: signed.as_ref(),
+        };
+        upstream::once(client, plan, request, fields, content, to).await
+    }
+
+    /// Sends a request without content to the origin of `turn`, and to another one if there is no answer after `late`.
+    /// The first answer is used, and the other request ends with its connection.
+    async fn hedged(&self, turn: Turn<'s>, late: Duration) -> Attempt<'s> {
+        let (mut nothing, mut no_more) = (Upload::Empty, Upload::Empty);
+        let mut first = pin!(self.attempt(turn, &mut nothing));
+        if let Ok(attempt) = tokio::time::timeout(late, first.as_mut()).await {
+            return attempt;
+        }
+        let pool = self.chosen.pool;
+        let other = pool.next(Some(turn), None, &self.request.key);
+        if other.is_at(turn) || !pool.may_hedge() {
+            return first.await;
+        }
+        let mut second = pin!(self.attempt(other, &mut no_more));
+        let (attempt, is_first) = tokio::select! {
+            attempt = first.as_mut() => (attempt, true),
+            attempt = second.as_mut() => (attempt, false),
+        };
+        match attempt.answered {
+            Ok(_) => attempt,
+            Err(error) => {
+                attempt.turn.failed(&error.detail);
+                if is_first { second.await } else { first.await }
+            }
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! Packages of registries on their way from an origin: content is requested in the form that has a digest and is verified
+//! while it arrives, and index documents are read.
+
+mod filter;
+
+use std::borrow::Cow;
+use std::io::Read;
+use std::sync::Arc;
+
+use http::{HeaderMap, Method, StatusCode, header};
+use larder_packages::{Document, Resource, Verifier};
+use larder_semantics::coding::Coding;
+use larder_semantics::fields::Fields;
+use larder_semantics::status::Why;
+
+use crate::base::clock;
+use crate::cache::decoder;
+use crate::exchange::packages::{self, StaleFile};
+use crate::exchange::plan::Plan;
+use crate::exchange::request::Request;
+use crate::exchange::ruling::Ruling;
+use crate::flow::worker::Worker;
+use crate::http::response::Head;
+use crate::origin::{ContentReader, Download, Inspection, OriginError};
+
+/// The largest window of zstd in index documents, as a power of two: the most of the format's own tools, 128 MiB.
+const WINDOW: u32 = 27;
+
+/// Whether the content that `request` names has a known digest. It is fetched whole then: a part cannot be verified.
+pub(super) fn is_verified(plan: &Plan, request: &Request) -> bool {
+    let resource = packages::resource(request, &request.ruling);
+    resource.is_some_and(|resource| !plan.packages.digests(request, &resource).is_empty())
+}
+
+/// Returns the fields of the request to the origin. Digests are those of content without a coding; an index from which young
+/// versions are removed is requested whole, in the form that has dates.
+pub(super) fn asked<'f>(plan: &Plan, request: &Request, fields: &'f HeaderMap) -> Cow<'f, HeaderMap> {
+    if let Some(index) = filter::FilteredIndex::of(request, &request.ruling) {
+        return Cow::Owned(index.asked(fields.clone()));
+    }
+    if !fields.contains_key(header::ACCEPT_ENCODING) || !is_verified(plan, request) {
+        return Cow::Borrowed(fields);
+    }
+    let mut fields = fields.clone();
+    fields.remove(header::ACCEPT_ENCODING);
+    Cow::Owned(fields)
+}
+
+/// Returns the answer to `request` as its client may see it: an index without young versions, any other answer unchanged.
+///
+/// # Errors
+/// The index cannot be read, or has no dates: all of its versions may be too young.
+pub(super) async fn filtered(
+    plan: &Plan,
+    (request, ruling): (&Request, &Ruling),
+    (head, download): (&mut Head, Box<Download>),
+) -> Result<Box<Download>, OriginError> {
+    let is_index = head.status == StatusCode::OK && request.method == Method::GET;
+    match filter::FilteredIndex::of(request, ruling).filter(|_| is_index) {
+        Some(index) => {
+            let share = plan.packages.documents.share(request.client.ip());
+            Box::pin(index.filter(plan, head, download, share)).await
+        }
+        None => Ok(download),
+    }
+}
+
+/// Returns the download of the answer to `request`, which is examined as its protocol requires.
+///
+/// # Errors
+/// The answer has no content, and should have some.
+pub(super) fn examined(
+    worker: &Arc<Worker>,
+    plan: &Plan,
+    (request, ruling): (&Request, &Ruling),
+    (status, fields): (StatusCode, &impl Fields),
+    download: Box<Download>,
+) -> Result<Box<Download>, OriginError> {
+    if status != StatusCode::OK || request.method != Method::GET {
+        return Ok(download);
+    }
+    let Some(resource) = packages::resource(request, ruling) else { return Ok(download) };
+    let mut verifier = Verifier::new(plan.packages.fetch(request, &resource));
+    // A head that announces no content is a whole response.
+    if let Some(nothing) = verifier.take_if(|_| download.length() == Some(0))
+        && let Err(mismatch) = nothing.finish()
+    {
+        plan.packages.count_refused();
+        return Err(OriginError::new(StatusCode::BAD_GATEWAY, Why::DigestMismatch, mismatch.to_string()));
+    }
+    let reader = document(&resource, fields).map(|document| reader(worker, plan, request, document, fields));
+    let refused = {
+        let (worker, packages, hash) = (Arc::clone(worker), Arc::clone(&plan.packages), request.hash);
+        let url = request.logged_url();
+        move |mismatch: &_| {
+            packages.count_refused();
+            let verdicts = &worker.shared.observers.verdicts;
+            verdicts.note(hash, Why::DigestMismatch, None::<(_, &HeaderMap)>, &[]);
+            tracing::warn!("{url} is refused: {mismatch}");
+        }
+    };
+    let share = plan.packages.documents.share(request.client.ip());
+    let inspection = Inspection::default().verify(verifier, refused);
+    Ok(download.inspected(inspection.read(reader, share, Document::LONGEST)))
+}
+
+/// Returns the index document that a response with these fields is.
+fn document(resource: &Resource<'_>, fields: &impl Fields) -> Option<Document> {
+    let media_type = fields.first("content-type").and_then(|value| str::from_utf8(value).ok());
+    resource.document().filter(|document| document.is_of_type(media_type.unwrap_or_default()))
+}
+
+/// Returns the reader of an index document in the coding that `fields` name.
+fn reader(
+    worker: &Arc<Worker>,
+    plan: &Plan,
+    request: &Request,
+    document: Document,
+    fields: &impl Fields,
+) -> ContentReader {
+    let (packages, worker, index) = (Arc::clone(&plan.packages), Arc::clone(worker), request.key.clone());
+    let coding = fields.first("content-encoding").map(<[u8]>::to_vec);
+    let runtime = tokio::runtime::Handle::current();
+    Box::new(move |content| {
+        let Some(content) = decoded(&content, coding.as_deref()) else { return };
+        for StaleFile { key, digests } in packages.learn(document, &index, &content) {
+            match digests.is_empty() {
+                true => _ = worker.cache.fills.purge(&key),
+                false => _ = runtime.spawn(verify_stored(Arc::clone(&worker), key, digests)),
+            }
+        }
+    })
+}
+
+/// Returns an index document without its content coding, and without the compression of its file; `None` if it cannot be
+/// decoded, or is too long.
+pub(super) fn decoded<'c>(content: &'c [u8], coding: Option<&[u8]>) -> Option<Cow<'c, [u8]>> {
+    let content = match coding.filter(|coding| !coding.eq_ignore_ascii_case(b"identity")) {
+        Some(coding) => Cow::Owned(undone(Coding::named(coding)?, content)?),
+        None => Cow::Borrowed(content),
+    };
+    let of_file = match *content {
+        [0x1f, 0x8b, ..] => Coding::Gzip,
+        [0x28, 0xb5, 0x2f, 0xfd, ..] => Coding::Zstd,
+        _ => return Some(content),
+    };
+    undone(of_file, &content).map(Cow::Owned)
+}
+
+fn undone(coding: Coding, content: &[u8]) -> Option<Vec<u8>> {
+    let (mut whole, most) = (Vec::new(), Document::LONGEST as u64);
+    let reader = decoder::reader(coding, content, WINDOW).ok()?;
+    reader.take(most + 1).read_to_end(&mut whole).ok()?;
+    (whole.len() as u64 <= most).then_some(whole)
+}
+
+/// Removes the responses stored under `key`, unless all of them have one of these digests.
+async fn verify_stored(worker: Arc<Worker>, key: Vec<u8>, digests: Vec<larder_packages::Digest>) {
+    let (store, fills) = (&worker.cache.store, &worker.cache.fills);
+    let mut entries = match store.memory.peek(&key, store.memory.hash(&key)) {
+        Some(resident) => resident.variants().to_vec(),
+        None => Vec::new(),
+    };
+    if entries.is_empty() {
+        let found = fills.recall(&key, <[u8]>::to_vec, clock::now()).await;
+        entries.extend(found.map(|(entry, _)| entry));
+    }
+    for entry in entries {
+        let Some(mut verifier) = Verifier::new(digests.clone()) else { return };
+        let (body, mut at) = (entry.body(), 0);
+        while at < body.len() {
+            let Ok(piece) = body.load(at, 256 << 10).await else { break };
+            verifier.update(&piece);
+            at += piece.len() as u64;
+        }
+        if entry.status() != StatusCode::OK || verifier.finish().is_err() {
+            fills.purge(&key);
+            return;
+        }
+    }
+}

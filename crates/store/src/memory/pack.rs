@@ -1,0 +1,154 @@
+//! Moves small contents into memory files, which a successor of this process has too, and back.
+//!
+//! Contents move in the order of their addresses, so that whole pages become free one after the other: at no time both
+//! copies of more than a [pack](PACK) take memory. A response that is changed or removed meanwhile stays as it is.
+
+use std::sync::Arc;
+use std::thread;
+
+use super::walk::REST;
+use super::{Memory, Resident, UsedResident};
+use crate::{Arena, Body, Entry, PackedBody, Storage};
+
+/// The bytes of a pack.
+const PACK: usize = 4 << 20;
+/// Slots of a shard that are visited under its lock, and contents that are moved back without a rest.
+const SLICE: u32 = 256;
+/// The bytes of packs after which freed memory is returned to the system.
+const TRIM: usize = 16 << 20;
+
+impl Memory {
+    /// Sets the function that returns freed memory to the system at once.
+    pub fn set_trim(&self, trim: fn()) {
+        // It is set once.
+        let _ = self.trim.set(trim);
+    }
+
+    /// Moves small contents into memory files. Those that the system has no room for stay where they are.
+    pub(crate) fn pack(&self, arena: &Arena) {
+        let (mut bytes, mut waiting) = (Vec::new(), Vec::new());
+        let mut untrimmed = 0;
+        for hash in self.by_address(&|body| body.to_pack().is_some()) {
+            let Some(resident) = self.copy(hash).map(|copied| copied.resident) else { continue };
+            for entry in resident.variants() {
+                entry.moved(&mut |body| {
+                    bytes.extend_from_slice(body.to_pack().unwrap_or_default());
+                    None
+                });
+            }
+            waiting.push((hash, resident));
+            if bytes.len() >= PACK {
+                untrimmed += bytes.len();
+                if self.pack_all(arena, &bytes, &mut waiting).is_none() {
+                    return;
+                }
+                bytes.clear();
+            }
+            if untrimmed >= TRIM {
+                untrimmed = 0;
+                self.trim();
+            }
+        }
+        self.pack_all(arena, &bytes, &mut waiting);
+        self.trim();
+    }
+
+    /// Replaces `residents` by those with their contents in a pack of `bytes`, which has the contents in this order.
+    fn pack_all(&self, arena: &Arena, bytes: &[u8], residents: &mut Vec<(u64, Resident)>) -> Option<()> {
+        if bytes.is_empty() {
+            return Some(());
+        }
+        let pack = arena.extent(Some(bytes.len() as u64)).ok()?;
+        pack.append(bytes).ok()?;
+        let pack = Arc::new(pack);
+        let mut from = 0;
+        for (hash, resident) in residents.drain(..) {
+            let moved = resident.moved(&mut |body| {
+                let len = body.to_pack()?.len() as u32;
+                from += len;
+                PackedBody::new(Arc::clone(&pack), from - len, len).map(Body::packed)
+            });
+            self.exchange_moved(hash, &resident, moved?);
+        }
+        Some(())
+    }
+
+    /// Moves contents back that are in packs, with rests.
+    pub fn unpack(&self) {
+        let all = self.by_address(&|body| body.in_pack().is_some());
+        for slice in all.chunks(SLICE as usize) {
+            for hash in slice {
+                let Some(resident) = self.copy(*hash).map(|copied| copied.resident) else { continue };
+                if let Some(moved) = resident.moved(&mut Body::unpacked) {
+                    self.exchange_moved(*hash, &resident, moved);
+                }
+            }
+            thread::sleep(REST);
+        }
+    }
+
+    /// Returns the hashes of the residents with a content that `is_wanted`, by the address of the first one.
+    fn by_address(&self, is_wanted: &dyn Fn(&Body) -> bool) -> Vec<u64> {
+        let mut all: Vec<(usize, u64)> = Vec::new();
+        for shard in self.shards.iter() {
+            let mut next = Some(0);
+            while let Some(from) = next {
+                next = self.shards.lock(shard).walk(from, SLICE, &mut |hash, kept| {
+                    let address = kept.variants().iter().find_map(|entry| address(entry, is_wanted));
+                    all.extend(address.map(|address| (address, hash)));
+                });
+            }
+        }
+        all.sort_unstable();
+        all.into_iter().map(|(_, hash)| hash).collect()
+    }
+
+    /// Replaces `before` by `moved`, the same responses in other places, unless it has changed.
+    fn exchange_moved(&self, hash: u64, before: &Resident, moved: Resident) {
+        let mut shard = self.shard(hash);
+        let dropped = shard.resident_mut(hash).filter(|kept| kept.resident().is(before)).and_then(|kept| {
+            let moved = UsedResident::new(moved, kept.uses().clone());
+            let counts = self.budget.counts;
+            let is_same = moved.object(hash, counts) == kept.object(hash, counts);
+            is_same.then(|| std::mem::replace(kept, moved))
+        });
+        // The lock is not held while memory is freed.
+        drop(shard);
+        drop(dropped);
+    }
+
+    fn trim(&self) {
+        if let Some(trim) = self.trim.get() {
+            trim();
+        }
+    }
+}
+
+impl Resident {
+    /// Returns the same responses after `change` has replaced the storage of some contents; `None` if all stay.
+    fn moved(&self, change: &mut dyn FnMut(&Body) -> Option<Body>) -> Option<Self> {
+        let mut is_moved = false;
+        let mut moved = |entry: &Entry| {
+            let moved = entry.moved(change);
+            is_moved |= moved.is_some();
+            moved.unwrap_or_else(|| entry.clone())
+        };
+        let variants = self.variants().iter().map(&mut moved).collect();
+        if is_moved { Self::of(variants) } else { None }
+    }
+}
+
+/// Returns the address of the first content of `entry` that `is_wanted`.
+fn address(entry: &Entry, is_wanted: &dyn Fn(&Body) -> bool) -> Option<usize> {
+    let mut first = None;
+    entry.moved(&mut |body| {
+        if let Storage::Heap(bytes) = body.place()
+            && first.is_none()
+            && is_wanted(body)
+        {
+            first = Some(bytes.as_ptr() as usize);
+        }
+        None
+    });
+    first
+}

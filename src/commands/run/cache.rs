@@ -1,0 +1,104 @@
+//! The directory of the cache. Several runs at once have a part of it each: the first that no other run uses.
+
+use std::env;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use larder_store::private;
+use rustix::fs::{FlockOperation, flock};
+
+use super::report::Times;
+use crate::cli::files::unwritten;
+
+/// The most runs at once.
+const MOST: usize = 64;
+
+/// A part of the cache that this run alone uses.
+pub(super) struct Cache {
+    folder: PathBuf,
+    /// Locked until this process ends.
+    _lock: File,
+}
+
+impl Cache {
+    /// Opens the first free part of the cache in `folder`, or in the user's directory for caches.
+    ///
+    /// # Errors
+    /// The reason why there is none, in one line.
+    pub(super) fn open(folder: Option<&Path>) -> Result<Self, String> {
+        let none =
+            "there is no directory for the cache: set XDG_CACHE_HOME or HOME, or name one with --cache";
+        let folder = folder.map(Path::to_owned).or_else(of_user).ok_or(none)?;
+        let unmade = |error| format!("cannot use {}: {}", folder.display(), unwritten(&error));
+        for number in 0..MOST {
+            let part = folder.join(number.to_string());
+            if let Some(lock) = lock(&part).map_err(unmade)? {
+                let cache = Self { folder: part, _lock: lock };
+                // Otherwise it would grow with each run.
+                private::write(&cache.requests(), b"").map_err(unmade)?;
+                return Ok(cache);
+            }
+        }
+        Err(format!("{MOST} runs use {} already", folder.display()))
+    }
+
+    /// Returns the directory for stored responses.
+    pub(super) fn responses(&self) -> PathBuf {
+        self.folder.join("responses")
+    }
+
+    /// Returns the file with a line for each request of this run.
+    pub(super) fn requests(&self) -> PathBuf {
+        self.folder.join("requests.json")
+    }
+
+    /// Returns how long requests to hosts took in earlier runs; nothing if that is not known.
+    pub(super) fn times(&self) -> Times {
+        let text = fs::read_to_string(self.folder.join(TIMES)).unwrap_or_default();
+        serde_json::from_str(&text).unwrap_or_default()
+    }
+
+    /// Keeps how long requests to hosts took.
+    ///
+    /// # Errors
+    /// The error of the file.
+    pub(super) fn keep_times(&self, times: &Times) -> io::Result<()> {
+        private::write(&self.folder.join(TIMES), serde_json::to_string(times)?.as_bytes())
+    }
+}
+
+const TIMES: &str = "times.json";
+
+/// Returns the lock of a part, which is made if it is not there; `None` if another run holds it.
+fn lock(part: &Path) -> io::Result<Option<File>> {
+    private::make_directory(part)?;
+    let file = private::open(private::options().write(true).create(true), &part.join("run.lock"))?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(Some(file)),
+        Err(error) if error == rustix::io::Errno::WOULDBLOCK => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn of_user() -> Option<PathBuf> {
+    let absolute = |name: &str| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let caches = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")))?;
+    Some(caches.join("larder"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Cache;
+
+    #[test]
+    fn concurrent_runs_have_a_part_each_the_next_has_the_first() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let open = || Cache::open(Some(folder.path())).expect("a part");
+        let (first, second) = (open(), open());
+        assert_ne!(first.responses(), second.responses());
+        let place = first.responses();
+        drop(first);
+        assert_eq!(open().responses(), place);
+    }
+}

@@ -1,0 +1,211 @@
+//! The environment of a command: variables by which its clients use the proxy and trust its authority.
+//!
+//! Most variables for certificates replace a client's own list, so they name a file with the roots that were trusted
+//! before and the authority. Some add to that list, so they name the authority alone. The files are in a directory that
+//! every user may read, since apt downloads as another user; they hold no secrets.
+
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::net::SocketAddr;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::process;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use larder_proxy::net::tls::authority::CertificateAuthority;
+use rustls::pki_types::CertificateDer;
+use rustls_native_certs::load_native_certs;
+
+use super::{registries, truststore};
+
+/// Variables with the URL of the proxy.
+pub(in crate::commands) const PROXY: &[&str] = &[
+    "HTTP_PROXY",
+    "http_proxy",
+    "HTTPS_PROXY",
+    "https_proxy",
+    "npm_config_proxy",
+    "npm_config_https_proxy",
+    "YARN_HTTP_PROXY",
+    "YARN_HTTPS_PROXY",
+];
+/// Variables with a file of certificates that replaces a client's own.
+pub(in crate::commands) const REPLACING: &[&str] = &[
+    "SSL_CERT_FILE",
+    "CURL_CA_BUNDLE",
+    "GIT_SSL_CAINFO",
+    "REQUESTS_CA_BUNDLE",
+    "PIP_CERT",
+    "CARGO_HTTP_CAINFO",
+    "NIX_SSL_CERT_FILE",
+    "AWS_CA_BUNDLE",
+    "YARN_HTTPS_CA_FILE_PATH",
+    "BUNDLE_SSL_CA_CERT",
+    "COMPOSER_CAFILE",
+    "HEX_CACERTS_PATH",
+    "SYSTEM_CERTIFICATE_PATH",
+    "CLOUDSDK_CORE_CUSTOM_CA_CERTS_FILE",
+];
+/// Variables with a file of certificates that a client trusts besides its own.
+pub(in crate::commands) const ADDING: &[&str] = &["NODE_EXTRA_CA_CERTS", "DENO_CERT"];
+/// Variables that make a client use the others.
+pub(in crate::commands) const SWITCHES: &[(&str, &str)] = &[("NODE_USE_ENV_PROXY", "1")];
+/// npm's own list, which replaces all others once it is set.
+const NPM: &str = "npm_config_cafile";
+const JAVA: &str = "JAVA_TOOL_OPTIONS";
+const WGET: &str = "WGETRC";
+const APT: &str = "APT_CONFIG";
+
+/// The variables of a command, and their files, which are removed at the end.
+pub(super) struct Environment {
+    folder: PathBuf,
+    variables: Vec<(&'static str, OsString)>,
+}
+
+impl Environment {
+    /// Writes the files for a proxy at this address. `outside` has the variables of this process.
+    ///
+    /// # Errors
+    /// The error of a file.
+    pub(super) fn new(
+        proxy: SocketAddr,
+        authority: &CertificateAuthority,
+        outside: impl Fn(&str) -> Option<OsString>,
+    ) -> io::Result<Self> {
+        let mut made = Self { folder: make_folder()?, variables: Vec::new() };
+        let url = OsString::from(format!("http://{proxy}"));
+        made.variables.extend(PROXY.iter().map(|name| (*name, url.clone())));
+        made.variables.extend(SWITCHES.iter().map(|(name, value)| (*name, OsString::from(value))));
+        let ca = authority.pem();
+        let bundle = made.write("bundle.pem", &[&bundle(ca)])?;
+        let alone = made.write("ca.pem", &[ca])?;
+        for (names, usual) in [(REPLACING, &bundle), (ADDING, &alone)] {
+            for name in names {
+                let value = match outside(name).map(fs::read_to_string) {
+                    Some(Ok(before)) => made.write(&format!("{name}.pem"), &[&before, "\n", ca])?,
+                    _ => usual.clone(),
+                };
+                made.variables.push((name, value.into()));
+            }
+        }
+        if let Some(before) = outside(NPM).or_else(|| Some(registries::npm_certificates()?.into())) {
+            let before = fs::read_to_string(before).unwrap_or_default();
+            let path = made.write("npm.pem", &[&before, "\n", ca])?;
+            made.variables.push((NPM, path.into()));
+        }
+        made.of_java(proxy, authority, &outside)?;
+        made.of_files(&bundle, &outside)?;
+        Ok(made)
+    }
+
+    pub(super) fn variables(&self) -> impl Iterator<Item = (&'static str, &OsStr)> {
+        self.variables.iter().map(|(name, value)| (*name, value.as_os_str()))
+    }
+
+    /// Sets the proxy and the trusted certificates of Java.
+    fn of_java(
+        &mut self,
+        proxy: SocketAddr,
+        authority: &CertificateAuthority,
+        outside: &impl Fn(&str) -> Option<OsString>,
+    ) -> io::Result<()> {
+        let (roots, ca) = (load_native_certs().certs, authority.der());
+        let path = self.folder.join("truststore.jks");
+        fs::write(&path, truststore::jks(roots.iter().map(AsRef::as_ref).chain([ca])))?;
+        let before = outside(JAVA).unwrap_or_default();
+        let direct = outside("NO_PROXY").or_else(|| outside("no_proxy")).unwrap_or_default();
+        let (ip, port, store) = (proxy.ip(), proxy.port(), path.display());
+        let own = format!(
+            "-Dhttp.proxyHost={ip} -Dhttp.proxyPort={port} -Dhttps.proxyHost={ip} -Dhttps.proxyPort={port} \
+             -Dhttp.nonProxyHosts={} -Djavax.net.ssl.trustStore={store} -Djavax.net.ssl.trustStorePassword={}",
+            java_hosts(&direct.to_string_lossy()),
+            truststore::PASSWORD,
+        );
+        let joined = [before.as_os_str(), OsStr::new(&own)].join(OsStr::new(" "));
+        self.variables.push((JAVA, joined));
+        Ok(())
+    }
+
+    /// Writes the files of clients that read certificates from no variable: wget and apt.
+    fn of_files(&mut self, bundle: &Path, outside: &impl Fn(&str) -> Option<OsString>) -> io::Result<()> {
+        let bundle = bundle.display();
+        let of_home = outside("HOME").map(|home| Path::new(&home).join(".wgetrc").into_os_string());
+        let before =
+            outside(WGET).or(of_home).and_then(|path| fs::read_to_string(path).ok()).unwrap_or_default();
+        let wget = self.write("wgetrc", &[&before, &format!("\nca_certificate = {bundle}\n")])?;
+        let before = outside(APT).and_then(|path| fs::read_to_string(path).ok()).unwrap_or_default();
+        let apt = self.write("apt.conf", &[&before, &format!("\nAcquire::https::CAInfo \"{bundle}\";\n")])?;
+        self.variables.extend([(WGET, wget.into_os_string()), (APT, apt.into_os_string())]);
+        Ok(())
+    }
+
+    fn write(&self, name: &str, parts: &[&str]) -> io::Result<PathBuf> {
+        let path = self.folder.join(name);
+        fs::write(&path, parts.concat())?;
+        Ok(path)
+    }
+}
+
+impl Drop for Environment {
+    fn drop(&mut self) {
+        // Otherwise the system's cleaning of its directory for temporary files does it.
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// Returns the certificates that this machine trusts, and that of an authority, `ca`, in PEM.
+pub(in crate::commands) fn bundle(ca: &str) -> String {
+    let mut roots: String = load_native_certs().certs.iter().map(pem).collect();
+    roots.push_str(ca);
+    roots
+}
+
+/// Makes a directory that nobody else could have made.
+fn make_folder() -> io::Result<PathBuf> {
+    for number in 0.. {
+        let path = env::temp_dir().join(format!("larder-run-{}-{number}", process::id()));
+        match DirBuilder::new().mode(0o755).create(&path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            made => return made.map(|()| path),
+        }
+    }
+    Err(io::ErrorKind::AlreadyExists.into())
+}
+
+/// Formats a certificate as PEM (RFC 7468).
+fn pem(certificate: &CertificateDer<'_>) -> String {
+    let text = STANDARD.encode(certificate);
+    let mut lines = String::with_capacity(text.len() * 66 / 64 + 64);
+    lines.push_str("-----BEGIN CERTIFICATE-----\n");
+    for at in (0..text.len()).step_by(64) {
+        lines.push_str(&text[at..text.len().min(at + 64)]);
+        lines.push('\n');
+    }
+    lines + "-----END CERTIFICATE-----\n"
+}
+
+/// Converts the hosts in `NO_PROXY` to the form of Java: `.a.test` and `a.test` there mean `*.a.test` and `a.test`.
+fn java_hosts(direct: &str) -> String {
+    let is_plain = |host: &&str| {
+        !host.is_empty() && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-*:[]".contains(&byte))
+    };
+    let hosts = direct.split([',', ' ']).filter(is_plain).map(|host| match host.strip_prefix('.') {
+        Some(domain) => format!("*.{domain}"),
+        None => host.to_owned(),
+    });
+    hosts.collect::<Vec<_>>().join("|")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::java_hosts;
+
+    #[test]
+    fn hosts_without_a_proxy_have_the_form_of_java() {
+        assert_eq!(java_hosts("localhost,.a.test, b.test,10.0.0.0/8,;rm"), "localhost|*.a.test|b.test");
+        assert_eq!(java_hosts(""), "");
+    }
+}

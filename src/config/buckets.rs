@@ -1,0 +1,166 @@
+//! The URL of a bucket: `s3://BUCKET/PREFIX?region=..&endpoint=..`.
+
+use std::env;
+
+use http::Uri;
+use larder_proxy::settings::{CredentialSource, Origin, PathPrefix, S3Bucket};
+
+use super::names::{prefix, quoted};
+use crate::cli::words::hint;
+
+/// The scheme of buckets.
+pub(super) const SCHEME: &str = "s3://";
+const KEYS: [&str; 7] = ["region", "endpoint", "style", "index", "list", "credentials", "profile"];
+
+/// Parses the URL of a bucket.
+pub(super) fn bucket(text: &str) -> Result<Origin, String> {
+    let wrong = |why: &str| format!("{}: {why}", quoted(text));
+    let rest = text.strip_prefix(SCHEME).unwrap_or(text);
+    let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
+    let (name, below) = place.split_once('/').unwrap_or((place, ""));
+    let is_named = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
+    if name.is_empty() || !name.bytes().all(is_named) || matches!(name, "." | "..") {
+        return Err(wrong("expected s3://BUCKET/PREFIX?region=REGION"));
+    }
+    let options = Options::parse(query).map_err(|why| wrong(&why))?;
+    let value = |key: &str| options.value(key);
+    let variable = |name: &str| env::var(name).ok().filter(|value| !value.is_empty());
+    let region = value("region").map(str::to_owned);
+    let region = region.or_else(|| variable("AWS_REGION")).or_else(|| variable("AWS_DEFAULT_REGION"));
+    let region = region.unwrap_or_else(|| "us-east-1".to_owned());
+    if region.is_empty() || !region.bytes().all(is_named) {
+        return Err(wrong(&format!("{} is no region", quoted(&region))));
+    }
+    let (https, endpoint) = match value("endpoint") {
+        None => (true, amazon(&region)),
+        Some(url) => {
+            endpoint(url).ok_or_else(|| wrong("endpoint is no http://HOST[:PORT] or https://HOST[:PORT]"))?
+        }
+    };
+    // A certificate for all buckets of an endpoint has one label in place of the bucket.
+    let is_virtual = match value("style") {
+        None => value("endpoint").is_none() && !name.contains('.'),
+        Some("virtual") => true,
+        Some("path") => false,
+        Some(_) => return Err(wrong("style is 'path' or 'virtual'")),
+    };
+    let lists = match value("list") {
+        None | Some("false") => false,
+        Some("true") => true,
+        Some(_) => return Err(wrong("list is 'true' or 'false'")),
+    };
+    let source = |name: &str| {
+        let names = CredentialSource::ORDER.map(CredentialSource::name);
+        CredentialSource::named(name)
+            .ok_or_else(|| wrong(&format!("credentials is one of: {} none", names.join(" "))))
+    };
+    let credentials = value("credentials").map(source).transpose()?;
+    let (authority, root) = match is_virtual {
+        true => (format!("{name}.{endpoint}"), "/".to_owned()),
+        false => (endpoint, format!("/{name}/")),
+    };
+    let path: PathPrefix = prefix(&format!("{root}{below}"))?;
+    let owned = |key: &str| value(key).map(str::to_owned);
+    let bucket = S3Bucket {
+        url: text.to_owned(),
+        region,
+        root,
+        index: owned("index"),
+        lists,
+        credentials,
+        profile: owned("profile"),
+    };
+    Ok(Origin { path: Some(path), bucket: Some(Box::new(bucket)), ..Origin::new(https, authority) })
+}
+
+/// Returns the authority of Amazon's storage in a region.
+fn amazon(region: &str) -> String {
+    let end = if region.starts_with("cn-") { "amazonaws.com.cn" } else { "amazonaws.com" };
+    format!("s3.{region}.{end}")
+}
+
+/// Returns whether the endpoint with this URL uses TLS, and its authority.
+fn endpoint(url: &str) -> Option<(bool, String)> {
+    let uri: Uri = url.parse().ok()?;
+    let https = match uri.scheme_str()? {
+        "http" => false,
+        "https" => true,
+        _ => return None,
+    };
+    let authority = uri.authority().filter(|authority| !authority.as_str().contains('@'))?;
+    let port = authority.as_str()[authority.host().len()..].strip_prefix(':');
+    let is_whole = uri.path() == "/" && uri.query().is_none() && !authority.host().is_empty();
+    let is_right = is_whole && port.is_none_or(|port| port.parse::<u16>().is_ok_and(|port| port > 0));
+    is_right.then(|| (https, authority.as_str().to_ascii_lowercase()))
+}
+
+/// The values of the query.
+struct Options(Vec<(String, String)>);
+
+impl Options {
+    fn parse(query: &str) -> Result<Self, String> {
+        let mut options = Vec::new();
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+            if !KEYS.contains(&key) {
+                return Err(format!("unknown parameter '{}'{}", key.escape_debug(), hint(key, KEYS)));
+            }
+            options.push((key.to_owned(), value.to_owned()));
+        }
+        Ok(Self(options))
+    }
+
+    fn value(&self, key: &str) -> Option<&str> {
+        self.0.iter().find(|(known, _)| known == key).map(|(_, value)| value.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::places::{origin, show_origin};
+
+    #[test]
+    fn a_bucket_has_an_authority_and_a_root_by_its_style() {
+        let rows = [
+            ("s3://media?region=eu-west-1", "https", "media.s3.eu-west-1.amazonaws.com", "/", "/"),
+            (
+                "s3://a.b/x/y?region=eu-west-1 weight=2",
+                "https",
+                "s3.eu-west-1.amazonaws.com",
+                "/a.b/",
+                "/a.b/x/y",
+            ),
+            ("s3://m/?region=r&endpoint=http://127.0.0.1:9000", "http", "127.0.0.1:9000", "/m/", "/m"),
+            ("s3://m/x/?region=r&endpoint=https://Minio&style=virtual", "https", "m.minio", "/", "/x"),
+            ("s3://m?region=cn-north-1&style=path", "https", "s3.cn-north-1.amazonaws.com.cn", "/m/", "/m"),
+        ];
+        for (text, scheme, authority, root, path) in rows {
+            let origin = origin(text).expect(text);
+            let bucket = origin.bucket.as_ref().expect(text);
+            let found = (origin.scheme(), origin.authority.as_str(), bucket.root.as_str());
+            assert_eq!(found, (scheme, authority, root), "{text}");
+            assert_eq!(origin.path.as_ref().map(ToString::to_string).as_deref(), Some(path), "{text}");
+            assert_eq!(show_origin(&origin), text);
+        }
+    }
+
+    #[test]
+    fn wrong_urls_of_buckets_are_explained() {
+        for (text, error) in [
+            ("s3://", "'s3://': expected s3://BUCKET/PREFIX?region=REGION"),
+            ("s3://b?regon=x", "'s3://b?regon=x': unknown parameter 'regon'; did you mean 'region'?"),
+            ("s3://b?style=dns", "'s3://b?style=dns': style is 'path' or 'virtual'"),
+            ("s3://b?region=a:b", "'s3://b?region=a:b': 'a:b' is no region"),
+            (
+                "s3://b?endpoint=minio:9000",
+                "'s3://b?endpoint=minio:9000': endpoint is no http://HOST[:PORT] or https://HOST[:PORT]",
+            ),
+            (
+                "s3://b?credentials=ec2",
+                "'s3://b?credentials=ec2': credentials is one of: env web file container imds none",
+            ),
+        ] {
+            assert_eq!(origin(text), Err(error.to_owned()));
+        }
+    }
+}

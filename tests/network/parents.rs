@@ -1,0 +1,129 @@
+//! Parent proxies: requests in the form for proxies, tunnels, credentials, and what happens while none answers.
+
+use std::net::SocketAddr;
+use std::path::Path;
+
+use larder_testkit::{Authority, Client, Larder, Origin, Response, free, site};
+
+use super::relay::pass_on;
+
+/// Returns a name that no name server is asked for: it has a label of 64 letters.
+fn nowhere() -> String {
+    format!("{}.test", "a".repeat(64))
+}
+
+/// Returns the reason for an answer without an origin.
+fn why(answer: &Response) -> Option<&str> {
+    answer.field("cache-status")?.split_once("detail=").map(|(_, reason)| reason)
+}
+
+/// Answers for any origin with the URL and the credential that it was sent.
+fn parent() -> Origin {
+    Origin::by(|seen| {
+        let credential = seen.field("proxy-authorization").unwrap_or("none");
+        format!("200 OK\nCache-Control: max-age=100\n\n{} {credential}", seen.target)
+    })
+}
+
+/// Opens tunnels for all, to `address`.
+fn tunnels_to(address: SocketAddr) -> Origin {
+    Origin::speaking(move |peer| {
+        let asked = peer.request().expect("a request");
+        assert_eq!((asked.method.as_str(), asked.field("host")), ("CONNECT", Some(asked.target.as_str())));
+        peer.send(b"HTTP/1.1 200 Opened\r\nVia: 1.1 parent\r\n\r\n");
+        let near = peer.stream.get_ref().try_clone().expect("a descriptor");
+        // The test's connections end with it.
+        pass_on(near, address, peer.stream.buffer());
+        std::thread::park();
+    })
+}
+
+#[test]
+fn a_request_for_http_reaches_the_parent_with_the_whole_url() {
+    let parent = parent();
+    let keys = format!("[parent]\nhttp = 'http://me:a%3Ab@{}'\n", parent.address);
+    let larder = Larder::start(&format!("{keys}[[site]]\norigin = 'http://o.test:81'"));
+    let forward =
+        || Client::to(larder.forward).ask("GET http://far.test/a?b\nProxy-Authorization: Basic eDp5");
+    assert_eq!(forward().text(), "http://far.test/a?b Basic bWU6YTpi");
+    larder.settle();
+    assert!(forward().is_hit());
+    assert_eq!(larder.get("/c").text(), "http://o.test:81/c Basic bWU6YTpi");
+    assert_eq!(parent.last().field("host"), Some("o.test:81"));
+}
+
+#[test]
+fn https_origins_and_tunnels_are_reached_through_the_parents_tunnel() {
+    let (authority, page) =
+        (Authority::new(), Origin::always("200 OK\nCache-Control: max-age=100\n\na page"));
+    let pair = authority.pair("far.test", &["far.test"]);
+    let listen = "[reverse]\nlisten = '127.0.0.1:0'\nlisten_tls = '127.0.0.1:0'\n";
+    let far = Larder::start(&format!("{listen}{}{}", pair.table(), site(&[&page], "")));
+    let parent = tunnels_to(far.door("reverse, TLS"));
+    let keys = format!("[parent]\nhttp = '{}'\n", parent.url());
+    let site = format!("[[site]]\norigin = 'https://far.test'\nhost = 'origin'\nca = '{}'", authority.file());
+    let larder = Larder::start(&format!("{keys}{site}"));
+    assert_eq!(larder.get("/").text(), "a page");
+    assert_eq!(parent.last().target, "far.test:443");
+    let plain = tunnels_to(far.address());
+    let larder = Larder::start(&format!("[parent]\nhttps = '{}'", plain.url()));
+    let mut tunnel = Client::to(larder.forward);
+    assert_eq!(tunnel.ask("CONNECT far.test:443\nHost: far.test:443").status, 200);
+    assert_eq!(tunnel.ask("GET /").text(), "a page");
+}
+
+#[test]
+fn while_a_parent_is_down_another_way_is_used() {
+    let (parent, down) = (parent(), format!("http://{}", free()));
+    let both = format!("http = ['{down}', '{}']", parent.url());
+    let direct = format!("http = '{down}'\nfallback = 'direct'");
+    let excepted = format!("http = '{}'\nno_proxy = 'test'", parent.url());
+    for (keys, status, reason) in [
+        (both, 200, None),
+        (format!("http = '{down}'"), 502, Some("parent-unreachable")),
+        // Without a parent, the name is resolved here, and has no address.
+        (direct, 502, Some("origin-unresolved")),
+        (excepted, 502, Some("origin-unresolved")),
+    ] {
+        let larder = Larder::start(&format!("[parent]\n{keys}"));
+        let answer = Client::to(larder.forward).ask(&format!("GET http://{}/", nowhere()));
+        assert_eq!((answer.status, why(&answer)), (status, reason), "{keys}");
+    }
+}
+
+#[test]
+fn a_site_may_have_its_own_parent_or_none() {
+    let parent = parent();
+    let site = |host: &str, own: &str| {
+        format!("[[site]]\nhosts = '{host}'\norigin = 'http://{}'\nparent = {own}\n", nowhere())
+    };
+    let sites = [site("own.test", &format!("'{}'", parent.url())), site("none.test", "[]")].concat();
+    let larder = Larder::start(&format!("[parent]\nhttp = 'http://{}'\n{sites}", free()));
+    assert_eq!(larder.ask("GET /a\nHost: own.test").status, 200);
+    assert_eq!(why(&larder.ask("GET /a\nHost: none.test")), Some("origin-unresolved"));
+}
+
+#[test]
+fn parents_of_the_environment_are_used_if_the_config_says_so() {
+    let parent = parent();
+    let url = parent.url();
+    let variables = [("HTTP_PROXY", Path::new(&url)), ("NO_PROXY", Path::new("other.test, 10.0.0.0/8"))];
+    let larder = Larder::start_in("[parent]\nfrom_env = true", &variables);
+    let mut client = Client::to(larder.forward);
+    assert_eq!(client.ask("GET http://far.test/").text(), "http://far.test/ none");
+    let direct = client.ask(&format!("GET http://{}.other.test/", "a".repeat(64)));
+    assert_eq!(why(&direct), Some("origin-unresolved"));
+    let without = Larder::start_in("", &variables);
+    let direct = Client::to(without.forward).ask(&format!("GET http://{}/", nowhere()));
+    assert_eq!(why(&direct), Some("origin-unresolved"));
+}
+
+#[test]
+fn addresses_of_private_networks_are_refused_before_a_parent_is_asked() {
+    let parent = parent();
+    let larder = Larder::start(&format!("[parent]\nhttp = '{}'", parent.url()));
+    for host in ["169.254.169.254", "127.0.0.1:9", "localhost:9", "[fd00::1]"] {
+        assert_eq!(Client::to(larder.forward).ask(&format!("GET http://{host}/")).status, 403, "{host}");
+    }
+    assert_eq!(parent.count(), 0);
+}

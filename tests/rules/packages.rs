@@ -1,0 +1,206 @@
+//! `packages` and `min_age`: content is what its index or its URL says, what a registry never changes stays, and versions
+//! are old enough.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::with_rules;
+use larder_testkit::{Client, Larder, Origin, Seen};
+
+/// The content "hello\n" by its digests.
+const SHA256: &str = "5891b5b522d5df086d0ff0b110fbd9d21bb4fc7163af34d08286a2e846f6be03";
+const SHA512: &str =
+    "sha512-58IrmUxZ2c8rSOVJseJGZmNgRZMNPafBrLKZ0cO3+TH5Sq5B7dosKyB6NuEPi8uNRSI+VIePWzFufOO2vAGWKQ==";
+/// The content "other\n".
+const OTHER: &str = "7e4fa2eb8c7ac089739d5defc4489fad68a100d92082ca35c6b40a4524821f87";
+
+const RULE: &str = "[[site.rule]]\npackages = 'all'\n";
+const TARBALL: &str = "/left-pad/-/left-pad-1.3.0.tgz";
+
+/// Starts an origin whose short answer depends on the request and on a step that the test sets.
+fn stepped(script: impl Fn(&Seen, usize) -> String + Send + Sync + 'static) -> (Origin, Arc<AtomicUsize>) {
+    let step = Arc::new(AtomicUsize::new(0));
+    let current = Arc::clone(&step);
+    (Origin::by(move |seen| script(seen, current.load(Ordering::Acquire))), step)
+}
+
+fn npm(seen: &Seen, step: usize) -> String {
+    match (&*seen.target, step) {
+        (TARBALL, 0) => "200 OK\nCache-Control: max-age=100\n\nHELLO\n".to_owned(),
+        (TARBALL, _) => "200 OK\nCache-Control: no-cache\nSet-Cookie: id=123456\n\nhello\n".to_owned(),
+        _ => format!(
+            "200 OK\nContent-Type: application/json\nCache-Control: max-age=300\n\n{{\"name\":\"left-pad\",\"versions\":\
+             {{\"1.3.0\":{{\"dist\":{{\"integrity\":\"{SHA512}\",\"tarball\":\"https://registry.test{TARBALL}\"}}}}}}}}"
+        ),
+    }
+}
+
+fn whole(larder: &Larder, path: &str) -> Option<String> {
+    let answer = Client::try_ask(larder.address(), &format!("GET {path}"))?;
+    (answer.status == 200).then(|| answer.text().to_owned())
+}
+
+#[test]
+fn content_with_a_wrong_digest_is_neither_whole_nor_stored() {
+    let (origin, step) = stepped(npm);
+    let larder = with_rules(&origin, RULE);
+    assert_eq!(larder.get("/left-pad").status, 200);
+    assert_eq!(whole(&larder, TARBALL), None);
+    assert_eq!(whole(&larder, TARBALL), None);
+    let why = larder.ask_admin(&format!("GET /why?url=http://site.test{TARBALL}"));
+    assert!(why.text().contains("digest"), "{}", why.text());
+    step.store(1, Ordering::Release);
+    assert_eq!(whole(&larder, TARBALL).as_deref(), Some("hello\n"));
+    let asked = origin.count();
+    let hit = larder.get(TARBALL);
+    assert!(hit.is_hit() && hit.field("set-cookie").is_none(), "{hit:?}");
+    assert_eq!(origin.count(), asked);
+    let metrics = larder.ask_admin("GET /metrics");
+    let refused = "larder_package_contents_total{result=\"refused\"} 2\n";
+    assert!(metrics.text().contains(refused), "{}", metrics.text());
+}
+
+#[test]
+fn a_digest_that_becomes_known_later_removes_stored_wrong_content() {
+    let (origin, step) = stepped(npm);
+    let larder = with_rules(&origin, RULE);
+    assert_eq!(whole(&larder, TARBALL).as_deref(), Some("HELLO\n"));
+    larder.get("/left-pad");
+    step.store(1, Ordering::Release);
+    larder_testkit::eventually("the stored content is removed", || {
+        (whole(&larder, TARBALL).as_deref() == Some("hello\n")).then_some(())
+    });
+}
+
+#[test]
+fn blobs_by_digest_are_shared_across_repositories_and_credentials() {
+    let origin = Origin::always("200 OK\nCache-Control: private, no-cache\n\nhello\n");
+    let larder = with_rules(&origin, RULE);
+    for (repository, token) in [("a/b", "one"), ("a/b", "two"), ("c", "three")] {
+        let path = format!("/v2/{repository}/blobs/sha256:{SHA256}");
+        let answer = larder.ask(&format!("GET {path}\nAuthorization: Bearer {token}"));
+        assert_eq!((answer.status, answer.text()), (200, "hello\n"));
+    }
+    assert_eq!(origin.count(), 1);
+    assert_eq!(whole(&larder, &format!("/v2/a/b/blobs/sha256:{OTHER}")), None);
+}
+
+#[test]
+fn tags_are_looked_up_by_head_and_outlast_limits_on_pulls() {
+    let (origin, step) = stepped(|seen, step| match (&*seen.method, step) {
+        ("HEAD", 1) => "429 Too Many Requests\n\n".to_owned(),
+        _ => format!("200 OK\nDocker-Content-Digest: sha256:{SHA256}\n\nhello\n"),
+    });
+    let larder = with_rules(&origin, RULE);
+    for refusing in [0, 0, 1] {
+        step.store(refusing, Ordering::Release);
+        let answer = larder.get("/v2/library/debian/manifests/bookworm");
+        assert_eq!((answer.status, answer.text()), (200, "hello\n"));
+    }
+    assert_eq!(origin.count_of("/v2/library/debian/manifests/bookworm"), 3);
+    assert_eq!(origin.count_of(&format!("/v2/library/debian/manifests/sha256:{SHA256}")), 1);
+}
+
+#[test]
+fn packages_of_debian_follow_the_digests_of_the_current_index() {
+    let (origin, step) = stepped(|seen, step| {
+        let (content, digest) = [("hello\n", SHA256), ("other\n", OTHER)][step];
+        match &*seen.target {
+            "/dists/a/main/binary-amd64/Packages" => format!(
+                "200 OK\nETag: \"{step}\"\nCache-Control: max-age=100\n\nPackage: p\nFilename: pool/p_1_all.deb\nSHA256: {digest}\n\n"
+            ),
+            _ => format!("200 OK\nCache-Control: max-age=1000\n\n{content}"),
+        }
+    });
+    let larder = with_rules(&origin, RULE);
+    let index = "/dists/a/main/binary-amd64/Packages";
+    larder.get(index);
+    for _ in 0..2 {
+        assert_eq!(whole(&larder, "/pool/p_1_all.deb").as_deref(), Some("hello\n"));
+    }
+    step.store(1, Ordering::Release);
+    larder.ask(&format!("GET {index}\nCache-Control: no-cache"));
+    assert_eq!(whole(&larder, "/pool/p_1_all.deb").as_deref(), Some("other\n"));
+    assert_eq!(origin.count_of("/pool/p_1_all.deb"), 2);
+}
+
+#[test]
+fn ranges_of_content_with_a_digest_come_from_the_whole() {
+    let (origin, step) = stepped(npm);
+    step.store(1, Ordering::Release);
+    let larder = with_rules(&origin, RULE);
+    larder.get("/left-pad");
+    for _ in 0..2 {
+        let part = larder.ask(&format!("GET {TARBALL}\nRange: bytes=1-2"));
+        assert_eq!((part.status, part.text()), (206, "el"));
+    }
+    assert_eq!(origin.count_of(TARBALL), 1);
+}
+
+#[test]
+fn young_versions_vanish_from_npm_and_their_files_are_refused() {
+    let origin = Origin::by(|seen| match &*seen.target {
+        "/pad" => {
+            let version = |number: &str| {
+                format!(
+                    "\"{number}\":{{\"dist\":{{\"tarball\":\"http://site.test/pad/-/pad-{number}.tgz\"}}}}"
+                )
+            };
+            let versions = [version("1.0.0"), version("2.0.0"), version("3.0.0")].join(",");
+            format!(
+                "200 OK\nContent-Type: application/json\nETag: \"a\"\n\n{{\"name\":\"pad\",\"dist-tags\":{{\"latest\":\"2.0.0\"}},\
+                 \"versions\":{{{versions}}},\"time\":{{\"1.0.0\":\"2020-01-01T00:00:00Z\",\"2.0.0\":\"2999-01-01T00:00:00Z\"}}}}"
+            )
+        }
+        _ => "200 OK\n\nx".to_owned(),
+    });
+    let rule = format!("{RULE}min_age = {{ all = '7d', allow = ['pad@3.0.0'] }}\n");
+    let larder = with_rules(&origin, &rule);
+    let document = larder.ask("GET /pad\nAccept: application/vnd.npm.install-v1+json\nIf-None-Match: \"a\"");
+    let left: serde_json::Value = serde_json::from_slice(&document.body).expect("JSON");
+    let numbers: Vec<_> =
+        left["versions"].as_object().expect("versions").keys().map(String::as_str).collect();
+    assert_eq!(numbers, ["1.0.0", "3.0.0"]);
+    assert_eq!(left["dist-tags"]["latest"], "1.0.0");
+    assert_ne!(document.field("etag"), Some("\"a\""));
+    for (number, status) in [("1.0.0", 200), ("2.0.0", 403), ("3.0.0", 200)] {
+        let answer = larder.get(&format!("/pad/-/pad-{number}.tgz"));
+        assert_eq!(answer.status, status, "{number}: {}", answer.text());
+    }
+    assert_eq!(origin.count_of("/pad/-/pad-2.0.0.tgz"), 0);
+}
+
+#[test]
+fn files_without_a_date_have_that_of_their_last_change() {
+    let origin = Origin::by(|seen| match &*seen.target {
+        "/packages/a/six-1.0-py3-none-any.whl" => {
+            "200 OK\nLast-Modified: Wed, 01 Jan 2020 00:00:00 GMT\n\nx".to_owned()
+        }
+        _ => "200 OK\n\nx".to_owned(),
+    });
+    let larder = with_rules(&origin, &format!("{RULE}min_age = '7d'\n"));
+    for (number, status) in [("1.0", 200), ("2.0", 403)] {
+        let answer = larder.get(&format!("/packages/a/six-{number}-py3-none-any.whl"));
+        assert_eq!(answer.status, status, "{number}: {}", answer.text());
+    }
+}
+
+#[test]
+fn young_files_vanish_from_the_simple_index_of_python() {
+    let origin = Origin::by(|seen| {
+        assert_eq!(seen.field("accept"), Some("application/vnd.pypi.simple.v1+json"));
+        let file = |number: &str, year: u32| {
+            format!(
+                "{{\"filename\":\"six-{number}.tar.gz\",\"url\":\"/packages/six-{number}.tar.gz\",\"upload-time\":\"{year}-01-01T00:00:00Z\"}}"
+            )
+        };
+        let files = [file("1.0", 2020), file("2.0", 2999)].join(",");
+        format!(
+            "200 OK\nContent-Type: application/vnd.pypi.simple.v1+json\n\n{{\"name\":\"six\",\"versions\":[\"1.0\",\"2.0\"],\"files\":[{files}]}}"
+        )
+    });
+    let larder = with_rules(&origin, &format!("{RULE}min_age = '7d'\n"));
+    let index = larder.ask("GET /simple/six/\nAccept: application/vnd.pypi.simple.v1+json, text/html; q=0.1");
+    assert!(index.text().contains("six-1.0.tar.gz") && !index.text().contains("2.0"), "{}", index.text());
+    assert_eq!(larder.get("/packages/six-2.0.tar.gz").status, 403);
+}

@@ -1,0 +1,138 @@
+//! `larder run`: commands whose downloads over https come from the cache in the second run, and `serve --intercept`.
+//!
+//! Registries are sites of another Larder over TLS, which stores nothing, before a scripted origin. Clients trust its
+//! authority by `SSL_CERT_FILE`, as on a machine with an authority of its own.
+
+mod clients;
+mod commands;
+mod served;
+mod tunnels;
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use larder_testkit::{Authority, Larder, Origin, programs, site, stderr, stdout};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// A registry over https.
+struct Registry {
+    authority: Authority,
+    front: Larder,
+    origin: Origin,
+}
+
+impl Registry {
+    /// Starts a registry that answers as `origin` does.
+    fn before(origin: Origin) -> Self {
+        Self::with(origin, Authority::new(), &["localhost", "127.0.0.1"], "")
+    }
+
+    /// Starts a registry with a certificate for `names` of this authority, and with `keys` of the listener.
+    fn with(origin: Origin, authority: Authority, names: &[&str], keys: &str) -> Self {
+        let pair = authority.pair("registry", names);
+        let listen = format!("[reverse]\nlisten = '127.0.0.1:0'\nlisten_tls = '127.0.0.1:0'\n{keys}\n");
+        let site = site(&[&origin], "cache = false");
+        let front = Larder::start(&format!("{listen}{}{site}", pair.table()));
+        Self { authority, front, origin }
+    }
+
+    /// Returns the registry's URL, without a path.
+    fn url(&self) -> String {
+        format!("https://localhost:{}", self.port())
+    }
+
+    fn port(&self) -> u16 {
+        self.front.door("reverse, TLS").port()
+    }
+
+    /// Returns the number of GET requests that the registry has received.
+    fn count(&self) -> usize {
+        self.origin.count()
+    }
+}
+
+/// The directories and the trusted certificates of a user.
+struct User {
+    home: TempDir,
+    roots: String,
+}
+
+impl User {
+    /// Returns a user whose clients trust the authority of `registry`.
+    fn of(registry: &Registry) -> Self {
+        Self { home: tempfile::tempdir().expect("a directory"), roots: registry.authority.file() }
+    }
+
+    fn home(&self) -> &Path {
+        self.home.path()
+    }
+
+    /// Returns `larder run` with these options, for `command`.
+    fn command(&self, options: &[&str], command: &[&str]) -> Command {
+        let mut run = Command::new(programs::larder());
+        run.arg("run").args(options).arg("--").args(command);
+        // This machine may have other proxies and authorities.
+        let is_of_trust =
+            |name: &str| name.contains("PROXY") || name.contains("CERT") || name.contains("CA_");
+        for (name, _) in std::env::vars().filter(|(name, _)| is_of_trust(&name.to_uppercase())) {
+            run.env_remove(name);
+        }
+        run.env_remove("GIT_SSL_CAINFO").env_remove("CARGO_HTTP_CAINFO").env_remove("CURL_CA_BUNDLE");
+        run.env("HOME", self.home())
+            .env("XDG_CACHE_HOME", self.home().join("cache"))
+            .env("STATE_DIRECTORY", self.home().join("state"))
+            .env("SSL_CERT_FILE", &self.roots)
+            .env_remove("LARDER_LOG")
+            .env_remove("RUST_LOG")
+            .current_dir(self.home());
+        run
+    }
+
+    /// Runs `command`, and returns what it has said.
+    fn run(&self, options: &[&str], command: &[&str]) -> Run {
+        let report = self.home().join("report.json");
+        let options: Vec<_> = [&["--report", report.to_str().expect("text")], options].concat();
+        let output = self.command(&options, command).output().expect("it runs");
+        let report = std::fs::read_to_string(&report).unwrap_or_default();
+        Run { output, report: serde_json::from_str(&report).unwrap_or_default() }
+    }
+}
+
+/// A run that has ended.
+struct Run {
+    output: Output,
+    report: Value,
+}
+
+impl Run {
+    fn code(&self) -> i32 {
+        self.output.status.code().expect("no signal")
+    }
+
+    fn said(&self) -> String {
+        stdout(&self.output)
+    }
+
+    /// Returns standard error: that of the command, and the lines of Larder.
+    fn told(&self) -> String {
+        stderr(&self.output)
+    }
+
+    fn number(&self, name: &str) -> u64 {
+        self.report[name].as_u64().unwrap_or_else(|| panic!("no {name} in {}; {}", self.report, self.told()))
+    }
+
+    /// Returns the run if its command has succeeded.
+    fn succeeded(self) -> Self {
+        assert_eq!(self.code(), 0, "{}{}", self.said(), self.told());
+        self
+    }
+}
+
+/// Returns an origin whose responses are fresh, with the path as content.
+fn origin() -> Origin {
+    Origin::by(|seen| {
+        format!("200 OK\nCache-Control: max-age=1000\nContent-Type: text/plain\n\n{}", seen.target)
+    })
+}

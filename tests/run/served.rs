@@ -1,0 +1,86 @@
+//! `larder serve --intercept`, for the clients of a team.
+
+use std::process::{Command, Output};
+
+use larder_testkit::{Larder, output, programs, stdout};
+use tempfile::TempDir;
+
+use crate::{Registry, origin};
+
+/// A proxy that intercepts the registry, and the authority that its clients trust.
+struct Team {
+    proxy: Larder,
+    state: TempDir,
+}
+
+impl Team {
+    fn new(registry: &Registry, config: &str) -> Self {
+        let state = tempfile::tempdir().expect("a directory");
+        output(Command::new(programs::larder()).args(["ca", "init"]).env("STATE_DIRECTORY", state.path()));
+        let forward = format!("[forward]\nallow_private = true\nconnect_ports = [{}]", registry.port());
+        let config = format!("{forward}\n[intercept]\nhosts = ['localhost']\n{config}");
+        let roots = registry.authority.file();
+        let environment = [("STATE_DIRECTORY", state.path()), ("SSL_CERT_FILE", roots.as_ref())];
+        Self { proxy: Larder::start_in(&config, &environment), state }
+    }
+
+    /// Asks through the proxy with curl, which trusts the authority.
+    fn curl(&self, words: &[&str]) -> Output {
+        let (ca, proxy) = (self.state.path().join("ca.pem"), format!("http://{}", self.proxy.forward));
+        let mut curl = Command::new("curl");
+        curl.args(["-sS", "-x", &proxy, "--cacert"]).arg(ca).args(words).output().expect("curl runs")
+    }
+}
+
+#[test]
+fn clients_of_a_team_share_what_one_has_downloaded() {
+    let registry = Registry::before(origin());
+    let team = Team::new(&registry, "");
+    let url = format!("{}/a", registry.url());
+    for protocol in ["--http1.1", "--http2"] {
+        let version = if protocol == "--http2" { "/a2" } else { "/a1.1" };
+        assert_eq!(stdout(&team.curl(&[protocol, "-w", "%{http_version}", &url])), version);
+        team.proxy.settle();
+    }
+    assert_eq!(registry.count(), 1);
+}
+
+#[test]
+fn rules_and_the_guard_of_private_addresses_hold_in_a_tunnel() {
+    let registry = Registry::before(origin());
+    let team = Team::new(&registry, "[[forward.rule]]\nmatch = { path = '/secret/*' }\nrespond = 403");
+    let status = |path: &str| {
+        let url = format!("{}{path}", registry.url());
+        stdout(&team.curl(&["-o", "/dev/null", "-w", "%{http_code}", &url]))
+    };
+    assert_eq!((status("/secret/a"), status("/a")), ("403".to_owned(), "200".to_owned()));
+    let port = registry.port();
+    let guarded = format!("[forward]\nconnect_ports = [{port}]\n[intercept]\nhosts = ['*']");
+    let guarded = Larder::start_in(&guarded, &[("STATE_DIRECTORY", team.state.path())]);
+    let team = Team { proxy: guarded, state: team.state };
+    let url = format!("{}/a", registry.url());
+    assert_eq!(stdout(&team.curl(&["-o", "/dev/null", "-w", "%{http_code}", &url])), "403");
+}
+
+#[test]
+fn a_request_for_another_host_than_its_tunnel_is_misdirected() {
+    let registry = Registry::before(origin());
+    let team = Team::new(&registry, "");
+    let url = format!("{}/a", registry.url());
+    let answer = stdout(&team.curl(&["-H", "Host: other.test", "-w", "%{http_code}", &url]));
+    assert!(answer.ends_with("421"), "{answer}");
+    assert_eq!(registry.count(), 0);
+}
+
+#[test]
+fn without_an_authority_or_with_an_expired_one_nothing_is_served() {
+    let state = tempfile::tempdir().expect("a directory");
+    let start = || {
+        let mut serve = Command::new(programs::larder());
+        serve.args(["serve", "--forward", "127.0.0.1:0", "--admin", "off", "--stats", "none", "--intercept"]);
+        let output = serve.env("STATE_DIRECTORY", state.path()).output().expect("it runs");
+        larder_testkit::stderr(&output)
+    };
+    let missing = start();
+    assert!(missing.contains("ca.pem: no such file; larder ca init makes an authority"), "{missing}");
+}

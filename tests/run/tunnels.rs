@@ -1,0 +1,81 @@
+//! What is not intercepted, and what an origin's bad certificate leads to.
+
+use larder_testkit::Authority;
+
+use crate::{Registry, User, origin};
+
+/// Returns the reason of the tunnels to `localhost` in a report.
+fn reason(run: &crate::Run) -> &str {
+    run.report["unseen"]["localhost"]["reason"].as_str().unwrap_or_default()
+}
+
+#[test]
+fn other_hosts_have_tunnels_that_are_told() {
+    let registry = Registry::before(origin());
+    let user = User::of(&registry);
+    let run = user.run(&[], &["curl", "-sS", &format!("{}/a", registry.url())]).succeeded();
+    assert_eq!((run.said().as_str(), reason(&run)), ("/a", "method"));
+    assert!(
+        run.told().contains("larder: passed unseen: localhost (1 tunnel); --host adds a host"),
+        "{}",
+        run.told()
+    );
+}
+
+#[test]
+fn a_client_without_trust_gets_a_tunnel_the_next_time() {
+    let registry = Registry::before(origin());
+    let user = User::of(&registry);
+    let pinned = format!("curl -sS --cacert {} {}/a", registry.authority.file(), registry.url());
+    let script = format!("{pinned} || {pinned}");
+    let run = user.run(&["--host", "localhost"], &["sh", "-c", &script]).succeeded();
+    assert_eq!((run.said().as_str(), reason(&run)), ("/a", "tunnel-distrusted"), "{}", run.told());
+}
+
+#[test]
+fn an_origin_that_asks_for_client_certificates_gets_a_tunnel() {
+    let (authority, clients) = (Authority::new(), Authority::new());
+    let keys = format!("client_ca = '{}'", clients.file());
+    let pair = clients.pair("client", &["me"]);
+    let registry = Registry::with(origin(), authority, &["localhost"], &keys);
+    let user = User::of(&registry);
+    let (cert, key) = (pair.cert.display().to_string(), pair.key.display().to_string());
+    let url = format!("{}/a", registry.url());
+    let run = user.run(&["--host", "localhost"], &["curl", "-sS", "--cert", &cert, "--key", &key, &url]);
+    let run = run.succeeded();
+    assert_eq!((run.said().as_str(), reason(&run)), ("/a", "tunnel-client-certificate"), "{}", run.told());
+}
+
+#[test]
+fn a_server_without_tls_gets_a_tunnel() {
+    let registry = Registry::before(origin());
+    let user = User::of(&registry);
+    let url = format!("http://localhost:{}/a", registry.origin.address.port());
+    // An option of curl: a tunnel for plain HTTP, too.
+    let run = user.run(&["--host", "localhost"], &["curl", "-sS", "--proxytunnel", &url]).succeeded();
+    assert_eq!((run.said().as_str(), reason(&run)), ("/a", "tunnel-not-tls"), "{}", run.told());
+}
+
+#[test]
+fn a_bad_certificate_of_an_origin_is_an_error_with_its_reason() {
+    for (names, trusted, expected) in [
+        (&["localhost"][..], false, "no trusted authority has signed the origin's certificate"),
+        (&["other.test"], true, "the origin's certificate is for another name"),
+    ] {
+        let registry = Registry::with(origin(), Authority::new(), names, "");
+        let roots = if trusted { registry.authority.file() } else { Authority::new().file() };
+        let user = User { roots, ..User::of(&registry) };
+        let url = format!("{}/a", registry.url());
+        if !trusted {
+            std::fs::copy(registry.authority.file(), user.home().join("unrelated.pem")).expect("copied");
+        }
+        let run = user.run(&["--host", "localhost"], &["curl", "-sS", "-w", "%{http_code}", &url]);
+        assert!(
+            run.said().contains(expected) && run.said().ends_with("502"),
+            "{} {}",
+            run.said(),
+            run.told()
+        );
+        assert_eq!(registry.count(), 0);
+    }
+}

@@ -1,0 +1,140 @@
+//! `cargo x bench slices`: the CPU time of a hit of a range of 1 MiB in an object of 1 GiB that is stored by slices,
+//! compared with that of a whole object of 1 MiB, and with nginx's slices.
+
+use super::goal::Goal;
+use super::load::{self, Script};
+use super::measure::median;
+use super::options::{Options, claim_cores};
+use super::origin::{self, Origin};
+use super::peers::{self, NGINX, Peer, Programs, Setup, Start, Which};
+use super::process;
+use super::server::{self, Running};
+use super::table::{self, Cell, Row};
+use crate::packages;
+use anyhow::{Context, Result, bail};
+use std::time::Duration;
+
+/// The maximum cost of a hit of a range over that of the object of the same length.
+const MOST: f64 = 1.1;
+/// The number of ranges that are requested, and the bytes from one to the next.
+const RANGES: u64 = 64;
+const STRIDE: u64 = 16 << 20;
+const CONNECTIONS: u32 = 16;
+
+/// What a load requests: its name, and the bytes between the beginning of a range and a border of slices.
+const CASES: [(&str, Option<u64>); 3] =
+    [("object of 1 MiB", None), ("range of one slice", Some(0)), ("range of two slices", Some(512 << 10))];
+
+/// Reads the words after `bench slices`.
+///
+/// # Errors
+/// The same as for [`Options::parse`].
+pub(super) fn parse(words: &[String]) -> Result<Options> {
+    Options::parse(words, [3, 5])
+}
+
+/// A server, and the CPU microseconds of a request in each round, for each of the cases.
+struct Measured {
+    server: Running,
+    samples: [Vec<f64>; CASES.len()],
+}
+
+impl Measured {
+    /// Returns the median of the ratios of a case to the whole object, round by round.
+    fn ratio(&self, case: usize) -> f64 {
+        median(self.samples[case].iter().zip(&self.samples[0]).map(|(own, whole)| own / whole).collect())
+    }
+}
+
+/// Runs the bench, prints its table and goals, and returns the goals.
+///
+/// # Errors
+/// If wrk is missing, a build fails, or a server asks the origin for what it has stored.
+pub(super) fn run(options: &Options) -> Result<Vec<Goal>> {
+    let missing = options.missing(&[&packages::WRK], &[&NGINX])?;
+    let programs = Programs::given(&peers::program(options.larder.as_deref())?);
+    claim_cores(&server::in_memory())?;
+    let origin = Origin::start();
+    let entrants = [
+        Peer::apart("larder", Which::Larder, None, peers::larder),
+        Peer::apart("nginx", Which::Installed, Some(NGINX), nginx),
+    ];
+    let here = |peer: &&Peer| peer.package.as_ref().is_none_or(|package| !missing.contains(&package));
+    let begin = |peer| {
+        Ok(Measured { server: Running::start(peer, &programs, &origin)?, samples: Default::default() })
+    };
+    let mut measured = entrants.iter().filter(here).map(begin).collect::<Result<Vec<_>>>()?;
+    for round in 0..=options.rounds {
+        // The first round fills the caches.
+        let duration = if round == 0 { Duration::from_secs(2) } else { options.duration };
+        for one in &mut measured {
+            for ((name, offset), samples) in CASES.iter().zip(&mut one.samples) {
+                let asked = origin.requests();
+                let sample = measure(&one.server, *offset, duration)
+                    .with_context(|| format!("{}, {name}", one.server.name))?;
+                if round == 0 {
+                    continue;
+                }
+                if origin.requests() > asked {
+                    bail!("{} asked the origin for what it had stored", one.server.name);
+                }
+                samples.push(sample);
+            }
+        }
+    }
+    let rows: Vec<_> = measured.iter().flat_map(rows).collect();
+    let goals: Vec<_> = measured.first().map(goals).unwrap_or_default();
+    table::print(&rows);
+    super::goal::print(&goals);
+    table::write(options.json.as_deref(), &table::json(&rows))?;
+    Ok(goals)
+}
+
+/// Configures nginx with slices of 1 MiB for the large object.
+fn nginx(setup: &Setup) -> Result<Start> {
+    let slices = "location /1g { slice 1m; proxy_cache bench; proxy_cache_key $uri$slice_range; \
+                  proxy_set_header Range $slice_range; proxy_cache_valid 200 206 1h; \
+                  proxy_set_header Connection \"\"; proxy_pass http://origin; }";
+    let template = include_str!("peers/nginx.conf")
+        .replace("@SIZE@", "1g")
+        .replace("@MORE@", peers::NGINX_FRUGAL)
+        .replace("location /miss {", &format!("{slices}\n        location /miss {{"));
+    let config = peers::write(setup, "nginx.conf", &template)?;
+    let folder = setup.folder.to_string_lossy();
+    Ok(peers::start(&["-c", &config, "-p", &folder, "-e", &format!("{folder}/error.log")]))
+}
+
+/// Loads a server for `duration`, and returns the CPU microseconds of a request.
+fn measure(server: &Running, offset: Option<u64>, duration: Duration) -> Result<f64> {
+    let (script, path) = match offset {
+        None => (Script::one()?, "/1m"),
+        Some(offset) => (Script::ranges(RANGES, STRIDE, offset)?, origin::GIANT),
+    };
+    let processes = server.processes()?;
+    let before = process::cpu_time(&processes)?;
+    let load = load::run(&script, server.port, path, CONNECTIONS, duration)?;
+    let used = process::cpu_time(&processes)?.saturating_sub(before);
+    if load.bytes < load.requests << 20 {
+        bail!("{} bytes in {} answers", load.bytes, load.requests);
+    }
+    Ok(used.as_secs_f64() * 1e6 / load.requests as f64)
+}
+
+fn rows(one: &Measured) -> Vec<Row> {
+    let row = |(case, (name, _)): (usize, &(&str, Option<u64>))| {
+        vec![
+            ("server", Cell::word(one.server.name)),
+            ("hit", Cell::word(name)),
+            ("CPU us/request", Cell::number(median(one.samples[case].clone()), 2)),
+            ("x object", Cell::number(one.ratio(case), 2)),
+        ]
+    };
+    CASES.iter().enumerate().map(row).collect()
+}
+
+fn goals(one: &Measured) -> Vec<Goal> {
+    let goal = |case: usize| {
+        Goal::new(format!("CPU of a {} / of an {}", CASES[case].0, CASES[0].0), MOST, one.ratio(case))
+    };
+    (1..CASES.len()).map(goal).collect()
+}
