@@ -11,7 +11,7 @@ const FORGOTTEN: &str = "{ users = ['paths'] }";
 /// Runs reads and writes with 1, 4, 16 and 64 clients: `LARDER_REQUESTS` in total.
 fn nothing_is_stale(mode: Mode) {
     let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
-    let requests = number("LARDER_REQUESTS").unwrap_or(10_000);
+    let requests = number("LARDER_REQUESTS").unwrap_or(4_000);
     let seed = number("LARDER_SEED").unwrap_or(fastrand::u64(..1 << 32));
     println!("LARDER_SEED={seed} LARDER_REQUESTS={requests}");
     let stack = Stack::start(mode, COUPLED);
@@ -45,7 +45,7 @@ fn nothing_is_stale_where_the_cache_is_told() {
 fn a_forgotten_coupling_is_found() {
     for mode in [Mode::Always, Mode::Push] {
         let stack = Stack::start(mode, FORGOTTEN);
-        let outcome = stack.work(4, 8_000, 0.05, 1);
+        let outcome = stack.work(4, 3_000, 0.05, 1);
         assert!(outcome.stale > 0, "{mode:?}: no response was stale");
         for (path, stale) in &outcome.examples {
             assert!(path.starts_with("/skills/") && stale.resource.starts_with("users/"), "{path}: {stale}");

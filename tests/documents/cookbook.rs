@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use larder_testkit::{Authority, Client, Larder, Origin, Response, Seen, eventually};
 
-const PAGE: &str = include_str!("../docs/cookbook.md");
+const PAGE: &str = include_str!("../../docs/cookbook.md");
 const TASKS: usize = 40;
 
 /// The files that the tasks refer to.

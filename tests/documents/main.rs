@@ -12,6 +12,8 @@
 //! The lines below a `$ command`, or in an `http` block below commands, are the expected output, in this order.
 //! Statuses, URLs and counts of things must be the same, other numbers count as equal, and `...` stands for any lines.
 
+mod cookbook;
+mod examples;
 mod page;
 mod run;
 

@@ -1,10 +1,13 @@
-//! Reports about the proxy: the figures of sites, reasons and durations, metrics, and access logs; and forwarded trace
-//! contexts.
+//! Reports about the proxy: the figures of sites, reasons and durations, metrics, access logs, the statistics
+//! database, and traces.
 
 mod figures;
 mod log_flush;
 mod logs;
 mod metrics;
+mod statistics;
+#[cfg(feature = "otlp")]
+mod trace;
 
 use larder_testkit::{Larder, Origin};
 use serde_json::Value;

@@ -1,5 +1,4 @@
 //! Traces from the view of an OpenTelemetry collector and of an origin.
-#![cfg(feature = "otlp")]
 
 use std::sync::{Arc, Mutex};
 

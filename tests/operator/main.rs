@@ -1,10 +1,13 @@
-//! The operator's tools: `larder doctor`, `larder config diff`, `larder debug bundle`, the rules for alerts, and the Helm chart.
+//! The operator's tools: the command line, `larder doctor`, `larder config diff`, `larder debug bundle`, the rules for
+//! alerts, the Helm chart, and the files of packages.
 
 mod alerts;
 mod bundle;
 mod chart;
+mod cli;
 mod config;
 mod doctor;
+mod packaging;
 
 use std::process::{Command, Output};
 

@@ -28,7 +28,7 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 usage: cargo x COMMAND
 
-  test     install what the tests need, then formatting, lints, tidy, every test, h2spec and a minute of fuzzing
+  test     install what the tests need, then formatting, tidy, lints, every test, h2spec and a minute of fuzzing
   tidy     check what a machine can: dependency directions, file lengths, links, leftovers
   pictures render the dashboard and docs/report in docs/pictures, and every state in target/pictures, in two minutes
   h2spec   every case of h2spec, strictly, over TLS and in clear; builds h2spec with Go if it is not installed
@@ -196,8 +196,8 @@ fn cargo() -> std::process::Command {
     let mut command = std::process::Command::new(program);
     command.current_dir(root());
     if std::env::var_os("CI").is_some() {
-        // In CI everything is built once, so the data for incremental builds would only take time.
-        command.env("CARGO_INCREMENTAL", "0");
+        // In CI everything is built once, and nobody debugs it: data for either would only take time.
+        command.envs([("CARGO_INCREMENTAL", "0"), ("CARGO_PROFILE_DEV_DEBUG", "none")]);
     }
     command
 }

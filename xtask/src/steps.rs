@@ -2,6 +2,7 @@
 
 use crate::{cargo, dist, fuzz, go, h2spec, packages, python, test_programs, tidy};
 use anyhow::{Context, Result, bail};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// A step: its name, its function, and the remedy for a failure.
@@ -14,11 +15,15 @@ struct Step {
 const STEPS: &[Step] = &[
     Step { name: "packages", run: install, remedy: "install them as it says, then run `cargo x test` again" },
     Step { name: "formatting", run: formatting, remedy: "run `cargo fmt`" },
-    Step { name: "lints", run: lints, remedy: "mend what clippy names above; warnings are errors here" },
     Step {
         name: "tidy",
         run: tidy::run,
         remedy: "mend the lines above; `cargo x tidy` runs this step alone",
+    },
+    Step {
+        name: "build",
+        run: build,
+        remedy: "mend what rustc or clippy names above; warnings are errors here",
     },
     Step { name: "tests", run: tests, remedy: "run the failing test alone: `cargo test -p CRATE NAME`" },
     Step {
@@ -87,18 +92,12 @@ fn formatting() -> Result<()> {
     run_cargo(&["fmt", "--all", "--check"])
 }
 
-/// The packages and features of lints, tests and fuzzing. With others, Cargo would build many dependencies again.
+/// The packages and features of tests. With others, Cargo would build many dependencies again.
 const ALL: [&str; 3] = ["--workspace", "--features", "larder/otlp"];
 
-/// Lints everything with traces, and then what differs without them: the proxy, what is above it, and two tests. The
-/// latter name a test, since dependencies have other features without tests.
-fn lints() -> Result<()> {
-    let with = [&ALL[..], &["--all-targets"]].concat();
-    let without = ["--workspace", "--lib", "--bins", "--test", "observe", "--test", "real"];
-    for selected in [&with[..], &without] {
-        run_cargo(&[&["clippy", "--quiet"][..], selected, &["--", "-D", "warnings"]].concat())?;
-    }
-    Ok(())
+/// Lints and compiles everything with traces. Without them, the fuzz targets are compiled.
+fn build() -> Result<()> {
+    test_programs::build(&ALL).map(drop)
 }
 
 /// Runs the tests. They wait more than they compute, so more run in parallel than there are processors. Meanwhile the
@@ -113,7 +112,7 @@ fn tests() -> Result<()> {
         });
         test_programs::run(&programs, processors + 1)
     })?;
-    run_cargo(&[&["test", "--quiet", "--doc"][..], &ALL].concat())
+    succeed(test_programs::linted_cargo().args(["test", "--quiet", "--doc"]).args(ALL))
 }
 
 fn fuzz() -> Result<()> {
@@ -121,8 +120,13 @@ fn fuzz() -> Result<()> {
 }
 
 fn run_cargo(arguments: &[&str]) -> Result<()> {
-    let status = cargo().args(arguments).status().context("cannot start cargo")?;
+    succeed(cargo().args(arguments))
+}
+
+fn succeed(cargo: &mut Command) -> Result<()> {
+    let status = cargo.status().context("cannot start cargo")?;
     if !status.success() {
+        let arguments: Vec<_> = cargo.get_args().map(|word| word.to_string_lossy()).collect();
         bail!("`cargo {}`: {status}", arguments.join(" "));
     }
     Ok(())

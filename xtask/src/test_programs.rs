@@ -1,9 +1,9 @@
 //! Runs the test programs of the workspace, two at a time: where the tests of one wait, those of the other compute.
 //! Cargo runs one after the other.
 
-use crate::cargo;
+use crate::{cargo, root};
 use anyhow::{Context, Result, bail};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -14,7 +14,8 @@ use std::time::Instant;
 const AT_ONCE: usize = 2;
 
 /// The programs that take longest begin first, so that none of them runs alone at the end.
-const SLOWEST: [&str; 7] = ["cluster", "experiment", "dashboard", "upgrade", "control", "hostile", "disk"];
+const SLOWEST: [&str; 9] =
+    ["cluster", "experiment", "dashboard", "upgrade", "control", "hostile", "directory", "traces", "disk"];
 
 /// A program with tests.
 #[derive(Debug, PartialEq)]
@@ -25,13 +26,23 @@ pub(crate) struct TestProgram {
     folder: PathBuf,
 }
 
-/// Builds all test programs, and the programs that they start. `arguments` select packages and features.
+/// Returns a Cargo that lints the crates of this workspace while it compiles them. Cargo's own command for lints would
+/// check everything once more, with all dependencies.
+pub(crate) fn linted_cargo() -> Command {
+    let mut cargo = cargo();
+    cargo.env("RUSTC_WORKSPACE_WRAPPER", root().join("xtask/src/lint.sh"));
+    cargo
+}
+
+/// Lints and builds all test programs, and the programs that they start; benches and examples, too, but these are not
+/// run. `arguments` select packages and features.
 ///
 /// # Errors
 /// If one does not build.
 pub(crate) fn build(arguments: &[&str]) -> Result<Vec<TestProgram>> {
-    let mut build = cargo();
-    build.args(["test", "--quiet", "--no-run", "--message-format=json-render-diagnostics"]).args(arguments);
+    let mut build = linted_cargo();
+    build.args(["test", "--quiet", "--no-run", "--message-format=json-render-diagnostics"]);
+    build.args(["--tests", "--benches", "--examples"]).args(arguments);
     let output = build.stderr(std::process::Stdio::inherit()).output().context("cannot start cargo")?;
     if !output.status.success() {
         bail!("the tests do not build: {}", output.status);
@@ -46,7 +57,8 @@ pub(crate) fn build(arguments: &[&str]) -> Result<Vec<TestProgram>> {
 /// Returns the test program that a message of Cargo announces, if it does.
 fn program(message: &str) -> Option<TestProgram> {
     let message: Value = serde_json::from_str(message).ok()?;
-    if !message["profile"]["test"].as_bool()? {
+    let is_run = !["bench", "example"].iter().any(|kind| message["target"]["kind"] == json!([kind]));
+    if !message["profile"]["test"].as_bool()? || !is_run {
         return None;
     }
     Some(TestProgram {
@@ -107,17 +119,23 @@ mod tests {
 
     #[test]
     fn only_messages_about_test_programs_name_one() {
-        let message = |test: bool, executable: &str| {
+        let message = |kind: &str, test: bool, executable: &str| {
             format!(
-                r#"{{"reason": "compiler-artifact", "manifest_path": "/w/a/Cargo.toml", "target": {{"name": "t"}},
-                    "profile": {{"test": {test}}}, "executable": {executable}}}"#
+                r#"{{"reason": "compiler-artifact", "manifest_path": "/w/a/Cargo.toml",
+                    "target": {{"name": "t", "kind": ["{kind}"]}}, "profile": {{"test": {test}}},
+                    "executable": {executable}}}"#
             )
         };
         let expected =
             TestProgram { name: "t".to_owned(), path: "/w/target/t-1".into(), folder: "/w/a".into() };
-        assert_eq!(program(&message(true, r#""/w/target/t-1""#)), Some(expected));
-        assert_eq!(program(&message(false, r#""/w/target/t-1""#)), None);
-        assert_eq!(program(&message(true, "null")), None);
+        assert_eq!(program(&message("test", true, r#""/w/target/t-1""#)), Some(expected));
+        for other in [
+            message("lib", false, r#""/w/target/t-1""#),
+            message("test", true, "null"),
+            message("bench", true, r#""/w/target/t-1""#),
+        ] {
+            assert_eq!(program(&other), None);
+        }
         assert_eq!(program(r#"{"reason": "build-finished", "success": true}"#), None);
     }
 

@@ -30,7 +30,7 @@ const BUDGET: u64 = 128 << 20;
 /// response is stored.
 const BEYOND: u64 = BUDGET / 100 * 15 + (40 << 20);
 /// Periods, each with one kind of response.
-const PERIODS: u64 = 3;
+const PERIODS: u64 = 2;
 /// Bytes stored between two checks of the allocator.
 const LOOK: u64 = 2 << 20;
 

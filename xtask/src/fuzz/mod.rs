@@ -79,14 +79,14 @@ impl Fuzz {
         Ok(())
     }
 
-    /// Builds the targets with the features of the tests, so that few crates outside of this workspace are built twice.
+    /// Builds the targets, without traces: the tests are built with them.
     ///
     /// # Errors
     /// If one does not build.
     pub(crate) fn build(&self) -> Result<()> {
         let mut build = cargo();
         build.env("RUSTC_WORKSPACE_WRAPPER", root().join("fuzz/coverage.sh"));
-        build.args(["build", "--quiet", "--workspace", "--features", "larder/otlp,fuzz/fuzzer"]);
+        build.args(["build", "--quiet", "--workspace", "--features", "fuzz/fuzzer"]);
         self.targets.iter().for_each(|target| _ = build.args(["--bin", &program(target)]));
         let status = build.status().context("cannot start cargo")?;
         if !status.success() {

@@ -1,13 +1,8 @@
 //! The cost of cleaning: bytes written for each byte stored, with a full store.
 
-#![allow(clippy::unwrap_used, reason = "the helpers are tests, too")]
-
-#[path = "support/faults.rs"]
-mod faults;
-
 use std::sync::Arc;
 
-use faults::{Faults, Memory};
+use super::faults::{Faults, Memory};
 use larder_disk::{Disk, ObjectInfo, Options, Usage};
 
 const SIZE: u64 = 16 << 20;

@@ -3,16 +3,11 @@
 //! Each run has a seed: it chooses the operations, the moment of the crash, and the disk's state after it.
 //! The message of a failed run contains its seed.
 
-#![allow(clippy::unwrap_used, reason = "the helpers are tests, too")]
-
-#[path = "support/faults.rs"]
-mod faults;
-
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use faults::{Faults, Memory};
+use super::faults::{Faults, Memory};
 use larder_disk::{Disk, ObjectInfo, Options};
 
 const SIZE: u64 = 2 << 20;

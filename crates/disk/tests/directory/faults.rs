@@ -1,8 +1,6 @@
 //! Files in memory that fail as a disk does: unsynced bytes may be lost in a crash, any sector of them, in
 //! any order; calls fail; bits flip. A seed determines all faults.
 
-#![allow(dead_code, clippy::unwrap_used)] // Each test uses some of these.
-
 use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};

@@ -1,15 +1,11 @@
 //! A test with a real process, which stores and removes objects and is killed repeatedly; then its directory
 //! is opened.
 
-#![allow(clippy::unwrap_used, reason = "the helpers are tests, too")]
-
-mod support;
-
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 
+use super::support::{self, Folder, about, body, text};
 use larder_disk::Disk;
-use support::{Folder, about, body, text};
 
 const SIZE: u64 = 64 << 20;
 const FOLDER: &str = "LARDER_DISK_KILLS_FOLDER";
@@ -51,7 +47,7 @@ fn child() {
 /// Runs a child from `round` on, and kills it during its work. Returns the last round that it has synced.
 fn run_and_kill(folder: &Folder, round: usize, rounds: usize) -> usize {
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["child", "--exact", "--nocapture"])
+        .args(["kills::child", "--exact", "--nocapture"])
         .env(FOLDER, folder.path())
         .env(ROUND, round.to_string())
         .stdout(Stdio::piped())

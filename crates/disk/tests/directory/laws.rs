@@ -1,14 +1,9 @@
 //! A store is a map that loses no entry as long as there is room, for any operations and any number of restarts.
 
-#![allow(clippy::unwrap_used, reason = "the helpers are tests, too")]
-
-#[path = "support/faults.rs"]
-mod faults;
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use faults::{Faults, Memory};
+use super::faults::{Faults, Memory};
 use larder_disk::{AtOnce, Disk, ObjectInfo, Options};
 use proptest::collection::vec;
 use proptest::prelude::*;

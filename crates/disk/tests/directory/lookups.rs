@@ -1,17 +1,11 @@
 //! Lookups: with short bodies, without waiting, and the counters of each.
 
-#![allow(clippy::unwrap_used, reason = "the helpers are tests, too")]
-
-#[path = "support/faults.rs"]
-mod faults;
-mod support;
-
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use faults::{Faults, Memory};
+use super::faults::{Faults, Memory};
+use super::support::{Folder, about, body, leave_memory, store};
 use larder_disk::{AtOnce, Disk, Options};
-use support::{Folder, about, body, leave_memory, store};
 
 #[test]
 fn a_body_that_is_short_enough_comes_along() {

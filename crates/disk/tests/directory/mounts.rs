@@ -3,18 +3,14 @@
 //! Tests that mount run in a process with a separate mount namespace, so that no mount stays. Where mounting is not
 //! allowed, as in some containers, they are skipped with a message; under `CI` they fail.
 
-#![allow(clippy::unwrap_used, reason = "the helpers are tests, too")]
-
-mod support;
-
 use std::fs::File;
 use std::io::Write;
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::support::{self, Folder, about, body, store, text};
 use larder_disk::{Directory, Disk, Event, Options};
-use support::{Folder, about, body, store, text};
 
 const LEN: usize = 20_000;
 const TMPFS: &str = "mount -t tmpfs larder /mnt";
@@ -38,7 +34,11 @@ fn run_apart(test: &str, trial: &str) {
         return;
     }
     let mut apart = Command::new("unshare");
-    apart.arg("--mount").arg(std::env::current_exe().unwrap()).args([test, "--exact", "--ignored"]);
+    apart.arg("--mount").arg(std::env::current_exe().unwrap()).args([
+        &format!("mounts::{test}"),
+        "--exact",
+        "--ignored",
+    ]);
     let said = run(&mut apart);
     assert!(said.contains("1 passed"), "{said}");
 }

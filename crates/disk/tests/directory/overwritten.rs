@@ -2,10 +2,6 @@
 //!
 //! `LARDER_SEED` repeats the choices of a run.
 
-#![allow(clippy::unwrap_used, reason = "the helpers are tests, too")]
-
-mod support;
-
 use std::fs::OpenOptions;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -13,9 +9,9 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::support::{Folder, body, leave_memory, store, text};
 use fastrand::Rng;
 use larder_disk::{Directory, Disk, File, Files, Options, Stamp};
-use support::{Folder, body, leave_memory, store, text};
 
 const OBJECTS: usize = 12;
 const ROUNDS: usize = 8;

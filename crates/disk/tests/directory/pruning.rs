@@ -1,13 +1,9 @@
 //! Removals before the policy evicts.
 
-#![allow(clippy::unwrap_used, reason = "the helpers are tests, too")]
-
-mod support;
-
 use std::time::{Duration, Instant};
 
+use super::support::{Folder, body, store, text};
 use larder_disk::{Disk, PruneResult};
-use support::{Folder, body, store, text};
 
 const MOST: u64 = u64::MAX;
 

@@ -1,11 +1,7 @@
 //! The store without faults: it returns objects as they were stored, also after a restart.
 
-#![allow(clippy::unwrap_used, reason = "the helpers are tests, too")]
-
-mod support;
-
+use super::support::{self, Folder, about, body, text};
 use larder_disk::{Directory, Event, ObjectInfo, OpenError};
-use support::{Folder, about, body, text};
 
 #[test]
 fn a_stored_object_is_found_with_its_content_and_metadata() {

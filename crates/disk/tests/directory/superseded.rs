@@ -1,17 +1,11 @@
 //! When a newer object is not stored, the older one of its key is removed for good.
 
-#![allow(clippy::unwrap_used, reason = "the helpers are tests, too")]
-
-#[path = "support/faults.rs"]
-mod faults;
-mod support;
-
 use std::sync::Arc;
 use std::time::Duration;
 
-use faults::{Faults, Memory};
+use super::faults::{Faults, Memory};
+use super::support::{self, about, body, store};
 use larder_disk::{Disk, ObjectInfo, Options, Writer};
-use support::{about, body, store};
 
 const SIZE: u64 = 4 << 20;
 

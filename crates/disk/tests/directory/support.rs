@@ -1,7 +1,5 @@
 //! A store in a temporary folder, and bodies for it.
 
-#![allow(dead_code, clippy::unwrap_used)] // Each test uses some of these.
-
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};

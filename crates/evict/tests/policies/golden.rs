@@ -1,7 +1,7 @@
 //! The exact misses of every policy and filter on the shipped traces, as listed in `golden.txt`.
 //!
 //! The counts come from this crate: they detect changes, and do not prove correctness. `laws.rs` compares with naive
-//! models, and `crates/lab/tests/reference.rs` with another simulator.
+//! models, and `crates/lab/tests/traces/reference.rs` with another simulator.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};

@@ -32,7 +32,8 @@ const MODELS: &[(&str, Model)] = &[
 ];
 
 /// Like [`MODELS`], for keys that collide in no sketch.
-const COUNTING: &[(&str, Model)] = &[("tinylfu", answers::<naive::TinyLfu>)];
+const COUNTING: &[(&str, Model)] =
+    &[("tinylfu", answers::<naive::TinyLfu>), ("wtinylfu", answers::<naive::WTinyLfu>)];
 
 /// Compares a policy with its model over requests for these keys: see [`QUEUES`].
 type Comparison = fn(&str, Capacity, &[u64]);

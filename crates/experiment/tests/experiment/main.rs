@@ -106,31 +106,36 @@ fn no_run_begins_beside_load_that_would_be_measured() {
     assert_eq!((output.status.code(), told.lines().count()), (Some(1), 1));
 }
 
+/// Makes a smoke run of an experiment, and checks its report, and that nothing is measured twice.
+fn smoke(name: &str, directory: &TempDir, seen: &mut HashSet<String>) {
+    let words = [name, "--smoke", "-o", path(directory)];
+    let output = lab(&words);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(stderr(&output).contains(&format!("{name}: about ")), "{}", stderr(&output));
+    let page = report(directory.path());
+    assert!(page.contains("<svg") && page.contains("smoke run") && page.contains(name));
+    assert!(page.contains("Rule: ") && !page.contains("inf ") && !page.contains("NaN"), "{name}");
+    for title in titles(&page) {
+        assert!(seen.insert(title.clone()), "{title} is there twice");
+    }
+    assert!(!page.contains("is incomplete"));
+
+    let again = lab(&words);
+    assert!(stderr(&again).contains("--resume"), "{}", stderr(&again));
+    assert_eq!(again.status.code(), Some(1));
+    let journal = directory.path().join(format!("{name}.jsonl"));
+    let measured = fs::read(&journal).expect("a journal");
+    let resumed = lab(&[name, "--smoke", "--resume", "-o", path(directory)]);
+    assert_eq!(resumed.status.code(), Some(0), "{}", stderr(&resumed));
+    assert_eq!(fs::read(&journal).expect("a journal"), measured);
+}
+
 #[test]
 fn a_run_makes_a_report_and_is_not_repeated() {
     let directory = tempfile::tempdir().expect("a directory");
     let mut seen = HashSet::new();
-    for name in ["thrift", "browsing", "parallel", "services"] {
-        let words = [name, "--smoke", "-o", path(&directory)];
-        let output = lab(&words);
-        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-        assert!(stderr(&output).contains(&format!("{name}: about ")), "{}", stderr(&output));
-        let page = report(directory.path());
-        assert!(page.contains("<svg") && page.contains("smoke run") && page.contains(name));
-        assert!(page.contains("Rule: ") && !page.contains("inf ") && !page.contains("NaN"), "{name}");
-        for title in titles(&page) {
-            assert!(seen.insert(title.clone()), "{title} is there twice");
-        }
-        assert!(!page.contains("is incomplete"));
-
-        let again = lab(&words);
-        assert!(stderr(&again).contains("--resume"), "{}", stderr(&again));
-        assert_eq!(again.status.code(), Some(1));
-        let journal = directory.path().join(format!("{name}.jsonl"));
-        let measured = fs::read(&journal).expect("a journal");
-        let resumed = lab(&[name, "--smoke", "--resume", "-o", path(&directory)]);
-        assert_eq!(resumed.status.code(), Some(0), "{}", stderr(&resumed));
-        assert_eq!(fs::read(&journal).expect("a journal"), measured);
+    for name in ["thrift", "browsing", "parallel"] {
+        smoke(name, &directory, &mut seen);
     }
     let table =
         fs::read_to_string(directory.path().join("thrift-shuffled-per-size-hits.csv")).expect("a table");
@@ -161,37 +166,9 @@ fn live_and_simulated_hits_are_the_same() {
 }
 
 #[test]
-fn the_price_table_can_be_printed_changed_and_given_back() {
+fn services_hit_live_as_simulated_and_are_priced_by_a_given_table() {
     let directory = tempfile::tempdir().expect("a directory");
-    let printed = lab(&["prices"]);
-    assert_eq!(printed.status.code(), Some(0), "{}", stderr(&printed));
-    let table = String::from_utf8_lossy(&printed.stdout)
-        .replace("Azure B-series machine, the report's", "A machine of mine");
-    let file = directory.path().join("prices.toml");
-    fs::write(&file, table).expect("it can be written");
-    let run = |more: &[&str]| {
-        let prices = file.to_str().expect("text");
-        lab(&[&["services", "--smoke", "-o", path(&directory), "--prices", prices], more].concat())
-    };
-    let output = run(&[]);
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    assert!(report(directory.path()).contains("A machine of mine"));
-
-    fs::write(&file, "currency = 'USD'\nbeside = '1MiB'\nmachine = []\n").expect("it can be written");
-    let output = run(&["--resume"]);
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    assert!(!report(directory.path()).contains("A machine of mine"));
-
-    fs::write(&file, "currency = 7\n").expect("it can be written");
-    let refused = run(&["--resume"]);
-    assert_eq!((refused.status.code(), stderr(&refused).lines().count()), (Some(2), 1));
-    assert!(stderr(&refused).starts_with("larder-lab: prices '"), "{}", stderr(&refused));
-}
-
-#[test]
-fn services_hit_live_as_they_do_simulated() {
-    let directory = tempfile::tempdir().expect("a directory");
-    assert_eq!(lab(&["services", "--smoke", "-o", path(&directory)]).status.code(), Some(0));
+    smoke("services", &directory, &mut HashSet::new());
     let journal = fs::read_to_string(directory.path().join("services.jsonl")).expect("a journal");
     let lines =
         journal.lines().skip(1).map(|line| serde_json::from_str::<serde_json::Value>(line).expect("json"));
@@ -205,6 +182,25 @@ fn services_hit_live_as_they_do_simulated() {
         assert!(value["stale"].as_u64().is_none_or(|stale| stale == 0), "{line}");
     }
     assert_eq!(compared, 10);
+
+    let printed = lab(&["prices"]);
+    assert_eq!(printed.status.code(), Some(0), "{}", stderr(&printed));
+    let printed = String::from_utf8_lossy(&printed.stdout);
+    let named = printed.replace("Azure B-series machine, the report's", "A machine of mine");
+    let file = directory.path().join("prices.toml");
+    let priced = |table: &str| {
+        fs::write(&file, table).expect("it can be written");
+        let words = ["services", "--smoke", "--resume", "-o", path(&directory), "--prices"];
+        lab(&[&words[..], &[file.to_str().expect("text")]].concat())
+    };
+    for (table, is_mine) in [(&*named, true), ("currency = 'USD'\nbeside = '1MiB'\nmachine = []\n", false)] {
+        let output = priced(table);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        assert_eq!(report(directory.path()).contains("A machine of mine"), is_mine);
+    }
+    let refused = priced("currency = 7\n");
+    assert_eq!((refused.status.code(), stderr(&refused).lines().count()), (Some(2), 1));
+    assert!(stderr(&refused).starts_with("larder-lab: prices '"), "{}", stderr(&refused));
 }
 
 #[test]

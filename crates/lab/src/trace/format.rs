@@ -34,6 +34,8 @@ pub enum Format {
     Haproxy,
     /// Envoy's access log as text.
     Envoy,
+    /// Envoy's access log as text, with the fields that Istio adds.
+    Istio,
     /// The common log format or the combined one, as Apache and NGINX write them.
     Ncsa,
     /// Runs of blocks, as in the ARC paper.
@@ -63,6 +65,7 @@ impl Format {
         ("elb", Self::Elb),
         ("haproxy", Self::Haproxy),
         ("envoy", Self::Envoy),
+        ("istio", Self::Istio),
         ("ncsa", Self::Ncsa),
         ("arc", Self::Arc),
         ("csv", Self::Csv),

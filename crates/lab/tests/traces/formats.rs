@@ -4,7 +4,7 @@ use std::io::Cursor;
 
 use larder_lab::trace::{Format, Options, ReadSummary, Trace, read_from};
 
-const PAGE: &str = include_str!("../../../docs/traces.md");
+const PAGE: &str = include_str!("../../../../docs/traces.md");
 
 /// An example of the page: the title of its section with the format, its lines, and the first request in them.
 struct Example {

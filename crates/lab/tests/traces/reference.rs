@@ -115,7 +115,7 @@ fn miss_ratios_agree_with_another_simulator() {
 
 #[test]
 fn the_docs_say_which_policies_are_compared_and_how_closely() {
-    let page = include_str!("../../../docs/internals/policies.md");
+    let page = include_str!("../../../../docs/internals/policies.md");
     let rows = page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once("` |"));
     let told = rows.filter_map(|(name, rest)| {
         let tolerance = rest.split('|').nth(1)?.trim();

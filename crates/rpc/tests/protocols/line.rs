@@ -1,10 +1,9 @@
 //! The line protocol: its messages for people who use it by hand, and its treatment of invalid input.
 
-#[allow(dead_code, reason = "shared by the tests of three protocols")]
-mod common;
-
+use super::common::{
+    LIMITS, answer, any_answer, any_url, asked, exchange, fetch, gone, heard, sent, statistics,
+};
 use bytes::{Bytes, BytesMut};
-use common::{LIMITS, answer, any_answer, any_url, asked, exchange, fetch, gone, heard, sent, statistics};
 use larder_rpc::line::{Client, Form, Server};
 use larder_rpc::{Answer, Call, ClientProtocol, Failure, ReplyEncoder, ServerProtocol};
 use proptest::prelude::*;

@@ -1,10 +1,7 @@
 //! ONC RPC: messages as RFC 5531 and RFC 1833 specify them, byte by byte, and the treatment of invalid input.
 
-#[allow(dead_code, reason = "shared by the tests of three protocols")]
-mod common;
-
+use super::common::{LIMITS, answer, any_answer, any_url, asked, exchange, fetch, gone, heard, sent};
 use bytes::{Bytes, BytesMut};
-use common::{LIMITS, answer, any_answer, any_url, asked, exchange, fetch, gone, heard, sent};
 use larder_rpc::onc::rpcbind::{self, Request, Transport};
 use larder_rpc::onc::{Client, LONGEST_PAGE, Server, datagram};
 use larder_rpc::{Answer, Call, ClientProtocol, Failure, ReplyEncoder};

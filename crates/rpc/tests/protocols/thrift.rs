@@ -1,10 +1,9 @@
 //! Thrift: bytes that clients of Apache Thrift send and expect, and the treatment of invalid input.
 
-#[allow(dead_code, reason = "shared by the tests of three protocols")]
-mod common;
-
+use super::common::{
+    LIMITS, answer, any_answer, any_url, asked, exchange, fetch, gone, heard, sent, statistics,
+};
 use bytes::BytesMut;
-use common::{LIMITS, answer, any_answer, any_url, asked, exchange, fetch, gone, heard, sent, statistics};
 use larder_rpc::thrift::{Client, Protocol, Server, Transport};
 use larder_rpc::{Answer, Call, ClientProtocol, ReplyEncoder};
 use proptest::prelude::*;

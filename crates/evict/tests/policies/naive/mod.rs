@@ -5,6 +5,7 @@ mod greedy_dual;
 mod lru_k;
 mod queues;
 mod tiny_lfu;
+mod w_tiny_lfu;
 
 use std::cmp::Reverse;
 
@@ -16,6 +17,7 @@ pub(crate) use greedy_dual::{Gds, GdsByPackets, Gdsf, GdsfByMoney, Lfuda};
 pub(crate) use lru_k::LruK;
 pub(crate) use queues::{Arc, Lirs, S3Fifo, TwoQ};
 pub(crate) use tiny_lfu::{TinyLfu, keys};
+pub(crate) use w_tiny_lfu::WTinyLfu;
 
 /// An object in the cache.
 pub(crate) struct Entry {

@@ -43,7 +43,7 @@ fn used(queue: &[u64], cache: &[Entry], now: Now) -> u64 {
     queue.iter().map(|key| weight(*key, cache, now)).sum()
 }
 
-fn place(key: u64, cache: &[Entry]) -> usize {
+pub(super) fn place(key: u64, cache: &[Entry]) -> usize {
     cache.iter().position(|entry| entry.key == key).expect("a resident")
 }
 
@@ -52,7 +52,7 @@ fn share(now: Now, share: f64) -> u64 {
 }
 
 /// Removes `key` from `queue`. Returns whether it was in it.
-fn leave(queue: &mut Vec<u64>, key: u64) -> bool {
+pub(super) fn leave(queue: &mut Vec<u64>, key: u64) -> bool {
     let before = queue.len();
     queue.retain(|other| *other != key);
     queue.len() < before

@@ -17,31 +17,42 @@ const PERIOD: u64 = 10;
 /// The number of objects that there is room for at first.
 const FEW: usize = 8;
 
+/// The counts of recent requests.
 #[derive(Default)]
-pub(crate) struct TinyLfu {
+pub(super) struct Counts {
     counts: HashMap<u64, u64>,
     counted: u64,
     most_objects: usize,
 }
 
-impl TinyLfu {
-    fn count(&mut self, key: u64) {
+impl Counts {
+    /// Counts a request for an object that is not among `objects` in the cache. Returns the number that there was room for.
+    pub(super) fn count_miss(&mut self, key: u64, objects: usize) -> usize {
+        self.most_objects = self.most_objects.max(objects).max(FEW);
+        self.count(key);
+        self.most_objects
+    }
+
+    pub(super) fn count(&mut self, key: u64) {
         let count = self.counts.entry(key).or_default();
         if *count == MOST {
             return;
         }
         *count += 1;
         self.counted += 1;
-        if self.counted >= self.most_objects.max(FEW) as u64 * PERIOD {
+        if self.counted >= self.most_objects as u64 * PERIOD {
             self.counts.values_mut().for_each(|count| *count /= 2);
             self.counted /= 2;
         }
     }
 
-    fn of(&self, entry: &Entry) -> u64 {
-        self.counts.get(&entry.key).copied().unwrap_or(0)
+    pub(super) fn of(&self, key: u64) -> u64 {
+        self.counts.get(&key).copied().unwrap_or(0)
     }
 }
+
+#[derive(Default)]
+pub(crate) struct TinyLfu(Counts);
 
 impl Naive for TinyLfu {
     fn victim(&mut self, cache: &mut [Entry], _now: Now) -> usize {
@@ -49,8 +60,7 @@ impl Naive for TinyLfu {
     }
 
     fn admits(&mut self, new: &Entry, cache: &[Entry], now: Now) -> bool {
-        self.most_objects = self.most_objects.max(cache.len());
-        self.count(new.key);
+        self.0.count_miss(new.key, cache.len());
         let mut excess =
             (used(cache, now.capacity) + now.capacity.weigh(new.size)).saturating_sub(now.capacity.amount);
         let mut oldest_first: Vec<_> = cache.iter().collect();
@@ -62,11 +72,12 @@ impl Naive for TinyLfu {
                 victims.push(entry);
             }
         }
-        victims.is_empty() || self.of(new) > victims.into_iter().map(|victim| self.of(victim)).sum()
+        victims.is_empty()
+            || self.0.of(new.key) > victims.into_iter().map(|victim| self.0.of(victim.key)).sum()
     }
 
     fn on_hit(&mut self, entry: &Entry, _now: Now) {
-        self.count(entry.key);
+        self.0.count(entry.key);
     }
 }
 

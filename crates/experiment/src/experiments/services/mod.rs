@@ -9,6 +9,7 @@ mod claims;
 mod conditions;
 mod couplings;
 mod pictures;
+mod places;
 mod plan;
 mod simulated;
 mod ways;
@@ -21,6 +22,7 @@ use serde::{Deserialize, Serialize};
 use self::cell::{CellResult, Room, room, take};
 use self::conditions::ENTITIES;
 use self::couplings::Unasked;
+use self::places::Savings;
 use self::plan::{POLICIES, Plan, SIZE};
 use self::simulated::{RequestRehearsal, SimulatedRatio};
 use crate::findings::Findings;
@@ -39,6 +41,16 @@ struct Curve {
     steps: Vec<SimulatedRatio>,
 }
 
+impl Curve {
+    /// Returns the number of the largest size that is at most `percent` of all answers, and its hit ratio.
+    fn at_percent(&self, percent: u32) -> Option<(usize, f64)> {
+        // The last size is a tenth larger than all answers.
+        let most = self.steps.last()?.capacity as f64 / 1.1 * f64::from(percent) / 100.0;
+        let at = self.steps.iter().rposition(|step| step.capacity as f64 <= most)?;
+        Some((at, self.steps[at].hit_ratio))
+    }
+}
+
 /// All measurements.
 struct Measurements {
     cells: Vec<CellResult>,
@@ -52,17 +64,19 @@ pub(super) fn measure(bench: &mut Bench) -> Result<(), Halt> {
     let (scale, plan) = (bench.scale, Plan::new(bench.scale.size));
     let repetitions: Vec<u64> = (0..plan.repetitions).collect();
     bench.measure(&repetitions, |at| room_key(*at), |bench, at| room(bench, &plan.room(*at)))?;
-    let rehearsals: Vec<OnceCell<RequestRehearsal>> = repetitions.iter().map(|_| OnceCell::new()).collect();
+    let lists: Vec<u64> = (0..plan.lists).collect();
+    let rehearsals: Vec<OnceCell<RequestRehearsal>> = lists.iter().map(|_| OnceCell::new()).collect();
     let simulated = |bench: &Bench, at: u64| -> Result<Simulation<'_>, Halt> {
         let place = &rehearsals[at as usize];
         if place.get().is_none() {
             let rehearsed = RequestRehearsal::new(plan.requests, scale.of(at))?;
             _ = place.set(rehearsed);
         }
-        let room: Option<Room> = bench.journal.get(&room_key(at));
+        // The number of storable bytes differs little between repetitions.
+        let room: Option<Room> = bench.journal.get(&room_key(at % plan.repetitions));
         place.get().zip(room).ok_or_else(|| Halt::Failed("nothing is known of a cache with room".to_owned()))
     };
-    let curves: Vec<_> = repetitions.iter().flat_map(|&at| POLICIES.map(|policy| (policy, at))).collect();
+    let curves: Vec<_> = lists.iter().flat_map(|&at| POLICIES.map(|policy| (policy, at))).collect();
     bench.measure(
         &curves,
         |(policy, at)| format!("curve/{policy}/{at}"),
@@ -73,14 +87,17 @@ pub(super) fn measure(bench: &mut Bench) -> Result<(), Halt> {
             Ok(Curve { policy: policy.to_owned(), repetition, steps })
         },
     )?;
-    let lists: Vec<u64> = (0..plan.lists).collect();
     bench.measure(
         &lists,
         |at| format!("unasked/{at:02}"),
         |_, at| Unasked::new(plan.requests, scale.of(*at), *at),
     )?;
+    bench.measure(
+        &lists,
+        |at| format!("places/{at:02}"),
+        |_, at| Ok(Savings::all(plan.requests, scale.of(*at), *at)),
+    )?;
     bench.measure(&plan.all(), conditions::Cell::key, |bench, cell| {
-        // The number of storable bytes differs little between repetitions.
         let (rehearsed, room) = simulated(bench, cell.repetition % plan.repetitions)?;
         let mut measured = take(bench, cell, room.bytes)?;
         if cell.part == SIZE {
@@ -111,13 +128,13 @@ pub(super) fn conclude(journal: &Journal) -> Findings {
         prices: journal.get(Bench::PRICES),
     };
     let mut findings = claims::claims(&seen);
-    findings.push(couplings::claim(&journal.all("unasked/")));
-    Findings {
-        setup: setup(&seen),
-        findings,
-        figures: pictures::pictures(&seen),
-        tables: pictures::tables(&seen),
-    }
+    let unasked = journal.all("unasked/");
+    findings.extend([couplings::claim(&unasked), couplings::discovery(&unasked)]);
+    let savings: Vec<Savings> = journal.all::<Vec<Savings>>("places/").into_iter().flatten().collect();
+    findings.push(places::claim(&savings));
+    let mut tables = pictures::tables(&seen);
+    tables.push(places::table(&savings));
+    Findings { setup: setup(&seen), findings, figures: pictures::pictures(&seen), tables }
 }
 
 fn setup(seen: &Measurements) -> Vec<String> {

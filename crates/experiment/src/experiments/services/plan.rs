@@ -55,7 +55,7 @@ pub(super) struct Plan {
     situations: [u64; 3],
     /// The number of simulated sizes.
     pub(super) simulated: u32,
-    /// The number of lists for what a write blanks, which is simulated, too.
+    /// The number of lists for what is simulated: sizes, what a write blanks, and places. Not below `repetitions`.
     pub(super) lists: u64,
 }
 

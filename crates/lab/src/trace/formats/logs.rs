@@ -18,6 +18,7 @@ const LOGS: &[(Format, &str)] = &[
     // HTTP's format. Captured fields, in braces, precede the request.
     (Format::Haproxy, r#"$client [$time] $_ $_ $_/$_/$_/$_/$millis $status $size $_ $_ $_ $_ $_"$request""#),
     (Format::Envoy, r#"[$time] "$request" $status $_ $_ $size $millis $_ "$_" "$_" "$_" "$host""#),
+    (Format::Istio, r#"[$time] "$request" $status $_ $_ $_ "$_" $_ $size $millis $_ "$_" "$_" "$_" "$host""#),
 ];
 
 /// Returns the pattern of `format`, if it is in the table.

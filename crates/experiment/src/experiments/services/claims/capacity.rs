@@ -4,9 +4,7 @@ use super::super::cell::CellResult;
 use super::super::plan::{EVICTING, POLICIES, POLICY, SIZE};
 use super::super::simulated::{SimulatedRatio, knee};
 use super::super::{Curve, Measurements, seed};
-use super::{
-    Bound, Conditions, LARDER, PERCENT, POINTS, Ruling, SAME, average, distinct, paired, slower, those,
-};
+use super::{Bound, Conditions, LARDER, PERCENT, POINTS, Ruling, SAME, average, paired, slower, those};
 use crate::findings::Finding;
 use crate::{ClaimKind, Prices};
 
@@ -25,8 +23,8 @@ pub(super) fn claims(seen: &Measurements) -> Vec<Finding> {
         all_alike(cells),
         few_megabytes(seen),
         little_is_enough(seen),
-        below(cells, "lfu", Bound::Below(0.0)),
-        below(cells, "tinylfu", Bound::Above(0.0)),
+        below(seen, "lfu", Bound::Below(0.0)),
+        below(seen, "tinylfu", Bound::Above(0.0)),
         price(seen),
         agreement(cells),
     ]
@@ -164,23 +162,22 @@ fn little_is_enough(seen: &Measurements) -> Finding {
 }
 
 /// Compares a policy in caches that are too small with the mean of the others.
-fn below(cells: &[CellResult], policy: &str, bound: Bound) -> Finding {
+fn below(seen: &Measurements, policy: &str, bound: Bound) -> Finding {
     let mut conditions = Conditions::default();
-    let small = those(cells, SIZE, |cell| (1..=EVICTING).contains(&cell.percent));
-    for percent in distinct(&small, |cell| cell.percent) {
-        let of = those(cells, SIZE, |cell| cell.percent == percent && cell.policy == policy);
-        let lead = |own: &&CellResult| {
-            let is_other = |cell: &&&CellResult| {
-                let other = &cell.cell;
-                other.percent == percent && other.policy != policy && other.repetition == own.cell.repetition
-            };
-            let others: Vec<_> = small.iter().filter(is_other).copied().collect();
-            let average = average(&others, |measured| measured.hit_ratio);
-            (!others.is_empty()).then_some((own.cell.repetition, own.hit_ratio - average))
+    for part in [EVICTING / 2, EVICTING] {
+        let of = seen.curves.iter().filter(|curve| curve.policy == policy);
+        let lead = |own: &Curve| {
+            let (at, ratio) = own.at_percent(part)?;
+            let is_other = |curve: &&Curve| curve.repetition == own.repetition && curve.policy != policy;
+            let others = seen.curves.iter().filter(is_other);
+            let others: Vec<_> = others.filter_map(|curve| Some(curve.steps.get(at)?.hit_ratio)).collect();
+            (!others.is_empty()).then(|| (own.repetition, ratio - super::mean(&others)))
         };
-        conditions.add(format!("{percent}%"), of.iter().filter_map(lead).collect());
+        conditions.add(format!("{part}%"), of.filter_map(lead).collect());
     }
-    let text = "Live, compared with the mean of the other four.".to_owned();
+    let text =
+        "Simulated, compared with the mean of the other four. Live hit ratios are those of the simulation."
+            .to_owned();
     let source = seed(
         "If the cache would be smaller than this, the the LFU policy performs considerably worse and the TinyLFU policy slight better \
          than the other eviction algorithms.",
