@@ -90,17 +90,10 @@ fn exercise(why: Why) -> Exercise {
         Why::NotWritten => Staged(not_written),
         Why::OnlyIfCached => Asked(&[], &["GET\nCache-Control: only-if-cached"]),
         Why::OriginUnreachable => Staged(unreachable),
-        Why::ParentUnreachable => Staged(parent_unreachable),
-        Why::ParentRefused => Staged(parent_refused),
         Why::OriginUnresolved => Staged(unresolved),
-        Why::NoCredentials => Staged(|| by_bucket("credentials=env", "GET /")),
-        Why::BucketRefused => Staged(|| by_bucket("credentials=none", "GET /")),
-        Why::ReadOnly => Staged(|| by_bucket("credentials=none", "DELETE /")),
-        Why::OriginTls => Staged(ends_in_the_handshake),
-        Why::OriginTlsUntrusted => Staged(untrusted),
-        Why::OriginTlsExpired => Staged(expired),
-        Why::OriginTlsName => Staged(by_another_name),
-        Why::OriginNotTls => Staged(without_tls),
+        Why::OriginTls | Why::OriginTlsUntrusted | Why::OriginTlsExpired => exercise_ways(why),
+        Why::OriginTlsName | Why::OriginNotTls | Why::ParentUnreachable => exercise_ways(why),
+        Why::ParentRefused | Why::NoCredentials | Why::BucketRefused | Why::ReadOnly => exercise_ways(why),
         Why::OriginClosed => Staged(closed),
         Why::OriginTimeout => Staged(silent),
         Why::OriginMalformed => Staged(malformed),
@@ -141,6 +134,22 @@ fn exercise_tunnels(why: Why) -> Exercise {
             let rule = format!("[[forward.rule]]\ntokens = '{}'", tokens.display());
             tunnelled(Origin::speaking(|_| ()).address.port(), &rule)
         },
+    })
+}
+
+/// Exercises the reasons why origins behind TLS, parent proxies and signatures give no answer.
+fn exercise_ways(why: Why) -> Exercise {
+    Exercise::Staged(match why {
+        Why::OriginTls => ends_in_the_handshake,
+        Why::OriginTlsUntrusted => untrusted,
+        Why::OriginTlsExpired => expired,
+        Why::OriginTlsName => by_another_name,
+        Why::OriginNotTls => without_tls,
+        Why::ParentUnreachable => parent_unreachable,
+        Why::ParentRefused => parent_refused,
+        Why::NoCredentials => || by_bucket("credentials=env", "GET /"),
+        Why::BucketRefused => || by_bucket("credentials=none", "GET /"),
+        _ => || by_bucket("credentials=none", "DELETE /"),
     })
 }
 

@@ -34,8 +34,8 @@ use ipnet::IpNet;
 use larder_evict::Spec;
 use larder_proxy::settings::{
     AccessLog, Balance, CertificateFiles, ClientAddress, Counts, DiskTier, Doors, Forward, HostHeader, Hsts,
-    Limits, MemoryTier, NoProxy, Origin, ParentProxy, ParentSettings, PathPrefix, Prices, ProxyProtocol, Schedule,
-    Sticky, Timeouts, Token, TraceSettings, Trust, UnixSockets, ValidatorSettings,
+    Limits, MemoryTier, NoProxy, Origin, ParentProxy, ParentSettings, PathPrefix, Prices, ProxyProtocol,
+    Schedule, Sticky, Timeouts, Token, TraceSettings, Trust, UnixSockets, ValidatorSettings,
 };
 use larder_semantics::storable::Rules;
 

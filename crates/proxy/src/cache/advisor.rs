@@ -16,12 +16,12 @@ use larder_evict::{By, Capacity, Object, Spec};
 use larder_semantics::freshness::{Flags, Freshness as StoredFreshness};
 use larder_semantics::purge::Effect;
 use larder_semantics::status::Why;
-use larder_store::{Budget, DiskTier, Entry, Generation, Store};
+use larder_store::{Budget, Entry, Generation, Store};
 use parking_lot::Mutex;
 
 use crate::base::clock;
 use crate::base::outcome::{Kind, Tier as Place};
-use crate::base::settings::MemoryTier;
+use crate::base::settings::Settings;
 use crate::counts::counters::Counts;
 use crate::exchange::route::first_segment;
 use crate::exchange::target::url_parts;
@@ -79,16 +79,17 @@ struct KnownKeys {
 }
 
 impl Advisor {
-    /// Returns the shadows of a memory tier with these settings; `None` if they are off.
+    /// Returns the shadows of the tiers with these settings; `None` if they are off.
     pub(crate) fn new(
-        tier: &MemoryTier,
-        disks: &[DiskTier],
+        settings: &Settings,
         store: &Arc<Store>,
         observers: &Arc<Observers>,
     ) -> Option<Arc<Self>> {
         let selection = Arc::clone(observers.selection.as_ref()?);
+        let (tier, disks) = (&settings.memory, &settings.disks);
         let parts = |amount| {
-            let budget = Budget { capacity: Capacity { amount, ..tier.capacity }, counts: tier.counts };
+            let capacity = Capacity { amount, ..tier.capacity };
+            let budget = Budget { capacity, counts: tier.counts, workers: settings.threads };
             (budget.kept(), budget.largest().min(tier.max_object.unwrap_or(u64::MAX)))
         };
         let panel = Panel::new(PanelSettings {

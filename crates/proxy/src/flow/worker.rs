@@ -137,7 +137,7 @@ impl ProcessState {
             cache.store.add_far(Arc::<Cluster>::clone(cluster));
         }
         let observers = Arc::new(Observers::new(&settings, statistics)?);
-        let advisor = Advisor::new(&settings.memory, &settings.disks, &cache.store, &observers);
+        let advisor = Advisor::new(&settings, &cache.store, &observers);
         let acme = Acme::new(&settings, listener_tls.as_deref(), cluster.as_ref())?;
         let interceptor = settings.intercept.as_ref().map(Interceptor::new).transpose()?;
         let origins = Destinations::new(settings.limits.idle);
