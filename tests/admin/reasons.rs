@@ -110,11 +110,8 @@ fn exercise(why: Why) -> Exercise {
         Why::Undelivered => Staged(undelivered),
         Why::PositionAhead => Staged(ahead),
         Why::OwnedElsewhere => Staged(owned_elsewhere),
-        Why::Intercepted
-        | Why::TunnelDistrusted
-        | Why::TunnelCertificate
-        | Why::TunnelNotTls
-        | Why::TunnelCredentials => exercise_tunnels(why),
+        Why::Intercepted | Why::TunnelDistrusted | Why::TunnelCertificate => exercise_tunnels(why),
+        Why::TunnelNotTls | Why::TunnelCredentials => exercise_tunnels(why),
     }
 }
 

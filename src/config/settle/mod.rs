@@ -59,18 +59,15 @@ pub(super) fn settle(draft: Draft) -> Result<Settings, Vec<String>> {
     let parent = parent.map_err(|why| problems.add(&["parent.from_env"], &why)).unwrap_or_default();
     check_limits(&draft, &mut problems);
     let intercept = intercept::settle(&draft, &listeners.http, &mut problems);
-    if draft.memory.auto && !draft.advise {
-        problems.add(&["memory.auto"], "memory.auto = \"policy\" needs shadow caches: set advise = \"on\"");
-    }
-    let problems = problems.lines();
-    if !problems.is_empty() {
-        return Err(problems);
-    }
+    problems.none()?;
     let first = listeners.first();
     let Listeners { http, sockets, doors } = listeners;
+    let (without_effect, keys) = (without_effect::find(&draft), written::keys(&draft));
+    let parts = draft.sites.into_iter().zip(tls.into_iter().zip(acme)).zip(rules).enumerate();
+    let sites = parts.map(|(at, ((site, tls), rules))| settle_site(at, site, tls, rules)).collect();
     Ok(Settings {
-        without_effect: without_effect::find(&draft),
-        keys: written::keys(&draft),
+        without_effect,
+        keys,
         listen: http,
         sockets,
         proxy_protocol: draft.proxy_protocol,
@@ -87,10 +84,7 @@ pub(super) fn settle(draft: Draft) -> Result<Settings, Vec<String>> {
         limits: draft.limits,
         timeouts: draft.timeouts,
         parent,
-        sites: {
-            let parts = draft.sites.into_iter().zip(tls.into_iter().zip(acme)).zip(rules).enumerate();
-            parts.map(|(at, ((site, tls), rules))| settle_site(at, site, tls, rules)).collect()
-        },
+        sites,
         forward: Forward { site_rules: forward_rules, ..draft.forward },
         intercept,
         doors: Doors { listen: doors, ..draft.doors },
@@ -201,6 +195,9 @@ fn check_limits(draft: &Draft, problems: &mut Problems<'_>) {
 }
 
 fn check_memory(draft: &Draft, problems: &mut Problems<'_>) {
+    if draft.memory.auto && !draft.advise {
+        problems.add(&["memory.auto"], "memory.auto = \"policy\" needs shadow caches: set advise = \"on\"");
+    }
     let Memory { size, entries, max_object, .. } = draft.memory;
     if let (Some(size), Some(entries)) = (size, entries) {
         let (size, entries) = (show_size(size), counted(entries, "entry", "entries"));

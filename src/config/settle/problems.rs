@@ -56,8 +56,11 @@ impl<'d> Problems<'d> {
         self.found.push(line);
     }
 
-    /// Returns all problems.
-    pub(super) fn lines(self) -> Vec<String> {
-        self.found
+    /// Whether there are none.
+    ///
+    /// # Errors
+    /// A line for each problem.
+    pub(super) fn none(self) -> Result<(), Vec<String>> {
+        if self.found.is_empty() { Ok(()) } else { Err(self.found) }
     }
 }

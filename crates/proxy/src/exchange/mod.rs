@@ -20,7 +20,7 @@ pub(crate) mod paced;
 pub(crate) mod packages;
 pub(crate) mod pages;
 pub(crate) mod passes;
-pub(crate) mod piece_queue;
+pub(crate) mod pieces;
 pub(crate) mod placeholders;
 pub(crate) mod plan;
 pub(crate) mod position;

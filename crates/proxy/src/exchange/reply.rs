@@ -23,7 +23,7 @@ use crate::exchange::edited::{EditedFields, NONE};
 use crate::exchange::encoded::ContentEncoder;
 use crate::exchange::negotiation::Negotiation;
 use crate::exchange::paced::SliceSchedule;
-use crate::exchange::piece_queue::PieceQueue;
+use crate::exchange::pieces::{Piece, PieceQueue};
 use crate::exchange::route::SiteNumber;
 use crate::exchange::ruling::ReplyEdits;
 use crate::http::fields::FieldWriter;
@@ -108,33 +108,6 @@ pub enum Content {
     Encoded(Box<Content>, Box<ContentEncoder>),
     /// A tunnel: after the head, the connection uses another protocol.
     Tunnel(Tunnel),
-}
-
-/// One piece of a reply that has several.
-#[derive(Debug)]
-pub enum Piece {
-    /// These bytes.
-    Bytes(Bytes),
-    /// Bytes of a stored response, from the first position up to and not including the second.
-    Stored(Entry, u64, u64),
-}
-
-impl Piece {
-    /// Returns the bytes of the piece.
-    pub(crate) fn len(&self) -> u64 {
-        match self {
-            Self::Bytes(bytes) => bytes.len() as u64,
-            Self::Stored(_, from, to) => to - from,
-        }
-    }
-
-    /// Returns the stored response of the piece, if there is one.
-    pub(crate) fn entry(&self) -> Option<&Entry> {
-        match self {
-            Self::Stored(entry, ..) => Some(entry),
-            Self::Bytes(_) => None,
-        }
-    }
 }
 
 /// The other end of a connection that leaves HTTP.

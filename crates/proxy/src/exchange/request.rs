@@ -209,14 +209,13 @@ impl Request {
         // A node that forwards a request has checked it.
         let is_asked = !by_peer && !is_purge(&head.method, &route);
         let credentials = is_asked.then(|| credentials(head, &route, &ruling, &mut fields)).flatten();
-        let inquiry = is_asked.then(|| ruling.inquiry(&fields)).flatten();
-        let token = is_asked.then(|| ruling.token(&fields)).flatten();
         let unsigned = if is_asked { ruling.verify(address.path, clock::now).err() } else { None };
-        let resource = (is_asked && unsigned.is_none()).then(|| ruling.resource(address.path));
-        let address = Address { path: resource.unwrap_or(address.path), ..address };
-        let accepted = Some(AcceptedCodings::of(&fields));
+        let path = if is_asked && unsigned.is_none() { ruling.resource(address.path) } else { address.path };
+        let address = Address { path, ..address };
         let taken = credentials.as_ref().filter(|_| matches!(route, Route::Site(_)));
         let key = key_of(role, &address, ruling.query.as_ref());
+        let inquiry = is_asked.then(|| ruling.inquiry(&fields)).flatten();
+        let token = is_asked.then(|| ruling.token(&fields)).flatten();
         let parts = Parts::new(&key, client.ip(), id.map(AsRef::as_ref), &fields);
         let fill = || rulebook.fill(&ruling.numbers, &ruling.request, &parts, |effects| &effects.request);
         let filled = ruling.request.has_placeholders.then(fill);
@@ -231,13 +230,13 @@ impl Request {
             path,
             forbids_guess: ruling.caching().is_some_and(|caching| caching.forbids_guess(&fields)),
             asked: directives(&ruling, &fields),
+            accepted: Some(AcceptedCodings::of(&fields)),
             fields,
             hash: memory.hash(&key),
             key,
             route,
             ruling,
             apart,
-            accepted,
             credentials,
             inquiry,
             token,

@@ -13,8 +13,8 @@ use larder_store::{Body, Record, Storage};
 
 use crate::exchange::link::Interim;
 use crate::exchange::paced::Paced;
-use crate::exchange::piece_queue::{PieceQueue, QueuedPiece};
-use crate::exchange::reply::{self, Banner, Content, Framing, Piece, Reply, Source};
+use crate::exchange::pieces::{Piece, PieceQueue, QueuedPiece};
+use crate::exchange::reply::{self, Banner, Content, Framing, Reply, Source};
 use crate::exchange::sink::{Direct, GATHER, SendError, Sink};
 use crate::http::fields::FieldWriter;
 use crate::net::content::ContentFile;

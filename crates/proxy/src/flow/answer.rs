@@ -11,7 +11,8 @@ use larder_semantics::vary;
 use larder_store::{Entry, Resident};
 
 use crate::base::outcome::{Kind, Outcome};
-use crate::exchange::reply::{Content, Piece, Reply, Source};
+use crate::exchange::pieces::Piece;
+use crate::exchange::reply::{Content, Reply, Source};
 
 /// Returns the variant of `resident` that a request with these fields selects (RFC 9111 section 4.1).
 pub(crate) fn select<'r>(resident: &'r Resident, request: &impl Fields) -> Option<&'r Entry> {

@@ -14,7 +14,8 @@ use larder_store::{Body, Entry};
 use crate::base::outcome::Tier;
 use crate::cache::Cache;
 use crate::exchange::negotiation::Negotiation;
-use crate::exchange::reply::{Content, Piece, Reply, Source};
+use crate::exchange::pieces::Piece;
+use crate::exchange::reply::{Content, Reply, Source};
 
 /// Replaces the content of `reply` by the form that the client prefers among those that exist, and marks the reply as
 /// negotiated. `accepted` has the codings that the client accepted before rules changed the request. Returns the coding

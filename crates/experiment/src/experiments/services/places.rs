@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_copy_is_of_use_where_it_is_and_while_its_tag_is_current() {
+    fn a_copy_is_of_use_only_while_its_tag_is_current() {
         for (place, others, own) in [
             (Place::Browser, [false, false], [true, true]),
             (Place::Library, [true, true], [true, true]),

@@ -13,7 +13,7 @@ use tokio::sync::mpsc::{Sender, channel};
 use tokio::time::timeout;
 
 use super::{AHEAD, source};
-use crate::exchange::piece_queue::{PieceQueue, QueuedPiece};
+use crate::exchange::pieces::{PieceQueue, QueuedPiece};
 use crate::flow::worker::Worker;
 use crate::origin::{Chunk, Download};
 

@@ -1,9 +1,36 @@
-//! Content whose pieces are found or fetched while it is sent.
+//! Content of several pieces, which are known, or are found or fetched while it is sent.
 
+use bytes::Bytes;
+use larder_store::Entry;
 use larder_store::fill::Reader;
 use tokio::sync::mpsc::{Receiver, error::TryRecvError};
 
-use crate::exchange::reply::Piece;
+/// One piece of a reply that has several.
+#[derive(Debug)]
+pub enum Piece {
+    /// These bytes.
+    Bytes(Bytes),
+    /// Bytes of a stored response, from the first position up to and not including the second.
+    Stored(Entry, u64, u64),
+}
+
+impl Piece {
+    /// Returns the bytes of the piece.
+    pub(crate) fn len(&self) -> u64 {
+        match self {
+            Self::Bytes(bytes) => bytes.len() as u64,
+            Self::Stored(_, from, to) => to - from,
+        }
+    }
+
+    /// Returns the stored response of the piece, if there is one.
+    pub(crate) fn entry(&self) -> Option<&Entry> {
+        match self {
+            Self::Stored(entry, ..) => Some(entry),
+            Self::Bytes(_) => None,
+        }
+    }
+}
 
 /// The pieces of a reply's content, in their order. If they end before `left` bytes were taken, the content is truncated.
 #[derive(Debug)]
