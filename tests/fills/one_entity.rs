@@ -53,7 +53,7 @@ fn no_answer_mixes_two_entities_that_change_under_fifty_readers() {
     let current = Arc::clone(&version);
     let origin = Origin::answering(move |seen: &Seen| {
         let version = current.load(Ordering::SeqCst);
-        let lifetime = if version % 4 == 0 { "max-age=0" } else { "max-age=3600" };
+        let lifetime = if version.is_multiple_of(4) { "max-age=0" } else { "max-age=3600" };
         let fields = format!("Cache-Control: {lifetime}");
         Answer::file(seen, &format!("\"{version}\""), &fields, &content(version, 0..LEN))
     });

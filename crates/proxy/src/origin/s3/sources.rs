@@ -21,7 +21,6 @@ const LONGEST: usize = 64 << 10;
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The result of a source: `None` if it is not set up here.
-
 type Found = Result<Option<Credentials>, String>;
 
 /// Finds credentials for `bucket`.
