@@ -125,7 +125,7 @@ mod tests {
             let judged = normal();
             let chosen = (0..6).map(|policy| (normal(), policy)).max_by(|one, next| one.0.total_cmp(&next.0));
             let policy = chosen.map_or(0, |(_, policy)| policy).to_string();
-            let better = (judged > 2.0).then(|| Advice { policy, gain: judged * 0.01, error: 0.01 });
+            let better = (judged > 2.0).then_some(Advice { policy, gain: judged * 0.01, error: 0.01 });
             assert_eq!(auto.judge(window * WINDOW, "lru", better), None);
         }
     }
