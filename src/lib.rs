@@ -40,7 +40,7 @@ mod tests {
             LARDER.in_one_line(&error)
         };
         for (line, expected) in [
-            ("larder serv", "unrecognized subcommand 'serv'; tip: a similar subcommand exists: 'serve'"),
+            ("larder servee", "unrecognized subcommand 'servee'; tip: a similar subcommand exists: 'serve'"),
             (
                 "larder serve --memoy 1",
                 "unexpected argument '--memoy' found; tip: a similar argument exists: '--memory'",

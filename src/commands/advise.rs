@@ -181,7 +181,7 @@ fn heading(report: &Report) -> Vec<String> {
 fn sizes(report: &Report, tier: Tier, width: Option<usize>) -> Vec<String> {
     let column = |name, rank| Column { name, is_text: false, rank };
     let columns = [
-        Column { name: if tier == Tier::Memory { "memory" } else { "disk" }, is_text: true, rank: 0 },
+        Column { name: tier.name(), is_text: true, rank: 0 },
         column("hit ratio", 0),
         column("byte hit ratio", 0),
         column("requests to origins", 1),

@@ -156,7 +156,7 @@ const MORE: &[(usize, Check)] = &[
         };
         assert_eq!([coding("/api"), coding("/account")], [Some("br".to_owned()), None]);
     }),
-    (98, |larder, _| {
+    (113, |larder, _| {
         let young = larder.get("/pad/-/pad-1.0.0.tgz");
         assert_eq!((young.status, larder.get("/own-pad/-/own-pad-1.0.0.tgz").status), (403, 200));
     }),
@@ -295,14 +295,14 @@ const MORE: &[(usize, Check)] = &[
         assert!((0..4).all(|_| larder.get("/a").text() != OTHER));
         assert_eq!(origin.count(), 4);
     }),
-    (110, |larder, origin| {
+    (114, |larder, origin| {
         let at_first: Vec<_> = (0..40).map(|n| larder.get(&format!("/{n}")).text() == OTHER).collect();
         assert!(at_first.contains(&true) && at_first.contains(&false));
         let again = (0..40).map(|n| larder.get(&format!("/{n}")).text() == OTHER);
         assert!(again.eq(at_first.iter().copied()));
         assert_eq!(origin.count(), 2 * at_first.iter().filter(|is_other| !**is_other).count());
     }),
-    (111, |larder, origin| {
+    (115, |larder, origin| {
         (0..12).for_each(|n| drop(larder.get(&format!("/status:503/{n}"))));
         assert_eq!(origin.count(), 5, "it is ejected");
         assert_eq!(larder.get("/a").text(), OTHER);

@@ -54,7 +54,8 @@ fn with_few_open_files_all_promised_clients_are_served() {
     });
     let config = format!("[[site]]\norigin = '{}'", origin.url());
     let larder = Larder::start_behind(&["prlimit", "--nofile=200:200"], &config);
-    larder.wait_for_log("so 51 connections of clients, not 65536, and 34 requests to origins, not 1024");
+    larder.wait_for_log("they serve 51 connections of clients, not 65536");
+    larder.wait_for_log("they serve 34 requests to origins, not 1024");
     let ask = |number| {
         let mut client = larder.client();
         client.send(&format!("GET /{number}"));

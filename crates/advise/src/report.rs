@@ -49,6 +49,16 @@ pub enum Tier {
     Disk,
 }
 
+impl Tier {
+    /// Returns the name, as in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::Disk => "disk",
+        }
+    }
+}
+
 /// A policy at a size.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Cell {

@@ -106,10 +106,10 @@ pub(super) const METRICS: &[Metric] = &[
     metric!(Counter "larder_memory_file_refusals_total" []
         "Large bodies that were not stored, since the system limited the memory file."
         |moment, to| to.put(&[], moment.stats.memory_file_refusals)),
-    metric!(Gauge "larder_advise_hit_ratio" ["policy", "size"]
-    "Hit ratio of the memory tier that is predicted for a policy and a size, over the last four hours at most."
+    metric!(Gauge "larder_advise_hit_ratio" ["tier", "policy", "size"]
+    "Hit ratio of a tier that is predicted for a policy and a size, over the last four hours at most."
     |moment, to| for cell in moment.advice.iter().flat_map(|advice| &advice.cells) {
-        to.put(&[&cell.policy, &cell.size.to_string()], cell.ratios.hit_ratio);
+        to.put(&[cell.tier.name(), &cell.policy, &cell.size.to_string()], cell.ratios.hit_ratio);
     }),
     metric!(Gauge "larder_advise_difference" []
     "The difference between the predicted hit ratio of the running policy and size, and the measured one."
