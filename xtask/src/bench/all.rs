@@ -7,7 +7,7 @@ use anyhow::Result;
 use std::path::PathBuf;
 
 /// The benches that have no option `--install`.
-const INSTALL_NOTHING: &[&str] = &["control", "purge", "replay", "learn"];
+const INSTALL_NOTHING: &[&str] = &["advise", "control", "purge", "replay", "learn"];
 
 /// The options of `cargo x bench all`.
 pub(crate) struct Options {

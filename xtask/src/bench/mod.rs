@@ -157,7 +157,7 @@ mod tests {
         for (line, complaint) in [
             (
                 "",
-                "bench what? known are: hits, misses, memory, tls, h2, cluster, control, doors, disk, observe, purge, replay, rules, scale, learn, all",
+                "bench what? known are: hits, misses, memory, tls, h2, cluster, control, doors, disk, observe, purge, slices, upgrade, replay, rules, advise, scale, learn, all",
             ),
             ("reply", "unknown bench `reply`; did you mean `replay`?"),
             ("hit", "unknown bench `hit`; did you mean `hits`?"),

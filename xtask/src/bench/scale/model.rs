@@ -147,7 +147,9 @@ mod tests {
             let predict = |hot| Scenario::new(Popularity::Zipf(exponent), 64, 9.0, &holds, hot).predict();
             let (hot, plain) = (predict(true), predict(false));
             assert!(hot.rate > plain.rate && hot.p99 <= plain.p99, "Zipf {exponent}");
-            assert!(hot.rate < 64.0 / 9.0 && hot.rate > 0.9 * 64.0 / 9.0, "Zipf {exponent}: {}", hot.rate);
+            // At best, a hit takes all of its time but that under the lock.
+            let best = 64.0 / (9.0 - holds.mean(FIND));
+            assert!(hot.rate < best && hot.rate > 0.9 * best, "Zipf {exponent}: {} of {best}", hot.rate);
         }
     }
 }
