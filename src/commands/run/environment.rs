@@ -49,7 +49,7 @@ pub(crate) const REPLACING: &[&str] = &[
     "SYSTEM_CERTIFICATE_PATH",
     "CLOUDSDK_CORE_CUSTOM_CA_CERTS_FILE",
 ];
-/// Variables with a file of certificates that a client trusts besides its own.
+/// Variables with a file of certificates that a client adds to those that it trusts.
 pub(crate) const ADDING: &[&str] = &["NODE_EXTRA_CA_CERTS", "DENO_CERT"];
 /// Variables that make a client use the others.
 pub(crate) const SWITCHES: &[(&str, &str)] = &[("NODE_USE_ENV_PROXY", "1")];
