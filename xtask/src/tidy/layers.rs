@@ -40,7 +40,7 @@ pub(super) const CRATES: &[Crate] = &[
         ],
         known: &[],
     },
-    Crate { root: "src/", layers: &[&["allocator", "cli"], &["config"], &["commands"]], known: &[] },
+    Crate { root: "src/", layers: &[&["cli"], &["config"], &["commands"]], known: &[] },
 ];
 
 /// Returns imports against the order of the layers, modules that have no layer, and entries of the known list that have
