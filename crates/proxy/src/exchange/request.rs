@@ -216,8 +216,10 @@ impl Request {
         let key = key_of(role, &address, ruling.query.as_ref());
         let inquiry = is_asked.then(|| ruling.inquiry(&fields)).flatten();
         let token = is_asked.then(|| ruling.token(&fields)).flatten();
-        let parts = Parts::new(&key, client.ip(), id.map(AsRef::as_ref), &fields);
-        let fill = || rulebook.fill(&ruling.numbers, &ruling.request, &parts, |effects| &effects.request);
+        let fill = || {
+            let parts = Parts::new(&key, client.ip(), id.map(AsRef::as_ref), &fields);
+            rulebook.fill(&ruling.numbers, &ruling.request, &parts, |effects| &effects.request)
+        };
         let filled = ruling.request.has_placeholders.then(fill);
         let edits = (&mut fields, taken, (!by_peer).then(|| edit(&head.method)));
         let (path, unchanged) = change(rulebook, &ruling, from_root(address.path), filled.as_ref(), edits);
