@@ -216,19 +216,17 @@ impl Request {
         let key = key_of(role, &address, ruling.query.as_ref());
         let inquiry = is_asked.then(|| ruling.inquiry(&fields)).flatten();
         let token = is_asked.then(|| ruling.token(&fields)).flatten();
-        let fill = || {
+        let filled = ruling.request.has_placeholders.then(|| {
             let parts = Parts::new(&key, client.ip(), id.map(AsRef::as_ref), &fields);
             rulebook.fill(&ruling.numbers, &ruling.request, &parts, |effects| &effects.request)
-        };
-        let filled = ruling.request.has_placeholders.then(fill);
+        });
         let edits = (&mut fields, taken, (!by_peer).then(|| edit(&head.method)));
         let (path, unchanged) = change(rulebook, &ruling, from_root(address.path), filled.as_ref(), edits);
-        let authority = host_in(&key, &head.method).unwrap_or_else(|| address.authority.to_owned());
         let mut request = in_place::boxed(|| Self {
             method: head.method.clone(),
             version: head.version,
             scheme: address.scheme,
-            authority,
+            authority: host_in(&key, &head.method).unwrap_or_else(|| address.authority.to_owned()),
             path,
             forbids_guess: ruling.caching().is_some_and(|caching| caching.forbids_guess(&fields)),
             asked: directives(&ruling, &fields),
