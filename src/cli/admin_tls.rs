@@ -100,10 +100,8 @@ impl ServerCertVerifier for Verifier {
 pub(crate) struct AdminTls(TlsConnector);
 
 impl AdminTls {
-    /// Returns a connector that trusts the certificates in `file`, or the default ones without a file.
-    ///
-    /// # Errors
-    /// The error in the file.
+    /// Returns a connector that trusts the certificates in `file`, or the default ones without a file. Errors: the
+    /// error in the file.
     pub(crate) fn new(file: Option<&Path>) -> Result<Self, String> {
         let failed = |error: rustls::Error| format!("cannot set up TLS: {error}");
         let verifier = Arc::new(Verifier::new(file)?);
@@ -114,10 +112,8 @@ impl AdminTls {
         Ok(Self(TlsConnector::from(Arc::new(config))))
     }
 
-    /// Makes the handshake with `host` at the other end of `stream`.
-    ///
-    /// # Errors
-    /// The reason why there is no TLS with it, and the remedy.
+    /// Makes the handshake with `host` at the other end of `stream`. The error is the reason why there is no TLS with
+    /// it, and the remedy.
     pub(crate) async fn secure(&self, host: &str, stream: TcpStream) -> Result<TlsStream<TcpStream>, String> {
         let name = ServerName::try_from(host.trim_matches(['[', ']']).to_owned());
         let name = name.map_err(|_| format!("'{}' is not a host", host.escape_debug()))?;

@@ -210,10 +210,8 @@ impl Segments {
         all
     }
 
-    /// Unlinks a segment's file and removes the segment.
-    ///
-    /// # Errors
-    /// When the file cannot be unlinked; then the segment stays in the list, since the next start finds it.
+    /// Unlinks a segment's file and removes the segment. Fails when the file cannot be unlinked; then the segment stays
+    /// in the list, since the next start finds it.
     pub(crate) fn retire(&self, segment: &Segment, files: &dyn Files) -> io::Result<()> {
         match files.remove(&segment.name) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),

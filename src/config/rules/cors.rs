@@ -113,10 +113,8 @@ fn pattern(origin: &str) -> Result<Pattern, String> {
     }
 }
 
-/// Returns the rules that follow from a rule with `cors` and these conditions.
-///
-/// # Errors
-/// The conditions cannot be combined with those on `Origin`.
+/// Returns the rules that follow from a rule with `cors` and these conditions. Errors: the conditions cannot be
+/// combined with those on `Origin`.
 pub(super) fn rules(cors: &Cors, conditions: &Conditions) -> Result<Vec<(Conditions, Effects)>, String> {
     if conditions.need_response() {
         return Err("cors takes effect before there is a response: match only the request".to_owned());

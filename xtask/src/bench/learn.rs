@@ -67,10 +67,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Reads the words after `bench learn`.
-    ///
-    /// # Errors
-    /// An unknown word; the error names it.
+    /// Reads the words after `bench learn`. Fails on an unknown word; the error names it.
     pub(super) fn parse(words: &[String]) -> Result<Self> {
         let known = [("--quick", false), ("--trace", true), ("--larder", true), ("--json", true)];
         let words = args::parse(words, &known)?;
@@ -98,10 +95,8 @@ struct Measured {
     entries: u64,
 }
 
-/// Runs the bench and prints its tables and goals.
-///
-/// # Errors
-/// If a build fails, or larder does not print the expected output.
+/// Runs the bench and prints its tables and goals. Fails if a build fails, or larder does not print the expected
+/// output.
 pub(super) fn run(options: &Options) -> Result<Vec<Goal>> {
     let larder = peers::program(options.larder.as_deref())?;
     let folder = std::env::temp_dir().join(format!("larder-bench-learn-{}", std::process::id()));

@@ -129,10 +129,7 @@ impl Peer {
         (self.configure)(setup)
     }
 
-    /// Returns the program's path.
-    ///
-    /// # Errors
-    /// If it was removed since the search.
+    /// Returns the program's path. Fails if it was removed since the search.
     pub(super) fn program(&self, programs: &Programs) -> Result<PathBuf> {
         match (self.which, &self.package) {
             (Which::Floor, _) => Ok(programs.folder.join("floor")),

@@ -47,10 +47,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Reads the words after `bench replay`.
-    ///
-    /// # Errors
-    /// An unknown word, or an invalid value; the error names it.
+    /// Reads the words after `bench replay`. Fails on an unknown word, or an invalid value; the error names it.
     pub(crate) fn parse(words: &[String]) -> Result<Self> {
         let known = [
             ("--quick", false),
@@ -69,10 +66,8 @@ impl Options {
     }
 }
 
-/// Runs the bench and prints its tables. It has no goals.
-///
-/// # Errors
-/// If a build fails, or a program does not print the expected output.
+/// Runs the bench and prints its tables. It has no goals. Fails if a build fails, or a program does not print the
+/// expected output.
 pub(crate) fn run(options: &Options) -> Result<Vec<Goal>> {
     let larder = peers::program(None)?;
     let folder = std::env::temp_dir().join(format!("larder-bench-replay-{}", std::process::id()));

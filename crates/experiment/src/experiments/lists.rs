@@ -53,10 +53,7 @@ impl List {
         format!("list/{course}/{locality:03}/{number:04}")
     }
 
-    /// Replays `course` under each of `policies` at each size.
-    ///
-    /// # Errors
-    /// If a policy is unknown.
+    /// Replays `course` under each of `policies` at each size. Fails if a policy is unknown.
     pub(super) fn new(
         (name, locality, number): (&str, u32, u64),
         (course, trace): (&Course, &Trace),

@@ -26,10 +26,7 @@ pub(crate) struct AnswerTraits {
 }
 
 impl Rehearsal {
-    /// Returns services with `entities` users, paths and skills each.
-    ///
-    /// # Errors
-    /// If a database cannot be created.
+    /// Returns services with `entities` users, paths and skills each. Fails if a database cannot be created.
     pub(crate) fn new(entities: u32) -> io::Result<Self> {
         let folder = tempfile::tempdir()?;
         let services = Services::create(folder.path(), entities).map_err(io::Error::other)?;

@@ -52,10 +52,8 @@ const FOREIGN: Refusal = forbidden("a page of another site sent this request");
 const NO_INTENT: Refusal =
     forbidden("this request changes something: send the field Larder-Admin: 1 with it");
 
-/// Checks whether a request from `peer` may be answered; `token` is the admin token, which a path that `is_open` does not need.
-///
-/// # Errors
-/// The refusal of the request.
+/// Checks whether a request from `peer` may be answered; `token` is the admin token, which a path that `is_open` does
+/// not need. Errors: the refusal of the request.
 pub(super) fn check(
     token: Option<&Token>,
     peer: IpAddr,

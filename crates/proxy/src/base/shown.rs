@@ -33,10 +33,7 @@ pub fn visible(text: &str) -> String {
     shown
 }
 
-/// Appends `value` as JSON without hidden characters.
-///
-/// # Errors
-/// That of a value that JSON cannot represent.
+/// Appends `value` as JSON without hidden characters. Errors: that of a value that JSON cannot represent.
 pub(crate) fn write_json(out: &mut Vec<u8>, value: &impl Serialize) -> serde_json::Result<()> {
     value.serialize(&mut Serializer::with_formatter(out, VisibleWriter))
 }

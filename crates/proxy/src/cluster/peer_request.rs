@@ -52,10 +52,8 @@ impl PeerRequest {
         Self { role, client, by_peer: false, awaited }
     }
 
-    /// Returns the sender of `head` on a listener for nodes of `cluster`.
-    ///
-    /// # Errors
-    /// The refusal of a request that does not come from a node.
+    /// Returns the sender of `head` on a listener for nodes of `cluster`. Errors: the refusal of a request that does
+    /// not come from a node.
     pub(crate) fn of_peer(cluster: Option<&Cluster>, head: &RequestHead<'_>) -> Result<Self, Refusal> {
         let cluster =
             cluster.filter(|_| matches!(head.method, Method::GET | Method::HEAD)).ok_or(STRANGER)?;

@@ -128,11 +128,9 @@ pub fn is_dropped(name: &str) -> bool {
 }
 
 /// Returns the client of a request from `peer`. On a reverse listener, the target gets the scheme that the client used;
-/// if `peer` is a trusted proxy, it gets the scheme and host of the client's request to that proxy.
-///
-/// # Errors
-/// The refusal of a target whose scheme differs from the connection's, and of a `Forwarded` whose elements cannot be
-/// separated: a client could hide the proxy's part behind an open quote.
+/// if `peer` is a trusted proxy, it gets the scheme and host of the client's request to that proxy. Errors: the refusal
+/// of a target whose scheme differs from the connection's, and of a `Forwarded` whose elements cannot be separated: a
+/// client could hide the proxy's part behind an open quote.
 pub(crate) fn believe(
     trust: &Trust,
     arrival: Arrival,
@@ -166,10 +164,7 @@ pub(crate) fn believe(
 }
 
 /// Makes the target of a request in an intercepted tunnel one over https. `site` is the host of the tunnel, with its port
-/// if that is not 443.
-///
-/// # Errors
-/// The refusal of a request for another host or scheme.
+/// if that is not 443. Errors: the refusal of a request for another host or scheme.
 pub(crate) fn direct(site: &str, head: &mut RequestHead<'_>) -> Result<(), Refusal> {
     let named = match head.target {
         Target::Origin { host, .. } | Target::Asterisk { host } => host,

@@ -132,11 +132,8 @@ impl Sites {
         best
     }
 
-    /// Returns the route of a request for `path` at `authority`.
-    ///
-    /// # Errors
-    /// The refusal of a host or path without a site, or of a path that a site and its origin could interpret
-    /// differently.
+    /// Returns the route of a request for `path` at `authority`. Errors: the refusal of a host or path without a site,
+    /// or of a path that a site and its origin could interpret differently.
     pub(crate) fn route(&self, role: Role, authority: &str, path: &str) -> Result<Route, Refusal> {
         if role == Role::Forward {
             return if is_odd_address(host_of(authority)) { Err(ODD_ADDRESS) } else { Ok(Route::Anywhere) };

@@ -31,10 +31,8 @@ pub(crate) struct Address<'b> {
 }
 
 impl<'b> Address<'b> {
-    /// Returns the address of `target`, for a client of a listener with this role.
-    ///
-    /// # Errors
-    /// The refusal of a form that has no meaning there.
+    /// Returns the address of `target`, for a client of a listener with this role. Errors: the refusal of a form that
+    /// has no meaning there.
     pub(crate) fn of(target: Target<'b>, role: Role) -> Result<Self, Refusal> {
         match (target, role) {
             (Target::Origin { host, path }, Role::Reverse) => {

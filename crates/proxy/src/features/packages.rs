@@ -98,10 +98,7 @@ impl DatedFile<'_> {
 
 /// Returns the digest of the manifest that a tag names, as the registry says: a HEAD does not count against the limits
 /// that registries set on pulls. If it refuses the request as one too many, or fails, the digest that it last named to
-/// the same client counts.
-///
-/// # Errors
-/// The refusal, if the request is beyond a limit of its rules.
+/// the same client counts. Errors: the refusal, if the request is beyond a limit of its rules.
 async fn tagged(
     worker: &Arc<Worker>,
     plan: &Arc<Plan>,

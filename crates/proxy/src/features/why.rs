@@ -63,10 +63,8 @@ const ONLY_TLS: Refusal = Refusal {
     reason: "no listener of a site serves http, only https: ask about https://, or set reverse.listen",
 };
 
-/// Explains the decision on the request in `question`. The caller is a thread of a runtime that may block.
-///
-/// # Errors
-/// The reason why it is not a request, in one line.
+/// Explains the decision on the request in `question`. The caller is a thread of a runtime that may block. The error is
+/// the reason why it is not a request, in one line.
 pub(crate) fn explain(shared: &ProcessState, question: &WhyQuery) -> Result<Explanation, String> {
     let plan = shared.plan();
     let (target, fields) = question.message()?;

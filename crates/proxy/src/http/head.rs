@@ -178,9 +178,7 @@ pub fn parse<'b>(
 
 impl<'b> RequestHead<'b> {
     /// Returns the head of a request that this proxy makes itself, as a client would in HTTP/1.1. `lines` have `Host`.
-    ///
-    /// # Errors
-    /// The refusal that a client with this head would get.
+    /// Errors: the refusal that a client with this head would get.
     pub(crate) fn compose(
         method: &Method,
         target: &'b str,
@@ -248,10 +246,8 @@ pub(crate) const TARGET_TOO_LONG: Refusal =
 const TOO_MANY_FIELDS: Refusal =
     Refusal::too_large(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "too many header fields");
 
-/// Whether a line of `Expect` has the expectation `100-continue`.
-///
-/// # Errors
-/// The refusal of any other expectation (RFC 9110 section 10.1.1).
+/// Whether a line of `Expect` has the expectation `100-continue`. Errors: the refusal of any other expectation (RFC
+/// 9110 section 10.1.1).
 pub(crate) fn expects_continue(value: &[u8]) -> Result<bool, Refusal> {
     list(value).try_fold(false, |_, member| match member.eq_ignore_ascii_case(b"100-continue") {
         true => Ok(true),

@@ -29,10 +29,8 @@ pub(crate) fn lines<'b, 'l>(received: &Head<'b>, lines: &'l mut [Line<'b>]) -> &
     &lines[..count]
 }
 
-/// Returns the head with these `lines`; `end`: it has no content.
-///
-/// # Errors
-/// The refusal of a request that would also be refused in HTTP/1.1.
+/// Returns the head with these `lines`; `end`: it has no content. Errors: the refusal of a request that would also be
+/// refused in HTTP/1.1.
 pub(crate) fn head<'b>(
     received: &Head<'b>,
     lines: &'b [Line<'b>],

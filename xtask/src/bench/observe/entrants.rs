@@ -48,10 +48,8 @@ pub(super) struct Entrant {
 }
 
 impl Entrant {
-    /// Starts the database and a larder that has all requested objects in memory.
-    ///
-    /// # Errors
-    /// If a larder does not start, or does not answer.
+    /// Starts the database and a larder that has all requested objects in memory. Fails if a larder does not start, or
+    /// does not answer.
     pub(super) fn start(
         name: &'static str,
         kind: Kind,
@@ -92,10 +90,7 @@ impl Entrant {
     }
 
     /// Waits until all rows are written, and checks that the database has the requests that `/stats` counts, except for
-    /// dropped ones. Returns the number of dropped ones.
-    ///
-    /// # Errors
-    /// If it takes too long, or the sums differ.
+    /// dropped ones. Returns the number of dropped ones. Fails if it takes too long, or the sums differ.
     pub(super) fn settle(&self) -> Result<u64> {
         if self.kind == Kind::Off {
             return Ok(0);

@@ -114,9 +114,6 @@ impl SignedUrls {
 }
 
 /// Parses the lines of a file of keys.
-///
-/// # Errors
-/// As [`SignedUrls::parse`].
 pub(super) fn parse_keys(text: &str) -> Result<Vec<hmac::Key>, BadLine> {
     let mut keys = Vec::new();
     let bad = |line, why: &str| BadLine { line, why: why.to_owned() };

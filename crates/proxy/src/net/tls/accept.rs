@@ -152,11 +152,8 @@ impl Failure {
 }
 
 /// Makes the handshake with `client` at the other end of `stream` within `limit`, once it has sent bytes and a permit is
-/// free.
-///
-/// # Errors
-/// The reason for the failure. A client that has sent bytes has been sent an alert, except if it sent one itself, or if
-/// it took too long after it was sent encrypted messages.
+/// free. Errors: the reason for the failure. A client that has sent bytes has been sent an alert, except if it sent one
+/// itself, or if it took too long after it was sent encrypted messages.
 pub(super) async fn accept(
     stream: TcpStream,
     client: IpAddr,
@@ -173,9 +170,6 @@ pub(super) async fn accept(
 }
 
 /// The same after the `first` bytes from the client have been read; `limit` ends at `end`.
-///
-/// # Errors
-/// As [`accept`].
 pub(crate) async fn accept_after(
     first: Vec<u8>,
     mut stream: TcpStream,

@@ -81,10 +81,8 @@ impl fmt::Display for Fault {
 }
 
 impl Nodes {
-    /// Sets up TLS between nodes whose token leads to `secret` and whose keys on the engine begin with `prefix`.
-    ///
-    /// # Errors
-    /// The reason why TLS cannot be set up.
+    /// Sets up TLS between nodes whose token leads to `secret` and whose keys on the engine begin with `prefix`. The
+    /// error is the reason why TLS cannot be set up.
     pub(crate) fn by_token(secret: &ClusterKey, prefix: &str) -> Result<Self, Fault> {
         let key = key(&**secret, prefix)?;
         let public = key.end_entity_cert()?.clone().into_owned();
@@ -152,10 +150,8 @@ impl Nodes {
         }
     }
 
-    /// Makes the handshake with the node at the other end of `stream`, within `limit`.
-    ///
-    /// # Errors
-    /// The reason for the failure; the peer may not be a node.
+    /// Makes the handshake with the node at the other end of `stream`, within `limit`. Errors: the reason for the
+    /// failure; the peer may not be a node.
     pub(crate) async fn accept(
         &self,
         stream: TcpStream,
