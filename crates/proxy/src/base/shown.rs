@@ -25,10 +25,7 @@ pub(crate) fn cut(text: &mut String, most: usize) {
 pub fn visible(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
-        match is_hidden(c) {
-            true => shown.extend(c.escape_default()),
-            false => shown.push(c),
-        }
+        if is_hidden(c) { shown.extend(c.escape_default()) } else { shown.push(c) }
     }
     shown
 }
