@@ -19,8 +19,7 @@ use crate::http::head::{Refusal, RequestHead, Target};
 /// this request, and the position up to which the node has followed the purges.
 pub(crate) const FIELD: &str = "larder-peer";
 
-const STRANGER: Refusal =
-    Refusal { status: StatusCode::FORBIDDEN, reason: "only nodes of the cluster are answered here" };
+const STRANGER: Refusal = Refusal::new(StatusCode::FORBIDDEN, "only nodes of the cluster are answered here");
 
 /// The sender of a request, and the kind of listener.
 #[derive(Clone, Debug, PartialEq, Eq)]

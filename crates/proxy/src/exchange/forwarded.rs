@@ -8,7 +8,6 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use http::StatusCode;
 use larder_semantics::fields::{is_open, list};
 
 use super::arrival::Arrival;
@@ -90,23 +89,18 @@ const BEGINNINGS: [&str; 9] = [
     "larder-",
 ];
 
-const NOT_TLS: Refusal = Refusal {
-    status: StatusCode::MISDIRECTED_REQUEST,
-    reason: "this listener has no TLS: only a proxy in trust may forward requests for https to it",
-};
+const NOT_TLS: Refusal = Refusal::misdirected(
+    "this listener has no TLS: only a proxy in trust may forward requests for https to it",
+);
 
-const ONLY_TLS: Refusal = Refusal {
-    status: StatusCode::MISDIRECTED_REQUEST,
-    reason: "this listener is for TLS: only a proxy in trust may forward requests for http to it",
-};
+const ONLY_TLS: Refusal = Refusal::misdirected(
+    "this listener is for TLS: only a proxy in trust may forward requests for http to it",
+);
 
-const MISDIRECTED: Refusal = Refusal {
-    status: StatusCode::MISDIRECTED_REQUEST,
-    reason: "the request is for another host than the tunnel in which it was sent",
-};
+const MISDIRECTED: Refusal =
+    Refusal::misdirected("the request is for another host than the tunnel in which it was sent");
 
-const OPEN_QUOTE: Refusal =
-    Refusal { status: StatusCode::BAD_REQUEST, reason: "a quoted string in Forwarded does not end" };
+const OPEN_QUOTE: Refusal = Refusal::bad("a quoted string in Forwarded does not end");
 
 /// The information about a request from a trusted proxy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

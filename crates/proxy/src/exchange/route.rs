@@ -17,10 +17,9 @@ use crate::counts::accounts::{Account, Accounts};
 use crate::http::head::Refusal;
 use crate::origin::{Parents, Pool};
 
-const NO_SITE: Refusal =
-    Refusal { status: StatusCode::MISDIRECTED_REQUEST, reason: "no site is configured for this host" };
+const NO_SITE: Refusal = Refusal::misdirected("no site is configured for this host");
 const NO_PATH: Refusal =
-    Refusal { status: StatusCode::NOT_FOUND, reason: "no site is configured for this path of the host" };
+    Refusal::new(StatusCode::NOT_FOUND, "no site is configured for this path of the host");
 const ODD_ADDRESS: Refusal =
     Refusal::bad("a host that ends in a number has to be an IPv4 address, in decimal and with three dots");
 const DOT_SEGMENTS: Refusal =

@@ -56,8 +56,7 @@ const NOT_A_SERVER: Refusal = Refusal::bad(
     "this is a forward proxy, not a web server: set it as your client's proxy \
      (for example curl -x http://THIS-ADDRESS http://example.com/) instead of opening it",
 );
-const NO_TUNNELS: Refusal =
-    Refusal { status: StatusCode::METHOD_NOT_ALLOWED, reason: "CONNECT is for forward proxies" };
+const NO_TUNNELS: Refusal = Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "CONNECT is for forward proxies");
 /// Writes the cache key of a target. Responses of forward and reverse listeners are stored separately, since their
 /// clients may reach different origins by the same name: the last byte of the key is the role. Of the query, only the
 /// part that counts by `query` is written.

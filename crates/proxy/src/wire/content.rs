@@ -13,9 +13,8 @@ use crate::exchange::link::{self, Link};
 use crate::http::body::{ClientGone, Frames, Upload};
 use crate::http::head::{Framing, Refusal};
 
-const TOO_LARGE: Refusal =
-    Refusal { status: StatusCode::PAYLOAD_TOO_LARGE, reason: "request content too large" };
-const TOO_SLOW: Refusal = Refusal { status: StatusCode::REQUEST_TIMEOUT, reason: "request content too slow" };
+const TOO_LARGE: Refusal = Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "request content too large");
+const TOO_SLOW: Refusal = Refusal::new(StatusCode::REQUEST_TIMEOUT, "request content too slow");
 const STOPPED: Refusal = Refusal::bad("request content ended early");
 
 /// Receives the content of one request.
