@@ -53,30 +53,25 @@ pub struct Nodes {
 }
 
 /// An error of the setup of TLS between nodes.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum Fault {
     /// The file of the authorities is unusable.
+    #[error("{0}")]
     Authorities(String),
     /// The certificate of this node, or its key, is unusable.
+    #[error("{0}")]
     Own(CertificateFault),
     /// The name is invalid.
+    #[error("{0}")]
     Name(String),
     /// Any other error.
+    #[error("{0}")]
     Other(String),
 }
 
 impl From<Error> for Fault {
     fn from(error: Error) -> Self {
         Self::Other(format!("cannot set up TLS: {error}"))
-    }
-}
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Authorities(why) | Self::Name(why) | Self::Other(why) => f.write_str(why),
-            Self::Own(fault) => fault.fmt(f),
-        }
     }
 }
 
@@ -298,27 +293,7 @@ impl ClientCertVerifier for NameVerifier {
         Ok(verified)
     }
 
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.clients.verify_tls12_signature(message, certificate, signed)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.clients.verify_tls13_signature(message, certificate, signed)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.clients.supported_verify_schemes()
-    }
+    crate::verifies_signatures!();
 }
 
 #[cfg(test)]
