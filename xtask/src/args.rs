@@ -26,6 +26,11 @@ impl Words {
         self.get(name).map(PathBuf::from)
     }
 
+    /// Returns the paths of an option, which are separated by commas.
+    pub(crate) fn paths(&self, name: &str) -> Vec<PathBuf> {
+        self.get(name).iter().flat_map(|list| list.split(',')).map(PathBuf::from).collect()
+    }
+
     /// Returns the number of an option, or `usual` if it was not given. Errors: a value that is not a whole number
     /// above 0.
     pub(crate) fn number(&self, name: &str, usual: u32) -> Result<u32> {

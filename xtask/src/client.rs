@@ -19,7 +19,6 @@ pub(crate) struct Client {
     connection: Option<BufReader<TcpStream>>,
 }
 
-/// An answer.
 pub(crate) struct Answer {
     pub(crate) status: u16,
     fields: Vec<(String, String)>,

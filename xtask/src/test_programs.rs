@@ -17,7 +17,6 @@ const AT_ONCE: usize = 2;
 const SLOWEST: [&str; 9] =
     ["cluster", "experiment", "dashboard", "upgrade", "control", "hostile", "directory", "traces", "disk"];
 
-/// A program with tests.
 #[derive(Debug, PartialEq)]
 pub(crate) struct TestProgram {
     name: String,

@@ -30,7 +30,6 @@ pub(super) struct Larder {
 }
 
 impl Larder {
-    /// Starts `program` with this config.
     pub(super) fn start(program: &Path, config: &str) -> Result<Self> {
         let folder = tempfile::tempdir().context("cannot make a folder")?;
         let file = folder.path().join("larder.toml");

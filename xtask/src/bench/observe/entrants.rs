@@ -1,7 +1,7 @@
 //! The larders of `bench observe`: each with a different database, or none.
 
 use super::super::origin::Origin;
-use super::super::peers::{Peer, Programs, Setup, Start, Which, start};
+use super::super::peers::{self, Peer, Programs, Setup, Start, Which};
 use super::super::server::{self, Running};
 use super::{OBJECTS, path};
 use crate::packages::Package;
@@ -140,9 +140,5 @@ fn stand_back(server: &Server) -> Result<()> {
 }
 
 fn configure(setup: &Setup) -> Result<Start> {
-    let listen = format!("127.0.0.1:{}", setup.port);
-    let origin = format!("http://127.0.0.1:{}", setup.origin);
-    let admin = format!("127.0.0.1:{}", setup.admin);
-    let addresses = ["serve", "--listen", &listen, "--origin", &origin, "--admin", &admin];
-    Ok(start(&[&addresses, &["--threads", "1", "--access-log", "off", "--memory", "1GiB"][..]].concat()))
+    peers::serve(setup, &["--access-log", "off", "--memory", "1GiB"])
 }
