@@ -77,7 +77,6 @@ pub(crate) fn number(name: &str) -> Option<u32> {
     digits.parse().ok().filter(|&number| is_plain && number > 0)
 }
 
-/// One segment.
 pub(crate) struct Segment {
     pub(crate) number: u32,
     pub(crate) name: String,
@@ -167,7 +166,6 @@ impl Drop for Segment {
     }
 }
 
-/// All segments.
 #[derive(Default)]
 pub(crate) struct Segments {
     by_number: RwLock<HashMap<u32, Arc<Segment>>>,

@@ -132,7 +132,6 @@ pub(super) fn ahead(lists: &[&List], (one, others): (&str, &[&str]), value: impl
     samples
 }
 
-/// Returns the lists of a course with a locality.
 pub(super) fn those<'a>(lists: &'a [List], course: &str, locality: u32) -> Vec<&'a List> {
     lists.iter().filter(|list| list.course == course && list.locality == locality).collect()
 }

@@ -33,7 +33,6 @@ impl Rehearsal {
         Ok(Self { services, _folder: folder })
     }
 
-    /// Returns the answer to a request.
     pub(crate) fn answer(&self, step: &WorkloadRequest) -> AnswerTraits {
         let reply = self.services.answer(step.method, &step.path, step.body.as_bytes());
         let (body, mut hasher) = (reply.body.to_string(), DefaultHasher::new());

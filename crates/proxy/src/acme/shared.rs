@@ -46,7 +46,6 @@ const RELEASE: &str = "\
 if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end
 return 1";
 
-/// The shared state.
 pub(super) struct SharedState {
     cluster: Arc<Cluster>,
     cipher: Cipher,

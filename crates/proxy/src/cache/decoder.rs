@@ -37,7 +37,6 @@ pub(crate) struct Decoder {
     unsent: ByteBudget,
 }
 
-/// Decoded content.
 pub(crate) enum DecodedContent {
     /// It is stored with this response.
     Stored(Entry),

@@ -36,7 +36,6 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// The backoff between two tries to connect: the first one, and the longest one.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(3));
 
-/// The engine.
 pub(crate) struct Engine {
     place: EngineAddress,
     tls: EngineTls,

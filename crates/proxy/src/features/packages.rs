@@ -75,10 +75,7 @@ impl DatedFile<'_> {
         }
         let changed = reply.field("last-modified").and_then(|date| http_date(&date));
         let seen = plan.packages.seen(self.protocol, &self.version);
-        match self.is_young(self.policy.dates.choose(changed, Some(seen))) {
-            true => self.refusal(),
-            false => reply,
-        }
+        if self.is_young(self.policy.dates.choose(changed, Some(seen))) { self.refusal() } else { reply }
     }
 
     fn is_young(&self, date: Option<u32>) -> bool {

@@ -177,7 +177,6 @@ pub(crate) struct PurgeRequest {
 /// The default of the longest wait for the other nodes.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The result of a purge.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct PurgeResult {
     /// `stale`: the responses were marked as stale, to be revalidated; `removed`: they were removed.

@@ -345,10 +345,7 @@ impl WriteHalf {
 
     pub(super) fn took(&mut self, count: usize) -> io::Result<()> {
         self.deadline.restart();
-        match self.pace.took(count as u64, clock::millis) {
-            true => Ok(()),
-            false => Err(io::ErrorKind::TimedOut.into()),
-        }
+        if self.pace.took(count as u64, clock::millis) { Ok(()) } else { Err(io::ErrorKind::TimedOut.into()) }
     }
 
     /// Sends the bytes in `out`, and tells the kernel that more bytes follow at once.

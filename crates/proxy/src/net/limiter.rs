@@ -100,7 +100,6 @@ impl Limiter {
         }
     }
 
-    /// Returns the holder for `key`.
     pub(crate) fn holder(&self, key: impl Hash) -> Holder {
         Holder(self.keys.hash_one(key))
     }

@@ -130,7 +130,6 @@ impl Ledger {
         self.recorder.tally()
     }
 
-    /// Returns the row of a request that took `took`.
     pub(super) fn row(&self, memo: RequestRecord, ended: &RequestResult, took: Duration) -> Transaction {
         let RequestResult { status, outcome, age, bytes, .. } = *ended;
         let took = took.as_micros() as u64;

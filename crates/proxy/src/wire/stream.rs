@@ -138,10 +138,7 @@ impl<S: RawStream> Stream<S> {
         self.room(length).await?;
         let written = self.raw.head(reply, head_only, banner);
         self.sent += written.bytes;
-        match written.is_whole {
-            true => Ok(()),
-            false => self.content(reply).await,
-        }
+        if written.is_whole { Ok(()) } else { self.content(reply).await }
     }
 
     /// Waits until a head or trailers of about `length` bytes may be written. If too many of them wait, resets the
@@ -158,10 +155,7 @@ impl<S: RawStream> Stream<S> {
     pub(super) async fn content(&mut self, reply: &mut Reply) -> Result<(), SendError> {
         let raw = self.raw.clone();
         // If the client leaves, the wait for a slow origin ends.
-        let gone = poll_fn(|cx| match raw.is_gone(cx) {
-            true => Poll::Ready(()),
-            false => Poll::Pending,
-        });
+        let gone = poll_fn(|cx| if raw.is_gone(cx) { Poll::Ready(()) } else { Poll::Pending });
         tokio::select! {
             biased;
             sent = send_content(self, reply) => sent,

@@ -297,10 +297,7 @@ mod tests {
             let path = directory.path().join(NAME);
             let mut bytes = fs::read(&path).expect("it is there");
             let at = place.index(bytes.len());
-            match cut {
-                true => bytes.truncate(at),
-                false => bytes[at] ^= flip,
-            }
+            if cut { bytes.truncate(at) } else { bytes[at] ^= flip }
             fs::write(&path, &bytes).expect("it can be written");
             let (rules, is_whole) = found(directory.path());
             let cut_between = cut && at % SIZE == 0 && at > 0;

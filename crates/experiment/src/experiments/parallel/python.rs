@@ -14,7 +14,6 @@ use crate::origin::Origin;
 use crate::subprocess::Subprocess;
 use crate::{Bench, Halt};
 
-/// A program.
 pub(super) struct Program {
     pub(super) name: &'static str,
     text: &'static str,

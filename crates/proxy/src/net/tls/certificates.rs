@@ -129,7 +129,6 @@ impl Certificate {
         &self.key.cert
     }
 
-    /// Returns the leaf certificate.
     pub(crate) fn leaf(&self) -> Option<&CertificateDer<'_>> {
         self.key.end_entity_cert().ok()
     }
