@@ -65,10 +65,8 @@ enum Next {
     Close,
 }
 
-/// Accepts connections and answers requests forever, on the calling thread.
-///
-/// # Errors
-/// If epoll or accept fails. An error of a client only closes that client's connection.
+/// Accepts connections and answers requests forever, on the calling thread. Fails if epoll or accept fails. An error of
+/// a client only closes that client's connection.
 pub(crate) fn serve(listener: &TcpListener) -> Result<()> {
     let answers = Answers::new()?;
     listener.set_nonblocking(true)?;

@@ -148,8 +148,7 @@ fn a_process_told_to_end_during_an_upgrade_ends_with_its_successor() {
     let folder = tempfile::tempdir().unwrap();
     let mut command = command(&larder, &script(folder.path(), "exec sleep 1000"));
     let successor = eventually("a successor", || children(larder.id()).pop());
-    larder.signal(Signal::TERM);
-    assert!(larder.ended().success());
+    larder.stop();
     assert!(is_over(successor) && !command.wait().unwrap().success());
 }
 

@@ -43,7 +43,6 @@ pub struct LinesRef<'l> {
 }
 
 impl Lines {
-    /// Returns lines of which each is shared or `own`.
     pub(crate) fn new(shared: Option<SharedLines>, mut own: Vec<u8>) -> Self {
         let dates = dates::take(&mut own);
         Self { shared, own, dates }

@@ -242,6 +242,12 @@ impl Larder {
         }
     }
 
+    /// Ends it by SIGTERM, without an error.
+    pub fn stop(&mut self) {
+        self.signal(Signal::TERM);
+        assert!(self.ended().success());
+    }
+
     /// Sends a signal. After `STOP`, waits until all threads have stopped, since they stop one after another.
     pub fn signal(&self, signal: Signal) {
         kill_process(self.process(), signal).expect("it runs");

@@ -55,10 +55,7 @@ const CONNECTIONS: u32 = 64;
 /// A bench whose options are read. It prints its tables, and returns its goals.
 type Ready = Box<dyn Fn() -> Result<Vec<Goal>>>;
 
-/// Reads the words after the name of a bench.
-///
-/// # Errors
-/// An unknown word, or an invalid value; the error names it.
+/// Reads the words after the name of a bench. Fails on an unknown word, or an invalid value; the error names it.
 type Parse = fn(&[String]) -> Result<Ready>;
 
 /// THE LIST of benches, in the order of `bench all`.
@@ -99,10 +96,7 @@ enum Chosen {
 }
 
 impl Bench {
-    /// Reads the words after `bench`.
-    ///
-    /// # Errors
-    /// An unknown word, or an invalid value; the error names it.
+    /// Reads the words after `bench`. Fails on an unknown word, or an invalid value; the error names it.
     pub(crate) fn parse(words: &[String]) -> Result<Self> {
         if words.iter().any(|word| word == "--before") {
             return ready(before::Options::parse(words)?, before::run).map(Chosen::One).map(Self);
@@ -120,10 +114,8 @@ impl Bench {
         }
     }
 
-    /// Runs the bench and prints its tables.
-    ///
-    /// # Errors
-    /// If a build fails, a server did not take part to the end, or a goal is missed.
+    /// Runs the bench and prints its tables. Fails if a build fails, a server did not take part to the end, or a goal
+    /// is missed.
     pub(crate) fn run(&self) -> Result<()> {
         match &self.0 {
             Chosen::One(bench) => goal::judge(&bench()?),

@@ -26,9 +26,6 @@ const CASES: [(&str, Option<u64>); 3] =
     [("object of 1 MiB", None), ("range of one slice", Some(0)), ("range of two slices", Some(512 << 10))];
 
 /// Reads the words after `bench slices`.
-///
-/// # Errors
-/// The same as for [`Options::parse`].
 pub(super) fn parse(words: &[String]) -> Result<Options> {
     Options::parse(words, [3, 5])
 }
@@ -46,10 +43,8 @@ impl Measured {
     }
 }
 
-/// Runs the bench, prints its table and goals, and returns the goals.
-///
-/// # Errors
-/// If wrk is missing, a build fails, or a server asks the origin for what it has stored.
+/// Runs the bench, prints its table and goals, and returns the goals. Fails if wrk is missing, a build fails, or a
+/// server asks the origin for what it has stored.
 pub(super) fn run(options: &Options) -> Result<Vec<Goal>> {
     let missing = options.missing(&[&packages::WRK], &[&NGINX])?;
     let programs = Programs::given(&peers::program(options.larder.as_deref())?);

@@ -74,19 +74,14 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Reads the words after `ledger`.
-    ///
-    /// # Errors
-    /// An unknown word, which the error names.
+    /// Reads the words after `ledger`. Fails on an unknown word, which the error names.
     pub(crate) fn parse(words: &[String]) -> Result<Self> {
         let words = args::parse(words, &[("--larder", true), ("--quick", false)])?;
         Ok(Self { larder: words.path("--larder"), is_quick: words.has("--quick") })
     }
 
-    /// Prints the ledger of each load.
-    ///
-    /// # Errors
-    /// If Valgrind is missing, or workers write more lines in common than the list allows.
+    /// Prints the ledger of each load. Fails if Valgrind is missing, or workers write more lines in common than the
+    /// list allows.
     pub(crate) fn run(self) -> Result<()> {
         let larder = self.larder.map_or_else(program::build_release, Ok)?;
         let folder = tempfile::tempdir()?;

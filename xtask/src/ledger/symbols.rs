@@ -13,10 +13,8 @@ pub(super) struct Symbols {
 }
 
 impl Symbols {
-    /// Returns the functions of `program`, which runs as this process.
-    ///
-    /// # Errors
-    /// If nm is missing, or the process has not loaded the program.
+    /// Returns the functions of `program`, which runs as this process. Fails if nm is missing, or the process has not
+    /// loaded the program.
     pub(super) fn of(program: &Path, process: Pid) -> Result<Self> {
         let mut nm = Command::new("nm");
         nm.args(["--demangle", "--defined-only", "--numeric-sort"]).arg(program);

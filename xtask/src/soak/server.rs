@@ -30,10 +30,6 @@ pub(super) struct Larder {
 }
 
 impl Larder {
-    /// Starts `program` with this config.
-    ///
-    /// # Errors
-    /// If it does not start.
     pub(super) fn start(program: &Path, config: &str) -> Result<Self> {
         let folder = tempfile::tempdir().context("cannot make a folder")?;
         let file = folder.path().join("larder.toml");
@@ -59,9 +55,6 @@ impl Larder {
     }
 
     /// Starts it again with the contents of its folder, on the same ports.
-    ///
-    /// # Errors
-    /// If it does not start.
     pub(super) fn start_again(&mut self) -> Result<()> {
         self.child = spawn(&self.program, self.folder.path(), [self.site, self.admin])?;
         self.wait()
@@ -105,9 +98,6 @@ pub(super) struct Server {
 
 impl Server {
     /// Starts `larder` in front of the ordinary origin and the hostile one.
-    ///
-    /// # Errors
-    /// If it does not start.
     pub(super) fn start(larder: &Path, ours: u16, traps: u16) -> Result<Self> {
         let [forward, onc] = free_ports();
         let users = tempfile::NamedTempFile::new().context("cannot make a file")?;

@@ -142,9 +142,7 @@ impl Request {
     }
 
     /// Converts a borrowed head to a request that outlives the buffer, in a box, since it is large and often moved.
-    ///
-    /// # Errors
-    /// The refusal of a target or a field that cannot be forwarded.
+    /// Errors: the refusal of a target or a field that cannot be forwarded.
     pub(crate) fn take(
         head: &RequestHead<'_>,
         memory: &Memory,
@@ -155,9 +153,6 @@ impl Request {
     }
 
     /// [`take`](Self::take) without rules.
-    ///
-    /// # Errors
-    /// As [`take`](Self::take).
     pub(crate) fn take_without_rules(
         head: &RequestHead<'_>,
         memory: &Memory,

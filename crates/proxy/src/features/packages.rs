@@ -75,10 +75,7 @@ impl DatedFile<'_> {
         }
         let changed = reply.field("last-modified").and_then(|date| http_date(&date));
         let seen = plan.packages.seen(self.protocol, &self.version);
-        match self.is_young(self.policy.dates.choose(changed, Some(seen))) {
-            true => self.refusal(),
-            false => reply,
-        }
+        if self.is_young(self.policy.dates.choose(changed, Some(seen))) { self.refusal() } else { reply }
     }
 
     fn is_young(&self, date: Option<u32>) -> bool {
@@ -98,10 +95,7 @@ impl DatedFile<'_> {
 
 /// Returns the digest of the manifest that a tag names, as the registry says: a HEAD does not count against the limits
 /// that registries set on pulls. If it refuses the request as one too many, or fails, the digest that it last named to
-/// the same client counts.
-///
-/// # Errors
-/// The refusal, if the request is beyond a limit of its rules.
+/// the same client counts. Errors: the refusal, if the request is beyond a limit of its rules.
 async fn tagged(
     worker: &Arc<Worker>,
     plan: &Arc<Plan>,

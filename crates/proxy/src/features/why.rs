@@ -54,19 +54,15 @@ const LAST: usize = 5;
 /// How long a cluster's engine may take to return its entry.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-const NO_TLS: Refusal = Refusal {
-    status: StatusCode::MISDIRECTED_REQUEST,
-    reason: "no listener of a site serves https: set reverse.listen_tls and a [[tls]], or ask about http://",
-};
-const ONLY_TLS: Refusal = Refusal {
-    status: StatusCode::MISDIRECTED_REQUEST,
-    reason: "no listener of a site serves http, only https: ask about https://, or set reverse.listen",
-};
+const NO_TLS: Refusal = Refusal::misdirected(
+    "no listener of a site serves https: set reverse.listen_tls and a [[tls]], or ask about http://",
+);
+const ONLY_TLS: Refusal = Refusal::misdirected(
+    "no listener of a site serves http, only https: ask about https://, or set reverse.listen",
+);
 
-/// Explains the decision on the request in `question`. The caller is a thread of a runtime that may block.
-///
-/// # Errors
-/// The reason why it is not a request, in one line.
+/// Explains the decision on the request in `question`. The caller is a thread of a runtime that may block. The error is
+/// the reason why it is not a request, in one line.
 pub(crate) fn explain(shared: &ProcessState, question: &WhyQuery) -> Result<Explanation, String> {
     let plan = shared.plan();
     let (target, fields) = question.message()?;
@@ -341,7 +337,6 @@ impl Run<'_> {
         }
     }
 
-    /// Returns the explanation of `decision`.
     fn describe(&self, decision: Decision) -> explanation::Decision {
         let described = explanation::Decision::of(decision);
         let refreshes = described.refreshes && serve::refreshes(self.plan, &self.request);

@@ -114,9 +114,6 @@ impl Connection {
     }
 
     /// Reads from the client and returns the number of bytes, 0 at the end of the stream.
-    ///
-    /// # Errors
-    /// An error of the kernel.
     pub(super) fn poll_receive(&mut self, cx: &mut Context<'_>, plan: &Plan) -> Poll<io::Result<usize>> {
         let received = self.reading.poll_receive(cx);
         match &received {
@@ -258,9 +255,6 @@ impl Connection {
     }
 
     /// Sends the replies in the buffer. Returns whether the client took them all at once.
-    ///
-    /// # Errors
-    /// An error of the kernel.
     pub(super) fn try_send(&mut self) -> io::Result<bool> {
         let sent = self.writing.try_flush()?;
         if sent {

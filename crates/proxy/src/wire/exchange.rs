@@ -36,7 +36,6 @@ pub(crate) struct ReplyStart {
     pub(crate) since: Instant,
 }
 
-/// Answers a request.
 pub(crate) async fn answer<S: RawStream>(
     mut stream: Stream<S>,
     worker: Arc<Worker>,

@@ -45,10 +45,6 @@ pub(super) const CHECKERS: &[Checker] = &[
     Checker { name: "memory", controls: &["budget"], run: memory::run },
 ];
 
-/// Returns the checker of this name.
-///
-/// # Errors
-/// If there is none.
 pub(super) fn named(name: &str) -> Result<&'static Checker> {
     let names: Vec<_> = CHECKERS.iter().map(|checker| checker.name).collect();
     let found = CHECKERS.iter().find(|checker| checker.name == name);
