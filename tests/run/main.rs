@@ -5,6 +5,7 @@
 
 mod clients;
 mod commands;
+mod failures;
 mod served;
 mod tunnels;
 
@@ -40,6 +41,11 @@ impl Registry {
     /// Returns the registry's URL, without a path.
     fn url(&self) -> String {
         format!("https://localhost:{}", self.port())
+    }
+
+    /// Returns the URL of `path`.
+    fn at(&self, path: &str) -> String {
+        format!("{}{path}", self.url())
     }
 
     fn port(&self) -> u16 {
