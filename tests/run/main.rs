@@ -7,6 +7,7 @@ mod clients;
 mod commands;
 mod failures;
 mod served;
+mod systems;
 mod tunnels;
 
 use std::path::Path;
