@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use jiff::Timestamp;
 use larder_proxy::net::tls::authority::{AuthorityTerms, CertificateAuthority};
 use larder_proxy::settings::CertificateFiles;
 
@@ -29,11 +30,25 @@ pub(crate) fn files(folder: Option<PathBuf>, place: &str) -> Result<CertificateF
 pub(crate) fn provide(files: &CertificateFiles) -> Result<CertificateAuthority, String> {
     let unmade = |error| format!("cannot make {}: {}", files.cert.display(), unwritten(&error));
     let _locked = files.cert.parent().map(lock).transpose().map_err(unmade)?;
-    if !files.cert.exists() || read(files)?.certificate().not_after < now() + LEAST {
+    let (now, known) = (now(), files.cert.exists().then(|| read(files)).transpose()?);
+    let Some(known) = known.filter(|known| known.certificate().not_after >= now + LEAST) else {
         let terms = AuthorityTerms { days: DAYS, only: Vec::new() };
-        CertificateAuthority::make(files, &terms, now()).map_err(unmade)?;
+        CertificateAuthority::make(files, &terms, now).map_err(unmade)?;
+        return read(files);
+    };
+    // Most likely the clock is wrong, and then no certificate of an origin is valid either.
+    if known.certificate().not_before > now {
+        let day =
+            |second: u64| Timestamp::from_second(second.cast_signed()).unwrap_or_default().strftime("%F");
+        return Err(format!(
+            "{}: the authority is valid from {} on, and the clock of this machine says {}; set the clock, or larder ca init --renew \
+             makes a new authority",
+            files.cert.display(),
+            day(known.certificate().not_before),
+            day(now)
+        ));
     }
-    read(files)
+    Ok(known)
 }
 
 /// Makes a new authority in `files`, in place of the one that is there if `renew` is set. The error is the reason why

@@ -66,7 +66,7 @@ fn java() {
 }
 
 /// A registry whose files are those of a folder, by their paths.
-fn files(of: &[(&str, Vec<u8>)]) -> larder_testkit::Origin {
+pub(super) fn files(of: &[(&str, Vec<u8>)]) -> larder_testkit::Origin {
     let of: Vec<_> = of.iter().map(|(path, bytes)| ((*path).to_owned(), bytes.clone())).collect();
     larder_testkit::Origin::answering(move |seen| {
         let path = seen.target.split('?').next().unwrap_or_default();

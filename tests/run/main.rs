@@ -5,7 +5,9 @@
 
 mod clients;
 mod commands;
+mod failures;
 mod served;
+mod systems;
 mod tunnels;
 
 use std::path::Path;
@@ -40,6 +42,11 @@ impl Registry {
     /// Returns the registry's URL, without a path.
     fn url(&self) -> String {
         format!("https://localhost:{}", self.port())
+    }
+
+    /// Returns the URL of `path`.
+    fn at(&self, path: &str) -> String {
+        format!("{}{path}", self.url())
     }
 
     fn port(&self) -> u16 {

@@ -158,6 +158,7 @@ impl Report {
     /// Returns the two lines at the end of a run.
     pub(super) fn summary(&self) -> [String; 2] {
         let first = match self.requests {
+            0 if !self.unseen.is_empty() => "no request could be read: all passed in tunnels".to_owned(),
             0 => "no request came: the command made none, or a program made them that does not see its environment".to_owned(),
             requests => {
                 let hits = 100 * (self.hits + self.revalidated) / requests;
@@ -193,7 +194,10 @@ impl Report {
             0 => String::new(),
             rest => format!(" and {}", counted(rest as u64, "other host", "other hosts")),
         };
-        format!("passed unseen: {named}{rest}; --host adds a host, --all adds all")
+        let is_other = |tunnels: &Tunnels| tunnels.reason == "method";
+        let hint =
+            if self.unseen.values().any(is_other) { "; --host adds a host, --all adds all" } else { "" };
+        format!("passed unseen: {named}{rest}{hint}")
     }
 
     /// Returns a line for each request, in the order of their ends.
@@ -282,7 +286,7 @@ mod tests {
         ];
         let report = report(&lines, Times::default());
         let [told, unseen] = report.summary();
-        assert!(told.starts_with("no request came: "), "{told}");
+        assert!(told.starts_with("no request could be read: "), "{told}");
         let hosts = "passed unseen: a.test (1 tunnel), b.test (1 tunnel, tunnel-distrusted)";
         assert_eq!(unseen, format!("{hosts}; --host adds a host, --all adds all"));
     }

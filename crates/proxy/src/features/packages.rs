@@ -41,7 +41,11 @@ pub(crate) async fn serve(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut 
     match (found.kind, found.digest) {
         (Kind::Tag, _) if request.method == Method::GET && !request.asked.only_if_cached => {
             match tagged(worker, plan, request).await {
-                Ok(digest) => point(worker, request, digest.as_deref()),
+                Ok(Some(digest)) => {
+                    point(worker, request, digest);
+                    find_twin(worker, plan, request, digest).await;
+                }
+                Ok(None) => {}
                 Err(reply) => return *reply,
             }
         }
@@ -100,7 +104,7 @@ async fn tagged(
     worker: &Arc<Worker>,
     plan: &Arc<Plan>,
     request: &Request,
-) -> Result<Option<String>, Box<Reply>> {
+) -> Result<Option<Digest>, Box<Reply>> {
     limits::enter(request, CountedRequests::Misses)?;
     let head = Request { method: Method::HEAD, ..request.in_background() };
     let answered = upstream::send(worker, plan, &head, &head.fields, &mut Upload::Empty, None).await;
@@ -114,17 +118,17 @@ async fn tagged(
     }
     let digest = answered.ok().filter(|answer| answer.status == StatusCode::OK).and_then(|answer| {
         let text = str::from_utf8(answer.fields.first(DIGEST)?).ok()?;
-        Digest::oci(text).map(|_| text.to_owned())
+        Digest::oci(text)
     });
-    if let Some(digest) = &digest {
+    if let Some(digest) = digest {
         plan.packages.set_tag(&request.key, credentials, digest);
     }
     Ok(digest)
 }
 
 /// Makes a request for a tag one for the manifest with this digest.
-fn point(worker: &Worker, request: &mut Request, digest: Option<&str>) {
-    let Some((digest, (start, _))) = digest.zip(request.path.rsplit_once('/')) else { return };
+fn point(worker: &Worker, request: &mut Request, digest: Digest) {
+    let Some((start, _)) = request.path.rsplit_once('/') else { return };
     let path = format!("{start}/{digest}");
     let Some(origin) = key::origin(request.target()) else { return };
     let target = [origin, path.as_bytes()].concat();
