@@ -366,8 +366,8 @@ impl WriteHalf {
     /// # Errors
     /// As [`WriteHalf::flush`].
     pub(crate) async fn flush_with_more(&mut self) -> io::Result<()> {
-        if self.tls.is_some() {
-            // These bytes are sent in one record with the first bytes that follow.
+        // Under TLS, these bytes are sent in one record with the first bytes that follow.
+        if self.tls.is_some() || self.out.is_empty() {
             return Ok(());
         }
         let stream: &TcpStream = self.half.as_ref();
