@@ -53,7 +53,7 @@ pub(super) const ORIGIN: Text<Origin> = Text {
     show: places::show_origin,
 };
 pub(super) const PARENT: Secret<Text<ParentProxy>> = Secret(Text {
-    words: "http://user:password@host:port",
+    words: "http:// or https://user:password@host:port",
     parse: parents::proxy,
     show: parents::show_proxy,
 });
