@@ -43,7 +43,7 @@ pub(super) const NAME: Text<String> = Text("word", names::token, String::clone);
 pub(super) const ORIGIN: Text<Origin> =
     Text("URL with weight=number and backup if wanted", places::origin, places::show_origin);
 pub(super) const PARENT: Secret<Text<ParentProxy>> =
-    Secret(Text("http://user:password@host:port", parents::proxy, parents::show_proxy));
+    Secret(Text("http:// or https://user:password@host:port", parents::proxy, parents::show_proxy));
 pub(super) const NO_PROXY: Text<NoProxy> =
     Text("host, .domain, address, network or *", parents::no_proxy, parents::show_no_proxy);
 pub(super) const PARENT_FALLBACK: Choice<bool> = Choice(&[("off", false), ("direct", true)]);

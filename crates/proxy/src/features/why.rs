@@ -37,6 +37,7 @@ use crate::features::why_query::WhyQuery;
 use crate::features::{dispatch, etag_gateway, hints, stored};
 use crate::flow::decide::{self, Decision, Terms, is_port_forbidden, may_stand_in, patience_with};
 use crate::flow::serve;
+use crate::flow::sliced::NeededSlices;
 use crate::flow::storage_terms;
 use crate::flow::stored::{Mode, StoredVariants};
 use crate::flow::worker::ProcessState;
@@ -182,6 +183,12 @@ impl Run<'_> {
         let hash = request.hash;
         let held = self.look();
         let decision = self.decide(|now| held.selected(request, now));
+        let slices = self.slices(&held, decision);
+        let decision = match slices.as_ref().and_then(|slices| slices.why) {
+            None => decision,
+            Some(why @ Why::RangeAbsent) => Decision::Fetch(why),
+            Some(why) => Decision::Refuse(why),
+        };
         let second_tier = self.second_tier(&held, decision);
         let verdict = self.shared.observers.verdicts.of(hash);
         let ruling = self.ruling(&held, verdict.as_ref());
@@ -206,7 +213,7 @@ impl Run<'_> {
             failing: self.failing(),
             troubles: self.troubles(),
             rules: self.applied(&ruling),
-            hints: self.hints(&held, decision, shown),
+            hints: self.hints(&held, slices, decision, shown),
             decision: match decision {
                 _ if second_tier.as_ref().is_some_and(|tier| tier.answers) => {
                     self.describe(Decision::Hit(Why::Fresh))
@@ -237,14 +244,30 @@ impl Run<'_> {
         }
     }
 
-    fn hints(&self, held: &StoredVariants, decision: Decision, rules: &Rules) -> Vec<String> {
+    /// Returns the slices that the reply needs, if a response stored by slices answers.
+    fn slices(&self, held: &StoredVariants, decision: Decision) -> Option<NeededSlices> {
+        let answers = matches!(decision, Decision::Hit(_) | Decision::StaleAndRefresh);
+        let entry = held.entry.as_ref().filter(|_| answers)?;
+        NeededSlices::look(&self.shared.cache, &self.request, entry)
+    }
+
+    fn hints(
+        &self,
+        held: &StoredVariants,
+        slices: Option<NeededSlices>,
+        decision: Decision,
+        rules: &Rules,
+    ) -> Vec<String> {
         let (request, entry) = (&self.request, held.entry.as_ref());
         let limit =
             entry.and_then(|entry| patience_with(rules, request, entry, decision.why(), clock::now()));
         let slow = limit.map(|limit| {
             format!("if the origin does not answer within {limit:?}, the stale response does (stale_if_slow)")
         });
-        hints::of(&request.route, entry).into_iter().chain(slow).collect()
+        let missing = slices.filter(|slices| slices.stored < slices.all).map(|NeededSlices { stored, all, .. }| {
+            format!("{stored} of the {all} slices that the reply needs are stored; the others come from the origin")
+        });
+        hints::of(&request.route, entry).into_iter().chain(slow).chain(missing).collect()
     }
 
     /// Returns the ruling on the request and on the response that is stored, or the last one that was not stored.

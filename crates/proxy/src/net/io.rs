@@ -350,8 +350,8 @@ impl WriteHalf {
 
     /// Sends the bytes in `out`, and tells the kernel that more bytes follow at once.
     pub(crate) async fn flush_with_more(&mut self) -> io::Result<()> {
-        if self.tls.is_some() {
-            // These bytes are sent in one record with the first bytes that follow.
+        // Under TLS, these bytes are sent in one record with the first bytes that follow.
+        if self.tls.is_some() || self.out.is_empty() {
             return Ok(());
         }
         let stream: &TcpStream = self.half.as_ref();

@@ -137,7 +137,8 @@ impl Connector {
         port: u16,
         client: Option<IpAddr>,
     ) -> Result<TcpStream, ConnectError> {
-        self.reach((true, host, port), true, client).await.map(|(stream, _)| stream)
+        let (stream, _) = self.reach((true, host, port), true, client).await?;
+        stream.relayed().map_err(|error| ConnectError::Connect(format!("{host}:{port}"), error))
     }
 
     /// Opens a connection to `authority`, under TLS for https, for a request of `client`.
@@ -197,26 +198,20 @@ impl Connector {
         // Proxies translate no HTTP/2.
         let by_tunnel = https || protocol.is_some();
         let (stream, parent) = self.reach((https, host, port), by_tunnel, client).await?;
-        if !https {
-            return Ok(Opened { stream: Stream::Plain(stream), parent });
-        }
-        match tokio::time::timeout(self.handshake, self.secure(host, stream, protocol)).await {
-            Ok(Ok(stream)) => Ok(Opened { stream, parent }),
-            Ok(Err(error)) => Err(ConnectError::Tls(authority.to_owned(), error.into())),
-            Err(_) => Err(ConnectError::Timeout(authority.to_owned(), self.handshake)),
-        }
+        let stream = if https { self.secured(stream, authority, protocol).await? } else { stream };
+        Ok(Opened { stream, parent })
     }
 
-    /// Opens a connection to a host, without TLS: directly, or else to or through the parent proxy that is returned.
+    /// Opens a connection to a host, without TLS to it: directly, or else to or through the parent proxy that is returned.
     async fn reach(
         &self,
         (https, host, port): (bool, &str, u16),
         by_tunnel: bool,
         client: Option<IpAddr>,
-    ) -> Result<(TcpStream, Option<Arc<Parent>>), ConnectError> {
+    ) -> Result<(Stream, Option<Arc<Parent>>), ConnectError> {
         let parents = self.parents.of(https, host, port);
         if parents.is_empty() {
-            return Ok((self.tcp(host, port, client).await?, None));
+            return Ok((Stream::Plain(self.tcp(host, port, client).await?), None));
         }
         let name = format!("{host}:{port}");
         // The parent resolves names. Addresses can be checked here.
@@ -239,30 +234,43 @@ impl Connector {
         }
         match last.filter(|_| !self.parents.falls_back) {
             Some(error) => Err(error),
-            None => Ok((self.tcp(host, port, client).await?, None)),
+            None => Ok((Stream::Plain(self.tcp(host, port, client).await?), None)),
         }
     }
 
     /// Connects to `parent`, and has it open a tunnel to `name` if needed.
-    async fn by_parent(
-        &self,
-        parent: &Parent,
-        name: &str,
-        by_tunnel: bool,
-    ) -> Result<TcpStream, ConnectError> {
+    async fn by_parent(&self, parent: &Parent, name: &str, by_tunnel: bool) -> Result<Stream, ConnectError> {
         // The config names it, and no client.
-        let near = Self { public_only: false, ..self.clone() };
-        let host = host_of(parent.authority());
-        let port = parent.authority()[host.len()..].strip_prefix(':').and_then(|port| port.parse().ok());
-        let opened = near.tcp(host, port.unwrap_or(80), None).await;
-        let mut stream = opened.map_err(|why| parent.unreached(why))?;
-        if by_tunnel {
-            let late = |_| parent.unreached(ConnectError::Timeout(name.to_owned(), self.timeout));
-            tokio::time::timeout(self.timeout, parent.open_tunnel(&mut stream, name))
-                .await
-                .map_err(late)??;
+        let near = Self { public_only: false, tls: self.parents.tls.clone(), name: None, ..self.clone() };
+        let (https, host, port) = parent.address();
+        let opened = async {
+            let stream = Stream::Plain(near.tcp(host, port, None).await?);
+            if https { near.secured(stream, host, None).await } else { Ok(stream) }
+        };
+        let stream = opened.await.map_err(|why| parent.unreached(why))?;
+        if !by_tunnel {
+            return Ok(stream);
         }
-        Ok(stream)
+        let failed = |error| parent.unreached(ConnectError::Connect(name.to_owned(), error));
+        let mut stream = stream.relayed().map_err(failed)?;
+        let late = |_| parent.unreached(ConnectError::Timeout(name.to_owned(), self.timeout));
+        tokio::time::timeout(self.timeout, parent.open_tunnel(&mut stream, name)).await.map_err(late)??;
+        Ok(Stream::Plain(stream))
+    }
+
+    /// Sets up TLS to `authority` on `stream`.
+    async fn secured(
+        &self,
+        stream: Stream,
+        authority: &str,
+        protocol: Option<&'static [u8]>,
+    ) -> Result<Stream, ConnectError> {
+        let host = host_of(authority);
+        let secured = async { self.secure(host, stream.relayed()?, protocol).await };
+        match tokio::time::timeout(self.handshake, secured).await {
+            Ok(secured) => secured.map_err(|error| ConnectError::Tls(authority.to_owned(), error.into())),
+            Err(_) => Err(ConnectError::Timeout(authority.to_owned(), self.handshake)),
+        }
     }
 
     /// Opens a TCP connection to `host`, for a request of `client`.

@@ -203,7 +203,7 @@ pub(super) const METRICS: &[Metric] = &[
         disks(moment, |disk| to.put(&[DISK, &disk.path], disk.bytes_live));
     }),
     metric!(Gauge "larder_cache_objects" ["tier", "directory"]
-    "Stored responses; in memory, all variants of a URL are one."
+    "Stored responses; in memory, all variants of a URL are one, with its slices; on a disk, records, of slices too."
     |moment, to| {
         to.put(&[MEMORY, ""], moment.stats.objects);
         disks(moment, |disk| to.put(&[DISK, &disk.path], disk.objects));

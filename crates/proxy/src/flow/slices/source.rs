@@ -38,7 +38,7 @@ pub(crate) struct SliceSource {
     plan: Arc<Plan>,
     /// The request of whose client the missing slices are fetched, without its conditions.
     pub(crate) request: Request,
-    entry: Entry,
+    pub(crate) entry: Entry,
     pub(crate) sliced: Arc<SlicedBody>,
 }
 
