@@ -10,7 +10,7 @@
 //!    new process fails until here, it ends, and its last line of errors is the reason. The last part is `copied`.
 //! 4. The new one has made everything but the threads that accept connections. It says `ready`.
 //! 5. The old one accepts no more connections, sends what has changed since, and `go`.
-//! 6. The new one accepts connections, and says `serving`. Until here, the old one can take everything back.
+//! 6. The new one joins the cluster, accepts connections, and says `serving`. Until here, the old one can take everything back.
 //! 7. The old one writes its disks down, unlocks them, and says `disks`. Now the new one opens them: until then it serves
 //!    without. No two processes write to a disk at any moment.
 //! 8. The old one answers the requests on its connections, with their end, and ends. The closed pair tells the new one.

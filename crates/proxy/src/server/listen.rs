@@ -8,7 +8,7 @@ use std::os::unix::net::UnixListener as StdUnixListener;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use larder_store::Store;
 use tokio::runtime::Builder;
@@ -46,6 +46,10 @@ use crate::server::supervise::{Operators, Supervisor, stopped};
 
 /// Maximum time for the last lines of the access log.
 const LAST_LINES: Duration = Duration::from_secs(1);
+/// How long a start waits for the other nodes and for the purges that it missed.
+const JOINS: Duration = Duration::from_secs(2);
+/// The same in an upgrade, where clients wait meanwhile.
+const JOINS_IN_UPGRADE: Duration = Duration::from_millis(250);
 
 /// A proxy that is bound to its addresses.
 pub struct Server {
@@ -125,17 +129,19 @@ impl Server {
         };
         match &mut server.predecessor {
             Some((predecessor, _)) => predecessor.give(&server.shared)?,
-            None => server.join_cluster()?,
+            None => server.join_cluster(JOINS)?,
         }
         Ok(server)
     }
 
-    /// Joins the cluster, if there is one.
-    fn join_cluster(&self) -> Result<(), Error> {
+    /// Joins the cluster, if there is one. Waits for its members and purges, for as long as `patience` at most.
+    fn join_cluster(&self, patience: Duration) -> Result<(), Error> {
         let peers = self.addresses.iter().find(|(front, _)| matches!(front, Front::Peer { .. }));
         if let (Some(cluster), Some((_, address))) = (&self.shared.cluster, peers) {
             cluster.start(*address)?;
-            follow::start(cluster, &self.shared.cache);
+            let deadline = Instant::now() + patience;
+            follow::start(cluster, &self.shared.cache, deadline);
+            cluster.wait_for_members(deadline);
             if let Some(tls) = &self.shared.listener_tls {
                 ticket_keys::share(cluster, &tls.tickets);
             }
@@ -190,12 +196,13 @@ impl Server {
     ) -> Result<(), Error> {
         if let Some((predecessor, _)) = &mut self.predecessor {
             predecessor.take_over()?;
+            // A node that has not read the stream trusts no stored response: each would be validated at the origin.
+            self.join_cluster(JOINS_IN_UPGRADE)?;
         }
         self.start_workers()?;
         let mut predecessor_drains = Arc::default();
         if let Some((predecessor, disks)) = self.predecessor.take() {
             predecessor_drains = predecessor.leave(disks)?;
-            self.join_cluster()?;
         }
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| Error::new("cannot start", error))?;
