@@ -20,6 +20,7 @@
 pub(crate) mod child;
 pub(crate) mod control;
 pub(crate) mod frame;
+pub(crate) mod kept;
 pub(crate) mod listeners;
 pub(crate) mod memory;
 pub(crate) mod parent;
@@ -30,10 +31,12 @@ mod state;
 use std::io;
 use std::time::Duration;
 
+use larder_cluster::Follower;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use self::frame::{Part, Sink};
+use crate::flow::worker::ProcessState;
 
 /// The names of the parts of the conversation. The parts of memory and state have others.
 const STREAMS: &str = "streams";
@@ -87,6 +90,21 @@ struct Serving {
     bytes: u64,
     /// What was not understood, and starts empty.
     refused: Vec<String>,
+}
+
+/// Returns the engine of the cluster, and the position of its stream up to which purges are in force here.
+pub(crate) fn position(shared: &ProcessState) -> Option<(String, String)> {
+    let place = shared.cluster.as_ref()?.invalidations.follower.borrow().clone();
+    Some((place.engine()?.to_owned(), place.position()?.to_string()))
+}
+
+/// Makes this process continue from the [`position`] of the one before it.
+fn go_on_from(position: Option<(String, String)>, shared: &ProcessState) {
+    if let (Some((engine, position)), Some(cluster)) = (position, &shared.cluster)
+        && let Ok(position) = position.parse()
+    {
+        cluster.invalidations.go_on_from(Follower::at(&engine, position));
+    }
 }
 
 /// Sends a part with this content.

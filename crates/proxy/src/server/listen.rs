@@ -15,7 +15,8 @@ use tokio::runtime::Builder;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use crate::admin::{self, config::ConfigFile};
-use crate::base::error::Error;
+use crate::base::error::{Error, cause};
+use crate::base::notify;
 use crate::base::settings::{Role, Settings};
 use crate::cluster::{follow, ticket_keys};
 use crate::exchange::arrival::Arrival;
@@ -26,6 +27,7 @@ use crate::handover::child::Predecessor;
 use crate::handover::listeners::Listeners;
 use crate::handover::parent::Handover;
 use crate::handover::program::Program;
+use crate::handover::{self, kept};
 use crate::net::own::OwnListeners;
 use crate::net::tls;
 use crate::net::tls::admin::Acceptor;
@@ -82,9 +84,9 @@ impl Server {
     pub fn bind(
         settings: Settings,
         mut predecessor: Option<Predecessor>,
-        given: GivenSockets,
+        mut given: GivenSockets,
     ) -> Result<Self, Error> {
-        let program = Program::of_this_process();
+        let (program, memory) = (Program::of_this_process(), given.memory());
         let inherited = predecessor.as_mut().map(Predecessor::inherit).transpose()?;
         let (inherited, inheritance) = inherited.unwrap_or_default();
         let Binding { workers: sockets, addresses, files, admin, control, copies, .. } =
@@ -99,6 +101,7 @@ impl Server {
             admin_tls.map(|admin| tls::server::Server::for_admin(admin, tls.as_deref()).map(Arc::new));
         let admin_tls = admin_tls.transpose()?;
         let shared = ProcessState::new(settings, own, tls, inheritance)?;
+        memory.iter().for_each(|socket| kept::take(socket, &shared));
         let (rpc, done) = (Arc::default(), Arc::default());
         let (disks, turn) = channel();
         let predecessor = predecessor.map(|predecessor| (predecessor, disks));
@@ -231,17 +234,26 @@ impl Server {
         let operators = Operators { admin, control: self.control };
         let supervisor =
             Supervisor { shared: Arc::clone(&shared), handover: Arc::clone(&handover), files, onc };
-        runtime.block_on(async {
+        let left = runtime.block_on(async {
+            let mut left = None;
             if supervisor.run(operators, &mut control).await {
                 if shared.connections.count() == 0 {
                     shared.cache.gateways.ended();
+                    left = Some(handover::position(&shared)).filter(|_| !handover.is_succeeded());
                 }
                 handover.finish();
                 end_traces(&shared).await;
                 close_ledger(&shared, &mut control).await;
             }
             flush_access_log(&shared).await;
+            left
         });
+        // From here on, no operator's purge is obeyed.
+        if let Some(position) = left.filter(|_| notify::keeps())
+            && let Err(error) = kept::keep(&shared, position)
+        {
+            tracing::warn!("memory is not kept for the next process: {}", cause(&error));
+        }
         // Disk flushes must not delay the shutdown.
         runtime.shutdown_background();
         Ok(())
