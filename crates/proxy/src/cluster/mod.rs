@@ -31,7 +31,7 @@ use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use larder_cluster::Seal;
 use larder_evict::Capacity;
@@ -136,6 +136,15 @@ impl Cluster {
         let thread = std::thread::Builder::new().name("cluster".to_owned());
         let thread = thread.spawn(move || runtime.block_on(beating));
         thread.map(drop).map_err(|error| Error::new("cannot start the cluster", error))
+    }
+
+    /// Waits until this node has tried to join, or until `deadline`. Before that, it knows no other node, and asks the origin
+    /// for their keys.
+    pub(crate) fn wait_for_members(&self, deadline: Instant) {
+        let mut changes = self.members.changes();
+        let tried = async { changes.wait_for(|changes| *changes > 0).await.is_ok() };
+        // An engine that does not answer must not keep this node from serving.
+        let _ = self.handle.block_on(async { tokio::time::timeout_at(deadline.into(), tried).await });
     }
 
     /// Announces to the other nodes that this node ends, and waits for a short time until they know.

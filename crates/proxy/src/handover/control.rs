@@ -103,7 +103,7 @@ fn take_order(stream: UnixStream, handover: &Arc<Handover>) -> io::Result<()> {
 }
 
 /// Whether the process at the other end belongs to root or to the user of this process.
-fn is_allowed(stream: impl AsFd) -> io::Result<bool> {
+pub(super) fn is_allowed(stream: impl AsFd) -> io::Result<bool> {
     let other = socket_peercred(stream)?.uid;
     Ok(other == Uid::ROOT || other == geteuid())
 }

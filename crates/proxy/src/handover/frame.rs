@@ -105,6 +105,11 @@ impl<C: Carrier> Writer<C> {
         carrier.write_all(&[&MAGIC[..], &HEADER_VERSION.to_le_bytes()].concat())?;
         Ok(Self { carrier, descriptors: 0 })
     }
+
+    /// Returns the channel.
+    pub(crate) fn into_carrier(self) -> C {
+        self.carrier
+    }
 }
 
 impl<C: Carrier> Sink for Writer<C> {
@@ -263,7 +268,7 @@ pub(crate) mod tests {
         for (name, content) in parts {
             writer.part(name, 7, |out| out.write_all(content)).unwrap();
         }
-        writer.carrier
+        writer.into_carrier()
     }
 
     #[test]
