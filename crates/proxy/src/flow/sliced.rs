@@ -228,8 +228,9 @@ async fn queue(request: &Request, source: Arc<SliceSource>, reply: Reply) -> Res
     let outcome = match reply.outcome.kind {
         // It has just been fetched, or its fetch was followed.
         Kind::Miss | Kind::Coalesced => reply.outcome,
-        _ => match missing(request, &source, &plans).await {
+        _ => match missing(request, &source, &plans, &reply.outcome).await {
             None => reply.outcome,
+            Some(Why::StaleIfError) => return Err(SliceError::Unshared),
             Some(Why::RangeAbsent) if reload::is_for_client(&source.worker.cache, request) => {
                 return Err(SliceError::Unshared);
             }
@@ -261,9 +262,16 @@ async fn queue(request: &Request, source: Arc<SliceSource>, reply: Reply) -> Res
 }
 
 /// Returns the reason why `request` needs an origin: the first slices are not all stored. For a request that must not be
-/// sent to one, returns the reason for its refusal if any slice is missing.
-async fn missing(request: &Request, source: &SliceSource, plans: &[PiecePlan]) -> Option<Why> {
+/// sent to one, returns the reason for its refusal if any slice is missing. If the response stands in for an origin that
+/// fails, which would not have the other slices either, the reason is that of the `outcome`.
+async fn missing(
+    request: &Request,
+    source: &SliceSource,
+    plans: &[PiecePlan],
+    outcome: &Outcome,
+) -> Option<Why> {
     let (why, most) = match () {
+        () if outcome.why == Why::StaleIfError => (Why::StaleIfError, usize::MAX),
         () if request.asked.only_if_cached => (Why::OnlyIfCached, usize::MAX),
         () if is_for_cache_only(request) => (Why::PrefetchNotStored, usize::MAX),
         () if reload::is_for_client(&source.worker.cache, request) => (Why::RangeAbsent, usize::MAX),
