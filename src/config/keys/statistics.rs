@@ -33,6 +33,6 @@ const DATABASE: Secret<Text<DatabasePlace>> = Secret(Text {
     parse: names::database,
     show: names::show_database,
 });
-const CLIENT_DETAIL: Choice<ClientDetail> = Choice(CLIENT_DETAILS);
+pub(super) const CLIENT_DETAIL: Choice<ClientDetail> = Choice(CLIENT_DETAILS);
 
 const QUERY: Choice<QueryStrings> = Choice(&[("keep", QueryStrings::Keep), ("drop", QueryStrings::Drop)]);
