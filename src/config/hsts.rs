@@ -8,7 +8,7 @@ use crate::cli::units::{parse_duration, show_duration};
 
 /// Parses a duration, and the directives of RFC 6797 and of the preload lists.
 pub(super) fn parse(text: &str) -> Result<Hsts, String> {
-    let mut words = text.split(';').map(str::trim);
+    let mut words = text.split([';', ',', ' ']).filter(|word| !word.is_empty());
     let duration = parse_duration(words.next().unwrap_or_default())?;
     let seconds = u32::try_from(duration.as_secs()).ok().filter(|_| duration.subsec_nanos() == 0);
     let max_age = seconds.ok_or_else(|| format!("{} is not in whole seconds", show_duration(duration)))?;

@@ -103,3 +103,15 @@ fn a_forward_proxy_passes_it_on() {
     let answer = Client::to(larder.forward).ask(&format!("PURGE {}/page", origin.url()));
     assert_eq!((answer.status, origin.last().method), (200, "PURGE".to_owned()));
 }
+
+#[test]
+fn a_purge_of_a_url_reaches_its_pages_for_http_and_https() {
+    let origin = Origin::always("200 OK\nCache-Control: max-age=100\n\nx");
+    let config = site(&[&origin], "hosts = 'site.test'\npurge_from = '127.0.0.1'");
+    let larder = Larder::start(&format!("trust = '127.0.0.1'\n{config}"));
+    let over = |scheme: &str| larder.ask(&format!("GET /a\nX-Forwarded-Proto: {scheme}"));
+    for (purge, reaches) in [("PURGE /a", 2), ("PURGE /\nLarder-Purge: prefix, count", 2), ("PURGE /b", 0)] {
+        ["http", "https"].iter().for_each(|scheme| drop(over(scheme)));
+        assert_eq!(reached(&larder.ask(purge)), reaches, "{purge}");
+    }
+}

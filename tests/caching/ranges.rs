@@ -208,3 +208,35 @@ fn rfc_9110_section_14_2_ranges_of_large_responses_are_byte_exact() {
         assert!(response.is_hit() && response.body == body[first..=last], "{first}-{last}");
     }
 }
+
+#[test]
+fn a_content_range_of_a_whole_response_reaches_no_client() {
+    let origin =
+        Origin::always("200 OK\nCache-Control: max-age=100\nContent-Range: bytes 0-9/100\n\n0123456789");
+    let larder = Larder::before(&origin);
+    for (request, expected) in [
+        ("GET /a\nRange: bytes=2-4", vec!["bytes 2-4/10"]),
+        ("GET /a\nRange: bytes=0-1, 5-6", vec![]),
+        ("GET /b", vec![]),
+        ("POST /b", vec![]),
+    ] {
+        let response = larder.ask(request);
+        let lines = response.fields.iter().filter(|(name, _)| name.eq_ignore_ascii_case("content-range"));
+        assert_eq!(lines.map(|(_, value)| value.as_str()).collect::<Vec<_>>(), expected, "{request}");
+    }
+}
+
+#[test]
+fn a_stored_part_does_not_hide_the_error_for_the_rest() {
+    let origin = Origin::by(|seen| match seen.field("range") {
+        Some("bytes=0-3") => digits(seen),
+        _ => "503 Service Unavailable\nRetry-After: 9\n\nbusy".to_owned(),
+    });
+    let larder = Larder::before(&origin);
+    larder.ask("GET /\nRange: bytes=0-3");
+    for request in ["GET /\nRange: bytes=2-9", "GET /", "HEAD /"] {
+        let response = larder.ask(request);
+        assert_eq!((response.status, response.field("retry-after")), (503, Some("9")), "{request}");
+    }
+    assert_eq!(larder.ask("GET /\nRange: bytes=1-2").text(), "12", "the part is still there");
+}

@@ -9,7 +9,7 @@ const LIMIT: Duration = Duration::from_millis(300);
 /// Starts an origin whose first response, with this `Cache-Control`, is stale on arrival. The next one waits at the gate.
 fn slow(directives: &'static str) -> (Gate, Origin) {
     Origin::gated(move |seen, held| match seen.number {
-        0 => Answer::with_body(&format!("200 OK\nCache-Control: max-age=9, {directives}\nAge: 9"), b"old"),
+        0 => Answer::with_body(&format!("200 OK\nCache-Control: max-age=9, {directives}\nAge: 19"), b"old"),
         _ => Answer::default()
             .then_wait(held)
             .then("HTTP/1.1 200 OK\r\nCache-Control: max-age=900\r\nContent-Length: 3\r\n\r\nnew".as_bytes()),
@@ -62,6 +62,7 @@ fn a_client_waits_for_the_origin_where_stale_responses_may_not_answer() {
         ("stale-if-error=0", "GET /"),
         ("public", "GET /\nCache-Control: no-cache"),
         ("public", "GET /\nCache-Control: max-age=0"),
+        ("public", "GET /\nCache-Control: max-stale=5"),
     ] {
         let (gate, origin) = slow(directives);
         let larder = Larder::with_site(&[&origin], "stale_if_slow = '1ms'");

@@ -94,6 +94,9 @@ fn origin() -> Origin {
         if let Some(seconds) = words.get("slow").filter(|_| seen.number > 0) {
             std::thread::sleep(Duration::from_secs(seconds.parse().expect("a number")));
         }
+        if let Some(name) = words.get("vary") {
+            head += &format!("\nVary: {name}");
+        }
         if words.contains_key("cookie") {
             head += "\nSet-Cookie: session=abcdef";
         }
@@ -503,6 +506,63 @@ const MORE: &[(usize, Check)] = &[
             [own("/a"), own("/cc:max-age=9")],
             [Some("max-age=60".to_owned()), Some("max-age=9".to_owned())]
         );
+    }),
+    (116, |larder, origin| {
+        assert!(hits(larder, "GET /cc:max-age=9"));
+        assert!(!larder.ask("GET /cc:max-age=9\nX-Refresh: 1").is_hit());
+        assert_eq!((larder.get("/cc:max-age=9").is_hit(), origin.count()), (true, 2));
+    }),
+    (117, |larder, _| {
+        let [a, b] = ["a", "b"].map(|agent| format!("GET /static/vary:accept/cc:max-age=9\nAccept: {agent}"));
+        assert!(shares(larder, &a, &b));
+        assert!(!shares(larder, &a.replace("static", "other"), &b.replace("static", "other")));
+    }),
+    (118, |larder, _| {
+        let [ann, bea] = ["ann", "bea"].map(|user| format!("GET /api/cc:max-age=9\nAuthorization: {user}"));
+        assert!(hits(larder, &ann));
+        assert!(!larder.ask(&bea).is_hit());
+    }),
+    (119, |larder, _| {
+        let ask = |language: &str| format!("GET /cc:max-age=9\nAccept-Language: {language}");
+        assert!(shares(larder, &ask("de-AT, en;q=0.5"), &ask("de")));
+        let class = |own: &str| part(&larder.ask(&ask(own)), 4).to_owned();
+        assert_eq!(["fr, de", "es", "de"].map(class), ["fr", "en", "de"]);
+    }),
+    (120, |larder, _| {
+        let ask = |cookie: &str| format!("GET /cc:max-age=9\nCookie: {cookie}");
+        assert!(shares(larder, &ask("session=1"), &ask("a=b; session=2")));
+        assert!(!larder.ask(&ask("a=b")).is_hit());
+    }),
+    (121, |larder, _| {
+        let shown = ["10.1.2.3", "192.0.2.1"].map(|client| {
+            let answer = larder.ask(&format!("GET /\nX-Forwarded-For: {client}"));
+            ["via", "cache-status", "server"].map(|name| answer.field(name).is_some())
+        });
+        assert_eq!(shown, [[true; 3], [false; 3]]);
+    }),
+    (122, |larder, origin| {
+        larder.get("/");
+        assert_eq!(origin.last().field("x-forwarded-proto"), Some("https"));
+    }),
+    (123, |larder, _| {
+        (0..20).for_each(|number| drop(larder.get(&format!("/{number}"))));
+        larder.get("/status:404");
+        let log = eventually("a line of the log", || {
+            let text = std::fs::read_to_string(FOLDER.path().join("access.log")).expect("a file");
+            text.contains("/status:404").then_some(text)
+        });
+        assert!(log.lines().count() < 20, "{log}");
+    }),
+    (124, |larder, _| {
+        assert_eq!(larder.get("/status:404/cc:max-age=9").text(), OTHER);
+        assert_eq!(part(&larder.get("/a"), 0), "/a");
+    }),
+    (125, |larder, _| {
+        assert_eq!(part(&larder.ask("GET /a?b\nHost: one.site.test"), 0), "/sites/one/a");
+    }),
+    (126, |larder, _| {
+        let asked = |path: &str| part(&larder.get(path), 0).to_owned();
+        assert_eq!(["/users/7", "/app.js"].map(asked), ["/index.html", "/app.js"]);
     }),
     (51, |larder, origin| {
         let answer = larder.get("/api/users?page=2");

@@ -211,3 +211,15 @@ fn unsolicited_bytes_from_an_origin_answer_no_later_request() {
         assert_eq!(client.ask("GET /").text(), "good");
     }
 }
+
+#[test]
+fn health_checks_name_the_host_of_the_site() {
+    let origin = Origin::by(|seen| match seen.field("host") {
+        Some("shop.test") => "200 OK\n\nshop".to_owned(),
+        other => format!("421 Misdirected Request\n\n{other:?}"),
+    });
+    let keys = "hosts = ['*.shop.test', 'shop.test']\nhealth = '/health'\nhealth_interval = '100ms'";
+    let larder = Larder::with_site(&[&origin], keys);
+    eventually("checks", || (origin.count_of("/health") > 1).then_some(()));
+    assert_eq!(larder.stats()["sites"][0]["origins"][0]["healthy"], true);
+}

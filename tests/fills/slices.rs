@@ -318,3 +318,25 @@ fn content_beyond_max_object_is_stored_by_no_slice() {
     part(&larder, 300_000..400_000);
     assert_eq!(origin.last().field("range"), Some("bytes=300000-399999"));
 }
+
+#[test]
+fn clients_get_the_error_of_the_origin_where_slices_are_missing() {
+    const FRESH: &str = "Cache-Control: max-age=3600";
+    const STALE: &str = "Cache-Control: max-age=9\nAge: 99";
+    for (fields, range) in
+        [(FRESH, "700000-700009"), (FRESH, "0-"), (STALE, "700000-700009"), (STALE, "150000-300000")]
+    {
+        let down = Gate::default();
+        let state = down.clone();
+        let origin = Origin::answering(move |seen| match state.is_open() {
+            true => Answer::with_body("503 Busy\nRetry-After: 9", b"busy"),
+            false => Answer::file(seen, "\"1\"", fields, &content(1, 0..LEN)),
+        });
+        let larder = Larder::with_site(&[&origin], KEYS);
+        get(&larder, "100000-200000");
+        down.open();
+        let answer = get(&larder, range);
+        assert_eq!((answer.status, answer.field("retry-after")), (503, Some("9")), "{fields} {range}");
+        assert!(get(&larder, "150000-150009").body == content(1, 150_000..150_010), "{fields} {range}");
+    }
+}

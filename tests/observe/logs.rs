@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use larder_testkit::{Client, Larder, Origin, eventually, mixed};
+use larder_testkit::{Client, Larder, Origin, eventually, mixed, site};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -144,4 +144,40 @@ fn a_log_that_cannot_be_opened_is_reported_at_the_start() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("cannot write the access log: /nowhere/access.log: "), "{said}");
     assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
+fn a_rule_leaves_lines_out_by_the_status_and_by_chance() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let log = folder.path().join("access.log");
+    let origin = Origin::by(|seen| format!("{} X\n\n", &seen.target[1..4]));
+    let rules = "log = { status = ['4xx', 500] }\n[[site.rule]]\nmatch = { query = 'some' }\nlog = { share = '50%' }\n";
+    let config = format!("{}{}", keys("json", &log), site(&[&origin], &format!("[[site.rule]]\n{rules}")));
+    let larder = Larder::start(&config);
+    for path in ["/200", "/404", "/500", "/502"] {
+        larder.get(path);
+    }
+    // Fewer than one run in 10^11 has no line, or all of them.
+    (0..40).for_each(|_| drop(larder.get("/200?some")));
+    larder.get("/400");
+    let all = eventually("the last line", || {
+        Some(lines(&log)).filter(|lines| lines.last().is_some_and(|last| last.contains("/400")))
+    });
+    let of = |text: &str| all.iter().filter(|line| line.contains(text)).count();
+    assert_eq!((of("/404"), of("/500"), of("/502"), of("/200\"")), (1, 1, 0, 0), "{all:?}");
+    assert!((1..40).contains(&of("some")), "{all:?}");
+}
+
+#[test]
+fn a_log_shows_no_more_of_clients_than_is_wanted() {
+    for (detail, shown) in [("whole", "198.51.100.77"), ("truncated", "198.51.100.0"), ("off", "0.0.0.0")] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let log = folder.path().join("access.log");
+        let trust =
+            format!("trust = '127.0.0.1'\naccess_log_client = '{detail}'\n{}", keys("combined", &log));
+        let larder = Larder::with(&Origin::by(mixed), &trust);
+        larder.ask("GET /a\nX-Forwarded-For: 198.51.100.77");
+        let line = eventually("a line", || lines(&log).pop());
+        assert!(line.starts_with(&format!("{shown} - - [")), "{line}");
+    }
 }

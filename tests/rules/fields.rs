@@ -127,3 +127,29 @@ fn credentials_by_client_are_not_those_of_the_proxy() {
         assert_eq!([ask(), ask()], [false, false], "{rule}");
     }
 }
+
+#[test]
+fn rules_remove_and_replace_what_the_proxy_writes_about_itself() {
+    let origin = Origin::always("200 OK\nCache-Control: max-age=100\n\n");
+    let rules = "[[site.rule]]\nreply = { remove = ['Via', 'Cache-Status'], set = { Age = '7' } }\n";
+    let larder = with_rules(&origin, rules);
+    for _ in 0..2 {
+        let answer = larder.ask("GET /");
+        let of = |name: &str| answer.fields.iter().filter(|(own, _)| own.eq_ignore_ascii_case(name)).count();
+        assert_eq!(([of("via"), of("cache-status"), of("age")], answer.field("age")), ([0, 0, 1], Some("7")));
+    }
+    assert_eq!(origin.count(), 1);
+}
+
+#[test]
+fn forwarding_fields_that_rules_set_replace_those_of_the_proxy() {
+    let origin = Origin::by(|seen| {
+        let of = |name: &str| {
+            let lines = seen.fields.iter().filter(|(known, _)| known.eq_ignore_ascii_case(name));
+            lines.map(|(_, value)| value.as_str()).collect::<Vec<_>>().join(",")
+        };
+        format!("200 OK\n\n{}|{}", of("x-forwarded-proto"), of("x-forwarded-for"))
+    });
+    let larder = with_rules(&origin, "[[site.rule]]\nrequest = { set = { X-Forwarded-Proto = 'https' } }\n");
+    assert_eq!(larder.ask("GET /\nX-Forwarded-Proto: gopher").text(), "https|127.0.0.1");
+}

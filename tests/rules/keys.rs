@@ -114,3 +114,20 @@ fn cookies_that_are_dropped_do_not_keep_a_response_from_being_shared() {
     assert_eq!(larder.ask("GET /a\nCookie: a=1").text(), "a=1");
     assert_eq!(larder.ask("GET /a\nCookie: a=2").text(), "a=2");
 }
+
+#[test]
+fn each_credential_in_the_key_has_a_response_of_its_own() {
+    let origin = Origin::by(|seen| {
+        let user = seen.field("authorization").unwrap_or("nobody");
+        format!("200 OK\nCache-Control: max-age=100\n\n{user}")
+    });
+    let rules = "[[site.rule]]\nmatch = { path = '/own/*' }\nkey_fields = 'Authorization'\n";
+    let larder = with_rules(&origin, rules);
+    for (path, is_hit) in [("/own/a", false), ("/own/a", true), ("/other", false), ("/other", false)] {
+        for user in ["ann", "bob"] {
+            let answer = larder.ask(&format!("GET {path}\nAuthorization: {user}"));
+            assert_eq!((answer.text(), answer.is_hit()), (user, is_hit), "{path} {user}");
+        }
+    }
+    assert_eq!(larder.get("/own/a").text(), "nobody");
+}

@@ -1,7 +1,7 @@
 //! Rules that send a part of a site's paths to other origins.
 
 use crate::with_rules;
-use larder_testkit::{Answer, Gate, Origin};
+use larder_testkit::{Answer, Gate, Larder, Origin};
 
 fn echo(name: &'static str) -> Origin {
     Origin::by(move |seen| {
@@ -67,4 +67,34 @@ fn a_failed_origin_of_a_rule_does_not_affect_the_sites_origin() {
     let larder = with_rules(&site, &rule);
     api.die();
     assert_eq!([larder.get("/api/a").status, larder.get("/a").status], [502, 200]);
+}
+
+#[test]
+fn another_origin_answers_in_place_of_one_that_declines() {
+    let app = Origin::by(|seen| match (seen.method.as_str(), seen.target.as_str()) {
+        ("GET", "/here") => "200 OK\n\napp".to_owned(),
+        _ => "404 Not Found\n\nabsent".to_owned(),
+    });
+    let mirror = Origin::by(|seen| match seen.target.as_str() {
+        "/old" => "200 OK\nCache-Control: max-age=100\n\nmirror".to_owned(),
+        _ => "410 Gone\n\ngone".to_owned(),
+    });
+    let config = format!(
+        "[[site]]\norigin = ['{}', '{} backup']\n[[site.rule]]\nretry_on = [404, '5xx']\n",
+        app.url(),
+        mirror.url()
+    );
+    let larder = Larder::start(&config);
+    for (request, answer) in [
+        ("GET /here", (200, "app")),
+        ("GET /old", (200, "mirror")),
+        ("GET /nowhere", (410, "gone")),
+        ("POST /old", (404, "absent")),
+    ] {
+        let reply = larder.ask(request);
+        assert_eq!((reply.status, reply.text()), answer, "{request}");
+    }
+    assert!(larder.get("/old").is_hit());
+    mirror.die();
+    assert_eq!(larder.get("/nowhere").text(), "absent", "the first answer counts if there is no other");
 }

@@ -78,6 +78,10 @@ fn each_error_is_a_line_with_its_place_and_a_remedy() {
         ("retries = 101", "101 is not a number from 0 to 100"),
         ("origin = 'a'", "write the scheme too, such as 'http://a'"),
         ("reply = { set = { Content-Length = '1' } }", "'content-length' cannot be changed"),
+        (
+            "request = { remove = 'Via' }",
+            "'via' names the proxies on the way; only reply.remove can remove it",
+        ),
     ];
     refuses(&cases);
 }

@@ -249,3 +249,22 @@ fn parameters_that_some_language_reads_meet_conditions() {
         assert_eq!(larder.get(&format!("/?{query}")).status, 200, "{query}");
     }
 }
+
+#[test]
+fn fields_that_connection_lists_count_neither_for_hits_nor_for_misses() {
+    let origin = Origin::by(|seen| {
+        let token = seen.field("x-token").unwrap_or("none");
+        format!("200 OK\nCache-Control: max-age=100\nVary: X-Token\n\n{token}")
+    });
+    let rule = "[[site.rule]]\nmatch = { path = '/own', not = { field = 'X-Token' } }\nrespond = 403\n";
+    let larder = with_rules(&origin, rule);
+    for path in ["/own", "/all"] {
+        assert_eq!(larder.ask(&format!("GET {path}\nX-Token: a")).text(), "a");
+    }
+    for listed in ["X-Token", "close, x-token"] {
+        let fields = format!("X-Token: a\nConnection: {listed}");
+        assert_eq!(larder.ask(&format!("GET /own\n{fields}")).status, 403, "{listed}");
+        assert_eq!(larder.ask(&format!("GET /all\n{fields}")).text(), "none", "{listed}");
+    }
+    assert!(larder.ask("GET /all\nX-Token: a\nConnection: keep-alive").is_hit());
+}

@@ -33,9 +33,9 @@ use http::HeaderName;
 use ipnet::IpNet;
 use larder_evict::Spec;
 use larder_proxy::settings::{
-    AccessLog, Balance, CertificateFiles, ClientAddress, Counts, DiskTier, Doors, Forward, HostHeader, Hsts,
-    Limits, MemoryTier, NoProxy, Origin, ParentProxy, ParentSettings, PathPrefix, Prices, ProxyProtocol,
-    Schedule, Sticky, Timeouts, Token, TraceSettings, Trust, UnixSockets, ValidatorSettings,
+    AccessLog, Balance, CertificateFiles, ClientAddress, ClientDetail, Counts, DiskTier, Doors, Forward,
+    HostHeader, Hsts, Limits, MemoryTier, NoProxy, Origin, ParentProxy, ParentSettings, PathPrefix, Prices,
+    ProxyProtocol, Schedule, Sticky, Timeouts, Token, TraceSettings, Trust, UnixSockets, ValidatorSettings,
 };
 use larder_semantics::storable::Rules;
 
@@ -54,6 +54,7 @@ with_defaults! {
         access_log: AccessLog = AccessLog::Off,
         access_log_file: Option<PathBuf> = None,
         access_log_by_line: bool = false,
+        access_log_client: ClientDetail = ClientDetail::Whole,
         name: String = "Larder".to_owned(),
         x_cache: bool = false,
         client_address: ClientAddress = ClientAddress::XForwardedFor,

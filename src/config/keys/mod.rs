@@ -22,6 +22,7 @@ pub(super) use caching::CACHING;
 pub(super) use key::{Key, Section};
 use key::{MANY, keys};
 pub(super) use site::SITE;
+use statistics::CLIENT_DETAIL;
 use values::{
     ACCESS_LOG, ACCESS_LOG_FLUSH, ADDRESS, ADMIN, ADVISE, AUTO, CLIENT_ADDRESS, CLIENT_AUTH, COLLECTOR,
     COUNTS, DIRECTORY, FILES, INTERCEPTED, LISTEN, MODE, NETWORK, NO_PROXY, NODE_URL, PARENT,
@@ -48,6 +49,8 @@ pub(super) const TOP: &[Key<Draft>] = keys! {
         "file of the access log; SIGHUP reopens it";
     "access_log_flush" in access_log_by_line: ACCESS_LOG_FLUSH,
         "when lines are written: many together, each within 100 ms, or each line at once";
+    "access_log_client" in access_log_client: CLIENT_DETAIL,
+        "part of clients' addresses in the access log; truncated: 24 bits of IPv4, 48 of IPv6; off: 0.0.0.0";
     "name" in name: TOKEN, "name of the proxy in Via and Cache-Status";
     "x_cache" in x_cache: Flag, "also send the traditional X-Cache: HIT or MISS";
     "client_address" in client_address: CLIENT_ADDRESS, "field that tells origins of sites the client's address";

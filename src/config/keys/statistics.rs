@@ -30,6 +30,6 @@ pub(super) const KEYS: &[Key<Draft>] = keys! {
 
 const DATABASE: Secret<Text<DatabasePlace>> =
     Secret(Text("\"auto\" or \"none\" or a URL", names::database, names::show_database));
-const CLIENT_DETAIL: Choice<ClientDetail> = Choice(CLIENT_DETAILS);
+pub(super) const CLIENT_DETAIL: Choice<ClientDetail> = Choice(CLIENT_DETAILS);
 
 const QUERY: Choice<QueryStrings> = Choice(&[("keep", QueryStrings::Keep), ("drop", QueryStrings::Drop)]);

@@ -7,7 +7,7 @@ use toml::de::DeValue;
 
 use super::key::{RuleKey, rows};
 use super::patterns::{host_pattern, path_pattern, type_pattern};
-use super::values::{each, entries, field, named, status, unknown, word};
+use super::values::{each, entries, field, named, statuses, unknown, word};
 use crate::config::kinds::{Kind, Size};
 use crate::config::lists::{domains, map, networks, string, strings};
 use crate::config::names;
@@ -51,10 +51,8 @@ pub(crate) const MATCH: &[RuleKey<Conditions>] = rows! {
         "cookies of the request, in the same way";
     "claim": "names, or a table of names and values", |own, value| own.claim = named(value, |name| Ok(name.into()))?,
         "claims of the token that a rule with jwt has verified, in the same way; dots lead into objects";
-    "status": "list of status codes", |own, value| own.status = match value.as_array() {
-        Some(items) => items.iter().map(|item| status(item.get_ref())).collect::<Result<_, _>>()?,
-        None => vec![status(value)?],
-    }, "the status of the origin's response: 404, \"5xx\" or \"500-503\"";
+    "status": "list of status codes", |own, value| own.status = statuses(value)?,
+        "the status of the origin's response: 404, \"5xx\" or \"500-503\"";
     "type": "list of media types", |own, value| own.content_type = each(value, type_pattern)?,
         "the media type of the response without parameters; `*` and `~` as for path";
     "min_length": "size", |own, value| {

@@ -4,11 +4,11 @@ use larder_proxy::settings::{CookieFilter, Edits, Pattern};
 use toml::de::DeValue;
 
 use super::key::{RuleKey, rows};
-use super::values::{each, entries, fields, unknown, written_field};
+use super::values::{each, entries, fields, removed_field, unknown};
 
 /// The keys of a rule's `request`, `response` and `reply`.
 pub(crate) const EDITS: &[RuleKey<Edits>] = rows! {
-    "remove": "list of field names", |own, value| own.remove = each(value, written_field)?,
+    "remove": "list of field names", |own, value| own.remove = each(value, removed_field)?,
         "fields that are removed";
     "cookies": "\"drop\", or { keep = [names] } or { drop = [names] }",
         |own, value| own.cookies = Some(cookies(value)?),

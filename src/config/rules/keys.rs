@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use http::HeaderValue;
 use larder_proxy::settings::{
-    Allowed, IgnoredDirectives, MinAge, Pattern, Protocol, Protocols, Query, SignedUrls, TRACKING, Tokens,
-    Users,
+    Allowed, IgnoredDirectives, LoggedRequests, MinAge, Pattern, Protocol, Protocols, Query, SignedUrls,
+    TRACKING, Tokens, Users,
 };
 use larder_semantics::coding::Coding;
 use larder_semantics::storable::Prediction;
@@ -21,10 +21,10 @@ use super::key::{RuleKey, rows};
 use super::limits::{bandwidth, limits};
 use super::origins::{origins, rewrite};
 use super::split::split;
-use super::values::{by_status, each, entries, field, unknown, word};
+use super::values::{by_status, each, entries, field, flag, statuses, unknown, word};
 use crate::config::draft::rule::RuleDraft;
 use crate::config::keys::{EARLY_HINTS, HOST_HEADER, PREFETCHES, SLICE};
-use crate::config::kinds::{AtLeast, Count, Flag, Kind, Percent, Seconds, Size};
+use crate::config::kinds::{AtLeast, Count, Flag, Kind, Percent, Seconds, Share, Size};
 use crate::config::lists::{networks, signed_urls, string, strings, tokens, users};
 use crate::config::names;
 
@@ -130,6 +130,19 @@ fn signed(value: &DeValue<'_>) -> Result<Option<Arc<SignedUrls>>, String> {
         }
         false => Ok(Some(Arc::new(signed))),
     }
+}
+
+fn logged(value: &DeValue<'_>) -> Result<LoggedRequests, String> {
+    let Some(table) = value.as_table() else { return flag(value).map(LoggedRequests::all) };
+    let mut logged = LoggedRequests::all(false);
+    for (key, value) in entries(table) {
+        match key {
+            "status" => logged.statuses = statuses(value)?,
+            "share" => logged.share = Share.read(value)?,
+            _ => return Err(unknown(key, &["status", "share"])),
+        }
+    }
+    Ok(logged)
 }
 
 fn realm(value: &DeValue<'_>) -> Result<Arc<str>, String> {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{HeaderName, HeaderValue, StatusCode};
+use http::{HeaderName, HeaderValue, StatusCode, header};
 use larder_proxy::settings::{
     Answer, Conditions, Edits, Effects, KeySource, Networks, Page, Pages, Placeholder, Rule, SiteRule,
     Template,
@@ -64,6 +64,15 @@ fn settle_one(drafts: &[RuleDraft], at: usize, owner: Owner) -> Result<Vec<SiteR
     if owner == Owner::Forward && (effects.auth_request.is_some() || effects.jwt.is_some()) {
         return Err("auth_request and jwt are for rules of a [[site]]".to_owned());
     }
+    let removes_via = |edits: &Edits| edits.remove.contains(&header::VIA);
+    if removes_via(&effects.request) || removes_via(&effects.response) {
+        return Err("'via' names the proxies on the way; only reply.remove can remove it".to_owned());
+    }
+    if owner == Owner::Forward && removes_via(&effects.reply) {
+        return Err(
+            "'via' names the proxies on the way; only a [[site]] may remove it from replies".to_owned()
+        );
+    }
     claims::check(draft, &effects, drafts)?;
     origins::check(draft, &effects, drafts, owner == Owner::Site)?;
     check_placeholders(draft, &effects)?;
@@ -97,8 +106,11 @@ fn settle_one(drafts: &[RuleDraft], at: usize, owner: Owner) -> Result<Vec<SiteR
 
 /// Checks that the placeholders of a rule stand for something where they are.
 fn check_placeholders(draft: &RuleDraft, effects: &Effects) -> Result<(), String> {
-    if draft.conditions.path.is_empty() && templates(effects).any(|own| own.has_stars()) {
-        return Err("{1} to {9} stand for parts of match.path, which the rule does not have".to_owned());
+    let has_patterns = !draft.conditions.path.is_empty() || !draft.conditions.host.is_empty();
+    if !has_patterns && templates(effects).any(|own| own.has_stars()) {
+        return Err(
+            "{1} to {9} stand for parts of match.path or match.host, which the rule does not have".to_owned()
+        );
     }
     for template in templates(effects) {
         for own in template.placeholders() {

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::ops::RangeInclusive;
 
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue, header};
 use larder_proxy::exchange::forwarded::is_dropped;
 use larder_proxy::settings::{NamedPatterns, Names, Pattern};
 use larder_semantics::storable::is_hop_by_hop;
@@ -58,8 +58,15 @@ pub(super) fn field(text: &str) -> Result<Box<str>, String> {
     }
 }
 
-/// Reads status codes: `404`, `"5xx"` or `"500-503"`.
-pub(super) fn status(value: &DeValue<'_>) -> Result<RangeInclusive<u16>, String> {
+/// Reads one status code or a list of them: `404`, `"5xx"` or `"500-503"`.
+pub(super) fn statuses(value: &DeValue<'_>) -> Result<Vec<RangeInclusive<u16>>, String> {
+    match value.as_array() {
+        Some(items) => items.iter().map(|item| status(item.get_ref())).collect(),
+        None => Ok(vec![status(value)?]),
+    }
+}
+
+fn status(value: &DeValue<'_>) -> Result<RangeInclusive<u16>, String> {
     match value.as_integer() {
         Some(number) => status_text(number.as_str()),
         None => status_text(&string(value)?),
@@ -111,6 +118,12 @@ pub(super) fn written_field(text: &str) -> Result<HeaderName, String> {
         Some((_, why)) => Err(format!("'{name}' cannot be changed: {why}")),
         None => HeaderName::from_bytes(name.as_bytes()).map_err(|_| format!("'{name}' is not a field name")),
     }
+}
+
+/// Parses the name of a field that rules may remove. `Via` is one only in the replies of a site, where it is optional (RFC
+/// 9110 section 7.6.3).
+pub(super) fn removed_field(text: &str) -> Result<HeaderName, String> {
+    if text.eq_ignore_ascii_case("via") { Ok(header::VIA) } else { written_field(text) }
 }
 
 const CONNECTION: &str = "it belongs to the connection";

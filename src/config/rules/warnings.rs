@@ -2,6 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use http::header;
 use larder_proxy::Settings;
 use larder_proxy::settings::{
     Conditions, Effects, IgnoredDirectives, Limit, LimitBy, Pattern, Placeholder, Query, Role, Rule, RuleSet,
@@ -164,7 +165,8 @@ fn doubts(rule: &Rule, effects: &Effects, stores_posts: bool) -> Vec<String> {
             "users and auth_request: users takes the Authorization that the service would get".to_owned(),
         );
     }
-    doubts.extend(effects.limit.iter().flatten().filter_map(|limit| shared_limit(limit, conditions)));
+    doubts
+        .extend(effects.limit.iter().flatten().filter_map(|limit| shared_limit(limit, conditions, effects)));
     doubts
 }
 
@@ -205,10 +207,13 @@ fn is_negated(name: &Pattern) -> bool {
 }
 
 /// Returns the doubt about a limit for each value of a field that requests need not have.
-fn shared_limit(limit: &Limit, conditions: &Conditions) -> Option<String> {
+fn shared_limit(limit: &Limit, conditions: &Conditions, effects: &Effects) -> Option<String> {
     let LimitBy::Field(name) = &limit.by else { return None };
     let is_there = conditions.field.each.iter().any(|named| *named.name == *name.as_str());
-    (!is_there).then(|| {
+    // Requests without credentials do not get as far, and no rule sees those for the forward proxy.
+    let is_required = *name == header::AUTHORIZATION
+        && (effects.users.is_some() || effects.tokens.is_some() || effects.jwt.is_some());
+    (!is_there && !is_required && *name != header::PROXY_AUTHORIZATION).then(|| {
         format!("limit.by = \"field:{name}\": all requests without this field share one limit; match.field = \"{name}\" leaves them out")
     })
 }

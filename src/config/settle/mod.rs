@@ -91,6 +91,7 @@ pub(super) fn settle(draft: Draft) -> Result<Settings, Vec<String>> {
         access_log: draft.access_log,
         access_log_file: draft.access_log_file,
         access_log_by_line: draft.access_log_by_line,
+        access_log_client: draft.access_log_client,
         state,
         statistics: statistics::settle(draft.statistics, first),
         cluster,

@@ -56,7 +56,7 @@ pub use larder_semantics::lifetimes::{IgnoredDirectives, Lifetimes};
 use larder_semantics::storable::Rules;
 pub use larder_store::{Counts, DiskTier};
 
-pub use self::access_log::AccessLog;
+pub use self::access_log::{AccessLog, LoggedRequests};
 pub use self::acme::{Acme, AcmeChallenge, LETS_ENCRYPT, LETS_ENCRYPT_STAGING};
 pub use self::auth_request::{AuthRequest, PermissionBy};
 pub use self::bucket::{CredentialSource, S3Bucket};
@@ -160,6 +160,8 @@ pub struct Settings {
     pub access_log_file: Option<PathBuf>,
     /// Whether each line of the access log is written at once.
     pub access_log_by_line: bool,
+    /// The part of clients' addresses in the access log; `Off`: `0.0.0.0`.
+    pub access_log_client: ClientDetail,
     /// The directory for state that survives a restart; `None`: no such state.
     pub state: Option<PathBuf>,
     /// The statistics database.

@@ -99,7 +99,7 @@ impl Edits {
             && self.cookies.as_ref().is_none_or(|filter| !is_cookie() || filter.keeps(cookie()))
     }
 
-    /// Whether the lines called `name` (lower case) of a request are removed or replaced.
+    /// Whether the lines called `name` (lower case) are removed or replaced.
     pub(crate) fn replace(&self, name: &str) -> bool {
         self.remove.iter().chain(self.set.iter().map(|(name, _)| name)).any(|own| own.as_str() == name)
     }

@@ -12,6 +12,7 @@ use percent_encoding::AsciiSet;
 use crate::base::networks::host_of;
 use crate::base::path_prefix::IN_PATH;
 use crate::base::settings::{Edits, Placeholder, Template};
+use crate::exchange::target::ruled_host;
 
 /// The fields of a request that placeholders stand for.
 pub(crate) trait FieldValues {
@@ -96,8 +97,7 @@ impl<'r> Parts<'r> {
     }
 
     fn fill(&self, template: &Template, rule: Option<&Conditions>) -> String {
-        let stars =
-            rule.filter(|_| template.has_stars()).map_or_else(Vec::new, |rule| self.stars(&rule.path));
+        let stars = rule.filter(|_| template.has_stars()).map_or_else(Vec::new, |rule| self.stars(rule));
         template.fill(|placeholder| match self.part(placeholder, &stars, rule) {
             part if self.are_members && part.contains(',') => part.replace(',', "%2C").into(),
             part => part,
@@ -124,12 +124,20 @@ impl<'r> Parts<'r> {
         map.and_then(|map| map.get(&normal_path(self.path), host_of(self.host))).unwrap_or_default()
     }
 
-    /// Returns the parts of the path that the stars of the first matching pattern of `paths` match, as the client sent
-    /// them.
-    fn stars(&self, paths: &[Pattern]) -> Vec<String> {
-        let mut found = paths.iter().filter_map(|pattern| sent_captures(self.path, pattern));
+    /// Returns the parts of the path that the stars of the first matching pattern of a rule match, as the client sent
+    /// them; those of the host if the rule has no patterns for paths.
+    fn stars(&self, rule: &Conditions) -> Vec<String> {
+        let host = ruled_host(self.host);
+        let of_host = |pattern: &Pattern| {
+            let found = pattern.captures(host.as_bytes())?;
+            found.into_iter().map(|range| host.get(range)).collect()
+        };
+        let found = match rule.path.is_empty() {
+            true => rule.host.iter().find_map(of_host),
+            false => rule.path.iter().find_map(|pattern| sent_captures(self.path, pattern)),
+        };
         let encode = |star: &str| percent_encoding::utf8_percent_encode(star, UNSENT).to_string();
-        found.next().into_iter().flatten().map(encode).collect()
+        found.into_iter().flatten().map(encode).collect()
     }
 }
 
@@ -240,6 +248,10 @@ mod tests {
             let edits = Edits { set: vec![line(value)], ..Edits::default() };
             assert_eq!(fill_lines(&edits, &parts, |_| Some(&rule)).set[0].1, expected, "{value}");
         }
+        let host = vec![Pattern::parse("~^(.+)[.]example$").unwrap()];
+        let by_host = Conditions { host, ..Conditions::default() };
+        let edits = Edits { set: vec![line("of {1}")], ..Edits::default() };
+        assert_eq!(fill_lines(&edits, &parts, |_| Some(&by_host)).set[0].1, "of a");
     }
 
     /// A field of any bytes.

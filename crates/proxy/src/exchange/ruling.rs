@@ -88,7 +88,9 @@ impl Ruling {
         effects.request.drop_cookies(&site.own_cookies);
         let of_rules = effects.own_cookies.iter().flat_map(|name| Pattern::parse(name));
         effects.request.drop_cookies(&of_rules.collect::<Vec<_>>());
-        let caching = effects.on(&site.caching);
+        let mut caching = effects.on(&site.caching);
+        // Nobody gets the response to another credential, which selects it (RFC 9111 section 3.5).
+        caching.shares_authorized |= effects.apart.iter().any(|name| name == header::AUTHORIZATION.as_str());
         let caches = site.caches && effects.cache != Some(false);
         let limits = limits.clone().unwrap_or_default();
         let wanted = RequiredCredentials::of(&effects);

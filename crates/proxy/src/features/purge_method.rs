@@ -132,9 +132,14 @@ fn read(url: &str, fields: &HeaderMap, site: Option<&str>) -> Result<PurgeReques
         ));
     }
     if scopes.is_empty() {
-        let value = if kind == ScopeKind::Host { host(url) } else { url };
-        scopes = kind.scopes(value, None).map_err(bad)?;
-        at_edges.push(vec![(kind.name(), value.to_owned())]);
+        let values = match kind {
+            ScopeKind::Host => vec![host(url).to_owned()],
+            _ => vec![url.to_owned(), in_other_scheme(url)],
+        };
+        for value in values {
+            scopes.extend(kind.scopes(&value, None).map_err(bad)?);
+            at_edges.push(vec![(kind.name(), value)]);
+        }
     }
     Ok(PurgeRequest { scopes, effect, counts, waits, patience: purge::PATIENCE, at_edges })
 }
@@ -156,6 +161,15 @@ fn origin(url: &str) -> &str {
     let start = url.find("://").map_or(0, |at| at + 3);
     let end = url[start..].find(['/', '?']).map_or(url.len(), |at| start + at);
     &url[..end]
+}
+
+/// Returns `url` in https in place of http, and the other way round: a program beside a proxy that terminates TLS purges the
+/// pages that clients request over TLS.
+fn in_other_scheme(url: &str) -> String {
+    match url.strip_prefix("http://") {
+        Some(rest) => format!("https://{rest}"),
+        None => url.replacen("https://", "http://", 1),
+    }
 }
 
 fn host(url: &str) -> &str {

@@ -21,6 +21,14 @@ use crate::origin::{Client, Download, OriginError, OriginLoad, Turn, s3};
 /// The result of an attempt.
 type Answered = Result<(Head, Box<Download>), OriginError>;
 
+/// The answer of an origin.
+struct OriginAnswer<'p> {
+    turn: Turn<'p>,
+    load: Option<OriginLoad>,
+    head: Head,
+    download: Box<Download>,
+}
+
 /// An attempt at an origin.
 struct Attempt<'p> {
     turn: Turn<'p>,
@@ -47,31 +55,31 @@ pub(super) async fn at_site(
     chosen.pool.requested();
     let sent = Sent { client, plan, request, fields, chosen: &chosen };
     let retries = request.ruling.retries.unwrap_or(site.settings.retries);
-    let (mut tries_left, mut unsent, mut failed) = (retries, true, None);
+    let (mut tries_left, mut unsent) = (retries, true);
+    // An answer that is used only if no other origin has one.
+    let mut declined: Option<OriginAnswer<'_>> = None;
+    let mut next = chosen.pool.next(None, request.session.as_deref(), &request.key);
     loop {
-        let turn = chosen.pool.next(failed, request.session.as_deref(), &request.key);
         let begun = Instant::now();
         let Attempt { turn, load, answered } = match sent.late(has_content) {
-            None => sent.attempt(turn, content).await,
+            None => sent.attempt(next, content).await,
             // In a box: otherwise the state of all other requests would be larger.
-            Some(late) => Box::pin(sent.hedged(turn, late)).await,
+            Some(late) => Box::pin(sent.hedged(next, late)).await,
         };
         match answered {
-            Ok((mut head, mut download)) => {
+            Ok((head, download)) => {
                 turn.succeeded();
                 turn.answered(head.status, begun.elapsed());
-                if let Some(signer) = turn.signer() {
-                    signer.accept(&mut head, &mut download).await?;
-                }
-                request.session.iter().for_each(|session| turn.keep(session));
-                let origin = turn.origin();
-                let host = chosen.host_at(origin, request);
-                AnswerSource { site, origin, host, request }.rewrite(&mut head.fields);
-                return Ok((head, download.in_progress(load)));
+                declined.take().into_iter().for_each(|earlier| earlier.download.spare());
+                let other = sent.instead_of(turn, head.status, has_content).filter(|_| tries_left > 0);
+                let answer = OriginAnswer { turn, load, head, download };
+                let Some(other) = other else { return sent.accept(site, answer).await };
+                declined = Some(answer);
+                next = other;
+                tries_left -= 1;
             }
             Err(error) => {
                 turn.failed(&error.detail);
-                failed = Some(turn);
                 // Content can be sent once only.
                 let is_whole = !has_content || !content.is_empty();
                 // A malformed answer is one, too: the origin has processed the request, and would answer the same.
@@ -83,9 +91,13 @@ pub(super) async fn at_site(
                     request.lose_try();
                 }
                 if !again || tries_left == 0 || !chosen.pool.may_retry() {
-                    return Err(OriginError { unsent, ..error });
+                    return match declined {
+                        Some(answer) => sent.accept(site, answer).await,
+                        None => Err(OriginError { unsent, ..error }),
+                    };
                 }
                 tracing::debug!("{}: {error}; trying again", request.logged_url());
+                next = chosen.pool.next(Some(turn), request.session.as_deref(), &request.key);
                 tries_left -= 1;
                 // Let the doubt about a lost try begin before the next try is sent.
                 tokio::task::yield_now().await;
@@ -131,9 +143,37 @@ struct Sent<'s> {
 impl<'s> Sent<'s> {
     /// Returns the time after which another origin is asked, too; `None` for a request that may be sent to one only.
     fn late(&self, has_content: bool) -> Option<Duration> {
-        let late = self.chosen.pool.late()?;
+        self.chosen.pool.late().filter(|_| self.may_have_several_answers(has_content))
+    }
+
+    fn may_have_several_answers(&self, has_content: bool) -> bool {
         let is_safe = matches!(self.request.method, Method::GET | Method::HEAD);
-        (is_safe && !has_content && self.request.upgrade.is_none()).then_some(late)
+        is_safe && !has_content && self.request.upgrade.is_none()
+    }
+
+    /// Returns the origin that is asked after that of `turn` has answered with this status, if rules want that.
+    fn instead_of(&self, turn: Turn<'s>, status: StatusCode, has_content: bool) -> Option<Turn<'s>> {
+        let statuses = self.request.ruling.retry_on.as_ref()?;
+        let is_declined = statuses.iter().any(|own| own.contains(&status.as_u16()));
+        if !is_declined || !self.may_have_several_answers(has_content) {
+            return None;
+        }
+        let pool = self.chosen.pool;
+        let other = pool.next(Some(turn), None, &self.request.key);
+        (!other.is_at(turn) && pool.may_retry()).then_some(other)
+    }
+
+    /// Returns the answer of an origin of `site` in the form for clients.
+    async fn accept(&self, site: &SiteState, answer: OriginAnswer<'_>) -> Answered {
+        let OriginAnswer { turn, load, mut head, mut download } = answer;
+        if let Some(signer) = turn.signer() {
+            signer.accept(&mut head, &mut download).await?;
+        }
+        self.request.session.iter().for_each(|session| turn.keep(session));
+        let origin = turn.origin();
+        let host = self.chosen.host_at(origin, self.request);
+        AnswerSource { site, origin, host, request: self.request }.rewrite(&mut head.fields);
+        Ok((head, download.in_progress(load)))
     }
 
     /// Sends the request to the origin of `turn`, with a signature if that is a bucket.

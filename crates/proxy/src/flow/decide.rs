@@ -249,7 +249,7 @@ pub(crate) fn may_share(freshness: &Freshness, request: &Request, now: u32) -> b
 }
 
 /// Whether `entry` may answer `request` at `now` (UNIX seconds) although the origin fails (RFC 5861 section 4, RFC 9111
-/// section 4.2.4).
+/// section 4.2.4). A part may only answer if it has the requested bytes: otherwise the client needs the error.
 pub(crate) fn may_stand_in(
     rules: &Rules,
     request: &Request,
@@ -257,7 +257,8 @@ pub(crate) fn may_stand_in(
     failure: Failure,
     now: u32,
 ) -> bool {
-    stale_on_error(&request.freshness(entry), &request.asked, rules, now, failure)
+    let lacks_range = || StoredResponse::of(entry, true, (&request.method, &request.fields), now).lacks_range;
+    stale_on_error(&request.freshness(entry), &request.asked, rules, now, failure) && !lacks_range()
 }
 
 /// Returns how long `request`, which needs an answer of the origin for this reason, waits for it before `entry` answers at
@@ -273,7 +274,12 @@ pub(crate) fn patience_with(
     let limit = rules.stale_if_slow?;
     // A fetch in the background is one of the stored URL, not of an equivalent one.
     let is_own = *entry.key() == *request.key;
-    let may_answer = is_own && why == Why::Expired && request.method == Method::GET && !request.is_reload();
+    // The response is too stale for a client that names a limit.
+    let may_answer = is_own
+        && why == Why::Expired
+        && request.method == Method::GET
+        && request.asked.max_stale.is_none()
+        && !request.is_reload();
     (may_answer && may_stand_in(rules, request, entry, Failure::Unreachable, now)).then_some(limit)
 }
 

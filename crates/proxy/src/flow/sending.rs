@@ -144,7 +144,8 @@ fn write_fields(
     }
 }
 
-/// Writes the fields that name this proxy and the client (RFC 9110 section 7.6.3, RFC 7239).
+/// Writes the fields that name this proxy and the client (RFC 9110 section 7.6.3, RFC 7239), but for those that rules have
+/// set: those from clients have been removed before.
 fn introduce(out: &mut impl FieldWriter, plan: &Plan, request: &Request, fields: &HeaderMap) {
     passes::write_via(out, plan, request, fields);
     let client = request.client.ip();
@@ -154,16 +155,22 @@ fn introduce(out: &mut impl FieldWriter, plan: &Plan, request: &Request, fields:
         Route::Site(_) => settings.client_address,
         Route::Anywhere => settings.forward.client_address,
     };
+    let is_open = |name: &str| !fields.contains_key(name);
     match told {
         ClientAddress::Off => {}
         ClientAddress::XForwardedFor => {
-            out.field_with(b"X-Forwarded-For", |out| write_address(out, client));
-            out.field(b"X-Forwarded-Proto", proto.as_bytes());
+            if is_open("x-forwarded-for") {
+                out.field_with(b"X-Forwarded-For", |out| write_address(out, client));
+            }
+            if is_open("x-forwarded-proto") {
+                out.field(b"X-Forwarded-Proto", proto.as_bytes());
+            }
             // A request in HTTP/1.0 may have no host.
-            if !host.is_empty() {
+            if !host.is_empty() && is_open("x-forwarded-host") {
                 out.field(b"X-Forwarded-Host", host.as_bytes());
             }
         }
+        ClientAddress::Forwarded if !is_open("forwarded") => {}
         ClientAddress::Forwarded => out.field_with(b"Forwarded", |out| {
             // Writing to a vector does not fail.
             let _ = match client.is_ipv6() {

@@ -58,6 +58,10 @@ pub(crate) fn at_once(
     if bypass(&head.method, has_content, head.upgrade).is_some() || !worker.shared.may_serve_stored() {
         return None;
     }
+    // Rules and variants depend only on the fields that are forwarded. An owned request has lost the others.
+    if head.lists_fields {
+        return None;
+    }
     let role = asker.role;
     let address = Address::of(head.target, role).ok()?;
     let selecting = client_cert::selecting(&head.fields, asker);

@@ -232,8 +232,9 @@ async fn queue(request: &Request, source: Arc<SliceSource>, reply: Reply) -> Res
     let outcome = match reply.outcome.kind {
         // It has just been fetched, or its fetch was followed.
         Kind::Miss | Kind::Coalesced => reply.outcome,
-        _ => match missing(request, &source, &plans).await {
+        _ => match missing(request, &source, &plans, &reply.outcome).await {
             None => reply.outcome,
+            Some(Why::StaleIfError) => return Err(SliceError::Unshared),
             Some(Why::RangeAbsent) if reload::is_for_client(&source.worker.cache, request) => {
                 return Err(SliceError::Unshared);
             }
@@ -265,9 +266,18 @@ async fn queue(request: &Request, source: Arc<SliceSource>, reply: Reply) -> Res
 }
 
 /// Returns the reason why `request` needs an origin: the first slices are not all stored. For a request that must not be
-/// sent to one, returns the reason for its refusal if any slice is missing.
-async fn missing(request: &Request, source: &SliceSource, plans: &[PiecePlan]) -> Option<Why> {
-    let (why, most) = first_needed(&source.worker.cache, request);
+/// sent to one, returns the reason for its refusal if any slice is missing. If the response stands in for an origin that
+/// fails, which would not have the other slices either, the reason is that of the `outcome`.
+async fn missing(
+    request: &Request,
+    source: &SliceSource,
+    plans: &[PiecePlan],
+    outcome: &Outcome,
+) -> Option<Why> {
+    let (why, most) = match outcome.why {
+        Why::StaleIfError => (Why::StaleIfError, usize::MAX),
+        _ => first_needed(&source.worker.cache, request),
+    };
     for part in parts(&source.sliced, plans).take(most) {
         if source.stored(part.index).await.is_none() {
             return Some(why);

@@ -99,6 +99,12 @@ pub(crate) async fn send(
     let took = begun.elapsed();
     request.origin.add(took);
     let (mut head, download, by_peer) = answered?;
+    // It has no meaning for other statuses (RFC 9110 section 14.4), but would have one in a part that is made of them.
+    if !matches!(head.status, StatusCode::PARTIAL_CONTENT | StatusCode::RANGE_NOT_SATISFIABLE)
+        && head.fields.contains("content-range")
+    {
+        head.fields.remove("content-range");
+    }
     let length = match request.method {
         Method::HEAD => {
             head.fields.first("content-length").and_then(|length| str::from_utf8(length).ok()?.parse().ok())

@@ -52,6 +52,8 @@ pub struct RequestHead<'b> {
     pub expects_continue: bool,
     /// Whether the client requests another protocol (`Upgrade`, listed in `Connection`).
     pub upgrade: bool,
+    /// Whether `Connection` lists further fields, which concern this hop only (RFC 9110 section 7.6.1).
+    pub lists_fields: bool,
     /// Whether it is a prefetch: no user has asked for the response yet.
     pub is_prefetch: bool,
 }
@@ -232,6 +234,7 @@ impl<'b> RequestHead<'b> {
             keep_alive: if http11 { !seen.close } else { seen.keep_alive && !seen.close },
             expects_continue: http11 && seen.expects_continue,
             upgrade: http11 && seen.upgrade && seen.connection_upgrade,
+            lists_fields: seen.lists_fields,
             is_prefetch: seen.is_prefetch,
         })
     }
@@ -326,6 +329,7 @@ struct ConnectionFields<'b> {
     keep_alive: bool,
     connection_upgrade: bool,
     connection_options: usize,
+    lists_fields: bool,
     upgrade: bool,
     expects_continue: bool,
     is_prefetch: bool,
@@ -371,9 +375,12 @@ impl<'b> ConnectionFields<'b> {
             if self.connection_options > MOST_CONNECTION_OPTIONS {
                 return Err(Refusal::bad("too many connection options"));
             }
-            self.close |= option.eq_ignore_ascii_case(b"close");
-            self.keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
-            self.connection_upgrade |= option.eq_ignore_ascii_case(b"upgrade");
+            let [close, keep_alive, upgrade, te] = [&b"close"[..], b"keep-alive", b"upgrade", b"te"]
+                .map(|known| option.eq_ignore_ascii_case(known));
+            self.close |= close;
+            self.keep_alive |= keep_alive;
+            self.connection_upgrade |= upgrade;
+            self.lists_fields |= !(close || keep_alive || upgrade || te || option.is_empty());
         }
         Ok(())
     }

@@ -329,6 +329,11 @@ impl Lines {
         *self = new;
     }
 
+    /// Removes the lines of this name.
+    pub(crate) fn remove(&mut self, name: &str) {
+        self.rebuild(|own, _| !own.eq_ignore_ascii_case(name.as_bytes()), std::iter::empty());
+    }
+
     fn push(&mut self, name: &[u8], value: &[u8]) {
         let start = self.bytes.len();
         for part in [name, b": ", value, b"\r\n"] {

@@ -53,7 +53,8 @@ impl Log {
         settings: &Settings,
         (memo, ended, took): (&RequestRecord, &RequestResult, Duration),
     ) {
-        let entry = Entry { memo, ended, took, millis: clock::unix_millis() };
+        let (millis, client) = (clock::unix_millis(), settings.access_log_client);
+        let entry = Entry { memo, ended, took, millis, client };
         let write = |line: &mut _, stamp: &mut _| entry.write(settings.access_log, line, stamp);
         self.0.append(worker, settings.access_log_by_line, write);
     }

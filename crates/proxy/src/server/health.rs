@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http::{HeaderMap, Method};
 use tokio::task::JoinSet;
 
-use crate::base::settings::Health;
+use crate::base::settings::{Health, HostHeader, Origin};
 use crate::exchange::route::SiteState;
 use crate::flow::worker::ProcessState;
 use crate::http::body::Upload;
@@ -39,7 +39,7 @@ async fn check(site: Arc<SiteState>, health: Health, client: Client) {
     loop {
         interval.tick().await;
         for turn in site.pools().flat_map(Pool::all) {
-            let found = look(&client, &turn, &health).await;
+            let found = look(&client, &turn, &health, host(&site, turn.origin())).await;
             if turn.checked(&found) {
                 let (name, origin) = (&site.settings.name, &turn.origin().authority);
                 match found {
@@ -51,14 +51,24 @@ async fn check(site: Arc<SiteState>, health: Health, client: Client) {
     }
 }
 
+/// Returns the host of the checks of `origin`: that of clients' requests, as far as it is known, since a server of several
+/// hosts answers for one of them.
+fn host<'h>(site: &'h SiteState, origin: &'h Origin) -> &'h str {
+    let own = site.settings.hosts.iter().find(|host| !host.starts_with('*'));
+    match (&site.settings.host, own) {
+        (HostHeader::Set(host), _) if origin.bucket.is_none() => host,
+        (HostHeader::Preserve, Some(host)) if origin.bucket.is_none() => host,
+        _ => origin.host(),
+    }
+}
+
 /// Requests the health check path from an origin.
 ///
 /// # Errors
 /// The reason why the origin is not well.
-async fn look(client: &Client, turn: &Turn<'_>, health: &Health) -> Result<(), String> {
+async fn look(client: &Client, turn: &Turn<'_>, health: &Health, host: &str) -> Result<(), String> {
     let origin = turn.origin();
     let authority = &origin.authority;
-    let host = origin.host();
     let signed = match turn.signer() {
         Some(signer) => Some(signer.sign(client, &Method::GET, host, &health.path).await),
         None => None,

@@ -79,6 +79,7 @@ pub(crate) fn head<'b>(
         keep_alive: true,
         expects_continue,
         upgrade: false,
+        lists_fields: false,
         is_prefetch: lines.iter().any(|line| purpose::is_prefetch(line.name, line.value)),
     })
 }
@@ -95,6 +96,7 @@ fn connect<'b>(authority: &'b str, lines: &'b [Line<'b>]) -> Result<RequestHead<
         keep_alive: true,
         expects_continue: false,
         upgrade: false,
+        lists_fields: false,
         is_prefetch: false,
     })
 }

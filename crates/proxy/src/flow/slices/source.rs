@@ -141,7 +141,9 @@ impl SliceSource {
             }
         };
         if answer.status.is_server_error() {
-            return failed(writer, StatusCode::BAD_GATEWAY, Why::OriginUnreachable);
+            // The client gets the origin's own answer, to its own request.
+            let _ = failed(writer, answer.status, Why::OriginUnreachable);
+            return Err(SliceError::Unshared);
         }
         if !self.is_slice(&answer, &range) {
             self.give_up(&answer);

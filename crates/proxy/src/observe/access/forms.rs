@@ -3,7 +3,7 @@
 //! Text from a client is escaped, so that it cannot end a line or a quotation.
 
 use std::io::Write as _;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use http::Version;
@@ -11,8 +11,9 @@ use serde::Serialize;
 
 use super::super::memo::{RequestRecord, RequestResult};
 use super::stamp::Stamp;
+use crate::base::networks::network;
 use crate::base::outcome::{Kind, Tier};
-use crate::base::settings::{AccessLog, Door};
+use crate::base::settings::{AccessLog, ClientDetail, Door};
 use crate::base::shown::{is_hidden, write_json};
 use crate::counts::versions;
 
@@ -27,6 +28,8 @@ pub(super) struct Entry<'e> {
     pub(super) took: Duration,
     /// Milliseconds since the UNIX epoch.
     pub(super) millis: u64,
+    /// The part of the client's address that is shown.
+    pub(super) client: ClientDetail,
 }
 
 #[derive(Serialize)]
@@ -213,7 +216,12 @@ impl Entry<'_> {
     }
 
     fn client(&self) -> IpAddr {
-        self.memo.client.ip().to_canonical()
+        let address = self.memo.client.ip().to_canonical();
+        match self.client {
+            ClientDetail::Whole => address,
+            ClientDetail::Truncated => network(address, 24, 48),
+            ClientDetail::Off => Ipv4Addr::UNSPECIFIED.into(),
+        }
     }
 
     /// Returns the parameters of `Cache-Status`, without the cache's name.
@@ -260,7 +268,8 @@ mod tests {
 
     fn line(form: AccessLog, memo: &RequestRecord, ended: &RequestResult) -> String {
         let mut line = Vec::new();
-        let entry = Entry { memo, ended, took: Duration::from_micros(12_345), millis: 1_700_000_000_042 };
+        let (took, millis) = (Duration::from_micros(12_345), 1_700_000_000_042);
+        let entry = Entry { memo, ended, took, millis, client: ClientDetail::Whole };
         entry.write(form, &mut line, &mut Stamp::default());
         String::from_utf8(line).unwrap()
     }
