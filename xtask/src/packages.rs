@@ -89,6 +89,13 @@ pub(crate) const FOR_TESTS: &[Package] = &[
 pub(crate) const FOR_DIST: &[Package] =
     &[package("mmdebstrap", "mmdebstrap", "a Debian of its own, in which the package is installed")];
 
+/// The packages that `cargo x ledger` needs.
+pub(crate) const FOR_LEDGER: &[Package] = &[
+    package("valgrind", "valgrind", "prints all accesses to memory"),
+    package("strace", "strace", "hides the kernel's clocks from a program"),
+    package("binutils", "nm", "the addresses of functions"),
+];
+
 /// The load generator of `cargo x bench`.
 pub(crate) const WRK: Package = package("wrk", "wrk", "the load");
 

@@ -18,7 +18,7 @@ impl Symbols {
     pub(super) fn of(program: &Path, process: Pid) -> Result<Self> {
         let mut nm = Command::new("nm");
         nm.args(["--demangle", "--defined-only", "--numeric-sort"]).arg(program);
-        let output = nm.output().context("cannot start nm, of Debian's package binutils")?;
+        let output = nm.output().context("cannot start nm")?;
         ensure!(output.status.success(), "nm: {}", String::from_utf8_lossy(&output.stderr));
         let process = process.as_raw_nonzero();
         let maps = std::fs::read_to_string(format!("/proc/{process}/maps"))?;
