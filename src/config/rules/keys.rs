@@ -21,7 +21,7 @@ use super::key::{RuleKey, rows};
 use super::limits::{bandwidth, limits};
 use super::origins::{origins, rewrite};
 use super::split::split;
-use super::values::{by_status, each, entries, field, flag, statuses, unknown, word};
+use super::values::{by_status, each, entries, field, statuses, unknown, word};
 use crate::config::draft::rule::RuleDraft;
 use crate::config::keys::{EARLY_HINTS, HOST_HEADER, PREFETCHES, SLICE};
 use crate::config::kinds::{AtLeast, Count, Flag, Kind, Percent, Seconds, Share, Size};
