@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(40);
 /// A little longer than an upgrade takes, in milliseconds.
 const UPGRADE: u64 = 120;
+/// The time in which a signal has stopped all threads of a process.
+const STOPS: Duration = Duration::from_millis(10);
 
 pub(super) fn run(task: &Task<'_>) -> Result<()> {
     let pages = purges::pages(300, &[200, 3_000, 20_000, 90_000]);
@@ -55,16 +57,20 @@ fn upgrade(task: &Task<'_>, larder: &mut Larder, random: &mut Random) -> Result<
     let killed = random.below(3);
     std::thread::sleep(Duration::from_millis(random.below(UPGRADE)));
     let find = || children(before.as_raw_nonzero().get().unsigned_abs()).pop();
-    let mut successor = find();
-    match (killed, successor) {
-        (0, _) => {}
-        (1, Some(successor)) => kill(task, successor),
-        _ => kill(task, before),
+    let mut successor = None;
+    if killed > 0 {
+        // It must not start a successor after the look for one.
+        signal(before, Signal::STOP);
+        std::thread::sleep(STOPS);
+        successor = find();
+        signal(successor.filter(|_| killed == 1).unwrap_or(before), Signal::KILL);
+        signal(before, Signal::CONT);
+        task.findings.faults.add();
     }
     let begun = Instant::now();
     while command.try_wait().context("the command")?.is_none() {
         anyhow::ensure!(begun.elapsed() < PATIENCE, "`larder upgrade` has not ended after {PATIENCE:?}");
-        successor = successor.or_else(find);
+        successor = successor.or_else(|| find().filter(|_| killed == 0));
         std::thread::sleep(Duration::from_millis(2));
     }
     if killed == 0 {
@@ -76,10 +82,9 @@ fn upgrade(task: &Task<'_>, larder: &mut Larder, random: &mut Random) -> Result<
     settle(task, larder, &[Some(before), successor], begun)
 }
 
-fn kill(task: &Task<'_>, process: Pid) {
+fn signal(process: Pid, signal: Signal) {
     // It may have ended already.
-    let _ = kill_process(process, Signal::KILL);
-    task.findings.faults.add();
+    let _ = kill_process(process, signal);
 }
 
 /// Waits until one process is left that serves. Starts one if there is none, as a service manager does.
