@@ -92,7 +92,8 @@ fn settle(task: &Task<'_>, larder: &mut Larder, all: &[Option<Pid>], begun: Inst
     loop {
         let alive: Vec<_> = all.iter().flatten().copied().filter(|process| !is_over(*process)).collect();
         match alive[..] {
-            [] => return larder.start_again().context("after kill -9"),
+            // The last threads of a killed process may still have its sockets.
+            [] if !larder.listens() => return larder.start_again().context("after kill -9"),
             [process] if larder.listens() => {
                 larder.is_succeeded_by(process);
                 return Ok(());
