@@ -169,7 +169,7 @@ impl Server {
         let (child, successors) = (None, Vec::new());
         let mut server = Self { peer, program, arguments, folder, port, admin, child, successors };
         if server.is_nginx() {
-            // In the foreground, nginx ignores the signal for an upgrade. Its frugal answers come late, by a timer.
+            // In the foreground, nginx ignores the signal for an upgrade. Its frugal answers may come late, by a timer.
             let config = server.folder.path().join("nginx.conf");
             let text =
                 fs::read_to_string(&config)?.replace("daemon off;", "daemon on;").replace(NGINX_FRUGAL, "");
@@ -279,7 +279,9 @@ fn load(port: u16, duration: Duration) -> Result<Load> {
 fn ask(port: u16, number: u64) -> Result<()> {
     let mut stream = TcpStream::connect_timeout(&SocketAddr::from(([127, 0, 0, 1], port)), PATIENCE)?;
     stream.set_read_timeout(Some(PATIENCE))?;
-    write!(stream, "GET /1k/{number} HTTP/1.1\r\nHost: bench\r\nConnection: close\r\n\r\n")?;
+    // In one piece: the kernel of a server that does not answer the first piece acknowledges it 40 ms later.
+    let request = format!("GET /1k/{number} HTTP/1.1\r\nHost: bench\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes())?;
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer)?;
     let head = answer.windows(4).position(|end| end == b"\r\n\r\n").context("no head")? + 4;

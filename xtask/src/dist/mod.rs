@@ -129,10 +129,13 @@ fn build(folder: &Path, target: Option<&str>) -> Result<PathBuf> {
     build.env("CFLAGS", format!("-g0 {}{}", before("CFLAGS"), flags("-ffile-prefix-map")));
     build.args(target.iter().flat_map(|target| ["--target", target]));
     ensure!(build.status().context("cannot start cargo")?.success(), "the build for packages failed");
-    Ok(match target {
+    let larder = match target {
         Some(target) => folder.with_file_name(target).join("dist/larder"),
         None => folder.join("larder"),
-    })
+    };
+    let told = output(Command::new(&larder).arg("--version"))?;
+    ensure!(told.contains(&format!("features: {FEATURES}")), "the program lacks features: {}", told.trim());
+    Ok(larder)
 }
 
 /// Returns the target that rustc builds for on this machine.

@@ -2,6 +2,8 @@
 
 use anyhow::{Context, Result};
 use larder_testkit::{Process, free_ports};
+use rustix::process::{Pid, Signal, kill_process};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -27,6 +29,8 @@ pub(super) struct Larder {
     program: PathBuf,
     folder: tempfile::TempDir,
     child: Process,
+    /// The process that has taken over from `child`, if there is one.
+    successor: Option<Pid>,
 }
 
 impl Larder {
@@ -36,7 +40,7 @@ impl Larder {
         std::fs::write(&file, config).with_context(|| format!("cannot write {}", file.display()))?;
         let [site, admin] = free_ports();
         let child = spawn(program, folder.path(), [site, admin])?;
-        let mut larder = Self { site, admin, program: program.to_owned(), folder, child };
+        let mut larder = Self { site, admin, program: program.to_owned(), folder, child, successor: None };
         larder.wait()?;
         Ok(larder)
     }
@@ -56,13 +60,49 @@ impl Larder {
 
     /// Starts it again with the contents of its folder, on the same ports.
     pub(super) fn start_again(&mut self) -> Result<()> {
-        self.child = spawn(&self.program, self.folder.path(), [self.site, self.admin])?;
+        (self.child, self.successor) =
+            (spawn(&self.program, self.folder.path(), [self.site, self.admin])?, None);
         self.wait()
+    }
+
+    /// Returns the process that serves.
+    pub(super) fn process(&self) -> Pid {
+        self.successor.unwrap_or_else(|| Pid::from_child(&self.child))
+    }
+
+    /// Starts an upgrade. It ends with the returned command.
+    ///
+    /// # Errors
+    /// If the command does not start.
+    pub(super) fn upgrade(&self) -> Result<Process> {
+        let mut command = Command::new(&self.program);
+        command.args(["upgrade", "--admin", &format!("127.0.0.1:{}", self.admin)]);
+        Process::start(command.stdout(Stdio::null()).stderr(Stdio::null()))
+            .context("cannot start `larder upgrade`")
+    }
+
+    /// Records that `process` serves.
+    pub(super) fn is_succeeded_by(&mut self, process: Pid) {
+        self.successor = Some(process).filter(|process| *process != Pid::from_child(&self.child));
+    }
+
+    /// Whether a process accepts connections.
+    pub(super) fn listens(&self) -> bool {
+        TcpStream::connect(("127.0.0.1", self.site)).is_ok()
     }
 
     fn wait(&mut self) -> Result<()> {
         let places = [self.site, self.admin].map(|port| ("127.0.0.1", port));
         self.child.listens(&places, START).context("the proxy")
+    }
+}
+
+impl Drop for Larder {
+    fn drop(&mut self) {
+        if let Some(successor) = self.successor {
+            // It may have ended already.
+            let _ = kill_process(successor, Signal::KILL);
+        }
     }
 }
 

@@ -20,11 +20,12 @@
 pub(crate) mod child;
 pub(crate) mod control;
 pub(crate) mod frame;
-pub(crate) mod kept;
+
 pub(crate) mod listeners;
 pub(crate) mod memory;
 pub(crate) mod parent;
 pub(crate) mod program;
+pub(crate) mod restart;
 pub(crate) mod sockets;
 mod state;
 

@@ -9,7 +9,7 @@ use std::path::Path;
 use listenfd::ListenFd;
 use socket2::SockRef;
 
-use crate::handover::kept;
+use crate::handover::restart;
 
 /// The sockets of the service manager that no listener of the config has taken.
 #[derive(Debug, Default)]
@@ -56,7 +56,7 @@ impl GivenSockets {
 
     /// Takes the socket in which the process before this one has left what it had in memory.
     pub(super) fn memory(&mut self) -> Option<UnixListener> {
-        take(&mut self.unix, kept::is_it)
+        take(&mut self.unix, restart::is_it)
     }
 
     /// Logs the sockets that are left: connections to them are never accepted.

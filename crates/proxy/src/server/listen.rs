@@ -27,7 +27,7 @@ use crate::handover::child::Predecessor;
 use crate::handover::listeners::Listeners;
 use crate::handover::parent::Handover;
 use crate::handover::program::Program;
-use crate::handover::{self, kept};
+use crate::handover::{self, restart};
 use crate::net::own::OwnListeners;
 use crate::net::tls;
 use crate::net::tls::admin::Acceptor;
@@ -101,7 +101,7 @@ impl Server {
             admin_tls.map(|admin| tls::server::Server::for_admin(admin, tls.as_deref()).map(Arc::new));
         let admin_tls = admin_tls.transpose()?;
         let shared = ProcessState::new(settings, own, tls, inheritance)?;
-        memory.iter().for_each(|socket| kept::take(socket, &shared));
+        memory.iter().for_each(|socket| restart::take(socket, &shared));
         let (rpc, done) = (Arc::default(), Arc::default());
         let (disks, turn) = channel();
         let predecessor = predecessor.map(|predecessor| (predecessor, disks));
@@ -250,7 +250,7 @@ impl Server {
         });
         // From here on, no operator's purge is obeyed.
         if let Some(position) = left.filter(|_| notify::keeps())
-            && let Err(error) = kept::keep(&shared, position)
+            && let Err(error) = restart::keep(&shared, position)
         {
             tracing::warn!("memory is not kept for the next process: {}", cause(&error));
         }

@@ -9,6 +9,7 @@ mod pages;
 mod purges;
 mod segments;
 mod tags;
+mod upgrades;
 
 use super::ordinary::Random;
 use super::{Over, args};
@@ -42,6 +43,7 @@ pub(super) const CHECKERS: &[Checker] = &[
     Checker { name: "kills", controls: &["purges"], run: kills::run },
     Checker { name: "segments", controls: &["right-pages"], run: segments::run },
     Checker { name: "cluster", controls: &["changes"], run: cluster::run },
+    Checker { name: "upgrades", controls: &["purges"], run: upgrades::run },
     Checker { name: "memory", controls: &["budget"], run: memory::run },
 ];
 
