@@ -12,7 +12,7 @@ use std::time::Duration;
 use rustls::client::{ResolvesClientCert, Resumption};
 use rustls::pki_types::ServerName;
 use rustls::sign::CertifiedKey;
-use rustls::{ClientConfig, RootCertStore, SignatureScheme};
+use rustls::{ClientConfig, SignatureScheme};
 use smallvec::SmallVec;
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
@@ -23,12 +23,10 @@ use super::parent::{Parent, Parents};
 use super::race;
 use super::resolve::{ResolveError, Resolver};
 use crate::base::networks::{bare, host_of};
-use crate::base::settings::{CertificateFault, OriginTls, OriginTlsFiles, socket_of};
+use crate::base::settings::{OriginTls, socket_of};
 use crate::net::guard;
 use crate::net::own::{self, OwnListeners};
 use crate::net::stream::{self, Stream};
-use crate::net::tls::certificates::{self, Certificate};
-use crate::net::tls::provider;
 
 /// The ALPN name of HTTP/2 over TLS (RFC 9113 section 3.2).
 const HTTP2: &[u8] = b"h2";
@@ -360,58 +358,4 @@ impl Connector {
             false => Ok(()),
         }
     }
-}
-
-/// An error in the configuration of TLS to the origins of a site.
-#[derive(Debug)]
-pub enum OriginTlsFault {
-    /// The file of the authorities is unusable.
-    Authorities(String),
-    /// The client certificate, or its key, is unusable.
-    Client(CertificateFault),
-    /// The name to verify is invalid.
-    Name(String),
-    /// Any other error.
-    Other(String),
-}
-
-/// Sets up TLS to the origins of a site with its own TLS settings, from `files`.
-///
-/// # Errors
-/// The first problem: its file and a description.
-pub fn tls_of_site(files: &OriginTlsFiles) -> Result<OriginTls, OriginTlsFault> {
-    let roots = match &files.ca {
-        None => of_system(),
-        Some(path) => certificates::authorities(path).map_err(OriginTlsFault::Authorities)?,
-    };
-    let config = ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions();
-    let config = config.map_err(|error| OriginTlsFault::Other(format!("cannot set up TLS: {error}")))?;
-    let config = config.with_root_certificates(roots);
-    let config = match &files.client {
-        None => config.with_no_client_auth(),
-        Some(pair) => {
-            let certificate = Certificate::read(pair).map_err(OriginTlsFault::Client)?;
-            config.with_client_cert_resolver(certificate.for_client())
-        }
-    };
-    let name = files.name.clone().map(ServerName::try_from).transpose();
-    let name =
-        name.map_err(|_| OriginTlsFault::Name("the name is neither a host name nor an address".to_owned()))?;
-    Ok(OriginTls { config: Arc::new(config), name })
-}
-
-/// Sets up TLS to origins with the system's root certificates and without a client certificate.
-///
-/// # Errors
-/// When the cryptography provider cannot be set up.
-pub fn tls() -> Result<Arc<ClientConfig>, rustls::Error> {
-    let config = ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions()?;
-    Ok(Arc::new(config.with_root_certificates(of_system()).with_no_client_auth()))
-}
-
-/// Returns the root certificates that the system trusts.
-fn of_system() -> RootCertStore {
-    let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    roots
 }

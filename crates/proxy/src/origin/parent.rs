@@ -20,7 +20,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::connect_error::ConnectError;
-use super::{OriginError, connect};
+use super::{OriginError, tls_config};
 use crate::base::clock;
 use crate::base::networks::{bare, host_of};
 use crate::base::settings::{NoProxy, ParentProxy, ParentSettings};
@@ -57,7 +57,7 @@ impl Parents {
         let is_secure = settings.http.iter().chain(&settings.https).any(|proxy| proxy.https);
         Arc::new(Self {
             // Without it, such a parent cannot be reached.
-            tls: is_secure.then(|| connect::tls().ok()).flatten(),
+            tls: is_secure.then(|| tls_config::tls().ok()).flatten(),
             http: all(&settings.http),
             https: all(&settings.https),
             no_proxy: settings.no_proxy.clone(),

@@ -10,7 +10,7 @@ use crate::exchange::route::SiteState;
 use crate::flow::worker::ProcessState;
 use crate::http::body::Upload;
 use crate::http::fields::FieldWriter;
-use crate::origin::{Client, Connector, OriginRequest, OutgoingHead, Pool, Turn, connect};
+use crate::origin::{Client, Connector, OriginRequest, OutgoingHead, Pool, Turn, tls_config};
 
 /// Starts the checks of the current plan; dropping the set ends them.
 pub(crate) fn start(shared: &Arc<ProcessState>) -> JoinSet<()> {
@@ -19,7 +19,7 @@ pub(crate) fn start(shared: &Arc<ProcessState>) -> JoinSet<()> {
     let wanted = plan.sites.iter().filter_map(|site| Some((site, site.settings.health.clone()?)));
     for (site, health) in wanted {
         let timeouts = &plan.settings.timeouts;
-        match connect::tls() {
+        match tls_config::tls() {
             Ok(tls) => {
                 let common = &shared.origins.sites;
                 let connector = Connector::new(timeouts.connect, false, common).never_to(&shared.own);
