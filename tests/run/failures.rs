@@ -157,7 +157,7 @@ fn a_forged_package_is_refused_in_each_run_with_both_digests() {
 }
 
 #[test]
-fn an_expired_authority_is_made_anew_and_a_wrong_clock_is_told() {
+fn an_expired_authority_is_replaced_and_a_wrong_clock_is_told() {
     let registry = Registry::before(origin());
     let user = User::of(&registry);
     let state = user.home().join("state");

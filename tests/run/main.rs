@@ -90,6 +90,7 @@ impl User {
             .env("XDG_CACHE_HOME", self.home().join("cache"))
             .env("STATE_DIRECTORY", self.home().join("state"))
             .env("SSL_CERT_FILE", &self.roots)
+            .env("TMPDIR", self.home())
             .env_remove("LARDER_LOG")
             .env_remove("RUST_LOG")
             .current_dir(self.home());

@@ -205,12 +205,12 @@ fn git_clones_and_fetches_what_is_current() {
     let folder = tempfile::tempdir().expect("a directory");
     let git = |words: &str| {
         let mut git = Command::new("git");
-        git.args(["-C", "work", "-c", "user.name=n", "-c", "user.email=e"]).args(words.split(' '));
+        git.args(["-C", "tree", "-c", "user.name=n", "-c", "user.email=e"]).args(words.split(' '));
         output(git.current_dir(folder.path()));
     };
-    fs::create_dir(folder.path().join("work")).expect("made");
+    fs::create_dir(folder.path().join("tree")).expect("made");
     let commit = |content: &str| {
-        fs::write(folder.path().join("work/file"), content).expect("written");
+        fs::write(folder.path().join("tree/file"), content).expect("written");
         git("add file");
         git("commit -q -m one");
     };
@@ -218,7 +218,7 @@ fn git_clones_and_fetches_what_is_current() {
     commit("one");
     let registry = Registry::before(repositories(folder.path()));
     let user = User::of(&registry);
-    let clone = format!("rm -rf clone; git clone -q {} clone && cat clone/file", registry.at("/work/.git"));
+    let clone = format!("rm -rf clone; git clone -q {} clone && cat clone/file", registry.at("/tree/.git"));
     for (content, next) in [("one", "two"), ("two", "three")] {
         let run = user.run(&["--host", "localhost"], &["sh", "-c", &clone]).succeeded();
         assert_eq!(run.said(), content);

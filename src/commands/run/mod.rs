@@ -12,12 +12,12 @@ mod registries;
 mod report;
 mod truststore;
 
-use std::io::{self, Write};
 use std::time::Instant;
 
 pub(crate) use self::args::RunArgs;
 use self::environment::Environment;
 use self::process::{EndedCommand, ProxyProcess};
+use self::report::tell;
 use crate::cli::files::unwritten;
 use crate::cli::{Failure, WatchAllocator};
 use crate::commands::serve::logging;
@@ -88,10 +88,4 @@ fn run_command(args: &RunArgs) -> Result<(), Failure> {
             }
         }
     }
-}
-
-/// Prints a line to standard error, beside those of the command.
-fn tell(line: &str) {
-    // Without standard error, nobody reads it.
-    let _ = writeln!(io::stderr(), "larder: {line}");
 }

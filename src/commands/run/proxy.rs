@@ -16,9 +16,9 @@ use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 use super::args::RunArgs;
 use super::cache::Cache;
+use super::child;
 use super::process::EndedCommand;
-use super::report::Report;
-use super::{child, tell};
+use super::report::{Report, tell};
 use crate::cli::files::unwritten;
 use crate::cli::units::show_duration;
 use crate::cli::{Failure, WatchAllocator, open_files, say};
@@ -43,10 +43,9 @@ pub(super) fn serve(args: &RunArgs, watch_allocator: WatchAllocator) -> Result<(
     let proxy = Proxy::start(args, &cache, &log, watch_allocator)?;
     cache.keep_port(proxy.address.port());
     say(&proxy.address.to_string());
-    let ended = EndedCommand::read(io::stdin());
+    // Without a command, there is nothing to tell; without its process, there is nobody to be told, nor to be waited for.
+    let Some(ended) = EndedCommand::read(io::stdin()) else { return Ok(()) };
     proxy.end();
-    // Without a command, there is nothing to tell; without its process, there is nobody to be told.
-    let Some(ended) = ended else { return Ok(()) };
     let mut report = Report::of(&log.path(), cache.times());
     report.command = args.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     (report.exit_code, report.seconds) = (ended.exit_code, ended.took.as_secs_f64());
@@ -62,17 +61,19 @@ fn conclude(args: &RunArgs, report: &Report) -> Result<(), Failure> {
         report.decisions().iter().for_each(|line| tell(line));
     }
     report.summary().iter().for_each(|line| tell(line));
-    if let Some(path) = &args.report {
-        std::fs::write(path, report.json()).map_err(|error| {
-            Failure::Failed(format!("cannot write {}: {}", path.display(), unwritten(&error)))
-        })?;
-    }
+    let written = args.report.as_ref().map_or(Ok(()), |path| {
+        std::fs::write(path, report.json())
+            .map_err(|error| format!("cannot write {}: {}", path.display(), unwritten(&error)))
+    });
     match report.exit_code {
         0 if args.require && report.requests == 0 => {
             Err(Failure::Failed("--require: no request came through the proxy".to_owned()))
         }
-        0 => Ok(()),
-        code => Err(Failure::Ended(code)),
+        0 => written.map_err(Failure::Failed),
+        code => {
+            written.err().iter().for_each(|why| tell(why));
+            Err(Failure::Ended(code))
+        }
     }
 }
 

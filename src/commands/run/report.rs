@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, Write};
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -221,6 +221,12 @@ impl Request {
         let Self { method, url, status, outcome, reason, bytes, .. } = self;
         format!("{method} {} {status} {} {outcome} ({reason})", printable(url), about_size(*bytes))
     }
+}
+
+/// Prints a line to standard error, beside those of the command.
+pub(super) fn tell(line: &str) {
+    // Without standard error, nobody reads it.
+    let _ = writeln!(io::stderr(), "larder: {line}");
 }
 
 /// Returns the host of a URL or of the target of a tunnel.

@@ -26,6 +26,7 @@ mod process;
 mod purge;
 mod replay;
 mod rules;
+mod run;
 mod scale;
 mod server;
 mod servers;
@@ -76,6 +77,7 @@ const BENCHES: &[(&str, Parse)] = &[
     ("replay", |words| ready(replay::Options::parse(words)?, replay::run)),
     ("rules", |words| ready(rules::parse(words)?, rules::run)),
     ("advise", |words| ready(advise::Options::parse(words)?, advise::run)),
+    ("run", |words| ready(run::parse(words)?, run::run)),
     ("scale", |words| ready(scale::parse(words)?, scale::run)),
     ("learn", |words| ready(learn::Options::parse(words)?, learn::run)),
 ];
@@ -149,7 +151,7 @@ mod tests {
         for (line, complaint) in [
             (
                 "",
-                "bench what? known are: hits, misses, memory, tls, h2, cluster, control, doors, disk, observe, purge, slices, upgrade, replay, rules, advise, scale, learn, all",
+                "bench what? known are: hits, misses, memory, tls, h2, cluster, control, doors, disk, observe, purge, slices, upgrade, replay, rules, advise, run, scale, learn, all",
             ),
             ("reply", "unknown bench `reply`; did you mean `replay`?"),
             ("hit", "unknown bench `hit`; did you mean `hits`?"),
