@@ -113,10 +113,8 @@ pub(crate) fn command_line(packages: &[&Package]) -> String {
     format!("sudo apt-get install --no-install-recommends {}", names.join(" "))
 }
 
-/// Installs the packages and prints their names; their services are not started.
-///
-/// # Errors
-/// If there is no apt-get or no permission to use it (the error contains the command to run), or if apt-get fails.
+/// Installs the packages and prints their names; their services are not started. Fails if there is no apt-get or no
+/// permission to use it (the error contains the command to run), or if apt-get fails.
 pub(crate) fn install(packages: &[&Package]) -> Result<()> {
     if packages.is_empty() {
         return Ok(());

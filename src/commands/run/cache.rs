@@ -22,10 +22,8 @@ pub(super) struct Cache {
 }
 
 impl Cache {
-    /// Opens the first free part of the cache in `folder`, or in the user's directory for caches.
-    ///
-    /// # Errors
-    /// The reason why there is none, in one line.
+    /// Opens the first free part of the cache in `folder`, or in the user's directory for caches. The error is the
+    /// reason why there is none, in one line.
     pub(super) fn open(folder: Option<&Path>) -> Result<Self, String> {
         let none =
             "there is no directory for the cache: set XDG_CACHE_HOME or HOME, or name one with --cache";
@@ -62,10 +60,7 @@ impl Cache {
         serde_json::from_str(&text).unwrap_or_default()
     }
 
-    /// Keeps how long requests to hosts took.
-    ///
-    /// # Errors
-    /// The error of the file.
+    /// Keeps how long requests to hosts took. Errors: the error of the file.
     pub(super) fn keep_times(&self, times: &Times) -> io::Result<()> {
         private::write(&self.folder.join(TIMES), serde_json::to_string(times)?.as_bytes())
     }

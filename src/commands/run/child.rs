@@ -25,10 +25,8 @@ pub(super) const PASSED_ON: [i32; 4] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM];
 /// The process of the command, until it has ended.
 type Running = Arc<Mutex<Option<Pid>>>;
 
-/// Runs `command` in this environment and returns its exit code.
-///
-/// # Errors
-/// The exit code for a command that cannot be started.
+/// Runs `command` in this environment and returns its exit code. Errors: the exit code for a command that cannot be
+/// started.
 pub(super) fn run(command: &[OsString], environment: &Environment) -> Result<u8, u8> {
     // From here on, a signal no longer ends this process.
     let signals = Signals::new(PASSED_ON);

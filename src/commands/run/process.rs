@@ -37,10 +37,8 @@ pub(super) struct EndedCommand {
 }
 
 impl ProxyProcess {
-    /// Starts the proxy.
-    ///
-    /// # Errors
-    /// The exit code of a proxy that cannot serve, and has said why; or that there is no process.
+    /// Starts the proxy. Errors: the exit code of a proxy that cannot serve, and has said why; or that there is no
+    /// process.
     pub(super) fn start() -> Result<Self, Failure> {
         let failed = |error: io::Error| Failure::Failed(format!("cannot start the proxy: {error}"));
         let mut command = Command::new(env::current_exe().map_err(failed)?);
@@ -57,10 +55,8 @@ impl ProxyProcess {
         }
     }
 
-    /// Ends the proxy, which reports about a command that has `ended`. Returns the exit code of the run.
-    ///
-    /// # Errors
-    /// The proxy was killed while the command ran.
+    /// Ends the proxy, which reports about a command that has `ended`. Returns the exit code of the run. Errors: the
+    /// proxy was killed while the command ran.
     pub(super) fn end(mut self, ended: Option<EndedCommand>) -> Result<u8, i32> {
         if let (Some(ended), Some(input)) = (ended, &mut self.process.stdin) {
             // It may have been killed.
@@ -71,10 +67,7 @@ impl ProxyProcess {
     }
 }
 
-/// Waits for the exit code of a process.
-///
-/// # Errors
-/// The signal that has ended it.
+/// Waits for the exit code of a process. Errors: the signal that has ended it.
 fn exit_code(process: &mut Child) -> Result<u8, i32> {
     match process.wait() {
         Ok(status) => status.code().map(|code| code as u8).ok_or(status.signal().unwrap_or_default()),

@@ -31,10 +31,8 @@ const MEMORY: u64 = 128 << 20;
 /// The most threads: clients of a build are few.
 const THREADS: usize = 4;
 
-/// Serves until the command has ended, and then tells what the cache has saved.
-///
-/// # Errors
-/// The reason why it cannot serve, and the exit code of the run if that is not 0.
+/// Serves until the command has ended, and then tells what the cache has saved. The error is the reason why it cannot
+/// serve, and the exit code of the run if that is not 0.
 pub(super) fn serve(args: &RunArgs, watch_allocator: WatchAllocator) -> Result<(), Failure> {
     // A terminal sends them to all of its processes. They are for the command.
     let _ignored = Signals::new(child::PASSED_ON);
@@ -98,10 +96,7 @@ struct Proxy {
 }
 
 impl Proxy {
-    /// Starts the proxy.
-    ///
-    /// # Errors
-    /// The reason why it cannot serve.
+    /// Starts the proxy. The error is the reason why it cannot serve.
     fn start(
         args: &RunArgs,
         cache: &Cache,

@@ -35,9 +35,6 @@ const UPGRADE: Duration = Duration::from_secs(30);
 const SERVERS: [&str; 3] = ["larder", "nginx", "haproxy"];
 
 /// Reads the words after `bench upgrade`.
-///
-/// # Errors
-/// The same as for [`Options::parse`].
 pub(super) fn parse(words: &[String]) -> Result<Options> {
     Ok(Options::with(words, &[], [3, 1], [6, 3])?.0)
 }
@@ -74,10 +71,8 @@ struct Sample {
     first_hit: Duration,
 }
 
-/// Runs the bench and prints its table, and the goals with their results.
-///
-/// # Errors
-/// If a build fails, or a server does not start or cannot be upgraded.
+/// Runs the bench and prints its table, and the goals with their results. Fails if a build fails, or a server does not
+/// start or cannot be upgraded.
 pub(crate) fn run(options: &Options) -> Result<Vec<Goal>> {
     let missing = options.missing(&[], &[&NGINX, &HAPROXY])?;
     let larder = peers::program(options.larder.as_deref())?;

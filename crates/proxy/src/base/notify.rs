@@ -45,10 +45,8 @@ pub(crate) fn keeps() -> bool {
     env::var("FDSTORE").is_ok_and(|most| most.parse().is_ok_and(|most: u32| most > 0))
 }
 
-/// Makes the service manager keep `descriptor`, and pass it to the next process of this service.
-///
-/// # Errors
-/// The service manager cannot be told.
+/// Makes the service manager keep `descriptor`, and pass it to the next process of this service. Errors: the service
+/// manager cannot be told.
 pub(crate) fn keep(name: &str, descriptor: BorrowedFd<'_>) -> io::Result<()> {
     let socket = UnixDatagram::unbound()?;
     socket.connect(env::var_os("NOTIFY_SOCKET").unwrap_or_default())?;

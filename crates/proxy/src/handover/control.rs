@@ -40,10 +40,7 @@ struct Wish {
     timeout_ms: u64,
 }
 
-/// Binds the socket of the process whose admin listener is at `admin`.
-///
-/// # Errors
-/// Another process has it.
+/// Binds the socket of the process whose admin listener is at `admin`. Errors: another process has it.
 pub(crate) fn bind(admin: SocketAddr) -> io::Result<StdUnixListener> {
     StdUnixListener::bind_addr(&name(admin)?)
 }

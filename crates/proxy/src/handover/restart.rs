@@ -71,10 +71,8 @@ pub(crate) fn is_it(socket: &UnixListener) -> bool {
 }
 
 /// Leaves everything in memory to the next process. `position` is this node's in the stream of purges, from before its disks were
-/// written down. To be called when no request is in progress and none can come.
-///
-/// # Errors
-/// The error of the operating system. Then the next process starts empty.
+/// written down. To be called when no request is in progress and none can come. Errors: the error of the operating
+/// system. Then the next process starts empty.
 pub(crate) fn keep(shared: &Arc<ProcessState>, position: Option<(String, String)>) -> io::Result<()> {
     let file = File::from(memfd_create(NAME, MemfdFlags::CLOEXEC)?);
     let mut writer = Writer::new(Parts { file, descriptors: Vec::new() })?;

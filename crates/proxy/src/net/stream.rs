@@ -36,10 +36,7 @@ const RELAY: usize = 16 << 10;
 
 impl Stream {
     /// Returns a stream without TLS that has the same bytes: a task relays those of one under TLS. It does not tell whether
-    /// the other end has ended it or lost it, so its protocol has to.
-    ///
-    /// # Errors
-    /// If there is no room for two more sockets.
+    /// the other end has ended it or lost it, so its protocol has to. Fails if there is no room for two more sockets.
     pub(crate) fn relayed(self) -> io::Result<TcpStream> {
         let mut secured = match self {
             Self::Plain(stream) => return Ok(stream),

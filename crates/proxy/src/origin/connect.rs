@@ -140,9 +140,6 @@ impl Connector {
     }
 
     /// Opens a connection to `authority`, under TLS for https, for a request of `client`.
-    ///
-    /// # Errors
-    /// The reason of the failure.
     pub(super) async fn open(
         &self,
         https: bool,
@@ -153,9 +150,6 @@ impl Connector {
     }
 
     /// Opens a connection for HTTP/2, which the origin has to negotiate under TLS.
-    ///
-    /// # Errors
-    /// The reason of the failure.
     pub(super) async fn open_for_http2(&self, https: bool, authority: &str) -> Result<Opened, ConnectError> {
         self.open_for(https, authority, None, Some(HTTP2)).await
     }
@@ -271,10 +265,8 @@ impl Connector {
         }
     }
 
-    /// Opens a TCP connection to `host`, for a request of `client`.
-    ///
-    /// # Errors
-    /// The reason of the failure, after all addresses were tried.
+    /// Opens a TCP connection to `host`, for a request of `client`. Errors: the reason of the failure, after all
+    /// addresses were tried.
     async fn tcp(&self, host: &str, port: u16, client: Option<IpAddr>) -> Result<TcpStream, ConnectError> {
         let name = format!("{host}:{port}");
         match tokio::time::timeout(self.timeout, self.connect(host, port, &name, client)).await {

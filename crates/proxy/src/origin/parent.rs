@@ -138,9 +138,7 @@ impl Parent {
         }
     }
 
-    /// Asks for a tunnel to `authority`, which has a port, on a new connection to this parent.
-    ///
-    /// # Errors
+    /// Asks for a tunnel to `authority`, which has a port, on a new connection to this parent. Errors:
     /// [`ConnectError::ParentRefused`] if the parent answers that it opens none; others if it gives no answer.
     pub(super) async fn open_tunnel(
         &self,

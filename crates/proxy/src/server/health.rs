@@ -62,10 +62,7 @@ fn host<'h>(site: &'h SiteState, origin: &'h Origin) -> &'h str {
     }
 }
 
-/// Requests the health check path from an origin.
-///
-/// # Errors
-/// The reason why the origin is not well.
+/// Requests the health check path from an origin. The error is the reason why the origin is not well.
 async fn look(client: &Client, turn: &Turn<'_>, health: &Health, host: &str) -> Result<(), String> {
     let origin = turn.origin();
     let authority = &origin.authority;
