@@ -10,6 +10,7 @@ pub(crate) mod docs;
 mod draft;
 mod environment;
 pub(crate) mod flags;
+mod foreign;
 mod hsts;
 mod includes;
 mod keys;

@@ -10,10 +10,10 @@ use toml::de::{DeArray, DeTable, DeValue};
 
 use super::draft::rule::RuleDraft;
 use super::draft::{DiskDraft, Draft, SiteDraft};
-use super::environment;
 use super::keys::{CACHING, DISK_KEYS, Key, SECTIONS, SITE, TLS_KEYS, TOP};
 use super::rules::{EDITS, MATCH, RULE, RuleKey};
 use super::written;
+use super::{environment, foreign};
 use crate::cli::words::hint;
 
 /// Reads `text` of the file called `file` into `draft`. Problems are in the order of their lines.
@@ -262,8 +262,7 @@ impl Reader<'_> {
             Some(Ok(())) => return,
             Some(Err(problem)) => format!("{}: {problem}", path(table, name)),
             None => {
-                let absent = ABSENT.iter().find(|(words, _)| words.contains(&&*name.to_ascii_lowercase()));
-                let way = absent.map(|(_, way)| format!("; it is absent on purpose (docs/limits.md): {way}"));
+                let way = elsewhere(table, name).or_else(|| foreign::way(table, name));
                 let hint = way.unwrap_or_else(|| hint(name, known.iter().copied()));
                 format!("unknown key '{}' {}{hint}", name.escape_debug(), within(table))
             }
@@ -284,23 +283,6 @@ impl Reader<'_> {
     }
 }
 
-/// Keys that users of other proxies look for, and the way round.
-const ABSENT: [(&[&str], &str); 4] = [
-    (&["esi", "ssi"], "let the page load its parts by their own URLs, or assemble it at the origin"),
-    (
-        &["image", "images", "image_filter", "resize", "webp"],
-        "send these paths to an image server by a rule with origin",
-    ),
-    (
-        &["tproxy", "transparent", "intercept", "wccp"],
-        "configure clients to use the forward proxy, as by a PAC file or https_proxy",
-    ),
-    (
-        &["lua", "vcl", "script", "wasm"],
-        "rules are data; the origin may say the rest in Cache-Control and Vary",
-    ),
-];
-
 /// Returns the brackets around the name of a table or of a list of tables; `None` if `value` is neither.
 fn brackets(value: &DeValue<'_>) -> Option<(&'static str, &'static str)> {
     let is_list =
@@ -308,6 +290,19 @@ fn brackets(value: &DeValue<'_>) -> Option<(&'static str, &'static str)> {
     match value {
         DeValue::Table(_) => Some(("[", "]")),
         DeValue::Array(items) if is_list(items) => Some(("[[", "]]")),
+        _ => None,
+    }
+}
+
+/// Returns the place of a key that is written in the table of a site, or in one of its rules, but belongs in the other.
+fn elsewhere(table: &str, name: &str) -> Option<String> {
+    match table {
+        "site" if RULE.iter().any(|key| key.name == name) => {
+            Some("; write it in a [[site.rule]] of this site".to_owned())
+        }
+        "rule" if names(SITE).chain(names(CACHING)).any(|own| own == name) => {
+            Some("; write it in the [[site]]".to_owned())
+        }
         _ => None,
     }
 }

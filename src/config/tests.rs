@@ -165,6 +165,18 @@ fn unknown_keys_get_the_nearest_name() {
             "tproxy = true",
             "1: unknown key 'tproxy' above all tables; it is absent on purpose (docs/limits.md): configure clients to use the forward proxy, as by a PAC file or https_proxy",
         ),
+        (
+            "[[site]]\norigin = 'http://a'\nttl = '1h'",
+            "3: unknown key 'ttl' in [[site]]; write it in a [[site.rule]] of this site",
+        ),
+        (
+            "[[site]]\norigin = 'http://a'\n[[site.rule]]\nhealth = '/h'",
+            "4: unknown key 'health' in this rule; write it in the [[site]]",
+        ),
+        (
+            "[[site]]\norigin = 'http://a'\nserver_name = 'b'",
+            "3: unknown key 'server_name' in [[site]]; the names of a site are in hosts, and conditions on them in match.host",
+        ),
         ("[limits]\nurl = '8KiB'", "2: unknown key 'url' in [limits]; did you mean 'uri'?"),
         (
             "[[site]]\norigin = 'http://a'\nhots = 'b'",

@@ -78,6 +78,9 @@ fn each_error_is_a_line_with_its_place_and_a_remedy() {
         ("retries = 101", "101 is not a number from 0 to 100"),
         ("origin = 'a'", "write the scheme too, such as 'http://a'"),
         ("reply = { set = { Content-Length = '1' } }", "'content-length' cannot be changed"),
+        ("cache = false\nmatch = { query = 'a=1' }", "'a=1' is no name: for a value, write { a = \"1\" }"),
+        ("ttl = '1h'\nignore = 'Vary'", "response = { remove = \"Vary\" } ignores Vary"),
+        ("ttl = '1h'\nmatch = { header = 'a' }", "fields of the request are in match.field"),
         (
             "request = { remove = 'Via' }",
             "'via' names the proxies on the way; only reply.remove can remove it",
@@ -216,6 +219,10 @@ fn rules_that_say_less_than_meant_cause_a_warning() {
             "limit = { requests = '1/s', by = 'field:X-Key' }",
             "limit.by = \"field:x-key\": all requests without this field",
         ),
+        (
+            "match = { path = '/a/*' }\nredirect = '/b/$1'",
+            "'$1' stays as it is: parts of requests are written as {1} and {uri}",
+        ),
         ("match = { until = '2020-01-01' }\nttl = '1h'", "the rule never holds: match.until is over"),
         (
             "match = { from = '2020-01-02', until = '2020-01-01' }\nttl = '1h'",
@@ -237,6 +244,7 @@ fn rules_that_say_less_than_meant_cause_a_warning() {
         "query = { drop = ['@tracking', '!gclid'] }",
         "match = { path = ['/static/', '/static/*'] }\nttl = '1h'",
         "match = { field = 'X-Key' }\nlimit = { requests = '1/s', by = 'field:X-Key' }",
+        "match = { path = '/a/*' }\nredirect = '/b/{1}?price=5$'",
     ] {
         assert!(!check(lines).1.contains("warning"), "{lines}");
     }

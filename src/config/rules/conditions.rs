@@ -7,7 +7,7 @@ use toml::de::DeValue;
 
 use super::key::{RuleKey, rows};
 use super::patterns::{host_pattern, path_pattern, type_pattern};
-use super::values::{each, entries, field, named, statuses, unknown, word};
+use super::values::{each, entries, field, name_pattern, named, statuses, unknown, word};
 use crate::config::kinds::{Kind, Size};
 use crate::config::lists::{domains, map, networks, string, strings};
 use crate::config::names;
@@ -43,11 +43,11 @@ pub(crate) const MATCH: &[RuleKey<Conditions>] = rows! {
         "the end, which is not included: \"2026-12-27\" is midnight before that day";
     "zone": "time zone", |own, value| own.moments.set_zone(&string(value)?)?,
         "the time zone of time, from and until, such as \"Europe/Berlin\" or \"+02:00\"; without it, UTC";
-    "query": "names, or a table of names and values", |own, value| own.query = named(value, Pattern::parse)?,
+    "query": "names, or a table of names and values", |own, value| own.query = named(value, name_pattern)?,
         "parameters of the query: one of these names, or all of these names with one of their values each; `*` and `~` as for path";
     "field": "names, or a table of names and values", |own, value| own.field = named(value, field)?,
         "fields of the request, in the same way";
-    "cookie": "names, or a table of names and values", |own, value| own.cookie = named(value, Pattern::parse)?,
+    "cookie": "names, or a table of names and values", |own, value| own.cookie = named(value, name_pattern)?,
         "cookies of the request, in the same way";
     "claim": "names, or a table of names and values", |own, value| own.claim = named(value, |name| Ok(name.into()))?,
         "claims of the token that a rule with jwt has verified, in the same way; dots lead into objects";

@@ -241,7 +241,13 @@ fn ignored(value: &DeValue<'_>) -> Result<IgnoredDirectives, String> {
         ("must-revalidate", |own| own.must_revalidate = true),
     ];
     for text in strings(value)? {
-        word(&text, &words)?(&mut ignored);
+        let way = match text.to_ascii_lowercase().as_str() {
+            "set-cookie" | "cookies" => "; response = { cookies = \"drop\" } drops cookies",
+            "vary" => "; response = { remove = \"Vary\" } ignores Vary",
+            "expires" | "max-age" | "s-maxage" => "; ttl replaces the origin's lifetimes",
+            _ => "",
+        };
+        word(&text, &words).map_err(|error| error + way)?(&mut ignored);
     }
     Ok(ignored)
 }

@@ -154,12 +154,17 @@ fn check_map(draft: &RuleDraft, effects: &Effects) -> Result<(), String> {
 
 /// Returns the texts with placeholders of a rule.
 pub(super) fn templates(effects: &Effects) -> impl Iterator<Item = Template> {
+    let written = [&effects.request, &effects.response, &effects.reply].into_iter().flat_map(values);
+    urls(effects).chain(written)
+}
+
+/// Returns the URL of a redirect, and the path of requests to origins.
+pub(super) fn urls(effects: &Effects) -> impl Iterator<Item = Template> {
     let redirect = effects.answer.iter().filter_map(|answer| match &**answer {
         Answer::Redirect { location, .. } => Some(location.clone()),
         Answer::Content { .. } => None,
     });
-    let written = [&effects.request, &effects.response, &effects.reply].into_iter().flat_map(values);
-    redirect.chain(effects.rewrite.clone()).chain(written)
+    redirect.chain(effects.rewrite.clone())
 }
 
 /// Returns the values of fields that are written, as text with placeholders.

@@ -45,6 +45,19 @@ pub(super) fn entries<'t>(table: &'t DeTable<'_>) -> impl Iterator<Item = (&'t s
     table.iter().map(|(key, value)| (&**key.get_ref(), value.get_ref()))
 }
 
+/// Parses the name of a cookie or parameter, which is a pattern.
+pub(super) fn name_pattern(text: &str) -> Result<Pattern, String> {
+    match text.split_once('=').filter(|_| !text.starts_with('~')) {
+        Some((name, value)) => Err(format!(
+            "'{}' is no name: for a value, write {{ {} = \"{}\" }}",
+            text.escape_debug(),
+            name.escape_debug(),
+            value.escape_debug()
+        )),
+        None => Pattern::parse(text),
+    }
+}
+
 /// Parses the name of a field that rules may read.
 pub(super) fn field(text: &str) -> Result<Box<str>, String> {
     let name = names::field_name(text)?;

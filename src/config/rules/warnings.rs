@@ -9,7 +9,7 @@ use larder_proxy::settings::{
     Site, SiteRule, Template,
 };
 
-use super::settle::templates;
+use super::settle::{templates, urls};
 
 /// Returns warnings about rules that never hold, and about those that break assumptions of origins, one line each.
 pub(crate) fn warnings(settings: &Settings) -> Vec<String> {
@@ -147,6 +147,10 @@ fn doubts(rule: &Rule, effects: &Effects, stores_posts: bool) -> Vec<String> {
     doubts.extend(templates(effects).filter_map(|own| {
         let word = own.unknown_word()?;
         Some(format!("{{{word}}} stays as it is: it is no placeholder; known: {}", Placeholder::all()))
+    }));
+    doubts.extend(urls(effects).filter_map(|own| {
+        let word = own.foreign_word()?;
+        Some(format!("'{word}' stays as it is: parts of requests are written as {{1}} and {{uri}}"))
     }));
     doubts.extend(effects.query.iter().flat_map(of_query));
     let cookies = [&effects.request, &effects.response, &effects.reply].map(|edits| edits.cookies.as_ref());

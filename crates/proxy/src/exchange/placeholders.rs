@@ -12,7 +12,6 @@ use percent_encoding::AsciiSet;
 use crate::base::networks::host_of;
 use crate::base::path_prefix::IN_PATH;
 use crate::base::settings::{Edits, Placeholder, Template};
-use crate::exchange::target::ruled_host;
 
 /// The fields of a request that placeholders stand for.
 pub(crate) trait FieldValues {
@@ -127,7 +126,7 @@ impl<'r> Parts<'r> {
     /// Returns the parts of the path that the stars of the first matching pattern of a rule match, as the client sent
     /// them; those of the host if the rule has no patterns for paths.
     fn stars(&self, rule: &Conditions) -> Vec<String> {
-        let host = ruled_host(self.host);
+        let host = host_of(self.host).trim_end_matches('.');
         let of_host = |pattern: &Pattern| {
             let found = pattern.captures(host.as_bytes())?;
             found.into_iter().map(|range| host.get(range)).collect()

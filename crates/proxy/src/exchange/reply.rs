@@ -18,7 +18,7 @@ use larder_store::{Entry, LinesRef};
 
 use crate::base::clock;
 use crate::base::outcome::Outcome;
-use crate::base::settings::{Edits, Hsts, Role};
+use crate::base::settings::{Hsts, Role};
 use crate::exchange::edited::{EditedFields, NONE};
 use crate::exchange::encoded::ContentEncoder;
 use crate::exchange::negotiation::Negotiation;
@@ -175,21 +175,22 @@ impl Banner {
         Self { hsts: Some(hsts.to_string()), ..self.clone() }
     }
 
-    /// Appends the fields that rules do not remove or set, with the outcome of the request.
-    fn write(&self, out: &mut impl FieldWriter, outcome: &Outcome, edits: &Edits) {
-        if let Some(hsts) = self.hsts.as_ref().filter(|_| !edits.replace("strict-transport-security")) {
+    /// Appends the fields, with the outcome of the request, except for those that `stays` denies: rules remove or set them.
+    #[inline]
+    fn write(&self, out: &mut impl FieldWriter, outcome: &Outcome, stays: impl Fn(&str) -> bool) {
+        if let Some(hsts) = self.hsts.as_ref().filter(|_| stays("strict-transport-security")) {
             out.field(b"Strict-Transport-Security", hsts.as_bytes());
         }
-        if !edits.replace("via") {
+        if stays("via") {
             out.field(b"Via", self.via.as_bytes());
         }
-        if !edits.replace("cache-status") {
+        if stays("cache-status") {
             out.field_with(b"Cache-Status", |out| {
                 out.extend_from_slice(&self.name);
                 outcome.cache_status("").write_parameters(out);
             });
         }
-        if self.x_cache && !edits.replace("x-cache") {
+        if self.x_cache && stays("x-cache") {
             out.field(b"X-Cache", if outcome.is_hit() { b"HIT" } else { b"MISS" });
         }
     }
@@ -335,11 +336,11 @@ impl Reply {
         if let Some(range) = &self.content_range {
             out.field(b"Content-Range", range.to_string().as_bytes());
         }
-        let edits = self.edits.as_deref().map_or(&*NONE, |own| &own.0);
-        if let Some(age) = self.age.filter(|_| !edits.replace("age")) {
+        let stays = |name: &str| self.edits.as_deref().is_none_or(|edits| !edits.0.replace(name));
+        if let Some(age) = self.age.filter(|_| stays("age")) {
             out.field_with(b"Age", |out| write_number(out, age.into()));
         }
-        banner.write(out, &self.outcome, edits);
+        banner.write(out, &self.outcome, stays);
     }
 
     /// Appends the fields of the response in this client's form, without those that describe how it was obtained.

@@ -54,12 +54,9 @@ pub(crate) fn at_once(
     now: u32,
     key: &mut Vec<u8>,
 ) -> Option<Reply> {
-    let has_content = head.framing != Framing::Length(0);
-    if bypass(&head.method, has_content, head.upgrade).is_some() || !worker.shared.may_serve_stored() {
-        return None;
-    }
-    // Rules and variants depend only on the fields that are forwarded. An owned request has lost the others.
-    if head.lists_fields {
+    let is_bypassed = bypass(&head.method, head.framing != Framing::Length(0), head.upgrade).is_some();
+    // Rules and variants depend on the fields that are forwarded: an owned request has lost those that are listed.
+    if is_bypassed || head.lists_fields || !worker.shared.may_serve_stored() {
         return None;
     }
     let role = asker.role;

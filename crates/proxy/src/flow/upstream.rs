@@ -99,12 +99,7 @@ pub(crate) async fn send(
     let took = begun.elapsed();
     request.origin.add(took);
     let (mut head, download, by_peer) = answered?;
-    // It has no meaning for other statuses (RFC 9110 section 14.4), but would have one in a part that is made of them.
-    if !matches!(head.status, StatusCode::PARTIAL_CONTENT | StatusCode::RANGE_NOT_SATISFIABLE)
-        && head.fields.contains("content-range")
-    {
-        head.fields.remove("content-range");
-    }
+    remove_false_range(&mut head);
     let length = match request.method {
         Method::HEAD => {
             head.fields.first("content-length").and_then(|length| str::from_utf8(length).ok()?.parse().ok())
@@ -137,6 +132,16 @@ pub(crate) async fn send(
     let download = packages::examined(worker, plan, (request, ruling), answered, download)?;
     let download = packages::filtered(plan, (request, ruling), (&mut head, download)).await?;
     Ok(Answer { status: head.status, fields: head.fields, download, by_peer, requested, ruling: by_answer })
+}
+
+/// Removes a `Content-Range` that has no meaning for its status (RFC 9110 section 14.4): in a part that is made of the
+/// response it would have one.
+fn remove_false_range(head: &mut Head) {
+    let is_about_range =
+        matches!(head.status, StatusCode::PARTIAL_CONTENT | StatusCode::RANGE_NOT_SATISFIABLE);
+    if !is_about_range && head.fields.contains("content-range") {
+        head.fields.remove("content-range");
+    }
 }
 
 /// Sends the request to the node that owns the key, or else to an origin; `true` for an answer from the node.

@@ -150,6 +150,17 @@ impl Template {
         words.find_map(|behind| behind.split_once('}').map(|(name, _)| name).filter(is_word))
     }
 
+    /// Returns the first part of the text that stands for a part of the request in other programs, as `$1` does.
+    pub fn foreign_word(&self) -> Option<&str> {
+        self.texts().find_map(|text| {
+            let at = text.find(['$', '\\'])?;
+            let behind = &text[at + 1..];
+            let end = behind.find(|next: char| !next.is_ascii_alphanumeric() && next != '_');
+            let end = end.unwrap_or(behind.len());
+            (end > 0).then(|| &text[at..=at + end])
+        })
+    }
+
     fn texts(&self) -> impl Iterator<Item = &str> {
         self.parts.iter().filter_map(|part| match part {
             Part::Text(text) => Some(&**text),
