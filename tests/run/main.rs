@@ -91,6 +91,7 @@ impl User {
             .env("STATE_DIRECTORY", self.home().join("state"))
             .env("SSL_CERT_FILE", &self.roots)
             .env("TMPDIR", self.home())
+            .env("NODE_EXTRA_CA_CERTS", &self.roots)
             .env_remove("LARDER_LOG")
             .env_remove("RUST_LOG")
             .current_dir(self.home());

@@ -132,6 +132,13 @@ impl Packages {
         dates.choose(published, if dates == Dates::Registry { None } else { seen() })
     }
 
+    /// Learns when the version of `resource`, whose cache key is `key`, was published.
+    pub(crate) fn set_date(&self, key: &[u8], resource: &Resource<'_>, published: u32) {
+        let said = (None, Some(published));
+        let news = self.learned().learn(id(key, resource), Source::Same, said, clock::now());
+        self.write(news.as_ref().map_or("", |news| &news.line));
+    }
+
     /// Returns when this version was first seen, which is now if it has not been seen before.
     pub(crate) fn seen(&self, protocol: Protocol, Version { name, number }: &Version<'_>) -> u32 {
         let (now, name) = (clock::now(), format!("{}:{name}@{number}", protocol.name()));
@@ -182,7 +189,12 @@ impl Packages {
                     lines.push_str(line.as_deref().unwrap_or_default());
                     continue;
                 }
-                Place::Coordinate(name) => (UrlId::of(name.as_bytes()), source),
+                Place::Coordinate(name, path) => {
+                    if path.is_some_and(|path| key::resolve(target, path.as_bytes(), &mut file).is_some()) {
+                        file.push(*role);
+                    }
+                    (UrlId::of(name.as_bytes()), source)
+                }
                 Place::Url(reference) => {
                     if key::resolve(target, reference.as_bytes(), &mut file).is_none() {
                         continue;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Version};
-use larder_packages::Resource;
+use larder_packages::{Keep, Resource};
 use larder_rules::{CertificateNames, ClaimTexts};
 use larder_semantics::coding::AcceptedCodings;
 use larder_semantics::directives::RequestDirectives;
@@ -187,7 +187,9 @@ impl Request {
             return Err(EVADED);
         }
         let ruled = RuledHead { head, address, route, ruling, apart };
-        Ok(Self::under(ruled, fields, memory, plan, asker))
+        let mut request = Self::under(ruled, fields, memory, plan, asker);
+        request.accept_fixed(plan);
+        Ok(request)
     }
 
     /// Returns the request with these `fields` for which rules have been found.
@@ -260,6 +262,17 @@ impl Request {
         });
         request.add_client(role, identity, &head.fields);
         request
+    }
+
+    /// Accepts a stored response that its protocol never changes: Maven demands a newer one with each request (`no-cache`). An
+    /// age, as `max-age=0`, remains a demand.
+    fn accept_fixed(&mut self, plan: &Plan) {
+        if self.asked.no_cache
+            && let Some(resource) = self.package(&self.ruling)
+        {
+            let is_known = !plan.packages.digests(&self.key, &resource).is_empty();
+            self.asked.no_cache = resource.keep(is_known) != Keep::Forever;
+        }
     }
 
     /// Adds what the connection and the `fields` of its client tell about that client.

@@ -36,6 +36,7 @@ use crate::exchange::ruling::Ruling;
 use crate::features::why_query::WhyQuery;
 use crate::features::{dispatch, etag_gateway, hints, stored};
 use crate::flow::decide::{self, Decision, Terms, is_port_forbidden, may_stand_in, patience_with};
+use crate::flow::intercept;
 use crate::flow::serve;
 use crate::flow::sliced::NeededSlices;
 use crate::flow::storage_terms;
@@ -267,7 +268,19 @@ impl Run<'_> {
         let missing = slices.filter(|slices| slices.stored < slices.all).map(|NeededSlices { stored, all, .. }| {
             format!("{stored} of the {all} slices that the reply needs are stored; the others come from the origin")
         });
-        hints::of(&request.route, entry).into_iter().chain(slow).chain(missing).collect()
+        hints::of(&request.route, entry).into_iter().chain(slow).chain(missing).chain(self.unseen()).collect()
+    }
+
+    /// Tells why clients of the forward proxy reach the host in tunnels, if they do.
+    fn unseen(&self) -> Option<String> {
+        let (interceptor, request) = (self.shared.interceptor.get(), &self.request);
+        let is_tunnelled = request.scheme == "https" && matches!(request.route, Route::Anywhere);
+        let why = is_tunnelled.then(|| intercept::passes_unseen(interceptor, self.plan, request))??;
+        let because = match why {
+            Why::Method => "hosts of [intercept] do not include it, or never does",
+            why => why.explanation(),
+        };
+        Some(format!("tunnels to this host are not read, so that nothing in them is cached: {because}"))
     }
 
     /// Returns the ruling on the request and on the response that is stored, or the last one that was not stored.

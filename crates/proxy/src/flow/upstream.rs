@@ -130,7 +130,7 @@ pub(crate) async fn send(
     };
     let answered = (head.status, &*head.fields);
     let download = packages::examined(worker, plan, (request, ruling), answered, download)?;
-    let download = packages::filtered(plan, (request, ruling), (&mut head, download)).await?;
+    let download = packages::filtered(worker, plan, (request, ruling), (&mut head, download)).await?;
     Ok(Answer { status: head.status, fields: head.fields, download, by_peer, requested, ruling: by_answer })
 }
 

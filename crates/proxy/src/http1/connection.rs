@@ -479,8 +479,10 @@ impl Connection {
 
     async fn tunnel(self, tunnel: Tunnel, opened: TunnelStart, plan: &Plan) {
         let Self { worker, reading, writing, permit: _permit, .. } = self;
-        let TunnelStart { reply, bytes, memo, permit: _of_tunnel, limit } = opened;
+        let TunnelStart { mut reply, bytes, memo, permit: _of_tunnel, limit } = opened;
+        let uninterceptable = tunnel.uninterceptable();
         let sent = tunnel::run(reading, writing, tunnel, limit).await;
+        uninterceptable.iter().filter_map(|why| why.get()).for_each(|why| reply.outcome.why = *why);
         worker.witness.replied(plan, &reply, bytes + sent, memo);
     }
 }

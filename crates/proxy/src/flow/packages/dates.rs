@@ -1,0 +1,90 @@
+//! The dates of versions that an index lists without them: those of their files, as their registry says.
+//!
+//! What is found out is kept, so that later requests for the index ask for new versions only.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use http::{Method, StatusCode};
+use larder_packages::age::{Dates, http_date};
+use larder_packages::{Digest, Document, digest};
+use larder_semantics::fields::Fields;
+use tokio::task::JoinSet;
+
+use crate::exchange::request::Request;
+use crate::flow::upstream::{self, Answer};
+use crate::flow::worker::Worker;
+use crate::http::body::Upload;
+
+/// The most files that are asked for because of one index: those that it lists last.
+const MOST: usize = 1_000;
+/// The most such requests at once.
+const AT_ONCE: usize = 16;
+/// The longest information about a version of a Go module, in bytes.
+const LONGEST_INFO: usize = 64 << 10;
+
+/// Returns the dates of versions, given with a file each; `asked` returns the request for it. Of several files of a version, the
+/// youngest counts.
+pub(super) async fn of_files(
+    worker: &Arc<Worker>,
+    files: Vec<(String, String)>,
+    asked: &impl Fn(&str) -> Option<Request>,
+) -> HashMap<String, u32> {
+    let mut dates: HashMap<String, u32> = HashMap::new();
+    let last = &files[files.len().saturating_sub(MOST)..];
+    for some in last.chunks(AT_ONCE) {
+        let mut running = JoinSet::new();
+        for (number, file) in some {
+            if let Some(asked) = asked(file) {
+                let (worker, number) = (Arc::clone(worker), number.clone());
+                running.spawn(async move { (number, date(worker, asked).await) });
+            }
+        }
+        for (number, date) in running.join_all().await {
+            if let Some(date) = date {
+                dates.entry(number).and_modify(|own| *own = date.max(*own)).or_insert(date);
+            }
+        }
+    }
+    dates
+}
+
+/// Returns the SHA-1 of the content that answers `asked`, as Maven writes it.
+pub(super) async fn digest(worker: &Arc<Worker>, asked: Option<Request>) -> Option<Vec<u8>> {
+    let mut answer = answer(Arc::clone(worker), asked?).await?;
+    let content = answer.download.whole(Document::LONGEST).await.ok()?;
+    let digest = Digest::of(digest::Algorithm::Sha1, &content).to_string();
+    Some(digest.strip_prefix("sha1:")?.get(..40)?.as_bytes().to_vec())
+}
+
+/// Returns the date of the version that `asked` is for: the one that is known, or that of the last change of the file. A document
+/// may say it, as those of Go's modules do.
+async fn date(worker: Arc<Worker>, asked: Request) -> Option<u32> {
+    let plan = worker.plan();
+    let resource = asked.package(&asked.ruling)?;
+    let known = || plan.packages.date(&asked.key, &resource, Dates::Registry);
+    if let Some(date) = known() {
+        return Some(date);
+    }
+    if resource.document().is_some() {
+        let mut answer = answer(worker, asked.in_background()).await?;
+        answer.download.whole(LONGEST_INFO).await.ok()?;
+        return known();
+    }
+    let head = Request { method: Method::HEAD, ..asked.in_background() };
+    let answer = answer(worker, head).await?;
+    let date = http_date(str::from_utf8(answer.fields.first("last-modified")?).ok()?)?;
+    plan.packages.set_date(&asked.key, &resource, date);
+    Some(date)
+}
+
+/// Returns the answer with status 200 to `asked`. A box, since that is a part of an answer itself.
+fn answer(worker: Arc<Worker>, asked: Request) -> Pin<Box<dyn Future<Output = Option<Answer>> + Send>> {
+    Box::pin(async move {
+        let plan = worker.plan();
+        let sent = upstream::send(&worker, &plan, &asked, &asked.fields, &mut Upload::Empty, None).await;
+        sent.ok().filter(|answer| answer.status == StatusCode::OK)
+    })
+}
