@@ -32,7 +32,7 @@ pub(crate) fn start(shared: &Arc<ProcessState>) -> io::Result<()> {
 
 fn feed(shared: &ProcessState) {
     let Some(advisor) = &shared.advisor else { return };
-    advisor.feed();
+    advisor.work();
     if !shared.plan().settings.memory.auto {
         return;
     }
