@@ -28,9 +28,11 @@ use crate::exchange::target::url_parts;
 use crate::observe::Observers;
 use crate::observe::tap::{Queue, SeenRequest, Selection};
 
-/// The requests in a second beyond which the sample becomes smaller, and the seconds for which there may be more.
-const MOST_REQUESTS: f64 = 4_096.0;
+/// The hits in a second beyond which the sample becomes smaller, and the seconds for which there may be more.
+const MOST_HITS: f64 = 4_096.0;
 const BURST: f64 = 4.0;
+/// The hits that take the shadows as long as a miss.
+const MISS: f64 = 4.0;
 /// The interval at which the heaviest keys are chosen.
 const CHOICE: Duration = Duration::from_secs(1);
 /// The interval at which the report about the whole time is made.
@@ -58,7 +60,7 @@ struct State {
     /// The time of the last choice of heavy keys, and that of the last requests.
     chosen: Instant,
     fed: Instant,
-    /// The requests that may still come before the sample becomes smaller.
+    /// The hits that may still come before the sample becomes smaller.
     credit: f64,
     known: KnownKeys,
     /// The counts of all requests up to now.
@@ -132,7 +134,7 @@ impl Advisor {
             heavy,
             chosen: Instant::now(),
             fed: Instant::now(),
-            credit: BURST * MOST_REQUESTS,
+            credit: BURST * MOST_HITS,
             known,
             counts,
             late,
@@ -210,11 +212,12 @@ impl Advisor {
         }
         // Policies depend on the order of requests, also of those of different workers.
         requests.sort_unstable_by_key(|request| request.ended);
-        let seen = requests.len();
+        let mut work = 0.0;
         for request in requests {
             let entry = self.store.memory.latest(request.key);
             let request = self.request(known, &request, entry.as_ref());
             let answer = panel.request(&request);
+            work += if answer.is_some_and(Answer::is_hit) { 1.0 } else { MISS };
             if let (Some(disks), Some(answer)) = (&mut *disks, answer) {
                 disks.request_behind(&request, answer);
             }
@@ -226,12 +229,12 @@ impl Advisor {
         }
         state.counts = counts;
         let period = mem::replace(&mut state.fed, Instant::now()).elapsed();
-        state.credit += MOST_REQUESTS * period.as_secs_f64() - seen as f64;
+        state.credit += MOST_HITS * period.as_secs_f64() - work;
         if lost > 0 || state.credit < 0.0 {
             state.panel.thin();
             state.credit = 0.0;
         }
-        state.credit = state.credit.min(BURST * MOST_REQUESTS);
+        state.credit = state.credit.min(BURST * MOST_HITS);
         let State { panel, disks, .. } = &mut *state;
         disks.iter_mut().for_each(|disks| disks.narrow(panel));
         if state.chosen.elapsed() >= CHOICE {
