@@ -1,7 +1,5 @@
 //! Removes versions that are too young from an index document.
 
-use std::sync::Arc;
-
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use larder_packages::age::{Dates, MinAge, http_date};
 use larder_packages::{Document, Protocol, Resource, Version};
@@ -9,7 +7,8 @@ use larder_semantics::fields::Fields;
 use larder_semantics::key;
 use larder_semantics::status::Why;
 
-use super::{dates, decoded};
+use super::dates::{self, Registry};
+use super::decoded;
 use crate::base::clock;
 use crate::exchange::plan::Plan;
 use crate::exchange::request::Request;
@@ -56,7 +55,7 @@ impl<'r> FilteredIndex<'r> {
     /// Returns the content without young versions, and changes the fields that describe it.
     pub(super) async fn filter(
         self,
-        (worker, plan, request): (&Arc<Worker>, &Plan, &Request),
+        (registry, plan, request): (&Registry, &Plan, &Request),
         head: &mut Head,
         mut download: Box<Download>,
         mut share: Share,
@@ -78,10 +77,10 @@ impl<'r> FilteredIndex<'r> {
         let left = match self.document {
             Document::MavenVersionsDigest => {
                 let beside = request.path.split('?').next().and_then(|path| path.strip_suffix(".sha1"));
-                let asked = beside.and_then(|path| self.asked_for(request, worker, path));
-                dates::digest(worker, asked).await
+                let asked = beside.and_then(|path| self.asked_for(request, &registry.worker, path));
+                registry.digest(asked).await
             }
-            _ => Some(self.without_young((worker, plan, request), &*head.fields, &whole).await),
+            _ => Some(self.without_young((registry, plan, request), &*head.fields, &whole).await),
         };
         let left = left.ok_or_else(|| self.failed("there is no answer for the index itself"))?;
         describe(&mut head.fields, &left);
@@ -91,7 +90,7 @@ impl<'r> FilteredIndex<'r> {
     /// Returns the document without young versions.
     async fn without_young(
         &self,
-        (worker, plan, request): (&Arc<Worker>, &Plan, &Request),
+        (registry, plan, request): (&Registry, &Plan, &Request),
         fields: &impl Fields,
         whole: &[u8],
     ) -> Vec<u8> {
@@ -108,8 +107,8 @@ impl<'r> FilteredIndex<'r> {
             true => Vec::new(),
             false => self.document.undated(path, whole),
         };
-        let asked = |file: &str| self.asked_for(request, worker, file);
-        let found = dates::of_files(worker, undated, &asked).await;
+        let asked = |file: &str| self.asked_for(request, &registry.worker, file);
+        let found = dates::of_files(registry, undated, &asked).await;
         let is_young = |number: &str, date: Option<u32>| {
             let version = Version { name: self.package.as_str().into(), number: number.into() };
             let seen = match policy.dates {
