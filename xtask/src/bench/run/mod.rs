@@ -123,7 +123,7 @@ impl Client<'_> {
         let mut larder = Command::new(self.larder);
         larder.args(["run", "--host", "localhost", "--require", "--cache"]).arg(cache).arg("--");
         larder.arg(curl.get_program()).args(curl.get_args());
-        larder.env("SSL_CERT_FILE", certificate).env("STATE_DIRECTORY", self.registry.folder());
+        larder.env("SSL_CERT_FILE", certificate).env("STATE_DIRECTORY", self.registry.state());
         larder
     }
 
@@ -146,7 +146,8 @@ fn measure(mut command: Command, proxy: Option<u32>) -> Result<Sample> {
     let foreign = ["http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "no_proxy", "NO_PROXY"];
     let foreign: Vec<_> = foreign.into_iter().filter(|name| !is_own(name)).collect();
     foreign.into_iter().for_each(|name| _ = command.env_remove(name));
-    let of_proxy = || proxy.map_or(Ok(Duration::ZERO), |id| process::cpu_time(&process::tree(id)?));
+    // Without its helpers, which come and go.
+    let of_proxy = || proxy.map_or(Ok(Duration::ZERO), |id| process::cpu_time(&[id]));
     let before = process::children_time()? + of_proxy()?;
     let begun = Instant::now();
     let output = command.stdin(Stdio::null()).output().context("it does not start")?;

@@ -48,18 +48,20 @@ impl Proxy {
         Self::start(proxy, port, folder.join("mitmproxy-ca-cert.pem")).context("mitmdump")
     }
 
-    /// Starts Squid with an empty cache on disk, and the authority in the folder of the registries.
+    /// Starts Squid with an empty cache on disk, and with the authority of `larder run`.
     pub(super) fn squid(registry: &Registry) -> Result<Self> {
         let folder = registry.folder().join("squid");
         if folder.exists() {
             fs::remove_dir_all(&folder)?;
         }
         fs::create_dir(&folder)?;
+        for name in ["ca.pem", "ca.key"] {
+            fs::copy(registry.state().join(name), folder.join(name)).context("no authority")?;
+        }
         let [port] = free_ports();
         let place = |path: &Path| path.display().to_string();
         let config = [
             ("@PORT@", port.to_string()),
-            ("@CA@", place(registry.folder())),
             ("@CERTGEN@", SQUID.program.to_owned()),
             ("@CERT@", registry.certificate.clone()),
             ("@FOLDER@", place(&folder)),
@@ -72,14 +74,15 @@ impl Proxy {
         let certificates = folder.join("certificates");
         finish(Command::new(SQUID.program).args(["-c", "-s"]).arg(certificates).args(["-M", "4MB"]))?;
         // It gives up the rights of root.
-        finish(Command::new("chmod").args(["-R", "a+rwX"]).arg(registry.folder()))?;
+        finish(Command::new("chmod").args(["-R", "a+rwX"]).arg(&folder))?;
+        finish(Command::new("chmod").arg("a+rx").arg(registry.folder()))?;
         let squid = || {
             let mut squid = Command::new(find("squid").unwrap_or_else(|| "/usr/sbin/squid".into()));
             squid.args(["-N", "-n", "larderbench", "-f"]).arg(&file);
             squid
         };
         finish(squid().arg("-z"))?;
-        Self::start(squid(), port, registry.folder().join("ca.pem")).context("squid")
+        Self::start(squid(), port, folder.join("ca.pem")).context("squid")
     }
 }
 

@@ -70,6 +70,11 @@ impl Registry {
     pub(super) fn folder(&self) -> &Path {
         self.folder.path()
     }
+
+    /// Returns the folder with the authority of `larder run`.
+    pub(super) fn state(&self) -> PathBuf {
+        self.folder.path().join("state")
+    }
 }
 
 /// The files of the server, and its URL.
