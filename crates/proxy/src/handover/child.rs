@@ -10,6 +10,7 @@ use std::sync::mpsc::Sender;
 use std::thread;
 
 use larder_cluster::Follower;
+use larder_evict::Spec;
 use rustix::net::sockopt::socket_peercred;
 use rustix::process::getpid;
 use rustix::stdio::{dup2_stderr, dup2_stdin};
@@ -109,6 +110,12 @@ impl Predecessor {
             && let Ok(position) = position.parse()
         {
             cluster.invalidations.go_on_from(Follower::at(&engine, position));
+        }
+        if let Some((policy, of_config)) = self.identity.policy.take()
+            && of_config == shared.plan().settings.memory.policy.to_string()
+            && let Ok(policy) = Spec::parse(&policy)
+        {
+            shared.run_policy(policy);
         }
         self.import = Some(Import::new(shared));
         self.store_until(COPIED).map_err(lost)

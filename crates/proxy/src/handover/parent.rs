@@ -290,11 +290,13 @@ impl Handover {
             place.and_then(|place| Some((place.engine()?.to_owned(), place.position()?.to_string())));
         let ledger = self.shared.observers.ledger.as_ref();
         let lock = ledger.map(|ledger| ledger.lock()).transpose()?.flatten();
+        let applied = self.shared.applied_policy();
         let identity = Identity {
             node: cluster.map(|cluster| cluster.id.clone()),
             position,
             tickets: self.shared.listener_tls.as_ref().map(|tls| tls.tickets.secrets()),
             statistics: lock.map(|lock| successor.outgoing.descriptor(lock.into())).transpose()?,
+            policy: applied.map(|applied| (applied.policy.to_string(), applied.of_config.to_string())),
         };
         successor.say(IDENTITY, &identity)
     }
