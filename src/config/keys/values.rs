@@ -38,6 +38,7 @@ pub(super) const REAL_IP: Text<HeaderName> =
 pub(super) const POLICY: Text<Spec> =
     Text { words: "policy, [filter+]name[:param=value,..]", parse: names::policy, show: Spec::to_string };
 pub(super) const TOKEN: Text<String> = Text { words: "token", parse: names::token, show: String::clone };
+pub(super) const TEXT: Text<String> = Text { words: "text", parse: names::text, show: String::clone };
 pub(super) const FIELD: Text<String> =
     Text { words: "field name", parse: names::field_name, show: String::clone };
 pub(super) const HOST: Text<String> = Text { words: "host", parse: names::host, show: String::clone };
@@ -112,7 +113,7 @@ pub(crate) const EARLY_HINTS: Choice<EarlyHints> = Choice(names::EARLY_HINTS);
 pub(crate) const SLICE: OrWord<Size> = OrWord("off", Size(64 << 10..=1 << 30));
 pub(super) const CLIENT_AUTH: Choice<bool> = Choice(&[("require", true), ("request", false)]);
 pub(super) const HSTS: Text<Hsts> = Text {
-    words: "duration, then includeSubDomains and preload if wanted",
+    words: "duration such as \"365d\", then includeSubDomains and preload if wanted",
     parse: hsts::parse,
     show: hsts::show,
 };
