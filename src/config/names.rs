@@ -348,6 +348,11 @@ pub(super) fn user_agent(text: &str) -> Result<String, String> {
     }
 }
 
+/// Returns any text but an empty one.
+pub(super) fn text(text: &str) -> Result<String, String> {
+    if text.is_empty() { Err("the text is empty".to_owned()) } else { Ok(text.to_owned()) }
+}
+
 /// Parses the URL of a database, or a word.
 pub(crate) fn database(text: &str) -> Result<DatabasePlace, String> {
     match text {

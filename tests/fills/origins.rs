@@ -213,6 +213,19 @@ fn unsolicited_bytes_from_an_origin_answer_no_later_request() {
 }
 
 #[test]
+fn an_origin_whose_check_lacks_the_text_gets_no_requests() {
+    let broken = Origin::by(|seen| match seen.target.as_str() {
+        "/health" => "200 OK\n\ndatabase: down".to_owned(),
+        _ => "200 OK\n\nbroken".to_owned(),
+    });
+    let well = Origin::always("200 OK\n\ndatabase: up");
+    let keys = "health = '/health'\nhealth_text = ': up'\nhealth_interval = '100ms'";
+    let larder = Larder::with_site(&[&broken, &well], keys);
+    larder.wait_for_log("its answer to the health check /health lacks ': up'");
+    assert!((0..4).all(|_| larder.get("/").text() == "database: up"));
+}
+
+#[test]
 fn health_checks_name_the_host_of_the_site() {
     let origin = Origin::by(|seen| match seen.field("host") {
         Some("shop.test") => "200 OK\n\nshop".to_owned(),

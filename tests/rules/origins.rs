@@ -98,3 +98,21 @@ fn another_origin_answers_in_place_of_one_that_declines() {
     mirror.die();
     assert_eq!(larder.get("/nowhere").text(), "absent", "the first answer counts if there is no other");
 }
+
+#[test]
+fn a_client_stays_with_its_origin_when_another_has_the_page() {
+    let app = Origin::by(|seen| match seen.target.as_str() {
+        "/old" => "404 Not Found\n\nabsent".to_owned(),
+        _ => "200 OK\n\napp".to_owned(),
+    });
+    let mirror = Origin::always("200 OK\n\nmirror");
+    let larder = Larder::start(&format!(
+        "[[site]]\norigin = ['{}', '{} backup']\nsticky = {{ cookie = 'o' }}\n[[site.rule]]\nretry_on = 404\n",
+        app.url(),
+        mirror.url()
+    ));
+    let first = larder.get("/");
+    let cookie = first.field("set-cookie").and_then(|cookie| cookie.split(';').next()).expect("a cookie");
+    let old = larder.ask(&format!("GET /old\nCookie: {cookie}"));
+    assert_eq!((old.text(), old.field("set-cookie")), ("mirror", None));
+}

@@ -202,6 +202,7 @@ with_defaults! {
         slow_start: Duration = Duration::ZERO,
         resolve_interval: Option<Duration> = Some(Duration::from_secs(30)),
         health: Option<String> = None,
+        health_text: Option<String> = None,
         health_interval: Duration = Duration::from_secs(10),
         purge_from: Vec<IpNet> = Vec::new(),
         // Sites have users; responses to clients of a forward proxy come with all kinds of cookies.

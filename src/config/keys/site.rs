@@ -5,7 +5,7 @@ use super::control;
 use super::key::{Key, MANY, keys};
 use super::sticky::Sticky;
 use super::values::{
-    BALANCE, DIRECTORY, HOST, HOST_HEADER, HSTS, HTTPS, NAME, NETWORK, ORIGIN, PARENT, PATH, PREFIX,
+    BALANCE, DIRECTORY, HOST, HOST_HEADER, HSTS, HTTPS, NAME, NETWORK, ORIGIN, PARENT, PATH, PREFIX, TEXT,
 };
 use crate::config::bounds::MEMORY;
 use crate::config::draft::SiteDraft;
@@ -83,6 +83,7 @@ pub(crate) const SITE: &[Key<SiteDraft>] = keys! {
         "interval at which names of origins are resolved again; kept connections to addresses that are not found any more get no further requests";
     "health" in health: OrWord("off", PATH),
         "path of health checks, which each origin must answer with 2xx or 3xx";
+    "health_text" in health_text: OrWord("off", TEXT), "text that the first 64 KiB of these answers must have";
     "health_interval" in health_interval: AtLeast(100), "interval between health checks";
     "purge_from" in purge_from: List(NETWORK),
         "clients that may send PURGE (docs/purge.md); others need admin_token";

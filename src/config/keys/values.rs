@@ -33,6 +33,7 @@ pub(super) const REAL_IP: Text<HeaderName> =
 pub(super) const POLICY: Text<Spec> =
     Text("policy, [filter+]name[:param=value,..]", names::policy, Spec::to_string);
 pub(super) const TOKEN: Text<String> = Text("token", names::token, String::clone);
+pub(super) const TEXT: Text<String> = Text("text", names::text, String::clone);
 pub(super) const FIELD: Text<String> = Text("field name", names::field_name, String::clone);
 pub(super) const HOST: Text<String> = Text("host", names::host, String::clone);
 pub(super) const INTERCEPTED: Text<String> =
@@ -82,5 +83,10 @@ pub(crate) const SLICE: OrWord<Size> = OrWord("off", Size(64 << 10..=1 << 30));
 pub(super) const CLIENT_AUTH: Choice<bool> = Choice(&[("require", true), ("request", false)]);
 pub(super) const HSTS: Text<Hsts> =
     Text("duration, then includeSubDomains and preload if wanted", hsts::parse, hsts::show);
+pub(super) const HSTS: Text<Hsts> = Text {
+    words: "duration such as \"365d\", then includeSubDomains and preload if wanted",
+    parse: hsts::parse,
+    show: hsts::show,
+};
 pub(super) const HTTPS: Choice<bool> = Choice(&[("serve", false), ("redirect", true)]);
 pub(super) const CLIENT_ADDRESS: Choice<ClientAddress> = Choice(names::CLIENT_ADDRESSES);

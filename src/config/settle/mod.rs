@@ -270,8 +270,8 @@ fn settle_site(
     let SiteDraft { hosts, path, origins, balance, parents, host, rewrite_urls, only_https, hsts, .. } = site;
     let SiteDraft { sticky, retries, max_fails, fail_timeout, slow_start, resolve_interval, .. } = site;
     let SiteDraft { max_errors, retry_budget, hedge, .. } = site;
-    let (interval, purge_from) = (site.health_interval, site.purge_from);
-    let health = site.health.map(|path| Health { path, interval });
+    let (interval, text, purge_from) = (site.health_interval, site.health_text, site.purge_from);
+    let health = site.health.map(|path| Health { path, text, interval });
     Site {
         name,
         hosts,

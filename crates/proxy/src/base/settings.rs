@@ -321,6 +321,8 @@ pub struct Site {
 pub struct Health {
     /// The path of the request.
     pub path: String,
+    /// The text that the answer must have; `None`: any, or none. It is not empty.
+    pub text: Option<String>,
     /// Time between two checks.
     pub interval: Duration,
 }

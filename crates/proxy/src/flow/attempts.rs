@@ -27,6 +27,8 @@ struct OriginAnswer<'p> {
     load: Option<OriginLoad>,
     head: Head,
     download: Box<Download>,
+    /// Whether no other origin has been asked: the client of a sticky session stays with this one.
+    is_first: bool,
 }
 
 /// An attempt at an origin.
@@ -68,9 +70,10 @@ pub(super) async fn at_site(
             Ok((head, download)) => {
                 turn.succeeded();
                 turn.answered(head.status, begun.elapsed());
+                let is_first = declined.is_none();
                 declined.take().into_iter().for_each(|earlier| earlier.download.spare());
                 let other = sent.instead_of(turn, head.status, has_content).filter(|_| tries_left > 0);
-                let answer = OriginAnswer { turn, load, head, download };
+                let answer = OriginAnswer { turn, load, head, download, is_first };
                 let Some(other) = other else { return sent.accept(site, answer).await };
                 declined = Some(answer);
                 next = other;
@@ -160,11 +163,11 @@ impl<'s> Sent<'s> {
 
     /// Returns the answer of an origin of `site` in the form for clients.
     async fn accept(&self, site: &SiteState, answer: OriginAnswer<'_>) -> Answered {
-        let OriginAnswer { turn, load, mut head, mut download } = answer;
+        let OriginAnswer { turn, load, mut head, mut download, is_first } = answer;
         if let Some(signer) = turn.signer() {
             signer.accept(&mut head, &mut download).await?;
         }
-        self.request.session.iter().for_each(|session| turn.keep(session));
+        self.request.session.iter().filter(|_| is_first).for_each(|session| turn.keep(session));
         let origin = turn.origin();
         let host = self.chosen.host_at(origin, self.request);
         AnswerSource { site, origin, host, request: self.request }.rewrite(&mut head.fields);

@@ -10,7 +10,9 @@ use crate::exchange::route::SiteState;
 use crate::flow::worker::ProcessState;
 use crate::http::body::Upload;
 use crate::http::fields::FieldWriter;
-use crate::origin::{Client, Connector, OriginRequest, OutgoingHead, Pool, Turn, tls_config};
+use crate::origin::{
+    Chunk, Client, Connector, Download, OriginRequest, OutgoingHead, Pool, Turn, tls_config,
+};
 
 /// Starts the checks of the current plan; dropping the set ends them.
 pub(crate) fn start(shared: &Arc<ProcessState>) -> JoinSet<()> {
@@ -82,10 +84,34 @@ async fn look(client: &Client, turn: &Turn<'_>, health: &Health, host: &str) -> 
     };
     let mut content = Upload::Empty;
     let request = OriginRequest::new(origin.https, authority, &Method::GET, &mut content);
-    match tokio::time::timeout(health.interval, client.send(head, request)).await {
-        Ok(Ok((head, _))) if head.status.is_success() || head.status.is_redirection() => Ok(()),
-        Ok(Ok((head, _))) => Err(format!("status {} for its health check {path}", head.status.as_u16())),
-        Ok(Err(error)) => Err(error.to_string()),
-        Err(_) => Err(format!("no answer to its health check {path} in {:?}", health.interval)),
+    let answered = async {
+        let (head, download) = client.send(head, request).await.map_err(|error| error.to_string())?;
+        if !head.status.is_success() && !head.status.is_redirection() {
+            return Err(format!("status {} for its health check {path}", head.status.as_u16()));
+        }
+        match &health.text {
+            Some(text) if !has(download, text).await => {
+                Err(format!("its answer to the health check {path} lacks '{}'", text.escape_debug()))
+            }
+            _ => Ok(()),
+        }
+    };
+    let late = |_| Err(format!("no answer to its health check {path} in {:?}", health.interval));
+    tokio::time::timeout(health.interval, answered).await.unwrap_or_else(late)
+}
+
+/// The longest content in which the text is looked for, in bytes.
+const LONGEST: usize = 64 << 10;
+
+/// Whether the content of `download` has `text`.
+async fn has(mut download: Box<Download>, text: &str) -> bool {
+    let mut content = Vec::new();
+    while let Ok(Some(chunk)) = download.next().await
+        && content.len() < LONGEST
+    {
+        if let Chunk::Data(data) = chunk {
+            content.extend_from_slice(data);
+        }
     }
+    content.windows(text.len()).any(|part| part == text.as_bytes())
 }
