@@ -82,11 +82,6 @@ pub(crate) const EARLY_HINTS: Choice<EarlyHints> = Choice(names::EARLY_HINTS);
 pub(crate) const SLICE: OrWord<Size> = OrWord("off", Size(64 << 10..=1 << 30));
 pub(super) const CLIENT_AUTH: Choice<bool> = Choice(&[("require", true), ("request", false)]);
 pub(super) const HSTS: Text<Hsts> =
-    Text("duration, then includeSubDomains and preload if wanted", hsts::parse, hsts::show);
-pub(super) const HSTS: Text<Hsts> = Text {
-    words: "duration such as \"365d\", then includeSubDomains and preload if wanted",
-    parse: hsts::parse,
-    show: hsts::show,
-};
+    Text("duration such as \"365d\", then includeSubDomains and preload if wanted", hsts::parse, hsts::show);
 pub(super) const HTTPS: Choice<bool> = Choice(&[("serve", false), ("redirect", true)]);
 pub(super) const CLIENT_ADDRESS: Choice<ClientAddress> = Choice(names::CLIENT_ADDRESSES);
