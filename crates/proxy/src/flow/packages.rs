@@ -1,7 +1,7 @@
 //! Packages of registries on their way from an origin: content is requested in the form that has a digest and is verified
 //! while it arrives, and index documents are read.
 
-mod dates;
+pub(super) mod dates;
 mod filter;
 
 use std::borrow::Cow;
@@ -55,7 +55,7 @@ pub(super) fn asked<'f>(plan: &Plan, request: &Request, fields: &'f HeaderMap) -
 /// # Errors
 /// The index cannot be read, or has no dates: all of its versions may be too young.
 pub(super) async fn filtered(
-    worker: &Arc<Worker>,
+    (worker, ask): (&Arc<Worker>, dates::Ask),
     plan: &Plan,
     (request, ruling): (&Request, &Ruling),
     (head, download): (&mut Head, Box<Download>),
@@ -64,7 +64,7 @@ pub(super) async fn filtered(
     match filter::FilteredIndex::of(request, ruling).filter(|_| is_index) {
         Some(index) => {
             let share = plan.packages.documents.share(request.client.ip());
-            Box::pin(index.filter((worker, plan, request), head, download, share)).await
+            Box::pin(index.filter((worker, ask, plan, request), head, download, share)).await
         }
         None => Ok(download),
     }

@@ -129,8 +129,17 @@ pub(crate) async fn send(
     };
     let answered = (head.status, &*head.fields);
     let download = packages::examined(worker, plan, (request, ruling), answered, download)?;
-    let download = packages::filtered(worker, plan, (request, ruling), (&mut head, download)).await?;
+    let download = packages::filtered((worker, ask_beside), plan, (request, ruling), (&mut head, download)).await?;
     Ok(Answer { status: head.status, fields: head.fields, download, by_peer, requested, ruling: by_answer })
+}
+
+/// Sends a request that another answer needs.
+fn ask_beside(worker: Arc<Worker>, asked: Request) -> packages::dates::Asked {
+    Box::pin(async move {
+        let plan = worker.plan();
+        let answer = send(&worker, &plan, &asked, &asked.fields, &mut Upload::Empty, None).await.ok()?;
+        (answer.status == StatusCode::OK).then_some((answer.fields, answer.download))
+    })
 }
 
 /// Sends the request to the node that owns the key, or else to an origin; `true` for an answer from the node.

@@ -7,16 +7,16 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use http::{Method, StatusCode};
+use http::Method;
 use larder_packages::age::{Dates, http_date};
 use larder_packages::{Digest, Document, digest};
 use larder_semantics::fields::Fields;
 use tokio::task::JoinSet;
 
 use crate::exchange::request::Request;
-use crate::flow::upstream::{self, Answer};
 use crate::flow::worker::Worker;
-use crate::http::body::Upload;
+use crate::http::response::Lines;
+use crate::origin::Download;
 
 /// The most files that are asked for because of one index: those that it lists last.
 const MOST: usize = 1_000;
@@ -25,10 +25,15 @@ const AT_ONCE: usize = 16;
 /// The longest information about a version of a Go module, in bytes.
 const LONGEST_INFO: usize = 64 << 10;
 
+/// Sends a request to an origin, and returns the head and the content of an answer with status 200.
+pub(in crate::flow) type Ask = fn(Arc<Worker>, Request) -> Asked;
+/// A box, since this is a part of an answer itself.
+pub(in crate::flow) type Asked = Pin<Box<dyn Future<Output = Option<(Box<Lines>, Box<Download>)>> + Send>>;
+
 /// Returns the dates of versions, given with a file each; `asked` returns the request for it. Of several files of a version, the
 /// youngest counts.
 pub(super) async fn of_files(
-    worker: &Arc<Worker>,
+    (worker, ask): (&Arc<Worker>, Ask),
     files: Vec<(String, String)>,
     asked: &impl Fn(&str) -> Option<Request>,
 ) -> HashMap<String, u32> {
@@ -39,7 +44,7 @@ pub(super) async fn of_files(
         for (number, file) in some {
             if let Some(asked) = asked(file) {
                 let (worker, number) = (Arc::clone(worker), number.clone());
-                running.spawn(async move { (number, date(worker, asked).await) });
+                running.spawn(async move { (number, date(worker, ask, asked).await) });
             }
         }
         for (number, date) in running.join_all().await {
@@ -52,16 +57,16 @@ pub(super) async fn of_files(
 }
 
 /// Returns the SHA-1 of the content that answers `asked`, as Maven writes it.
-pub(super) async fn digest(worker: &Arc<Worker>, asked: Option<Request>) -> Option<Vec<u8>> {
-    let mut answer = answer(Arc::clone(worker), asked?).await?;
-    let content = answer.download.whole(Document::LONGEST).await.ok()?;
+pub(super) async fn digest(worker: &Arc<Worker>, ask: Ask, asked: Option<Request>) -> Option<Vec<u8>> {
+    let (_, mut download) = ask(Arc::clone(worker), asked?).await?;
+    let content = download.whole(Document::LONGEST).await.ok()?;
     let digest = Digest::of(digest::Algorithm::Sha1, &content).to_string();
     Some(digest.strip_prefix("sha1:")?.get(..40)?.as_bytes().to_vec())
 }
 
 /// Returns the date of the version that `asked` is for: the one that is known, or that of the last change of the file. A document
 /// may say it, as those of Go's modules do.
-async fn date(worker: Arc<Worker>, asked: Request) -> Option<u32> {
+async fn date(worker: Arc<Worker>, ask: Ask, asked: Request) -> Option<u32> {
     let plan = worker.plan();
     let resource = asked.package(&asked.ruling)?;
     let known = || plan.packages.date(&asked.key, &resource, Dates::Registry);
@@ -69,22 +74,13 @@ async fn date(worker: Arc<Worker>, asked: Request) -> Option<u32> {
         return Some(date);
     }
     if resource.document().is_some() {
-        let mut answer = answer(worker, asked.in_background()).await?;
-        answer.download.whole(LONGEST_INFO).await.ok()?;
+        let (_, mut download) = ask(worker, asked.in_background()).await?;
+        download.whole(LONGEST_INFO).await.ok()?;
         return known();
     }
     let head = Request { method: Method::HEAD, ..asked.in_background() };
-    let answer = answer(worker, head).await?;
-    let date = http_date(str::from_utf8(answer.fields.first("last-modified")?).ok()?)?;
+    let (fields, _) = ask(worker, head).await?;
+    let date = http_date(str::from_utf8(fields.first("last-modified")?).ok()?)?;
     plan.packages.set_date(&asked.key, &resource, date);
     Some(date)
-}
-
-/// Returns the answer with status 200 to `asked`. A box, since that is a part of an answer itself.
-fn answer(worker: Arc<Worker>, asked: Request) -> Pin<Box<dyn Future<Output = Option<Answer>> + Send>> {
-    Box::pin(async move {
-        let plan = worker.plan();
-        let sent = upstream::send(&worker, &plan, &asked, &asked.fields, &mut Upload::Empty, None).await;
-        sent.ok().filter(|answer| answer.status == StatusCode::OK)
-    })
 }

@@ -9,7 +9,8 @@ use larder_semantics::fields::Fields;
 use larder_semantics::key;
 use larder_semantics::status::Why;
 
-use super::{dates, decoded};
+use super::dates::{self, Ask};
+use super::decoded;
 use crate::base::clock;
 use crate::exchange::plan::Plan;
 use crate::exchange::request::Request;
@@ -56,7 +57,7 @@ impl<'r> FilteredIndex<'r> {
     /// Returns the content without young versions, and changes the fields that describe it.
     pub(super) async fn filter(
         self,
-        (worker, plan, request): (&Arc<Worker>, &Plan, &Request),
+        (worker, ask, plan, request): (&Arc<Worker>, Ask, &Plan, &Request),
         head: &mut Head,
         mut download: Box<Download>,
         mut share: Share,
@@ -79,9 +80,9 @@ impl<'r> FilteredIndex<'r> {
             Document::MavenVersionsDigest => {
                 let beside = request.path.split('?').next().and_then(|path| path.strip_suffix(".sha1"));
                 let asked = beside.and_then(|path| self.asked_for(request, worker, path));
-                dates::digest(worker, asked).await
+                dates::digest(worker, ask, asked).await
             }
-            _ => Some(self.without_young((worker, plan, request), &*head.fields, &whole).await),
+            _ => Some(self.without_young((worker, ask, plan, request), &*head.fields, &whole).await),
         };
         let left = left.ok_or_else(|| self.failed("there is no answer for the index itself"))?;
         describe(&mut head.fields, &left);
@@ -91,7 +92,7 @@ impl<'r> FilteredIndex<'r> {
     /// Returns the document without young versions.
     async fn without_young(
         &self,
-        (worker, plan, request): (&Arc<Worker>, &Plan, &Request),
+        (worker, ask, plan, request): (&Arc<Worker>, Ask, &Plan, &Request),
         fields: &impl Fields,
         whole: &[u8],
     ) -> Vec<u8> {
@@ -109,7 +110,7 @@ impl<'r> FilteredIndex<'r> {
             false => self.document.undated(path, whole),
         };
         let asked = |file: &str| self.asked_for(request, worker, file);
-        let found = dates::of_files(worker, undated, &asked).await;
+        let found = dates::of_files((worker, ask), undated, &asked).await;
         let is_young = |number: &str, date: Option<u32>| {
             let version = Version { name: self.package.as_str().into(), number: number.into() };
             let seen = match policy.dates {
