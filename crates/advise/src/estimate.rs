@@ -56,7 +56,10 @@ impl Survey<'_> {
     pub(crate) fn estimate(&self, counts: &Counts) -> Estimate {
         let Some((mut hits, asked)) = self.hits_of(counts, |_| true) else { return self.exactly(counts) };
         let Some((control, _)) = self.hits_of(self.running, |_| true) else { return self.exactly(counts) };
-        let missing = (self.of)(&self.traffic.hit) - (self.of)(&self.running.heavy.hit) - control.total;
+        // Requests that were lost do not count.
+        let seen = (asked + (self.of)(&counts.heavy.asked)) / (self.of)(&self.traffic.asked);
+        let missing =
+            (self.of)(&self.traffic.hit) * seen - (self.of)(&self.running.heavy.hit) - control.total;
         let chance = CHANCE * control.error(self.share);
         let explained = missing.clamp(-chance, chance);
         hits.explain(&control, explained);
@@ -99,9 +102,11 @@ impl Survey<'_> {
         if all <= 0.0 || asked.total <= 0.0 {
             return None;
         }
-        let missing = all - asked.total;
+        let (missing, chance) = (all - asked.total, CHANCE * asked.error(self.share));
+        // What chance does not explain was lost on the way, whatever it asked for.
+        let missing = missing.clamp(-chance, chance);
         hits.explain(&asked, missing);
-        Some((hits, all))
+        Some((hits, asked.total + missing))
     }
 
     /// Returns the ratio of the requests that were counted exactly.

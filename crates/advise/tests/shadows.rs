@@ -209,6 +209,19 @@ fn lifetimes_and_purges_hold_in_shadows() {
 }
 
 #[test]
+fn lost_requests_change_no_ratio() {
+    let mut panel = panel("lru", vec![spec("sieve")], 10_000, 0);
+    let ids = std::iter::repeat_n(0, 40).chain(1..16);
+    ids.for_each(|id| _ = panel.request(&request(spread(id), 10)));
+    // Half of the requests were lost. The others were for one key mostly, whose requests hit.
+    let asked = Sums { requests: 110.0, bytes: 1_100.0 };
+    panel.count(1, Traffic { asked, hit: Sums { requests: 78.0, bytes: 780.0 } }, 55);
+    for Cell { policy, size, ratios, .. } in panel.report(Tier::Memory, 0).cells {
+        assert!((ratios.hit_ratio - 39.0 / 55.0).abs() < 1e-9, "{policy} of {size}: {ratios:?}");
+    }
+}
+
+#[test]
 fn withheld_memory_makes_every_size_smaller() {
     let mut panel = panel("lru", Vec::new(), 200, 0);
     let hits = |panel: &mut Panel| {

@@ -1,16 +1,19 @@
 //! `cargo x bench advise`: the predictions of shadow caches beside what caches of these sizes and policies really do.
 //!
 //! `larder simulate --advise` shows each trace to shadows that see a share of the keys, by the code that runs beside a proxy. `larder
-//! simulate` replays it through each policy at each size. The traces have no lifetimes and no purges.
+//! simulate` replays it through each policy at each size. These replays have no lifetimes and no purges; those through running
+//! processes (`live`) do. A quick bench has none of the latter.
+
+mod live;
 
 use super::goal::{self, Goal};
-use super::replay::{number, output, shipped};
+use super::options::TraceOptions;
+use super::replay::{number, output};
 use super::table::{self, Cell, Row};
 use super::{peers, warn_if_busy};
-use crate::args;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 /// The running size, as a share of all objects or bytes, and the shares of the keys that shadows see.
@@ -24,29 +27,6 @@ const BEYOND: f64 = 5.0;
 /// The share of cells that may be farther away than two standard errors and a tenth of a point, in percent.
 const UNCOVERED: f64 = 10.0;
 
-/// The options of `cargo x bench advise`.
-pub(crate) struct Options {
-    traces: Vec<PathBuf>,
-    larder: Option<PathBuf>,
-    json: Option<PathBuf>,
-}
-
-impl Options {
-    /// Reads the words after `bench advise`.
-    ///
-    /// # Errors
-    /// An unknown word; the error names it.
-    pub(super) fn parse(words: &[String]) -> Result<Self> {
-        let known = [("--quick", false), ("--trace", true), ("--larder", true), ("--json", true)];
-        let words = args::parse(words, &known)?;
-        Ok(Self {
-            traces: words.get("--trace").iter().flat_map(|list| list.split(',')).map(PathBuf::from).collect(),
-            larder: words.path("--larder"),
-            json: words.path("--json"),
-        })
-    }
-}
-
 /// A prediction and the truth, in percent.
 struct Compared {
     predicted: f64,
@@ -58,9 +38,9 @@ struct Compared {
 ///
 /// # Errors
 /// If a build fails, or larder does not print the expected output.
-pub(super) fn run(options: &Options) -> Result<Vec<Goal>> {
+pub(super) fn run(options: &TraceOptions) -> Result<Vec<Goal>> {
     let larder = peers::program(options.larder.as_deref())?;
-    let traces = if options.traces.is_empty() { shipped()? } else { options.traces.clone() };
+    let traces = options.traces()?;
     warn_if_busy();
     let (mut rows, mut all, mut of_bytes) = (Vec::new(), Vec::new(), Vec::new());
     for trace in &traces {
@@ -70,6 +50,12 @@ pub(super) fn run(options: &Options) -> Result<Vec<Goal>> {
             let hits = compared(&cells, &real, "hit_ratio")?;
             let bytes = compared(&cells, &real, "byte_hit_ratio")?;
             rows.push(row(trace, sample, &hits, &bytes));
+            all.extend(hits);
+            of_bytes.extend(bytes);
+        }
+        if !options.quick {
+            let (hits, bytes) = live::Replay::read(trace)?.run(&larder)?;
+            rows.push(row(trace, "live", &hits, &bytes));
             all.extend(hits);
             of_bytes.extend(bytes);
         }
@@ -122,16 +108,21 @@ fn compared(predicted: &[Value], real: &[Value], ratio: &str) -> Result<Vec<Comp
         let size = cell["size"].as_u64().min(most);
         let is_it = |real: &&Value| real["policy"] == cell["policy"] && real["capacity"].as_u64() == size;
         let real = real.iter().find(is_it).with_context(|| format!("larder did not replay {cell}"))?;
-        Ok(Compared {
-            predicted: 100.0 * number(cell, ratio),
-            error: 100.0 * number(cell, &format!("{ratio}_error")),
-            real: 100.0 * number(real, ratio),
-        })
+        Ok(Compared::new(cell, real, ratio))
     };
     predicted.iter().map(compare).collect()
 }
 
 impl Compared {
+    /// Compares a ratio in a predicted cell and in what really happened.
+    fn new(cell: &Value, real: &Value, ratio: &str) -> Self {
+        Self {
+            predicted: 100.0 * number(cell, ratio),
+            error: 100.0 * number(cell, &format!("{ratio}_error")),
+            real: 100.0 * number(real, ratio),
+        }
+    }
+
     fn difference(&self) -> f64 {
         (self.predicted - self.real).abs()
     }

@@ -5,15 +5,15 @@
 //! candidates that put new objects on probation.
 
 use super::goal::{self, Goal};
-use super::replay::{number, record, shipped, simulate};
+use super::options::TraceOptions;
+use super::replay::{number, record, simulate};
 use super::table::{self, Cell, Row};
 use super::{peers, warn_if_busy};
-use crate::args;
 use anyhow::{Context, Result};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// The policies that are not compared: those that know the future, those for teaching, and the one that learns.
 const LEFT_OUT: &[&str] = &["belady", "beladysize", "maxs", "rand", "adaptive"];
@@ -48,6 +48,7 @@ const OBJECTIVES: [Objective; 2] = [
 
 /// Shares of all objects or bytes.
 const SIZES: &str = "0.5%,2%,5%,10%,20%,40%";
+const QUICK_SIZES: &str = "5%,20%";
 
 /// The generated traces, with the share of the loop in percent.
 const GENERATED: [(&str, u64); 2] = [("loop", 100), ("loop_zipf", 50)];
@@ -56,28 +57,6 @@ const GENERATED: [(&str, u64); 2] = [("loop", 100), ("loop_zipf", 50)];
 const REQUESTS: u32 = 300_000;
 const LOOP: u64 = 6_000;
 const OTHERS: u64 = 20_000;
-
-/// The options of `cargo x bench learn`.
-pub(crate) struct Options {
-    traces: Vec<PathBuf>,
-    larder: Option<PathBuf>,
-    json: Option<PathBuf>,
-    sizes: &'static str,
-}
-
-impl Options {
-    /// Reads the words after `bench learn`. Fails on an unknown word; the error names it.
-    pub(super) fn parse(words: &[String]) -> Result<Self> {
-        let known = [("--quick", false), ("--trace", true), ("--larder", true), ("--json", true)];
-        let words = args::parse(words, &known)?;
-        Ok(Self {
-            traces: words.paths("--trace"),
-            larder: words.path("--larder"),
-            json: words.path("--json"),
-            sizes: if words.has("--quick") { "5%,20%" } else { SIZES },
-        })
-    }
-}
 
 /// One trace at one capacity, for one objective. Misses are shares of the requests or bytes.
 struct Measured {
@@ -96,7 +75,7 @@ struct Measured {
 
 /// Runs the bench and prints its tables and goals. Fails if a build fails, or larder does not print the expected
 /// output.
-pub(super) fn run(options: &Options) -> Result<Vec<Goal>> {
+pub(super) fn run(options: &TraceOptions) -> Result<Vec<Goal>> {
     let larder = peers::program(options.larder.as_deref())?;
     let folder = tempfile::tempdir().context("cannot make a folder")?;
     let (rows, goals) = measure(options, &larder, folder.path())?;
@@ -105,8 +84,8 @@ pub(super) fn run(options: &Options) -> Result<Vec<Goal>> {
     Ok(goals)
 }
 
-fn measure(options: &Options, larder: &Path, folder: &Path) -> Result<(Vec<Row>, Vec<Goal>)> {
-    let mut traces = if options.traces.is_empty() { shipped()? } else { options.traces.clone() };
+fn measure(options: &TraceOptions, larder: &Path, folder: &Path) -> Result<(Vec<Row>, Vec<Goal>)> {
+    let mut traces = options.traces()?;
     for (name, share) in GENERATED {
         let path = folder.join(format!("{name}.oracleGeneral"));
         fs::write(&path, with_loop(share)).with_context(|| format!("cannot write {}", path.display()))?;
@@ -117,7 +96,8 @@ fn measure(options: &Options, larder: &Path, folder: &Path) -> Result<(Vec<Row>,
     let ours = OBJECTIVES.iter().flat_map(|objective| [objective.spec, objective.ablation]);
     let specs = std::iter::once("all").chain(ours).collect::<Vec<_>>().join(",");
     for trace in &traces {
-        let cells = simulate(larder, trace, &specs, options.sizes)?;
+        let sizes = if options.quick { QUICK_SIZES } else { SIZES };
+        let cells = simulate(larder, trace, &specs, sizes)?;
         for (objective, measured) in OBJECTIVES.iter().zip(&mut measured) {
             measured.extend(read(&cells, objective)?);
         }

@@ -76,10 +76,10 @@ const BENCHES: &[(&str, Parse)] = &[
     ("upgrade", |words| ready(upgrade::parse(words)?, upgrade::run)),
     ("replay", |words| ready(replay::Options::parse(words)?, replay::run)),
     ("rules", |words| ready(rules::parse(words)?, rules::run)),
-    ("advise", |words| ready(advise::Options::parse(words)?, advise::run)),
+    ("advise", |words| ready(options::TraceOptions::parse(words)?, advise::run)),
     ("run", |words| ready(run::parse(words)?, run::run)),
     ("scale", |words| ready(scale::parse(words)?, scale::run)),
-    ("learn", |words| ready(learn::Options::parse(words)?, learn::run)),
+    ("learn", |words| ready(options::TraceOptions::parse(words)?, learn::run)),
 ];
 
 /// The name for all benches in sequence.

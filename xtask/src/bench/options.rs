@@ -1,5 +1,6 @@
 //! The common parts of several benches: their options, and the packages that they need.
 
+use super::replay::shipped;
 use super::{LOAD_CORE, SERVER_CORE, pin_self, server, warn_if_busy};
 use crate::args::{self, Known, Words};
 use crate::packages::{self, Package};
@@ -92,4 +93,37 @@ pub(super) fn claim_cores(base: &Path) -> Result<()> {
     warn_if_busy();
     server::remove_leftovers(base);
     Ok(())
+}
+
+/// The options of a bench that replays traces.
+pub(crate) struct TraceOptions {
+    pub(super) quick: bool,
+    pub(super) traces: Vec<PathBuf>,
+    pub(super) larder: Option<PathBuf>,
+    pub(super) json: Option<PathBuf>,
+}
+
+impl TraceOptions {
+    /// Reads the words after the bench's name.
+    ///
+    /// # Errors
+    /// An unknown word; the error names it.
+    pub(super) fn parse(words: &[String]) -> Result<Self> {
+        let known = [("--quick", false), ("--trace", true), ("--larder", true), ("--json", true)];
+        let words = args::parse(words, &known)?;
+        Ok(Self {
+            quick: words.has("--quick"),
+            traces: words.get("--trace").iter().flat_map(|list| list.split(',')).map(PathBuf::from).collect(),
+            larder: words.path("--larder"),
+            json: words.path("--json"),
+        })
+    }
+
+    /// Returns the traces: those that ship, unless others are named.
+    ///
+    /// # Errors
+    /// If their folder cannot be read.
+    pub(super) fn traces(&self) -> Result<Vec<PathBuf>> {
+        if self.traces.is_empty() { shipped() } else { Ok(self.traces.clone()) }
+    }
 }
