@@ -14,7 +14,9 @@ const KEYS: &str = "slice = '64KiB'";
 
 /// Returns bytes of the content. No byte of one version is that of another version.
 pub(crate) fn content(version: u8, range: Range<usize>) -> Vec<u8> {
-    range.map(|at| (at % 251) as u8 ^ version.wrapping_mul(37)).collect()
+    let period: Vec<u8> = (0..251_u8).map(|at| at ^ version.wrapping_mul(37)).collect();
+    let from = range.start % period.len();
+    period.repeat(range.len() / period.len() + 2)[from..from + range.len()].to_vec()
 }
 
 /// Answers as a server of files does, with this version of the content, which its tag names.
