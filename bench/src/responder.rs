@@ -13,6 +13,7 @@ use std::fs::File;
 use std::io::Write;
 use std::net::TcpListener;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 const SMALL: usize = 1024;
 const LARGE: usize = 1024 * 1024;
@@ -58,6 +59,23 @@ struct Connection {
     partial: Vec<u8>,
 }
 
+/// A thread, as the one that accepts connections hands them to it.
+pub(crate) struct Seat {
+    epoll: OwnedFd,
+    /// Sockets of new connections, which are in the epoll already.
+    newcomers: Mutex<Vec<OwnedFd>>,
+}
+
+impl Seat {
+    pub(crate) fn new() -> Result<Self> {
+        Ok(Self { epoll: epoll::create(CreateFlags::CLOEXEC)?, newcomers: Mutex::default() })
+    }
+
+    fn newcomers(&self) -> MutexGuard<'_, Vec<OwnedFd>> {
+        self.newcomers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// Whether the connection continues.
 #[derive(PartialEq)]
 enum Next {
@@ -65,45 +83,46 @@ enum Next {
     Close,
 }
 
-/// Accepts connections and answers requests forever, on the calling thread.
+/// Answers requests forever on one of several threads, the one with this number. The first one accepts connections, which all
+/// get in turn.
 ///
 /// # Errors
 /// If epoll or accept fails. An error of a client only closes that client's connection.
-pub(crate) fn serve(listener: &TcpListener) -> Result<()> {
-    let answers = Answers::new()?;
-    listener.set_nonblocking(true)?;
-    let epoll = epoll::create(CreateFlags::CLOEXEC)?;
-    epoll::add(&epoll, listener, EventData::new_u64(LISTENER), EventFlags::IN)?;
+pub(crate) fn serve(listener: &TcpListener, seats: &[Seat], number: usize) -> Result<()> {
+    let (answers, seat) = (Answers::new()?, &seats[number]);
+    if number == 0 {
+        listener.set_nonblocking(true)?;
+        epoll::add(&seat.epoll, listener, EventData::new_u64(LISTENER), EventFlags::IN)?;
+    }
     let mut connections: Vec<Option<Connection>> = Vec::new();
+    let mut turn = 0;
     let mut events = Vec::with_capacity(256);
     let mut buffer = [0; HEAD_LIMIT];
     loop {
         events.clear();
-        match epoll::wait(&epoll, spare_capacity(&mut events), None) {
+        match epoll::wait(&seat.epoll, spare_capacity(&mut events), None) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error).context("waiting for events"),
         }
         for event in &events {
             let token = event.data.u64();
             if token == LISTENER {
-                accept_all(listener, &epoll, &mut connections)?;
+                accept_all(listener, seats, &mut turn)?;
                 continue;
             }
-            let slot = &mut connections[token as usize];
-            let Some(connection) = slot else { continue };
+            if connections.get(token as usize).is_none_or(Option::is_none) {
+                take_in(seat, &mut connections);
+            }
+            let Some(Some(connection)) = connections.get_mut(token as usize) else { continue };
             if connection.advance(event.flags, &mut buffer, &answers) == Next::Close {
-                *slot = None;
+                connections[token as usize] = None;
             }
         }
     }
 }
 
-/// Accepts every waiting connection. The descriptor's number is its token.
-fn accept_all(
-    listener: &TcpListener,
-    epoll: &OwnedFd,
-    connections: &mut Vec<Option<Connection>>,
-) -> Result<()> {
+/// Accepts every waiting connection, each for the next thread. The descriptor's number is its token.
+fn accept_all(listener: &TcpListener, seats: &[Seat], turn: &mut usize) -> Result<()> {
     loop {
         let socket = match accept_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
             Ok(socket) => socket,
@@ -112,9 +131,20 @@ fn accept_all(
             Err(error) => return Err(error).context("accepting a connection"),
         };
         set_tcp_nodelay(&socket, true)?;
-        let number = socket.as_raw_fd() as usize;
+        let seat = &seats[*turn % seats.len()];
+        *turn += 1;
         let interest = EventFlags::IN | EventFlags::OUT | EventFlags::ET;
-        epoll::add(epoll, &socket, EventData::new_u64(number as u64), interest)?;
+        // The first event may come before the socket: its thread then waits for the lock.
+        let mut newcomers = seat.newcomers();
+        epoll::add(&seat.epoll, &socket, EventData::new_u64(socket.as_raw_fd() as u64), interest)?;
+        newcomers.push(socket);
+    }
+}
+
+/// Adds the connections that were handed to this thread.
+fn take_in(seat: &Seat, connections: &mut Vec<Option<Connection>>) {
+    for socket in seat.newcomers().drain(..) {
+        let number = socket.as_raw_fd() as usize;
         if connections.len() <= number {
             connections.resize_with(number + 1, || None);
         }
@@ -220,7 +250,7 @@ impl Connection {
 
 #[cfg(test)]
 mod tests {
-    use super::serve;
+    use super::{Seat, serve};
     use std::io::{ErrorKind, Read, Write};
     use std::net::{TcpListener, TcpStream};
     use std::thread;
@@ -229,7 +259,7 @@ mod tests {
     fn client() -> TcpStream {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        thread::spawn(move || serve(&listener));
+        thread::spawn(move || serve(&listener, &[Seat::new().unwrap()], 0));
         TcpStream::connect(address).unwrap()
     }
 

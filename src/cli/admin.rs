@@ -74,10 +74,7 @@ impl AdminListener {
         Self { admin: admin.to_owned(), token: None, admin_ca: None }
     }
 
-    /// Returns the token to send to it, if there is one.
-    ///
-    /// # Errors
-    /// The environment's value is not a token.
+    /// Returns the token to send to it, if there is one. Errors: the environment's value is not a token.
     fn secret(&self) -> Result<Option<Secret>, String> {
         Secret::of(self.token.as_ref())
     }
@@ -140,10 +137,7 @@ pub(crate) struct AdminClient {
 }
 
 impl AdminClient {
-    /// Creates a client of `listener`.
-    ///
-    /// # Errors
-    /// The system has no resources for it.
+    /// Creates a client of `listener`. Errors: the system has no resources for it.
     pub(crate) fn new(listener: &AdminListener) -> Result<Self, String> {
         let admin = listener.admin.clone();
         let failed = |error: &dyn Error| format!("cannot ask {admin}: {error}");

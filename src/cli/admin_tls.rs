@@ -11,10 +11,9 @@ use larder_proxy::net::tls::certificates::read_chain;
 use larder_proxy::net::tls::provider;
 use larder_proxy::origin::TlsFault;
 use rustls::client::WebPkiServerVerifier;
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{verify_tls12_signature, verify_tls13_signature};
+use rustls::client::danger::{ServerCertVerified, ServerCertVerifier};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls::{CertificateError, ClientConfig, RootCertStore};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
@@ -72,27 +71,7 @@ impl ServerCertVerifier for Verifier {
         authorities.verify_server_cert(end_entity, intermediates, name, ocsp, now)
     }
 
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls12_signature(message, certificate, signed, &provider().signature_verification_algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls13_signature(message, certificate, signed, &provider().signature_verification_algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        provider().signature_verification_algorithms.supported_schemes()
-    }
+    larder_proxy::verifies_signatures!();
 }
 
 /// Makes TLS connections to an admin listener.
@@ -100,10 +79,8 @@ impl ServerCertVerifier for Verifier {
 pub(crate) struct AdminTls(TlsConnector);
 
 impl AdminTls {
-    /// Returns a connector that trusts the certificates in `file`, or the default ones without a file.
-    ///
-    /// # Errors
-    /// The error in the file.
+    /// Returns a connector that trusts the certificates in `file`, or the default ones without a file. Errors: the
+    /// error in the file.
     pub(crate) fn new(file: Option<&Path>) -> Result<Self, String> {
         let failed = |error: rustls::Error| format!("cannot set up TLS: {error}");
         let verifier = Arc::new(Verifier::new(file)?);
@@ -114,10 +91,8 @@ impl AdminTls {
         Ok(Self(TlsConnector::from(Arc::new(config))))
     }
 
-    /// Makes the handshake with `host` at the other end of `stream`.
-    ///
-    /// # Errors
-    /// The reason why there is no TLS with it, and the remedy.
+    /// Makes the handshake with `host` at the other end of `stream`. The error is the reason why there is no TLS with
+    /// it, and the remedy.
     pub(crate) async fn secure(&self, host: &str, stream: TcpStream) -> Result<TlsStream<TcpStream>, String> {
         let name = ServerName::try_from(host.trim_matches(['[', ']']).to_owned());
         let name = name.map_err(|_| format!("'{}' is not a host", host.escape_debug()))?;

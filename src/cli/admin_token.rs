@@ -33,10 +33,8 @@ pub(crate) enum TokenDecision {
 }
 
 impl Secret {
-    /// Returns the token that was `written`, or else that of the environment.
-    ///
-    /// # Errors
-    /// The environment's value is not a token.
+    /// Returns the token that was `written`, or else that of the environment. Errors: the environment's value is not a
+    /// token.
     pub(crate) fn of(written: Option<&Token>) -> Result<Option<Self>, String> {
         match (written, env::var(TOKEN)) {
             (Some(token), _) => Ok(Some(Self { token: token.clone(), is_ambient: false })),

@@ -30,10 +30,8 @@ pub(crate) fn raise() {
     }
 }
 
-/// Lowers the limits of `settings` to what the open files allow.
-///
-/// # Errors
-/// A line, if there are too few files to serve clients at all.
+/// Lowers the limits of `settings` to what the open files allow. Errors: a line, if there are too few files to serve
+/// clients at all.
 pub(crate) fn plan(settings: &mut Settings) -> Result<(), String> {
     let Some(files) = getrlimit(Resource::Nofile).current else { return Ok(()) };
     let (wanted, fixed) = (settings.limits.clone(), fixed(settings));

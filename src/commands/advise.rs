@@ -33,7 +33,7 @@ pub(crate) struct Advise {
     /// Print JSON
     #[arg(long, conflicts_with = "apply")]
     json: bool,
-    /// Run another policy of the memory tier until the config is read again: policy=NAME
+    /// Run another policy of the memory tier until the config names another one: policy=NAME
     #[arg(long, value_name = "CHANGE", value_parser = policy_change)]
     apply: Option<String>,
     /// Say after this time what the policy brought; 0s: do not wait
@@ -87,22 +87,37 @@ fn apply(client: &AdminClient, policy: &str, wait: Duration) -> Result<(), Failu
     let start: Value = client.get("stats", &[])?;
     std::thread::sleep(wait);
     let end: Value = client.get("stats", &[])?;
+    let after: Report = client.get("advise", &[("since", wait.as_secs().to_string())])?;
+    let ratio = |report: &Report, policy: &str| Some(cell(report, policy)?.ratios.hit_ratio);
+    let promised = ratio(&before, &new).zip(ratio(&before, &old)).map(|(new, old)| new - old);
+    say(&result(wait, (&start, &end), &shown[0], ratio(&after, &old), promised));
+    Ok(())
+}
+
+/// Returns what a policy brought in a time, beside the hit ratio that the old one would have had, and the gain that was promised.
+fn result(
+    wait: Duration,
+    (start, end): (&Value, &Value),
+    old: &str,
+    other: Option<f64>,
+    promised: Option<f64>,
+) -> String {
     let count = |name: &str| {
         end[name].as_u64().unwrap_or_default().saturating_sub(start[name].as_u64().unwrap_or_default())
     };
     let (hits, asked) = (count("hits"), count("hits") + count("validated") + count("misses"));
-    let after: Report = client.get("advise", &[("since", wait.as_secs().to_string())])?;
-    let ratio = |hits: f64| if asked > 0 { percent(hits / asked as f64) } else { "-".to_owned() };
-    let requests = counted(asked, "request", "requests");
-    let other =
-        cell(&after, &old).map_or_else(|| "unknown".to_owned(), |cell| percent(cell.ratios.hit_ratio));
-    let time = show_duration(wait);
-    say(&format!(
-        "after {time}: {} of {requests} hit; predicted for {}: {other}",
-        ratio(hits as f64),
-        shown[0]
-    ));
-    Ok(())
+    let (time, requests) = (show_duration(wait), counted(asked, "request", "requests"));
+    if asked == 0 {
+        return format!("after {time}: {requests}");
+    }
+    let hit = hits as f64 / asked as f64;
+    let gain = |ratio: f64| format!("{:+.1} points", ratio * 100.0);
+    let brought = match other {
+        Some(other) => format!("{}, as {old} would have hit {}", gain(hit - other), percent(other)),
+        None => format!("what {old} would have hit is unknown"),
+    };
+    let promised = promised.map_or_else(|| "unknown".to_owned(), gain);
+    format!("after {time}: {} of {requests} hit: {brought}; promised: {promised}", percent(hit))
 }
 
 /// Returns the cell of a policy at the running size.
@@ -172,7 +187,12 @@ fn heading(report: &Report) -> Vec<String> {
         let Check { predicted, measured } = check;
         let (size, policy) = (show_size(report, Tier::Memory, *size), printable(policy));
         let (predicted, measured) = (percent(*predicted), percent(*measured));
-        lines.push(format!("memory of {size} under {policy}: predicted {predicted}, measured {measured}"));
+        let of_config = report.policy_of_config.as_deref().map(printable);
+        let of_config = of_config.map(|policy| format!(" (applied; {policy} in the config)"));
+        lines.push(format!(
+            "memory of {size} under {policy}{}: predicted {predicted}, measured {measured}",
+            of_config.unwrap_or_default()
+        ));
     }
     lines
 }
@@ -282,6 +302,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_result_compares_what_was_brought_and_promised() {
+        let stats = |hits, misses| json!({ "hits": hits, "misses": misses });
+        let counts = (&stats(10, 0), &stats(65, 45));
+        let said = result(Duration::from_secs(600), counts, "lru", Some(0.5), Some(0.04));
+        let expected = "after 10m: 55.0% of 100 requests hit: +5.0 points, as lru would have hit 50.0%; promised: +4.0 points";
+        assert_eq!(said, expected);
+    }
+
+    #[test]
     fn a_report_fits_on_one_screen() {
         let cell = |(policy, times): (&str, u64)| Cell {
             tier: Tier::Memory,
@@ -293,6 +322,7 @@ mod tests {
         let pairs = ["lru", "sieve"].map(|policy| [1, 2, 4, 8, 16].map(|times| (policy, times)));
         let report = Report {
             cells: pairs.into_iter().flatten().map(cell).collect(),
+            policy_of_config: None,
             by_entries: false,
             window: WindowReport { requests: 2_000, bytes: 4 << 20, seconds: 90 },
             check: Check { predicted: 0.2, measured: 0.204 },

@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use larder_proxy::settings::Networks;
-use toml::de::DeValue;
+use toml::de::{DeTable, DeValue};
 
 use crate::cli::units;
 use crate::cli::words::hint;
@@ -64,12 +64,12 @@ pub(super) struct Share;
 /// A price in any currency.
 pub(super) struct Price;
 
-/// A string that `parse` accepts.
-pub(super) struct Text<V> {
-    pub(super) words: &'static str,
-    pub(super) parse: fn(&str) -> Result<V, String>,
-    pub(super) show: fn(&V) -> String,
-}
+/// A string: its name in the docs, and the functions that parse and format it.
+pub(super) struct Text<V>(
+    pub(super) &'static str,
+    pub(super) fn(&str) -> Result<V, String>,
+    pub(super) fn(&V) -> String,
+);
 
 /// One of a few words.
 pub(super) struct Choice<V: 'static>(pub(super) &'static [(&'static str, V)]);
@@ -280,17 +280,17 @@ impl Kind<f64> for Price {
 
 impl<V> Words for Text<V> {
     fn words(&self) -> String {
-        self.words.to_owned()
+        self.0.to_owned()
     }
 }
 
 impl<V> Kind<V> for Text<V> {
     fn read(&self, value: &DeValue<'_>) -> Result<V, String> {
-        (self.parse)(text(self, value)?)
+        (self.1)(text(self, value)?)
     }
 
     fn show(&self, value: &V) -> String {
-        quoted(&(self.show)(value))
+        quoted(&(self.2)(value))
     }
 }
 
@@ -303,15 +303,7 @@ impl<V> Words for Choice<V> {
 
 impl<V: Copy + PartialEq> Kind<V> for Choice<V> {
     fn read(&self, value: &DeValue<'_>) -> Result<V, String> {
-        let word = text(self, value)?;
-        let names = self.0.iter().map(|(name, _)| *name);
-        match self.0.iter().find(|(name, _)| *name == word) {
-            Some((_, meaning)) => Ok(*meaning),
-            None => {
-                let known = names.clone().collect::<Vec<_>>().join(" ");
-                Err(format!("unknown word '{}'{}; known: {known}", word.escape_debug(), hint(word, names)))
-            }
-        }
+        word(text(self, value)?, self.0)
     }
 
     fn show(&self, value: &V) -> String {
@@ -396,8 +388,21 @@ impl<V, K: Kind<V>> Kind<Option<V>> for OrWord<K> {
     }
 }
 
+/// Returns the meaning of a word; the error names the nearest known word.
+pub(super) fn word<V: Copy>(text: &str, known: &[(&str, V)]) -> Result<V, String> {
+    let names = || known.iter().map(|(name, _)| *name);
+    known.iter().find(|(name, _)| *name == text).map(|(_, meaning)| *meaning).ok_or_else(|| {
+        let all = names().collect::<Vec<_>>().join(" ");
+        format!("unknown word '{}'{}; known: {all}", text.escape_debug(), hint(text, names()))
+    })
+}
+
 fn text<'a>(kind: &impl Words, value: &'a DeValue<'_>) -> Result<&'a str, String> {
     value.as_str().ok_or_else(|| mismatch(kind, value))
+}
+
+pub(super) fn table<'a, 'v>(kind: &impl Words, value: &'a DeValue<'v>) -> Result<&'a DeTable<'v>, String> {
+    value.as_table().ok_or_else(|| mismatch(kind, value))
 }
 
 /// Reads a duration. Other caches count lifetimes in seconds, without a unit.

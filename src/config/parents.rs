@@ -10,13 +10,14 @@ use super::draft::ParentDraft;
 use super::names::{network, quoted};
 use super::places::shown;
 
-/// Parses `http://[USER:PASSWORD@]HOST[:PORT]`.
+/// Parses `http://[USER:PASSWORD@]HOST[:PORT]`, or the same with `https`.
 pub(super) fn proxy(text: &str) -> Result<ParentProxy, String> {
     let wrong = |why: &str| format!("{}: {why}", shown(text));
     let expected = "expected http://HOST:PORT or http://USER:PASSWORD@HOST:PORT";
     let (scheme, rest) = text.split_once("://").ok_or_else(|| wrong(expected))?;
-    if !scheme.eq_ignore_ascii_case("http") {
-        return Err(wrong("parent proxies are reached over http, also for https origins"));
+    let https = scheme.eq_ignore_ascii_case("https");
+    if !https && !scheme.eq_ignore_ascii_case("http") {
+        return Err(wrong("parent proxies are reached over http or https, also for https origins"));
     }
     let rest = rest.strip_suffix('/').unwrap_or(rest);
     let (user, host) = rest.rsplit_once('@').map_or((None, rest), |(user, host)| (Some(user), host));
@@ -28,15 +29,17 @@ pub(super) fn proxy(text: &str) -> Result<ParentProxy, String> {
     match port.is_none_or(|port| port.parse::<u16>().is_ok_and(|port| port > 0))
         && !authority.host().is_empty()
     {
-        true => Ok(ParentProxy { authority: host.to_ascii_lowercase(), user: user.map(str::to_owned) }),
+        true => {
+            Ok(ParentProxy { https, authority: host.to_ascii_lowercase(), user: user.map(str::to_owned) })
+        }
         false => Err(wrong(expected)),
     }
 }
 
 /// Formats a parent proxy for [`proxy`].
-pub(super) fn show_proxy(ParentProxy { authority, user }: &ParentProxy) -> String {
-    let user = user.as_ref().map_or_else(String::new, |user| format!("{user}@"));
-    format!("http://{user}{authority}")
+pub(super) fn show_proxy(proxy: &ParentProxy) -> String {
+    let user = proxy.user.as_ref().map_or_else(String::new, |user| format!("{user}@"));
+    format!("{}://{user}{}", proxy.scheme(), proxy.authority)
 }
 
 /// Parses a host, the names below it behind a dot, an address, a network, or `*` for all.
@@ -69,10 +72,8 @@ pub(super) fn show_no_proxy(no_proxy: &NoProxy) -> String {
     }
 }
 
-/// Returns the settings of `draft`, completed by variables of the environment if it says so.
-///
-/// # Errors
-/// The variable that names no usable proxy, and why.
+/// Returns the settings of `draft`, completed by variables of the environment if it says so. Errors: the variable that
+/// names no usable proxy, and why.
 pub(super) fn settle(draft: &ParentDraft) -> Result<ParentSettings, String> {
     let ParentDraft { http, https, no_proxy, falls_back, fail_timeout, from_env } = draft.clone();
     let mut settings = ParentSettings {
@@ -119,7 +120,7 @@ mod tests {
     #[test]
     fn parent_proxies_have_a_host_and_perhaps_a_password() {
         for right in
-            ["http://proxy:3128", "http://me%40a:b@10.0.0.1:8080", "http://[fd00::1]:3128", "http://a"]
+            ["http://proxy:3128", "http://me%40a:b@10.0.0.1:8080", "http://[fd00::1]:3128", "https://a:b@a"]
         {
             assert_eq!(proxy(right).map(|proxy| show_proxy(&proxy)), Ok(right.to_owned()));
         }
@@ -128,8 +129,9 @@ mod tests {
         for (wrong, why) in [
             ("proxy:3128", format!("'proxy:3128': {expected}")),
             (
-                "https://u:p@a:1",
-                "'https://***@a:1': parent proxies are reached over http, also for https origins".to_owned(),
+                "socks5://u:p@a:1",
+                "'socks5://***@a:1': parent proxies are reached over http or https, also for https origins"
+                    .to_owned(),
             ),
             ("http://a:99999", format!("'http://a:99999': {expected}")),
             ("http://u:p@", format!("'http://***@': {expected}")),

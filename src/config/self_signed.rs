@@ -48,10 +48,8 @@ pub(crate) struct SelfSigned {
     pub(crate) fingerprint: String,
 }
 
-/// Makes the certificate if `settings` request it and there is none for their sites.
-///
-/// # Errors
-/// The reason why there is none, in one line.
+/// Makes the certificate if `settings` request it and there is none for their sites. The error is the reason why there
+/// is none, in one line.
 pub(crate) fn provide(settings: &Settings) -> Result<Option<SelfSigned>, String> {
     let Some(files) = settings.certificates.iter().find(|files| files.place == FLAG) else {
         return Ok(None);
@@ -66,10 +64,8 @@ pub(crate) fn provide(settings: &Settings) -> Result<Option<SelfSigned>, String>
     keep(files, hosts.cloned()).map(Some)
 }
 
-/// Makes the certificate of the admin listener if `settings` request it and there is none.
-///
-/// # Errors
-/// The reason why there is none, in one line.
+/// Makes the certificate of the admin listener if `settings` request it and there is none. The error is the reason why
+/// there is none, in one line.
 pub(crate) fn provide_for_admin(settings: &Settings) -> Result<Option<SelfSigned>, String> {
     let files = settings.admin_tls.as_ref().and_then(|tls| tls.own.as_ref());
     let machine = rustix::system::uname().nodename().to_string_lossy().to_ascii_lowercase();

@@ -13,10 +13,8 @@ use crate::cli::files::unwritten;
 /// The name of the file.
 const FILE: &str = "sessions.key";
 
-/// Gives the key to the sites with sticky sessions and without keys of their own, and makes it if there is none.
-///
-/// # Errors
-/// The reason why there is none, in one line. Then sessions end with the process.
+/// Gives the key to the sites with sticky sessions and without keys of their own, and makes it if there is none. The
+/// error is the reason why there is none, in one line. Then sessions end with the process.
 pub(crate) fn provide(settings: &mut Settings) -> Result<(), String> {
     let mut wanting: Vec<_> = settings.sites.iter_mut().filter_map(|site| site.sticky.as_mut()).collect();
     wanting.retain(|sticky| sticky.source().is_none());

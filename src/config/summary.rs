@@ -2,7 +2,9 @@
 
 use larder_evict::{By, Capacity};
 use larder_proxy::Settings;
-use larder_proxy::settings::{Cluster, Counts, Listener, Role, Statistics, TraceSettings, ValidatorSettings};
+use larder_proxy::settings::{
+    Cluster, Counts, Intercept, Listener, Role, Statistics, TraceSettings, ValidatorSettings,
+};
 
 use super::names::{self, CLIENT_DETAILS, door_name, front_name};
 use super::places;
@@ -45,6 +47,7 @@ pub(crate) fn summary(settings: &Settings) -> Vec<(&'static str, String)> {
         ("disk", format!("{path}, {size}, {}", disk.policy))
     }));
     rows.extend(show_clients(settings).map(|text| ("clients", text)));
+    rows.extend(settings.intercept.as_ref().map(|intercept| ("tunnels", show_intercepted(intercept))));
     rows.push(("stats", show_statistics(&settings.statistics)));
     if settings.cluster.is_some() {
         rows.push(("cluster", show_cluster(settings)));
@@ -81,6 +84,20 @@ pub(crate) fn summary(settings: &Settings) -> Vec<(&'static str, String)> {
         ("site", format!("{}: {hosts} from {}{by_rule}{pass}", site.name, origins.join(", ")))
     }));
     rows
+}
+
+/// Returns the hosts whose tunnels are intercepted.
+fn show_intercepted(intercept: &Intercept) -> String {
+    let hosts = |hosts: &[String]| match hosts.len() {
+        0..=4 => hosts.join(", "),
+        more => counted(more as u64, "host", "hosts"),
+    };
+    let never = match &intercept.never[..] {
+        [] => String::new(),
+        never => format!(", but for {}", hosts(never)),
+    };
+    let authority = intercept.authority.cert.display();
+    format!("to {} are intercepted{never}, with the authority {authority}", hosts(&intercept.hosts))
 }
 
 fn show_listeners(settings: &Settings) -> String {

@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
+
+use larder_testkit::locked;
 
 /// Bytes of a message's header (RFC 1035 section 4.1.1).
 const HEADER: usize = 12;
@@ -36,7 +38,7 @@ impl Dns {
 
     /// Sets whether `name` resolves to this machine from now on.
     pub(crate) fn know(&self, name: &str, is_known: bool) {
-        let mut unknown = self.unknown.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut unknown = locked(&self.unknown);
         if is_known {
             unknown.remove(name)
         } else {
@@ -75,7 +77,7 @@ fn answer(message: &[u8], unknown: &Mutex<BTreeSet<String>>) -> Option<Vec<u8>> 
         at += 1 + length;
     }
     let (name, kind) = (labels.join("."), message.get(at + 1..at + 3)?);
-    let is_known = !unknown.lock().unwrap_or_else(PoisonError::into_inner).contains(&name);
+    let is_known = !locked(unknown).contains(&name);
     let has_address = is_known && kind == A;
     // The flags of a response, with the code NXDOMAIN for an unknown name; one question; one answer or none.
     let mut out = message.get(..2)?.to_vec();

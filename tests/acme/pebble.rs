@@ -4,9 +4,9 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
-use larder_testkit::{PATIENCE, Pair, Process, free, not_tested};
+use larder_testkit::{PATIENCE, Pair, Process, free, locked, not_tested};
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -83,7 +83,7 @@ impl Pebble {
         let (out, log) = (child.stdout.take().expect("a pipe"), Arc::clone(&self.log));
         std::thread::spawn(move || {
             for line in BufReader::new(out).lines().map_while(Result::ok) {
-                log.lock().unwrap_or_else(PoisonError::into_inner).push(line);
+                locked(&log).push(line);
             }
         });
         child.listens(&[self.listen, self.management], PATIENCE).expect("pebble");
@@ -154,7 +154,7 @@ impl Pebble {
 
     /// Returns the number of log lines with `text`.
     pub(crate) fn said(&self, text: &str) -> usize {
-        let log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
+        let log = locked(&self.log);
         log.iter().filter(|line| line.contains(text)).count()
     }
 
@@ -173,7 +173,7 @@ impl Drop for Pebble {
     fn drop(&mut self) {
         self.stop();
         if std::thread::panicking() {
-            eprintln!("{}", self.log.lock().unwrap_or_else(PoisonError::into_inner).join("\n"));
+            eprintln!("{}", locked(&self.log).join("\n"));
         }
     }
 }

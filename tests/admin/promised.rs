@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use fastrand::Rng;
-use larder_testkit::{Larder, Origin};
+use larder_testkit::{Larder, Origin, seed};
 
 const PAGES: usize = 12;
 const CLIENTS: u64 = 3;
@@ -75,9 +75,7 @@ impl Pages {
 
 /// Reads while pages change, and returns the numbers of reads, hits and faults.
 fn read_while_pages_change(purges: bool) -> (u64, u64, u64) {
-    let seed = std::env::var("LARDER_SEED").ok().and_then(|text| text.parse().ok());
-    let seed = seed.unwrap_or_else(|| fastrand::u64(..1 << 32));
-    println!("LARDER_SEED={seed}");
+    let seed = seed();
     let pages = Arc::new(Pages::default());
     let origin = pages.origin();
     let larder = Larder::before(&origin);

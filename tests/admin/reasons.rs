@@ -14,7 +14,8 @@ use larder_semantics::status::Why;
 use larder_semantics::storable::{Rules, Times, storable, storable_post};
 use larder_testkit::nodes::{node, wait_for};
 use larder_testkit::{
-    Answer, Authority, Client, Engine, Gate, Larder, Origin, Pair, eventually, program, programs, site,
+    Answer, Authority, Client, Engine, Gate, Larder, Origin, Pair, eventually, file_with, program, programs,
+    site,
 };
 use serde_json::Value;
 
@@ -125,9 +126,7 @@ fn exercise_tunnels(why: Why) -> Exercise {
             tunnelled(origin.address.port(), "")
         },
         _ => || {
-            let folder = tempfile::tempdir().expect("a folder");
-            let tokens = folder.path().join("tokens");
-            std::fs::write(&tokens, "0123456789abcdef\n").expect("written");
+            let (_folder, tokens) = file_with("tokens", "0123456789abcdef\n");
             let rule = format!("[[forward.rule]]\ntokens = '{}'", tokens.display());
             tunnelled(Origin::speaking(|_| ()).address.port(), &rule)
         },
@@ -299,12 +298,10 @@ fn not_written() -> Value {
 /// Returns the event of a request while another response, of 896 KiB without its last byte, uses all memory.
 fn budget_used_up() -> Value {
     const ALL: usize = 896 << 10;
-    let gate = Gate::default();
-    let held = gate.clone();
-    let origin = Origin::answering(move |seen| match seen.target.as_str() {
+    let (gate, origin) = Origin::gated(|seen, held| match seen.target.as_str() {
         "/first" => {
             let head = format!("{FRESH}\nContent-Length: {ALL}");
-            Answer::with_body(&head, &[b'x'; ALL - 1]).then_wait(&held).then(*b"x")
+            Answer::with_body(&head, &[b'x'; ALL - 1]).then_wait(held).then(*b"x")
         }
         _ => Answer::with_body(FRESH, &[b'x'; 70_000]),
     });
@@ -481,9 +478,7 @@ fn forbidden() -> Value {
 }
 
 fn overloaded() -> Value {
-    let gate = Gate::default();
-    let held = gate.clone();
-    let origin = Origin::answering(move |_| {
+    let (gate, origin) = Origin::gated(|_, held| {
         held.pass();
         Answer::with_body(FRESH, b"late")
     });
@@ -501,9 +496,7 @@ fn overloaded() -> Value {
 
 /// A client that disconnects while it waits for the origin.
 fn abandoned() -> Value {
-    let gate = Gate::default();
-    let held = gate.clone();
-    let origin = Origin::answering(move |_| Answer::default().then_wait(&held).then_close());
+    let (gate, origin) = Origin::gated(|_, held| Answer::default().then_wait(held).then_close());
     let larder = Larder::before(&origin);
     let log = Events::of(&larder, "/log");
     let mut client = larder.client();

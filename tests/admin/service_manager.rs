@@ -1,11 +1,23 @@
 //! What a service manager such as systemd is told, on a socket of its own.
 
+use std::io::IoSliceMut;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 
-use larder_testkit::{Larder, Origin, PATIENCE, site};
+use larder_testkit::{Answer, Larder, Origin, PATIENCE, site};
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use rustix::process::Signal;
 use tempfile::TempDir;
+
+/// Becomes the program behind the first argument, a descriptor, which that gets as systemd passes it after a restart.
+const NEXT_PROCESS: &str = "
+import os, sys
+os.dup2(int(sys.argv[1]), 3)
+os.environ.update(LISTEN_FDS='1', LISTEN_PID=str(os.getpid()))
+os.execvp(sys.argv[2], sys.argv[2:])
+";
 
 /// The socket of a service manager.
 struct Manager {
@@ -25,6 +37,23 @@ impl Manager {
     fn serve(&self, config: &str, watchdog_usec: &str) -> Larder {
         let socket = self.folder.path().join("notify");
         Larder::start_in(config, &[("NOTIFY_SOCKET", &socket), ("WATCHDOG_USEC", Path::new(watchdog_usec))])
+    }
+
+    /// Returns the next descriptor that it is to keep.
+    fn kept(&self) -> OwnedFd {
+        loop {
+            let mut message = [0; 4096];
+            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+            let mut beside = RecvAncillaryBuffer::new(&mut space);
+            let into = &mut [IoSliceMut::new(&mut message)];
+            // Programs that are started inherit it.
+            recvmsg(&self.socket, into, &mut beside, RecvFlags::empty()).expect("a message");
+            for part in beside.drain() {
+                if let RecvAncillaryMessage::ScmRights(mut descriptors) = part {
+                    return descriptors.next().expect("a descriptor");
+                }
+            }
+        }
     }
 
     /// Returns the lines of the next message.
@@ -66,4 +95,32 @@ fn a_watchdog_gets_pings() {
     let messages = [manager.next(), manager.next(), manager.next()];
     assert_eq!(messages.iter().filter(|message| *message == &["WATCHDOG=1"]).count(), 2, "{messages:?}");
     drop(proxy);
+}
+
+#[test]
+fn a_restart_by_the_service_manager_keeps_what_is_in_memory() {
+    let body = |target: &str| target.repeat(if target == "/large" { 30_000 } else { 50 });
+    let origin = Origin::answering(move |seen| {
+        Answer::with_body("200 OK\nCache-Control: max-age=3600", body(&seen.target).as_bytes())
+    });
+    let (manager, config) = (Manager::start(), site(&[&origin], ""));
+    let socket = manager.folder.path().join("notify");
+    let mut proxy = Larder::start_in(&config, &[("NOTIFY_SOCKET", &socket), ("FDSTORE", Path::new("1"))]);
+    for target in ["/small", "/large", "/purged"] {
+        assert_eq!(proxy.get(target).status, 200);
+    }
+    let purge = "POST /purge?url=http://site.test/purged&hard\nLarder-Admin: 1";
+    assert_eq!(proxy.ask_admin(purge).status, 200);
+    proxy.signal(Signal::TERM);
+    assert!(proxy.ended().success());
+
+    let kept = manager.kept();
+    let number = kept.as_raw_fd().to_string();
+    let next = Larder::start_behind(&["python3", "-c", NEXT_PROCESS, &number], &config);
+    for target in ["/small", "/large"] {
+        let page = next.get(target);
+        assert!(page.is_hit() && page.text() == body(target), "{target}");
+    }
+    assert!(!next.get("/purged").is_hit());
+    assert_eq!(origin.count(), 4);
 }

@@ -2,7 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use larder_testkit::{Answer, Gate, Larder, Origin, eventually, site};
+use larder_testkit::{Answer, Larder, Origin, eventually, site};
 
 const KEYS: &str = "refresh_ahead = '100%'\nheuristic = '0%'";
 
@@ -69,11 +69,9 @@ fn popular_is_what_is_asked_for_often_in_one_lifetime() {
 
 #[test]
 fn refreshes_take_a_part_of_the_permits_only() {
-    let gate = Gate::default();
-    let held = gate.clone();
-    let origin = Origin::answering(move |seen| {
+    let (gate, origin) = Origin::gated(|seen, held| {
         let answer = "HTTP/1.1 200 OK\r\nCache-Control: max-age=100\r\nContent-Length: 1\r\n\r\nx";
-        if seen.number < 3 { Answer::raw(answer) } else { Answer::default().then_wait(&held).then(answer) }
+        if seen.number < 3 { Answer::raw(answer) } else { Answer::default().then_wait(held).then(answer) }
     });
     let keys = format!("{KEYS}\nrefresh_ahead_hits = 1");
     let larder = Larder::start(&format!("[limits]\nin_flight = 16\n{}", site(&[&origin], &keys)));

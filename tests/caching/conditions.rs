@@ -1,6 +1,6 @@
 //! RFC 9110 section 13: conditions of clients on responses that are not stored.
 
-use larder_testkit::{Answer, Client, Gate, Larder, Origin, eventually};
+use larder_testkit::{Answer, Client, Larder, Origin, eventually};
 
 const MODIFIED: &str = "Thu, 01 Jan 2015 00:00:00 GMT";
 const LATER: &str = "Fri, 01 Jan 2016 00:00:00 GMT";
@@ -72,9 +72,7 @@ fn section_15_4_5_a_304_lacks_only_the_fields_of_content() {
 
 #[test]
 fn clients_that_waited_for_a_private_response_get_their_304() {
-    let gate = Gate::default();
-    let held = gate.clone();
-    let origin = Origin::answering(move |_| {
+    let (gate, origin) = Origin::gated(|_, held| {
         held.pass();
         Answer::with_body("200 OK\nCache-Control: private\nETag: \"1\"", b"body")
     });
@@ -148,13 +146,11 @@ fn a_part_is_not_sent_to_a_client_that_has_the_response() {
 
 #[test]
 fn after_a_304_the_connection_to_the_origin_carries_the_next_request() {
-    let gate = Gate::default();
-    let held = gate.clone();
-    let origin = Origin::answering(move |seen| {
+    let (gate, origin) = Origin::gated(|seen, held| {
         let head =
             "HTTP/1.1 200 OK\r\nETag: \"1\"\r\nCache-Control: private\r\nTransfer-Encoding: chunked\r\n\r\n";
         let answer = Answer::raw(head);
-        let answer = if seen.number == 0 { answer.then_wait(&held) } else { answer };
+        let answer = if seen.number == 0 { answer.then_wait(held) } else { answer };
         answer.then("4\r\nbody\r\n0\r\n\r\n")
     });
     let larder = Larder::before(&origin);

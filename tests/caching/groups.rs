@@ -1,6 +1,6 @@
 //! RFC 9875: responses of a group are invalidated together, within one origin.
 
-use larder_testkit::{Answer, Gate, Larder, Origin};
+use larder_testkit::{Answer, Larder, Origin};
 
 /// Returns an origin that answers a GET with the groups in its path, separated by dots, and other methods with
 /// `answer`.
@@ -107,9 +107,7 @@ fn an_invalidated_response_is_validated_once_and_never_stands_in() {
 
 #[test]
 fn an_invalidation_wins_over_a_fetch_that_began_before_it() {
-    let gate = Gate::default();
-    let held = gate.clone();
-    let origin = Origin::answering(move |seen| match seen.method.as_str() {
+    let (gate, origin) = Origin::gated(|seen, held| match seen.method.as_str() {
         "GET" => {
             if seen.number == 0 {
                 held.pass();

@@ -1,10 +1,10 @@
 //! RFC 9111 section 4.4: invalidation by unsafe requests.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use fastrand::Rng;
-use larder_testkit::{Answer, Larder, Origin};
+use larder_testkit::{Answer, Larder, Origin, locked, seed};
 
 /// Returns, for each of `paths`, whether it is still a hit after `unsafe_request`, which the origin answers with
 /// `answer`.
@@ -125,14 +125,12 @@ struct Contents {
 /// Clients change pages, at times to an earlier content, and read them: no read may return content from before an
 /// acknowledged change. Returns the number of reads that did, and the number of validations that the origin confirmed.
 fn read_what_is_written(status: &'static str) -> (u64, u64) {
-    let seed = std::env::var("LARDER_SEED").ok().and_then(|text| text.parse().ok());
-    let seed = seed.unwrap_or_else(|| fastrand::u64(..1 << 32));
-    println!("LARDER_SEED={seed}");
+    let seed = seed();
     let contents = Arc::new(Contents::default());
     let kept = Arc::clone(&contents);
     let origin = Origin::by(move |seen| {
         let page: usize = seen.target[1..].parse().expect("a number");
-        let mut stored = kept.stored.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut stored = locked(&kept.stored);
         if seen.method == "PUT" {
             stored[page] = std::str::from_utf8(&seen.body).expect("digits").parse().expect("a number");
             return status.to_owned();

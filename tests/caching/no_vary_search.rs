@@ -1,7 +1,7 @@
 //! `No-Vary-Search` (draft-ietf-httpbis-no-vary-search): one response for several queries. Unit tests of the rule cover
 //! the equivalence of queries.
 
-use larder_testkit::{Answer, Client, Gate, Larder, Origin, Response, eventually};
+use larder_testkit::{Answer, Client, Larder, Origin, Response, eventually};
 
 const LEFT_OUT: &str = "params=(\"utm\")";
 const HIT: &str = "hit; detail=no-vary-search";
@@ -128,14 +128,12 @@ fn a_stale_response_is_refreshed_by_its_own_url_and_stands_in() {
 
 #[test]
 fn requests_for_equivalent_queries_share_a_fetch() {
-    let gate = Gate::default();
-    let held = gate.clone();
-    let origin = Origin::answering(move |seen| {
+    let (gate, origin) = Origin::gated(|seen, held| {
         let head = "HTTP/1.1 200 OK\r\nCache-Control: max-age=100\r\nNo-Vary-Search: params=(\"utm\")\r\n";
         let answer = Answer::raw(format!("{head}Content-Length: 4\r\n\r\n"));
         match seen.number {
             0 => answer.then("zero"),
-            _ => answer.then_wait(&held).then("body"),
+            _ => answer.then_wait(held).then("body"),
         }
     });
     let larder = Larder::before(&origin);
@@ -155,9 +153,7 @@ fn requests_for_equivalent_queries_share_a_fetch() {
 
 #[test]
 fn a_follower_fetches_for_itself_if_the_shared_response_does_not_match() {
-    let gate = Gate::default();
-    let held = gate.clone();
-    let origin = Origin::answering(move |seen| {
+    let (gate, origin) = Origin::gated(|seen, held| {
         let (head, target) = ("200 OK\nCache-Control: max-age=100", seen.target.as_bytes());
         match seen.number {
             0 => Answer::with_body(&format!("{head}\nNo-Vary-Search: params=(\"utm\")"), b"0"),
@@ -246,9 +242,7 @@ fn a_response_fetched_during_an_invalidation_answers_only_its_own_url() {
         |larder| assert_eq!(larder.client().ask("PUT /?utm=2\n\nnew").status, 204),
     ];
     for spoil in spoil {
-        let gate = Gate::default();
-        let held = gate.clone();
-        let origin = Origin::answering(move |seen| {
+        let (gate, origin) = Origin::gated(|seen, held| {
             if seen.number == 0 {
                 held.pass();
             }

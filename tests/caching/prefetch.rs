@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use larder_testkit::{Answer, Gate, Larder, Origin, Response, Seen, eventually, site};
+use larder_testkit::{Answer, Larder, Origin, Response, Seen, eventually, site};
 use serde_json::Value;
 
 pub(crate) const BOTH: &str = "prefetch = ['association', 'sequence']\nprefetch_traffic = '100%'";
@@ -174,11 +174,9 @@ fn the_range_behind_what_is_read_through_is_fetched() {
 #[test]
 fn a_client_that_comes_meanwhile_gets_what_is_being_prefetched() {
     const HEAD: &str = "200 OK\nCache-Control: max-age=100";
-    let gate = Gate::default();
-    let held = gate.clone();
-    let origin = Origin::answering(move |seen| match is_prefetch(seen) {
+    let (gate, origin) = Origin::gated(|seen, held| match is_prefetch(seen) {
         true => Answer::default()
-            .then_wait(&held)
+            .then_wait(held)
             .then("HTTP/1.1 200 OK\r\nCache-Control: max-age=100\r\nContent-Length: 1\r\n\r\nz"),
         false => Answer::with_body(HEAD, &[b'x'; 4 << 10]),
     });

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use fastrand::Rng;
-use larder_testkit::{Larder, Origin};
+use larder_testkit::{Larder, Origin, seed};
 
 /// The parts of the queries, with their names and values, decoded by hand.
 const PARTS: [(&str, Option<(&str, &str)>); 14] = [
@@ -148,13 +148,6 @@ fn disagreements(seed: u64, steps: usize, fault: Fault) -> Vec<String> {
     }
     println!("{hits} hits, {fetched} fetched again, {} disagreements in {steps} steps", wrong.len());
     wrong
-}
-
-fn seed() -> u64 {
-    let given = std::env::var("LARDER_SEED").ok().map(|seed| seed.parse().expect("a number"));
-    let seed = given.unwrap_or(fastrand::u64(..1 << 32));
-    println!("LARDER_SEED={seed}");
-    seed
 }
 
 #[test]

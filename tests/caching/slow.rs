@@ -2,26 +2,23 @@
 
 use std::time::{Duration, Instant};
 
-use larder_testkit::{Answer, Gate, Larder, Origin, Seen};
+use larder_testkit::{Answer, Gate, Larder, Origin};
 
 const LIMIT: Duration = Duration::from_millis(300);
 
 /// Starts an origin whose first response, with this `Cache-Control`, is stale on arrival. The next one waits at the gate.
-fn slow(directives: &'static str) -> (Origin, Gate) {
-    let gate = Gate::default();
-    let held = gate.clone();
-    let answer = move |seen: &Seen| match seen.number {
+fn slow(directives: &'static str) -> (Gate, Origin) {
+    Origin::gated(move |seen, held| match seen.number {
         0 => Answer::with_body(&format!("200 OK\nCache-Control: max-age=9, {directives}\nAge: 19"), b"old"),
         _ => Answer::default()
-            .then_wait(&held)
+            .then_wait(held)
             .then("HTTP/1.1 200 OK\r\nCache-Control: max-age=900\r\nContent-Length: 3\r\n\r\nnew".as_bytes()),
-    };
-    (Origin::answering(answer), gate)
+    })
 }
 
 #[test]
 fn only_the_first_client_waits_for_a_slow_origin() {
-    let (origin, gate) = slow("public");
+    let (gate, origin) = slow("public");
     let larder = Larder::with_site(&[&origin], "stale_if_slow = '300ms'");
     larder.get("/");
     let begun = Instant::now();
@@ -67,7 +64,7 @@ fn a_client_waits_for_the_origin_where_stale_responses_may_not_answer() {
         ("public", "GET /\nCache-Control: max-age=0"),
         ("public", "GET /\nCache-Control: max-stale=5"),
     ] {
-        let (origin, gate) = slow(directives);
+        let (gate, origin) = slow(directives);
         let larder = Larder::with_site(&[&origin], "stale_if_slow = '1ms'");
         larder.get("/");
         let mut client = larder.client();
@@ -80,7 +77,7 @@ fn a_client_waits_for_the_origin_where_stale_responses_may_not_answer() {
 
 #[test]
 fn a_rule_sets_the_wait_for_some_paths_and_why_says_it() {
-    let (origin, gate) = slow("public");
+    let (gate, origin) = slow("public");
     let rule = "[[site.rule]]\nmatch = { path = '/a' }\nstale_if_slow = '20ms'";
     let larder = Larder::with_site(&[&origin], rule);
     larder.get("/a");

@@ -1,17 +1,15 @@
 //! RFC 5861: stale responses while a new one is fetched, and when the fetch fails.
 
-use larder_testkit::{Answer, Gate, Larder, Origin};
+use larder_testkit::{Answer, Larder, Origin};
 
 #[test]
 fn rfc_5861_section_3_one_refresh_runs_while_stale_responses_go_out() {
-    let gate = Gate::default();
-    let held = gate.clone();
-    let origin = Origin::answering(move |seen| match seen.number {
+    let (gate, origin) = Origin::gated(|seen, held| match seen.number {
         0 => {
             Answer::with_body("200 OK\nCache-Control: max-age=9, stale-while-revalidate=900\nAge: 9", b"old")
         }
         _ => Answer::default()
-            .then_wait(&held)
+            .then_wait(held)
             .then("HTTP/1.1 200 OK\r\nCache-Control: max-age=900\r\nContent-Length: 3\r\n\r\nnew".as_bytes()),
     });
     let larder = Larder::before(&origin);

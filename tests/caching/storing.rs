@@ -1,6 +1,6 @@
 //! RFC 9111 section 3: which responses are stored, and for which requests.
 
-use larder_testkit::{Answer, Gate, Larder, Origin};
+use larder_testkit::{Answer, Larder, Origin};
 
 /// Request fields, the response, and whether a second, plain request is answered from the cache.
 type Case = (&'static str, &'static str, bool);
@@ -139,10 +139,8 @@ fn rfc_9110_section_9_3_3_store_post_allows_storing_post_responses() {
 #[test]
 fn a_post_response_is_not_stored_if_its_target_is_invalidated_meanwhile() {
     for meanwhile in ["PUT", "purge"] {
-        let gate = Gate::default();
-        let held = gate.clone();
-        let origin = Origin::answering(move |seen| match seen.method.as_str() {
-            "POST" => Answer::raw("").then_wait(&held).then(
+        let (gate, origin) = Origin::gated(|seen, held| match seen.method.as_str() {
+            "POST" => Answer::raw("").then_wait(held).then(
                 "HTTP/1.1 200 OK\r\nContent-Location: /x\r\nCache-Control: max-age=60\r\n\
                  Cache-Tag: t\r\nContent-Length: 3\r\n\r\nold",
             ),

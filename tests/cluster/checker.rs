@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 use larder_testkit::nodes::{OVER_TLS, cluster, peer_address, wait_for};
-use larder_testkit::{Engine, Larder, Origin, eventually, site};
+use larder_testkit::{Engine, Larder, Origin, eventually, seed, site};
 use rustix::process::Signal;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -135,7 +135,6 @@ impl<'w> Cluster<'w> {
     }
 }
 
-/// Cuts `ways` for the duration `while_`.
 fn cut<'r>(ways: impl IntoIterator<Item = &'r Relay>, mode: Mode, while_: Duration) {
     let ways: Vec<_> = ways.into_iter().collect();
     ways.iter().for_each(|way| way.set(mode));
@@ -145,10 +144,9 @@ fn cut<'r>(ways: impl IntoIterator<Item = &'r Relay>, mode: Mode, while_: Durati
 
 #[test]
 fn nothing_is_served_that_was_purged_longer_ago_than_is_allowed() {
-    let seed = var("LARDER_SEED").map_or_else(|_| fastrand::u64(..), |seed| seed.parse().expect("a number"));
+    let seed = seed();
     let run = var("LARDER_CHECK_SECONDS")
         .map_or(RUN, |seconds| Duration::from_secs(seconds.parse().expect("a number")));
-    println!("LARDER_SEED={seed}");
     let world = Arc::new(World::default());
     let origin = world.origin();
     let mut nodes = Cluster::new(&world, &origin, Rng::with_seed(seed));

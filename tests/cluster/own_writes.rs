@@ -7,7 +7,6 @@
 //! repeats the choices. Each run also shows that the checks can fail: by a node that asks without the position of its
 //! own changes, and by clients that move without their position.
 
-use std::env::var;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -16,7 +15,7 @@ use fastrand::Rng;
 use larder_cluster::Seal;
 use larder_cluster::seal::MessageKind;
 use larder_testkit::nodes::{cluster, peer_address, wait_for};
-use larder_testkit::{Client, Engine, Larder, Origin, Response, eventually};
+use larder_testkit::{Client, Engine, Larder, Origin, Response, eventually, seed};
 
 use crate::invalidations::{LONG, node_by, version_in};
 use crate::relay::{Mode, Relay};
@@ -83,9 +82,7 @@ struct Changed {
 
 impl Nodes {
     fn start() -> Self {
-        let seed =
-            var("LARDER_SEED").map_or_else(|_| fastrand::u64(..), |seed| seed.parse().expect("a number"));
-        println!("LARDER_SEED={seed}");
+        let seed = seed();
         let (engine, pages) = (Engine::start(), Pages::new());
         let origin = pages.origin();
         let ways: Vec<_> = NAMES.iter().map(|_| Relay::to(engine.address())).collect();
@@ -392,8 +389,7 @@ fn a_gateway_behind_the_clients_position_answers_no_304() {
 
 #[test]
 fn clients_of_caches_behind_a_pushing_gateway_read_their_own_changes() {
-    let seed = var("LARDER_SEED").map_or_else(|_| fastrand::u64(..), |seed| seed.parse().expect("a number"));
-    println!("LARDER_SEED={seed}");
+    let seed = seed();
     let (mut rng, engine, version) = (Rng::with_seed(seed), Engine::start(), Arc::new(AtomicU64::new(0)));
     let at_origin = Arc::clone(&version);
     let origin = Origin::by(move |seen| match seen.method.as_str() {

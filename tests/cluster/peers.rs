@@ -156,13 +156,11 @@ fn requests_of_all_nodes_wait_for_one_fetch() {
 
 /// Returns an origin that holds its answers while its gate, which is open at first, is closed.
 pub(crate) fn gated() -> (Gate, Origin) {
-    let gate = Gate::default();
-    gate.open();
-    let held = gate.clone();
-    let origin = Origin::answering(move |_| {
+    let (gate, origin) = Origin::gated(|_, held| {
         held.pass();
         Answer::raw("HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: 4\r\n\r\nbody")
     });
+    gate.open();
     (gate, origin)
 }
 

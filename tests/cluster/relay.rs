@@ -8,6 +8,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use larder_testkit::locked;
+
 /// A port of this machine that forwards to another port.
 pub(crate) struct Relay {
     pub(crate) address: SocketAddr,
@@ -86,7 +88,7 @@ impl Relay {
 
     /// Returns the number of forwarded bytes, and whether `text` was among them.
     pub(crate) fn has_heard(&self, text: &str) -> (usize, bool) {
-        let heard = self.way.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        let heard = locked(&self.way.heard);
         (heard.len(), heard.windows(text.len()).any(|bytes| bytes == text.as_bytes()))
     }
 
@@ -113,7 +115,7 @@ impl Drop for Relay {
 
 impl Way {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.state)
     }
 
     /// Waits while the mode is silent; returns the target, or `None` if there is none or the mode is not open.
@@ -147,7 +149,7 @@ impl Way {
         let mut buffer = vec![0; 1 << 16];
         loop {
             let read = from.read(&mut buffer).unwrap_or(0);
-            self.heard.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(&buffer[..read]);
+            locked(&self.heard).extend_from_slice(&buffer[..read]);
             if is_back {
                 thread::sleep(Duration::from_millis(self.delay.load(Ordering::Relaxed)));
             }

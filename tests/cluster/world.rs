@@ -3,12 +3,12 @@
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::{scope, sleep};
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
-use larder_testkit::{Client, Larder, Origin, Response};
+use larder_testkit::{Client, Larder, Origin, Response, locked};
 use serde_json::Value;
 
 use crate::invalidations::version_in;
@@ -177,8 +177,4 @@ impl Drop for OnDrop<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -88,8 +88,7 @@ fn a_response_restored_from_disk_is_compressed_again() {
     eventually("it is on the disk", || {
         (larder.stats()["disks"][0]["stored"].as_u64() > Some(0)).then_some(())
     });
-    larder.signal(rustix::process::Signal::TERM);
-    assert!(larder.ended().success());
+    larder.stop();
     let larder = Larder::start(&config);
     eventually("a disk in use", || (larder.stats()["disks"][0]["state"] == "ready").then_some(()));
     let first = accepting(&larder, "/", "gzip");

@@ -243,7 +243,10 @@ fn cache_commands_report_a_missing_object_in_one_line() {
             "https://site.test/a-100/",
             "nothing is stored for 'https://site.test/a-100/'; did you mean 'http://site.test/a-100'?",
         ),
-        (name, "nothing is stored under the name 00000000000000ff; larder cache ls lists the stored objects"),
+        (
+            name,
+            "nothing is stored under the name 00000000000000ff, or only in slices; larder cache ls lists the stored objects",
+        ),
     ];
     for (key, why) in table {
         let words = ["get", key, "-o", output.to_str().unwrap(), "--admin", &admin];

@@ -54,8 +54,7 @@ fn ready(larder: &Larder) {
 
 /// Stops a proxy with SIGTERM.
 fn end(mut larder: Larder) {
-    larder.signal(Signal::TERM);
-    assert!(larder.ended().success());
+    larder.stop();
 }
 
 /// Kills a proxy with SIGKILL.

@@ -5,19 +5,12 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use fastrand::Rng;
-use larder_testkit::{Larder, Origin};
+use larder_testkit::{Larder, Origin, seed};
 
 use crate::{config, page, pages, ready, written};
 
 /// Memory has one entry, so that most responses come from the disk.
 const MEMORY: &str = "[memory]\nentries = 1";
-
-fn seed() -> u64 {
-    let seed = std::env::var("LARDER_SEED").ok().and_then(|seed| seed.parse().ok());
-    let seed = seed.unwrap_or_else(|| fastrand::u64(..1 << 32));
-    println!("LARDER_SEED={seed}");
-    seed
-}
 
 fn segments(directory: &Path) -> Vec<PathBuf> {
     let mut all: Vec<_> = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();

@@ -41,6 +41,9 @@ static FOLDER: LazyLock<tempfile::TempDir> = LazyLock::new(|| tempfile::tempdir(
 /// The authority of the certificates that the tasks refer to.
 static AUTHORITY: LazyLock<Authority> = LazyLock::new(Authority::new);
 
+/// The length of videos.
+const LONG: usize = 10_000_000;
+
 /// The content of the second origin.
 const OTHER: &str = "other";
 
@@ -69,6 +72,11 @@ fn origin() -> Origin {
                 Some("session=good") => "204 X\nX-User: ann\n\n".to_owned(),
                 _ => "401 X\nWWW-Authenticate: Login\n\nlog in".to_owned(),
             };
+        }
+        if path.ends_with(".mp4") {
+            let part = seen.range(LONG).unwrap_or(0..LONG);
+            let place = format!("bytes {}-{}/{LONG}", part.start, part.end - 1);
+            return format!("206 X\nETag: \"1\"\nContent-Range: {place}\n\n{}", "v".repeat(part.len()));
         }
         let mut head = format!("{} X", words.get("status").unwrap_or(&"200"));
         if let Some(value) = words.get("cc") {
@@ -304,6 +312,12 @@ const MORE: &[(usize, Check)] = &[
         let again = (0..40).map(|n| larder.get(&format!("/{n}")).text() == OTHER);
         assert!(again.eq(at_first.iter().copied()));
         assert_eq!(origin.count(), 2 * at_first.iter().filter(|is_other| !**is_other).count());
+    }),
+    (120, |larder, origin| {
+        let part = |range: &str| larder.ask(&format!("GET /videos/a.mp4\nRange: bytes={range}"));
+        assert_eq!(part("9000000-9000009").text(), "vvvvvvvvvv");
+        assert_eq!(origin.last().field("range"), Some("bytes=8912896-9175039"));
+        assert!(part("9100000-9175039").is_hit() && part("8912896-8913000").is_hit());
     }),
     (115, |larder, origin| {
         (0..12).for_each(|n| drop(larder.get(&format!("/status:503/{n}"))));

@@ -61,7 +61,6 @@ impl Caller {
         Self { stream, codec, buffer: BytesMut::new() }
     }
 
-    /// Returns the bytes of a call.
     pub(crate) fn encode(&mut self, call: &Call) -> Bytes {
         self.codec.encode(call).expect("a call that the protocol has")
     }

@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::net::TcpStream;
 
-use larder_testkit::{Answer, Gate, Larder, Origin, raise_open_files};
+use larder_testkit::{Answer, Larder, Origin, raise_open_files};
 use rustix::process::Signal;
 
 use crate::caller::{Caller, DOORS, get, open};
@@ -68,10 +68,8 @@ fn thrift_transports_that_are_not_supported_are_closed_at_once() {
 
 #[test]
 fn a_drain_ends_idle_clients_and_finishes_calls() {
-    let gate = Gate::default();
-    let held = gate.clone();
-    let origin = Origin::answering(move |_| {
-        Answer::raw("HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nthe ").then_wait(&held).then("page")
+    let (gate, origin) = Origin::gated(|_, held| {
+        Answer::raw("HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nthe ").then_wait(held).then("page")
     });
     let mut larder = open("");
     let mut idle = DOORS.map(|door| Caller::to(&larder, door));

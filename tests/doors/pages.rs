@@ -5,7 +5,7 @@ use std::io::Write;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use larder_rpc::line;
-use larder_testkit::{Answer, Gate, Origin};
+use larder_testkit::{Answer, Origin};
 
 use crate::caller::{Caller, DOORS, get, open, open_with};
 
@@ -140,10 +140,8 @@ fn a_page_over_20_mib_goes_through_thrift_and_not_through_onc() {
 
 #[test]
 fn a_page_that_breaks_off_is_never_a_complete_page() {
-    let gate = Gate::default();
-    let held = gate.clone();
     let head = "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n01234";
-    let origin = Origin::answering(move |_| Answer::raw(head).then_wait(&held).then_close());
+    let (gate, origin) = Origin::gated(move |_, held| Answer::raw(head).then_wait(held).then_close());
     let larder = open("");
     let mut callers = DOORS.map(|door| Caller::to(&larder, door));
     for caller in &mut callers {

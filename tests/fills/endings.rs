@@ -39,10 +39,8 @@ fn section_3_3_a_truncated_body_is_never_a_complete_body() {
     let counted = "Content-Length: 10\r\n\r\n01234";
     let chunked = "Transfer-Encoding: chunked\r\n\r\n5\r\n01234\r\n";
     for (framing, version) in [(counted, "1.1"), (chunked, "1.1"), (counted, "1.0"), (chunked, "1.0")] {
-        let gate = Gate::default();
-        let held = gate.clone();
         let head = format!("HTTP/1.1 200 OK\r\nCache-Control: max-age=100\r\n{framing}");
-        let origin = Origin::answering(move |_| Answer::raw(head.clone()).then_wait(&held).then_close());
+        let (gate, origin) = Origin::gated(move |_, held| Answer::raw(&*head).then_wait(held).then_close());
         let larder = Larder::before(&origin);
         let mut clients = [larder.client(), larder.client()];
         for client in &mut clients {
@@ -102,10 +100,8 @@ fn section_4_4_a_response_requested_before_a_delete_is_not_stored() {
 #[test]
 fn section_4_4_updates_by_head_do_not_survive_an_unsafe_request() {
     for between in ["OPTIONS /", "POST /"] {
-        let gate = Gate::default();
-        let held = gate.clone();
-        let origin = Origin::answering(move |seen| match seen.method.as_str() {
-            "HEAD" => Answer::default().then_wait(&held).then(
+        let (gate, origin) = Origin::gated(|seen, held| match seen.method.as_str() {
+            "HEAD" => Answer::default().then_wait(held).then(
                 "HTTP/1.1 200 OK\r\nCache-Control: max-age=100\r\nETag: \"1\"\r\nContent-Length: 4\r\n\r\n",
             ),
             "GET" => Answer::with_body("200 OK\nCache-Control: max-age=100\nAge: 100\nETag: \"1\"", b"body"),

@@ -11,9 +11,7 @@ fn mute() -> Origin {
 
 #[test]
 fn beyond_the_queue_a_request_is_refused_at_once() {
-    let gate = Gate::default();
-    let held = gate.clone();
-    let origin = Origin::answering(move |seen| {
+    let (gate, origin) = Origin::gated(|seen, held| {
         held.pass();
         Answer::with_body("200 OK", seen.target.as_bytes())
     });
@@ -36,9 +34,7 @@ fn beyond_the_queue_a_request_is_refused_at_once() {
 /// RFC 9111 section 4.2.3: the response delay begins when the request is sent.
 #[test]
 fn time_in_the_queue_is_no_part_of_a_response_s_age() {
-    let gate = Gate::default();
-    let held = gate.clone();
-    let origin = Origin::answering(move |seen| {
+    let (gate, origin) = Origin::gated(|seen, held| {
         if seen.target == "/1" {
             held.pass();
         }
@@ -65,11 +61,9 @@ fn time_in_the_queue_is_no_part_of_a_response_s_age() {
 
 #[test]
 fn a_full_queue_does_not_keep_hits_from_being_served() {
-    let gate = Gate::default();
-    let held = gate.clone();
-    let origin = Origin::answering(move |seen| match seen.number {
+    let (gate, origin) = Origin::gated(|seen, held| match seen.number {
         0 => Answer::with_body("200 OK\nCache-Control: max-age=100", b"body"),
-        _ => Answer::default().then_wait(&held).then_close(),
+        _ => Answer::default().then_wait(held).then_close(),
     });
     let larder = Larder::with(&origin, "[limits]\nin_flight = 1\nqueue = 0");
     larder.get("/");

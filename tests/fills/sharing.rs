@@ -38,11 +38,9 @@ fn a_thousand_followers_of_one_slow_fetch_get_every_byte() {
 
 #[test]
 fn followers_say_so() {
-    let gate = Gate::default();
-    let held = gate.clone();
-    let origin = Origin::answering(move |_| {
+    let (gate, origin) = Origin::gated(|_, held| {
         let head = "HTTP/1.1 200 OK\r\nCache-Control: max-age=100\r\nContent-Length: 4\r\n\r\n";
-        Answer::raw(head).then_wait(&held).then("body")
+        Answer::raw(head).then_wait(held).then("body")
     });
     let larder = Larder::before(&origin);
     let [mut leader, mut follower] = [larder.client(), larder.client()];
@@ -86,13 +84,11 @@ fn a_private_response_releases_all_followers_at_once_and_is_remembered() {
 
 #[test]
 fn section_4_1_requests_for_another_variant_do_not_wait() {
-    let gate = Gate::default();
-    let held = gate.clone();
-    let origin = Origin::answering(move |seen| {
+    let (gate, origin) = Origin::gated(|seen, held| {
         let colour = seen.field("colour").unwrap_or("none").to_owned();
         let head = format!("{CACHED}\nVary: Colour\nContent-Length: {}", colour.len());
         let answer = Answer::with_body(&head, b"");
-        if colour == "red" { answer.then_wait(&held).then(colour) } else { answer.then(colour) }
+        if colour == "red" { answer.then_wait(held).then(colour) } else { answer.then(colour) }
     });
     let larder = Larder::before(&origin);
     let mut red = larder.client();
@@ -111,11 +107,9 @@ fn section_4_1_requests_for_another_variant_do_not_wait() {
 
 #[test]
 fn section_4_3_many_requests_for_a_stale_response_cause_one_validation() {
-    let gate = Gate::default();
-    let held = gate.clone();
-    let origin = Origin::answering(move |seen| match seen.number {
+    let (gate, origin) = Origin::gated(|seen, held| match seen.number {
         0 => Answer::with_body(&format!("{CACHED}\nAge: 100\nETag: \"1\""), b"body"),
-        _ => Answer::default().then_wait(&held).then("HTTP/1.1 304 Not Modified\r\nAge: 0\r\n\r\n"),
+        _ => Answer::default().then_wait(held).then("HTTP/1.1 304 Not Modified\r\nAge: 0\r\n\r\n"),
     });
     let larder = Larder::before(&origin);
     larder.get("/");
@@ -134,12 +128,10 @@ fn section_4_3_many_requests_for_a_stale_response_cause_one_validation() {
 #[test]
 fn section_5_2_2_4_responses_requiring_validation_have_no_followers() {
     for fields in ["ETag: \"1\"", "Cache-Control: no-cache\nETag: \"1\""] {
-        let gate = Gate::default();
-        let held = gate.clone();
-        let origin = Origin::answering(move |seen| {
+        let (gate, origin) = Origin::gated(move |seen, held| {
             let cookie = seen.field("cookie").unwrap_or("?").to_owned();
             let head = format!("200 OK\n{fields}\nContent-Length: {}", cookie.len());
-            Answer::with_body(&head, b"").then_wait(&held).then(cookie)
+            Answer::with_body(&head, b"").then_wait(held).then(cookie)
         });
         let larder = Larder::before(&origin);
         let [mut first, mut second] = [larder.client(), larder.client()];
@@ -155,9 +147,7 @@ fn section_5_2_2_4_responses_requiring_validation_have_no_followers() {
 
 #[test]
 fn requests_with_credentials_wait_for_no_other_request_and_share_nothing() {
-    let gate = Gate::default();
-    let held = gate.clone();
-    let origin = Origin::answering(move |seen| {
+    let (gate, origin) = Origin::gated(|seen, held| {
         held.pass();
         Answer::with_body(CACHED, seen.field("authorization").unwrap_or("no user").as_bytes())
     });

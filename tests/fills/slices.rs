@@ -48,7 +48,7 @@ fn part(larder: &Larder, range: Range<usize>) -> Response {
     part
 }
 
-fn purge(larder: &Larder, how: &str) {
+pub(crate) fn purge(larder: &Larder, how: &str) {
     let purged = larder.ask_admin(&format!("POST /purge?url=http://site.test/film{how}\nLarder-Admin: 1"));
     assert_eq!(purged.status, 200, "{}", purged.text());
 }
@@ -140,11 +140,37 @@ fn a_purge_removes_all_slices_and_the_list_has_one_object() {
     part(&larder, 0..LEN);
     let listed = larder.ask_admin("GET /cache");
     assert_eq!(listed.text().lines().count(), 1, "{}", listed.text());
+    assert_eq!(larder.stat("objects"), 1);
     let before = origin.count();
     purge(&larder, "&hard");
     part(&larder, 70_000..70_010);
     assert_eq!(origin.count(), before + 1);
-    eventually("the removal of the old slices", || (larder.stat("objects") <= 2).then_some(()));
+    eventually("the removal of the old slices", || {
+        (larder.stat("bytes_stored") < 2 * SLICE as u64).then_some(())
+    });
+    assert_eq!(larder.stat("objects"), 1);
+}
+
+#[test]
+fn why_tells_whether_the_slices_of_a_range_are_stored() {
+    let (origin, _) = counted();
+    let larder = Larder::with_site(&[&origin], KEYS);
+    part(&larder, 0..7 * SLICE);
+    larder.settle();
+    let requests = origin.count();
+    for (range, outcome, stored) in [
+        ("0-99", "hit", None),
+        ("900000-900001", "miss", Some("0 of the 1")),
+        ("0-", "hit", Some("7 of the 16")),
+    ] {
+        let why = larder.ask_admin(&format!("GET /why?url=http://site.test/film&header=Range:bytes={range}"));
+        let said: serde_json::Value = serde_json::from_slice(&why.body).expect("json");
+        assert_eq!(said["decision"]["outcome"], outcome, "{range}: {said}");
+        assert_eq!(why.text().contains("slices that the reply needs"), stored.is_some(), "{range}: {said}");
+        assert!(stored.is_none_or(|stored| why.text().contains(stored)), "{range}: {said}");
+    }
+    assert_eq!(origin.count(), requests);
+    assert!(part(&larder, 0..100).is_hit() && !part(&larder, 900_000..900_002).is_hit());
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! RFC 9112 section 9: connections that persist, end, or change their protocol.
 
-use larder_testkit::{Answer, Gate, Larder, Origin, site};
+use larder_testkit::{Answer, Larder, Origin, site};
 
 fn by_target() -> Origin {
     Origin::by(|seen| format!("200 OK\nCache-Control: max-age=100\n\n{}", seen.target))
@@ -184,10 +184,8 @@ fn an_unrequested_upgrade_is_the_origins_error() {
 
 #[test]
 fn a_client_that_leaves_before_the_answer_is_forgotten() {
-    let gate = Gate::default();
-    let held = gate.clone();
-    let origin = Origin::answering(move |_| {
-        Answer::default().then_wait(&held).then("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+    let (gate, origin) = Origin::gated(|_, held| {
+        Answer::default().then_wait(held).then("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
     });
     let larder = Larder::before(&origin);
     let mut client = larder.client();

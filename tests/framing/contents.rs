@@ -58,11 +58,9 @@ fn the_time_for_an_answer_counts_from_the_end_of_the_request() {
 
 #[test]
 fn rfc_9112_section_7_1_chunked_responses_stream_with_their_trailers() {
-    let gate = Gate::default();
-    let held = gate.clone();
-    let origin = Origin::answering(move |_| {
+    let (gate, origin) = Origin::gated(|_, held| {
         let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: Sum\r\n\r\n3\r\none\r\n";
-        Answer::raw(head).then_wait(&held).then("3\r\ntwo\r\n0\r\nSum: 6\r\n\r\n")
+        Answer::raw(head).then_wait(held).then("3\r\ntwo\r\n0\r\nSum: 6\r\n\r\n")
     });
     let larder = Larder::before(&origin);
     let mut client = larder.client();
@@ -77,11 +75,9 @@ fn rfc_9112_section_7_1_chunked_responses_stream_with_their_trailers() {
 
 #[test]
 fn stored_responses_stream_while_they_are_stored() {
-    let gate = Gate::default();
-    let held = gate.clone();
-    let origin = Origin::answering(move |_| {
+    let (gate, origin) = Origin::gated(|_, held| {
         let head = "HTTP/1.1 200 OK\r\nCache-Control: max-age=100\r\nContent-Length: 6\r\n\r\none";
-        Answer::raw(head).then_wait(&held).then("two")
+        Answer::raw(head).then_wait(held).then("two")
     });
     let larder = Larder::before(&origin);
     let mut client = larder.client();

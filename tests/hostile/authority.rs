@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use larder_testkit::{Client, Larder, OUTER, Origin, free, with_outer_address};
+use larder_testkit::{Client, Larder, OUTER, Origin, file_with, free, with_outer_address};
 
 const TOKEN: &str = "0123456789abcdef";
 const OPEN: &str = "[forward]\nallow_private = true\nconnect_ports = [CONNECT]";
@@ -13,9 +13,7 @@ fn origin() -> Origin {
 
 /// Returns the exit code and the messages of `larder check` for a config file.
 fn checked(config: &str) -> (Option<i32>, String) {
-    let directory = tempfile::tempdir().expect("a directory");
-    let file = directory.path().join("larder.toml");
-    std::fs::write(&file, config).expect("written");
+    let (_directory, file) = file_with("larder.toml", config);
     let mut command = Command::new(env!("CARGO_BIN_EXE_larder"));
     let output = command.arg("check").arg("--config").arg(file).output().expect("it runs");
     (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())

@@ -47,10 +47,8 @@ fn ten_thousand_idle_connections_cost_little_and_do_not_slow_others() {
 
 #[test]
 fn with_few_open_files_all_promised_clients_are_served() {
-    let gate = Gate::default();
-    let held = gate.clone();
-    let origin = Origin::answering(move |_| {
-        Answer::raw("").then_wait(&held).then("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nbody")
+    let (gate, origin) = Origin::gated(|_, held| {
+        Answer::raw("").then_wait(held).then("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nbody")
     });
     let config = format!("[[site]]\norigin = '{}'", origin.url());
     let larder = Larder::start_behind(&["prlimit", "--nofile=200:200"], &config);

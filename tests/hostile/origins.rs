@@ -107,12 +107,10 @@ fn clients_that_asked_and_left_hold_no_permit() {
 /// Lets the client of a fill for `/` disconnect while another client waits for the fill. Returns the number of requests
 /// for `/` at the origin until the other client got the response, or disconnected as well.
 fn leave(follower_stays: bool) -> usize {
-    let gate = Gate::default();
-    let held = gate.clone();
-    let origin = Origin::answering(move |seen| match seen.target.as_str() {
+    let (gate, origin) = Origin::gated(|seen, held| match seen.target.as_str() {
         "/warm" => Answer::with_body("200 OK\nCache-Control: max-age=100", b"warm"),
         _ => Answer::default()
-            .then_wait(&held)
+            .then_wait(held)
             .then("HTTP/1.1 200 OK\r\nCache-Control: max-age=100\r\nContent-Length: 2\r\n\r\nok"),
     });
     let larder = Larder::before(&origin);

@@ -1,6 +1,6 @@
 //! Effects of one client that others must not get: its cookies, its errors, its reloads.
 
-use larder_testkit::{Answer, Client, Gate, Larder, Origin};
+use larder_testkit::{Answer, Client, Larder, Origin};
 
 const SESSION: &str = "200 OK\nCache-Control: max-age=100\nSet-Cookie: session=0123456789abcdef\n\nbody";
 
@@ -32,12 +32,10 @@ fn a_cookie_that_tells_no_client_from_others_is_stored() {
 
 #[test]
 fn followers_of_a_response_do_not_get_its_cookie() {
-    let gate = Gate::default();
-    let held = gate.clone();
-    let origin = Origin::answering(move |_| {
+    let (gate, origin) = Origin::gated(|_, held| {
         let head =
             "HTTP/1.1 200 OK\r\nCache-Control: max-age=100\r\nSet-Cookie: session=0123456789abcdef\r\n";
-        Answer::raw(format!("{head}Content-Length: 4\r\n\r\nbo")).then_wait(&held).then("dy")
+        Answer::raw(format!("{head}Content-Length: 4\r\n\r\nbo")).then_wait(held).then("dy")
     });
     let larder = Larder::before(&origin);
     let mut clients: Vec<Client> = (0..5).map(|_| larder.client()).collect();
@@ -115,9 +113,7 @@ fn an_error_takes_the_place_of_a_stale_response() {
 
 #[test]
 fn reloads_at_the_same_time_share_the_next_fetch() {
-    let gate = Gate::default();
-    let held = gate.clone();
-    let origin = Origin::answering(move |seen| {
+    let (gate, origin) = Origin::gated(|seen, held| {
         if seen.target == "/" && seen.field("cache-control").is_some() {
             held.pass();
         }
@@ -157,12 +153,10 @@ fn a_site_may_ignore_reloads() {
 
 #[test]
 fn a_request_that_the_origin_does_not_answer_fails_alone() {
-    let gate = Gate::default();
-    let held = gate.clone();
-    let origin = Origin::answering(move |seen| match (seen.target.as_str(), seen.field("bad")) {
+    let (gate, origin) = Origin::gated(|seen, held| match (seen.target.as_str(), seen.field("bad")) {
         // A failure on a reused connection is retried once, which would be counted here; so the connection is closed.
         ("/warm", _) => Answer::with_body("200 OK\nConnection: close\nCache-Control: max-age=100", b"warm"),
-        (_, Some(_)) => Answer::default().then_wait(&held).then_close(),
+        (_, Some(_)) => Answer::default().then_wait(held).then_close(),
         (_, None) => Answer::with_body("200 OK\nCache-Control: max-age=100", b"good"),
     });
     let larder = Larder::with_site(&[&origin], "retries = 0");
@@ -187,9 +181,7 @@ fn a_request_that_the_origin_does_not_answer_fails_alone() {
 
 #[test]
 fn followers_of_a_fetch_have_a_time_limit_of_their_own() {
-    let gate = Gate::default();
-    let held = gate.clone();
-    let origin = Origin::answering(move |_| Answer::default().then_wait(&held).then_close());
+    let (gate, origin) = Origin::gated(|_, held| Answer::default().then_wait(held).then_close());
     let larder = Larder::with(&origin, "[timeouts]\nfirst_byte = '1s'");
     let mut clients: Vec<_> = (0..8).map(|_| larder.client()).collect();
     for client in &mut clients {

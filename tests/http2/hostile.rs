@@ -1,7 +1,7 @@
 //! Clients that violate the protocol, or that cause work and do not read the responses.
 
 use larder_testkit::http2::*;
-use larder_testkit::{Answer, Gate, Larder, Origin, eventually};
+use larder_testkit::{Answer, Larder, Origin, eventually};
 
 const STORED: &str = "200 OK\nCache-Control: max-age=60\n\nhello";
 const PROTOCOL_ERROR: u32 = 1;
@@ -66,10 +66,8 @@ fn limits_of_heads_and_content_have_their_own_statuses() {
 
 /// Repeats `attack` until the proxy ends the connection, and asserts that other clients are served.
 fn ends(attack: impl Fn(&mut Client, u32) -> bool) {
-    let gate = Gate::default();
-    let waits = gate.clone();
-    let origin = Origin::answering(move |seen| match seen.target.as_str() {
-        "/slow" => Answer::default().then_wait(&waits),
+    let (gate, origin) = Origin::gated(|seen, held| match seen.target.as_str() {
+        "/slow" => Answer::default().then_wait(held),
         _ => Answer::raw("HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: 5\r\n\r\nhello"),
     });
     let larder = Larder::before(&origin);

@@ -1,7 +1,7 @@
 //! Concurrent streams: content in both directions, trailers, interim responses, windows, and the end of the process.
 
 use larder_testkit::http2::*;
-use larder_testkit::{Answer, Gate, Larder, Origin};
+use larder_testkit::{Answer, Larder, Origin};
 use rustix::process::Signal;
 
 const STORED: &str = "200 OK\nCache-Control: max-age=60\n\nhello";
@@ -12,12 +12,10 @@ fn pattern(length: usize) -> Vec<u8> {
 
 #[test]
 fn a_request_that_waits_holds_up_no_other() {
-    let gate = Gate::default();
-    let waits = gate.clone();
-    let origin = Origin::answering(move |seen| {
+    let (gate, origin) = Origin::gated(|seen, held| {
         let answer = "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: 5\r\n\r\nhello";
         match seen.target.as_str() {
-            "/slow" => Answer::default().then_wait(&waits).then(answer),
+            "/slow" => Answer::default().then_wait(held).then(answer),
             _ => Answer::raw(answer),
         }
     });
@@ -263,11 +261,9 @@ fn an_origin_that_breaks_off_resets_the_stream_alone() {
 
 #[test]
 fn a_client_that_resets_a_stream_is_not_waited_for() {
-    let gate = Gate::default();
-    let waits = gate.clone();
-    let origin = Origin::answering(move |seen| match seen.target.as_str() {
+    let (gate, origin) = Origin::gated(|seen, held| match seen.target.as_str() {
         "/slow" => {
-            Answer::raw("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n").then_wait(&waits).then("123456789")
+            Answer::raw("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n").then_wait(held).then("123456789")
         }
         _ => Answer::raw("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"),
     });
@@ -283,10 +279,8 @@ fn a_client_that_resets_a_stream_is_not_waited_for() {
 
 #[test]
 fn a_drain_answers_what_was_asked_and_then_ends() {
-    let gate = Gate::default();
-    let waits = gate.clone();
-    let origin = Origin::answering(move |_| {
-        Answer::default().then_wait(&waits).then("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+    let (gate, origin) = Origin::gated(|_, held| {
+        Answer::default().then_wait(held).then("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
     });
     let mut larder = Larder::before(&origin);
     let (mut client, mut idle) = (Client::new(&larder), Client::new(&larder));

@@ -1,6 +1,6 @@
 //! Balancing of requests between several origins.
 
-use larder_testkit::{Answer, Gate, Larder, Origin, eventually};
+use larder_testkit::{Answer, Larder, Origin, eventually};
 
 /// Starts a proxy that forwards every request to these origins, with their weights, and `keys`.
 fn before(origins: &[(&Origin, u16)], keys: &str) -> Larder {
@@ -23,10 +23,8 @@ fn origins_take_turns_by_their_weights() {
 
 #[test]
 fn two_choices_avoids_an_origin_that_is_still_sending_an_answer() {
-    let gate = Gate::default();
-    let held = gate.clone();
-    let slow = Origin::answering(move |_| {
-        Answer::raw("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nab").then_wait(&held).then("cd")
+    let (gate, slow) = Origin::gated(|_, held| {
+        Answer::raw("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nab").then_wait(held).then("cd")
     });
     let quick = Origin::always(ANSWER);
     let larder = before(&[(&slow, 1), (&quick, 1)], "balance = 'two-choices'");
@@ -119,12 +117,8 @@ fn retries_end_with_their_budget() {
 
 #[test]
 fn a_late_request_is_hedged_at_another_origin() {
-    let gate = Gate::default();
-    let held = gate.clone();
-    let slow = Origin::answering(move |seen| match seen.target.as_str() {
-        "/late" => {
-            Answer::default().then_wait(&held).then("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nslow")
-        }
+    let (gate, slow) = Origin::gated(|seen, held| match seen.target.as_str() {
+        "/late" => Answer::default().then_wait(held).then("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nslow"),
         _ => Answer::with_body("200 OK", b"slow"),
     });
     let quick = Origin::always("200 OK\n\nquick");

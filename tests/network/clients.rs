@@ -1,6 +1,6 @@
 //! The addresses of clients behind proxies in `trust`.
 
-use larder_testkit::{Larder, Origin, eventually, site};
+use larder_testkit::{Larder, Origin, eventually, file_with, site};
 
 /// Starts a proxy before `origin` that serves clients in 192.0.2.0/24 only.
 fn closed(origin: &Origin, top: &str) -> Larder {
@@ -29,9 +29,7 @@ fn a_field_of_a_trusted_proxy_names_the_client() {
 #[test]
 fn trusted_networks_are_read_from_a_file_again_when_it_changes() {
     let origin = Origin::always("200 OK\n\nx");
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("proxies");
-    std::fs::write(&file, "10.0.0.0/8 # none of ours\n").expect("written");
+    let (_folder, file) = file_with("proxies", "10.0.0.0/8 # none of ours\n");
     let larder = closed(&origin, &format!("trust = '@{}'", file.display()));
     let status = || larder.ask("GET /\nX-Forwarded-For: 192.0.2.1").status;
     assert_eq!(status(), 403);

@@ -1,7 +1,6 @@
 //! Sockets that a service manager has opened before it starts the proxy.
 
 use larder_testkit::{Client, Larder, Origin, free_ports, site};
-use rustix::process::Signal;
 
 /// Opens sockets at the ports in the first argument and at the path in the second, as systemd does for a unit with a
 /// `.socket`, and becomes the program after them.
@@ -44,7 +43,6 @@ fn sockets_that_a_service_manager_has_opened_are_used() {
     larder.upgrade(&[]).expect("an upgrade");
     larder.wait_for_predecessor();
     assert_eq!(Client::at(&path).ask("GET /").body, b"body");
-    larder.signal(Signal::TERM);
-    assert!(larder.ended().success());
+    larder.stop();
     assert!(path.exists(), "the file belongs to the service manager");
 }

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::process::Command;
 use std::thread;
 
-use larder_testkit::{Larder, Origin, eventually, not_tested};
+use larder_testkit::{Larder, Origin, eventually, file_with, not_tested};
 
 use super::relay::pass_on;
 
@@ -31,9 +31,7 @@ fn apart() -> Option<Vec<&'static str>> {
 #[test]
 fn connections_to_addresses_a_name_has_lost_get_no_further_requests() {
     let Some(mut command) = apart() else { return not_tested("a mount namespace (`unshare --mount`)") };
-    let folder = tempfile::tempdir().unwrap();
-    let hosts = folder.path().join("hosts");
-    fs::write(&hosts, "127.0.0.1 origin.test\n").unwrap();
+    let (_folder, hosts) = file_with("hosts", "127.0.0.1 origin.test\n");
     let path = hosts.display().to_string();
     command.extend(["sh", "-c", WITH_HOSTS, &path]);
     let [one, two] = ["one", "two"].map(|name| {

@@ -73,6 +73,28 @@ fn https_origins_and_tunnels_are_reached_through_the_parents_tunnel() {
 }
 
 #[test]
+fn a_parent_over_tls_forwards_requests_and_opens_tunnels() {
+    let (authority, page) =
+        (Authority::new(), Origin::always("200 OK\nCache-Control: max-age=100\n\na page"));
+    let pair = authority.pair("both", &["far.test", "localhost"]);
+    let listen = "[reverse]\nlisten = '127.0.0.1:0'\nlisten_tls = '127.0.0.1:0'\n";
+    let far = Larder::start(&format!("{listen}{}{}", pair.table(), site(&[&page], "")));
+    let (http, https) = (parent(), tunnels_to(far.door("reverse, TLS")));
+    let onwards = format!("[parent]\nhttp = '{}'\nhttps = '{}'\n", http.url(), https.url());
+    let secured = Larder::start(&format!("[forward]\nlisten_tls = '127.0.0.1:0'\n{onwards}{}", pair.table()));
+    let url = format!("https://localhost:{}", secured.door("forward, TLS").port());
+    let site = format!("[[site]]\norigin = 'https://far.test'\nhost = 'origin'\nca = '{}'", authority.file());
+    let config = format!("[parent]\nhttp = '{url}'\n{site}");
+    let trusting = Larder::start_in(&config, &[("SSL_CERT_FILE", Path::new(&authority.file()))]);
+    assert_eq!(trusting.get("/").text(), "a page");
+    assert_eq!(https.last().target, "far.test:443");
+    let forwarded = Client::to(trusting.forward).ask("GET http://near.test/a");
+    assert_eq!(forwarded.text(), "http://near.test/a none");
+    let distrusting = Larder::start(&config);
+    assert_eq!(why(&distrusting.get("/")), Some("parent-unreachable"));
+}
+
+#[test]
 fn while_a_parent_is_down_another_way_is_used() {
     let (parent, down) = (parent(), format!("http://{}", free()));
     let both = format!("http = ['{down}', '{}']", parent.url());

@@ -247,8 +247,7 @@ fn the_end_of_a_process_leaves_the_socket_of_the_next_one() {
     let mut first = listening(&path, &origin, "");
     fs::remove_file(&path).unwrap();
     let _next = listening(&path, &origin, "");
-    first.signal(Signal::TERM);
-    assert!(first.ended().success());
+    first.stop();
     assert_eq!(Client::at(&path).ask("GET /").status, 200);
 }
 

@@ -4,8 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use larder_testkit::{Larder, Origin, eventually, mixed};
-use rustix::process::Signal;
+use larder_testkit::{Larder, Origin, eventually, file_with, mixed};
 
 use crate::logs::{keys, lines};
 
@@ -41,8 +40,7 @@ fn lines_that_wait_for_others_are_written_before_the_end() {
         client.ask(&format!("GET /a?{number}"));
     }
     drop(client);
-    larder.signal(Signal::TERM);
-    assert!(larder.ended().success());
+    larder.stop();
     let number = |line: &String| line.split(['?', ' ']).find_map(|word| word.parse().ok());
     assert_eq!(lines(&log).iter().filter_map(number).collect::<Vec<u32>>(), (0..1_000).collect::<Vec<_>>());
 }
@@ -69,9 +67,7 @@ fn a_full_disk_cuts_no_line_of_the_access_log() {
 
 #[test]
 fn a_line_that_a_killed_process_cut_gets_an_end() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let log = folder.path().join("access.log");
-    fs::write(&log, "whole\ncu").expect("written");
+    let (_folder, log) = file_with("access.log", "whole\ncu");
     let origin = Origin::by(mixed);
     let larder = Larder::with(&origin, &keys("text", &log));
     larder.get("/a");

@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
 use larder_stats::Database;
-use larder_testkit::{Client, Larder, Origin, Seen, eventually, mixed};
+use larder_testkit::{Client, Larder, Origin, Seen, eventually, mixed, seed};
 use rusqlite::Connection;
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -185,8 +185,7 @@ fn the_end_of_the_process_waits_for_what_is_not_written() {
         client.ask("GET /a");
     }
     drop(client);
-    larder.signal(Signal::TERM);
-    assert!(larder.ended().success());
+    larder.stop();
     assert_eq!(query(&url, "SELECT SUM(requests) n FROM transactions"), json!([{"n": "100"}]));
 }
 
@@ -403,9 +402,7 @@ fn agrees(page: &Value, [hits, validated, misses]: [u64; 3]) -> bool {
 
 #[test]
 fn validated_answers_are_counted_apart_everywhere() {
-    let seed = std::env::var("LARDER_SEED").ok().and_then(|seed| seed.parse().ok());
-    let seed = seed.unwrap_or_else(|| fastrand::u64(..1 << 32));
-    println!("LARDER_SEED={seed}");
+    let seed = seed();
     let mut rng = fastrand::Rng::with_seed(seed);
     for validate in ["stale", "always"] {
         let (folder, origin) = (tempfile::tempdir().expect("a folder"), Origin::by(validating));

@@ -8,7 +8,6 @@ use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
 use prost::Message;
-use rustix::process::Signal;
 
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 const SPAN: &str = "b7ad6b7169203331";
@@ -173,7 +172,6 @@ fn waiting_spans_are_sent_before_the_process_ends() {
     let (collector, origin) = (Collector::start(), Origin::always(STORED));
     let mut larder = Larder::with(&origin, &collector.config(""));
     larder.get("/a");
-    larder.signal(Signal::TERM);
-    assert!(larder.ended().success());
+    larder.stop();
     assert_eq!(collector.spans("/a", 2).len(), 2);
 }

@@ -54,6 +54,7 @@ fn a_bundle_without_a_running_proxy_tells_what_is_missing() {
     let bundle = folder.path().join("bundle.tar.gz").display().to_string();
     let made = output(&mut larder(&["debug", "bundle", "--output", &bundle, "--admin", "127.0.0.1:9"]));
     assert!(made.status.success() && stdout(&made).contains("has 3 files"), "{made:?}");
+    assert!(stdout(&made).contains("not in it: metrics.txt: no larder answers"), "{made:?}");
     let missing = output(Command::new("tar").args(["-xzOf", &bundle, "larder/missing.txt"]));
     assert!(
         stdout(&missing).starts_with("config.json: no larder answers at 127.0.0.1:9"),

@@ -6,7 +6,7 @@ use std::net::TcpListener;
 use std::process::{Command, Output, Stdio};
 use std::thread;
 
-use larder_testkit::{Process, stderr, stdout};
+use larder_testkit::{Process, file_with, stderr, stdout};
 use rustix::process::Signal;
 
 const LARDER: &str = env!("CARGO_BIN_EXE_larder");
@@ -322,9 +322,7 @@ fn check_says_what_would_run() {
 
 #[test]
 fn a_wrong_file_is_refused_with_every_line_of_it() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let file = directory.path().join("larder.toml");
-    fs::write(&file, "threads = 0\n\n[[site]]\norgin = 'http://a'\n").expect("written");
+    let (_directory, file) = file_with("larder.toml", "threads = 0\n\n[[site]]\norgin = 'http://a'\n");
     let file = file.display().to_string();
     for command in ["check", "serve"] {
         let output = larder(&[command, "--config", &file]);
@@ -385,9 +383,7 @@ fn a_server_that_is_no_admin_listener_is_described_in_the_error() {
 #[test]
 fn a_wrong_token_is_reported_as_such() {
     let any = ["--forward", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
-    let directory = tempfile::tempdir().expect("a directory");
-    let file = directory.path().join("larder.toml");
-    fs::write(&file, "admin_token = 'correct-horse-battery'\n").expect("written");
+    let (_directory, file) = file_with("larder.toml", "admin_token = 'correct-horse-battery'\n");
     let proxy = Serving::start(&[&any[..], &["--config", &file.display().to_string()]].concat());
     for command in ["stats", "top", "log"] {
         let output = larder(&[command, "--admin", proxy.admin(), "--token", "correct-horse-batterz"]);

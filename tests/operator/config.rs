@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use larder_testkit::{Larder, Origin, eventually, site, stderr, stdout};
+use larder_testkit::{Larder, Origin, eventually, file_with, site, stderr, stdout};
 
 use crate::{larder, output};
 
@@ -72,9 +72,8 @@ fn a_reload_reads_included_files_and_secrets_in_files() {
 
 #[test]
 fn a_variable_that_is_not_set_is_named_with_its_line() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("larder.toml");
-    fs::write(&file, "x_cache = true\n[[site]]\norigin = 'http://${ORIGIN_HOST}:81'").expect("written");
+    let (_folder, file) =
+        file_with("larder.toml", "x_cache = true\n[[site]]\norigin = 'http://${ORIGIN_HOST}:81'");
     let path = file.display().to_string();
     let check = || {
         let mut command = larder(&["check", "--config", &path]);
@@ -91,9 +90,7 @@ fn a_variable_that_is_not_set_is_named_with_its_line() {
 
 #[test]
 fn the_content_of_a_secret_file_is_not_in_errors() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let secret = folder.path().join("secret");
-    fs::write(&secret, "too short!").expect("written");
+    let (folder, secret) = file_with("secret", "too short!");
     for (key, more) in [("admin_token", ""), ("engine", "[cluster]\n"), ("url", "[stats]\n")] {
         let file = folder.path().join("larder.toml");
         fs::write(&file, format!("{more}{key} = '@{}'", secret.display())).expect("written");

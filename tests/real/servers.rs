@@ -48,7 +48,6 @@ impl Server {
         self.directory.path().join("cert")
     }
 
-    /// Returns its port.
     pub(crate) fn port(&self) -> u16 {
         self.address.port()
     }

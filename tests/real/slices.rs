@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use larder_testkit::programs::find;
-use larder_testkit::{output, program};
+use larder_testkit::{Larder, output, program};
 
 use crate::curl::curl;
 use crate::reverse;
@@ -16,15 +16,17 @@ fn content() -> Vec<u8> {
     (0..LEN as u64).map(|at| (at.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) as u8).collect()
 }
 
-/// Returns the bytes of content that nginx has sent of the file.
-fn sent(origin: &Server) -> usize {
+/// Returns the bytes of content that nginx has sent of the file at `path`.
+fn sent(origin: &Server, path: &str) -> usize {
     let bytes = |line: &String| line.split("\" ").nth(1)?.split(' ').nth(1)?.parse::<usize>().ok();
-    origin.log("/film").iter().filter_map(bytes).sum()
+    origin.log(path).iter().filter_map(bytes).sum()
 }
 
 /// Downloads the file by `words`, which end with the option for its destination.
 fn download(client: &str, words: &[&str], to: &Path, url: &str) {
-    output(program(client, client).args(words).arg(to).arg(url));
+    // zsync renames a file in the current directory.
+    let folder = to.parent().expect("a folder");
+    output(program(client, client).current_dir(folder).args(words).arg(to).arg(url));
     assert!(fs::read(to).expect("the file") == content(), "{client} {words:?}");
 }
 
@@ -43,7 +45,8 @@ fn clients_that_read_parts_get_the_bytes_of_the_file() {
         }
     }
     // Bytes 3,000,000 to 5,000,000 are in three slices of 1 MiB, the last 3,000,000 in four.
-    assert!(sent(&origin) <= 7 << 20, "{} bytes", sent(&origin));
+    let sent = sent(&origin, "/film");
+    assert!(sent <= 7 << 20, "{sent} bytes");
     let part = root.path().join("part");
     for (client, words) in [
         ("curl", &["--silent", "--continue-at", "-", "--output"][..]),
@@ -63,4 +66,44 @@ fn clients_that_read_parts_get_the_bytes_of_the_file() {
         ];
         download("aria2c", &words, &root.path().join("whole"), &url);
     }
+    if find("zsync").is_some() {
+        let mut old = content.clone();
+        old[9_000_000..9_100_000].fill(0);
+        fs::write(&part, old).expect("written");
+        let changes = root.path().join("film.zsync");
+        output(
+            program("zsyncmake", "zsync")
+                .args(["-u", &url, "-o"])
+                .arg(&changes)
+                .arg(root.path().join("film")),
+        );
+        let words = ["-q", "-i", &part.display().to_string(), "-o"];
+        download("zsync", &words, &root.path().join("new"), &format!("{url}.zsync"));
+    }
+}
+
+#[test]
+fn a_player_that_seeks_back_finds_what_it_has_seen() {
+    if find("ffmpeg").is_none() {
+        return println!("skipped: ffmpeg is not installed");
+    }
+    let root = tempfile::tempdir().expect("a directory");
+    let film = root.path().join("film.mp4");
+    let pictures =
+        ["-f", "lavfi", "-i", "testsrc=size=320x240:rate=10:duration=60", "-c:v", "mpeg4", "-q:v", "1"];
+    output(program("ffmpeg", "ffmpeg").args(["-v", "error"]).args(pictures).arg(&film));
+    let origin = Server::nginx(root.path());
+    let larder = Larder::start(&format!("[[site]]\norigin = '{}'\nslice = '64KiB'\n", origin.url()));
+    let seen = |film: &str| {
+        ["45", "3", "20"].map(|second| {
+            let words = ["-v", "error", "-ss", second, "-i", film, "-frames:v", "1", "-f", "md5", "-"];
+            output(program("ffmpeg", "ffmpeg").args(words))
+        })
+    };
+    let expected = seen(&film.display().to_string());
+    for round in 0..2 {
+        assert_eq!(seen(&format!("http://{}/film.mp4", larder.address())), expected, "round {round}");
+    }
+    let length = fs::metadata(&film).expect("a film").len() as usize;
+    assert!(length > 9 << 16 && sent(&origin, "/film.mp4") <= length, "{length} bytes");
 }

@@ -8,7 +8,7 @@ use std::process::{Command, Output, Stdio};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use larder_testkit::{Client, Larder, Origin, eventually, site};
+use larder_testkit::{Client, Larder, Origin, eventually, file_with, site};
 
 /// The password `open sesame`, as `htpasswd -B -C 4` writes it.
 const BEA: &str = "bea:$2y$04$kTb6CD33HQu5TaNPdAbYNujtpQj1pW5VBgqhBLfyhnd.v0UWCPJza\n";
@@ -28,9 +28,7 @@ fn basic(name: &str, password: &str) -> String {
 
 #[test]
 fn a_password_opens_a_part_of_a_site_whose_responses_are_shared() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let users = folder.path().join("users");
-    fs::write(&users, format!("# users\n{BEA}")).expect("written");
+    let (_folder, users) = file_with("users", &format!("# users\n{BEA}"));
     assert!(passwd(&users, &["ann"], "secret").status.success());
     let origin = Origin::by(|seen| {
         let is_told = seen.field("authorization").is_some();
@@ -73,9 +71,7 @@ fn a_password_opens_a_part_of_a_site_whose_responses_are_shared() {
 
 #[test]
 fn a_token_opens_an_api() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let tokens = folder.path().join("tokens");
-    fs::write(&tokens, "0123456789abcdef\napp fedcba9876543210\n").expect("written");
+    let (_folder, tokens) = file_with("tokens", "0123456789abcdef\napp fedcba9876543210\n");
     let origin = Origin::always("200 OK\nCache-Control: max-age=100\n\nx");
     let larder =
         Larder::start(&site(&[&origin], &format!("[[site.rule]]\ntokens = '{}'\n", tokens.display())));
@@ -144,9 +140,7 @@ fn logs_name_the_user_whose_password_or_token_was_right() {
 
 #[test]
 fn the_forward_proxy_asks_for_a_password_for_tunnels_as_well() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let users = folder.path().join("users");
-    fs::write(&users, BEA).expect("written");
+    let (_folder, users) = file_with("users", BEA);
     let origin = Origin::always("200 OK\nCache-Control: max-age=100\n\nx");
     let (target, port) = (origin.address, origin.address.port());
     let forward = format!("[forward]\nallow_private = true\nports = '1-65535'\nconnect_ports = [{port}]\n");
@@ -222,9 +216,7 @@ fn passwords_are_written_for_the_owner_alone_and_errors_name_the_line() {
 
 #[test]
 fn a_client_that_guesses_passwords_is_limited_and_others_are_not() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let users = folder.path().join("users");
-    fs::write(&users, BEA).expect("written");
+    let (_folder, users) = file_with("users", BEA);
     let origin = Origin::always("200 OK\nCache-Control: max-age=100\n\nbody");
     let larder = Larder::start(&site(&[&origin], &format!("[[site.rule]]\nusers = '{}'\n", users.display())));
     let ask = |host: u8, password: &str| {

@@ -1,7 +1,7 @@
 //! Requests that rules answer or refuse.
 
 use crate::with_rules;
-use larder_testkit::{Larder, Origin, site};
+use larder_testkit::{Larder, Origin, file_with, site};
 
 #[test]
 fn redirects_take_parts_of_the_request() {
@@ -45,9 +45,7 @@ fn the_stars_of_a_redirect_are_those_of_its_own_rule() {
 #[test]
 fn fixed_responses_come_from_text_and_files() {
     let origin = Origin::always("200 OK\n\nx");
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("page.html");
-    std::fs::write(&file, "<p>closed").expect("written");
+    let (_folder, file) = file_with("page.html", "<p>closed");
     let rules = format!(
         "[[site.rule]]\nmatch = {{ path = '/robots.txt' }}\nrespond = {{ body = \"User-agent: *\\n\" }}\n\
          [[site.rule]]\nmatch = {{ path = '/closed' }}\nrespond = {{ status = 503, file = '{}' }}\n\

@@ -1,7 +1,7 @@
 //! `cors`, `security_headers` and `default`: response fields for browsers.
 
 use crate::with_rules;
-use larder_testkit::{Larder, Origin};
+use larder_testkit::{Larder, Origin, file_with};
 
 const PAGE: &str = "https://app.test";
 
@@ -76,9 +76,7 @@ fn pages_of_all_subdomains_may_read_responses_and_no_others() {
 #[test]
 fn preflight_requests_are_answered_without_credentials_and_without_the_origin() {
     let origin = Origin::always("200 OK\n\nx");
-    let folder = tempfile::tempdir().expect("a folder");
-    let tokens = folder.path().join("tokens");
-    std::fs::write(&tokens, "0123456789abcdef\n").expect("written");
+    let (_folder, tokens) = file_with("tokens", "0123456789abcdef\n");
     let larder = with_rules(
         &origin,
         &format!(

@@ -2,14 +2,12 @@
 
 use std::fs;
 
-use larder_testkit::{Client, Larder, Origin, site};
+use larder_testkit::{Client, Larder, Origin, file_with, site};
 
 #[test]
 fn a_list_of_domains_closes_the_way_to_them_until_it_changes() {
     let origin = Origin::always("200 OK\nCache-Control: max-age=100\n\nx");
-    let folder = tempfile::tempdir().expect("a folder");
-    let list = folder.path().join("blocked.txt");
-    fs::write(&list, "# advertisements\nads.test\n0.0.0.0 tracker.test\n").expect("written");
+    let (_folder, list) = file_with("blocked.txt", "# advertisements\nads.test\n0.0.0.0 tracker.test\n");
     let rule =
         format!("[[site.rule]]\nmatch = {{ domains = '{}' }}\nrespond = 403\n", list.to_string_lossy());
     let larder = Larder::start(&site(&[&origin], &rule));
@@ -48,9 +46,7 @@ fn networks_come_from_files_that_are_read_again() {
 
 #[test]
 fn tunnels_to_listed_domains_are_refused() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let list = folder.path().join("blocked.txt");
-    fs::write(&list, "ads.test\n").expect("written");
+    let (_folder, list) = file_with("blocked.txt", "ads.test\n");
     let rule =
         format!("[[forward.rule]]\nmatch = {{ domains = '{}' }}\nrespond = 403\n", list.to_string_lossy());
     let larder = Larder::start(&rule);

@@ -1,7 +1,7 @@
 //! Rules for the fields of requests, stored responses and replies.
 
 use crate::with_rules;
-use larder_testkit::Origin;
+use larder_testkit::{Origin, file_with};
 
 #[test]
 fn field_rules_apply_to_origin_requests_stored_responses_and_replies() {
@@ -58,9 +58,7 @@ fn a_later_set_rule_replaces_fields_that_earlier_rules_add() {
 
 #[test]
 fn credentials_that_a_rule_has_checked_count_for_rules_on_the_response() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let tokens = folder.path().join("tokens");
-    std::fs::write(&tokens, "0123456789abcdef\n").expect("written");
+    let (_folder, tokens) = file_with("tokens", "0123456789abcdef\n");
     let origin = Origin::always("200 OK\nCache-Control: max-age=100\n\nx");
     let rules = format!(
         "[[site.rule]]\ntokens = '{}'\n\

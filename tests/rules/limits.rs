@@ -2,7 +2,7 @@
 
 use std::net::Ipv4Addr;
 
-use larder_testkit::{Answer, Client, Gate, Larder, Origin, Response, eventually, site};
+use larder_testkit::{Answer, Client, Larder, Origin, Response, eventually, site};
 
 const FRESH: &str = "200 OK\nCache-Control: max-age=100";
 
@@ -66,9 +66,7 @@ fn hits_are_free_where_only_misses_count() {
 
 #[test]
 fn followers_of_a_fetch_take_no_token() {
-    let gate = Gate::default();
-    let held = gate.clone();
-    let held_back = Origin::answering(move |_| {
+    let (gate, held_back) = Origin::gated(|_, held| {
         held.pass();
         Answer::with_body(FRESH, b"late")
     });
@@ -120,12 +118,10 @@ fn the_client_is_the_one_that_a_trusted_proxy_names() {
 
 #[test]
 fn a_concurrent_limit_counts_requests_until_their_replies_are_sent() {
-    let gate = Gate::default();
-    let held = gate.clone();
-    let origin = Origin::answering(move |seen| match seen.target.as_str() {
+    let (gate, origin) = Origin::gated(|seen, held| match seen.target.as_str() {
         "/a/slow" => {
             let head = "200 OK\nCache-Control: no-store\nContent-Length: 5";
-            Answer::with_body(head, b"half").then_wait(&held).then(*b"x")
+            Answer::with_body(head, b"half").then_wait(held).then(*b"x")
         }
         _ => Answer::with_body(FRESH, b"x"),
     });

@@ -5,7 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::with_rules;
-use larder_testkit::{Client, Larder, Origin, Seen};
+use aws_lc_rs::digest;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use larder_testkit::{Answer, Client, Larder, Origin, Seen};
 
 /// The content "hello\n" by its digests.
 const SHA256: &str = "5891b5b522d5df086d0ff0b110fbd9d21bb4fc7163af34d08286a2e846f6be03";
@@ -216,4 +219,106 @@ fn young_files_vanish_from_the_simple_index_of_python() {
     let index = larder.ask("GET /simple/six/\nAccept: application/vnd.pypi.simple.v1+json, text/html; q=0.1");
     assert!(index.text().contains("six-1.0.tar.gz") && !index.text().contains("2.0"), "{}", index.text());
     assert_eq!(larder.get("/packages/six-2.0.tar.gz").status, 403);
+}
+
+/// The archive of a module of Go, and its hash in the checksum database.
+const MODULE: &str = "UEsDBBQACAAIAAAAAAAAAAAAAAAAAAAAAAAZAAAAcnNjLmlvL3RpbnlAdjEuMC4wL2dvLm1vZMrNTynNSVUoKk7Wy8zXL8nMq+QCBAAA//9QSwcIhTntAxkAAAATAAAAUEsDBBQACAAIAAAAAAAAAAAAAAAAAAAAAAAXAAAAcnNjLmlvL3RpbnlAdjEuMC4wL2EuZ28qSEzOTkxPVSjJzKvk4tLXVwjJzKtUyCxWKM5NzMnRGxUZFRkVoatIcn5ecQlE0FbBkAsQAAD//1BLBwiBvm+1OAAAAKEDAABQSwECFAAUAAgACAAAAAAAhTntAxkAAAATAAAAGQAAAAAAAAAAAAAAAAAAAAAAcnNjLmlvL3RpbnlAdjEuMC4wL2dvLm1vZFBLAQIUABQACAAIAAAAAACBvm+1OAAAAKEDAAAXAAAAAAAAAAAAAAAAAGAAAAByc2MuaW8vdGlueUB2MS4wLjAvYS5nb1BLBQYAAAAAAgACAIwAAADdAAAAAAA=";
+const MODULE_SUM: &str = "h1:y70RtXNT8ywtWeu0lqlw1oJroaJPCbKhlxIFFyiV8aI=";
+
+#[test]
+fn archives_of_go_have_the_files_that_the_checksum_database_names() {
+    let archive = STANDARD.decode(MODULE).expect("base64");
+    let false_one = b"PK\x03\x04 another archive".to_vec();
+    let step = Arc::new(AtomicUsize::new(0));
+    let current = Arc::clone(&step);
+    let origin = Origin::answering(move |seen| {
+        let sum = format!("1\nrsc.io/tiny v1.0.0 {MODULE_SUM}\n\ngo.sum database tree\n").into_bytes();
+        let body = match (seen.target.contains("/lookup/"), current.load(Ordering::Acquire)) {
+            (true, _) => &sum,
+            (false, 0) => &false_one,
+            (false, _) => &archive,
+        };
+        Answer::with_body("200 OK", body)
+    });
+    let larder = with_rules(&origin, RULE);
+    let (zip, lookup) = ("/rsc.io/tiny/@v/v1.0.0.zip", "/sumdb/sum.golang.org/lookup/rsc.io/tiny@v1.0.0");
+    // It is stored while its hash is not known, and removed when that becomes known.
+    assert_eq!(larder.get(zip).status, 200);
+    larder.get(lookup);
+    step.store(1, Ordering::Release);
+    let good = larder_testkit::eventually("the false archive is removed", || {
+        Some(larder.get(zip)).filter(|answer| answer.body == STANDARD.decode(MODULE).expect("base64"))
+    });
+    assert_eq!(good.status, 200);
+    step.store(0, Ordering::Release);
+    assert!(larder.get(zip).is_hit());
+    assert_eq!(origin.count_of(lookup), 1);
+    assert!(larder.get(lookup).is_hit());
+    larder.ask_admin(&format!("POST /purge?url=http://site.test{zip}\nLarder-Admin: 1"));
+    assert_eq!(whole(&larder, zip), None);
+}
+
+#[test]
+fn clients_that_always_ask_for_a_newer_response_get_what_never_changes() {
+    let origin = Origin::always("200 OK\nCache-Control: max-age=100\n\nhello\n");
+    let larder = with_rules(&origin, RULE);
+    for (path, asked, count) in [
+        ("/a/b/1.0/b-1.0.jar", "no-cache", 1),
+        ("/a/b/1.0/b-1.0.jar.sha1", "no-cache", 1),
+        ("/a/b/1-SNAPSHOT/b-1-SNAPSHOT.jar", "no-cache", 2),
+        ("/a/b/1.0/b-1.0.pom", "max-age=0", 2),
+    ] {
+        for _ in 0..2 {
+            assert_eq!(larder.ask(&format!("GET {path}\nCache-Control: {asked}")).status, 200);
+        }
+        assert_eq!(origin.count_of(path), count, "{path}");
+    }
+}
+
+#[test]
+fn young_versions_vanish_from_indexes_without_dates_by_those_of_files() {
+    let origin = Origin::by(|seen| {
+        let path = &*seen.target;
+        let body = match path {
+            "/rsc.io/tiny/@v/list" => "v1.0.0\nv2.0.0\n".to_owned(),
+            "/a/b/maven-metadata.xml" => {
+                "<metadata><versioning><release>2.0</release><versions><version>1.0</version>\
+                 <version>2.0</version></versions></versioning></metadata>"
+                    .to_owned()
+            }
+            "/info/pad" => {
+                "---\n1.0 |checksum:0\n1.5 |checksum:0,created_at:2999-01-01T00:00:00Z\n2.0 |checksum:0\n"
+                    .to_owned()
+            }
+            "/simple/pad/" => "<a href='pad-1.0.tar.gz'>1</a><a href='pad-2.0.tar.gz'>2</a>".to_owned(),
+            "/rsc.io/tiny/@v/v1.0.0.info" => "{\"Time\":\"2020-01-01T00:00:00Z\"}".to_owned(),
+            _ => "{\"Time\":\"2999-01-01T00:00:00Z\"}".to_owned(),
+        };
+        let kind = if path.starts_with("/simple/") { "text/html" } else { "text/plain" };
+        let is_file = path.contains("1.0");
+        let date = if is_file { "Last-Modified: Wed, 01 Jan 2020 00:00:00 GMT\n" } else { "" };
+        format!("200 OK\nContent-Type: {kind}\n{date}\n{body}")
+    });
+    let larder = with_rules(&origin, &format!("{RULE}min_age = '7d'\n"));
+    let left = |path: &str| larder.get(path).text().to_owned();
+    assert_eq!(left("/rsc.io/tiny/@v/list"), "v1.0.0\n");
+    let metadata = left("/a/b/maven-metadata.xml");
+    assert!(metadata.contains("<release>1.0<") && !metadata.contains("2.0"), "{metadata}");
+    let sum = digest::digest(&digest::SHA1_FOR_LEGACY_USE_ONLY, metadata.as_bytes());
+    let sum: String = sum.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+    assert_eq!(left("/a/b/maven-metadata.xml.sha1"), sum);
+    assert_eq!(left("/info/pad"), "---\n1.0 |checksum:0\n");
+    assert_eq!(left("/simple/pad/"), "<a href='pad-1.0.tar.gz'>1</a>");
+    // Dates are asked for once.
+    assert_eq!(origin.count_of("/gems/pad-1.0.gem"), 1);
+    larder.ask("GET /info/pad\nCache-Control: no-cache");
+    assert_eq!((origin.count_of("/info/pad"), origin.count_of("/gems/pad-1.0.gem")), (2, 1));
+}
+
+#[test]
+fn indexes_that_have_not_changed_for_the_age_stay_whole() {
+    let origin = Origin::always("200 OK\nLast-Modified: Wed, 01 Jan 2020 00:00:00 GMT\n\nv1.0.0\nv2.0.0\n");
+    let larder = with_rules(&origin, &format!("{RULE}min_age = '7d'\n"));
+    assert_eq!(larder.get("/rsc.io/tiny/@v/list").text(), "v1.0.0\nv2.0.0\n");
+    assert_eq!(origin.count(), 1);
 }

@@ -2,7 +2,7 @@
 
 use aws_lc_rs::hmac;
 
-use larder_testkit::{Larder, Origin, eventually, site};
+use larder_testkit::{Larder, Origin, eventually, file_with, site};
 
 const KEY: &str = "0123456789abcdef";
 const NEXT: &str = "fedcba9876543210";
@@ -25,9 +25,7 @@ fn digits(signed: &str, key: &str) -> String {
 #[test]
 fn signed_urls_share_a_stored_response_until_they_expire() {
     let origin = Origin::by(|seen| format!("200 OK\nCache-Control: max-age=100\n\n{}", seen.target));
-    let folder = tempfile::tempdir().expect("a folder");
-    let keys = folder.path().join("keys");
-    std::fs::write(&keys, format!("old {KEY}\n")).expect("written");
+    let (_folder, keys) = file_with("keys", &format!("old {KEY}\n"));
     let rule = format!("[[site.rule]]\nmatch = {{ path = '/paid/*' }}\nsigned = '{}'\n", keys.display());
     let larder = Larder::start(&site(&[&origin], &rule));
 
@@ -63,9 +61,7 @@ fn signed_urls_share_a_stored_response_until_they_expire() {
 #[test]
 fn a_signature_in_the_path_reaches_neither_key_nor_origin() {
     let origin = Origin::by(|seen| format!("200 OK\nCache-Control: max-age=100\n\n{}", seen.target));
-    let folder = tempfile::tempdir().expect("a folder");
-    let keys = folder.path().join("keys");
-    std::fs::write(&keys, format!("{KEY}\n")).expect("written");
+    let (_folder, keys) = file_with("keys", &format!("{KEY}\n"));
     let signed = format!("signed = {{ keys = '{}', in = 'path' }}", keys.display());
     let rule = format!("purge_from = '127.0.0.1'\n[[site.rule]]\nmatch.path = '/paid/*'\n{signed}\n");
     let larder = Larder::start(&site(&[&origin], &rule));

@@ -1,8 +1,10 @@
 //! Each client, in a first run and in a second one with an empty home: the second makes no request for content.
 
 use std::fs;
+use std::process::Command;
 
-use larder_testkit::programs;
+use aws_lc_rs::digest;
+use larder_testkit::{Authority, programs};
 
 use crate::{Registry, User, origin};
 
@@ -37,23 +39,41 @@ fn wget() {
     twice("wget", "wget -qO- $URL/package");
 }
 
-#[test]
-fn python_urllib() {
-    let script = "import urllib.request; print(urllib.request.urlopen('$URL/package').read().decode())";
-    twice("python3", &format!("python3 -c \"{script}\""));
+/// [`twice`] for a script of Python that needs `module`. The Python of the system has the modules of its packages.
+fn python(module: &str, script: &str) {
+    let program = ["/usr/bin/python3", "python3"].into_iter().find(|program| {
+        let asked = Command::new(program).args(["-c", &format!("import {module}")]).output();
+        asked.is_ok_and(|output| output.status.success())
+    });
+    match program {
+        Some(program) => twice(program, &format!("{program} -c \"import {module}; {script}\"")),
+        None => eprintln!("skipped: {module} of Python is not installed"),
+    }
 }
 
 #[test]
-fn node_https_and_fetch() {
-    // Before version 24, only clients that read the variables themselves use a proxy.
-    let version =
-        programs::find("node").map(|_| larder_testkit::output(std::process::Command::new("node").arg("-v")));
-    let major = version.and_then(|text| text.trim_start_matches('v').split('.').next()?.parse::<u32>().ok());
-    if major.is_none_or(|major| major < 24) {
-        eprintln!("skipped: node {major:?} has no NODE_USE_ENV_PROXY");
-        return;
-    }
+fn python_urllib() {
+    python("urllib.request", "print(urllib.request.urlopen('$URL/package').read().decode())");
+}
+
+#[test]
+fn python_requests() {
+    python("requests", "print(requests.get('$URL/package').text)");
+}
+
+#[test]
+fn python_httpx() {
+    python("httpx", "print(httpx.get('$URL/package').text)");
+}
+
+#[test]
+fn node_fetch() {
     twice("node", "node -e \"fetch('$URL/package').then(r => r.text()).then(console.log)\"");
+}
+
+#[test]
+fn node_https() {
+    twice("node", "node -e \"require('https').get('$URL/package', r => r.pipe(process.stdout))\"");
 }
 
 #[test]
@@ -66,7 +86,7 @@ fn java() {
 }
 
 /// A registry whose files are those of a folder, by their paths.
-fn files(of: &[(&str, Vec<u8>)]) -> larder_testkit::Origin {
+pub(super) fn files(of: &[(&str, Vec<u8>)]) -> larder_testkit::Origin {
     let of: Vec<_> = of.iter().map(|(path, bytes)| ((*path).to_owned(), bytes.clone())).collect();
     larder_testkit::Origin::answering(move |seen| {
         let path = seen.target.split('?').next().unwrap_or_default();
@@ -93,42 +113,124 @@ fn git() {
     assert!(run.told().contains("not found"), "{}", run.told());
 }
 
-#[test]
-fn pip() {
-    if programs::find("pip3").is_none() {
-        eprintln!("skipped: pip3 is not installed");
+/// Installs a wheel in each of two new environments with a program and these options.
+fn installs_a_wheel(program: &str, options: &str) {
+    if programs::find(program).is_none() {
+        eprintln!("skipped: {program} is not installed");
         return;
     }
-    let wheel = wheel();
     let page = b"<a href=\"tiny-1.0-py3-none-any.whl\">tiny-1.0-py3-none-any.whl</a>".to_vec();
-    let registry = Registry::before(files(&[
-        ("/simple/tiny/", page),
-        ("/simple/tiny/tiny-1.0-py3-none-any.whl", wheel),
-    ]));
+    let wheel = "/simple/tiny/tiny-1.0-py3-none-any.whl";
+    let registry = Registry::before(files(&[("/simple/tiny/", page), (wheel, zip(WHEEL))]));
     let user = User::of(&registry);
-    let index = format!("{}/simple/", registry.url());
+    let install = format!("{program} {options} -q --target site --index-url {}/simple/ tiny", registry.url());
+    // uv looks at the metadata in a wheel before it downloads the whole.
+    let mut count = None;
     for _ in 0..2 {
         let _ = fs::remove_dir_all(user.home().join("site"));
-        let install =
-            ["pip3", "install", "--no-cache-dir", "-q", "--target", "site", "--index-url", &index, "tiny"];
-        user.run(&["--host", "localhost"], &install).succeeded();
+        user.run(&["--host", "localhost"], &["sh", "-ec", &install]).succeeded();
         assert!(user.home().join("site/tiny.py").exists());
-        // pip asks for a current index each time.
-        assert_eq!(registry.origin.count_of("/simple/tiny/tiny-1.0-py3-none-any.whl"), 1);
+        let asked = registry.origin.count_of(wheel);
+        assert_eq!(*count.get_or_insert(asked), asked);
     }
 }
 
-/// Returns a wheel with one module: a ZIP archive without compression.
-fn wheel() -> Vec<u8> {
+#[test]
+fn pip() {
+    installs_a_wheel("pip3", "install --no-cache-dir");
+}
+
+#[test]
+fn uv() {
+    installs_a_wheel("uv", "pip install --no-cache --python python3");
+}
+
+const WHEEL: &[(&str, &str)] = &[
+    ("tiny.py", ""),
+    ("tiny-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: tiny\nVersion: 1.0\n"),
+    (
+        "tiny-1.0.dist-info/WHEEL",
+        "Wheel-Version: 1.0\nGenerator: t\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    ),
+    ("tiny-1.0.dist-info/RECORD", ""),
+];
+
+/// Returns a ZIP archive with these files.
+fn zip(files: &[(&str, &str)]) -> Vec<u8> {
     let folder = tempfile::tempdir().expect("a directory");
-    let script = "import zipfile\nz = zipfile.ZipFile('w.whl', 'w')\nz.writestr('tiny.py', '')\n\
-        z.writestr('tiny-1.0.dist-info/METADATA', 'Metadata-Version: 2.1\\nName: tiny\\nVersion: 1.0\\n')\n\
-        z.writestr('tiny-1.0.dist-info/WHEEL', 'Wheel-Version: 1.0\\nGenerator: t\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n')\n\
-        z.writestr('tiny-1.0.dist-info/RECORD', '')\nz.close()";
-    larder_testkit::output(
-        std::process::Command::new("python3").args(["-c", script]).current_dir(folder.path()),
+    let written = files.iter().map(|(name, text)| format!("z.writestr({name:?}, {text:?})\n"));
+    let script = format!(
+        "import zipfile\nz = zipfile.ZipFile('a.zip', 'w')\n{}z.close()",
+        written.collect::<String>()
     );
-    fs::read(folder.path().join("w.whl")).expect("a wheel")
+    larder_testkit::output(Command::new("python3").args(["-c", &script]).current_dir(folder.path()));
+    fs::read(folder.path().join("a.zip")).expect("an archive")
+}
+
+#[test]
+fn go() {
+    if programs::find("go").is_none() {
+        eprintln!("skipped: go is not installed");
+        return;
+    }
+    const GO_MOD: &str = "module tiny.test/tiny\n";
+    let archive =
+        zip(&[("tiny.test/tiny@v1.0.0/go.mod", GO_MOD), ("tiny.test/tiny@v1.0.0/tiny.go", "package tiny\n")]);
+    let info = "{\"Version\":\"v1.0.0\",\"Time\":\"2020-01-01T00:00:00Z\"}".into();
+    let origin = files(&[
+        ("/tiny.test/tiny/@v/list", b"v1.0.0\n".to_vec()),
+        ("/tiny.test/tiny/@v/v1.0.0.info", info),
+        ("/tiny.test/tiny/@v/v1.0.0.mod", GO_MOD.into()),
+        ("/tiny.test/tiny/@v/v1.0.0.zip", archive),
+    ]);
+    // Go never uses a proxy for `localhost` and 127.0.0.1.
+    let registry = Registry::with(origin, Authority::new(), &["0.0.0.0"], "");
+    let user = User::of(&registry);
+    let url = format!("https://0.0.0.0:{}", registry.port());
+    let get = format!(
+        "rm -rf go go.mod go.sum; export GOPROXY={url} GOSUMDB=off GOTOOLCHAIN=local GOFLAGS=-modcacherw GOENV=off \
+         GOPATH=$PWD/go GOCACHE=$PWD/go/cache; go mod init p.test/p && go get tiny.test/tiny && cat go.sum"
+    );
+    let mut sums = None;
+    for _ in 0..2 {
+        let run = user.run(&["--host", "0.0.0.0"], &["sh", "-ec", &get]).succeeded();
+        assert!(run.said().contains("tiny.test/tiny v1.0.0 h1:"), "{}", run.said());
+        assert_eq!(*sums.get_or_insert_with(|| run.said()), run.said());
+        assert_eq!(registry.origin.count_of("/tiny.test/tiny/@v/v1.0.0.zip"), 1);
+        assert_eq!(registry.origin.count_of("/tiny.test/tiny/@v/v1.0.0.mod"), 1);
+    }
+}
+
+#[test]
+fn maven() {
+    if programs::find("mvn").is_none() {
+        eprintln!("skipped: mvn is not installed");
+        return;
+    }
+    const ABOUT: &str = "<groupId>t</groupId><artifactId>parent</artifactId><version>1.0</version>";
+    let pom = |about: &str| format!("<project><modelVersion>4.0.0</modelVersion>{about}</project>");
+    let parent = pom(&format!("{ABOUT}<packaging>pom</packaging>")).into_bytes();
+    let sum = digest::digest(&digest::SHA1_FOR_LEGACY_USE_ONLY, &parent);
+    let sum: String = sum.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+    let file = "/t/parent/1.0/parent-1.0.pom";
+    let beside = format!("{file}.sha1");
+    let registry = Registry::before(files(&[(file, parent), (&beside, sum.into_bytes())]));
+    let user = User::of(&registry);
+    let child = format!(
+        "<parent>{ABOUT}<relativePath/></parent><artifactId>child</artifactId><packaging>pom</packaging>"
+    );
+    fs::write(user.home().join("pom.xml"), pom(&child)).expect("written");
+    let mirror = format!("<mirror><id>m</id><mirrorOf>*</mirrorOf><url>{}</url></mirror>", registry.url());
+    let settings = format!("<settings><mirrors>{mirror}</mirrors></settings>");
+    fs::write(user.home().join("settings.xml"), settings).expect("written");
+    // No plugin runs in this phase, so that nothing else is downloaded.
+    let validate = "rm -rf m2; mvn -B -q -s settings.xml -Dmaven.repo.local=$PWD/m2 validate";
+    for _ in 0..2 {
+        user.run(&["--host", "localhost"], &["sh", "-ec", validate]).succeeded();
+        assert!(user.home().join("m2").join(&file[1..]).exists());
+        // Maven sends `Cache-Control: no-cache` with each request.
+        assert_eq!((registry.origin.count_of(file), registry.origin.count_of(&beside)), (1, 1));
+    }
 }
 
 /// Returns an archive (tar, gzip) of a folder with these files.
@@ -139,7 +241,7 @@ fn archive(folder: &str, files: &[(&str, &str)]) -> Vec<u8> {
         fs::create_dir_all(path.parent().expect("a folder")).expect("made");
         fs::write(path, text).expect("written");
     }
-    let mut tar = std::process::Command::new("tar");
+    let mut tar = Command::new("tar");
     larder_testkit::output(tar.args(["-czf", "a.tgz", folder]).current_dir(root.path()));
     fs::read(root.path().join("a.tgz")).expect("an archive")
 }

@@ -5,7 +5,9 @@
 
 mod clients;
 mod commands;
+mod failures;
 mod served;
+mod systems;
 mod tunnels;
 
 use std::path::Path;
@@ -40,6 +42,11 @@ impl Registry {
     /// Returns the registry's URL, without a path.
     fn url(&self) -> String {
         format!("https://localhost:{}", self.port())
+    }
+
+    /// Returns the URL of `path`.
+    fn at(&self, path: &str) -> String {
+        format!("{}{path}", self.url())
     }
 
     fn port(&self) -> u16 {
@@ -83,6 +90,8 @@ impl User {
             .env("XDG_CACHE_HOME", self.home().join("cache"))
             .env("STATE_DIRECTORY", self.home().join("state"))
             .env("SSL_CERT_FILE", &self.roots)
+            .env("TMPDIR", self.home())
+            .env("NODE_EXTRA_CA_CERTS", &self.roots)
             .env_remove("LARDER_LOG")
             .env_remove("RUST_LOG")
             .current_dir(self.home());

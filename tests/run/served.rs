@@ -89,6 +89,22 @@ fn a_request_for_another_host_than_its_tunnel_is_misdirected() {
 }
 
 #[test]
+fn check_and_why_tell_which_tunnels_are_read() {
+    let registry = Registry::before(origin());
+    let team = Team::new(&registry, "");
+    let why = |host: &str| team.proxy.ask_admin(&format!("GET /why?url=https://{host}/")).text().to_owned();
+    let unread = "tunnels to this host are not read";
+    assert!(why("other.test").contains(unread) && !why("localhost").contains(unread));
+    let config = team.state.path().join("larder.toml");
+    std::fs::write(&config, "[forward]\n[intercept]\nhosts = ['localhost', 'a.test']\nnever = ['b.test']")
+        .expect("written");
+    let mut check = Command::new(programs::larder());
+    check.arg("check").arg("--config").arg(&config).env("STATE_DIRECTORY", team.state.path());
+    let told = output(&mut check);
+    assert!(told.contains("tunnels  to localhost, a.test are intercepted, but for b.test, "), "{told}");
+}
+
+#[test]
 fn without_an_authority_or_with_an_expired_one_nothing_is_served() {
     let state = tempfile::tempdir().expect("a directory");
     let start = || {

@@ -57,6 +57,15 @@ fn a_server_without_tls_gets_a_tunnel() {
 }
 
 #[test]
+fn a_client_without_tls_passes_unseen_and_is_told() {
+    let registry = Registry::before(origin());
+    let user = User::of(&registry);
+    let url = format!("http://localhost:{}/a", registry.port());
+    let run = user.run(&["--host", "localhost"], &["curl", "-sS", "--proxytunnel", &url]);
+    assert_eq!(reason(&run), "tunnel-not-tls", "{}", run.told());
+}
+
+#[test]
 fn a_bad_certificate_of_an_origin_is_an_error_with_its_reason() {
     for (names, trusted, expected) in [
         (&["localhost"][..], false, "no trusted authority has signed the origin's certificate"),

@@ -1,7 +1,7 @@
 //! A cache that validates a stored response before each use.
 
 use crate::{cache, gateway};
-use larder_testkit::{Answer, Gate, Larder, Origin, eventually};
+use larder_testkit::{Answer, Larder, Origin, eventually};
 
 const TAGGED: &str = "200 OK\nCache-Control: max-age=100, stale-while-revalidate=100\nETag: \"1\"\n\nbody";
 
@@ -74,9 +74,7 @@ fn a_304_for_a_generated_tag_confirms_the_response() {
 
 #[test]
 fn requests_do_not_wait_for_fetches_that_began_earlier() {
-    let gate = Gate::default();
-    let held = gate.clone();
-    let origin = Origin::answering(move |seen| {
+    let (gate, origin) = Origin::gated(|seen, held| {
         if seen.number == 0 {
             held.pass();
         }

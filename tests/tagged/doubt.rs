@@ -62,9 +62,7 @@ fn in_doubt_a_304_of_the_backend_renews_no_lifetime() {
 
 #[test]
 fn an_answer_that_a_change_overlaps_has_no_lifetime() {
-    let gate = Gate::default();
-    let held = gate.clone();
-    let origin = Origin::answering(move |seen| {
+    let (gate, origin) = Origin::gated(|seen, held| {
         if seen.field("hold").is_some() {
             held.pass();
         }
@@ -86,9 +84,7 @@ fn a_response_that_a_change_overlapped_is_stored_again_after_it() {
         ["", "ETag: \"1\"\n", "ETag: \"1\"\nCDN-Cache-Control: max-age=60\n", "Cache-Control: max-age=60\n"]
     {
         for number in [0, 1] {
-            let gate = Gate::default();
-            let held = gate.clone();
-            let origin = Origin::answering(move |seen| {
+            let (gate, origin) = Origin::gated(move |seen, held| {
                 if seen.number == number {
                     held.pass();
                 }

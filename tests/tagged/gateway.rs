@@ -1,6 +1,6 @@
 //! A gateway in front of its backend.
 
-use larder_testkit::{Answer, Client, Gate, Larder, Origin, Seen, eventually, site};
+use larder_testkit::{Answer, Client, Larder, Origin, Seen, eventually, site};
 
 use crate::{gateway, is_current};
 
@@ -198,12 +198,10 @@ fn content_that_breaks_off_is_no_answer() {
 
 #[test]
 fn events_are_passed_on_as_they_come() {
-    let gate = Gate::default();
-    let held = gate.clone();
-    let origin = Origin::answering(move |_| {
+    let (gate, origin) = Origin::gated(|_, held| {
         Answer::with_body("200 OK\nContent-Type: text/event-stream\nTransfer-Encoding: chunked", b"")
             .then("3\r\none\r\n")
-            .then_wait(&held)
+            .then_wait(held)
             .then("3\r\ntwo\r\n0\r\n\r\n")
     });
     let larder = gateway(&origin, "");

@@ -1,9 +1,9 @@
 //! A backend that commits a change when the test allows it, after the cache or the gateway has timed out.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
-use larder_testkit::{Answer, Gate, Origin, Seen, eventually};
+use larder_testkit::{Answer, Gate, Origin, Seen, eventually, locked};
 
 /// Users and paths, each with a version; the content of a path includes its user's version.
 #[derive(Clone, Default)]
@@ -33,7 +33,7 @@ impl Data {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.0)
     }
 
     fn change(&self, seen: &Seen) -> Answer {

@@ -3,8 +3,7 @@
 use std::path::Path;
 
 use fastrand::Rng;
-use larder_testkit::{Larder, Origin, eventually, site};
-use rustix::process::Signal;
+use larder_testkit::{Larder, Origin, eventually, seed, site};
 use tempfile::TempDir;
 
 use crate::is_current;
@@ -25,8 +24,7 @@ fn makes_tags(larder: &Larder) -> bool {
 }
 
 fn end(mut larder: Larder) {
-    larder.signal(Signal::TERM);
-    assert!(larder.ended().success());
+    larder.stop();
 }
 
 /// Writes the file that an orderly end leaves.
@@ -150,9 +148,7 @@ fn old_tags(seed: u64, pretends: bool) -> usize {
 
 #[test]
 fn tags_of_a_restarted_gateway_never_match_replaced_content() {
-    let seed = std::env::var("LARDER_SEED").ok().and_then(|text| text.parse().ok());
-    let seed = seed.unwrap_or_else(|| fastrand::u64(..1 << 32));
-    println!("LARDER_SEED={seed}");
+    let seed = seed();
     assert_eq!(old_tags(seed, false), 0, "seed {seed}");
     assert!(old_tags(seed, true) > 0, "seed {seed}: without doubt, the checker finds what is old");
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Command;
 
-use larder_testkit::{Larder, Origin, eventually, site};
+use larder_testkit::{Larder, Origin, eventually, file_with, site};
 
 use super::clients::{curl, s_client};
 use super::{Authority, LISTEN, TLS, config};
@@ -166,9 +166,7 @@ fn a_pem_file_of_the_wrong_kind_is_refused_with_the_remedy() {
 
 /// Checks that commands refuse this config with an error about this line.
 fn assert_refused(config: &str, line: u32, expected: &str) {
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("larder.toml");
-    fs::write(&file, config).expect("written");
+    let (_folder, file) = file_with("larder.toml", config);
     for command in ["check", "serve"] {
         let mut larder = Command::new(env!("CARGO_BIN_EXE_larder"));
         let output = larder.arg(command).arg("--config").arg(&file).output().expect("it runs");

@@ -2,16 +2,14 @@
 
 use std::fs;
 
-use larder_testkit::{Answer, Gate, Larder, Origin, eventually, site};
+use larder_testkit::{Answer, Larder, Origin, eventually, site};
 
 use super::{serves, start};
 
 #[test]
 fn a_request_in_progress_is_answered_by_the_old_process() {
-    let gate = Gate::default();
-    let held = gate.clone();
-    let origin = Origin::answering(move |_| {
-        Answer::raw("HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\na ").then_wait(&held).then("page")
+    let (gate, origin) = Origin::gated(|_, held| {
+        Answer::raw("HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\na ").then_wait(held).then("page")
     });
     let (mut larder, _) = start(&origin, "");
     let mut client = larder.client();

@@ -92,11 +92,9 @@ fn a_hit_invalidated_during_its_validation_is_not_counted_stale() {
 
 #[test]
 fn a_hit_whose_time_has_come_since_is_stale_all_the_same() {
-    let gate = Gate::default();
-    let held = gate.clone();
-    let origin = Origin::answering(move |seen| match is_marked(seen) {
+    let (gate, origin) = Origin::gated(|seen, held| match is_marked(seen) {
         false => Answer::with_body("200 OK\nCache-Control: max-age=903\nAge: 900", b"old"),
-        true => Answer::default().then_wait(&held).then("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nnew"),
+        true => Answer::default().then_wait(held).then("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nnew"),
     });
     let larder = validating(&origin, "");
     let stored = Instant::now();

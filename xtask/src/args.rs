@@ -26,10 +26,13 @@ impl Words {
         self.get(name).map(PathBuf::from)
     }
 
-    /// Returns the number of an option, or `usual` if it was not given.
-    ///
-    /// # Errors
-    /// A value that is not a whole number above 0.
+    /// Returns the paths of an option, which are separated by commas.
+    pub(crate) fn paths(&self, name: &str) -> Vec<PathBuf> {
+        self.get(name).iter().flat_map(|list| list.split(',')).map(PathBuf::from).collect()
+    }
+
+    /// Returns the number of an option, or `usual` if it was not given. Errors: a value that is not a whole number
+    /// above 0.
     pub(crate) fn number(&self, name: &str, usual: u32) -> Result<u32> {
         let Some(value) = self.get(name) else { return Ok(usual) };
         match value.parse() {
@@ -39,18 +42,13 @@ impl Words {
     }
 
     /// Returns the seconds of an option, or `usual` seconds if it was not given.
-    ///
-    /// # Errors
-    /// The same as for [`number`](Self::number).
     pub(crate) fn seconds(&self, name: &str, usual: u32) -> Result<Duration> {
         self.number(name, usual).map(|seconds| Duration::from_secs(seconds.into()))
     }
 }
 
-/// Reads options.
-///
-/// # Errors
-/// A name that is not in `known`, a missing value, a name given twice, or a word that is not an option.
+/// Reads options. Errors: a name that is not in `known`, a missing value, a name given twice, or a word that is not an
+/// option.
 pub(crate) fn parse(words: &[String], known: &[Known]) -> Result<Words> {
     let mut found = BTreeMap::new();
     let mut words = words.iter();
@@ -77,10 +75,7 @@ pub(crate) fn parse(words: &[String], known: &[Known]) -> Result<Words> {
 }
 
 /// Returns the values whose names are in `words`, separated by commas; all of them if it is `None`. Errors call a value a
-/// `kind`.
-///
-/// # Errors
-/// A name that is not in `known`.
+/// `kind`. Errors: a name that is not in `known`.
 pub(crate) fn chosen<T: Copy>(words: Option<&str>, kind: &str, known: &[(&str, T)]) -> Result<Vec<T>> {
     let Some(words) = words else { return Ok(known.iter().map(|(_, value)| *value).collect()) };
     let value = |word| {

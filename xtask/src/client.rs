@@ -19,7 +19,6 @@ pub(crate) struct Client {
     connection: Option<BufReader<TcpStream>>,
 }
 
-/// An answer.
 pub(crate) struct Answer {
     pub(crate) status: u16,
     fields: Vec<(String, String)>,
@@ -52,10 +51,8 @@ impl Client {
         Self { address, port, connection: None }
     }
 
-    /// Returns a client that is connected already, so that its first request takes no longer than others.
-    ///
-    /// # Errors
-    /// If it cannot connect.
+    /// Returns a client that is connected already, so that its first request takes no longer than others. Fails if it
+    /// cannot connect.
     pub(crate) fn connect(port: u16) -> Result<Self> {
         let mut client = Self::to(port);
         client.connection = Some(client.open()?);
@@ -68,10 +65,7 @@ impl Client {
         Ok(BufReader::with_capacity(BUFFER, limited(stream, PATIENCE)?))
     }
 
-    /// Sends a request, such as `GET /`, with these field lines, and reads the answer.
-    ///
-    /// # Errors
-    /// If no head arrives.
+    /// Sends a request, such as `GET /`, with these field lines, and reads the answer. Fails if no head arrives.
     pub(crate) fn ask(&mut self, request: &str, fields: &str) -> Result<Answer> {
         let length = if request.starts_with("GET") { "" } else { "Content-Length: 0\r\n" };
         let mut connection = self.send(&format!("{request} HTTP/1.1\r\n{length}{fields}\r\n"))?;
@@ -91,19 +85,14 @@ impl Client {
         Ok(answer)
     }
 
-    /// Fetches a page and returns the number of bytes in its content.
-    ///
-    /// # Errors
-    /// If the status is not 200, or the answer is incomplete.
+    /// Fetches a page and returns the number of bytes in its content. Fails if the status is not 200, or the answer is
+    /// incomplete.
     pub(crate) fn get(&mut self, path: &str) -> Result<u64> {
         self.request(&[path])?;
         self.answer(path, &mut std::io::sink())
     }
 
     /// Sends requests for several paths at once; [`Client::answer`] reads the answers, in the same order.
-    ///
-    /// # Errors
-    /// If they cannot be sent.
     pub(crate) fn request(&mut self, paths: &[impl AsRef<str>]) -> Result<()> {
         // The same host as wrk's: a cache may store a separate object for each host.
         let host = format!("HTTP/1.1\r\nHost: 127.0.0.1:{}\r\n\r\n", self.port);
@@ -113,9 +102,6 @@ impl Client {
     }
 
     /// Reads the next answer, that for `path`, writes its content to `into`, and returns the number of bytes.
-    ///
-    /// # Errors
-    /// The same as for [`Client::get`].
     pub(crate) fn answer(&mut self, path: &str, into: &mut impl Write) -> Result<u64> {
         let connection = self.connection.as_mut().context("not connected")?;
         let mut length = None;

@@ -34,10 +34,8 @@ pub(crate) const H2SPEC: Program = Program {
 };
 
 impl Program {
-    /// Returns the program: from the path, or otherwise from `target/tools`, where it is built once.
-    ///
-    /// # Errors
-    /// If Go is missing, or cannot build the program.
+    /// Returns the program: from the path, or otherwise from `target/tools`, where it is built once. Fails if Go is
+    /// missing, or cannot build the program.
     pub(crate) fn find(&self) -> Result<PathBuf> {
         let Self { name, package, .. } = self;
         if let Some(found) = find(name) {
@@ -67,9 +65,6 @@ impl Program {
 }
 
 /// Builds the programs that the tests need.
-///
-/// # Errors
-/// The same as for [`Program::find`].
 pub(crate) fn for_tests() -> Result<()> {
     PEBBLE.find()?;
     H2SPEC.find().map(drop)

@@ -21,10 +21,8 @@ pub(crate) const PAGE: &str = "200 OK\n\nhello\n";
 /// Time that h2spec waits for an answer, in seconds. Machines that run tests can be busy.
 const PATIENCE: &str = "20";
 
-/// Runs all cases over TLS and in clear, against `larder` or the debug build.
-///
-/// # Errors
-/// If a program is missing, or a case fails that is not expected to.
+/// Runs all cases over TLS and in clear, against `larder` or the debug build. Fails if a program is missing, or a case
+/// fails that is not expected to.
 pub(crate) fn run(larder: Option<PathBuf>) -> Result<()> {
     let h2spec = go::H2SPEC.find()?;
     let larder = larder.map_or_else(build_debug, Ok)?;
@@ -73,9 +71,6 @@ impl Verdict {
 }
 
 /// Runs all cases both ways against the debug build of the tests.
-///
-/// # Errors
-/// The same as for [`run`].
 pub(crate) fn in_test() -> Result<()> {
     run(Some(debug_build()?))
 }

@@ -93,6 +93,9 @@ usage: cargo x COMMAND
              --seconds N, --rounds N, --json FILE, --install, --larder PATH  as above
            rules: what rules cost a hit
              --quick, --seconds N, --rounds N, --json FILE, --larder PATH, --install  as above
+           run: downloads of packages and of a layer behind `larder run`, beside those without it and behind mitmproxy
+             --quick         a layer of 256 MiB (of 2 GiB)
+             --rounds N, --json FILE, --larder PATH, --install  as above
            scale: what a hit costs with 1, 2 and 64 workers, how long locks are held, and a model for more cores
              --quick, --seconds N, --rounds N, --json FILE, --larder PATH, --install  as above
            replay: how fast traces are replayed

@@ -89,6 +89,13 @@ pub(crate) const FOR_TESTS: &[Package] = &[
 pub(crate) const FOR_DIST: &[Package] =
     &[package("mmdebstrap", "mmdebstrap", "a Debian of its own, in which the package is installed")];
 
+/// The packages that `cargo x ledger` needs.
+pub(crate) const FOR_LEDGER: &[Package] = &[
+    package("valgrind", "valgrind", "prints all accesses to memory"),
+    package("strace", "strace", "hides the kernel's clocks from a program"),
+    package("binutils", "nm", "the addresses of functions"),
+];
+
 /// The load generator of `cargo x bench`.
 pub(crate) const WRK: Package = package("wrk", "wrk", "the load");
 
@@ -106,10 +113,8 @@ pub(crate) fn command_line(packages: &[&Package]) -> String {
     format!("sudo apt-get install --no-install-recommends {}", names.join(" "))
 }
 
-/// Installs the packages and prints their names; their services are not started.
-///
-/// # Errors
-/// If there is no apt-get or no permission to use it (the error contains the command to run), or if apt-get fails.
+/// Installs the packages and prints their names; their services are not started. Fails if there is no apt-get or no
+/// permission to use it (the error contains the command to run), or if apt-get fails.
 pub(crate) fn install(packages: &[&Package]) -> Result<()> {
     if packages.is_empty() {
         return Ok(());

@@ -9,18 +9,13 @@ use std::time::Duration;
 
 const START_LIMIT: Duration = Duration::from_secs(30);
 
-/// Returns the build to check, from the words of a command that has no other option.
-///
-/// # Errors
-/// An unknown word, which the error names.
+/// Returns the build to check, from the words of a command that has no other option. Fails on an unknown word, which
+/// the error names.
 pub(crate) fn chosen(words: &[String]) -> Result<Option<PathBuf>> {
     Ok(args::parse(words, &[("--larder", true)])?.path("--larder"))
 }
 
 /// Builds the debug build, and returns its path.
-///
-/// # Errors
-/// If the build fails.
 pub(crate) fn build_debug() -> Result<PathBuf> {
     let status = cargo().args(["build", "--quiet", "--package", "larder"]).status();
     ensure!(status.context("cannot start cargo")?.success(), "`cargo build` failed");
@@ -38,9 +33,6 @@ pub(crate) fn target_folder() -> PathBuf {
 }
 
 /// Builds the release build, and returns its path.
-///
-/// # Errors
-/// If the build fails.
 pub(crate) fn build_release() -> Result<PathBuf> {
     let status = cargo().args(["build", "--release", "--quiet"]).status().context("cannot start cargo")?;
     if !status.success() {
@@ -49,10 +41,8 @@ pub(crate) fn build_release() -> Result<PathBuf> {
     Ok(root().join("target/release/larder"))
 }
 
-/// Starts a server and waits until it listens at `port`.
-///
-/// # Errors
-/// If it cannot be started, ends early, or does not listen in time.
+/// Starts a server and waits until it listens at `port`. Fails if it cannot be started, ends early, or does not listen
+/// in time.
 pub(crate) fn start(mut command: Command, port: u16, what: &str) -> Result<Process> {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let mut server = Process::start(&mut command).with_context(|| format!("cannot start {what}"))?;
@@ -60,10 +50,7 @@ pub(crate) fn start(mut command: Command, port: u16, what: &str) -> Result<Proce
     Ok(server)
 }
 
-/// Creates a certificate in `folder`. Returns the files with it, with its key, and with both.
-///
-/// # Errors
-/// If openssl fails.
+/// Creates a certificate in `folder`. Returns the files with it, with its key, and with both. Fails if openssl fails.
 pub(crate) fn certify(folder: &Path) -> Result<[String; 3]> {
     let [cert, key, both] =
         ["cert.pem", "key.pem", "both.pem"].map(|name| folder.join(name).display().to_string());

@@ -9,10 +9,7 @@ const LIBRARIES: [&str; 3] = ["tlslite-ng==0.8.2", "ecdsa==0.19.2", "six==1.17.0
 /// The folder that pip makes for this version.
 const INSTALLED: &str = "tlslite_ng-0.8.2.dist-info";
 
-/// Installs the library in `target/tools`, where `tests/tls` expects it.
-///
-/// # Errors
-/// If pip cannot install it.
+/// Installs the library in `target/tools`, where `tests/tls` expects it. Fails if pip cannot install it.
 pub(crate) fn for_tests() -> Result<()> {
     let folder = root().join("target/tools/tlslite-ng");
     if folder.join(INSTALLED).is_dir() {

@@ -38,19 +38,13 @@ const STEPS: &[Step] = &[
 /// The time limit of all steps on two cores; a longer run causes a complaint.
 const BUDGET: Duration = Duration::from_secs(20 * 60);
 
-/// Runs every step in order.
-///
-/// # Errors
-/// The error of the first step that fails, with its remedy.
+/// Runs every step in order. Errors: the error of the first step that fails, with its remedy.
 pub(crate) fn test() -> Result<()> {
     run(STEPS)
 }
 
 /// Makes the browser of the dashboard's tests take its pictures, in every state of the page, and those of the
-/// experiments' report.
-///
-/// # Errors
-/// If packages are missing, or the pictures cannot be taken.
+/// experiments' report. Fails if packages are missing, or the pictures cannot be taken.
 pub(crate) fn pictures() -> Result<()> {
     install()?;
     // The tests of the experiments have no pictures, but their program is built for them.

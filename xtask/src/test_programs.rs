@@ -17,7 +17,6 @@ const AT_ONCE: usize = 2;
 const SLOWEST: [&str; 9] =
     ["cluster", "experiment", "dashboard", "upgrade", "control", "hostile", "directory", "traces", "disk"];
 
-/// A program with tests.
 #[derive(Debug, PartialEq)]
 pub(crate) struct TestProgram {
     name: String,
@@ -36,9 +35,6 @@ pub(crate) fn linted_cargo() -> Command {
 
 /// Lints and builds all test programs, and the programs that they start; benches and examples, too, but these are not
 /// run. `arguments` select packages and features.
-///
-/// # Errors
-/// If one does not build.
 pub(crate) fn build(arguments: &[&str]) -> Result<Vec<TestProgram>> {
     let mut build = linted_cargo();
     build.args(["test", "--quiet", "--no-run", "--message-format=json-render-diagnostics"]);
@@ -69,10 +65,7 @@ fn program(message: &str) -> Option<TestProgram> {
 }
 
 /// Runs all programs, and prints the result of each when it ends. `threads` is the number of tests that each of them runs
-/// at a time.
-///
-/// # Errors
-/// If a test fails. All programs run before that.
+/// at a time. Fails if a test fails. All programs run before that.
 pub(crate) fn run(programs: &[TestProgram], threads: usize) -> Result<()> {
     let next = AtomicUsize::new(0);
     let has_failed = AtomicBool::new(false);

@@ -26,10 +26,8 @@ const OF_OTHERS: &[&str] = &[
     "security_headers",
 ];
 
-/// Checks a listener for sites, and the admin listener, of `larder` or the debug build.
-///
-/// # Errors
-/// If a program is missing, or a finding is worse than LOW.
+/// Checks a listener for sites, and the admin listener, of `larder` or the debug build. Fails if a program is missing,
+/// or a finding is worse than LOW.
 pub(crate) fn run(larder: Option<PathBuf>) -> Result<()> {
     if find(TESTSSL.program).is_none() {
         install(&[&TESTSSL])?;

@@ -15,10 +15,7 @@ const CONTENT: usize = 1 << 20;
 const HEADER: usize = 5;
 
 /// Returns the CPU nanoseconds in which the cipher of `suite` seals 1 MiB in place, in records of 16 KiB. Repeats it for
-/// `duration`.
-///
-/// # Errors
-/// If the library refuses to seal.
+/// `duration`. Fails if the library refuses to seal.
 pub(crate) fn nanoseconds(suite: CipherSuite, duration: Duration) -> Result<u64> {
     let refused = |_| anyhow!("aws-lc-rs refuses to seal");
     let algorithm = match format!("{suite:?}") {

@@ -13,10 +13,7 @@ use std::time::Duration;
 /// The longest wait for a handshake.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Returns a config that trusts the certificate in a file.
-///
-/// # Errors
-/// If the file contains none.
+/// Returns a config that trusts the certificate in a file. Fails if the file contains none.
 pub(crate) fn config(certificate: &str) -> Result<Arc<ClientConfig>> {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_file(certificate).context("the certificate")?)?;
@@ -32,10 +29,8 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// Connects and completes the handshake.
-    ///
-    /// # Errors
-    /// If the server does not accept the connection, or the certificate is not for `localhost`.
+    /// Connects and completes the handshake. Fails if the server does not accept the connection, or the certificate is
+    /// not for `localhost`.
     pub(crate) fn open(address: SocketAddr, config: &Arc<ClientConfig>) -> Result<Self> {
         let mut stream = TcpStream::connect(address).context("cannot connect")?;
         stream.set_read_timeout(Some(PATIENCE))?;
@@ -49,17 +44,11 @@ impl Connection {
     }
 
     /// Returns the suite that the server has chosen.
-    ///
-    /// # Errors
-    /// If there is none.
     pub(crate) fn suite(&self) -> Result<CipherSuite> {
         Ok(self.tls.negotiated_cipher_suite().context("no suite")?.suite())
     }
 
-    /// Sends a request.
-    ///
-    /// # Errors
-    /// If the server does not read.
+    /// Sends a request. Fails if the server does not read.
     pub(crate) fn ask(&mut self, request: &[u8]) -> Result<()> {
         self.tls.writer().write_all(request)?;
         while self.tls.wants_write() {
@@ -68,10 +57,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Reads the bytes that have arrived. Returns whether an answer is complete.
-    ///
-    /// # Errors
-    /// If the server ends the connection, or answers without success.
+    /// Reads the bytes that have arrived. Returns whether an answer is complete. Fails if the server ends the
+    /// connection, or answers without success.
     pub(crate) fn read(&mut self) -> Result<bool> {
         match self.tls.read_tls(&mut self.stream) {
             Ok(0) => bail!("the server ended a connection"),

@@ -52,10 +52,8 @@ fn percentile(sorted: &[u64], share: f64) -> u64 {
 }
 
 impl Load<'_> {
-    /// Opens all connections, sends requests for the duration, and waits for all answers.
-    ///
-    /// # Errors
-    /// If a connection or an answer fails.
+    /// Opens all connections, sends requests for the duration, and waits for all answers. Fails if a connection or an
+    /// answer fails.
     pub(crate) fn run(&self) -> Result<Report> {
         let open = |_| Connection::open(self.address, &self.config);
         let connections = (0..self.connections).map(open).collect::<Result<Vec<_>>>()?;

@@ -4,7 +4,7 @@ use std::fmt::{self, Display};
 
 use serde::{Deserialize, Serialize};
 
-use crate::estimate::Estimate;
+use crate::estimate::{Estimate, GroupFilter, Survey};
 use crate::panel::{FACTORS, Panel, RUNNING};
 use crate::window::Interval;
 
@@ -67,6 +67,7 @@ impl Panel {
     pub(crate) fn advise(
         &self,
         counts: &Interval,
+        survey: &Survey<'_>,
         predicted: f64,
         measured: f64,
     ) -> Result<Option<Advice>, Doubt> {
@@ -79,11 +80,8 @@ impl Panel {
         if (predicted - measured).abs() > MOST_DIFFERENCE {
             return Err(Doubt::WrongPrediction(predicted, measured));
         }
-        let cell = |policy: usize| &counts.shadows[policy * FACTORS.len() + RUNNING];
-        let half = self.sample().share() / 2.0;
-        let gain = |policy: usize, takes| {
-            let pair = (cell(policy), cell(self.running()));
-            Estimate::difference(pair, takes, &counts.traffic.asked, half)
+        let gain = |policy: usize, takes: GroupFilter| {
+            survey.gain(&counts.shadows[policy * FACTORS.len() + RUNNING], takes)
         };
         let chosen = (0..self.policies().count())
             .map(|policy| (gain(policy, |group| group % 2 == 0).ratio, policy))

@@ -6,8 +6,10 @@ use crate::advice::Advice;
 const WINDOW: u32 = 1_200;
 /// The number of windows in a row in which a policy has to be better.
 const WINDOWS: u32 = 3;
-/// The time between two switches, and the time for which a policy is barred that did not hold what it promised, in seconds.
+/// The time between two switches, the time in which a policy has to hold what it promised, and the time for which it is barred if it
+/// did not, in seconds. Later, the workload has changed, and the policy may be better again.
 const PAUSE: u32 = 3_600;
+const TRIAL: u32 = 3 * 3_600;
 const BARRED: u32 = 86_400;
 
 /// Decides when another policy runs.
@@ -53,7 +55,7 @@ impl Auto {
         };
         let is_return = self.latest.as_ref().is_some_and(|latest| {
             let is_undone = latest.to.policy == running && latest.from == advice.policy;
-            is_undone && !latest.is_return && now < latest.at.saturating_add(BARRED)
+            is_undone && !latest.is_return && now < latest.at.saturating_add(TRIAL)
         });
         let windows = match self.better.take() {
             Some((policy, windows)) if policy == advice.policy => windows + 1,

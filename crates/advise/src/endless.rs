@@ -4,11 +4,18 @@ use hashbrown::HashMap;
 
 use crate::request::{Answer, Change, Request, StoredCopy};
 use crate::sample::Sample;
+use crate::selection::Selection;
 
 /// The copies of all objects that were ever requested. Their number has a limit: beyond it, the sample becomes smaller.
 pub(crate) struct Endless {
-    copies: HashMap<u64, StoredCopy>,
+    copies: HashMap<u64, SizedCopy>,
     pub(crate) sample: Sample,
+}
+
+/// A copy, and the size of its object in bytes, or [`u32::MAX`] if that is less.
+struct SizedCopy {
+    copy: StoredCopy,
+    size: u32,
 }
 
 /// The most copies.
@@ -25,29 +32,42 @@ impl Endless {
             self.copies.remove(&key);
         }
         match self.copies.get_mut(&key) {
-            Some(copy) => copy.answer(request),
+            Some(sized) => sized.copy.answer(request),
             None if request.freshness.is_some() => {
-                self.copies.insert(key, request.copy(request.now));
+                let size = request.object.size.try_into().unwrap_or(u32::MAX);
+                self.copies.insert(key, SizedCopy { copy: request.copy(request.now), size });
                 Answer::Miss
             }
             None => Answer::Miss,
         }
     }
 
-    pub(crate) fn remove(&mut self, key: u64) {
-        self.copies.remove(&key);
+    /// Removes a copy that is no longer selected.
+    pub(crate) fn review(&mut self, key: u64, selection: &Selection) {
+        let sample = self.sample;
+        let is_left =
+            |sized: &SizedCopy| !sample.contains(key) && !selection.is_exact(key, sized.size.into());
+        if self.copies.get(&key).is_some_and(is_left) {
+            self.copies.remove(&key);
+        }
     }
 
-    /// Halves the sample if there are too many copies, except those that `stays` keeps.
-    pub(crate) fn fit(&mut self, stays: impl Fn(u64) -> bool) {
-        while self.copies.len() > MOST {
-            let half = self.sample.half();
-            if half == self.sample {
-                self.copies.clear();
-            }
-            self.sample = half;
-            self.copies.retain(|key, _| half.contains(*key) || stays(*key));
+    /// Removes the copies that are no longer selected, from a sample that is no larger than the `selection`'s.
+    pub(crate) fn review_all(&mut self, selection: &Selection) {
+        if self.sample.share() > selection.sample.share() {
+            self.sample = selection.sample;
         }
+        let sample = self.sample;
+        self.copies.retain(|key, sized| sample.contains(*key) || selection.is_exact(*key, sized.size.into()));
+    }
+
+    /// Halves the sample if there are too many copies. Returns whether there are still too many afterwards.
+    pub(crate) fn fit(&mut self, selection: &Selection) -> bool {
+        if self.copies.len() > MOST {
+            self.sample = self.sample.half();
+            self.review_all(selection);
+        }
+        self.copies.len() > MOST
     }
 
     pub(crate) fn bytes(&self) -> usize {

@@ -1,12 +1,19 @@
 //! Estimates for all requests from those that a shadow has seen.
 //!
-//! The requests for heavy keys are known exactly, and so is the number of the others. Of these, either the hit ratio of the sample
-//! is taken as that of all, or the misses of the sample are multiplied, and the rest are hits (SHARDS-adj). The first is the better
-//! one where most keys are requested once, the second where the sample has too many or too few popular keys. The one with the
-//! smaller error counts, which comes from the differences between disjoint parts of the sample.
+//! The requests for heavy keys and large objects are counted exactly. Of the others, a sample was seen, but two totals are known:
+//! the number of all requests, and the hits of the cache that runs, which has a shadow, too. If the sample has too many requests
+//! for popular keys, all shadows show it, and that of the running configuration tells by how much it is wrong. So each count is
+//! corrected by what these two are wrong by (a regression estimator, as in surveys), with slopes that come from disjoint parts of the
+//! sample. What is left of the differences between these parts is the standard error.
+//!
+//! A difference between the running cache and its shadow that is too large for chance corrects nothing: it is part of the error of
+//! all other estimates.
 
-use crate::counts::{Counts, GroupCount, Sums};
+use crate::counts::{Counts, GroupCount, Sums, Traffic};
 use crate::sample::GROUPS;
+
+/// The differences in standard errors that chance may explain.
+const CHANCE: f64 = 3.0;
 
 /// A ratio and its standard error, both from 0 to 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -23,60 +30,129 @@ pub(crate) type Unit = fn(&Sums) -> f64;
 /// The groups by which a choice is made, or judged.
 pub(crate) type GroupFilter = fn(usize) -> bool;
 
-impl Estimate {
-    /// Returns the hit ratio of a shadow in the unit `of`, if `all` requests were asked of it in reality and `share` of the keys
-    /// are in the sample.
-    pub(crate) fn of(counts: &Counts, all: &Sums, share: f64, of: Unit) -> Self {
-        let Self { ratio, error } =
-            Self::ratio(counts, |_| true, all, share, 1.0, |count| (of(&count.asked), of(&count.hit)));
-        Self { ratio: ratio.clamp(0.0, 1.0), error }
+/// What is known when a hit ratio is estimated.
+pub(crate) struct Survey<'c> {
+    /// The requests to the running cache.
+    pub(crate) traffic: &'c Traffic,
+    /// The counts of its shadow.
+    pub(crate) running: &'c Counts,
+    /// The share of the keys in the sample.
+    pub(crate) share: f64,
+    pub(crate) of: Unit,
+}
+
+/// A count of all requests that are not counted exactly.
+struct Variable {
+    /// The counts of the groups, weighted to stand for all, less what is explained by other variables.
+    groups: Vec<f64>,
+    /// The estimated total.
+    total: f64,
+    /// The variables that explain it.
+    explained_by: usize,
+}
+
+impl Survey<'_> {
+    /// Returns the hit ratio of a shadow.
+    pub(crate) fn estimate(&self, counts: &Counts) -> Estimate {
+        let Some((mut hits, asked)) = self.hits_of(counts, |_| true) else { return self.exactly(counts) };
+        let Some((control, _)) = self.hits_of(self.running, |_| true) else { return self.exactly(counts) };
+        let missing = (self.of)(&self.traffic.hit) - (self.of)(&self.running.heavy.hit) - control.total;
+        let chance = CHANCE * control.error(self.share);
+        let explained = missing.clamp(-chance, chance);
+        hits.explain(&control, explained);
+        self.ratio(counts, asked, &hits, missing - explained).clamped()
     }
 
-    /// Returns the difference between the hit ratios of two shadows in the groups that `takes` selects. The same requests asked
-    /// both, so its error is smaller than those of the ratios.
-    pub(crate) fn difference(
-        (one, other): (&Counts, &Counts),
-        takes: GroupFilter,
-        all: &Sums,
-        share: f64,
-    ) -> Self {
-        let mut gain = *one;
-        gain.heavy.hit.requests -= other.heavy.hit.requests;
-        for (group, other) in gain.groups.iter_mut().zip(&other.groups) {
-            group.hit.requests -= other.hit.requests;
+    /// Returns the hit ratio of a shadow as though that of the running cache were not known.
+    pub(crate) fn uncorrected(&self, counts: &Counts) -> Estimate {
+        match self.hits_of(counts, |_| true) {
+            Some((hits, asked)) => self.ratio(counts, asked, &hits, 0.0).clamped(),
+            None => self.exactly(counts),
         }
-        Self::ratio(&gain, takes, all, share, 0.0, |count| (count.asked.requests, count.hit.requests))
     }
 
-    /// `slope` is the number of hits that a further request of a hot key adds.
-    fn ratio(
-        counts: &Counts,
-        takes: impl Fn(usize) -> bool,
-        all: &Sums,
-        share: f64,
-        slope: f64,
-        of: impl Fn(&GroupCount) -> (f64, f64) + Copy,
-    ) -> Self {
-        let (heavy, hit_heavy) = of(&counts.heavy);
-        let groups: Vec<_> =
-            (0..GROUPS).filter(|group| takes(*group)).map(|group| of(&counts.groups[group])).collect();
-        let (asked, hit) = groups.iter().fold((0.0, 0.0), |sum, group| (sum.0 + group.0, sum.1 + group.1));
-        let (all, _) = of(&GroupCount { asked: *all, hit: *all });
-        let (rest, parts) = ((all - heavy).max(0.0), GROUPS as f64 / groups.len() as f64);
-        let total = heavy + rest;
-        if total <= 0.0 || asked <= 0.0 {
-            let ratio = if heavy > 0.0 { hit_heavy / heavy } else { 0.0 };
-            return Self { ratio, error: 0.0 };
-        }
-        // The hits that each request of a group adds; what is left of the hits is the same for any number of requests.
-        let with = |slope: f64| {
-            let left = |group: &(f64, f64)| group.1 - slope * group.0;
-            let (count, sum) = (groups.len() as f64, groups.iter().map(left).sum::<f64>());
-            let squares = groups.iter().map(|group| (left(group) - sum / count).powi(2)).sum::<f64>();
-            let error = parts * (count / (count - 1.0) * squares * (1.0 - share)).sqrt() / total;
-            Self { ratio: (hit_heavy + parts * sum + slope * rest) / total, error }
+    /// Returns the difference between the hit ratio of a shadow and that of the running configuration in the groups that `takes`
+    /// selects. The same requests asked both, so its error is smaller than those of the ratios. It says how far the difference may be
+    /// chance in what clients request, even if all keys are seen.
+    pub(crate) fn gain(&self, counts: &Counts, takes: GroupFilter) -> Estimate {
+        let less = |one: &GroupCount, other: &GroupCount| {
+            let hit = Sums {
+                requests: one.hit.requests - other.hit.requests,
+                bytes: one.hit.bytes - other.hit.bytes,
+            };
+            GroupCount { asked: one.asked, hit }
         };
-        let (by_ratio, by_slope) = (with(hit / asked), with(slope));
-        if by_slope.error < by_ratio.error { by_slope } else { by_ratio }
+        let mut gain = Counts { heavy: less(&counts.heavy, &self.running.heavy), ..*counts };
+        for (group, other) in gain.groups.iter_mut().zip(&self.running.groups) {
+            *group = less(group, other);
+        }
+        let Some((hits, asked)) = self.hits_of(&gain, takes) else { return self.exactly(&gain) };
+        Survey { share: 0.0, ..*self }.ratio(&gain, asked, &hits, 0.0)
+    }
+
+    /// Returns the hits that were not counted exactly, corrected by the number of requests, and that number; `None` if there was none.
+    fn hits_of(&self, counts: &Counts, takes: impl Fn(usize) -> bool) -> Option<(Variable, f64)> {
+        let all = ((self.of)(&self.traffic.asked) - (self.of)(&counts.heavy.asked)).max(0.0);
+        let groups = || (0..GROUPS).filter(|group| takes(*group)).map(|group| &counts.groups[group]);
+        let asked = Variable::new(groups().map(|group| (self.of)(&group.asked)));
+        let mut hits = Variable::new(groups().map(|group| (self.of)(&group.hit)));
+        if all <= 0.0 || asked.total <= 0.0 {
+            return None;
+        }
+        let missing = all - asked.total;
+        hits.explain(&asked, missing);
+        Some((hits, all))
+    }
+
+    /// Returns the ratio of the requests that were counted exactly.
+    fn exactly(&self, counts: &Counts) -> Estimate {
+        let asked = (self.of)(&counts.heavy.asked);
+        let ratio = if asked > 0.0 { (self.of)(&counts.heavy.hit) / asked } else { 0.0 };
+        Estimate { ratio, error: 0.0 }
+    }
+
+    fn ratio(&self, counts: &Counts, asked: f64, hits: &Variable, unexplained: f64) -> Estimate {
+        let all = asked + (self.of)(&counts.heavy.asked);
+        let ratio = (hits.total + (self.of)(&counts.heavy.hit)) / all;
+        Estimate { ratio, error: hits.error(self.share).hypot(unexplained) / all }
+    }
+}
+
+impl Estimate {
+    fn clamped(self) -> Self {
+        Self { ratio: self.ratio.clamp(0.0, 1.0), ..self }
+    }
+}
+
+impl Variable {
+    fn new(groups: impl Iterator<Item = f64>) -> Self {
+        let mut groups: Vec<_> = groups.collect();
+        let parts = GROUPS as f64 / groups.len() as f64;
+        groups.iter_mut().for_each(|group| *group *= parts);
+        let total = groups.iter().sum();
+        let mean = total / groups.len() as f64;
+        groups.iter_mut().for_each(|group| *group -= mean);
+        Self { groups, total, explained_by: 0 }
+    }
+
+    /// Explains a part of it by another variable, whose true total is `missing` more than it was.
+    fn explain(&mut self, by: &Self, missing: f64) {
+        let product = |one: &Self, other: &Self| -> f64 {
+            one.groups.iter().zip(&other.groups).map(|(one, other)| one * other).sum()
+        };
+        let square = product(by, by);
+        if square > f64::EPSILON * by.total * by.total {
+            let slope = product(self, by) / square;
+            self.groups.iter_mut().zip(&by.groups).for_each(|(own, by)| *own -= slope * by);
+            self.total += slope * missing;
+            self.explained_by += 1;
+        }
+    }
+
+    /// Returns the standard error of the total, if the groups are from a `share` of all keys.
+    fn error(&self, share: f64) -> f64 {
+        let (count, known) = (self.groups.len() as f64, self.explained_by as f64);
+        let squares = self.groups.iter().map(|group| group * group).sum::<f64>();
+        (count / (count - 1.0 - known) * squares * (1.0 - share)).sqrt()
     }
 }

@@ -3,8 +3,8 @@
 //! A [`Panel`] has a shadow for each policy and size: a cache without contents, under the very policy code that serves.
 //! Shadows see the requests for a [`Sample`] of the keys, and are smaller in the same proportion (spatial sampling: C.
 //! Waldspurger et al., SHARDS, FAST 2015, and miniature simulations, ATC 2017). A sample that has a very hot key or a very large
-//! object by chance, or lacks it, misleads (D. Carra, G. Neglia, ATC 2020): so the heaviest keys are in every sample, and counted
-//! for themselves ([`Heavy`]). Shadows obey lifetimes, purges and uncacheable responses, as the [`Request`]s tell them.
+//! object by chance, or lacks it, misleads (D. Carra, G. Neglia, ATC 2020): so the heaviest keys ([`Heavy`]) and all large objects are in every sample,
+//! and counted for themselves. What the cache really does corrects the rest ([`Estimate`]). Shadows obey lifetimes, purges and uncacheable responses, as the [`Request`]s tell them.
 //!
 //! Outside this crate: locks, clocks, sockets, and the meaning of a key.
 
@@ -20,6 +20,7 @@ mod prices;
 mod report;
 mod request;
 mod sample;
+mod selection;
 mod shadow;
 mod stack;
 mod window;

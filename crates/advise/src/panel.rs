@@ -6,7 +6,8 @@ use larder_evict::{By, Capacity, Object, Spec};
 use crate::counts::{Sums, Traffic};
 use crate::endless::Endless;
 use crate::request::{Answer, Request};
-use crate::sample::Sample;
+use crate::sample::{Sample, units};
+use crate::selection::Selection;
 use crate::shadow::Shadow;
 use crate::stack::LruStack;
 use crate::window::{Interval, Window};
@@ -23,6 +24,8 @@ const MOST_OBJECTS: usize = 100_000;
 const TOUCHED: u64 = 16;
 /// The requests between two checks of that number.
 const CHECKED: u64 = 64;
+/// The part of the objects in shadows, and of their requests, that large ones may be: they are in every sample.
+const LARGE_SHARE: f64 = 1.0 / 3.0;
 
 /// A size of a tier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +57,6 @@ pub struct PanelSettings {
 
 /// The shadows of a tier, and their counts of the last hours.
 pub struct Panel {
-    by: By,
     sizes: [Size; FACTORS.len()],
     /// The share of each size that the running cache uses at present.
     usable: f64,
@@ -64,9 +66,9 @@ pub struct Panel {
     /// The position of the running policy.
     running: usize,
     endless: Endless,
-    sample: Sample,
-    /// The keys that are in every sample.
-    heavy: HashSet<u64>,
+    selection: Selection,
+    /// The requests seen since the selection became smaller, and those of them for large objects.
+    seen: (u64, u64),
     /// The keys that have entered the shadows without a request: their next request does not count.
     unseen: HashSet<u64>,
     pub(crate) window: Window,
@@ -104,15 +106,14 @@ impl Panel {
     pub fn new(settings: PanelSettings) -> Self {
         let PanelSettings { by, sizes, running, others, sample, share } = settings;
         let mut panel = Self {
-            by,
             sizes,
             usable: 1.0,
             most: (MOST_OBJECTS as f64 * share) as usize,
             rows: Vec::new(),
             running: 0,
             endless: Endless::new(sample),
-            sample,
-            heavy: HashSet::new(),
+            selection: Selection::new(by, sample),
+            seen: (0, 0),
             unseen: HashSet::new(),
             window: Window::new(0),
             answered: 0,
@@ -125,8 +126,8 @@ impl Panel {
 
     fn row(&self, spec: &Spec) -> Row {
         let is_lru = Spec::parse("lru").is_ok_and(|lru| lru == *spec);
-        let (rooms, by) = (self.rooms(), self.by);
-        let shadow = |(amount, _)| Shadow::new(spec, Capacity { by, amount }, self.sample.multiplier());
+        let (rooms, by, seed) = (self.rooms(), self.selection.by, self.sample().multiplier());
+        let shadow = |(room, _)| Shadow::new(spec, Capacity { by, amount: units(room) }, seed);
         let mut shadows = match is_lru {
             true => Shadows::Lru(Box::new(LruStack::new())),
             false => Shadows::Any(Box::new(rooms.map(shadow))),
@@ -135,19 +136,24 @@ impl Panel {
         Row { spec: spec.clone(), shadows }
     }
 
-    /// Returns the capacity of each size for the keys of the sample, and the size of the largest object.
+    /// Returns the capacity of each size for the keys of the sample, in fractions, and the size of the largest object.
     fn rooms(&self) -> [(u64, u64); FACTORS.len()] {
         let room = |kept: u64| if self.usable < 1.0 { (kept as f64 * self.usable) as u64 } else { kept };
-        self.sizes.map(|size| (self.sample.part(room(size.kept)), size.largest))
+        self.sizes.map(|size| (self.sample().part(room(size.kept)), size.largest))
     }
 
     fn start_window(&mut self) {
         self.window = Window::new(self.rows.len() * FACTORS.len() + 1);
     }
 
-    /// Returns the sample. Requests for other keys are of use only if they are heavy.
+    /// Returns the sample. Requests for other keys are of use only if they are heavy, or if their responses are large.
     pub fn sample(&self) -> Sample {
-        self.sample
+        self.selection.sample
+    }
+
+    /// Returns the bytes sent for a request from which it is of use for any key.
+    pub fn large_sent(&self) -> u64 {
+        self.selection.large_sent()
     }
 
     /// Returns the running policy.
@@ -183,22 +189,16 @@ impl Panel {
     /// Puts the `keys` into every sample, and removes those that were and are no longer.
     pub fn set_heavy(&mut self, keys: &[u64]) {
         let keys: HashSet<u64> = keys.iter().copied().collect();
-        let changed: Vec<_> = keys.symmetric_difference(&self.heavy).copied().collect();
-        let sample = self.sample;
-        for key in changed {
-            match (keys.contains(&key), sample.contains(key)) {
-                (true, true) => self.rows.iter_mut().for_each(|row| row.shadows.lighten(key, sample)),
-                (true, false) => _ = self.unseen.insert(key),
-                // What it takes changes with its next copy.
-                (false, true) => {}
-                (false, false) => {
-                    self.unseen.remove(&key);
-                    self.endless.remove(key);
-                    self.rows.iter_mut().for_each(|row| row.shadows.remove(key));
-                }
+        let before = std::mem::replace(&mut self.selection.heavy, keys);
+        let Self { rows, endless, selection, unseen, .. } = self;
+        for &key in selection.heavy.symmetric_difference(&before) {
+            match selection.heavy.contains(&key) && !selection.sample.contains(key) {
+                true => _ = unseen.insert(key),
+                false => _ = unseen.remove(&key),
             }
+            endless.review(key, selection);
+            rows.iter_mut().for_each(|row| row.shadows.review(key, selection));
         }
-        self.heavy = keys;
     }
 
     /// Counts what the cache has really done until `now` (UNIX seconds), and the requests of the sample that were `lost`.
@@ -212,45 +212,26 @@ impl Panel {
     /// some of these requests count as uses here.
     pub fn request_behind(&mut self, request: &Request, memory: Answer) {
         let key = request.object.key;
-        let is_heavy = self.heavy.contains(&key);
-        if !is_heavy && !self.sample.contains(key) {
+        let Some(counts) = self.admit(request) else { return };
+        if !memory.is_hit() {
+            self.answer(request, counts);
             return;
         }
-        let counts = !self.unseen.remove(&key);
-        self.answered += 1;
-        if !memory.is_hit() {
-            self.answer(request, is_heavy, counts);
-        } else {
-            if self.answered.is_multiple_of(TOUCHED) {
-                self.rows.iter_mut().for_each(|row| row.shadows.touch(key));
-            }
-            if counts {
-                self.count_hit(request, is_heavy);
-            }
+        if self.answered.is_multiple_of(TOUCHED) {
+            self.rows.iter_mut().for_each(|row| row.shadows.touch(key));
         }
-        if self.answered.is_multiple_of(CHECKED) {
-            self.fit();
+        if counts {
+            let (group, asked) = self.share_of(request, self.sample().share());
+            let cells = &mut self.window.at(request.now).shadows;
+            cells.iter_mut().for_each(|cell| cell.count(group, asked, true));
         }
-    }
-
-    /// Counts a hit in all cells.
-    fn count_hit(&mut self, request: &Request, is_heavy: bool) {
-        let group = (!is_heavy).then(|| self.sample.group(request.object.key));
-        let each = if is_heavy { 1.0 } else { 1.0 / self.sample.share() };
-        let asked = Sums { requests: f64::from(request.requests) * each, bytes: request.bytes as f64 * each };
-        self.window.at(request.now).shadows.iter_mut().for_each(|cell| cell.count(group, asked, true));
     }
 
     /// Asks all shadows. Returns the answer of the running configuration's, if the request counts.
     pub fn request(&mut self, request: &Request) -> Option<Answer> {
-        let key = request.object.key;
-        let is_heavy = self.heavy.contains(&key);
-        if !is_heavy && !self.sample.contains(key) {
-            return None;
-        }
-        let counts = !self.unseen.remove(&key);
+        let counts = self.admit(request)?;
         let each = request.bytes / u64::from(request.requests.max(1));
-        let answer = self.answer(&Request { requests: 1, bytes: each, ..*request }, is_heavy, counts);
+        let answer = self.answer(&Request { requests: 1, bytes: each, ..*request }, counts);
         if let Some(more) = request.requests.checked_sub(1).filter(|more| *more > 0) {
             let later = Request {
                 requests: more,
@@ -258,73 +239,139 @@ impl Panel {
                 change: crate::Change::None,
                 ..*request
             };
-            self.answer(&later, is_heavy, counts);
-        }
-        self.answered += 1;
-        if self.answered.is_multiple_of(CHECKED) {
-            self.fit();
+            self.answer(&later, counts);
         }
         counts.then_some(answer)
     }
 
-    fn answer(&mut self, request: &Request, is_heavy: bool, counts: bool) -> Answer {
-        let Self { rows, endless, sample, window, running, by, .. } = self;
+    /// Returns whether a request for a selected object counts; `None` for one that is not selected.
+    fn admit(&mut self, request: &Request) -> Option<bool> {
+        if self.answered.is_multiple_of(CHECKED) {
+            self.fit();
+        }
         let Object { key, size, .. } = request.object;
-        let weight = Capacity { by: *by, amount: 0 }.weigh(size);
-        let part = is_heavy.then(|| sample.part(weight));
-        let group = (!is_heavy).then(|| sample.group(key));
-        let asked = |share: f64| {
-            let for_each = if is_heavy { 1.0 } else { 1.0 / share };
-            Sums { requests: f64::from(request.requests) * for_each, bytes: request.bytes as f64 * for_each }
-        };
+        let is_in_sample = self.selection.sample.contains(key);
+        if !is_in_sample && !self.is_certain(request) {
+            return None;
+        }
+        self.answered += 1;
+        self.seen.0 += 1;
+        self.seen.1 += u64::from(self.selection.is_large(size));
+        Some(!self.unseen.remove(&key))
+    }
+
+    /// Whether any sample would have this request.
+    fn is_certain(&self, request: &Request) -> bool {
+        let Request { object, requests, bytes, .. } = *request;
+        self.selection.is_exact(object.key, object.size)
+            && self.selection.is_certain(object.key, bytes / u64::from(requests.max(1)))
+    }
+
+    /// Returns the group of a request in a sample of this share, and the requests that it stands for.
+    fn share_of(&self, request: &Request, share: f64) -> (Option<usize>, Sums) {
+        let Request { object, requests, bytes, .. } = *request;
+        let is_certain = self.is_certain(request);
+        let each = if is_certain { 1.0 } else { 1.0 / share };
+        let asked = Sums { requests: f64::from(requests) * each, bytes: bytes as f64 * each };
+        ((!is_certain).then(|| self.sample().group(object.key)), asked)
+    }
+
+    fn answer(&mut self, request: &Request, counts: bool) -> Answer {
+        let Object { key, size, .. } = request.object;
+        let (group, asked) = self.share_of(request, self.sample().share());
+        let (_, asked_endless) = self.share_of(request, self.endless_share());
+        let Self { rows, endless, selection, window, running, .. } = self;
+        let part = selection.part(key, size);
         let interval = window.at(request.now);
         let evicted = rows[*running].shadows.evictions();
         let mut cells = interval.shadows.iter_mut();
         let mut of_running = Answer::Miss;
         for (place, row) in rows.iter_mut().enumerate() {
-            let answers = row.shadows.answer(request, weight, part);
+            let answers = row.shadows.answer(request, part);
             if place == *running {
                 of_running = answers[RUNNING];
             }
             for (answer, cell) in answers.into_iter().zip(cells.by_ref()).filter(|_| counts) {
-                cell.count(group, asked(sample.share()), answer.is_hit() || request.is_shared);
+                cell.count(group, asked, answer.is_hit() || request.is_shared);
             }
         }
-        if is_heavy || endless.sample.contains(key) {
+        if group.is_none() || endless.sample.contains(key) {
             let is_hit = endless.answer(request).is_hit() || request.is_shared;
             if let Some(cell) = cells.next().filter(|_| counts) {
-                cell.count(group, asked(endless.sample.share()), is_hit);
+                cell.count(group, asked_endless, is_hit);
             }
         }
         interval.evictions += rows[*running].shadows.evictions() - evicted;
         of_running
     }
 
-    /// Returns the number of requests that one for `key` stands for.
-    pub fn stands_for(&self, key: u64) -> f64 {
-        if self.heavy.contains(&key) { 1.0 } else { 1.0 / self.sample.share() }
+    /// Returns the number of requests that `request` stands for.
+    pub fn stands_for(&self, request: &Request) -> f64 {
+        self.share_of(request, self.sample().share()).1.requests
     }
 
-    /// Halves the sample while the shadows have too many objects.
+    /// Makes the selection smaller while the shadows have too many objects.
     fn fit(&mut self) {
         while self.rows.iter().map(|row| row.shadows.len()).sum::<usize>() > self.most {
             self.thin();
         }
-        let heavy = &self.heavy;
-        self.endless.fit(|key| heavy.contains(&key));
+        while self.endless.fit(&self.selection) {
+            if self.endless_share() < self.sample().share() / 16.0 {
+                self.selection.raise_large();
+                self.review();
+            }
+        }
     }
 
-    /// Halves the sample.
-    pub fn thin(&mut self) {
-        self.sample = self.sample.half();
-        let sample = self.sample;
-        if self.endless.sample.share() > sample.share() {
-            self.endless.sample = sample;
+    /// Makes the selection no larger than that of `other`, of which this panel sees the requests.
+    pub fn narrow(&mut self, other: &Self) {
+        if self.selection.narrow(&other.selection) {
+            self.review();
         }
-        let heavy = &self.heavy;
-        for row in &mut self.rows {
-            row.shadows.retain(|key| sample.contains(key) || heavy.contains(&key));
-            heavy.iter().for_each(|key| row.shadows.lighten_again(*key, sample));
+    }
+
+    /// Halves the sample, or leaves out more of the large objects if they are too large a part of what shadows have or see.
+    pub fn thin(&mut self) {
+        let seen = self.seen.1 as f64 > LARGE_SHARE * self.seen.0 as f64;
+        self.seen = (0, 0);
+        let mut is_less = false;
+        if self.sample().share() < 1.0 && seen {
+            self.selection.raise_large();
+            is_less = true;
+        }
+        while self.large_share() > LARGE_SHARE {
+            self.selection.raise_large();
+            is_less = self.sample().share() < 1.0;
+        }
+        if !is_less {
+            self.selection.sample = self.sample().half();
+        }
+        self.review();
+    }
+
+    /// Returns the part of the selected objects in shadows that are large.
+    fn large_share(&self) -> f64 {
+        let (mut all, mut large) = (0_u32, 0_u32);
+        for row in &self.rows {
+            row.shadows.for_each(&mut |key, size| {
+                all += u32::from(self.selection.contains(key, size));
+                large += u32::from(self.selection.is_large(size));
+            });
+        }
+        f64::from(large) / f64::from(all.max(1))
+    }
+
+    /// Removes what is no longer selected, and makes the rest take its part of the room.
+    fn review(&mut self) {
+        let Self { rows, endless, selection, .. } = self;
+        endless.review_all(selection);
+        for row in rows {
+            let mut objects = Vec::with_capacity(row.shadows.len());
+            row.shadows.for_each(&mut |key, size| objects.push((selection.contains(key, size), key)));
+            // First what leaves, so that the rest has room.
+            objects.sort_unstable();
+            objects.dedup();
+            objects.into_iter().for_each(|(_, key)| row.shadows.review(key, selection));
         }
         self.resize();
     }
@@ -339,12 +386,20 @@ impl Panel {
         self.rows.iter().map(|row| &row.spec)
     }
 
+    /// Returns the numbers of objects in the shadows of each policy, by size.
+    pub(crate) fn residents(&self) -> impl Iterator<Item = [usize; FACTORS.len()]> {
+        self.rows.iter().map(|row| match &row.shadows {
+            Shadows::Lru(stack) => stack.caches().map(|cache| cache.objects),
+            Shadows::Any(shadows) => shadows.each_ref().map(Shadow::len),
+        })
+    }
+
     pub(crate) fn sizes(&self) -> &[Size; FACTORS.len()] {
         &self.sizes
     }
 
     pub(crate) fn unit(&self) -> By {
-        self.by
+        self.selection.by
     }
 
     pub(crate) fn running(&self) -> usize {
@@ -374,26 +429,25 @@ impl Shadows {
         }
     }
 
-    fn answer(&mut self, request: &Request, weight: u64, part: Option<u64>) -> [Answer; FACTORS.len()] {
+    fn answer(&mut self, request: &Request, part: u64) -> [Answer; FACTORS.len()] {
         match self {
-            Self::Lru(stack) => stack.answer(request, part.unwrap_or(weight)),
+            Self::Lru(stack) => stack.answer(request, part),
             Self::Any(shadows) => shadows.each_mut().map(|shadow| shadow.answer(request, part)),
         }
     }
 
-    /// Makes an object take its part of the room only.
-    fn lighten(&mut self, key: u64, sample: Sample) {
+    fn review(&mut self, key: u64, selection: &Selection) {
         match self {
-            Self::Lru(stack) => stack.lighten(key, |weight| sample.part(weight)),
-            Self::Any(shadows) => shadows.iter_mut().for_each(|shadow| shadow.lighten(key, sample)),
+            Self::Lru(stack) => stack.review(key, selection),
+            Self::Any(shadows) => shadows.iter_mut().for_each(|shadow| shadow.review(key, selection)),
         }
     }
 
-    /// Makes an object take its part of the room, which is half of what it was.
-    fn lighten_again(&mut self, key: u64, sample: Sample) {
+    /// Passes the key and size of each object to `see`, once for each cache that has it.
+    fn for_each(&self, see: &mut dyn FnMut(u64, u64)) {
         match self {
-            Self::Lru(stack) => stack.lighten(key, |weight| weight.div_ceil(2)),
-            Self::Any(shadows) => shadows.iter_mut().for_each(|shadow| shadow.lighten(key, sample)),
+            Self::Lru(stack) => stack.for_each(see),
+            Self::Any(shadows) => shadows.iter().for_each(|shadow| shadow.for_each(see)),
         }
     }
 
@@ -401,20 +455,6 @@ impl Shadows {
         match self {
             Self::Lru(stack) => stack.touch(key),
             Self::Any(shadows) => shadows.iter_mut().for_each(|shadow| shadow.touch(key)),
-        }
-    }
-
-    fn remove(&mut self, key: u64) {
-        match self {
-            Self::Lru(stack) => stack.remove(key),
-            Self::Any(shadows) => shadows.iter_mut().for_each(|shadow| shadow.remove(key)),
-        }
-    }
-
-    fn retain(&mut self, stays: impl Fn(u64) -> bool + Copy) {
-        match self {
-            Self::Lru(stack) => stack.retain(stays),
-            Self::Any(shadows) => shadows.iter_mut().for_each(|shadow| shadow.retain(stays)),
         }
     }
 

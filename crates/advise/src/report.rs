@@ -4,17 +4,24 @@ use larder_evict::By;
 use serde::{Deserialize, Serialize};
 
 use crate::advice::Advice;
-use crate::counts::Counts;
-use crate::estimate::Estimate;
+use crate::counts::{Counts, Sums, Traffic};
+use crate::estimate::{Survey, Unit};
 use crate::late::LateRoute;
 use crate::panel::{FACTORS, Panel, RUNNING};
 use crate::prices::Prices;
+use crate::window::Interval;
+
+/// The usual standard deviation of the sizes of objects, as a multiple of their mean.
+const SPREAD: f64 = 1.5;
 
 /// What each policy and size would bring, and how far that can be believed.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Report {
     /// The policies and sizes.
     pub cells: Vec<Cell>,
+    /// The policy of the config, if another one was applied.
+    #[serde(default)]
+    pub policy_of_config: Option<String>,
     /// Whether sizes are numbers of entries; if not, they are in bytes.
     pub by_entries: bool,
     /// The requests that they are about.
@@ -112,55 +119,41 @@ impl Panel {
     /// Returns the report about the time since `since` (UNIX seconds), in whole intervals of five minutes.
     pub fn report(&self, tier: Tier, since: u32) -> Report {
         let counts = self.sum(since);
-        let all = counts.traffic.asked;
-        let ratios = |counts: &Counts, share: f64| {
-            let hits = Estimate::of(counts, &all, share, |sums| sums.requests);
-            let bytes = Estimate::of(counts, &all, share, |sums| sums.bytes);
-            Ratios {
-                hit_ratio: hits.ratio,
-                hit_ratio_error: hits.error,
-                byte_hit_ratio: bytes.ratio,
-                byte_hit_ratio_error: bytes.error,
-            }
-        };
+        let Traffic { asked, hit } = counts.traffic;
         let share = self.sample().share();
-        let sizes = self.sizes();
+        let measured = Ratios::measured(&asked, &hit);
         let configurations = self.policies().enumerate().flat_map(|(policy, spec)| {
-            sizes.iter().enumerate().map(move |(at, size)| {
+            self.sizes().iter().enumerate().map(move |(at, size)| {
                 (spec.to_string(), size.named, policy == self.running() && at == RUNNING)
             })
         });
-        let cells: Vec<_> = configurations
-            .zip(&counts.shadows)
-            .map(|((policy, size, current), counts)| Cell {
-                tier,
-                policy,
-                size,
-                ratios: ratios(counts, share),
-                current,
-            })
-            .collect();
-        let of_running = cells.get(self.running() * FACTORS.len() + RUNNING);
-        let predicted = of_running.map_or(0.0, |cell| cell.ratios.hit_ratio);
-        let measured = if all.requests > 0.0 { counts.traffic.hit.requests / all.requests } else { 0.0 };
-        let (advice, doubt) = match self.advise(&counts, predicted, measured) {
+        let cells = configurations.zip(&counts.shadows).map(|((policy, size, current), shadow)| {
+            let ratios = if current { measured } else { self.ratios(&counts, shadow, share) };
+            Cell { tier, policy, size, ratios, current }
+        });
+        let mut cells: Vec<_> = cells.collect();
+        for (row, residents) in cells.chunks_mut(FACTORS.len()).zip(self.residents()) {
+            self.add_errors_of_room(row, residents);
+        }
+        let survey = self.survey(&counts, share, |sums| sums.requests);
+        let predicted = survey.uncorrected(survey.running).ratio;
+        let (advice, doubt) = match self.advise(&counts, &survey, predicted, measured.hit_ratio) {
             Ok(advice) => (advice, None),
             Err(doubt) => (None, Some(doubt.to_string())),
         };
+        let endless = counts.shadows.last();
         Report {
-            unlimited: counts
-                .shadows
-                .last()
-                .map(|counts| ratios(counts, self.endless_share()))
-                .unwrap_or_default(),
+            unlimited: endless
+                .map_or_else(Ratios::default, |shadow| self.ratios(&counts, shadow, self.endless_share())),
             cells,
+            policy_of_config: None,
             by_entries: self.unit() == By::Entries,
             window: WindowReport {
-                requests: all.requests as u64,
-                bytes: all.bytes as u64,
+                requests: asked.requests as u64,
+                bytes: asked.bytes as u64,
                 seconds: counts.ended.saturating_sub(counts.begun),
             },
-            check: Check { predicted, measured },
+            check: Check { predicted, measured: measured.hit_ratio },
             sample: share,
             lost: counts.lost,
             bytes: self.bytes(),
@@ -168,6 +161,55 @@ impl Panel {
             prices: None,
             advice,
             doubt,
+        }
+    }
+
+    /// Adds the error that follows from the sizes of the objects in the sample: if they happen to be larger than others, fewer of them
+    /// fit than should. The hit ratios of the next sizes tell how much that matters.
+    fn add_errors_of_room(&self, row: &mut [Cell], residents: [usize; FACTORS.len()]) {
+        let ratios: Vec<_> = row.iter().map(|cell| cell.ratios).collect();
+        for (at, cell) in row.iter_mut().enumerate().filter(|(_, cell)| !cell.current) {
+            let (less, more) = (at.saturating_sub(1), (at + 1).min(ratios.len() - 1));
+            let growth = (self.sizes()[more].named as f64 / self.sizes()[less].named as f64).ln();
+            let room = SPREAD * ((1.0 - self.sample().share()) / residents[at].max(1) as f64).sqrt();
+            let error = |ratio: fn(&Ratios) -> f64| {
+                (ratio(&ratios[more]) - ratio(&ratios[less])) / growth.max(0.1) * room
+            };
+            let Ratios { hit_ratio_error, byte_hit_ratio_error, .. } = &mut cell.ratios;
+            *hit_ratio_error = hit_ratio_error.hypot(error(|ratios| ratios.hit_ratio));
+            *byte_hit_ratio_error = byte_hit_ratio_error.hypot(error(|ratios| ratios.byte_hit_ratio));
+        }
+    }
+
+    fn survey<'c>(&self, counts: &'c Interval, share: f64, of: Unit) -> Survey<'c> {
+        let running = &counts.shadows[self.running() * FACTORS.len() + RUNNING];
+        Survey { traffic: &counts.traffic, running, share, of }
+    }
+
+    /// Returns the ratios of a shadow that sees this share of the keys.
+    fn ratios(&self, counts: &Interval, shadow: &Counts, share: f64) -> Ratios {
+        let estimate = |of: Unit| {
+            let survey = self.survey(counts, share, of);
+            // The running configuration corrects only what has the same sample.
+            if share == self.sample().share() { survey.estimate(shadow) } else { survey.uncorrected(shadow) }
+        };
+        let (hits, bytes) = (estimate(|sums| sums.requests), estimate(|sums| sums.bytes));
+        Ratios {
+            hit_ratio: hits.ratio,
+            hit_ratio_error: hits.error,
+            byte_hit_ratio: bytes.ratio,
+            byte_hit_ratio_error: bytes.error,
+        }
+    }
+}
+
+impl Ratios {
+    fn measured(asked: &Sums, hit: &Sums) -> Self {
+        let ratio = |hit: f64, asked: f64| if asked > 0.0 { hit / asked } else { 0.0 };
+        Self {
+            hit_ratio: ratio(hit.requests, asked.requests),
+            byte_hit_ratio: ratio(hit.bytes, asked.bytes),
+            ..Self::default()
         }
     }
 }

@@ -65,7 +65,8 @@ pub(crate) struct StoredCopy {
 }
 
 impl Answer {
-    pub(crate) fn is_hit(self) -> bool {
+    /// Whether the cache answered by itself.
+    pub fn is_hit(self) -> bool {
         self == Self::Hit
     }
 }

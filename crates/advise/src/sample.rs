@@ -8,7 +8,10 @@ pub struct Sample {
 }
 
 /// The number of disjoint parts of a sample. Their differences give the error of the whole.
-pub(crate) const GROUPS: usize = 8;
+pub(crate) const GROUPS: usize = 16;
+
+/// The fractions of a unit in which shadows count room: an object of one entry may take a part of an entry.
+const FRACTIONS: u32 = 10;
 
 /// The number of halvings at most.
 const MOST_HALVINGS: u32 = 30;
@@ -52,13 +55,23 @@ impl Sample {
         Self { halvings: (self.halvings + 1).min(MOST_HALVINGS), ..self }
     }
 
-    /// Returns the sample's part of an amount, at least 1.
+    /// Returns the sample's part of an amount in [fractions](fractions), at least 1.
     pub(crate) fn part(self, amount: u64) -> u64 {
-        (amount >> self.halvings).max(1)
+        (fractions(amount) >> self.halvings).max(1)
     }
 
     /// Returns the group of a key, by bits that do not decide whether it is in the sample.
     pub(crate) fn group(self, key: u64) -> usize {
-        (self.mark(key.rotate_left(32)) >> 61) as usize % GROUPS
+        (self.mark(key.rotate_left(32)) >> 60) as usize % GROUPS
     }
+}
+
+/// Returns an amount in fractions of its unit.
+pub(crate) fn fractions(amount: u64) -> u64 {
+    amount.min(u64::MAX >> FRACTIONS) << FRACTIONS
+}
+
+/// Returns the whole units in so many fractions.
+pub(crate) fn units(fractions: u64) -> u64 {
+    fractions >> FRACTIONS
 }

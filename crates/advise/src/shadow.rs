@@ -1,46 +1,47 @@
-//! A shadow: a cache of one policy and size, without contents.
+//! The shadow of a cache under the very code of its policy.
 
 use larder_evict::{AnyShard, Capacity, InsertResult, Object, Spec};
 
 use crate::request::{Answer, Change, Request, StoredCopy};
-use crate::sample::Sample;
+use crate::sample::{fractions, units};
+use crate::selection::Selection;
 
-/// The shadow of a cache under the very code of its policy.
+/// A cache without contents.
 pub(crate) struct Shadow {
     cache: Box<dyn AnyShard<Kept>>,
-    /// The capacity for the keys of the sample.
+    /// The capacity for the keys of the sample, in fractions.
     room: u64,
     /// The size of the largest object that is stored, in bytes.
     largest: u64,
-    /// What heavy objects take beyond their part of the room.
+    /// What objects in every sample take beyond their part of the room, in fractions.
     excess: u64,
     dropped: Vec<Kept>,
 }
 
-/// A copy, and what it takes of a shadow beyond its part.
+/// A copy, the size of its object in bytes, and what it takes of a shadow beyond its part.
 #[derive(Clone, Copy)]
 struct Kept {
     copy: StoredCopy,
-    weight: u64,
+    size: u64,
     excess: u64,
 }
 
 impl Shadow {
     pub(crate) fn new(spec: &Spec, capacity: Capacity, seed: u64) -> Self {
         let cache = spec.build(capacity, seed);
-        Self { cache, room: capacity.amount, largest: u64::MAX, excess: 0, dropped: Vec::new() }
+        Self { cache, room: fractions(capacity.amount), largest: u64::MAX, excess: 0, dropped: Vec::new() }
     }
 
-    /// Sets the capacity for the keys of the sample, and the size of the largest object.
+    /// Sets the capacity for the keys of the sample, in fractions, and the size of the largest object.
     pub(crate) fn set_room(&mut self, room: u64, largest: u64) {
         (self.room, self.largest) = (room, largest);
         self.fit();
     }
 
-    /// Answers `request`. An object in every sample is in this shadow with its own size, since policies look at that; but it must not
-    /// take more room from the others than its `part`, as though they were all there. So the shadow grows by the difference as
-    /// long as it has the object.
-    pub(crate) fn answer(&mut self, request: &Request, part: Option<u64>) -> Answer {
+    /// Answers `request` for an object that takes this `part` of the room. An object in every sample is in this shadow with its own
+    /// size, since policies look at that; but it must not take more room from the others than its part, as though they were
+    /// all there. So the shadow grows by the difference as long as it has the object.
+    pub(crate) fn answer(&mut self, request: &Request, part: u64) -> Answer {
         let Object { key, size, .. } = request.object;
         if request.change == Change::Removed {
             self.remove(key);
@@ -49,14 +50,13 @@ impl Shadow {
             let kept = self.cache.peek_mut(key);
             return kept.map_or(Answer::Miss, |kept| kept.copy.answer(request));
         }
-        let weight = self.cache.capacity().weigh(size);
-        let excess = part.map_or(0, |part| weight.saturating_sub(part));
-        if request.freshness.is_none() || size > self.largest || weight - excess > self.room {
+        if request.freshness.is_none() || size > self.largest || part > self.room {
             return Answer::Miss;
         }
+        let excess = self.excess_of(size, part);
         self.excess += excess;
         self.fit();
-        let kept = Kept { copy: request.copy(request.now), weight, excess };
+        let kept = Kept { copy: request.copy(request.now), size, excess };
         match self.cache.insert(request.object, kept, &mut self.dropped) {
             InsertResult::Stored => {}
             InsertResult::TooLarge(kept) | InsertResult::Refused(kept) => self.dropped.push(kept),
@@ -65,14 +65,29 @@ impl Shadow {
         Answer::Miss
     }
 
-    /// Makes an object take its part of the room only, since it is now in every sample.
-    pub(crate) fn lighten(&mut self, key: u64, sample: Sample) {
-        if let Some(kept) = self.cache.peek_mut(key) {
-            let excess = kept.weight - sample.part(kept.weight).min(kept.weight);
-            self.excess = self.excess - kept.excess + excess;
+    fn excess_of(&self, size: u64, part: u64) -> u64 {
+        fractions(self.cache.capacity().weigh(size)).saturating_sub(part)
+    }
+
+    /// Removes an object if it is no longer selected, and otherwise makes it take its part of the room.
+    pub(crate) fn review(&mut self, key: u64, selection: &Selection) {
+        let Some(&Kept { size, excess: before, .. }) = self.cache.peek(key) else { return };
+        if !selection.contains(key, size) {
+            return self.remove(key);
+        }
+        let excess = self.excess_of(size, selection.part(key, size));
+        if excess != before
+            && let Some(kept) = self.cache.peek_mut(key)
+        {
             kept.excess = excess;
+            self.excess = self.excess - before + excess;
             self.fit();
         }
+    }
+
+    /// Passes the key and size of each object to `see`.
+    pub(crate) fn for_each(&self, see: &mut dyn FnMut(u64, u64)) {
+        self.cache.for_each(&mut |key, kept| see(key, kept.size));
     }
 
     /// Counts a use of an object that another tier has answered.
@@ -80,20 +95,9 @@ impl Shadow {
         self.cache.get(key);
     }
 
-    pub(crate) fn remove(&mut self, key: u64) {
+    fn remove(&mut self, key: u64) {
         self.dropped.extend(self.cache.remove(key));
         self.fit();
-    }
-
-    /// Keeps the objects whose keys `stays` selects.
-    pub(crate) fn retain(&mut self, stays: impl Fn(u64) -> bool) {
-        let mut gone = Vec::new();
-        self.cache.for_each(&mut |key, _| {
-            if !stays(key) {
-                gone.push(key);
-            }
-        });
-        gone.into_iter().for_each(|key| self.remove(key));
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -109,13 +113,13 @@ impl Shadow {
             + (self.cache.overhead_per_object() * self.cache.len() as f64) as usize
     }
 
-    /// Returns the room of heavy objects that have left, and sets the capacity accordingly.
+    /// Returns the room of objects that have left, and sets the capacity accordingly.
     fn fit(&mut self) {
         loop {
             for kept in self.dropped.drain(..) {
                 self.excess -= kept.excess;
             }
-            let amount = self.room.saturating_add(self.excess);
+            let amount = units(self.room.saturating_add(self.excess));
             if self.cache.capacity().amount == amount {
                 return;
             }

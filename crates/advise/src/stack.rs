@@ -7,6 +7,7 @@
 use hashbrown::HashMap;
 
 use crate::request::{Answer, Change, Request, StoredCopy};
+use crate::selection::Selection;
 
 /// No node: the end of the list.
 const NONE: u32 = u32::MAX;
@@ -24,10 +25,12 @@ pub(crate) struct LruStack<const N: usize> {
 /// One of the sizes.
 #[derive(Clone, Copy)]
 pub(crate) struct Cache {
+    /// In fractions, as all weights.
     capacity: u64,
-    /// The weight of the largest object that is stored.
+    /// The size of the largest object that is stored, in bytes.
     largest: u64,
     used: u64,
+    pub(crate) objects: usize,
     /// The least recently used node that it has.
     last: u32,
     pub(crate) evictions: u64,
@@ -36,6 +39,8 @@ pub(crate) struct Cache {
 #[derive(Clone, Copy)]
 struct Node<const N: usize> {
     key: u64,
+    /// The size of the object in bytes, and what it takes of the capacity.
+    size: u64,
     weight: u64,
     before: u32,
     behind: u32,
@@ -47,7 +52,7 @@ struct Node<const N: usize> {
 
 impl<const N: usize> LruStack<N> {
     pub(crate) fn new() -> Self {
-        let cache = Cache { capacity: 0, largest: 0, used: 0, last: NONE, evictions: 0 };
+        let cache = Cache { capacity: 0, largest: 0, used: 0, objects: 0, last: NONE, evictions: 0 };
         Self { nodes: Vec::new(), free: Vec::new(), places: HashMap::new(), front: NONE, caches: [cache; N] }
     }
 
@@ -65,7 +70,7 @@ impl<const N: usize> LruStack<N> {
             + self.places.allocation_size()
     }
 
-    /// Sets the capacity of each size, and the weight of the largest object that each stores; both ascend.
+    /// Sets the capacity of each size in fractions, and the size of the largest object that each stores; both ascend.
     pub(crate) fn set_sizes(&mut self, sizes: [(u64, u64); N]) {
         for (size, (capacity, largest)) in sizes.into_iter().enumerate() {
             (self.caches[size].capacity, self.caches[size].largest) = (capacity, largest);
@@ -73,23 +78,24 @@ impl<const N: usize> LruStack<N> {
         }
     }
 
-    /// Answers `request` for an object of this weight by each size.
+    /// Answers `request` for an object of this weight, in fractions, by each size.
     pub(crate) fn answer(&mut self, request: &Request, weight: u64) -> [Answer; N] {
         let key = request.object.key;
         if request.change == Change::Removed {
-            self.remove(key);
+            self.unlink(key);
         }
         let copies = [request.copy(request.now); N];
-        let fresh = Node { key, weight, before: NONE, behind: NONE, has: [false; N], copies };
+        let size = request.object.size;
+        let fresh = Node { key, size, weight, before: NONE, behind: NONE, has: [false; N], copies };
         let mut node = self.unlink(key).unwrap_or(fresh);
         let mut answers = [Answer::Miss; N];
-        for (size, answer) in answers.iter_mut().enumerate() {
-            let Cache { capacity, largest, .. } = self.caches[size];
-            if node.has[size] {
-                *answer = node.copies[size].answer(request);
-            } else if request.freshness.is_some() && node.weight <= largest.min(capacity) {
-                node.has[size] = true;
-                node.copies[size] = request.copy(request.now);
+        for (place, answer) in answers.iter_mut().enumerate() {
+            let Cache { capacity, largest, .. } = self.caches[place];
+            if node.has[place] {
+                *answer = node.copies[place].answer(request);
+            } else if request.freshness.is_some() && node.size <= largest && node.weight <= capacity {
+                node.has[place] = true;
+                node.copies[place] = request.copy(request.now);
             }
         }
         if node.has != [false; N] {
@@ -98,15 +104,26 @@ impl<const N: usize> LruStack<N> {
         answers
     }
 
-    /// Changes the weight of an object to the result of `lighter`, which is not more.
-    pub(crate) fn lighten(&mut self, key: u64, lighter: impl FnOnce(u64) -> u64) {
+    /// Removes an object if it is no longer selected, and otherwise makes it take its part of the room.
+    pub(crate) fn review(&mut self, key: u64, selection: &Selection) {
         let Some(&place) = self.places.get(&key) else { return };
         let node = &mut self.nodes[place as usize];
-        let before = node.weight;
-        node.weight = lighter(before);
-        for (cache, _) in self.caches.iter_mut().zip(node.has).filter(|(_, has)| *has) {
-            cache.used = cache.used - before + node.weight;
+        if !selection.contains(key, node.size) {
+            self.unlink(key);
+            return;
         }
+        let before = std::mem::replace(&mut node.weight, selection.part(key, node.size));
+        let (after, has) = (node.weight, node.has);
+        for size in (0..N).filter(|size| has[*size]) {
+            let cache = &mut self.caches[size];
+            cache.used = cache.used - before + after;
+            self.make_room(size, 0);
+        }
+    }
+
+    /// Passes the key and size of each object to `see`.
+    pub(crate) fn for_each(&self, see: &mut dyn FnMut(u64, u64)) {
+        self.places.iter().for_each(|(key, place)| see(*key, self.nodes[*place as usize].size));
     }
 
     /// Counts a use of an object that another tier has answered.
@@ -140,6 +157,7 @@ impl<const N: usize> LruStack<N> {
         self.places.insert(key, place);
         for (cache, _) in self.caches.iter_mut().zip(has).filter(|(_, has)| *has) {
             cache.used += weight;
+            cache.objects += 1;
             if cache.last == NONE {
                 cache.last = place;
             }
@@ -164,6 +182,7 @@ impl<const N: usize> LruStack<N> {
     fn leave(&mut self, size: usize, place: u32) {
         let cache = &mut self.caches[size];
         cache.used -= self.nodes[place as usize].weight;
+        cache.objects -= 1;
         if cache.last == place {
             let mut before = self.nodes[place as usize].before;
             while self.nodes.get(before as usize).is_some_and(|node| !node.has[size]) {
@@ -171,17 +190,6 @@ impl<const N: usize> LruStack<N> {
             }
             cache.last = before;
         }
-    }
-
-    /// Removes an object from all sizes.
-    pub(crate) fn remove(&mut self, key: u64) {
-        self.unlink(key);
-    }
-
-    /// Keeps the objects whose keys `stays` selects.
-    pub(crate) fn retain(&mut self, stays: impl Fn(u64) -> bool) {
-        let gone: Vec<_> = self.places.keys().copied().filter(|key| !stays(*key)).collect();
-        gone.into_iter().for_each(|key| self.remove(key));
     }
 
     /// Takes an object out of all sizes and of the list.

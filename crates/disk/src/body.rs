@@ -53,7 +53,6 @@ struct State {
     reading: Option<Box<(CheckStart, u64)>>,
 }
 
-/// The start of a check.
 #[derive(Clone, Copy)]
 struct CheckStart {
     check: Check,

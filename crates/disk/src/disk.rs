@@ -218,10 +218,7 @@ impl Disk {
     /// The operating system's error; the store is closed nevertheless.
     pub fn close(self) -> io::Result<()> {
         let synced = self.sync();
-        match self.is_scanning() {
-            true => synced,
-            false => synced.and(self.snapshot()),
-        }
+        if self.is_scanning() { synced } else { synced.and(self.snapshot()) }
     }
 
     /// Ends all writes, and lets another process open the store, though objects that were found here may still be read:

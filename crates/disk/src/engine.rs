@@ -299,10 +299,7 @@ impl Engine {
         if !self.owed.is_empty() {
             return Err(io::Error::other("removals could not be written"));
         }
-        match self.sync_log() {
-            true => Ok(()),
-            false => Err(io::Error::other("segments could not be made durable")),
-        }
+        if self.sync_log() { Ok(()) } else { Err(io::Error::other("segments could not be made durable")) }
     }
 
     /// Returns the current index: it includes everything written so far.

@@ -77,7 +77,6 @@ pub(crate) fn number(name: &str) -> Option<u32> {
     digits.parse().ok().filter(|&number| is_plain && number > 0)
 }
 
-/// One segment.
 pub(crate) struct Segment {
     pub(crate) number: u32,
     pub(crate) name: String,
@@ -167,7 +166,6 @@ impl Drop for Segment {
     }
 }
 
-/// All segments.
 #[derive(Default)]
 pub(crate) struct Segments {
     by_number: RwLock<HashMap<u32, Arc<Segment>>>,
@@ -210,10 +208,8 @@ impl Segments {
         all
     }
 
-    /// Unlinks a segment's file and removes the segment.
-    ///
-    /// # Errors
-    /// When the file cannot be unlinked; then the segment stays in the list, since the next start finds it.
+    /// Unlinks a segment's file and removes the segment. Fails when the file cannot be unlinked; then the segment stays
+    /// in the list, since the next start finds it.
     pub(crate) fn retire(&self, segment: &Segment, files: &dyn Files) -> io::Result<()> {
         match files.remove(&segment.name) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),

@@ -124,10 +124,8 @@ impl Snapshot {
         })
     }
 
-    /// Replaces the earlier snapshot, durably.
-    ///
-    /// # Errors
-    /// The operating system's error; the earlier snapshot then still exists.
+    /// Replaces the earlier snapshot, durably. Errors: the operating system's error; the earlier snapshot then still
+    /// exists.
     pub(crate) fn write(&mut self, files: &dyn Files) -> io::Result<()> {
         match files.remove(UNFINISHED) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),

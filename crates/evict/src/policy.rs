@@ -138,20 +138,23 @@ pub trait Residents {
     }
 }
 
-/// The methods of a [`Policy`] that consists of one data structure, its field `0`, and leaves them to it.
+/// The methods of a [`Policy`] that consists of one data structure, its field `0` or `$part`, and leaves them to it.
 macro_rules! leave_rest_to_part {
     () => {
+        $crate::policy::leave_rest_to_part!(0, validate);
+    };
+    ($part:tt, $validate:ident) => {
         #[inline]
         fn on_remove<R: Residents>(&mut self, slot: Slot, _residents: &R) {
-            self.0.remove(slot);
+            self.$part.remove(slot);
         }
 
         fn heap_bytes(&self) -> usize {
-            self.0.heap_bytes()
+            self.$part.heap_bytes()
         }
 
         fn validate<R: Residents>(&self, residents: &R) -> Result<(), String> {
-            self.0.validate(residents)
+            self.$part.$validate(residents)
         }
     };
 }

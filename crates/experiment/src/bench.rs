@@ -59,10 +59,7 @@ impl Bench<'_> {
     /// The journal's key for the price table.
     pub(super) const PRICES: &'static str = "prices";
 
-    /// Writes the price table to the journal, unless it is the table there.
-    ///
-    /// # Errors
-    /// If the journal cannot be written.
+    /// Writes the price table to the journal, unless it is the table there. Fails if the journal cannot be written.
     pub(super) fn note_prices(&mut self) -> Result<(), Halt> {
         let is_known = self.journal.get::<Prices>(Self::PRICES).as_ref() == Some(&self.prices);
         if is_known { Ok(()) } else { self.journal.add(Self::PRICES, &self.prices) }

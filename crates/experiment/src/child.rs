@@ -24,10 +24,7 @@ pub(super) struct ChildProcess {
 
 impl ChildProcess {
     /// Starts `program` with the subcommand in its `name`, such as `larder serve`, and with `words`. Waits for the line
-    /// that `is_ready` accepts.
-    ///
-    /// # Errors
-    /// If it does not start; the error contains its output.
+    /// that `is_ready` accepts. Fails if it does not start; the error contains its output.
     pub(super) fn start(
         program: &Path,
         name: &str,
@@ -56,10 +53,7 @@ impl ChildProcess {
         self.said.last().map_or("", |line| line.trim())
     }
 
-    /// Returns the address that it printed between `before` and `after`.
-    ///
-    /// # Errors
-    /// If it did not print the address.
+    /// Returns the address that it printed between `before` and `after`. Fails if it did not print the address.
     pub(super) fn address(&self, before: &str, after: &str) -> Result<SocketAddr, Halt> {
         let mut addresses =
             self.said.iter().filter_map(|line| line.strip_prefix(before)?.strip_suffix(after));

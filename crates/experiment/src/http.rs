@@ -26,10 +26,8 @@ pub(super) struct OriginRequest {
     pub(super) known: Option<String>,
 }
 
-/// Returns the length of a request's head, and the request. Returns `None` while the head is incomplete.
-///
-/// # Errors
-/// If the bytes are no request.
+/// Returns the length of a request's head, and the request. Returns `None` while the head is incomplete. Fails if the
+/// bytes are no request.
 pub(super) fn asked(bytes: &[u8]) -> Result<Option<(usize, OriginRequest)>, String> {
     let mut lines = [EMPTY_HEADER; LINES];
     let mut request = Request::new(&mut lines);

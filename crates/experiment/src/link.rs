@@ -43,10 +43,7 @@ pub(super) struct Link {
 }
 
 impl Link {
-    /// Opens a link to `to`.
-    ///
-    /// # Errors
-    /// If the system lacks resources.
+    /// Opens a link to `to`. Fails if the system lacks resources.
     pub(super) fn open(to: SocketAddr, quality: LinkQuality) -> Result<Self, Halt> {
         let failed = |error| Halt::because("cannot open a link", error);
         let listener = std::net::TcpListener::bind("127.0.0.1:0").map_err(failed)?;

@@ -105,18 +105,12 @@ pub(crate) struct Proxy {
 }
 
 impl Proxy {
-    /// Starts `program` with `setting`.
-    ///
-    /// # Errors
-    /// If it does not start; the error contains its output.
+    /// Starts `program` with `setting`. Fails if it does not start; the error contains its output.
     pub(crate) fn start(program: &Path, setting: &Setting) -> Result<Self, Halt> {
         Self::configured(program, &setting.toml())
     }
 
-    /// Starts `program` with this config file.
-    ///
-    /// # Errors
-    /// If it does not start; the error contains its output.
+    /// Starts `program` with this config file. Fails if it does not start; the error contains its output.
     pub(crate) fn configured(program: &Path, toml: &str) -> Result<Self, Halt> {
         let failed = |error| Halt::because("cannot start larder serve", error);
         let directory = tempfile::tempdir().map_err(failed)?;
@@ -127,10 +121,7 @@ impl Proxy {
         Ok(Self { running, _directory: directory })
     }
 
-    /// Returns the address for requests by `via`.
-    ///
-    /// # Errors
-    /// If it did not print the address.
+    /// Returns the address for requests by `via`. Fails if it did not print the address.
     pub(crate) fn door(&self, via: Via) -> Result<SocketAddr, Halt> {
         self.listener(match via {
             Via::Http | Via::Http2 => "forward",
@@ -140,27 +131,18 @@ impl Proxy {
         })
     }
 
-    /// Returns the address of its listener of this kind.
-    ///
-    /// # Errors
-    /// If it did not print the address.
+    /// Returns the address of its listener of this kind. Fails if it did not print the address.
     pub(crate) fn listener(&self, kind: &str) -> Result<SocketAddr, Halt> {
         self.running.address("listening on ", &format!(" ({kind})"))
     }
 
-    /// Returns a number from its `/stats`.
-    ///
-    /// # Errors
-    /// If it does not answer, or has no such number.
+    /// Returns a number from its `/stats`. Fails if it does not answer, or has no such number.
     pub(crate) fn figure(&self, name: &str) -> Result<u64, Halt> {
         let missing = || self.running.ended(&format!("its /stats have no {name}"));
         self.tell("/stats")?[name].as_u64().ok_or_else(missing)
     }
 
-    /// Returns the answer of its admin listener for `path`.
-    ///
-    /// # Errors
-    /// If it does not answer.
+    /// Returns the answer of its admin listener for `path`. Fails if it does not answer.
     pub(crate) fn tell(&self, path: &str) -> Result<Value, Halt> {
         let admin = self.running.address("admin on http://", "/")?;
         let ended = |why: String| self.running.ended(&format!("no answer to {path}: {why}"));
@@ -169,9 +151,6 @@ impl Proxy {
     }
 
     /// Waits until no fetch is in flight, so that all responses are stored.
-    ///
-    /// # Errors
-    /// The same as for [`figure`](Self::figure); or if a fetch does not end.
     pub(crate) fn settle(&self) -> Result<(), Halt> {
         let begun = Instant::now();
         while self.figure("fills")? > 0 {

@@ -28,10 +28,7 @@ impl Subprocess {
         command
     }
 
-    /// Starts `command`, whose program has to end when its standard input is closed.
-    ///
-    /// # Errors
-    /// If it cannot be started.
+    /// Starts `command`, whose program has to end when its standard input is closed. Fails if it cannot be started.
     pub(super) fn start(command: &mut Command) -> io::Result<Self> {
         let mut child =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
@@ -64,10 +61,7 @@ impl Subprocess {
         self.last_line.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Returns its exit status, if it has ended.
-    ///
-    /// # Errors
-    /// If the kernel does not report it.
+    /// Returns its exit status, if it has ended. Fails if the kernel does not report it.
     pub(super) fn ended(&mut self) -> io::Result<Option<ExitStatus>> {
         self.child.try_wait()
     }

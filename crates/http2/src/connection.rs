@@ -102,10 +102,7 @@ pub struct Connection {
     failed: Option<Failure>,
 }
 
-/// The meaning of a frame.
-///
-/// # Errors
-/// If the connection has to end.
+/// The meaning of a frame. Fails if the connection has to end.
 pub(crate) type Meaning<'e> = Result<Event<'e>, Failure>;
 
 /// The output, and the time, for the handling of a frame.

@@ -109,10 +109,8 @@ impl Connection {
         Self { stream, host: to.to_string(), out: Vec::new(), buffer: BytesMut::with_capacity(PIECE) }
     }
 
-    /// Sends a request and reads the complete answer. Returns it, and whether the connection can be reused.
-    ///
-    /// # Errors
-    /// If there is no answer, or only a part of it.
+    /// Sends a request and reads the complete answer. Returns it, and whether the connection can be reused. Fails if
+    /// there is no answer, or only a part of it.
     pub(super) async fn ask(&mut self, sent: SentRequest<'_>, wants: bool) -> Result<(Reply, bool), Fault> {
         self.out.clear();
         write_request(&mut self.out, sent, &self.host);

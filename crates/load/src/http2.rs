@@ -39,10 +39,8 @@ impl Connection {
         Ok(Self { requests, host: to.to_string() })
     }
 
-    /// Sends a request and reads the complete answer. Returns it, and whether the connection can be reused.
-    ///
-    /// # Errors
-    /// If there is no answer, or only a part of it.
+    /// Sends a request and reads the complete answer. Returns it, and whether the connection can be reused. Fails if
+    /// there is no answer, or only a part of it.
     pub(super) async fn ask(&mut self, sent: SentRequest<'_>, wants: bool) -> Result<(Reply, bool), Fault> {
         let request = request(sent, &self.host)?;
         let mut requests = self.requests.clone().ready().await?;

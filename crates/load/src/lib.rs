@@ -323,7 +323,6 @@ struct Times {
     served: Duration,
 }
 
-/// One client.
 struct Client {
     /// The nodes, each with a connection if there is one.
     ways: Vec<(SocketAddr, Option<Connection>)>,

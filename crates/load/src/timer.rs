@@ -35,10 +35,7 @@ struct WaitQueue {
 }
 
 impl Timer {
-    /// Creates a timer of the current runtime.
-    ///
-    /// # Errors
-    /// If the kernel has no more timers.
+    /// Creates a timer of the current runtime. Fails if the kernel has no more timers.
     #[allow(
         deprecated,
         reason = "what replaces it is unsafe, for files that may be closed meanwhile; this one is owned"

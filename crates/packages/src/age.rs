@@ -3,8 +3,8 @@
 use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimeParser;
 
-use crate::document::Document;
-use crate::protocols::{Protocol, cargo, npm, pypi};
+use crate::document::{Document, text};
+use crate::protocols::{Protocol, cargo, go, maven, npm, pypi, rubygems};
 use crate::resource::Version;
 
 /// The least age of versions before clients get them.
@@ -87,7 +87,28 @@ impl MinAge {
 impl Document {
     /// Whether versions can be removed from the document.
     pub fn lists_versions(self) -> bool {
-        matches!(self, Self::NpmPackage | Self::PypiProject | Self::CargoCrate)
+        matches!(
+            self,
+            Self::NpmPackage
+                | Self::PypiProject
+                | Self::CargoCrate
+                | Self::Gem
+                | Self::GoList
+                | Self::MavenVersions
+                | Self::MavenVersionsDigest
+        )
+    }
+
+    /// Returns the versions that the document at `path` lists without a date, each with a reference to what dates it, relative to the
+    /// document: a file, or another document.
+    pub fn undated(self, path: &str, content: &[u8]) -> Vec<(String, String)> {
+        match self {
+            Self::GoList => go::files(text(content)),
+            Self::MavenVersions => maven::files(path, text(content)),
+            Self::Gem => rubygems::undated(path, text(content)),
+            Self::PypiProject => pypi::undated(content),
+            _ => Vec::new(),
+        }
     }
 
     /// Returns the media type in which the document has dates, for a client that accepts these `types`; `None` if they need
@@ -115,6 +136,9 @@ impl Document {
             Self::NpmPackage => npm::without(content, &is_kept),
             Self::PypiProject => pypi::without(content, &is_kept),
             Self::CargoCrate => Some(cargo::without(content, &is_kept)),
+            Self::Gem => Some(rubygems::without(text(content), &is_kept)),
+            Self::GoList => Some(go::without(text(content), &is_kept)),
+            Self::MavenVersions => maven::without(text(content), &is_kept),
             _ => None,
         }
     }

@@ -6,6 +6,8 @@ use aws_lc_rs::digest::{self as hash, Context};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
+use crate::archive::ArchiveHash;
+
 /// A function that makes digests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Algorithm {
@@ -15,13 +17,15 @@ pub enum Algorithm {
     Sha256,
     /// The `h1:` hash of a `go.mod` file (`golang.org/x/mod/sumdb/dirhash`): SHA-256 of a line with its SHA-256.
     GoMod,
+    /// The `h1:` hash of an archive of a module: SHA-256 of a line with the SHA-256 of each of its files.
+    GoZip,
     /// SHA-512.
     Sha512,
 }
 
 impl Algorithm {
     /// All algorithms.
-    pub const ALL: [Self; 4] = [Self::Sha1, Self::Sha256, Self::GoMod, Self::Sha512];
+    pub const ALL: [Self; 5] = [Self::Sha1, Self::Sha256, Self::GoMod, Self::GoZip, Self::Sha512];
 
     /// Returns the name that registries write before a digest.
     pub fn name(self) -> &'static str {
@@ -29,6 +33,7 @@ impl Algorithm {
             Self::Sha1 => "sha1",
             Self::Sha256 => "sha256",
             Self::GoMod => "h1",
+            Self::GoZip => "h1-zip",
             Self::Sha512 => "sha512",
         }
     }
@@ -40,20 +45,50 @@ impl Algorithm {
     fn function(self) -> &'static hash::Algorithm {
         match self {
             Self::Sha1 => &hash::SHA1_FOR_LEGACY_USE_ONLY,
-            Self::Sha256 | Self::GoMod => &hash::SHA256,
+            Self::Sha256 | Self::GoMod | Self::GoZip => &hash::SHA256,
             Self::Sha512 => &hash::SHA512,
         }
     }
 
-    /// Returns the digest that this state has reached.
-    fn end(self, state: Context) -> Digest {
-        let found = state.finish();
+    fn begin(self) -> State {
         match self {
-            Self::GoMod => {
-                let line = format!("{}  go.mod\n", hex(found.as_ref()));
-                Digest::cut(self, hash::digest(self.function(), line.as_bytes()).as_ref())
+            Self::GoZip => State::Archive(Box::default()),
+            _ => State::Whole(Context::new(self.function())),
+        }
+    }
+
+    /// Returns the digest that this state has reached.
+    fn end(self, state: State) -> Digest {
+        let line_of = |(name, sum): &(String, Vec<u8>)| format!("{}  {name}\n", hex(sum));
+        let lines = match state {
+            State::Whole(context) => {
+                let found = context.finish();
+                if self != Self::GoMod {
+                    return Digest::cut(self, found.as_ref());
+                }
+                line_of(&("go.mod".to_owned(), found.as_ref().to_vec()))
             }
-            _ => Digest::cut(self, found.as_ref()),
+            // No module has these lines.
+            State::Archive(archive) => archive.finish().map_or_else(
+                || "not an archive".to_owned(),
+                |files| files.iter().map(line_of).collect::<String>(),
+            ),
+        };
+        Digest::cut(self, hash::digest(self.function(), lines.as_bytes()).as_ref())
+    }
+}
+
+/// The state of a digest whose content arrives in pieces.
+enum State {
+    Whole(Context),
+    Archive(Box<ArchiveHash>),
+}
+
+impl State {
+    fn update(&mut self, piece: &[u8]) {
+        match self {
+            Self::Whole(context) => context.update(piece),
+            Self::Archive(archive) => archive.update(piece),
         }
     }
 }
@@ -71,7 +106,7 @@ pub struct Digest {
 impl Digest {
     /// Returns the digest of this content.
     pub fn of(algorithm: Algorithm, content: &[u8]) -> Self {
-        let mut state = Context::new(algorithm.function());
+        let mut state = algorithm.begin();
         state.update(content);
         algorithm.end(state)
     }
@@ -106,9 +141,9 @@ impl Digest {
         text.split_ascii_whitespace().filter_map(one).max_by_key(|digest| digest.algorithm)
     }
 
-    /// Reads `h1:` with base64, the hash of a `go.mod` in Go's checksum database.
-    pub(crate) fn go_mod(text: &str) -> Option<Self> {
-        Self::new(Algorithm::GoMod, &STANDARD.decode(text.strip_prefix("h1:")?).ok()?)
+    /// Reads `h1:` with base64, a hash in Go's checksum database.
+    pub(crate) fn go(algorithm: Algorithm, text: &str) -> Option<Self> {
+        Self::new(algorithm, &STANDARD.decode(text.strip_prefix("h1:")?).ok()?)
     }
 
     fn cut(algorithm: Algorithm, value: &[u8]) -> Self {
@@ -154,7 +189,7 @@ impl fmt::Display for Mismatch {
 /// Compares content that arrives in pieces with the digests that it may have.
 pub struct Verifier {
     expected: Vec<Digest>,
-    states: Vec<(Algorithm, Context)>,
+    states: Vec<(Algorithm, State)>,
 }
 
 impl Verifier {
@@ -163,8 +198,7 @@ impl Verifier {
         let mut algorithms: Vec<_> = expected.iter().map(|digest| digest.algorithm).collect();
         algorithms.sort_unstable();
         algorithms.dedup();
-        let state = |own: Algorithm| (own, Context::new(own.function()));
-        let states: Vec<_> = algorithms.into_iter().map(state).collect();
+        let states: Vec<_> = algorithms.into_iter().map(|own| (own, own.begin())).collect();
         (!states.is_empty()).then_some(Self { expected, states })
     }
 
@@ -244,7 +278,7 @@ mod tests {
             assert_eq!(read, Some(Digest::of(algorithm, hello)), "{algorithm:?}");
         }
         let quote = "module \"rsc.io/quote\"\n\nrequire \"rsc.io/sampler\" v1.3.0\n";
-        let h1 = Digest::go_mod("h1:LzX7hefJvL54yjefDEDHNONDjII0t9xZLPXsUe+TKr0=");
+        let h1 = Digest::go(Algorithm::GoMod, "h1:LzX7hefJvL54yjefDEDHNONDjII0t9xZLPXsUe+TKr0=");
         assert_eq!(h1, Some(Digest::of(Algorithm::GoMod, quote.as_bytes())));
     }
 

@@ -28,8 +28,14 @@ pub enum Document {
     GoSum,
     /// When a module version was made.
     GoInfo,
+    /// All versions of a module.
+    GoList,
     /// The digest of the file beside it.
     MavenDigest(Algorithm),
+    /// All versions of an artifact.
+    MavenVersions,
+    /// The SHA-1 of that document beside it.
+    MavenVersionsDigest,
     /// All versions of a gem.
     Gem,
 }
@@ -50,8 +56,8 @@ pub struct Item<'d> {
 pub enum Place<'d> {
     /// A reference to its URL, relative to that of the document (RFC 3986 section 4.1).
     Url(Cow<'d, str>),
-    /// The name of its content, which is the same at all mirrors.
-    Coordinate(String),
+    /// The name of its content, which is the same at all mirrors, and the path at the origin of the document, if it is known.
+    Coordinate(String, Option<String>),
     /// Not a file: the template of the URLs that later documents of the same registry stand for.
     Template(Cow<'d, str>),
 }
@@ -102,6 +108,7 @@ impl Document {
             Self::GoInfo => go::read_info(path, content),
             Self::MavenDigest(algorithm) => maven::read(path, algorithm, text(content)),
             Self::Gem => rubygems::read(path, text(content)),
+            Self::GoList | Self::MavenVersions | Self::MavenVersionsDigest => Vec::new(),
         }
     }
 
@@ -115,7 +122,7 @@ impl Document {
 }
 
 /// Returns the part of `content` that is text.
-fn text(content: &[u8]) -> &str {
+pub(crate) fn text(content: &[u8]) -> &str {
     match std::str::from_utf8(content) {
         Ok(text) => text,
         Err(error) => std::str::from_utf8(&content[..error.valid_up_to()]).unwrap_or_default(),

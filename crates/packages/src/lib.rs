@@ -11,6 +11,7 @@
 //! Times are seconds since 1970, as `u32`. This crate has no clock, no socket and no store.
 
 pub mod age;
+mod archive;
 pub mod digest;
 mod document;
 pub mod learned;

@@ -32,6 +32,8 @@ pub enum Kind {
     FixedFile,
     /// An index document.
     Index(Document),
+    /// An index document that the protocol never changes.
+    FixedIndex(Document),
     /// A name for changing content of OCI.
     Tag,
 }
@@ -77,7 +79,7 @@ impl<'p> Resource<'p> {
     /// Returns how long the response is fresh; `is_known`: its digest is known, so that no other content is stored.
     pub fn keep(&self, is_known: bool) -> Keep {
         match self.kind {
-            Kind::Content | Kind::FixedFile => Keep::Forever,
+            Kind::Content | Kind::FixedFile | Kind::FixedIndex(_) => Keep::Forever,
             Kind::Index(document) if document.is_root() => Keep::Validated,
             Kind::File | Kind::Index(_) if is_known => Keep::Forever,
             Kind::File | Kind::Index(_) | Kind::Tag => Keep::AsSent,
@@ -92,7 +94,7 @@ impl<'p> Resource<'p> {
     /// Returns the index document, if it is one.
     pub fn document(&self) -> Option<Document> {
         match self.kind {
-            Kind::Index(document) => Some(document),
+            Kind::Index(document) | Kind::FixedIndex(document) => Some(document),
             _ => None,
         }
     }

@@ -12,7 +12,6 @@ pub(crate) const PATIENCE: u64 = 60_000;
 /// The identity of a prefetch: a URL, and the first byte of the range; `u64::MAX` for the whole content.
 pub(crate) type Key = (u64, u64);
 
-/// One prefetch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Prefetch {
     pub(crate) kind: Predictor,

@@ -15,7 +15,7 @@ pub mod onc;
 mod statistics;
 pub mod thrift;
 
-pub use statistics::Statistics;
+pub use statistics::{Slot, Statistics};
 
 /// A client's request.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -47,7 +47,6 @@ pub enum Form {
     Bare,
 }
 
-/// Returns the head of a chunk of `length` bytes.
 pub(crate) fn chunk_head(length: usize) -> Bytes {
     if length == CHUNK { Bytes::from_static(FULL) } else { format!("+{length}\n").into() }
 }

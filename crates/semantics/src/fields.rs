@@ -22,6 +22,11 @@ pub trait Fields {
     fn contains(&self, name: &str) -> bool {
         self.lines(name).next().is_some()
     }
+
+    /// Whether there is a line with one of these names (lower case).
+    fn contains_any(&self, names: &[&str]) -> bool {
+        names.iter().any(|name| self.contains(name))
+    }
 }
 
 impl Fields for HeaderMap {
@@ -46,12 +51,12 @@ impl<'h> HeadLines<'h> {
 
     /// Iterates over the values of all lines called `name` (lower case), in order.
     pub fn called<'n>(self, name: &'n str) -> impl Iterator<Item = &'h [u8]> + use<'h, 'n> {
-        // The colon must follow the name immediately, so that most lines are skipped after one comparison.
-        self.split().filter_map(move |line| {
-            let (start, rest) = line.split_at_checked(name.len())?;
-            let value = rest.strip_prefix(b":")?;
-            start.eq_ignore_ascii_case(name.as_bytes()).then(|| trim(value))
-        })
+        self.split().filter_map(move |line| value_of(line, name))
+    }
+
+    /// Whether there is a line with one of these names (lower case). The lines are split once for all names.
+    pub fn has_any(self, names: &[&str]) -> bool {
+        self.split().any(|line| names.iter().any(|name| value_of(line, name).is_some()))
     }
 
     fn split(self) -> impl Iterator<Item = &'h [u8]> {
@@ -68,6 +73,15 @@ impl<'h> HeadLines<'h> {
     pub fn to_map(self) -> HeaderMap {
         to_map(self.iter())
     }
+}
+
+/// Returns the value of `line`, if it is called `name`.
+#[inline]
+fn value_of<'h>(line: &'h [u8], name: &str) -> Option<&'h [u8]> {
+    // The colon must follow the name immediately, so that most lines are skipped after one comparison.
+    let (start, rest) = line.split_at_checked(name.len())?;
+    let value = rest.strip_prefix(b":")?;
+    start.eq_ignore_ascii_case(name.as_bytes()).then(|| trim(value))
 }
 
 /// Returns a map of these lines. Malformed ones are left out.

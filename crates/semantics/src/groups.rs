@@ -47,7 +47,7 @@ pub fn tags(response: &impl Fields) -> impl Iterator<Item = &[u8]> {
 
 /// Whether a response may have groups or tags, because it has such a field.
 pub fn is_tagged(response: &impl Fields) -> bool {
-    FIELDS.into_iter().any(|name| response.contains(name))
+    response.contains_any(&FIELDS)
 }
 
 fn split<'v>(value: &'v [u8], separators: &'static [u8]) -> impl Iterator<Item = &'v [u8]> {

@@ -148,7 +148,6 @@ impl Connection {
         }
     }
 
-    /// Unlocks the schema.
     pub(crate) async fn unlock_schema(&mut self) -> Result<(), Failure> {
         match self.link {
             Link::Sqlite(_) | Link::Postgres(_) => self.run("COMMIT").await,
@@ -226,7 +225,6 @@ impl Connection {
         self.execute(&sql, values).await.map(drop)
     }
 
-    /// Returns an `INSERT` of `rows` rows.
     fn insert(&self, table: &str, columns: &[&str], rows: usize) -> String {
         let mut sql = format!("INSERT INTO {table} ({}) VALUES ", columns.join(", "));
         for place in 0..rows * columns.len() {

@@ -252,11 +252,6 @@ impl Entry {
         std::ptr::eq(&self.0.header, &other.0.header)
     }
 
-    /// Returns the address of the entry, which no other has as long as there are references to this one.
-    pub(crate) fn address(&self) -> usize {
-        std::ptr::from_ref(&self.0.header).addr()
-    }
-
     /// Returns the latest generation up to which no purge reaches the entry.
     pub fn checked(&self) -> Generation {
         Generation(self.0.header.header.checked.load(Ordering::Relaxed))

@@ -51,7 +51,6 @@ pub struct EquivalentUrl {
     class: u64,
 }
 
-/// The parts of a key.
 struct KeyParts<'k> {
     start: &'k [u8],
     query: Option<&'k [u8]>,

@@ -43,7 +43,6 @@ pub struct LinesRef<'l> {
 }
 
 impl Lines {
-    /// Returns lines of which each is shared or `own`.
     pub(crate) fn new(shared: Option<SharedLines>, mut own: Vec<u8>) -> Self {
         let dates = dates::take(&mut own);
         Self { shared, own, dates }
@@ -168,6 +167,12 @@ impl Fields for LinesRef<'_> {
     fn contains(&self, name: &str) -> bool {
         self.first(name).is_some()
     }
+
+    fn contains_any(&self, names: &[&str]) -> bool {
+        [self.shared, self.before, self.after].into_iter().any(|lines| lines.has_any(names))
+            || (self.modified.is_some() && names.contains(&"last-modified"))
+            || (self.date.is_some() && names.contains(&"date"))
+    }
 }
 
 /// Appends one field line, with its name in the customary capitals (`Content-Type`, `ETag`).
@@ -254,6 +259,10 @@ mod tests {
             let modified: Vec<_> = plain.lines("last-modified").collect();
             prop_assert_eq!(view.lines("last-modified").collect::<Vec<_>>(), modified);
             prop_assert_eq!(view.to_map(), plain.to_map());
+            for names in [&["date"][..], &["etag", "last-modified"], &["age", "xkey"]] {
+                let is_there = names.iter().any(|name| plain.contains(name));
+                prop_assert_eq!(view.contains_any(names), is_there, "{:?}", names);
+            }
         }
     }
 }

@@ -12,6 +12,7 @@ use std::sync::{Arc, OnceLock};
 use http::HeaderMap;
 use larder_evict::{InsertResult, Spec};
 
+use crate::body::sliced::is_of_slice;
 use crate::lines::{LinePool, Lines};
 use crate::{Entry, HashKeys};
 
@@ -70,12 +71,22 @@ struct StoreCounts {
     content: AtomicU64,
     /// Bytes held for all residents that their sizes do not include.
     uncounted: AtomicU64,
+    /// Residents that are slices of others.
+    slices: AtomicU64,
+}
+
+/// What a resident adds to these counts.
+#[derive(Clone, Copy)]
+struct ResidentCounts {
+    content: u64,
+    uncounted: u64,
+    is_slice: bool,
 }
 
 /// Figures of the memory tier at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// URLs stored.
+    /// URLs stored. The slices of a response belong to its URL.
     pub objects: u64,
     /// Bytes held, including heads, shared field lines, keys and bookkeeping.
     pub bytes: u64,
@@ -329,12 +340,14 @@ impl Memory {
             content: now(&self.counts.content),
             ..Usage::default()
         };
-        self.shards.iter().map(|shard| self.shards.lock(shard)).fold(start, |sum, shard| Usage {
+        let sum = self.shards.iter().map(|shard| self.shards.lock(shard)).fold(start, |sum, shard| Usage {
             objects: sum.objects + shard.len() as u64,
             bytes: sum.bytes + shard.bytes(),
             evictions: sum.evictions + shard.evictions(),
             ..sum
-        })
+        });
+        // The shards were counted one after the other.
+        Usage { objects: sum.objects.saturating_sub(now(&self.counts.slices)), ..sum }
     }
 
     /// Checks every shard's invariants, that every resident is stored under its key's hash, and, unless a large response is
@@ -373,8 +386,7 @@ impl Memory {
         dropped: &mut Vec<UsedResident>,
     ) -> InsertResult<UsedResident> {
         let counts = self.budget.counts;
-        let (object, content) = (kept.object(hash, counts), kept.content());
-        let uncounted = kept.uncounted(counts);
+        let (object, added) = (kept.object(hash, counts), self.counts_of(&kept));
         self.note_changed(&kept);
         let stored = match shard.resident_mut(hash) {
             Some(old) if old.object(hash, counts) == object => {
@@ -384,7 +396,7 @@ impl Memory {
             _ => shard.insert(object, kept, false, dropped),
         };
         if matches!(stored, InsertResult::Stored) {
-            self.note_added(content, uncounted);
+            self.note_added(added);
         }
         stored
     }
@@ -408,19 +420,31 @@ impl Memory {
         }
     }
 
-    /// Updates the figures after a resident with these bytes was added.
-    fn note_added(&self, content: u64, uncounted: u64) {
-        self.counts.content.fetch_add(content, Ordering::Relaxed);
-        self.counts.uncounted.fetch_add(uncounted, Ordering::Relaxed);
+    fn counts_of(&self, kept: &UsedResident) -> ResidentCounts {
+        ResidentCounts {
+            content: kept.content(),
+            uncounted: kept.uncounted(self.budget.counts),
+            is_slice: kept.variants().first().is_some_and(|entry| is_of_slice(entry.key())),
+        }
+    }
+
+    /// Updates the figures after a resident with these counts was added.
+    fn note_added(&self, added: ResidentCounts) {
+        self.counts.content.fetch_add(added.content, Ordering::Relaxed);
+        self.counts.uncounted.fetch_add(added.uncounted, Ordering::Relaxed);
+        if added.is_slice {
+            self.counts.slices.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     /// Updates the figures after these residents were removed.
     fn note_dropped(&self, dropped: &[UsedResident]) {
-        if !dropped.is_empty() {
-            let content = dropped.iter().map(UsedResident::content).sum();
-            self.counts.content.fetch_sub(content, Ordering::Relaxed);
-            let uncounted = dropped.iter().map(|kept| kept.uncounted(self.budget.counts)).sum();
-            self.counts.uncounted.fetch_sub(uncounted, Ordering::Relaxed);
+        for gone in dropped.iter().map(|kept| self.counts_of(kept)) {
+            self.counts.content.fetch_sub(gone.content, Ordering::Relaxed);
+            self.counts.uncounted.fetch_sub(gone.uncounted, Ordering::Relaxed);
+            if gone.is_slice {
+                self.counts.slices.fetch_sub(1, Ordering::Relaxed);
+            }
         }
     }
 

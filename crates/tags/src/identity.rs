@@ -65,7 +65,6 @@ impl Keys {
     }
 }
 
-/// Whether a request has credentials.
 pub(crate) fn has_credentials(request: &impl Fields) -> bool {
     CREDENTIALS.into_iter().any(|name| request.contains(name))
 }

@@ -226,6 +226,11 @@ impl Larder {
     /// Sends the signal for an upgrade. This value is the new process from then on.
     pub fn upgrade_by_signal(&mut self) {
         self.signal(Signal::USR2);
+        self.wait_for_successor();
+    }
+
+    /// Waits until a successor serves, which a signal has asked for. This value is the new process from then on.
+    pub fn wait_for_successor(&mut self) {
         let successor = eventually("a successor", || children(self.id()).pop());
         self.wait_for_log(&format!("process {} ", successor.as_raw_nonzero()));
         self.successors.push(successor);
@@ -240,6 +245,12 @@ impl Larder {
                 eventually("the end of the process before", || is_over(before).then_some(()));
             }
         }
+    }
+
+    /// Ends it by SIGTERM, without an error.
+    pub fn stop(&mut self) {
+        self.signal(Signal::TERM);
+        assert!(self.ended().success());
     }
 
     /// Sends a signal. After `STOP`, waits until all threads have stopped, since they stop one after another.

@@ -24,10 +24,12 @@ mod sockets;
 #[cfg(feature = "proxy")]
 mod tls;
 
+use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tempfile::TempDir;
 
 pub use apart::{OUTER, not_tested, with_outer_address};
 pub use client::{Client, Response};
@@ -90,6 +92,22 @@ impl Gate {
 /// Locks `mutex`, whose value is valid even if a thread has panicked.
 pub fn locked<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Returns the seed of a test's random choices, and prints it; `LARDER_SEED` repeats a run.
+pub fn seed() -> u64 {
+    let given = std::env::var("LARDER_SEED").ok().map(|seed| seed.parse().expect("a number"));
+    let seed = given.unwrap_or_else(|| fastrand::u64(..1 << 32));
+    println!("LARDER_SEED={seed}");
+    seed
+}
+
+/// Writes a file into a new folder, which is removed with the first value. Returns its path, too.
+pub fn file_with(name: &str, content: &str) -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join(name);
+    std::fs::write(&file, content).expect("written");
+    (folder, file)
 }
 
 /// Raises the limit of open files to the hard limit, and returns that limit.

@@ -186,6 +186,13 @@ impl Origin {
         })
     }
 
+    /// Starts an origin whose answers wait for a gate where `script` says so. Returns the gate, too.
+    pub fn gated(script: impl Fn(&Seen, &Gate) -> Answer + Send + Sync + 'static) -> (Gate, Self) {
+        let gate = Gate::default();
+        let held = gate.clone();
+        (gate, Self::answering(move |seen| script(seen, &held)))
+    }
+
     /// Starts an origin that runs `script` on each connection.
     pub fn speaking(script: impl Fn(&mut Peer) + Send + Sync + 'static) -> Self {
         let (listener, address) = listen();

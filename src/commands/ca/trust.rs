@@ -17,10 +17,8 @@ const SYSTEM: &[(&str, &str)] = &[
     ("/etc/ca-certificates/trust-source/anchors", "update-ca-trust"),
 ];
 
-/// Adds the certificate in the file `certificate` to the stores, or removes it. With `dry_run`, the steps are only printed.
-///
-/// # Errors
-/// The step that failed, or that there is no store.
+/// Adds the certificate in the file `certificate` to the stores, or removes it. With `dry_run`, the steps are only
+/// printed. Errors: the step that failed, or that there is no store.
 pub(super) fn change(certificate: &Path, trust: bool, dry_run: bool) -> Result<(), Failure> {
     let steps: Vec<_> = system(certificate, trust).into_iter().chain(browsers(certificate, trust)).collect();
     if steps.is_empty() {

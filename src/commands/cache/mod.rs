@@ -58,9 +58,9 @@ fn get(place: &CacheSource, key: &Key, include: bool, output: Option<&Path>) -> 
     let mut dump = Dump::new(OutputFile::to(output), include);
     match place.get(name, &mut |piece| dump.take(piece))? {
         true => dump.end(),
-        false => {
-            Err(format!("nothing is stored under the name {name}; larder cache ls lists the stored objects"))
-        }
+        false => Err(format!(
+            "nothing is stored under the name {name}, or only in slices; larder cache ls lists the stored objects"
+        )),
     }
 }
 

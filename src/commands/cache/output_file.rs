@@ -38,10 +38,8 @@ impl OutputFile {
         self.bytes(line.as_bytes()) && self.bytes(b"\n")
     }
 
-    /// Writes the buffered bytes. Creates the file even if there was nothing to write.
-    ///
-    /// # Errors
-    /// The reason why not everything was written.
+    /// Writes the buffered bytes. Creates the file even if there was nothing to write. The error is the reason why not
+    /// everything was written.
     pub(super) fn end(mut self) -> Result<(), String> {
         if self.failed.is_none() {
             self.failed = self.sink().and_then(Write::flush).err();
@@ -93,10 +91,7 @@ impl Dump {
         self.out.bytes(&bytes[if self.include { 0 } else { end + 4 }..])
     }
 
-    /// Writes the buffered bytes.
-    ///
-    /// # Errors
-    /// The reason why not everything was written.
+    /// Writes the buffered bytes. The error is the reason why not everything was written.
     pub(super) fn end(self) -> Result<(), String> {
         match self.head {
             None => self.out.end(),

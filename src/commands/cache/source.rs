@@ -29,9 +29,6 @@ pub(super) enum CacheSource {
 
 impl CacheSource {
     /// Opens the source that the user named.
-    ///
-    /// # Errors
-    /// The reason why it cannot be read.
     pub(super) fn open(place: &args::SourceArgs) -> Result<Self, Failure> {
         if place.disk.is_empty() {
             return AdminClient::new(&place.listener).map(Self::Serving).map_err(Failure::Failed);
@@ -51,10 +48,8 @@ impl CacheSource {
         })
     }
 
-    /// Passes all stored objects, or those for `url`, to `see` until it returns false.
-    ///
-    /// # Errors
-    /// The reason why not all of them could be shown.
+    /// Passes all stored objects, or those for `url`, to `see` until it returns false. The error is the reason why not
+    /// all of them could be shown.
     pub(super) fn list(&self, url: Option<&str>, see: &mut dyn FnMut(Object) -> bool) -> Result<(), String> {
         match self {
             Self::AtRest(disks, _) => {
@@ -67,10 +62,7 @@ impl CacheSource {
     }
 
     /// Passes the head and content of the object called `name` to `take`, in pieces, until `take` returns false.
-    /// Returns false if there is no such object.
-    ///
-    /// # Errors
-    /// The reason why not all of it could be read.
+    /// Returns false if there is no such object. The error is the reason why not all of it could be read.
     pub(super) fn get(&self, name: Name, take: &mut dyn FnMut(&[u8]) -> bool) -> Result<bool, String> {
         let disks = match self {
             Self::AtRest(disks, _) => disks,
@@ -97,10 +89,8 @@ impl CacheSource {
         }
     }
 
-    /// Reads all records, at most `rate` bytes per second, and reports the progress to `tell`.
-    ///
-    /// # Errors
-    /// The reason why it was not completed.
+    /// Reads all records, at most `rate` bytes per second, and reports the progress to `tell`. The error is the reason
+    /// why it was not completed.
     pub(super) fn verify(&self, rate: u64, tell: &mut dyn FnMut(&Progress)) -> Result<Progress, String> {
         let disks = match self {
             Self::AtRest(disks, _) => disks,

@@ -73,10 +73,8 @@ struct Expectation {
 }
 
 /// Compares the expectations in the file at `path` with the results of `settings`, and returns the number of tests.
-///
-/// # Errors
-/// [`Failure::Refused`]: the file cannot be read, or is not a list of tests. [`Failure::Failed`]: the differences, one
-/// line each.
+/// Errors: [`Failure::Refused`]: the file cannot be read, or is not a list of tests. [`Failure::Failed`]: the
+/// differences, one line each.
 pub(super) fn run(path: &Path, settings: Settings) -> Result<usize, Failure> {
     let shown = path.display().to_string();
     let text = std::fs::read_to_string(path)

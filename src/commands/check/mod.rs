@@ -86,10 +86,8 @@ pub(super) struct Findings {
     pub(super) warnings: Vec<String>,
 }
 
-/// Examines valid settings and the files that they name.
-///
-/// # Errors
-/// The errors of certificates that cannot be used, one line each.
+/// Examines valid settings and the files that they name. Errors: the errors of certificates that cannot be used, one
+/// line each.
 pub(super) fn examine(settings: &Settings) -> Result<Findings, String> {
     let (mut certificates, expired) = certificates(settings)?;
     let kept = examine_acme(settings);
@@ -110,10 +108,8 @@ fn unusable(settings: &Settings) -> Vec<String> {
 }
 
 /// Describes the certificates that listeners show to clients. The second list has warnings: certificates that clients
-/// do not accept, and hosts without a certificate.
-///
-/// # Errors
-/// The errors of certificates that cannot be used, one line each.
+/// do not accept, and hosts without a certificate. Errors: the errors of certificates that cannot be used, one line
+/// each.
 fn certificates(settings: &Settings) -> Result<(Vec<String>, Vec<String>), String> {
     let read = |files: &CertificateFiles| Certificate::read(files).map_err(|why| files.blame(&why));
     let made_here = |files: &&CertificateFiles| files.place != self_signed::FLAG;

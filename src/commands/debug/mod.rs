@@ -15,7 +15,7 @@ use jiff::Timestamp;
 use rustix::system::uname;
 
 use self::tar::Tar;
-use super::doctor;
+use super::{doctor, version};
 use crate::cli::admin::{AdminClient, AdminListener};
 use crate::cli::files::{unread, unwritten};
 use crate::cli::units::about_size;
@@ -34,6 +34,9 @@ counters and its metrics. Look into it before you send it: names of hosts and pa
 /// The files, and the paths of the admin listener whose answers they are.
 const ANSWERS: [(&str, &str); 4] =
     [("config.json", "config"), ("stats.json", "stats"), ("about.json", "about"), ("metrics.txt", "metrics")];
+
+/// The file that names the answers that the bundle has not, with the reasons.
+const MISSING: &str = "missing.txt";
 
 /// The bytes of a log that are copied, from its end.
 const LOG: u64 = 256 << 10;
@@ -79,6 +82,8 @@ pub(crate) fn run(args: &DebugArgs) -> Result<(), Failure> {
         Failure::Failed(format!("cannot write to {}: {}", path.display(), unwritten(&error)))
     })?;
     say(&format!("{} has {} files, {}", path.display(), parts.len(), about_size(written)));
+    let missing = parts.iter().filter(|part| part.name == MISSING).flat_map(|part| part.content.lines());
+    missing.for_each(|line| say(&format!("not in it: {line}")));
     Ok(())
 }
 
@@ -111,13 +116,13 @@ fn parts(bundle: &Bundle) -> Result<Vec<Part>, Failure> {
         }
     }
     if !missing.is_empty() {
-        parts.push(Part { name: "missing.txt", content: missing });
+        parts.push(Part { name: MISSING, content: missing });
     }
     Ok(parts)
 }
 
 fn version() -> String {
-    let (version, system) = (env!("CARGO_PKG_VERSION"), uname());
+    let (version, system) = (version::line(), uname());
     let [name, release, machine] = [system.sysname(), system.release(), system.machine()]
         .map(|text| text.to_string_lossy().into_owned());
     format!("larder {version}\n{name} {release} {machine}\n")

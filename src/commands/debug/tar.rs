@@ -16,20 +16,14 @@ impl<W: Write> Tar<W> {
         Self { out, time }
     }
 
-    /// Appends a file. Its name has at most 100 bytes.
-    ///
-    /// # Errors
-    /// Those of the output, and a longer name.
+    /// Appends a file. Its name has at most 100 bytes. Errors: those of the output, and a longer name.
     pub(super) fn append(&mut self, name: &str, content: &[u8]) -> io::Result<()> {
         self.out.write_all(&header(name, content.len(), self.time)?)?;
         self.out.write_all(content)?;
         self.out.write_all(&vec![0; content.len().next_multiple_of(BLOCK) - content.len()])
     }
 
-    /// Writes the end, and returns the output.
-    ///
-    /// # Errors
-    /// Those of the output.
+    /// Writes the end, and returns the output. Errors: those of the output.
     pub(super) fn finish(mut self) -> io::Result<W> {
         self.out.write_all(&[0; 2 * BLOCK])?;
         Ok(self.out)

@@ -24,10 +24,7 @@ impl Display for Problem {
 
 /// A client of a server of pages. It sends calls one after the other, and connects if necessary.
 pub(super) trait PageClient {
-    /// Returns the answer to `call`.
-    ///
-    /// # Errors
-    /// There is no answer. The next call begins with a new connection.
+    /// Returns the answer to `call`. Errors: there is no answer. The next call begins with a new connection.
     fn ask(&mut self, call: &Call) -> Result<Answer, Problem>;
 }
 
@@ -39,10 +36,7 @@ pub(super) fn ask(client: &mut dyn PageClient, call: &Call) -> Result<Answer, Pr
     }
 }
 
-/// Returns the page at `url`.
-///
-/// # Errors
-/// The reason why there is none, in one line.
+/// Returns the page at `url`. The error is the reason why there is none, in one line.
 pub(super) fn page(client: &mut dyn PageClient, url: &str) -> Result<Bytes, String> {
     let why = match ask(client, &Call::Fetch { url: url.to_owned() }) {
         Ok(Answer::Page(page)) => return Ok(page),

@@ -38,10 +38,7 @@ pub(super) struct HttpClient {
 
 impl HttpClient {
     /// Creates a client of the proxy at `server`, a host and a port, whose pages may take at most `patience`. `tls`
-    /// also says whether it uses HTTP/2.
-    ///
-    /// # Errors
-    /// The system has no resources for it.
+    /// also says whether it uses HTTP/2. Errors: the system has no resources for it.
     pub(super) fn new(server: &str, tls: (ClientConfig, bool), patience: Duration) -> io::Result<Self> {
         Ok(Self {
             runtime: Builder::new_current_thread().enable_all().build()?,
@@ -99,10 +96,7 @@ pub(super) struct Tunnels {
 }
 
 impl Tunnels {
-    /// Creates a client of the proxy at `server`, a host and a port.
-    ///
-    /// # Errors
-    /// The system has no resources for it.
+    /// Creates a client of the proxy at `server`, a host and a port. Errors: the system has no resources for it.
     pub(super) fn new(server: &str, tls: (ClientConfig, bool), patience: Duration) -> io::Result<Self> {
         let client = client(server, tls, patience, Policy::none())?;
         Ok(Self { client, server: server.to_owned(), patience })
@@ -200,10 +194,8 @@ fn deepest(error: &(dyn Error + 'static)) -> String {
     cause.downcast_ref().map_or_else(|| cause.to_string(), describe)
 }
 
-/// Returns a config that trusts the system's certificates, and offers HTTP/2 if `http2` is set.
-///
-/// # Errors
-/// No version of TLS is available; in one line.
+/// Returns a config that trusts the system's certificates, and offers HTTP/2 if `http2` is set. Errors: no version of
+/// TLS is available; in one line.
 pub(super) fn tls(http2: bool) -> Result<ClientConfig, String> {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);

@@ -65,10 +65,8 @@ pub(super) struct ClientFigures {
     pub(super) failures: Vec<String>,
 }
 
-/// Sends the requests of `plan`, and keeps pages as `keep` says.
-///
-/// # Errors
-/// No requests can be sent. A request that fails is only counted.
+/// Sends the requests of `plan`, and keeps pages as `keep` says. Errors: no requests can be sent. A request that fails
+/// is only counted.
 pub(super) fn run(server: &Server, plan: Plan, keep: PageOutput) -> Result<ClientFigures, Failure> {
     let total = plan.requests.len().saturating_mul(plan.times);
     let (via, dialect) = server.dialect();

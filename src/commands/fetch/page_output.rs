@@ -27,10 +27,8 @@ enum Destination {
 }
 
 impl PageOutput {
-    /// Reads the destination from the arguments; `measured` pages are saved, but not shown.
-    ///
-    /// # Errors
-    /// Several pages would go into one file.
+    /// Reads the destination from the arguments; `measured` pages are saved, but not shown. Errors: several pages would
+    /// go into one file.
     pub(super) fn new(args: &Fetch, measured: bool) -> Result<Self, Failure> {
         let place = match (&args.output, &args.save) {
             (Some(_), _) if args.urls.len() > 1 => {
@@ -57,10 +55,7 @@ impl PageOutput {
         !matches!(self.place, Destination::Nowhere)
     }
 
-    /// Shows or saves the page at `url`.
-    ///
-    /// # Errors
-    /// The page cannot be written there; in one line.
+    /// Shows or saves the page at `url`. Errors: the page cannot be written there; in one line.
     pub(super) fn page(&self, url: &str, page: &[u8]) -> Result<(), String> {
         let cannot = |path: &Path| {
             let path = path.display().to_string();

@@ -12,10 +12,7 @@ use crate::cli::Failure;
 use crate::cli::progress::Bar;
 
 /// Fetches all `urls` from `server`, on `connections` connections at once. Returns the failed ones with the reason, a
-/// line each.
-///
-/// # Errors
-/// A connection cannot be prepared.
+/// line each. Errors: a connection cannot be prepared.
 pub(super) fn run(
     server: &Server,
     urls: &[String],

@@ -2,7 +2,7 @@
 //! stable.
 
 use hdrhistogram::Histogram;
-use larder_rpc::Statistics;
+use larder_rpc::{Slot, Statistics};
 use serde_json::{Map, Value, json};
 
 use super::measure::ClientFigures;
@@ -53,27 +53,12 @@ const ADMIN_NAMES: &[(&str, &str)] = &[("objects", "entries"), ("by", "capacity_
 
 /// Returns the figures of an RPC server.
 pub(super) fn of_server(statistics: &Statistics) -> Figures {
-    [
-        ("requests", json!(statistics.requests)),
-        ("hits", json!(statistics.hits)),
-        ("validated", json!(statistics.validated)),
-        ("misses", json!(statistics.misses)),
-        ("hit_ratio", json!(statistics.hit_ratio)),
-        ("validated_hit_ratio", json!(statistics.validated_hit_ratio)),
-        ("byte_hit_ratio", json!(statistics.byte_hit_ratio)),
-        ("average_micros", json!(statistics.average_micros)),
-        ("p50_micros", json!(statistics.p50_micros)),
-        ("p90_micros", json!(statistics.p90_micros)),
-        ("p99_micros", json!(statistics.p99_micros)),
-        ("bytes_stored", json!(statistics.bytes_stored)),
-        ("entries", json!(statistics.entries)),
-        ("policy", json!(statistics.policy)),
-        ("capacity", json!(statistics.capacity)),
-        ("capacity_unit", json!(statistics.capacity_unit)),
-    ]
-    .map(|(name, value)| (name.to_owned(), value))
-    .into_iter()
-    .collect()
+    let value = |slot| match slot {
+        Slot::Count(number) => json!(number),
+        Slot::Real(number) => json!(number),
+        Slot::Word(word) => json!(word),
+    };
+    statistics.clone().slots().map(|(name, slot)| (name.to_owned(), value(slot))).into_iter().collect()
 }
 
 /// Returns the same figures from the statistics of an admin listener.

@@ -30,10 +30,7 @@ enum Way {
 }
 
 impl Server {
-    /// Returns the server that the arguments name.
-    ///
-    /// # Errors
-    /// The arguments contradict each other.
+    /// Returns the server that the arguments name. Errors: the arguments contradict each other.
     pub(super) fn new(args: &Fetch) -> Result<Self, Failure> {
         let foreign = |is_there: bool, words: &str, via: Via| match is_there && args.via != via {
             true => {

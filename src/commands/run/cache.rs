@@ -22,10 +22,8 @@ pub(super) struct Cache {
 }
 
 impl Cache {
-    /// Opens the first free part of the cache in `folder`, or in the user's directory for caches.
-    ///
-    /// # Errors
-    /// The reason why there is none, in one line.
+    /// Opens the first free part of the cache in `folder`, or in the user's directory for caches. The error is the
+    /// reason why there is none, in one line.
     pub(super) fn open(folder: Option<&Path>) -> Result<Self, String> {
         let none =
             "there is no directory for the cache: set XDG_CACHE_HOME or HOME, or name one with --cache";
@@ -34,10 +32,7 @@ impl Cache {
         for number in 0..MOST {
             let part = folder.join(number.to_string());
             if let Some(lock) = lock(&part).map_err(unmade)? {
-                let cache = Self { folder: part, _lock: lock };
-                // Otherwise it would grow with each run.
-                private::write(&cache.requests(), b"").map_err(unmade)?;
-                return Ok(cache);
+                return Ok(Self { folder: part, _lock: lock });
             }
         }
         Err(format!("{MOST} runs use {} already", folder.display()))
@@ -48,9 +43,15 @@ impl Cache {
         self.folder.join("responses")
     }
 
-    /// Returns the file with a line for each request of this run.
-    pub(super) fn requests(&self) -> PathBuf {
-        self.folder.join("requests.json")
+    /// Returns the port of the last run.
+    pub(super) fn port(&self) -> Option<u16> {
+        fs::read_to_string(self.folder.join(PORT)).ok()?.parse().ok()
+    }
+
+    /// Keeps the port for the next run.
+    pub(super) fn keep_port(&self, port: u16) {
+        // If it cannot be kept, the next run has another one.
+        let _ = private::write(&self.folder.join(PORT), port.to_string().as_bytes());
     }
 
     /// Returns how long requests to hosts took in earlier runs; nothing if that is not known.
@@ -59,16 +60,14 @@ impl Cache {
         serde_json::from_str(&text).unwrap_or_default()
     }
 
-    /// Keeps how long requests to hosts took.
-    ///
-    /// # Errors
-    /// The error of the file.
+    /// Keeps how long requests to hosts took. Errors: the error of the file.
     pub(super) fn keep_times(&self, times: &Times) -> io::Result<()> {
         private::write(&self.folder.join(TIMES), serde_json::to_string(times)?.as_bytes())
     }
 }
 
 const TIMES: &str = "times.json";
+const PORT: &str = "port";
 
 /// Returns the lock of a part, which is made if it is not there; `None` if another run holds it.
 fn lock(part: &Path) -> io::Result<Option<File>> {

@@ -19,16 +19,17 @@ pub(super) const NOT_FOUND: u8 = 127;
 const NOT_STARTED: u8 = 126;
 const BY_SIGNAL: i32 = 128;
 
+/// The signals that a terminal or a supervisor sends, which are for the command.
+pub(super) const PASSED_ON: [i32; 4] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM];
+
 /// The process of the command, until it has ended.
 type Running = Arc<Mutex<Option<Pid>>>;
 
-/// Runs `command` in this environment and returns its exit code.
-///
-/// # Errors
-/// The exit code for a command that cannot be started.
+/// Runs `command` in this environment and returns its exit code. Errors: the exit code for a command that cannot be
+/// started.
 pub(super) fn run(command: &[OsString], environment: &Environment) -> Result<u8, u8> {
     // From here on, a signal no longer ends this process.
-    let signals = Signals::new([SIGHUP, SIGINT, SIGQUIT, SIGTERM]);
+    let signals = Signals::new(PASSED_ON);
     let mut child = Command::new(&command[0])
         .args(&command[1..])
         .envs(environment.variables())

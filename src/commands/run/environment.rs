@@ -56,6 +56,7 @@ pub(crate) const SWITCHES: &[(&str, &str)] = &[("NODE_USE_ENV_PROXY", "1")];
 /// npm's own list, which replaces all others once it is set.
 const NPM: &str = "npm_config_cafile";
 const JAVA: &str = "JAVA_TOOL_OPTIONS";
+const NODE: &str = "NODE_OPTIONS";
 const WGET: &str = "WGETRC";
 const APT: &str = "APT_CONFIG";
 
@@ -97,6 +98,8 @@ impl Environment {
             made.variables.push((NPM, path.into()));
         }
         made.of_java(proxy, authority, &outside)?;
+        let script = made.write("node-proxy.cjs", &[include_str!("node-proxy.cjs")])?;
+        made.append(NODE, &format!("--require \"{}\"", script.display()), &outside);
         made.of_files(&bundle, &outside)?;
         Ok(made)
     }
@@ -115,7 +118,6 @@ impl Environment {
         let (roots, ca) = (load_native_certs().certs, authority.der());
         let path = self.folder.join("truststore.jks");
         fs::write(&path, truststore::jks(roots.iter().map(AsRef::as_ref).chain([ca])))?;
-        let before = outside(JAVA).unwrap_or_default();
         let direct = outside("NO_PROXY").or_else(|| outside("no_proxy")).unwrap_or_default();
         let (ip, port, store) = (proxy.ip(), proxy.port(), path.display());
         let own = format!(
@@ -124,9 +126,14 @@ impl Environment {
             java_hosts(&direct.to_string_lossy()),
             truststore::PASSWORD,
         );
-        let joined = [before.as_os_str(), OsStr::new(&own)].join(OsStr::new(" "));
-        self.variables.push((JAVA, joined));
+        self.append(JAVA, &own, outside);
         Ok(())
+    }
+
+    /// Adds options of this proxy to those that a variable has outside.
+    fn append(&mut self, name: &'static str, own: &str, outside: &impl Fn(&str) -> Option<OsString>) {
+        let before = outside(name).unwrap_or_default();
+        self.variables.push((name, [before.as_os_str(), OsStr::new(own)].join(OsStr::new(" "))));
     }
 
     /// Writes the files of clients that read certificates from no variable: wget and apt.

@@ -1,25 +1,23 @@
 //! `larder run`: runs a command behind a private forward proxy, which caches what the command downloads for later runs.
 //!
-//! The proxy is a part of this process and ends with the command. The command inherits the terminal, and its exit code is
-//! that of this program.
+//! The proxy is another process of this program. The command inherits the terminal, and its exit code is that of this process.
 
 mod args;
 mod cache;
 mod child;
 pub(super) mod environment;
+mod process;
 mod proxy;
 mod registries;
 mod report;
 mod truststore;
 
-use std::io::{self, Write};
 use std::time::Instant;
 
 pub(crate) use self::args::RunArgs;
-use self::cache::Cache;
 use self::environment::Environment;
-use self::proxy::Proxy;
-use self::report::Report;
+use self::process::{EndedCommand, ProxyProcess};
+use self::report::tell;
 use crate::cli::files::unwritten;
 use crate::cli::{Failure, WatchAllocator};
 use crate::commands::serve::logging;
@@ -40,60 +38,54 @@ Examples:
 The command's exit code is that of larder. A daemon that runs already does not see the environment of the command:
 docker build, and a Gradle daemon. larder env docker prints settings for it.";
 
-/// Runs the command, and tells what the proxy has saved.
+/// What is logged: errors, content that is not what it should be, and a disk that is full.
+const LOGGED: &str = "error,larder_proxy::flow::packages=warn,larder_proxy::features::maintenance=warn";
+
+/// Runs the command, or the proxy for it.
 pub(crate) fn run(args: &RunArgs, watch_allocator: WatchAllocator) -> Result<(), Failure> {
-    logging::start("error").map_err(Failure::Refused)?;
+    logging::start(LOGGED).map_err(Failure::Refused)?;
+    match process::is_proxy() {
+        true => proxy::serve(args, watch_allocator),
+        false => run_command(args),
+    }
+}
+
+/// Runs the command behind a proxy, which then tells what it has saved.
+fn run_command(args: &RunArgs) -> Result<(), Failure> {
     let place = authority::files(None, "run").map_err(Failure::Failed)?;
     let authority = authority::provide(&place).map_err(Failure::Failed)?;
-    let cache = Cache::open(args.cache.as_deref()).map_err(Failure::Failed)?;
-    let proxy = Proxy::start(args, &cache, watch_allocator)?;
+    let proxy = ProxyProcess::start()?;
     let environment = Environment::new(proxy.address, &authority, |name| std::env::var_os(name));
     let environment = environment
         .map_err(|error| Failure::Failed(format!("cannot write the certificates: {}", unwritten(&error))))?;
     let begun = Instant::now();
     let ended = child::run(&args.command, &environment);
-    let took = begun.elapsed();
-    proxy.end();
+    let command = ended.ok().map(|exit_code| EndedCommand { exit_code, took: begun.elapsed() });
+    let told = proxy.end(command);
     drop(environment);
-    let ended = ended.map_err(|code| {
-        let program = args.command[0].to_string_lossy().into_owned();
+    let exit_code = ended.map_err(|code| {
+        let program = args.command[0].to_string_lossy();
         tell(&match code {
             child::NOT_FOUND => format!("{program}: no such command"),
             _ => format!("{program}: it cannot be started"),
         });
         Failure::Ended(code)
     })?;
-    let mut report = Report::of(&cache.requests(), cache.times());
-    report.command = args.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
-    (report.exit_code, report.seconds) = (ended, took.as_secs_f64());
-    if let Err(error) = cache.keep_times(&report.times) {
-        tell(&format!("cannot keep the durations of requests: {}", unwritten(&error)));
-    }
-    conclude(args, &report)
-}
-
-/// Prints and writes the report, and returns the exit code of the command.
-fn conclude(args: &RunArgs, report: &Report) -> Result<(), Failure> {
-    if args.verbose {
-        report.decisions().iter().for_each(|line| tell(line));
-    }
-    report.summary().iter().for_each(|line| tell(line));
-    if let Some(path) = &args.report {
-        std::fs::write(path, report.json()).map_err(|error| {
-            Failure::Failed(format!("cannot write {}: {}", path.display(), unwritten(&error)))
-        })?;
-    }
-    match report.exit_code {
-        0 if args.require && report.requests == 0 => {
-            Err(Failure::Failed("--require: no request came through the proxy".to_owned()))
+    match told {
+        Ok(0) => Ok(()),
+        Ok(code) => Err(Failure::Ended(code)),
+        Err(signal) => {
+            tell(&format!(
+                "the proxy was ended by signal {signal} while the command ran: requests failed from then on, \
+                 and nothing is known about those before"
+            ));
+            match exit_code {
+                0 if args.require => {
+                    Err(Failure::Failed("--require: the proxy did not live to the end".to_owned()))
+                }
+                0 => Ok(()),
+                code => Err(Failure::Ended(code)),
+            }
         }
-        0 => Ok(()),
-        code => Err(Failure::Ended(code)),
     }
-}
-
-/// Prints a line to standard error, beside those of the command.
-fn tell(line: &str) {
-    // Without standard error, nobody reads it.
-    let _ = writeln!(io::stderr(), "larder: {line}");
 }

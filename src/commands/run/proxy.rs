@@ -1,19 +1,27 @@
-//! The proxy of a run: a forward proxy on a free port of this machine, in threads of this process.
+//! The proxy of a run: a forward proxy on a port of this machine, in a process of its own.
 
 use std::fmt::Write;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use larder_proxy::settings::AccessLog;
 use larder_proxy::{Control, GivenSockets, Server, Settings};
+use rustix::fs::{MemfdFlags, memfd_create};
+use signal_hook::iterator::Signals;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 use super::args::RunArgs;
 use super::cache::Cache;
-
+use super::child;
+use super::process::EndedCommand;
+use super::report::{Report, tell};
+use crate::cli::files::unwritten;
 use crate::cli::units::show_duration;
-use crate::cli::{Failure, WatchAllocator, open_files};
+use crate::cli::{Failure, WatchAllocator, open_files, say};
 use crate::config;
 use crate::config::DatabasePlace;
 use crate::config::flags::{Admin, Flags};
@@ -23,25 +31,80 @@ const MEMORY: u64 = 128 << 20;
 /// The most threads: clients of a build are few.
 const THREADS: usize = 4;
 
+/// Serves until the command has ended, and then tells what the cache has saved. The error is the reason why it cannot
+/// serve, and the exit code of the run if that is not 0.
+pub(super) fn serve(args: &RunArgs, watch_allocator: WatchAllocator) -> Result<(), Failure> {
+    // A terminal sends them to all of its processes. They are for the command.
+    let _ignored = Signals::new(child::PASSED_ON);
+    let cache = Cache::open(args.cache.as_deref()).map_err(Failure::Failed)?;
+    let log = RequestLog::new().map_err(|error| Failure::Failed(format!("cannot log requests: {error}")))?;
+    let proxy = Proxy::start(args, &cache, &log, watch_allocator)?;
+    cache.keep_port(proxy.address.port());
+    say(&proxy.address.to_string());
+    // Without a command, there is nothing to tell; without its process, there is nobody to be told, nor to be waited for.
+    let Some(ended) = EndedCommand::read(io::stdin()) else { return Ok(()) };
+    proxy.end();
+    let mut report = Report::of(&log.path(), cache.times());
+    report.command = args.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    (report.exit_code, report.seconds) = (ended.exit_code, ended.took.as_secs_f64());
+    if let Err(error) = cache.keep_times(&report.times) {
+        tell(&format!("cannot keep the durations of requests: {}", unwritten(&error)));
+    }
+    conclude(args, &report)
+}
+
+/// Prints and writes the report, and returns the exit code of the run.
+fn conclude(args: &RunArgs, report: &Report) -> Result<(), Failure> {
+    if args.verbose {
+        report.decisions().iter().for_each(|line| tell(line));
+    }
+    report.summary().iter().for_each(|line| tell(line));
+    let written = args.report.as_ref().map_or(Ok(()), |path| {
+        std::fs::write(path, report.json())
+            .map_err(|error| format!("cannot write {}: {}", path.display(), unwritten(&error)))
+    });
+    match report.exit_code {
+        0 if args.require && report.requests == 0 => {
+            Err(Failure::Failed("--require: no request came through the proxy".to_owned()))
+        }
+        0 => written.map_err(Failure::Failed),
+        code => {
+            written.err().iter().for_each(|why| tell(why));
+            Err(Failure::Ended(code))
+        }
+    }
+}
+
+/// The access log of a run, in memory: it is complete even if the disk is full.
+struct RequestLog(OwnedFd);
+
+impl RequestLog {
+    fn new() -> io::Result<Self> {
+        Ok(Self(memfd_create("requests", MemfdFlags::CLOEXEC)?))
+    }
+
+    fn path(&self) -> PathBuf {
+        PathBuf::from(format!("/proc/self/fd/{}", self.0.as_raw_fd()))
+    }
+}
+
 /// A proxy that serves.
-pub(super) struct Proxy {
-    pub(super) address: SocketAddr,
+struct Proxy {
+    address: SocketAddr,
     control: UnboundedSender<Control>,
     thread: JoinHandle<()>,
 }
 
 impl Proxy {
-    /// Starts the proxy.
-    ///
-    /// # Errors
-    /// The reason why it cannot serve.
-    pub(super) fn start(
+    /// Starts the proxy. The error is the reason why it cannot serve.
+    fn start(
         args: &RunArgs,
         cache: &Cache,
+        log: &RequestLog,
         watch_allocator: WatchAllocator,
     ) -> Result<Self, Failure> {
         let failed = |error: &dyn std::fmt::Display| Failure::Failed(error.to_string());
-        let server = Server::bind(settings(args, cache)?, None, GivenSockets::default());
+        let server = Server::bind(settings(args, cache, log)?, None, GivenSockets::default());
         let server = server.map_err(|error| failed(&error))?;
         watch_allocator(Arc::clone(server.store()))
             .map_err(|error| failed(&format!("cannot watch the allocator: {error}")))?;
@@ -59,17 +122,17 @@ impl Proxy {
     }
 
     /// Ends the proxy, after a short time for its last requests.
-    pub(super) fn end(self) {
+    fn end(self) {
         // It may have ended with an error, which it has logged.
         let _ = self.control.send(Control::Drain);
         let _ = self.thread.join();
     }
 }
 
-fn settings(args: &RunArgs, cache: &Cache) -> Result<Settings, Failure> {
+fn settings(args: &RunArgs, cache: &Cache, log: &RequestLog) -> Result<Settings, Failure> {
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let flags = Flags {
-        forward: vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 0))],
+        forward: vec![address(cache.port())],
         admin: Some(Admin(None)),
         stats: Some(DatabasePlace::Off),
         threads: Some(cores.min(THREADS)),
@@ -77,7 +140,7 @@ fn settings(args: &RunArgs, cache: &Cache) -> Result<Settings, Failure> {
         disk: vec![cache.responses()],
         disk_size: args.size.into_iter().collect(),
         access_log: Some(AccessLog::Json),
-        access_log_file: Some(cache.requests()),
+        access_log_file: Some(log.path()),
         // The command could reach them itself.
         allow_private: true,
         ..Flags::default()
@@ -88,6 +151,13 @@ fn settings(args: &RunArgs, cache: &Cache) -> Result<Settings, Failure> {
     settings.forward.connect_ports = (1..=u16::MAX).collect();
     open_files::plan(&mut settings).map_err(Failure::Refused)?;
     Ok(settings)
+}
+
+/// Returns the address of the run `before` if it is free: a daemon that its command has left, as those of Gradle and Bazel,
+/// knows no other.
+fn address(before: Option<u16>) -> SocketAddr {
+    let at = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    before.map(at).filter(|address| TcpListener::bind(address).is_ok()).unwrap_or_else(|| at(0))
 }
 
 /// Returns the config of the proxy, without what its flags say.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, Write};
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -39,7 +39,7 @@ pub(super) struct Report {
     hits: u64,
     /// Requests that the cache has answered after an origin has confirmed that its response is current.
     revalidated: u64,
-    /// Requests without an answer, and refused ones.
+    /// Requests without an answer, refused ones, and tunnels that could not be opened.
     failed: u64,
     /// Bytes of responses.
     bytes: u64,
@@ -120,11 +120,16 @@ impl Report {
         let host = host_of(&request.url);
         self.decisions.push(request.decision());
         if request.method == "CONNECT" {
-            if request.reason != "intercepted" {
-                let tunnels = self.unseen.entry(host.to_owned()).or_default();
-                tunnels.tunnels += 1;
-                tunnels.bytes += request.bytes;
-                tunnels.reason.clone_from(&request.reason);
+            match (&*request.outcome, &*request.reason) {
+                (_, "intercepted") => {}
+                ("pass", reason) => {
+                    let tunnels = self.unseen.entry(host.to_owned()).or_default();
+                    tunnels.tunnels += 1;
+                    tunnels.bytes += request.bytes;
+                    reason.clone_into(&mut tunnels.reason);
+                }
+                // It could not be opened.
+                _ => self.failed += 1,
             }
             return;
         }
@@ -158,18 +163,19 @@ impl Report {
     /// Returns the two lines at the end of a run.
     pub(super) fn summary(&self) -> [String; 2] {
         let first = match self.requests {
-            0 => "no request came: the command made none, or a program made them that does not see its environment".to_owned(),
+            0 if self.failed == 0 && !self.unseen.is_empty() => "no request could be read: all passed in tunnels".to_owned(),
+            0 if self.failed == 0 => "no request came: the command made none, or a program made them that does not see its environment".to_owned(),
             requests => {
-                let hits = 100 * (self.hits + self.revalidated) / requests;
+                let hits = 100 * (self.hits + self.revalidated) / requests.max(1);
                 let failed = match self.failed {
                     0 => String::new(),
                     failed => format!(", {} failed", about_count(failed)),
                 };
                 let saved = self.seconds_saved.map_or_else(String::new, |saved| format!(", {saved:.1} s saved"));
                 format!(
-                    "{}, {} hits and {} revalidated ({hits}%){failed}, {} of {} from the cache{saved}",
+                    "{}, {} and {} revalidated ({hits}%){failed}, {} of {} from the cache{saved}",
                     counted(requests, "request", "requests"),
-                    about_count(self.hits),
+                    counted(self.hits, "hit", "hits"),
                     about_count(self.revalidated),
                     about_size(self.bytes_from_cache),
                     about_size(self.bytes),
@@ -193,7 +199,10 @@ impl Report {
             0 => String::new(),
             rest => format!(" and {}", counted(rest as u64, "other host", "other hosts")),
         };
-        format!("passed unseen: {named}{rest}; --host adds a host, --all adds all")
+        let is_other = |tunnels: &Tunnels| tunnels.reason == "method";
+        let hint =
+            if self.unseen.values().any(is_other) { "; --host adds a host, --all adds all" } else { "" };
+        format!("passed unseen: {named}{rest}{hint}")
     }
 
     /// Returns a line for each request, in the order of their ends.
@@ -217,6 +226,12 @@ impl Request {
         let Self { method, url, status, outcome, reason, bytes, .. } = self;
         format!("{method} {} {status} {} {outcome} ({reason})", printable(url), about_size(*bytes))
     }
+}
+
+/// Prints a line to standard error, beside those of the command.
+pub(super) fn tell(line: &str) {
+    // Without standard error, nobody reads it.
+    let _ = writeln!(io::stderr(), "larder: {line}");
 }
 
 /// Returns the host of a URL or of the target of a tunnel.
@@ -269,7 +284,7 @@ mod tests {
         let [told, unseen] = second.summary();
         assert_eq!(
             told,
-            "1 request, 1 hits and 0 revalidated (100%), 1000 B of 1000 B from the cache, 3.0 s saved"
+            "1 request, 1 hit and 0 revalidated (100%), 1000 B of 1000 B from the cache, 3.0 s saved"
         );
         assert_eq!(unseen, "no tunnel passed unseen");
     }
@@ -282,9 +297,17 @@ mod tests {
         ];
         let report = report(&lines, Times::default());
         let [told, unseen] = report.summary();
-        assert!(told.starts_with("no request came: "), "{told}");
+        assert!(told.starts_with("no request could be read: "), "{told}");
         let hosts = "passed unseen: a.test (1 tunnel), b.test (1 tunnel, tunnel-distrusted)";
         assert_eq!(unseen, format!("{hosts}; --host adds a host, --all adds all"));
+    }
+
+    #[test]
+    fn tunnels_that_fail_are_no_requests_and_pass_nothing() {
+        let lines = [line("CONNECT", "c.test:443", ("failed", "origin-unresolved"), 1, None)];
+        let [told, unseen] = report(&lines, Times::default()).summary();
+        assert!(told.starts_with("0 requests, 0 hits and 0 revalidated (0%), 1 failed, "), "{told}");
+        assert_eq!(unseen, "no tunnel passed unseen");
     }
 
     #[test]

@@ -10,10 +10,8 @@ use tracing_subscriber::EnvFilter;
 
 use crate::cli::terminal::wants_plain;
 
-/// Starts the log of this process, at the level `default` if the environment names none. Call it once.
-///
-/// # Errors
-/// A line, if the filter is invalid.
+/// Starts the log of this process, at the level `default` if the environment names none. Call it once. Errors: a line,
+/// if the filter is invalid.
 pub(crate) fn start(default: &str) -> Result<(), String> {
     let filter =
         env::var("LARDER_LOG").or_else(|_| env::var("RUST_LOG")).unwrap_or_else(|_| default.to_owned());

@@ -9,9 +9,7 @@ use tracing::error;
 
 /// Sends a ping in each quarter of the watchdog's limit, if there is a limit, as long as all threads serve. The first one
 /// comes a quarter after they have begun: then a successor is the main process, from which alone pings are accepted.
-///
-/// # Errors
-/// The thread cannot be started.
+/// Errors: the thread cannot be started.
 pub(super) fn answer(liveness: Liveness) -> io::Result<()> {
     let Some(limit) = limit() else { return Ok(()) };
     let part = limit / 4;

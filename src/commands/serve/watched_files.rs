@@ -24,10 +24,7 @@ type Versions = BTreeMap<PathBuf, Option<FileVersion>>;
 
 impl WatchedFiles {
     /// Returns the settings that `load` reads. It reads them again until the versions of all their files were known
-    /// before the read, so that no change is missed.
-    ///
-    /// # Errors
-    /// The errors of `load`. Then the same files are watched.
+    /// before the read, so that no change is missed. Errors: the errors of `load`. Then the same files are watched.
     pub(super) fn load<E>(&self, load: impl Fn() -> Result<Settings, E>) -> Result<Settings, E> {
         let mut known = self.lock();
         loop {
@@ -42,10 +39,7 @@ impl WatchedFiles {
         }
     }
 
-    /// Checks for changes for as long as the process lives.
-    ///
-    /// # Errors
-    /// The thread cannot be started.
+    /// Checks for changes for as long as the process lives. Errors: the thread cannot be started.
     pub(super) fn start(self) -> io::Result<()> {
         thread::Builder::new().name("files".to_owned()).spawn(move || self.run())?;
         Ok(())

@@ -13,7 +13,7 @@ use crate::commands::advise;
 /// The share of all objects that the running cache has room for, if the user names no size.
 const USUAL: f64 = 0.1;
 /// The number of requests after which the heaviest keys are chosen.
-const CHOSEN: usize = 1 << 14;
+const CHOSEN: usize = 1 << 12;
 /// The most halvings of the keys that shadows see.
 const MOST_HALVINGS: usize = 16;
 

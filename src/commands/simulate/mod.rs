@@ -252,10 +252,7 @@ fn show(args: &Simulate, results: &Results) {
     }
     // If a program reads the output, the anomalies go to the user on standard error.
     for anomaly in &results.anomalies {
-        match args.json || args.csv {
-            true => eprintln!("larder: {anomaly}"),
-            false => say(&anomaly.to_string()),
-        }
+        if args.json || args.csv { eprintln!("larder: {anomaly}") } else { say(&anomaly.to_string()) }
     }
 }
 

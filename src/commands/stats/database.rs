@@ -60,10 +60,8 @@ fn named<T: Copy + Send + Sync + 'static>(
 }
 
 impl Query {
-    /// Answers the question, if there is one, and returns whether there was.
-    ///
-    /// # Errors
-    /// The reason why there is no answer, in one line.
+    /// Answers the question, if there is one, and returns whether there was. The error is the reason why there is no
+    /// answer, in one line.
     pub(super) fn answer(&self, as_json: bool) -> Result<bool, Failure> {
         if self.by.is_none() && self.top.is_none() && self.sql.is_none() {
             return Ok(false);

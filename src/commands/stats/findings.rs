@@ -28,10 +28,8 @@ pub(super) struct Findings {
 }
 
 impl Findings {
-    /// Answers the question, if there is one, and returns whether there was.
-    ///
-    /// # Errors
-    /// The reason why there is no answer, in one line.
+    /// Answers the question, if there is one, and returns whether there was. The error is the reason why there is no
+    /// answer, in one line.
     pub(super) fn answer(&self, listener: &AdminListener, as_json: bool) -> Result<bool, Failure> {
         match (self.validator, self.couplings) {
             (true, _) => show(listener, "validator", as_json, |found: &Validation| {

@@ -8,11 +8,10 @@ use super::key::{Key, keys};
 use super::values::DIRECTORY;
 use crate::cli::words::{hint, nearest};
 use crate::config::draft::acme::Draft;
-use crate::config::kinds::{Choice, Flag, Kind, List, OrWord, Text, Words};
+use crate::config::kinds::{Choice, Flag, Kind, List, OrWord, Text, Words, table};
 
-const CONTACT: Text<String> = Text { words: "mailto: URL", parse: contact, show: String::clone };
-const AUTHORITY: Text<String> =
-    Text { words: "https:// URL of an ACME directory", parse: directory, show: show_directory };
+const CONTACT: Text<String> = Text("mailto: URL", contact, String::clone);
+const AUTHORITY: Text<String> = Text("https:// URL of an ACME directory", directory, show_directory);
 const CHALLENGE: Choice<AcmeChallenge> = Choice(&[
     (AcmeChallenge::Http01.name(), AcmeChallenge::Http01),
     (AcmeChallenge::TlsAlpn01.name(), AcmeChallenge::TlsAlpn01),
@@ -48,9 +47,7 @@ impl Words for Acme {
 
 impl Kind<Draft> for Acme {
     fn read(&self, value: &DeValue<'_>) -> Result<Draft, String> {
-        let Some(table) = value.as_table() else {
-            return Err(format!("expected {}, got type {}", self.words(), value.type_str()));
-        };
+        let table = table(self, value)?;
         let mut draft = Draft::default();
         for (name, value) in table.iter() {
             let name: &str = name.get_ref();

@@ -10,12 +10,9 @@ use crate::config::draft::cluster::NodeProof;
 use crate::config::kinds::{AtLeast, Choice, Count, Flag, Kind, OrWord, Secret, Share, Size, Text, Words};
 use crate::config::names;
 
-const ENGINE: Secret<Text<EngineAddress>> = Secret(Text {
-    words: "URL of a Valkey or Redis",
-    parse: engine,
-    show: |engine| engine.secret().to_owned(),
-});
-const NODE: Text<String> = Text { words: "word", parse: node, show: String::clone };
+const ENGINE: Secret<Text<EngineAddress>> =
+    Secret(Text("URL of a Valkey or Redis", engine, |engine| engine.secret().to_owned()));
+const NODE: Text<String> = Text("word", node, String::clone);
 const WITHOUT_ENGINE: Choice<EngineOutagePolicy> =
     Choice(&[("revalidate", EngineOutagePolicy::Revalidate), ("serve", EngineOutagePolicy::Serve)]);
 

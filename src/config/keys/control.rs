@@ -5,12 +5,12 @@ use larder_tags::Segment;
 use toml::de::DeValue;
 
 use crate::config::draft::control::{PoolCouplings, Role, ValidationTime};
-use crate::config::kinds::{Choice, Kind, List, Text, Words};
+use crate::config::kinds::{Choice, Kind, List, Text, Words, table};
 
 pub(super) const ROLE: Choice<Role> = Choice(&[("cache", Role::Cache), ("tags", Role::Tags)]);
 pub(super) const VALIDATE: Choice<ValidationTime> =
     Choice(&[("stale", ValidationTime::Stale), ("always", ValidationTime::Always)]);
-const POOL: Text<Box<str>> = Text { words: "first path segment", parse: pool, show: |name| name.to_string() };
+const POOL: Text<Box<str>> = Text("first path segment", pool, |name| name.to_string());
 
 /// Pools, each with the other pools that a change to it blanks: `{ users = ["paths"] }`.
 pub(super) struct Couple;
@@ -28,9 +28,7 @@ impl Words for Couple {
 
 impl Kind<PoolCouplings> for Couple {
     fn read(&self, value: &DeValue<'_>) -> Result<PoolCouplings, String> {
-        let Some(table) = value.as_table() else {
-            return Err(format!("expected {}, got type {}", self.words(), value.type_str()));
-        };
+        let table = table(self, value)?;
         let row = |(from, to): (&toml::Spanned<_>, &toml::Spanned<DeValue<'_>>)| {
             let from: &std::borrow::Cow<'_, str> = from.get_ref();
             Ok((pool(from)?, List(POOL).read(to.get_ref())?))

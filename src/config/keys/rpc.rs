@@ -11,9 +11,8 @@ use crate::config::kinds::{AtLeast, Choice, Count, Flag, Kind, List, OrWord, Siz
 use crate::config::names;
 
 const FORM: Choice<LineForm> = Choice(&[("framed", LineForm::Framed), ("bare", LineForm::Bare)]);
-const SOCKET: Text<PathBuf> =
-    Text { words: "absolute path", parse: names::socket, show: |path| path.display().to_string() };
-const USER_AGENT: Text<String> = Text { words: "text", parse: names::user_agent, show: String::clone };
+const SOCKET: Text<PathBuf> = Text("absolute path", names::socket, |path| path.display().to_string());
+const USER_AGENT: Text<String> = Text("text", names::user_agent, String::clone);
 
 /// The keys of `[thrift]`.
 pub(super) const THRIFT: &[Key<Draft>] = keys! {

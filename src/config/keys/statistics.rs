@@ -28,11 +28,8 @@ pub(super) const KEYS: &[Key<Draft>] = keys! {
         "interval between snapshots of the cache's content";
 };
 
-const DATABASE: Secret<Text<DatabasePlace>> = Secret(Text {
-    words: "\"auto\" or \"none\" or a URL",
-    parse: names::database,
-    show: names::show_database,
-});
+const DATABASE: Secret<Text<DatabasePlace>> =
+    Secret(Text("\"auto\" or \"none\" or a URL", names::database, names::show_database));
 pub(super) const CLIENT_DETAIL: Choice<ClientDetail> = Choice(CLIENT_DETAILS);
 
 const QUERY: Choice<QueryStrings> = Choice(&[("keep", QueryStrings::Keep), ("drop", QueryStrings::Drop)]);

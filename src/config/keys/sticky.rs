@@ -4,7 +4,7 @@ use larder_proxy::settings::Sticky as Settings;
 use toml::de::DeValue;
 
 use crate::cli::words::hint;
-use crate::config::kinds::{Kind, Seconds, Words};
+use crate::config::kinds::{Kind, Seconds, Words, table};
 use crate::config::lists::{keep_keys, string};
 use crate::config::names;
 
@@ -21,9 +21,7 @@ impl Words for Sticky {
 
 impl Kind<Settings> for Sticky {
     fn read(&self, value: &DeValue<'_>) -> Result<Settings, String> {
-        let Some(table) = value.as_table() else {
-            return Err(format!("expected {}, got type {}", self.words(), value.type_str()));
-        };
+        let table = table(self, value)?;
         let (mut named, mut ttl, mut keys) = (None, None, None);
         for (name, value) in table.iter() {
             let (name, value): (&str, _) = (name.get_ref(), value.get_ref());

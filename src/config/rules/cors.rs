@@ -13,9 +13,9 @@ use larder_proxy::settings::{Answer, Conditions, Effects, NamedPatterns, Pattern
 use toml::de::DeValue;
 
 use super::files;
-use super::values::{each, entries, flag, unknown};
+use super::values::{each, entries, unknown};
 use crate::config::draft::rule::Cors;
-use crate::config::kinds::{Kind, Seconds};
+use crate::config::kinds::{Flag, Kind, Seconds};
 use crate::config::names;
 
 const KEYS: [&str; 6] = ["origins", "methods", "fields", "expose", "credentials", "max_age"];
@@ -48,7 +48,7 @@ pub(super) fn cors(value: &DeValue<'_>) -> Result<Cors, String> {
             "methods" => cors.methods = each(value, names::token)?,
             "fields" => cors.fields = each(value, names::token)?,
             "expose" => cors.expose = each(value, names::token)?,
-            "credentials" => cors.credentials = flag(value)?,
+            "credentials" => cors.credentials = Flag.read(value)?,
             "max_age" => cors.max_age = Seconds.read(value)?,
             _ => return Err(unknown(key, &KEYS)),
         }
@@ -93,10 +93,7 @@ fn origin(text: &str) -> Result<String, String> {
         "https" => ":443",
         _ => return Err(wrong()),
     };
-    match is_whole {
-        true => Ok(text.strip_suffix(own_port).unwrap_or(text).to_ascii_lowercase()),
-        false => Err(wrong()),
-    }
+    if is_whole { Ok(text.strip_suffix(own_port).unwrap_or(text).to_ascii_lowercase()) } else { Err(wrong()) }
 }
 
 /// Begins the domain of an origin that stands for all subdomains of it.
@@ -113,10 +110,8 @@ fn pattern(origin: &str) -> Result<Pattern, String> {
     }
 }
 
-/// Returns the rules that follow from a rule with `cors` and these conditions.
-///
-/// # Errors
-/// The conditions cannot be combined with those on `Origin`.
+/// Returns the rules that follow from a rule with `cors` and these conditions. Errors: the conditions cannot be
+/// combined with those on `Origin`.
 pub(super) fn rules(cors: &Cors, conditions: &Conditions) -> Result<Vec<(Conditions, Effects)>, String> {
     if conditions.need_response() {
         return Err("cors takes effect before there is a response: match only the request".to_owned());

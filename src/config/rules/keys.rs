@@ -21,7 +21,7 @@ use super::key::{RuleKey, rows};
 use super::limits::{bandwidth, limits};
 use super::origins::{origins, rewrite};
 use super::split::split;
-use super::values::{by_status, each, entries, field, flag, statuses, unknown, word};
+use super::values::{by_status, each, entries, field, statuses, unknown, word};
 use crate::config::draft::rule::RuleDraft;
 use crate::config::keys::{EARLY_HINTS, HOST_HEADER, PREFETCHES, SLICE};
 use crate::config::kinds::{AtLeast, Count, Flag, Kind, Percent, Seconds, Share, Size};
@@ -61,6 +61,10 @@ macro_rules! read {
 }
 
 larder_proxy::effects!(rule_keys);
+
+fn flag(value: &DeValue<'_>) -> Result<bool, String> {
+    Flag.read(value)
+}
 
 fn set_ttl(rule: &mut RuleDraft, value: &DeValue<'_>) -> Result<(), String> {
     match value.as_table() {

@@ -10,14 +10,10 @@ use larder_semantics::storable::is_hop_by_hop;
 use toml::de::{DeTable, DeValue};
 
 use crate::cli::words::hint;
+pub(super) use crate::config::kinds::word;
 use crate::config::kinds::{Kind, Seconds};
 use crate::config::lists::{string, strings};
 use crate::config::names;
-
-/// Reads a flag.
-pub(super) fn flag(value: &DeValue<'_>) -> Result<bool, String> {
-    value.as_bool().ok_or_else(|| format!("expected true or false, got type {}", value.type_str()))
-}
 
 /// Parses each string of a list.
 pub(super) fn each<V>(
@@ -25,15 +21,6 @@ pub(super) fn each<V>(
     parse: impl Fn(&str) -> Result<V, String>,
 ) -> Result<Vec<V>, String> {
     strings(value)?.iter().map(|text| parse(text)).collect()
-}
-
-/// Returns the meaning of a word; the error names the nearest known word.
-pub(super) fn word<V: Copy>(text: &str, known: &[(&str, V)]) -> Result<V, String> {
-    let names = || known.iter().map(|(name, _)| *name);
-    known.iter().find(|(name, _)| *name == text).map(|(_, meaning)| *meaning).ok_or_else(|| {
-        let all = names().collect::<Vec<_>>().join(" ");
-        format!("unknown word '{}'{}; known: {all}", text.escape_debug(), hint(text, names()))
-    })
 }
 
 /// Reads names, of which one has to be present, or a table of names with patterns of their values, all of which have to

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
 
-use larder_proxy::origin::connect::{OriginTlsFault, tls_of_site};
+use larder_proxy::origin::tls_config::{OriginTlsFault, tls_of_site};
 use larder_proxy::settings::{
     Acme, AcmeChallenge, CertificateFault, ClientAuths, Cluster, LETS_ENCRYPT, LETS_ENCRYPT_STAGING,
     OriginTls, OriginTlsFiles,

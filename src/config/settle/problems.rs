@@ -56,10 +56,7 @@ impl<'d> Problems<'d> {
         self.found.push(line);
     }
 
-    /// Whether there are none.
-    ///
-    /// # Errors
-    /// A line for each problem.
+    /// Whether there are none. Errors: a line for each problem.
     pub(super) fn none(self) -> Result<(), Vec<String>> {
         if self.found.is_empty() { Ok(()) } else { Err(self.found) }
     }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use larder_proxy::net::tls::client_certificates;
-use larder_proxy::origin::connect::{OriginTlsFault, tls_of_site};
+use larder_proxy::origin::tls_config::{OriginTlsFault, tls_of_site};
 use larder_proxy::settings::{
     AdminTls, CertificateFault, CertificateFiles, ClientAuth, ClientAuthFiles, ClientAuths, Listener,
     OriginTls, OriginTlsFiles, Role,

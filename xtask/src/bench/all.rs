@@ -16,10 +16,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Reads the words after `bench all`, for the benches in `list`.
-    ///
-    /// # Errors
-    /// An unknown word, which the error names.
+    /// Reads the words after `bench all`, for the benches in `list`. Fails on an unknown word, which the error names.
     pub(super) fn parse(list: &[(&'static str, Parse)], words: &[String]) -> Result<Self> {
         let known = [("--quick", false), ("--install", false), ("--only", true), ("--json", true)];
         let words = args::parse(words, &known)?;
@@ -40,10 +37,8 @@ impl Options {
     }
 }
 
-/// Runs the benches and prints the table. If one fails, the others still run.
-///
-/// # Errors
-/// If a bench fails or a goal is missed, after the table is printed; the error names all of them.
+/// Runs the benches and prints the table. If one fails, the others still run. Fails if a bench fails or a goal is
+/// missed, after the table is printed; the error names all of them.
 pub(super) fn run(options: &Options) -> Result<()> {
     let mut outcomes = Vec::new();
     for (name, bench) in &options.benches {

@@ -36,10 +36,8 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Reads the words after `bench`, which include `--before`.
-    ///
-    /// # Errors
-    /// A bench that measures no builds, an option without a value, or an invalid value; the error names it.
+    /// Reads the words after `bench`, which include `--before`. Fails on a bench that measures no builds, an option
+    /// without a value, or an invalid value; the error names it.
     pub(super) fn parse(words: &[String]) -> Result<Self> {
         let (bench, words) = words.split_first().context("bench what?")?;
         if !ABLE.contains(&bench.as_str()) {
@@ -68,10 +66,8 @@ impl Options {
     }
 }
 
-/// Runs the bench with both builds in turn, prints a table of the ratios, and returns a goal for each of them.
-///
-/// # Errors
-/// If a build is missing, or the bench fails with one of them.
+/// Runs the bench with both builds in turn, prints a table of the ratios, and returns a goal for each of them. Fails if
+/// a build is missing, or the bench fails with one of them.
 pub(super) fn run(options: &Options) -> Result<Vec<Goal>> {
     let builds = [peers::program(Some(&options.before))?, peers::program(options.larder.as_deref())?];
     let folder = tempfile::tempdir()?;

@@ -90,10 +90,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Reads the words after `bench doors`.
-    ///
-    /// # Errors
-    /// An unknown word, or an invalid value; the error names it.
+    /// Reads the words after `bench doors`. Fails on an unknown word, or an invalid value; the error names it.
     pub(crate) fn parse(words: &[String]) -> Result<Self> {
         let known = [
             ("--quick", false),
@@ -120,10 +117,8 @@ struct Measured {
     samples: Vec<(f64, f64)>,
 }
 
-/// Runs the bench and prints its table. It has no goals.
-///
-/// # Errors
-/// If a build fails, or a server does not answer to the end.
+/// Runs the bench and prints its table. It has no goals. Fails if a build fails, or a server does not answer to the
+/// end.
 pub(crate) fn run(options: &Options) -> Result<Vec<Goal>> {
     let missing = packages::missing(THRIFT);
     if options.install {

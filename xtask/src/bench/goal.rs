@@ -47,10 +47,8 @@ pub(super) fn print(goals: &[Goal]) {
     }
 }
 
-/// Decides the goals of a bench, after everything was printed. A goal that was not measured has no effect.
-///
-/// # Errors
-/// Missed goals, which the error names.
+/// Decides the goals of a bench, after everything was printed. A goal that was not measured has no effect. Errors:
+/// missed goals, which the error names.
 pub(super) fn judge(goals: &[Goal]) -> Result<()> {
     let missed: Vec<_> = goals.iter().filter(|goal| goal.is_missed()).collect();
     let told = |goal: &&Goal| format!("{}: {:.2}, at most {:.2}", goal.what, goal.figure, goal.most);
@@ -94,10 +92,8 @@ pub(super) fn summary(outcomes: &[Outcome]) -> Vec<Row> {
     rows
 }
 
-/// Decides the goals of several benches together.
-///
-/// # Errors
-/// Failed benches and benches with missed goals, which the error names.
+/// Decides the goals of several benches together. Errors: failed benches and benches with missed goals, which the error
+/// names.
 pub(super) fn judge_all(outcomes: &[Outcome]) -> Result<()> {
     let complaint = |(bench, outcome): &Outcome| match outcome {
         Err(error) => Some(format!("{bench} failed: {error:#}")),

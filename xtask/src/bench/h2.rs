@@ -128,9 +128,6 @@ impl Case {
 }
 
 /// Reads the words after `bench h2`.
-///
-/// # Errors
-/// The same as for [`Options::parse`].
 pub(super) fn parse(words: &[String]) -> Result<Options> {
     Options::parse(words, [2, 3])
 }
@@ -148,10 +145,8 @@ impl Measured {
     }
 }
 
-/// Runs the bench, prints its table and goals, and returns the goals.
-///
-/// # Errors
-/// If h2load is missing, a build fails, or a server does not answer to the end.
+/// Runs the bench, prints its table and goals, and returns the goals. Fails if h2load is missing, a build fails, or a
+/// server does not answer to the end.
 pub(super) fn run(options: &Options) -> Result<Vec<Goal>> {
     let missing = options.missing(&[&H2LOAD, &tls::OPENSSL], &[&peers::NGINX, &tls::HAPROXY, &tls::H2O])?;
     let programs = Programs::given(&peers::program(options.larder.as_deref())?);

@@ -17,9 +17,7 @@ pub(super) enum Handshakes {
 }
 
 /// Requests `path` on a port for `duration`, with as many processes as `connections`. Returns the number of requests.
-///
-/// # Errors
-/// If openssl fails, or if handshakes are not as intended.
+/// Fails if openssl fails, or if handshakes are not as intended.
 pub(super) fn run(
     handshakes: Handshakes,
     port: u16,

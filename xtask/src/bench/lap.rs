@@ -20,10 +20,7 @@ pub(super) struct Lap<'a> {
 }
 
 impl Lap<'_> {
-    /// Fetches the objects of these numbers, and returns the time.
-    ///
-    /// # Errors
-    /// If an answer is missing or incomplete.
+    /// Fetches the objects of these numbers, and returns the time. Fails if an answer is missing or incomplete.
     pub(super) fn run(&self, objects: Range<u64>) -> Result<Duration> {
         let began = Instant::now();
         thread::scope(|scope| {

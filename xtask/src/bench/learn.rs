@@ -5,16 +5,15 @@
 //! candidates that put new objects on probation.
 
 use super::goal::{self, Goal};
-use super::replay::{number, output, record, shipped};
+use super::replay::{number, record, shipped, simulate};
 use super::table::{self, Cell, Row};
 use super::{peers, warn_if_busy};
 use crate::args;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 /// The policies that are not compared: those that know the future, those for teaching, and the one that learns.
 const LEFT_OUT: &[&str] = &["belady", "beladysize", "maxs", "rand", "adaptive"];
@@ -67,15 +66,12 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Reads the words after `bench learn`.
-    ///
-    /// # Errors
-    /// An unknown word; the error names it.
+    /// Reads the words after `bench learn`. Fails on an unknown word; the error names it.
     pub(super) fn parse(words: &[String]) -> Result<Self> {
         let known = [("--quick", false), ("--trace", true), ("--larder", true), ("--json", true)];
         let words = args::parse(words, &known)?;
         Ok(Self {
-            traces: words.get("--trace").iter().flat_map(|list| list.split(',')).map(PathBuf::from).collect(),
+            traces: words.paths("--trace"),
             larder: words.path("--larder"),
             json: words.path("--json"),
             sizes: if words.has("--quick") { "5%,20%" } else { SIZES },
@@ -98,17 +94,12 @@ struct Measured {
     entries: u64,
 }
 
-/// Runs the bench and prints its tables and goals.
-///
-/// # Errors
-/// If a build fails, or larder does not print the expected output.
+/// Runs the bench and prints its tables and goals. Fails if a build fails, or larder does not print the expected
+/// output.
 pub(super) fn run(options: &Options) -> Result<Vec<Goal>> {
     let larder = peers::program(options.larder.as_deref())?;
-    let folder = std::env::temp_dir().join(format!("larder-bench-learn-{}", std::process::id()));
-    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    let outcome = measure(options, &larder, &folder);
-    fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))?;
-    let (rows, goals) = outcome?;
+    let folder = tempfile::tempdir().context("cannot make a folder")?;
+    let (rows, goals) = measure(options, &larder, folder.path())?;
     goal::print(&goals);
     table::write(options.json.as_deref(), &table::json(&rows))?;
     Ok(goals)
@@ -123,8 +114,10 @@ fn measure(options: &Options, larder: &Path, folder: &Path) -> Result<(Vec<Row>,
     }
     warn_if_busy();
     let mut measured = OBJECTIVES.each_ref().map(|_| Vec::new());
+    let ours = OBJECTIVES.iter().flat_map(|objective| [objective.spec, objective.ablation]);
+    let specs = std::iter::once("all").chain(ours).collect::<Vec<_>>().join(",");
     for trace in &traces {
-        let cells = simulate(larder, trace, options.sizes)?;
+        let cells = simulate(larder, trace, &specs, options.sizes)?;
         for (objective, measured) in OBJECTIVES.iter().zip(&mut measured) {
             measured.extend(read(&cells, objective)?);
         }
@@ -141,20 +134,6 @@ fn measure(options: &Options, larder: &Path, folder: &Path) -> Result<(Vec<Row>,
         all_rows.extend(rows);
     }
     Ok((all_rows, goals))
-}
-
-/// Returns larder's cells of `trace` under all policies, in order of capacity.
-fn simulate(larder: &Path, trace: &Path, sizes: &str) -> Result<Vec<Value>> {
-    let ours = OBJECTIVES.iter().flat_map(|objective| [objective.spec, objective.ablation]);
-    let specs: Vec<_> = std::iter::once("all").chain(ours).collect();
-    let mut command = Command::new(larder);
-    command.args(["simulate", "--json", "--threads", "1", "--policy", &specs.join(",")]);
-    command.args(["--capacity", sizes]).arg(trace);
-    let mut said: Value = serde_json::from_str(&output(&mut command)?).context("reading larder's JSON")?;
-    match said["cells"].take() {
-        Value::Array(cells) if !cells.is_empty() => Ok(cells),
-        _ => bail!("larder simulated nothing over {}", trace.display()),
-    }
 }
 
 /// Reads the cells of one trace. Without sizes, it has no result for bytes.

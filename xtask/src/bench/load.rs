@@ -13,17 +13,11 @@ pub(super) struct Script {
 
 impl Script {
     /// Returns a script for the single URL of the command line.
-    ///
-    /// # Errors
-    /// If the file cannot be written.
     pub(super) fn one() -> Result<Self> {
         Self::write("")
     }
 
     /// Returns a script for the URLs `PREFIX0` to `PREFIX(count - 1)`, in steps of `stride`, repeatedly.
-    ///
-    /// # Errors
-    /// The same as for [`Script::one`].
     pub(super) fn walk(prefix: &str, count: u64, stride: u64) -> Result<Self> {
         let text = include_str!("walk.lua")
             .replace("@PREFIX@", prefix)
@@ -34,9 +28,6 @@ impl Script {
 
     /// Returns a script for `count` ranges of 1 MiB, repeatedly: each begins `stride` bytes behind the one before, and the
     /// first at `offset`.
-    ///
-    /// # Errors
-    /// The same as for [`Script::one`].
     pub(super) fn ranges(count: u64, stride: u64, offset: u64) -> Result<Self> {
         let text = include_str!("slices.lua")
             .replace("@COUNT@", &count.to_string())
@@ -46,9 +37,6 @@ impl Script {
     }
 
     /// Returns a script for the URLs `PREFIX1`, `PREFIX2` and so on, each once.
-    ///
-    /// # Errors
-    /// The same as for [`Script::one`].
     pub(super) fn once(prefix: &str) -> Result<Self> {
         Self::write(&include_str!("new.lua").replace("@PREFIX@", prefix))
     }
@@ -79,10 +67,8 @@ pub(super) struct Load {
     pub(super) p99: Duration,
 }
 
-/// Loads `path`, or the URLs of the script, on a port for `duration`.
-///
-/// # Errors
-/// If wrk fails, or counts any request that failed or was not answered with success.
+/// Loads `path`, or the URLs of the script, on a port for `duration`. Fails if wrk fails, or counts any request that
+/// failed or was not answered with success.
 pub(super) fn run(
     script: &Script,
     port: u16,
@@ -94,9 +80,6 @@ pub(super) fn run(
 }
 
 /// Loads a URL in the same way, with additional request fields.
-///
-/// # Errors
-/// The same as for [`run`].
 pub(super) fn run_at(
     script: &Script,
     url: &str,

@@ -20,14 +20,8 @@ pub(super) struct Object {
 
 impl Object {
     /// Returns the script of the load of a round.
-    ///
-    /// # Errors
-    /// If it cannot be written.
     pub(super) fn script(&self, round: u32) -> Result<Script> {
-        match self.path.ends_with('/') {
-            true => Script::once(&format!("{}{round}/", self.path)),
-            false => Script::one(),
-        }
+        if self.path.ends_with('/') { Script::once(&format!("{}{round}/", self.path)) } else { Script::one() }
     }
 }
 

@@ -26,6 +26,7 @@ mod process;
 mod purge;
 mod replay;
 mod rules;
+mod run;
 mod scale;
 mod server;
 mod servers;
@@ -55,10 +56,7 @@ const CONNECTIONS: u32 = 64;
 /// A bench whose options are read. It prints its tables, and returns its goals.
 type Ready = Box<dyn Fn() -> Result<Vec<Goal>>>;
 
-/// Reads the words after the name of a bench.
-///
-/// # Errors
-/// An unknown word, or an invalid value; the error names it.
+/// Reads the words after the name of a bench. Fails on an unknown word, or an invalid value; the error names it.
 type Parse = fn(&[String]) -> Result<Ready>;
 
 /// THE LIST of benches, in the order of `bench all`.
@@ -79,6 +77,7 @@ const BENCHES: &[(&str, Parse)] = &[
     ("replay", |words| ready(replay::Options::parse(words)?, replay::run)),
     ("rules", |words| ready(rules::parse(words)?, rules::run)),
     ("advise", |words| ready(advise::Options::parse(words)?, advise::run)),
+    ("run", |words| ready(run::parse(words)?, run::run)),
     ("scale", |words| ready(scale::parse(words)?, scale::run)),
     ("learn", |words| ready(learn::Options::parse(words)?, learn::run)),
 ];
@@ -99,10 +98,7 @@ enum Chosen {
 }
 
 impl Bench {
-    /// Reads the words after `bench`.
-    ///
-    /// # Errors
-    /// An unknown word, or an invalid value; the error names it.
+    /// Reads the words after `bench`. Fails on an unknown word, or an invalid value; the error names it.
     pub(crate) fn parse(words: &[String]) -> Result<Self> {
         if words.iter().any(|word| word == "--before") {
             return ready(before::Options::parse(words)?, before::run).map(Chosen::One).map(Self);
@@ -120,10 +116,8 @@ impl Bench {
         }
     }
 
-    /// Runs the bench and prints its tables.
-    ///
-    /// # Errors
-    /// If a build fails, a server did not take part to the end, or a goal is missed.
+    /// Runs the bench and prints its tables. Fails if a build fails, a server did not take part to the end, or a goal
+    /// is missed.
     pub(crate) fn run(&self) -> Result<()> {
         match &self.0 {
             Chosen::One(bench) => goal::judge(&bench()?),
@@ -157,7 +151,7 @@ mod tests {
         for (line, complaint) in [
             (
                 "",
-                "bench what? known are: hits, misses, memory, tls, h2, cluster, control, doors, disk, observe, purge, slices, upgrade, replay, rules, advise, scale, learn, all",
+                "bench what? known are: hits, misses, memory, tls, h2, cluster, control, doors, disk, observe, purge, slices, upgrade, replay, rules, advise, run, scale, learn, all",
             ),
             ("reply", "unknown bench `reply`; did you mean `replay`?"),
             ("hit", "unknown bench `hit`; did you mean `hits`?"),

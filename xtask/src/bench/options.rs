@@ -22,19 +22,14 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Reads the words after the bench's name; `usual` are the default seconds of a measurement, and rounds.
-    ///
-    /// # Errors
-    /// An unknown word, or an invalid value; the error names it.
+    /// Reads the words after the bench's name; `usual` are the default seconds of a measurement, and rounds. Fails on
+    /// an unknown word, or an invalid value; the error names it.
     pub(super) fn parse(words: &[String], usual: [u32; 2]) -> Result<Self> {
         Ok(Self::with(words, &[], [1, 2], usual)?.0)
     }
 
     /// Reads the words of a bench that has `more` options, which are in the returned words; `quick` and `usual` are the
     /// default seconds of a measurement, and rounds.
-    ///
-    /// # Errors
-    /// The same as for [`parse`](Self::parse).
     pub(super) fn with(
         words: &[String],
         more: &[Known],
@@ -47,9 +42,6 @@ impl Options {
 
     /// Reads the words after the name of a bench without peers; `quick` and `usual` are the default seconds of a
     /// measurement, and rounds.
-    ///
-    /// # Errors
-    /// The same as for [`parse`](Self::parse).
     pub(super) fn without_peers(words: &[String], quick: [u32; 2], usual: [u32; 2]) -> Result<Self> {
         Self::read(&args::parse(words, KNOWN)?, quick, usual)
     }
@@ -66,10 +58,8 @@ impl Options {
         })
     }
 
-    /// Returns the peers that are not installed; they take no part. Installs them if the options request that.
-    ///
-    /// # Errors
-    /// If one of `tools` is missing.
+    /// Returns the peers that are not installed; they take no part. Installs them if the options request that. Fails if
+    /// one of `tools` is missing.
     pub(super) fn missing<'p>(
         &self,
         tools: &[&'p Package],
@@ -93,10 +83,8 @@ impl Options {
     }
 }
 
-/// Reserves the server's core for the servers, and removes the leftovers of interrupted benches below `base`.
-///
-/// # Errors
-/// If the kernel refuses the choice of a core.
+/// Reserves the server's core for the servers, and removes the leftovers of interrupted benches below `base`. Fails if
+/// the kernel refuses the choice of a core.
 pub(super) fn claim_cores(base: &Path) -> Result<()> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     pin_self(cores)?;

@@ -29,10 +29,7 @@ pub(super) struct Latency {
 }
 
 impl Pace<'_> {
-    /// Runs the load; every answer must arrive completely.
-    ///
-    /// # Errors
-    /// If an answer is missing or incomplete.
+    /// Runs the load; every answer must arrive completely. Fails if an answer is missing or incomplete.
     pub(super) fn run(&self) -> Result<Latency> {
         let begun = Instant::now();
         let mut times = thread::scope(|scope| {

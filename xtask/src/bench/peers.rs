@@ -129,10 +129,7 @@ impl Peer {
         (self.configure)(setup)
     }
 
-    /// Returns the program's path.
-    ///
-    /// # Errors
-    /// If it was removed since the search.
+    /// Returns the program's path. Fails if it was removed since the search.
     pub(super) fn program(&self, programs: &Programs) -> Result<PathBuf> {
         match (self.which, &self.package) {
             (Which::Floor, _) => Ok(programs.folder.join("floor")),
@@ -236,24 +233,15 @@ fn floor(setup: &Setup) -> Result<Start> {
 }
 
 pub(super) fn larder(setup: &Setup) -> Result<Start> {
-    let listen = format!("127.0.0.1:{}", setup.port);
+    serve(setup, &["--stats", "none", "--memory", "1GiB"])
+}
+
+/// Returns the command of a larder with one worker and these options.
+pub(super) fn serve(setup: &Setup, options: &[&str]) -> Result<Start> {
+    let [listen, admin] = [setup.port, setup.admin].map(|port| format!("127.0.0.1:{port}"));
     let origin = format!("http://127.0.0.1:{}", setup.origin);
-    let admin = format!("127.0.0.1:{}", setup.admin);
-    Ok(start(&[
-        "serve",
-        "--listen",
-        &listen,
-        "--origin",
-        &origin,
-        "--admin",
-        &admin,
-        "--threads",
-        "1",
-        "--stats",
-        "none",
-        "--memory",
-        "1GiB",
-    ]))
+    let words = ["serve", "--listen", &listen, "--origin", &origin, "--admin", &admin, "--threads", "1"];
+    Ok(start(&[&words, options].concat()))
 }
 
 fn nginx(setup: &Setup) -> Result<Start> {

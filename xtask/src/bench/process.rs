@@ -55,10 +55,8 @@ pub(super) fn command_line(process: u32) -> String {
     String::from_utf8_lossy(&bytes).replace('\0', " ")
 }
 
-/// Returns the bytes read from storage for these processes, without reads from the page cache.
-///
-/// # Errors
-/// If one of them has ended, or belongs to another user.
+/// Returns the bytes read from storage for these processes, without reads from the page cache. Fails if one of them has
+/// ended, or belongs to another user.
 pub(super) fn read_from_storage(processes: &[u32]) -> Result<u64> {
     let mut bytes = 0;
     for process in processes {
@@ -72,10 +70,8 @@ pub(super) fn read_from_storage(processes: &[u32]) -> Result<u64> {
     Ok(bytes)
 }
 
-/// Returns the user and system time of these processes.
-///
-/// # Errors
-/// If one of them has ended: its time would be missing from the sum.
+/// Returns the user and system time of these processes. Fails if one of them has ended: its time would be missing from
+/// the sum.
 pub(super) fn cpu_time(processes: &[u32]) -> Result<Duration> {
     let mut ticks = 0;
     for process in processes {
@@ -96,10 +92,7 @@ pub(super) fn children_time() -> Result<Duration> {
     Ok(Duration::from_secs_f64(ticks as f64 / rustix::param::clock_ticks_per_second() as f64))
 }
 
-/// Returns the resident bytes of the processes in total; shared pages count for each.
-///
-/// # Errors
-/// If one of them has ended.
+/// Returns the resident bytes of the processes in total; shared pages count for each. Fails if one of them has ended.
 pub(super) fn resident(processes: &[u32]) -> Result<u64> {
     let sizes = processes.iter().map(|process| larder_testkit::resident(*process));
     sizes.sum::<io::Result<u64>>().context("a process has ended")

@@ -35,9 +35,6 @@ const SLOWEST: f64 = 1.5;
 const WAYS: [(&str, &str); 2] = [("soft", "--soft"), ("hard", "--hard")];
 
 /// Reads the words after `bench purge`.
-///
-/// # Errors
-/// The same as for [`Options::parse`].
 pub(super) fn parse(words: &[String]) -> Result<Options> {
     Options::without_peers(words, [3, 1], [3, 5])
 }
@@ -54,10 +51,8 @@ struct Sample {
     cpu: Duration,
 }
 
-/// Runs the bench and prints its table, and the goals with their results.
-///
-/// # Errors
-/// If a build fails, a request is not answered, or a purge removes other objects.
+/// Runs the bench and prints its table, and the goals with their results. Fails if a build fails, a request is not
+/// answered, or a purge removes other objects.
 pub(crate) fn run(options: &Options) -> Result<Vec<Goal>> {
     let larder = peers::program(options.larder.as_deref())?;
     claim_cores(&server::in_memory())?;

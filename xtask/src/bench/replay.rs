@@ -47,10 +47,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Reads the words after `bench replay`.
-    ///
-    /// # Errors
-    /// An unknown word, or an invalid value; the error names it.
+    /// Reads the words after `bench replay`. Fails on an unknown word, or an invalid value; the error names it.
     pub(crate) fn parse(words: &[String]) -> Result<Self> {
         let known = [
             ("--quick", false),
@@ -62,24 +59,19 @@ impl Options {
         let words = args::parse(words, &known)?;
         Ok(Self {
             against: words.path("--against"),
-            traces: words.get("--trace").iter().flat_map(|list| list.split(',')).map(PathBuf::from).collect(),
+            traces: words.paths("--trace"),
             rounds: words.number("--rounds", if words.has("--quick") { 1 } else { 3 })?,
             json: words.path("--json"),
         })
     }
 }
 
-/// Runs the bench and prints its tables. It has no goals.
-///
-/// # Errors
-/// If a build fails, or a program does not print the expected output.
+/// Runs the bench and prints its tables. It has no goals. Fails if a build fails, or a program does not print the
+/// expected output.
 pub(crate) fn run(options: &Options) -> Result<Vec<Goal>> {
     let larder = peers::program(None)?;
-    let folder = std::env::temp_dir().join(format!("larder-bench-replay-{}", std::process::id()));
-    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    let outcome = measure(options, &larder, &folder);
-    fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))?;
-    let rows = outcome?;
+    let folder = tempfile::tempdir().context("cannot make a folder")?;
+    let rows = measure(options, &larder, folder.path())?;
     table::write(options.json.as_deref(), &table::json(&rows))?;
     Ok(Vec::new())
 }
@@ -108,6 +100,18 @@ fn measure(options: &Options, larder: &Path, folder: &Path) -> Result<Vec<table:
     );
     table::print(&programs.sweeps(&generated, options.rounds)?);
     Ok(rows)
+}
+
+/// Returns the larder's cells, in order of capacity, then policy.
+pub(super) fn simulate(larder: &Path, trace: &Path, policies: &str, capacities: &str) -> Result<Vec<Value>> {
+    let mut command = Command::new(larder);
+    command.args(["simulate", "--json", "--threads", "1", "--policy", policies]);
+    command.args(["--capacity", capacities]).arg(trace);
+    let mut said: Value = serde_json::from_str(&output(&mut command)?).context("reading larder's JSON")?;
+    match said["cells"].take() {
+        Value::Array(cells) if !cells.is_empty() => Ok(cells),
+        _ => bail!("larder simulated nothing over {}", trace.display()),
+    }
 }
 
 /// Returns `path`, or a `cachesim` on the path.
@@ -149,7 +153,8 @@ impl Programs<'_> {
     fn speeds(&self, trace: &Path, rounds: u32) -> Result<Vec<table::Row>> {
         let name = trace.file_name().unwrap_or_default().to_string_lossy();
         let name = name.split('.').next().unwrap_or_default().to_owned();
-        let cells = (0..rounds).map(|_| self.larder(trace, &ours(), SHARE)).collect::<Result<Vec<_>>>()?;
+        let cells =
+            (0..rounds).map(|_| simulate(self.larder, trace, &ours(), SHARE)).collect::<Result<Vec<_>>>()?;
         let mut rows = Vec::new();
         for (at, (policy, theirs)) in POLICIES.iter().enumerate() {
             let first = &cells[0][at];
@@ -177,11 +182,11 @@ impl Programs<'_> {
 
     /// Returns a row for each program, with the minimum times of the rounds.
     fn sweeps(&self, trace: &Path, rounds: u32) -> Result<Vec<table::Row>> {
-        let capacities: Vec<_> = self.larder(trace, "lru", SWEEP)?.iter().map(capacity).collect();
+        let capacities: Vec<_> = simulate(self.larder, trace, "lru", SWEEP)?.iter().map(capacity).collect();
         let mut programs: Vec<(&str, Vec<[Duration; 2]>)> = vec![("larder", Vec::new())];
         programs.extend(self.peer.map(|_| ("cachesim", Vec::new())));
         for _ in 0..rounds {
-            programs[0].1.push(timed(|| self.larder(trace, &ours(), SWEEP).map(drop))?);
+            programs[0].1.push(timed(|| simulate(self.larder, trace, &ours(), SWEEP).map(drop))?);
             if let Some(peer) = self.peer {
                 let theirs: Vec<_> = POLICIES.iter().map(|(_, theirs)| *theirs).collect();
                 let run =
@@ -203,19 +208,6 @@ impl Programs<'_> {
             ]
         };
         Ok(programs.iter().map(row).collect())
-    }
-
-    /// Returns the larder's cells, in order of capacity, then policy.
-    fn larder(&self, trace: &Path, policies: &str, capacities: &str) -> Result<Vec<Value>> {
-        let mut command = Command::new(self.larder);
-        command.args(["simulate", "--json", "--threads", "1", "--policy", policies]);
-        command.args(["--capacity", capacities]).arg(trace);
-        let mut said: Value =
-            serde_json::from_str(&output(&mut command)?).context("reading larder's JSON")?;
-        match said["cells"].take() {
-            Value::Array(cells) if !cells.is_empty() => Ok(cells),
-            _ => bail!("larder simulated nothing over {}", trace.display()),
-        }
     }
 
     /// Returns cachesim's results for the larder's cell `ours`.

@@ -64,17 +64,12 @@ const VARIANTS: [Variant; 8] = [
 ];
 
 /// Reads the words after `bench rules`.
-///
-/// # Errors
-/// The same as for [`Options::parse`].
 pub(super) fn parse(words: &[String]) -> Result<Options> {
     Options::parse(words, [3, 7])
 }
 
-/// Runs the bench and prints its table, and the goal with its result.
-///
-/// # Errors
-/// If a program is missing, a build fails, or a request is not answered from the cache.
+/// Runs the bench and prints its table, and the goal with its result. Fails if a program is missing, a build fails, or
+/// a request is not answered from the cache.
 pub(crate) fn run(options: &Options) -> Result<Vec<Goal>> {
     options.missing(&[&packages::WRK], &[])?;
     let programs = Programs::given(&peers::program(options.larder.as_deref())?);

@@ -40,26 +40,18 @@ pub(super) struct Running {
 }
 
 impl Running {
-    /// Starts the peer on the server's core, with its files in memory, and waits until it accepts connections.
-    ///
-    /// # Errors
-    /// If it cannot be started, ends immediately, or does not listen in time; the error contains the end of its output.
+    /// Starts the peer on the server's core, with its files in memory, and waits until it accepts connections. Fails if
+    /// it cannot be started, ends immediately, or does not listen in time; the error contains the end of its output.
     pub(super) fn start(peer: &Peer, programs: &Programs, origin: &Origin) -> Result<Self> {
         Self::start_in(&in_memory(), peer, programs, origin)
     }
 
     /// Does the same as [`Running::start`], with its files below `base`.
-    ///
-    /// # Errors
-    /// The same as for [`Running::start`].
     pub(super) fn start_in(base: &Path, peer: &Peer, programs: &Programs, origin: &Origin) -> Result<Self> {
         Self::start_with(base, peer, programs, origin.port(), &[])
     }
 
     /// Does the same as [`Running::start_in`], with the origin at a port, and these additional arguments.
-    ///
-    /// # Errors
-    /// The same as for [`Running::start`].
     pub(super) fn start_with(
         base: &Path,
         peer: &Peer,
@@ -79,10 +71,7 @@ impl Running {
         Ok(server)
     }
 
-    /// Ends the server by `signal` and waits until it has ended.
-    ///
-    /// # Errors
-    /// If it does not end in time.
+    /// Ends the server by `signal` and waits until it has ended. Fails if it does not end in time.
     pub(super) fn end(&mut self, signal: Signal) -> Result<()> {
         self.child.signal(signal);
         if !self.ends_within(END_LIMIT)? {
@@ -92,9 +81,6 @@ impl Running {
     }
 
     /// Starts the server again after its end, in the same folder.
-    ///
-    /// # Errors
-    /// The same as for [`Running::start`].
     pub(super) fn start_again(&mut self) -> Result<()> {
         self.child = spawn(&self.program, &self.start, &self.folder)?;
         self.wait_until_listening()
@@ -114,18 +100,12 @@ impl Running {
         }
     }
 
-    /// Returns a larder's statistics.
-    ///
-    /// # Errors
-    /// If it does not answer.
+    /// Returns a larder's statistics. Fails if it does not answer.
     pub(super) fn stats(&self) -> Result<Value> {
         self.tell("/stats")
     }
 
-    /// Returns the answer of a larder's admin listener for `path`.
-    ///
-    /// # Errors
-    /// If it does not answer.
+    /// Returns the answer of a larder's admin listener for `path`. Fails if it does not answer.
     pub(super) fn tell(&self, path: &str) -> Result<Value> {
         let mut client = Client::connect(self.admin)?;
         let mut text = Vec::new();
@@ -134,10 +114,7 @@ impl Running {
         serde_json::from_slice(&text).with_context(|| format!("reading {path}"))
     }
 
-    /// Makes a larder purge the objects that `words` select, and returns the result.
-    ///
-    /// # Errors
-    /// If the purge fails.
+    /// Makes a larder purge the objects that `words` select, and returns the result. Fails if the purge fails.
     pub(super) fn purge(&self, words: &[&str]) -> Result<Value> {
         let admin = format!("127.0.0.1:{}", self.admin);
         let output =
@@ -148,10 +125,8 @@ impl Running {
         serde_json::from_slice(&output.stdout).context("reading what larder purge prints")
     }
 
-    /// Returns the time until a larder acknowledges the purge in `query`: the shortest of several tries.
-    ///
-    /// # Errors
-    /// If it does not acknowledge the purge.
+    /// Returns the time until a larder acknowledges the purge in `query`: the shortest of several tries. Fails if it
+    /// does not acknowledge the purge.
     pub(super) fn time_of_purge(&self, query: &str) -> Result<Duration> {
         let mut stream = TcpStream::connect(("127.0.0.1", self.admin))?;
         stream.set_nodelay(true)?;

@@ -41,9 +41,6 @@ impl Cell {
 pub(super) type Row = Vec<(&'static str, Cell)>;
 
 /// Writes `report` to the requested file, if there is one.
-///
-/// # Errors
-/// If it cannot be written.
 pub(super) fn write(path: Option<&Path>, report: &Value) -> Result<()> {
     let Some(path) = path else { return Ok(()) };
     fs::write(path, format!("{report:#}\n")).with_context(|| format!("cannot write {}", path.display()))

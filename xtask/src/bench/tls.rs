@@ -72,10 +72,8 @@ impl Case {
         self.name == "1m"
     }
 
-    /// Loads a server for `duration`, without handshakes if it has no TLS. Returns the number of requests.
-    ///
-    /// # Errors
-    /// If the load or a request fails.
+    /// Loads a server for `duration`, without handshakes if it has no TLS. Returns the number of requests. Fails if the
+    /// load or a request fails.
     fn load(&self, script: &Script, one: &Measured, duration: Duration) -> Result<u64> {
         match self.handshakes {
             Some(handshakes) if one.server.name != PLAIN => {
@@ -91,9 +89,6 @@ impl Case {
 }
 
 /// Reads the words after `bench tls`.
-///
-/// # Errors
-/// The same as for [`Options::parse`].
 pub(super) fn parse(words: &[String]) -> Result<Options> {
     Options::parse(words, [3, 5])
 }
@@ -171,10 +166,8 @@ fn ratio(own: &[f64], other: &[f64]) -> f64 {
     median(own.iter().zip(other).map(|(own, other)| own / other).collect())
 }
 
-/// Runs the bench, prints its tables and goals, and returns the goals.
-///
-/// # Errors
-/// If wrk is missing, a build fails, or a server does not answer to the end.
+/// Runs the bench, prints its tables and goals, and returns the goals. Fails if wrk is missing, a build fails, or a
+/// server does not answer to the end.
 pub(super) fn run(options: &Options) -> Result<Vec<Goal>> {
     let tools = [&packages::WRK, &OPENSSL];
     let missing = options.missing(&tools, &[&peers::NGINX, &HAPROXY, &H2O])?;

@@ -32,9 +32,7 @@ struct Report {
 
 impl Tool {
     /// Returns the CPU microseconds in which the cipher that a server chooses seals 1 MiB alone, in records of 16 KiB.
-    ///
-    /// # Errors
-    /// If the program fails.
+    /// Fails if the program fails.
     pub(super) fn cipher(&self, server: &Running) -> Result<f64> {
         let (address, certificate) = to(server);
         let text = self.run(&["cipher", &address, &certificate, &SEALING.as_millis().to_string()])?;
@@ -81,10 +79,7 @@ fn parse(text: &str) -> Result<Report> {
 }
 
 /// Returns the latencies of servers at half of what each of them answers, for each number of connections. Each round
-/// measures all servers, one after the other.
-///
-/// # Errors
-/// If a load fails.
+/// measures all servers, one after the other. Fails if a load fails.
 pub(super) fn latencies(
     tool: &Tool,
     servers: &[&Running],

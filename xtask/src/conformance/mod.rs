@@ -35,10 +35,8 @@ impl Options {
         Ok(Self { suite, larder: words.path("--larder"), http2, write })
     }
 
-    /// Runs the suite and compares, or with `--write` stores the results as the expected ones.
-    ///
-    /// # Errors
-    /// A suite that cannot run, and results that are worse than expected.
+    /// Runs the suite and compares, or with `--write` stores the results as the expected ones. Fails on a suite that
+    /// cannot run, and results that are worse than expected.
     pub(crate) fn run(self) -> Result<()> {
         if !self.suite.join("test-engine/cli.mjs").is_file() {
             bail!("{} is no clone of http-tests/cache-tests", self.suite.display());

@@ -45,10 +45,7 @@ pub(super) fn write(found: &[Outcome]) -> String {
     text
 }
 
-/// Reads the output of [`write()`].
-///
-/// # Errors
-/// A line of another form.
+/// Reads the output of [`write()`]. Fails on a line of another form.
 pub(super) fn read(text: &str) -> Result<Vec<Outcome>> {
     let line = |(number, line): (usize, &str)| {
         let mut words = line.split(' ');

@@ -16,10 +16,8 @@ const LIST: &str =
 /// A proxy that forwards the requests of the suite's client over HTTP/2.
 const ADAPTER: &str = include_str!("http2.mjs");
 
-/// Runs every test of the suite in `folder` against `larder`, over HTTP/2 if `http2` is set.
-///
-/// # Errors
-/// A program that cannot be started or does not listen, or output that is no result.
+/// Runs every test of the suite in `folder` against `larder`, over HTTP/2 if `http2` is set. Errors: a program that
+/// cannot be started or does not listen, or output that is no result.
 pub(super) fn suite(folder: &Path, larder: &Path, http2: bool) -> Result<Vec<Outcome>> {
     let scratch = tempfile::tempdir().context("cannot make a temporary folder")?;
     let [origin, proxy, port] = free_ports();

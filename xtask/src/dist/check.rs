@@ -7,10 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Checks `package`.
-///
-/// # Errors
-/// The first thing that is not as expected.
+/// Checks `package`. Errors: the first thing that is not as expected.
 pub(super) fn run(release: &Release, package: &Path) -> Result<()> {
     let work = tempfile::tempdir().context("cannot create a folder")?;
     let next = Release { version: "999.0.0".to_owned(), ..release.clone() };

@@ -50,10 +50,8 @@ impl Layout {
     }
 }
 
-/// Puts all files into `folder`, with their modes.
-///
-/// # Errors
-/// If a file cannot be written, or the program cannot write its manual.
+/// Puts all files into `folder`, with their modes. Fails if a file cannot be written, or the program cannot write its
+/// manual.
 pub(super) fn lay(release: &Release, folder: &Path, layout: Layout) -> Result<()> {
     let prefix = folder.join(layout.prefix());
     copy(&release.larder, &prefix.join("bin/larder"))?;
@@ -86,10 +84,7 @@ pub(super) fn lay(release: &Release, folder: &Path, layout: Layout) -> Result<()
     Ok(())
 }
 
-/// Writes a file and its folder.
-///
-/// # Errors
-/// The path, and why it cannot be written.
+/// Writes a file and its folder. Errors: the path, and why it cannot be written.
 pub(super) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     let folder = path.parent().unwrap_or(path);
     fs::create_dir_all(folder)
@@ -97,10 +92,7 @@ pub(super) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
         .with_context(|| format!("{}", path.display()))
 }
 
-/// Copies a file with its mode, and creates its folder.
-///
-/// # Errors
-/// The path, and why it cannot be read or written.
+/// Copies a file with its mode, and creates its folder. Errors: the path, and why it cannot be read or written.
 pub(super) fn copy(from: &Path, to: &Path) -> Result<()> {
     let folder = to.parent().unwrap_or(to);
     let copied = fs::create_dir_all(folder).and_then(|()| fs::copy(from, to));

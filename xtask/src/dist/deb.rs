@@ -10,10 +10,7 @@ use std::process::Command;
 /// The scripts that dpkg runs, in `packaging/debian`.
 const SCRIPTS: [&str; 3] = ["postinst", "prerm", "postrm"];
 
-/// Packs into `folder`.
-///
-/// # Errors
-/// If a file cannot be written, or a program of Debian fails.
+/// Packs into `folder`. Fails if a file cannot be written, or a program of Debian fails.
 pub(super) fn pack(release: &Release, folder: &Path) -> Result<PathBuf> {
     let stage = tempfile::tempdir().context("cannot create a folder")?;
     let files = stage.path();

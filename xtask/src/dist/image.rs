@@ -17,10 +17,7 @@ const USER: &str = "65532";
 /// The authorities that the machine trusts, for origins over TLS.
 const AUTHORITIES: &str = "/etc/ssl/certs/ca-certificates.crt";
 
-/// Packs into `folder`.
-///
-/// # Errors
-/// If a file cannot be written, or `tar` fails.
+/// Packs into `folder`. Fails if a file cannot be written, or `tar` fails.
 pub(super) fn pack(release: &Release, folder: &Path) -> Result<PathBuf> {
     let stage = tempfile::tempdir().context("cannot create a folder")?;
     let (files, layout) = (stage.path().join("files"), stage.path().join("layout"));
@@ -81,10 +78,8 @@ fn lay(release: &Release, files: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Returns the files of the libraries that a program is linked to, with the loader; none for a static program.
-///
-/// # Errors
-/// If `ldd` cannot be started.
+/// Returns the files of the libraries that a program is linked to, with the loader; none for a static program. Fails if
+/// `ldd` cannot be started.
 pub(super) fn libraries(program: &Path) -> Result<Vec<PathBuf>> {
     let ldd = Command::new("ldd").arg(program).output().context("cannot start ldd")?;
     let told = String::from_utf8_lossy(&ldd.stdout).into_owned();

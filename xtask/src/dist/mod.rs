@@ -45,10 +45,7 @@ struct Release {
 }
 
 impl Dist {
-    /// Reads the options.
-    ///
-    /// # Errors
-    /// An unknown word, which the error names.
+    /// Reads the options. Fails on an unknown word, which the error names.
     pub(crate) fn parse(words: &[String]) -> Result<Self> {
         let words = args::parse(words, &[("--larder", true), ("--target", true), ("--test", false)])?;
         Ok(Self {
@@ -59,10 +56,8 @@ impl Dist {
         })
     }
 
-    /// Builds the program for Debian and for other systems, and packs both.
-    ///
-    /// # Errors
-    /// If a build, a program that packs, or a check of the packages fails.
+    /// Builds the program for Debian and for other systems, and packs both. Fails if a build, a program that packs, or
+    /// a check of the packages fails.
     pub(crate) fn run(self) -> Result<()> {
         let folder = program::target_folder().join("dist");
         fs::create_dir_all(&folder).context("cannot create target/dist")?;
@@ -98,10 +93,7 @@ impl Dist {
     }
 }
 
-/// Packs the debug build and checks the package, as a part of `cargo x test`.
-///
-/// # Errors
-/// If that fails.
+/// Packs the debug build and checks the package, as a part of `cargo x test`. Fails if that fails.
 pub(crate) fn in_test() -> Result<()> {
     if !rustix::process::geteuid().is_root() {
         println!("not tested: to install a package in a root of its own needs root");
@@ -137,10 +129,13 @@ fn build(folder: &Path, target: Option<&str>) -> Result<PathBuf> {
     build.env("CFLAGS", format!("-g0 {}{}", before("CFLAGS"), flags("-ffile-prefix-map")));
     build.args(target.iter().flat_map(|target| ["--target", target]));
     ensure!(build.status().context("cannot start cargo")?.success(), "the build for packages failed");
-    Ok(match target {
+    let larder = match target {
         Some(target) => folder.with_file_name(target).join("dist/larder"),
         None => folder.join("larder"),
-    })
+    };
+    let told = output(Command::new(&larder).arg("--version"))?;
+    ensure!(told.contains(&format!("features: {FEATURES}")), "the program lacks features: {}", told.trim());
+    Ok(larder)
 }
 
 /// Returns the target that rustc builds for on this machine.
@@ -191,10 +186,7 @@ fn sums(folder: &Path, packages: &[PathBuf]) -> Result<String> {
     output(Command::new("sha256sum").current_dir(folder).args(names))
 }
 
-/// Runs a command, and returns its output.
-///
-/// # Errors
-/// If it cannot be started or fails, with what it says on standard error.
+/// Runs a command, and returns its output. Fails if it cannot be started or fails, with what it says on standard error.
 fn output(command: &mut Command) -> Result<String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command.output().with_context(|| format!("cannot start {name}"))?;

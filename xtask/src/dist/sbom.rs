@@ -10,10 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Writes the file into `folder`.
-///
-/// # Errors
-/// If cargo cannot tell the crates, or the file cannot be written.
+/// Writes the file into `folder`. Fails if cargo cannot tell the crates, or the file cannot be written.
 pub(super) fn write(release: &Release, folder: &Path) -> Result<PathBuf> {
     let file = folder.join(format!("larder-{}-{}.cdx.json", release.version, release.target));
     let text = serde_json::to_string_pretty(&bill(release)?)? + "\n";

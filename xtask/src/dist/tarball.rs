@@ -7,10 +7,7 @@ use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Packs into `folder`.
-///
-/// # Errors
-/// If a file cannot be written, or `tar` fails.
+/// Packs into `folder`. Fails if a file cannot be written, or `tar` fails.
 pub(super) fn pack(release: &Release, folder: &Path) -> Result<PathBuf> {
     let stage = tempfile::tempdir().context("cannot create a folder")?;
     let name = format!("larder-{}-{}", release.version, release.target);

@@ -33,10 +33,7 @@ pub(crate) struct Fuzz {
 }
 
 impl Fuzz {
-    /// Reads the options.
-    ///
-    /// # Errors
-    /// An unknown option, value or target.
+    /// Reads the options. Fails on an unknown option, value or target.
     pub(crate) fn parse(words: &[String]) -> Result<Self> {
         let words = args::parse(words, KNOWN)?;
         let targets = targets::chosen(words.get("--only"))?;
@@ -44,20 +41,16 @@ impl Fuzz {
     }
 
     /// Returns a run of all targets, for a minute in total, with a seed that is derived from the commit: each commit
-    /// tries different inputs, and a commit that passes here also passes elsewhere.
-    ///
-    /// # Errors
-    /// If the targets cannot be listed.
+    /// tries different inputs, and a commit that passes here also passes elsewhere. Fails if the targets cannot be
+    /// listed.
     pub(crate) fn in_test() -> Result<Self> {
         let targets = targets::chosen(None)?;
         let share = IN_TEST * at_once() as u32 / targets.len().max(1) as u32;
         Ok(Self { targets, time: share.max(Duration::from_secs(1)), seed: commit(), keep: false })
     }
 
-    /// Builds the targets and runs them, as many in parallel as there are processors.
-    ///
-    /// # Errors
-    /// If one does not build, or an input fails; the error names all failures.
+    /// Builds the targets and runs them, as many in parallel as there are processors. Fails if one does not build, or
+    /// an input fails; the error names all failures.
     pub(crate) fn run(&self) -> Result<()> {
         self.build()?;
         let (next, failures) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
@@ -80,9 +73,6 @@ impl Fuzz {
     }
 
     /// Builds the targets, without traces: the tests are built with them.
-    ///
-    /// # Errors
-    /// If one does not build.
     pub(crate) fn build(&self) -> Result<()> {
         let mut build = cargo();
         build.env("RUSTC_WORKSPACE_WRAPPER", root().join("fuzz/coverage.sh"));

@@ -4,10 +4,8 @@ use crate::{args, root};
 use anyhow::{Context, Result};
 use std::path::PathBuf;
 
-/// Returns the targets in `only`, separated by commas; all targets if it is `None`.
-///
-/// # Errors
-/// A name that belongs to no target.
+/// Returns the targets in `only`, separated by commas; all targets if it is `None`. Fails on a name that belongs to no
+/// target.
 pub(super) fn chosen(only: Option<&str>) -> Result<Vec<String>> {
     let all = all()?;
     let Some(only) = only else { return Ok(all) };

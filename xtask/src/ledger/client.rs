@@ -27,10 +27,7 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// Connects to a port of this machine; `authority` names the site.
-    ///
-    /// # Errors
-    /// If nothing listens there.
+    /// Connects to a port of this machine; `authority` names the site. Fails if nothing listens there.
     pub(super) fn open(port: u16, authority: &'static str, is_http2: bool, path: String) -> Result<Self> {
         let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).context("cannot connect")?;
         stream.set_read_timeout(Some(PATIENCE))?;
@@ -43,10 +40,7 @@ impl Connection {
         Ok(connection)
     }
 
-    /// Fetches the URL.
-    ///
-    /// # Errors
-    /// If the answer is not the content.
+    /// Fetches the URL. Fails if the answer is not the content.
     pub(super) fn get(&mut self) -> Result<()> {
         match self.next {
             None => self.get_by_http1(),

@@ -13,14 +13,12 @@ pub(super) struct Symbols {
 }
 
 impl Symbols {
-    /// Returns the functions of `program`, which runs as this process.
-    ///
-    /// # Errors
-    /// If nm is missing, or the process has not loaded the program.
+    /// Returns the functions of `program`, which runs as this process. Fails if nm is missing, or the process has not
+    /// loaded the program.
     pub(super) fn of(program: &Path, process: Pid) -> Result<Self> {
         let mut nm = Command::new("nm");
         nm.args(["--demangle", "--defined-only", "--numeric-sort"]).arg(program);
-        let output = nm.output().context("cannot start nm, of Debian's package binutils")?;
+        let output = nm.output().context("cannot start nm")?;
         ensure!(output.status.success(), "nm: {}", String::from_utf8_lossy(&output.stderr));
         let process = process.as_raw_nonzero();
         let maps = std::fs::read_to_string(format!("/proc/{process}/maps"))?;

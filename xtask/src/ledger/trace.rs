@@ -53,10 +53,7 @@ enum Access {
 }
 
 impl Trace {
-    /// Reads the trace from a pipe, on a thread, to its end.
-    ///
-    /// # Errors
-    /// If there is no such pipe.
+    /// Reads the trace from a pipe, on a thread, to its end. Fails if there is no such pipe.
     pub(super) fn read(path: &Path) -> Result<Self> {
         let shared = Arc::<Shared>::default();
         let input = File::open(path).context("cannot read the trace")?;

@@ -72,10 +72,7 @@ impl Drop for AtEnd<'_> {
 }
 
 impl Soak {
-    /// Reads the options.
-    ///
-    /// # Errors
-    /// An unknown option, value, hostile client or checker.
+    /// Reads the options. Fails on an unknown option, value, hostile client or checker.
     pub(crate) fn parse(words: &[String]) -> Result<Self> {
         let known = ["--minutes", "--only", "--larder", "--seed", "--control"].map(|name| (name, true));
         let words = args::parse(words, &known)?;
@@ -87,10 +84,7 @@ impl Soak {
         Ok(Self { time, larder: words.path("--larder"), only, seed, control })
     }
 
-    /// Runs the load and judges it.
-    ///
-    /// # Errors
-    /// If a process cannot be started, or a promise was not kept.
+    /// Runs the load and judges it. Fails if a process cannot be started, or a promise was not kept.
     pub(crate) fn run(self) -> Result<()> {
         let larder = self.larder.clone().map_or_else(crate::program::build_release, Ok)?;
         let larder = std::path::absolute(larder)?;
@@ -177,10 +171,8 @@ fn any_seed() -> u32 {
     now.max(1)
 }
 
-/// Returns the hostile clients and the checkers in `only`, separated by commas; all of them if it is `None`.
-///
-/// # Errors
-/// An unknown name.
+/// Returns the hostile clients and the checkers in `only`, separated by commas; all of them if it is `None`. Fails on
+/// an unknown name.
 fn chosen(only: Option<&str>) -> Result<(Vec<&'static Attack>, Vec<&'static Checker>)> {
     let Some(only) = only else {
         return Ok((hostile::ATTACKS.iter().collect(), checks::CHECKERS.iter().collect()));

@@ -2,6 +2,8 @@
 
 use anyhow::{Context, Result};
 use larder_testkit::{Process, free_ports};
+use rustix::process::{Pid, Signal, kill_process};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -27,20 +29,18 @@ pub(super) struct Larder {
     program: PathBuf,
     folder: tempfile::TempDir,
     child: Process,
+    /// The process that has taken over from `child`, if there is one.
+    successor: Option<Pid>,
 }
 
 impl Larder {
-    /// Starts `program` with this config.
-    ///
-    /// # Errors
-    /// If it does not start.
     pub(super) fn start(program: &Path, config: &str) -> Result<Self> {
         let folder = tempfile::tempdir().context("cannot make a folder")?;
         let file = folder.path().join("larder.toml");
         std::fs::write(&file, config).with_context(|| format!("cannot write {}", file.display()))?;
         let [site, admin] = free_ports();
         let child = spawn(program, folder.path(), [site, admin])?;
-        let mut larder = Self { site, admin, program: program.to_owned(), folder, child };
+        let mut larder = Self { site, admin, program: program.to_owned(), folder, child, successor: None };
         larder.wait()?;
         Ok(larder)
     }
@@ -59,17 +59,50 @@ impl Larder {
     }
 
     /// Starts it again with the contents of its folder, on the same ports.
+    pub(super) fn start_again(&mut self) -> Result<()> {
+        (self.child, self.successor) =
+            (spawn(&self.program, self.folder.path(), [self.site, self.admin])?, None);
+        self.wait()
+    }
+
+    /// Returns the process that serves.
+    pub(super) fn process(&self) -> Pid {
+        self.successor.unwrap_or_else(|| Pid::from_child(&self.child))
+    }
+
+    /// Starts an upgrade. It ends with the returned command.
     ///
     /// # Errors
-    /// If it does not start.
-    pub(super) fn start_again(&mut self) -> Result<()> {
-        self.child = spawn(&self.program, self.folder.path(), [self.site, self.admin])?;
-        self.wait()
+    /// If the command does not start.
+    pub(super) fn upgrade(&self) -> Result<Process> {
+        let mut command = Command::new(&self.program);
+        command.args(["upgrade", "--admin", &format!("127.0.0.1:{}", self.admin)]);
+        Process::start(command.stdout(Stdio::null()).stderr(Stdio::null()))
+            .context("cannot start `larder upgrade`")
+    }
+
+    /// Records that `process` serves.
+    pub(super) fn is_succeeded_by(&mut self, process: Pid) {
+        self.successor = Some(process).filter(|process| *process != Pid::from_child(&self.child));
+    }
+
+    /// Whether a process accepts connections.
+    pub(super) fn listens(&self) -> bool {
+        TcpStream::connect(("127.0.0.1", self.site)).is_ok()
     }
 
     fn wait(&mut self) -> Result<()> {
         let places = [self.site, self.admin].map(|port| ("127.0.0.1", port));
         self.child.listens(&places, START).context("the proxy")
+    }
+}
+
+impl Drop for Larder {
+    fn drop(&mut self) {
+        if let Some(successor) = self.successor {
+            // It may have ended already.
+            let _ = kill_process(successor, Signal::KILL);
+        }
     }
 }
 
@@ -105,9 +138,6 @@ pub(super) struct Server {
 
 impl Server {
     /// Starts `larder` in front of the ordinary origin and the hostile one.
-    ///
-    /// # Errors
-    /// If it does not start.
     pub(super) fn start(larder: &Path, ours: u16, traps: u16) -> Result<Self> {
         let [forward, onc] = free_ports();
         let users = tempfile::NamedTempFile::new().context("cannot make a file")?;

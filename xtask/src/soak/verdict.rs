@@ -21,10 +21,7 @@ pub(super) struct Verdict {
 }
 
 impl Verdict {
-    /// Prints the results.
-    ///
-    /// # Errors
-    /// If a promise was not kept.
+    /// Prints the results. Fails if a promise was not kept.
     pub(super) fn judge(&self) -> Result<()> {
         let limit = server::most_resident(self.budget);
         let (before, during) = (self.before.within(0.99), self.during.within(0.99));

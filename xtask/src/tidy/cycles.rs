@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Text;
-use super::layers::{paths, without_tests};
+use super::layers::{expand, paths, without_tests};
 
 /// A crate with the strictness of its check.
 pub(super) struct Root {
@@ -169,42 +169,6 @@ fn reexports(text: &str) -> Vec<Reexport<'_>> {
     });
     let paths = uses.flat_map(|(at, word)| expand(&text[at + word.len()..]));
     paths.filter_map(|path| Some(Reexport { name: path.last()?, path })).collect()
-}
-
-/// Returns the names of a path, or of each path of its groups in braces.
-fn expand(path: &str) -> Vec<Vec<&str>> {
-    let path = path.trim_start();
-    if let Some(group) = path.strip_prefix('{') {
-        return items(group).into_iter().flat_map(expand).collect();
-    }
-    let end = path.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(path.len());
-    let (name, rest) = path.split_at(end);
-    match rest.strip_prefix("::") {
-        Some(rest) => expand(rest).into_iter().map(|names| [&[name], &names[..]].concat()).collect(),
-        None => vec![vec![name]],
-    }
-}
-
-/// Returns the items of a group, which begins after its brace.
-fn items(group: &str) -> Vec<&str> {
-    let (mut items, mut deep, mut begin) = (Vec::new(), 0_usize, 0);
-    for (at, c) in group.char_indices() {
-        match c {
-            '{' => deep += 1,
-            '}' if deep == 0 => {
-                items.push(&group[begin..at]);
-                break;
-            }
-            '}' => deep -= 1,
-            ',' if deep == 0 => {
-                items.push(&group[begin..at]);
-                begin = at + 1;
-            }
-            _ => {}
-        }
-    }
-    items.retain(|item| !item.trim().is_empty());
-    items
 }
 
 /// Returns the entries of a cycle, with the first one repeated at the end.

@@ -11,8 +11,6 @@ pub(super) struct Crate {
     root: &'static str,
     /// The modules of its root, from bottom to top. Those of one layer do not import each other.
     layers: &'static [&'static [&'static str]],
-    /// Imports against the order that still exist: from, to, number of lines. An entry may only shrink.
-    known: &'static [(&'static str, &'static str, usize)],
 }
 
 pub(super) const CRATES: &[Crate] = &[
@@ -38,13 +36,11 @@ pub(super) const CRATES: &[Crate] = &[
             &["handover"],
             &["server"],
         ],
-        known: &[],
     },
-    Crate { root: "src/", layers: &[&["allocator", "cli"], &["config"], &["commands"]], known: &[] },
+    Crate { root: "src/", layers: &[&["cli"], &["config"], &["commands"]] },
 ];
 
-/// Returns imports against the order of the layers, modules that have no layer, and entries of the known list that have
-/// to shrink.
+/// Returns imports against the order of the layers, and modules that have no layer.
 pub(super) fn check(files: &[Text], crates: &[Crate]) -> Vec<String> {
     crates.iter().flat_map(|layered| layered.problems(files)).collect()
 }
@@ -77,35 +73,15 @@ impl Crate {
                 }
             }
         }
-        problems.extend(self.judge(against));
+        problems.extend(against.iter().map(|((from, to), places)| {
+            let (root, list) = (self.root, places.join(", "));
+            format!("{root}{from} may not import `{to}`, which is no layer below: {list}")
+        }));
         problems
     }
 
     fn layer(&self, module: &str) -> Option<usize> {
         self.layers.iter().position(|layer| layer.contains(&module))
-    }
-
-    /// Returns the problems of imports against the order, given the known ones.
-    fn judge(&self, against: BTreeMap<(&str, &str), Vec<String>>) -> Vec<String> {
-        let root = self.root;
-        let mut problems = Vec::new();
-        for ((from, to), places) in &against {
-            let known =
-                self.known.iter().find(|known| (known.0, known.1) == (*from, *to)).map_or(0, |known| known.2);
-            if places.len() > known {
-                let list = places.join(", ");
-                problems.push(format!("{root}{from} may not import `{to}`, which is no layer below: {list}"));
-            }
-        }
-        for (from, to, count) in self.known {
-            let found = against.get(&(*from, *to)).map_or(0, Vec::len);
-            if found < *count {
-                problems.push(format!(
-                    "{root}{from}: imports `{to}` {found} times; tidy's table still allows {count}"
-                ));
-            }
-        }
-        problems
     }
 }
 
@@ -124,7 +100,9 @@ fn imports(text: &str, depth: usize) -> Vec<(usize, &str)> {
             continue;
         };
         let line = text[..at].matches('\n').count() + 1;
-        found.extend(heads(names).into_iter().map(|name| (line, name)));
+        let mut heads: Vec<_> = expand(names).into_iter().map(|path| path[0]).collect();
+        heads.dedup();
+        found.extend(heads.into_iter().map(|name| (line, name)));
     }
     found
 }
@@ -143,25 +121,40 @@ pub(super) fn paths(text: &str) -> impl Iterator<Item = (usize, &str)> {
     starts.map(|(at, _)| at).filter(move |at| is_first(*at) && is_code(*at)).map(|at| (at, &text[at..]))
 }
 
-/// Returns the first names of a path, or of each path of a group in braces.
-fn heads(path: &str) -> Vec<&str> {
-    let name = |path: &str| path.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(path.len());
-    let Some(group) = path.strip_prefix('{') else { return vec![&path[..name(path)]] };
-    let (mut heads, mut deep, mut begins) = (Vec::new(), 0, true);
+/// Returns the names of a path, or of each path of its groups in braces.
+pub(super) fn expand(path: &str) -> Vec<Vec<&str>> {
+    let path = path.trim_start();
+    if let Some(group) = path.strip_prefix('{') {
+        return items(group).into_iter().flat_map(expand).collect();
+    }
+    let end = path.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(path.len());
+    let (name, rest) = path.split_at(end);
+    match rest.strip_prefix("::") {
+        Some(rest) => expand(rest).into_iter().map(|names| [&[name], &names[..]].concat()).collect(),
+        None => vec![vec![name]],
+    }
+}
+
+/// Returns the items of a group, which begins after its brace.
+fn items(group: &str) -> Vec<&str> {
+    let (mut items, mut deep, mut begin) = (Vec::new(), 0_usize, 0);
     for (at, c) in group.char_indices() {
         match c {
             '{' => deep += 1,
-            '}' if deep == 0 => break,
+            '}' if deep == 0 => {
+                items.push(&group[begin..at]);
+                break;
+            }
             '}' => deep -= 1,
-            ',' => begins = deep == 0,
-            _ if begins && !c.is_whitespace() => {
-                heads.push(&group[at..at + name(&group[at..])]);
-                begins = false;
+            ',' if deep == 0 => {
+                items.push(&group[begin..at]);
+                begin = at + 1;
             }
             _ => {}
         }
     }
-    heads
+    items.retain(|item| !item.trim().is_empty());
+    items
 }
 
 #[cfg(test)]
@@ -170,17 +163,17 @@ mod tests {
 
     const LAYERS: &[&[&str]] = &[&["base"], &["flow"], &["admin", "rpc"]];
 
-    fn problems(known: &'static [(&str, &str, usize)], files: &[(&str, &str)]) -> Vec<String> {
+    fn problems(files: &[(&str, &str)]) -> Vec<String> {
         let text =
             |(path, text): &(&str, &str)| Text { path: format!("c/src/{path}"), text: (*text).to_owned() };
         let files: Vec<_> = files.iter().map(text).collect();
-        check(&files, &[Crate { root: "c/src/", layers: LAYERS, known }])
+        check(&files, &[Crate { root: "c/src/", layers: LAYERS }])
     }
 
     #[test]
     fn only_layers_below_may_be_imported() {
         let down = ("admin/mod.rs", "use crate::flow::serve;\nuse crate::base::{clock, error};\n");
-        assert!(problems(&[], &[down, ("lib.rs", "pub use admin::x;")]).is_empty());
+        assert!(problems(&[down, ("lib.rs", "pub use admin::x;")]).is_empty());
         for (path, text, from, to, line) in [
             ("flow/serve.rs", "use crate::admin::page;\n", "flow", "admin", 1),
             ("base/clock.rs", "\nuse crate::{base::error, flow::{a, b}};\n", "base", "flow", 2),
@@ -189,38 +182,26 @@ mod tests {
         ] {
             let expected =
                 format!("c/src/{from} may not import `{to}`, which is no layer below: c/src/{path}:{line}");
-            assert_eq!(problems(&[], &[(path, text)]), [expected]);
+            assert_eq!(problems(&[(path, text)]), [expected]);
         }
     }
 
     #[test]
     fn a_cycle_of_two_folders_is_a_problem() {
         let files = [("base/a.rs", "use crate::flow::b::B;\n"), ("flow/b.rs", "use crate::base::a::A;\n")];
-        assert_eq!(problems(&[], &files).len(), 1);
+        assert_eq!(problems(&files).len(), 1);
     }
 
     #[test]
     fn comments_and_tests_may_name_anything() {
         let text = "//! See [`crate::admin`].\nfn f() {} // crate::rpc\n#[cfg(test)]\nmod tests {\n    use crate::admin::X;\n}\n";
-        assert!(problems(&[], &[("base/a.rs", text)]).is_empty());
-    }
-
-    #[test]
-    fn known_imports_against_the_layers_may_only_shrink() {
-        let two = [("base/a.rs", "use crate::flow::b;\nuse crate::flow::c;\n")];
-        assert!(problems(&[("base", "flow", 2)], &two).is_empty());
-        assert_eq!(problems(&[("base", "flow", 1)], &two).len(), 1);
-        let shrunk = problems(&[("base", "flow", 3)], &two);
-        assert_eq!(shrunk, ["c/src/base: imports `flow` 2 times; tidy's table still allows 3"]);
+        assert!(problems(&[("base/a.rs", text)]).is_empty());
     }
 
     #[test]
     fn modules_without_a_layer_are_found() {
-        assert_eq!(
-            problems(&[], &[("new/a.rs", "")]),
-            ["c/src/new/a.rs: `new` has no layer in tidy's table"]
-        );
-        let root = problems(&[], &[("flow/a.rs", "use crate::Error;\n")]);
+        assert_eq!(problems(&[("new/a.rs", "")]), ["c/src/new/a.rs: `new` has no layer in tidy's table"]);
+        let root = problems(&[("flow/a.rs", "use crate::Error;\n")]);
         assert_eq!(root, ["c/src/flow/a.rs:1: imports `Error` of the crate's root, not of its own folder"]);
     }
 

@@ -26,10 +26,8 @@ struct Text {
     text: String,
 }
 
-/// Runs every check over the working tree and prints the problems, one line each.
-///
-/// # Errors
-/// If there is a problem, or the tree cannot be read.
+/// Runs every check over the working tree and prints the problems, one line each. Fails if there is a problem, or the
+/// tree cannot be read.
 pub(crate) fn run() -> Result<()> {
     let packages = packages()?;
     let files = files()?;

@@ -62,12 +62,7 @@ impl Filter for AdaptSize {
         self.sample.record(&residents.object(slot));
     }
 
-    fn admit<R: Residents>(
-        &mut self,
-        new: &Object,
-        residents: &R,
-        _victims: impl Iterator<Item = Object>,
-    ) -> bool {
+    fn admit<R: Residents>(&mut self, new: &Object, residents: &R, _: impl Iterator<Item = Object>) -> bool {
         self.sample.record(new);
         if residents.now() >= self.due {
             self.due = residents.now() + residents.now().min(self.params.window);

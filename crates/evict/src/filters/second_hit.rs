@@ -28,12 +28,7 @@ impl Filter for SecondHit {
         Self { young: Bloom::new(0), old: Bloom::new(0) }
     }
 
-    fn admit<R: Residents>(
-        &mut self,
-        new: &Object,
-        residents: &R,
-        _victims: impl Iterator<Item = Object>,
-    ) -> bool {
+    fn admit<R: Residents>(&mut self, new: &Object, residents: &R, _: impl Iterator<Item = Object>) -> bool {
         let known_lately = self.young.insert(new.key);
         let known = known_lately || self.old.contains(new.key);
         if self.young.is_full() {

@@ -62,12 +62,7 @@ impl Filter for SizeLimit {
         Self { params }
     }
 
-    fn admit<R: Residents>(
-        &mut self,
-        new: &Object,
-        _residents: &R,
-        _victims: impl Iterator<Item = Object>,
-    ) -> bool {
+    fn admit<R: Residents>(&mut self, new: &Object, _residents: &R, _: impl Iterator<Item = Object>) -> bool {
         new.size <= self.params.max
     }
 

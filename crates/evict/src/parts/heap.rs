@@ -95,10 +95,7 @@ impl Heap {
             return self.add(entry);
         }
         let at = place as usize;
-        match entry < self.entries[at] {
-            true => self.raise(at, entry),
-            false => self.sink(at, entry),
-        }
+        if entry < self.entries[at] { self.raise(at, entry) } else { self.sink(at, entry) }
     }
 
     /// Removes and returns the slot with the lowest priority, and that priority.
@@ -228,10 +225,7 @@ impl Heap {
         if at == self.entries.len() {
             return;
         }
-        match last < self.entries[at] {
-            true => self.raise(at, last),
-            false => self.sink(at, last),
-        }
+        if last < self.entries[at] { self.raise(at, last) } else { self.sink(at, last) }
     }
 
     /// Places `entry` at `at` or above, and moves higher entries down.

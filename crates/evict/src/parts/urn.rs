@@ -49,7 +49,6 @@ impl<T: Copy> Urn<T> {
         true
     }
 
-    /// Draws a slot.
     #[inline]
     pub(crate) fn draw(&mut self) -> Option<Slot> {
         let place = (self.len > 0).then(|| self.rng.u32(..self.len))?;
@@ -98,8 +97,9 @@ impl<T: Copy> Urn<T> {
         Ok(())
     }
 
-    /// Checks that the urn holds as many slots as there are residents.
+    /// Also checks that it holds as many slots as there are residents.
     pub(crate) fn validate_holds_all<R: Residents>(&self, residents: &R) -> Result<(), String> {
+        self.validate(residents)?;
         match self.len() == residents.len() {
             true => Ok(()),
             false => Err(format!("{} slots to draw of {} residents", self.len(), residents.len())),

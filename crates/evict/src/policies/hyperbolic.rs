@@ -1,7 +1,7 @@
 //! Hyperbolic caching: the number of an object's requests, over the time since it was stored.
 
 use crate::parts::urn::{Samples, Urn};
-use crate::policy::{Capacity, Policy, Residents, Slot};
+use crate::policy::{Capacity, Policy, Residents, Slot, leave_rest_to_part};
 
 /// Evicts the object with the lowest rate of requests since it was stored, among `samples` drawn at random.
 ///
@@ -50,17 +50,5 @@ impl Policy for Hyperbolic {
         Some(victim)
     }
 
-    #[inline]
-    fn on_remove<R: Residents>(&mut self, slot: Slot, _residents: &R) {
-        self.urn.remove(slot);
-    }
-
-    fn heap_bytes(&self) -> usize {
-        self.urn.heap_bytes()
-    }
-
-    fn validate<R: Residents>(&self, residents: &R) -> Result<(), String> {
-        self.urn.validate(residents)?;
-        self.urn.validate_holds_all(residents)
-    }
+    leave_rest_to_part!(urn, validate_holds_all);
 }

@@ -168,7 +168,6 @@ impl Policy for Lhd {
     }
 
     fn validate<R: Residents>(&self, residents: &R) -> Result<(), String> {
-        self.urn.validate(residents)?;
         self.urn.validate_holds_all(residents)
     }
 }

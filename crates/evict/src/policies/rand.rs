@@ -1,7 +1,7 @@
 //! Random eviction: the baseline for other policies.
 
 use crate::parts::urn::Urn;
-use crate::policy::{Capacity, Policy, Residents, Slot};
+use crate::policy::{Capacity, Policy, Residents, Slot, leave_rest_to_part};
 
 /// Evicts a random object; all are equally likely.
 pub struct Rand(Urn<()>);
@@ -30,17 +30,5 @@ impl Policy for Rand {
         Some(victim)
     }
 
-    #[inline]
-    fn on_remove<R: Residents>(&mut self, slot: Slot, _residents: &R) {
-        self.0.remove(slot);
-    }
-
-    fn heap_bytes(&self) -> usize {
-        self.0.heap_bytes()
-    }
-
-    fn validate<R: Residents>(&self, residents: &R) -> Result<(), String> {
-        self.0.validate(residents)?;
-        self.0.validate_holds_all(residents)
-    }
+    leave_rest_to_part!(0, validate_holds_all);
 }

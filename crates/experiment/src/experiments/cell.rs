@@ -150,9 +150,6 @@ pub(super) struct DirectCost {
 }
 
 /// Sends the requests directly to the origin.
-///
-/// # Errors
-/// The same as for any measurement.
 pub(super) fn straight(bench: &Bench, name: &str, course: &Course) -> Result<DirectCost, Halt> {
     let origin = Origin::start(Model::of(&course.pages))?;
     let seen = one_by_one(bench, course, &origin, origin.address(), Via::Http).run()?;

@@ -53,10 +53,7 @@ impl List {
         format!("list/{course}/{locality:03}/{number:04}")
     }
 
-    /// Replays `course` under each of `policies` at each size.
-    ///
-    /// # Errors
-    /// If a policy is unknown.
+    /// Replays `course` under each of `policies` at each size. Fails if a policy is unknown.
     pub(super) fn new(
         (name, locality, number): (&str, u32, u64),
         (course, trace): (&Course, &Trace),
@@ -135,7 +132,6 @@ pub(super) fn ahead(lists: &[&List], (one, others): (&str, &[&str]), value: impl
     samples
 }
 
-/// Returns the lists of a course with a locality.
 pub(super) fn those<'a>(lists: &'a [List], course: &str, locality: u32) -> Vec<&'a List> {
     lists.iter().filter(|list| list.course == course && list.locality == locality).collect()
 }

@@ -37,7 +37,6 @@ pub(super) struct Row {
     pub(super) is_gone: bool,
 }
 
-/// The result of a write.
 pub(super) struct WriteResult {
     pub(super) id: u32,
     pub(super) version: u64,

@@ -26,17 +26,13 @@ pub(crate) struct AnswerTraits {
 }
 
 impl Rehearsal {
-    /// Returns services with `entities` users, paths and skills each.
-    ///
-    /// # Errors
-    /// If a database cannot be created.
+    /// Returns services with `entities` users, paths and skills each. Fails if a database cannot be created.
     pub(crate) fn new(entities: u32) -> io::Result<Self> {
         let folder = tempfile::tempdir()?;
         let services = Services::create(folder.path(), entities).map_err(io::Error::other)?;
         Ok(Self { services, _folder: folder })
     }
 
-    /// Returns the answer to a request.
     pub(crate) fn answer(&self, step: &WorkloadRequest) -> AnswerTraits {
         let reply = self.services.answer(step.method, &step.path, step.body.as_bytes());
         let (body, mut hasher) = (reply.body.to_string(), DefaultHasher::new());

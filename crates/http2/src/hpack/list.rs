@@ -116,10 +116,7 @@ impl List {
         if self.size > bounds.bytes || self.lines.len() >= bounds.fields {
             self.too_large = true;
         }
-        match self.too_large {
-            true => self.bytes.truncate(at),
-            false => self.lines.push(Line { at, name, value }),
-        }
+        if self.too_large { self.bytes.truncate(at) } else { self.lines.push(Line { at, name, value }) }
     }
 
     /// Returns the size of all fields so far by the definition of RFC 9113 section 6.5.2, including fields beyond the

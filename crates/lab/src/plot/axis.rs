@@ -145,10 +145,7 @@ fn digits(value: f64) -> String {
         _ => return format!("{value:.0e}"),
     };
     let text = format!("{value:.decimals$}");
-    match text.contains('.') {
-        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
-        false => text,
-    }
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
 /// Returns the labelled values within `span`: a few powers of `factor`; if powers of ten are few, also their halves and

@@ -7,10 +7,8 @@ use super::formats::{self, LineParser, arc, history, lcs, oracle, plain, vscsi, 
 use super::options::Options;
 use super::verdict::{Found, Verdict};
 
-/// Returns the way to read a file that begins with `head`.
-///
-/// # Errors
-/// If its format is unknown or doubtful: what would make it clear.
+/// Returns the way to read a file that begins with `head`. Fails if its format is unknown or doubtful: what would make
+/// it clear.
 pub(super) fn detect(head: &[u8], options: &Options) -> Result<Found, String> {
     if head.is_empty() {
         return Err("it is empty".to_owned());

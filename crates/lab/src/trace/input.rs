@@ -29,10 +29,7 @@ impl Input {
             return Self::new(io::stdin());
         }
         let file = File::open(path)?;
-        match file.metadata()?.is_dir() {
-            true => Err(io::Error::other("it is a directory")),
-            false => Self::new(file),
-        }
+        if file.metadata()?.is_dir() { Err(io::Error::other("it is a directory")) } else { Self::new(file) }
     }
 
     /// Creates an input from `packed`, which is compressed by gzip, by zstd, or not at all.

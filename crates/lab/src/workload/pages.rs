@@ -61,7 +61,6 @@ pub struct Pages {
     pub latency: Latency,
 }
 
-/// One page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Page {
     pub(crate) size: u64,

@@ -4,13 +4,14 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
+use percent_encoding::percent_decode_str;
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::{Protocol, last_segment};
 use crate::age;
 use crate::digest::{Algorithm, Digest};
-use crate::document::{Document, Item};
+use crate::document::{Document, Item, text};
 use crate::resource::{Kind, Resource};
 
 pub(crate) fn resource(path: &str) -> Option<Resource<'_>> {
@@ -32,7 +33,7 @@ fn version<'p>(before: &str, file: &'p str) -> Option<(String, &'p str)> {
         let (name, rest) = stem.split_once('-')?;
         return Some((normal(name), rest.split('-').next()?));
     }
-    let is_of_index = before.contains("/packages") || before.contains("/+f/");
+    let is_of_index = ["/packages", "/+f/", "/simple/"].iter().any(|folder| before.contains(folder));
     let stem = [".tar.gz", ".zip", ".tar.bz2"].iter().find_map(|end| file.strip_suffix(end))?;
     let (name, number) = stem.rsplit_once('-').filter(|_| is_of_index)?;
     Some((normal(name), number))
@@ -101,7 +102,7 @@ fn beside<'d>(url: &str, digest: Option<Digest>) -> Option<Item<'d>> {
 
 fn read_html(html: &str) -> Vec<Item<'_>> {
     let mut items = Vec::new();
-    for tag in tags(html) {
+    for (_, tag) in tags(html) {
         let Some(url) = attribute(tag, "href").map(unescaped) else { continue };
         let metadata =
             attribute(tag, "data-core-metadata").or_else(|| attribute(tag, "data-dist-info-metadata"));
@@ -118,13 +119,13 @@ fn read_html(html: &str) -> Vec<Item<'_>> {
     items
 }
 
-/// Iterates over the tags of links, without their angle brackets.
-fn tags(html: &str) -> impl Iterator<Item = &str> {
+/// Iterates over the tags of links, without their angle brackets, each behind the place where it begins.
+fn tags(html: &str) -> impl Iterator<Item = (usize, &str)> {
     let tag = |at: usize| {
         let rest = html.get(at + 2..)?;
         let is_link = html.as_bytes().get(at + 1)?.eq_ignore_ascii_case(&b'a')
             && rest.starts_with(|c: char| c.is_ascii_whitespace());
-        rest.split('>').next().filter(|_| is_link)
+        rest.split('>').next().filter(|_| is_link).map(|tag| (at, tag))
     };
     html.match_indices('<').filter_map(move |(at, _)| tag(at))
 }
@@ -152,14 +153,39 @@ fn unescaped(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// A document without files, in HTML.
-const EMPTY: &[u8] = b"<!DOCTYPE html>\n<title>No version is known to be old enough</title>\n";
+/// Returns the version of the file that a link is for, and the reference to it.
+fn linked(tag: &str) -> Option<(String, String)> {
+    let url = unescaped(attribute(tag, "href")?);
+    let (path, _) = url.split_once(['#', '?']).unwrap_or((&url, ""));
+    let file = percent_decode_str(path.rsplit('/').next()?).decode_utf8().ok()?;
+    Some((version("/packages", &file)?.1.to_owned(), path.to_owned()))
+}
 
-/// Returns the document without the files whose versions are not `kept`. HTML has no dates, so that none is. `None` if it is
-/// another document.
+/// Returns the versions of the files in HTML, which has no dates, each with its file.
+pub(crate) fn undated(content: &[u8]) -> Vec<(String, String)> {
+    match content.trim_ascii_start().starts_with(b"{") {
+        true => Vec::new(),
+        false => tags(text(content)).filter_map(|(_, tag)| linked(tag)).collect(),
+    }
+}
+
+/// Returns HTML without the links to files whose versions are not `kept`.
+fn without_links(html: &str, kept: &dyn Fn(&str, Option<u32>) -> bool) -> String {
+    let (mut left, mut done) = (String::new(), 0);
+    for (at, tag) in tags(html) {
+        if at < done || linked(tag).is_some_and(|(number, _)| kept(&number, None)) {
+            continue;
+        }
+        left.push_str(&html[done..at]);
+        done = html[at..].find("</a>").map_or(html.len(), |end| at + end + "</a>".len());
+    }
+    left + &html[done..]
+}
+
+/// Returns the document without the files whose versions are not `kept`. `None` if it is another document.
 pub(crate) fn without(content: &[u8], kept: &dyn Fn(&str, Option<u32>) -> bool) -> Option<Vec<u8>> {
     if !content.trim_ascii_start().starts_with(b"{") {
-        return Some(EMPTY.to_vec());
+        return Some(without_links(text(content), kept).into_bytes());
     }
     let mut project: Value = serde_json::from_slice(content).ok()?;
     let mut left = Vec::new();
@@ -190,6 +216,7 @@ mod tests {
             ("/packages/ab/cd/e/Flask_SQLAlchemy-3.1.1-py3-none-any.whl", "flask-sqlalchemy", "3.1.1"),
             ("/base/pypi/+f/ab1/cd2/six-1.16.0-py2.py3-none-any.whl.metadata", "six", "1.16.0"),
             ("/packages/ab/cd/e/zope.interface-6.0.tar.gz", "zope-interface", "6.0"),
+            ("/simple/six/six-1.0.tar.gz", "six", "1.0"),
         ] {
             let found = resource(path).unwrap();
             let expected = Version { name: name.into(), number: number.into() };
@@ -243,6 +270,10 @@ mod tests {
         let left: Value = serde_json::from_slice(&without(json, &|_, date| date.is_some()).unwrap()).unwrap();
         assert_eq!(left["versions"], serde_json::json!(["1.0"]));
         assert_eq!(left["files"].as_array().unwrap().len(), 1);
-        assert_eq!(without(b"<a href='six-1.0.tar.gz'>", &|_, _| true).as_deref(), Some(EMPTY));
+        let html =
+            b"<p><a href='a/six-1.0.tar.gz'>six</a> <a href='b/six-2.0.tar.gz#sha256=0'>six</a><A name=x>";
+        assert_eq!(undated(html)[1], ("2.0".to_owned(), "b/six-2.0.tar.gz".to_owned()));
+        let left = without(html, &|number, _| number == "2.0").unwrap();
+        assert_eq!(left, b"<p> <a href='b/six-2.0.tar.gz#sha256=0'>six</a>");
     }
 }

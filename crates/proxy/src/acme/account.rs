@@ -35,10 +35,8 @@ impl Accounts {
         Self { open: tokio::sync::Mutex::default() }
     }
 
-    /// Returns the account for `settings`, and creates it if there is none.
-    ///
-    /// # Errors
-    /// The reason why there is no account.
+    /// Returns the account for `settings`, and creates it if there is none. The error is the reason why there is no
+    /// account.
     pub(super) async fn open(
         &self,
         settings: &Settings,

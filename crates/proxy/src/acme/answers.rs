@@ -57,10 +57,7 @@ impl Answers {
         self.by_token.lock().get(token).cloned()
     }
 
-    /// Starts to serve this challenge response.
-    ///
-    /// # Errors
-    /// The reason why it cannot be served.
+    /// Starts to serve this challenge response. The error is the reason why it cannot be served.
     pub(super) fn give(&self, answer: &Answer) -> Result<(), String> {
         if answer.kind == AcmeChallenge::TlsAlpn01.name() {
             return self.certificates.challenges.offer(&answer.name, &answer.key_authorization);

@@ -28,10 +28,8 @@ impl Files {
         Self { folder: state.join(FOLDER).join(name_of(directory)) }
     }
 
-    /// Reads the account as it was [written](Self::write_account); `None` if there is none.
-    ///
-    /// # Errors
-    /// The file with the problem, and the reason.
+    /// Reads the account as it was [written](Self::write_account); `None` if there is none. Errors: the file with the
+    /// problem, and the reason.
     pub(super) fn account(&self) -> Result<Option<Vec<u8>>, String> {
         let path = self.account_path();
         let Some(bytes) = read(&path)? else { return Ok(None) };
@@ -50,10 +48,8 @@ impl Files {
         self.write(&self.account_path(), credentials)
     }
 
-    /// Reads the certificate for `name` with its key; `None` if there is none.
-    ///
-    /// # Errors
-    /// The file with the problem, and the reason.
+    /// Reads the certificate for `name` with its key; `None` if there is none. Errors: the file with the problem, and
+    /// the reason.
     pub(super) fn certificate(&self, name: &str) -> Result<Option<(Certificate, Vec<u8>)>, String> {
         let path = self.certificate_path(name);
         let Some(pem) = read(&path)? else { return Ok(None) };
@@ -69,10 +65,8 @@ impl Files {
         self.write(&self.certificate_path(name), pem)
     }
 
-    /// Parses the certificate and the key in `pem`, and checks that they are for `name`.
-    ///
-    /// # Errors
-    /// The reason why they cannot be used.
+    /// Parses the certificate and the key in `pem`, and checks that they are for `name`. The error is the reason why
+    /// they cannot be used.
     pub(super) fn parse(&self, name: &str, pem: &[u8]) -> Result<Certificate, String> {
         let path = self.certificate_path(name);
         let files = CertificateFiles::at(path.clone(), path.clone(), PLACE);
@@ -83,10 +77,8 @@ impl Files {
         }
     }
 
-    /// Reads the failures of orders for `name`; `None` if the last order succeeded.
-    ///
-    /// # Errors
-    /// The file with the problem, and the reason.
+    /// Reads the failures of orders for `name`; `None` if the last order succeeded. Errors: the file with the problem,
+    /// and the reason.
     pub(super) fn standing(&self, name: &str) -> Result<Option<FailureStreak>, String> {
         // A malformed file is ignored: the only effect is an early retry.
         Ok(read(&self.standing_path(name))?.and_then(|bytes| serde_json::from_slice(&bytes).ok()))

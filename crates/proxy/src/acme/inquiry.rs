@@ -26,10 +26,8 @@ pub(super) fn identifier(leaf: &CertificateDer<'_>) -> Option<CertificateIdentif
     )
 }
 
-/// Returns the suggested window, and the time to wait before the next query.
-///
-/// # Errors
-/// The reason why the query failed.
+/// Returns the suggested window, and the time to wait before the next query. The error is the reason why the query
+/// failed.
 pub(super) async fn ask(
     account: &Account,
     certificate: &CertificateIdentifier<'_>,

@@ -70,10 +70,7 @@ pub(crate) struct Acme {
 
 impl Acme {
     /// Creates the state by `settings` and the stored files; `None` if no listener uses TLS, or there is no state
-    /// directory.
-    ///
-    /// # Errors
-    /// The file that is unusable, and the reason.
+    /// directory. Errors: the file that is unusable, and the reason.
     pub(crate) fn new(
         settings: &Settings,
         tls: Option<&Server>,
@@ -213,10 +210,8 @@ impl Acme {
         self.certificates.issue(CertificateIssuer { certificates, awaited });
     }
 
-    /// Serves a challenge response on all nodes until the result is dropped.
-    ///
-    /// # Errors
-    /// The reason why it cannot be served.
+    /// Serves a challenge response on all nodes until the result is dropped. The error is the reason why it cannot be
+    /// served.
     async fn offer(
         &self,
         host: &str,

@@ -138,7 +138,7 @@ mod tests {
     use rcgen::{CertificateParams, KeyPair};
 
     use super::*;
-    use crate::origin::connect::tls_of_site;
+    use crate::origin::tls_config::tls_of_site;
 
     const DAY: u64 = 86_400;
 

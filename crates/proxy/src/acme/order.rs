@@ -30,9 +30,6 @@ pub(super) struct OrderTerms<'w> {
 }
 
 /// Obtains a certificate. Returns it with its chain and its key, in PEM.
-///
-/// # Errors
-/// The reason of the failure.
 pub(super) async fn obtain(acme: &Acme, account: &Account, wanted: OrderTerms<'_>) -> Result<String, Error> {
     let OrderTerms { name, kind, replaces } = wanted;
     let identifiers = [Identifier::Dns(name.to_owned())];

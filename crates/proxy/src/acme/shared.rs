@@ -46,7 +46,6 @@ const RELEASE: &str = "\
 if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end
 return 1";
 
-/// The shared state.
 pub(super) struct SharedState {
     cluster: Arc<Cluster>,
     cipher: Cipher,
@@ -76,10 +75,7 @@ impl SharedState {
         self.began.elapsed() >= SETTLING
     }
 
-    /// Writes a field. Returns the change number.
-    ///
-    /// # Errors
-    /// The reason why the field was not written.
+    /// Writes a field. Returns the change number. The error is the reason why the field was not written.
     pub(super) async fn put(&self, field: &str, value: &[u8]) -> Result<u64, EngineError> {
         let sealed = self.cipher.seal(field, value).map_err(no_numbers)?;
         let mut command = self.change(PUT, field);
@@ -87,10 +83,7 @@ impl SharedState {
         self.cluster.engine.command(&command).await
     }
 
-    /// Removes a field.
-    ///
-    /// # Errors
-    /// The reason why the field may still exist.
+    /// Removes a field. The error is the reason why the field may still exist.
     pub(super) async fn remove(&self, field: &str) -> Result<(), EngineError> {
         self.cluster.engine.command::<u64>(&self.change(REMOVE, field)).await.map(drop)
     }
@@ -112,9 +105,6 @@ impl SharedState {
     }
 
     /// Reads a field; `None` if it does not exist or is not authentic.
-    ///
-    /// # Errors
-    /// The reason why it cannot be read.
     pub(super) async fn get(&self, field: &str) -> Result<Option<Vec<u8>>, EngineError> {
         let mut command = redis::cmd("HGET");
         command.arg(self.key("")).arg(field);
@@ -123,10 +113,7 @@ impl SharedState {
     }
 
     /// Reads all fields and the current change number; `None` if this node has applied all changes. The caller has to
-    /// [note](Self::note) the number after applying them.
-    ///
-    /// # Errors
-    /// The reason why they cannot be read.
+    /// [note](Self::note) the number after applying them. The error is the reason why they cannot be read.
     pub(super) async fn news(&self) -> Result<Option<(u64, BTreeMap<String, Vec<u8>>)>, EngineError> {
         let mut command = redis::cmd("GET");
         command.arg(self.key(":changes"));
@@ -143,10 +130,8 @@ impl SharedState {
         Ok(Some((number, sealed.into_iter().filter_map(open).collect())))
     }
 
-    /// Stores for other nodes that this node has applied the changes up to `number`.
-    ///
-    /// # Errors
-    /// The reason why it was not stored.
+    /// Stores for other nodes that this node has applied the changes up to `number`. The error is the reason why it was
+    /// not stored.
     pub(super) async fn note(&self, number: u64) -> Result<(), EngineError> {
         let mut command = redis::cmd("HSET");
         command.arg(self.key(":seen")).arg(&self.cluster.settings.node).arg(number);
@@ -178,10 +163,8 @@ impl SharedState {
         tracing::warn!("not all nodes of the cluster answer the authority's challenge");
     }
 
-    /// Takes the lease of `what`; `None` if another process holds it.
-    ///
-    /// # Errors
-    /// The reason why the engine did not grant it.
+    /// Takes the lease of `what`; `None` if another process holds it. The error is the reason why the engine did not
+    /// grant it.
     pub(super) async fn lease(&self, what: &str) -> Result<Option<Lease>, EngineError> {
         let key = self.key(&format!(":lease:{what}"));
         let mut command = redis::cmd("SET");

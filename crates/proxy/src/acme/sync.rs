@@ -22,10 +22,7 @@ impl Acme {
         }
     }
 
-    /// Applies the changes of other nodes since the last call.
-    ///
-    /// # Errors
-    /// The reason why the changes cannot be read.
+    /// Applies the changes of other nodes since the last call. The error is the reason why the changes cannot be read.
     pub(super) async fn synchronise(&self, shared: &Arc<SharedState>) -> Result<(), EngineError> {
         let Some((number, fields)) = shared.news().await? else { return Ok(()) };
         self.give(shared, &fields);

@@ -14,6 +14,7 @@ use http::header::{
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
 
 use crate::base::settings::Token;
+use crate::http::head::Refusal;
 
 /// The field of requests that change something. Forms cannot send it, and scripts of other origins may not.
 const INTENT: &str = "larder-admin";
@@ -24,38 +25,28 @@ const POLICY: HeaderValue = HeaderValue::from_static(
     "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'",
 );
 
-/// The reason why a request is not answered.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Refusal {
-    pub(super) status: StatusCode,
-    pub(super) why: &'static str,
+const fn forbidden(reason: &'static str) -> Refusal {
+    Refusal::new(StatusCode::FORBIDDEN, reason)
 }
 
-const fn forbidden(why: &'static str) -> Refusal {
-    Refusal { status: StatusCode::FORBIDDEN, why }
-}
-
-const MISSING: Refusal = Refusal {
-    status: StatusCode::UNAUTHORIZED,
-    why: "a request from another machine needs the admin token: Authorization: Bearer TOKEN",
-};
-const PASSED_ON: Refusal = Refusal {
-    status: StatusCode::UNAUTHORIZED,
-    why: "a request through a proxy needs the admin token, also from this machine: Authorization: Bearer TOKEN",
-};
-const WRONG: Refusal = Refusal { status: StatusCode::UNAUTHORIZED, why: "this is not the admin token" };
+const MISSING: Refusal = Refusal::new(
+    StatusCode::UNAUTHORIZED,
+    "a request from another machine needs the admin token: Authorization: Bearer TOKEN",
+);
+const PASSED_ON: Refusal = Refusal::new(
+    StatusCode::UNAUTHORIZED,
+    "a request through a proxy needs the admin token, also from this machine: Authorization: Bearer TOKEN",
+);
+const WRONG: Refusal = Refusal::new(StatusCode::UNAUTHORIZED, "this is not the admin token");
 const STRANGER: Refusal =
     forbidden("a request without the admin token has to name this machine by its address or as localhost");
-const REPEATED: Refusal =
-    Refusal { status: StatusCode::BAD_REQUEST, why: "a request has one Host, and one Origin at most" };
+const REPEATED: Refusal = Refusal::bad("a request has one Host, and one Origin at most");
 const FOREIGN: Refusal = forbidden("a page of another site sent this request");
 const NO_INTENT: Refusal =
     forbidden("this request changes something: send the field Larder-Admin: 1 with it");
 
-/// Checks whether a request from `peer` may be answered; `token` is the admin token, which a path that `is_open` does not need.
-///
-/// # Errors
-/// The refusal of the request.
+/// Checks whether a request from `peer` may be answered; `token` is the admin token, which a path that `is_open` does
+/// not need. Errors: the refusal of the request.
 pub(super) fn check(
     token: Option<&Token>,
     peer: IpAddr,
@@ -157,7 +148,7 @@ mod tests {
         let token: Token = TOKEN.parse().unwrap();
         let is_open = routes::find(path).is_some_and(|(route, _)| route.is_open);
         let checked = check(Some(&token), peer.parse().unwrap(), is_open, &method, &map.collect());
-        checked.err().map(|refusal| refusal.why)
+        checked.err().map(|refusal| refusal.reason)
     }
 
     const HERE: (&str, &str) = ("host", "127.0.0.1:9145");
@@ -173,24 +164,24 @@ mod tests {
             ("::1", "/stats", &[("host", "[::1]:9145")], None),
             ("::ffff:127.0.0.1", "/stats", &[HERE], None),
             (near, "/stats", &[("host", "localhost:9145")], None),
-            (near, "/stats", &[("host", "evil.example:9145")], Some(STRANGER.why)),
+            (near, "/stats", &[("host", "evil.example:9145")], Some(STRANGER.reason)),
             (near, "/stats", &[("host", "evil.example:9145"), RIGHT], None),
-            (near, "/stats", &[HERE, WRONG_ONE], Some(WRONG.why)),
+            (near, "/stats", &[HERE, WRONG_ONE], Some(WRONG.reason)),
             (near, "/stats", &[HERE, ("authorization", "Basic eDp5")], None),
-            (near, "/stats", &[HERE, ("via", "1.1 squid")], Some(PASSED_ON.why)),
-            (near, "/stats", &[HERE, ("forwarded", "for=192.0.2.1")], Some(PASSED_ON.why)),
-            (near, "/stats", &[HERE, ("x-forwarded-for", "192.0.2.1")], Some(PASSED_ON.why)),
-            (near, "/stats", &[HERE, ("x-forwarded-host", "")], Some(PASSED_ON.why)),
+            (near, "/stats", &[HERE, ("via", "1.1 squid")], Some(PASSED_ON.reason)),
+            (near, "/stats", &[HERE, ("forwarded", "for=192.0.2.1")], Some(PASSED_ON.reason)),
+            (near, "/stats", &[HERE, ("x-forwarded-for", "192.0.2.1")], Some(PASSED_ON.reason)),
+            (near, "/stats", &[HERE, ("x-forwarded-host", "")], Some(PASSED_ON.reason)),
             (near, "/stats", &[HERE, ("via", "1.1 squid"), RIGHT], None),
-            (near, "/stats", &[HERE, ("via", "1.1 squid"), WRONG_ONE], Some(WRONG.why)),
+            (near, "/stats", &[HERE, ("via", "1.1 squid"), WRONG_ONE], Some(WRONG.reason)),
             (near, "/healthz", &[HERE, ("via", "1.1 squid")], None),
-            (far, "/stats", &[HERE], Some(MISSING.why)),
+            (far, "/stats", &[HERE], Some(MISSING.reason)),
             (far, "/stats", &[("host", "proxy.example:9145"), RIGHT], None),
-            (far, "/stats", &[HERE, WRONG_ONE], Some(WRONG.why)),
-            (far, "/stats", &[HERE, ("authorization", "Bearer ")], Some(WRONG.why)),
+            (far, "/stats", &[HERE, WRONG_ONE], Some(WRONG.reason)),
+            (far, "/stats", &[HERE, ("authorization", "Bearer ")], Some(WRONG.reason)),
             (far, "/healthz", &[("host", "proxy.example:9145")], None),
             (far, "/readyz", &[], None),
-            (far, "/healthz/", &[], Some(MISSING.why)),
+            (far, "/healthz/", &[], Some(MISSING.reason)),
         ] {
             assert_eq!(get(peer, path, fields), expected, "{peer} {path} {fields:?}");
         }
@@ -204,14 +195,14 @@ mod tests {
         let cross = ("sec-fetch-site", "cross-site");
         assert_eq!(post(&[HERE, intent]), None);
         assert_eq!(post(&[HERE, intent, ours]), None);
-        assert_eq!(post(&[HERE, intent, ours, ("origin", "null")]), Some(REPEATED.why));
-        assert_eq!(get(&[HERE, ("host", "evil.example")]), Some(REPEATED.why));
-        assert_eq!(post(&[HERE]), Some(NO_INTENT.why));
-        assert_eq!(post(&[HERE, RIGHT]), Some(NO_INTENT.why));
-        assert_eq!(post(&[HERE, intent, ("origin", "http://evil.example")]), Some(FOREIGN.why));
-        assert_eq!(post(&[HERE, intent, ("origin", "null")]), Some(FOREIGN.why));
-        assert_eq!(post(&[HERE, intent, ("origin", "http://localhost:9145")]), Some(FOREIGN.why));
-        assert_eq!(get(&[HERE, cross]), Some(FOREIGN.why));
+        assert_eq!(post(&[HERE, intent, ours, ("origin", "null")]), Some(REPEATED.reason));
+        assert_eq!(get(&[HERE, ("host", "evil.example")]), Some(REPEATED.reason));
+        assert_eq!(post(&[HERE]), Some(NO_INTENT.reason));
+        assert_eq!(post(&[HERE, RIGHT]), Some(NO_INTENT.reason));
+        assert_eq!(post(&[HERE, intent, ("origin", "http://evil.example")]), Some(FOREIGN.reason));
+        assert_eq!(post(&[HERE, intent, ("origin", "null")]), Some(FOREIGN.reason));
+        assert_eq!(post(&[HERE, intent, ("origin", "http://localhost:9145")]), Some(FOREIGN.reason));
+        assert_eq!(get(&[HERE, cross]), Some(FOREIGN.reason));
         assert_eq!(get(&[HERE, ("sec-fetch-site", "same-origin")]), None);
         assert_eq!(get(&[HERE, cross, ("sec-fetch-mode", "navigate")]), None);
     }

@@ -432,7 +432,7 @@ async fn answer(state: &Arc<State>, peer: SocketAddr, request: &Request<Incoming
     let mut response =
         match access::check(plan.settings.admin_token.as_ref(), peer.ip(), is_open, method, fields) {
             Ok(()) => routes::run(state, method, uri, fields).await.unwrap_or_else(Response::from),
-            Err(access::Refusal { status, why }) => Refusal::new(status, why).into(),
+            Err(refusal) => Refusal::new(refusal.status, refusal.reason).into(),
         };
     access::guard(&mut response);
     if state.shared.is_draining() {

@@ -75,7 +75,6 @@ struct Object {
     fresh: bool,
 }
 
-/// The result of a search.
 #[derive(Debug, Serialize)]
 struct SearchResult {
     /// Objects that were examined, and the number of all objects.

@@ -63,7 +63,6 @@ pub(super) fn index(fields: &HeaderMap) -> Option<Response<Answer>> {
     fields.get_all(ACCEPT).iter().any(accepts_html).then(|| part(HTML, PAGE))
 }
 
-/// Returns the file of this name.
 pub(super) fn file(name: &str) -> Option<Response<Answer>> {
     let (_, kind, content) = FILES.iter().find(|(known, ..)| *known == name)?;
     Some(part(kind, content))

@@ -13,10 +13,7 @@ impl<'q> Query<'q> {
         Self(form_urlencoded::parse(text.as_bytes()).collect())
     }
 
-    /// Checks that each parameter is among `known`.
-    ///
-    /// # Errors
-    /// A parameter is not; in one line.
+    /// Checks that each parameter is among `known`. Errors: a parameter is not; in one line.
     pub(super) fn check(&self, known: &[&str]) -> Result<(), String> {
         match self.0.iter().find(|(name, _)| !known.contains(&&**name)) {
             None => Ok(()),
@@ -38,20 +35,15 @@ impl<'q> Query<'q> {
         self.0.iter().filter(move |(known, _)| known == name).map(|(_, value)| &**value)
     }
 
-    /// Returns the one of `known` that a parameter names, if there is one.
-    ///
-    /// # Errors
-    /// The value is no known name.
+    /// Returns the one of `known` that a parameter names, if there is one. Errors: the value is no known name.
     pub(super) fn choose<T: Copy>(&self, name: &str, known: &[(&str, T)]) -> Result<Option<T>, String> {
         let names = known.iter().map(|(word, _)| *word).collect::<Vec<_>>().join(", ");
         let named = |word: &str| known.iter().find(|(known, _)| *known == word).map(|(_, value)| *value);
         self.parse(name, &names, named)
     }
 
-    /// Parses the value of a parameter with `read`, if there is one.
-    ///
-    /// # Errors
-    /// The value is invalid; the message says that `expected` would be valid.
+    /// Parses the value of a parameter with `read`, if there is one. Errors: the value is invalid; the message says
+    /// that `expected` would be valid.
     pub(super) fn parse<T>(
         &self,
         name: &str,

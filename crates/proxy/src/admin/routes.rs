@@ -152,10 +152,8 @@ pub(super) fn find(path: &str) -> Option<(&'static Route, &str)> {
     })
 }
 
-/// Answers a request.
-///
-/// # Errors
-/// The refusal of a path, method or parameter that is not in the table, or that of the route.
+/// Answers a request. Errors: the refusal of a path, method or parameter that is not in the table, or that of the
+/// route.
 pub(super) async fn run(state: &Arc<State>, method: &Method, uri: &Uri, fields: &HeaderMap) -> Outcome {
     let (route, name) = find(uri.path()).ok_or_else(|| unknown(uri.path()))?;
     if method != route.method && !(route.method == "GET" && method == Method::HEAD) {

@@ -7,10 +7,7 @@ use tokio::sync::oneshot;
 /// Added to the nice value of the process.
 const NICE: i32 = 10;
 
-/// Starts a thread that does `work` at low priority.
-///
-/// # Errors
-/// The kernel's error, if it refuses a thread.
+/// Starts a thread that does `work` at low priority. Errors: the kernel's error, if it refuses a thread.
 pub(crate) fn start(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
     let work = move || {
         if let Err(error) = rustix::process::nice(NICE) {

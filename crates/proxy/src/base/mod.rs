@@ -8,6 +8,7 @@ pub mod findings;
 pub(crate) mod in_place;
 pub(crate) mod inheritance;
 pub(crate) mod low_priority;
+pub(crate) mod named;
 pub(crate) mod networks;
 pub mod notify;
 pub mod outcome;

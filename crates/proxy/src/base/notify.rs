@@ -1,6 +1,13 @@
 //! Messages to the service manager that started this process, as in sd_notify(3). Without `NOTIFY_SOCKET` in the
 //! environment nobody listens, and nothing is sent.
 
+use std::env;
+use std::io::{self, IoSlice};
+use std::mem::MaybeUninit;
+use std::os::fd::BorrowedFd;
+use std::os::unix::net::UnixDatagram;
+
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use sd_notify::NotifyState;
 
 /// Tells that requests are served, at the start and after a reload. `systemctl status` shows `status`.
@@ -31,6 +38,29 @@ pub fn main_pid(pid: u32) {
 /// Tells that the process does its work: a ping for the watchdog.
 pub fn alive() {
     send(&[NotifyState::Watchdog]);
+}
+
+/// Whether the service manager keeps descriptors over a restart. systemd sets `FDSTORE` itself since version 254.
+pub(crate) fn keeps() -> bool {
+    env::var("FDSTORE").is_ok_and(|most| most.parse().is_ok_and(|most: u32| most > 0))
+}
+
+/// Makes the service manager keep `descriptor`, and pass it to the next process of this service. Errors: the service
+/// manager cannot be told.
+pub(crate) fn keep(name: &str, descriptor: BorrowedFd<'_>) -> io::Result<()> {
+    let socket = UnixDatagram::unbound()?;
+    socket.connect(env::var_os("NOTIFY_SOCKET").unwrap_or_default())?;
+    let (descriptors, mut space) = ([descriptor], [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))]);
+    let mut beside = SendAncillaryBuffer::new(&mut space);
+    beside.push(SendAncillaryMessage::ScmRights(&descriptors));
+    let message = format!("FDSTORE=1\nFDNAME={name}\n");
+    sendmsg(&socket, &[IoSlice::new(message.as_bytes())], &mut beside, SendFlags::NOSIGNAL)?;
+    Ok(())
+}
+
+/// Makes the service manager forget the descriptors with this name.
+pub(crate) fn drop_kept(name: &str) {
+    send(&[NotifyState::Custom("FDSTOREREMOVE=1"), NotifyState::Custom(&format!("FDNAME={name}"))]);
 }
 
 fn send(message: &[NotifyState<'_>]) {

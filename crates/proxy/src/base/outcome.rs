@@ -7,6 +7,8 @@ use larder_semantics::status::{CacheStatus, Forward, Why};
 use larder_stats::outcome;
 pub use larder_store::TierName as Tier;
 
+use crate::base::named::named;
+
 /// The outcome of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Outcome {
@@ -32,52 +34,25 @@ pub struct Outcome {
     pub is_unlogged: bool,
 }
 
-/// The kind of an outcome.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// Served from a fresh stored response.
-    Hit,
-    /// Served from a stale stored response.
-    StaleHit,
-    /// Served from the fetch of another request.
-    Coalesced,
-    /// Served from a stored response that the origin has revalidated.
-    Revalidated,
-    /// Fetched from the origin.
-    Miss,
-    /// Passed through without the cache.
-    Pass,
-    /// Refused, because the request was malformed, exceeded a limit, or was not allowed.
-    Refused,
-    /// Failed without a response to serve.
-    Failed,
-}
-
-impl Kind {
-    /// All kinds.
-    pub const ALL: [Self; 8] = [
-        Self::Hit,
-        Self::StaleHit,
-        Self::Coalesced,
-        Self::Revalidated,
-        Self::Miss,
-        Self::Pass,
-        Self::Refused,
-        Self::Failed,
-    ];
-
-    /// Returns the kind's name in statistics.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Hit => outcome::HIT,
-            Self::StaleHit => outcome::STALE_HIT,
-            Self::Coalesced => outcome::COALESCED,
-            Self::Revalidated => outcome::REVALIDATED,
-            Self::Miss => outcome::MISS,
-            Self::Pass => outcome::PASS,
-            Self::Refused => outcome::REFUSED,
-            Self::Failed => outcome::FAILED,
-        }
+named! {
+    /// The kind of an outcome.
+    pub enum Kind, word {
+        /// Served from a fresh stored response.
+        Hit = outcome::HIT,
+        /// Served from a stale stored response.
+        StaleHit = outcome::STALE_HIT,
+        /// Served from the fetch of another request.
+        Coalesced = outcome::COALESCED,
+        /// Served from a stored response that the origin has revalidated.
+        Revalidated = outcome::REVALIDATED,
+        /// Fetched from the origin.
+        Miss = outcome::MISS,
+        /// Passed through without the cache.
+        Pass = outcome::PASS,
+        /// Refused, because the request was malformed, exceeded a limit, or was not allowed.
+        Refused = outcome::REFUSED,
+        /// Failed without a response to serve.
+        Failed = outcome::FAILED,
     }
 }
 

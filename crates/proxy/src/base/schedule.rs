@@ -39,10 +39,7 @@ impl Schedule {
 /// Whether a response with this `freshness` has been unusable for more than `patience` seconds at `now`: it is stale,
 /// and beyond its time for stale use.
 pub(crate) fn is_spent(freshness: &Freshness, now: u32, patience: u64) -> bool {
-    let on_error = match freshness.flags.contains(Flags::STALE_IF_ERROR) {
-        true => freshness.stale_if_error,
-        false => 0,
-    };
+    let on_error = if freshness.flags.contains(Flags::STALE_IF_ERROR) { freshness.stale_if_error } else { 0 };
     let of_use = u64::from(freshness.stale_while_revalidate.max(on_error));
     u64::from(freshness.staleness(now)) > of_use.saturating_add(patience)
 }

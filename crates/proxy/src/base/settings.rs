@@ -89,6 +89,7 @@ pub use self::token::Token;
 pub(crate) use self::users::Print;
 pub use self::users::{BadLine, Tokens, Users};
 pub use self::validate::ValidatorSettings;
+use crate::base::named::named;
 use crate::base::networks::near;
 pub use crate::base::path_prefix::PathPrefix;
 pub use crate::base::schedule::{Schedule, Times};
@@ -409,28 +410,15 @@ impl Doors {
     }
 }
 
-/// The RPC protocol of a listener.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Door {
-    /// Apache Thrift.
-    Thrift,
-    /// ONC RPC.
-    Onc,
-    /// The line protocol.
-    Line,
-}
-
-impl Door {
-    /// All doors.
-    pub const ALL: [Self; 3] = [Self::Thrift, Self::Onc, Self::Line];
-
-    /// Returns the door's name in the config, lists and logs.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Thrift => "thrift",
-            Self::Onc => "onc",
-            Self::Line => "line",
-        }
+named! {
+    /// The RPC protocol of a listener.
+    pub enum Door, name {
+        /// Apache Thrift.
+        Thrift = "thrift",
+        /// ONC RPC.
+        Onc = "onc",
+        /// The line protocol.
+        Line = "line",
     }
 }
 

@@ -25,18 +25,12 @@ pub(crate) fn cut(text: &mut String, most: usize) {
 pub fn visible(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
-        match is_hidden(c) {
-            true => shown.extend(c.escape_default()),
-            false => shown.push(c),
-        }
+        if is_hidden(c) { shown.extend(c.escape_default()) } else { shown.push(c) }
     }
     shown
 }
 
-/// Appends `value` as JSON without hidden characters.
-///
-/// # Errors
-/// That of a value that JSON cannot represent.
+/// Appends `value` as JSON without hidden characters. Errors: that of a value that JSON cannot represent.
 pub(crate) fn write_json(out: &mut Vec<u8>, value: &impl Serialize) -> serde_json::Result<()> {
     value.serialize(&mut Serializer::with_formatter(out, VisibleWriter))
 }

@@ -28,12 +28,15 @@ use crate::exchange::target::url_parts;
 use crate::observe::Observers;
 use crate::observe::tap::{Queue, SeenRequest, Selection};
 
-/// The requests in a second beyond which the sample becomes smaller.
-const MOST_REQUESTS: f64 = 4_096.0;
-/// The shortest time of which requests are counted for that, in seconds.
-const LEAST_PERIOD: f64 = 0.25;
+/// The hits in a second beyond which the sample becomes smaller, and the seconds for which there may be more.
+const MOST_HITS: f64 = 4_096.0;
+const BURST: f64 = 4.0;
+/// The hits that take the shadows as long as a miss.
+const MISS: f64 = 4.0;
 /// The interval at which the heaviest keys are chosen.
-const CHOICE: Duration = Duration::from_secs(10);
+const CHOICE: Duration = Duration::from_secs(1);
+/// The interval at which the report about the whole time is made.
+const REPORT: Duration = Duration::from_secs(5);
 /// The part of the memory for shadows of disks, if there are any.
 const DISKS: f64 = 0.4;
 /// Half of the keys about which it is known when their responses were fetched.
@@ -45,6 +48,8 @@ pub(crate) struct Advisor {
     store: Arc<Store>,
     observers: Arc<Observers>,
     state: Mutex<State>,
+    /// The latest report about the whole time, and when it was made.
+    latest: Mutex<(Instant, Arc<Report>)>,
 }
 
 struct State {
@@ -55,6 +60,8 @@ struct State {
     /// The time of the last choice of heavy keys, and that of the last requests.
     chosen: Instant,
     fed: Instant,
+    /// The hits that may still come before the sample becomes smaller.
+    credit: f64,
     known: KnownKeys,
     /// The counts of all requests up to now.
     counts: Counts,
@@ -76,7 +83,12 @@ struct KnownKey {
 struct KnownKeys {
     young: HashMap<u64, KnownKey>,
     old: HashMap<u64, KnownKey>,
+    /// The bytes that stored responses take beyond those expected of new ones: a mean of the last ones.
+    beyond: f64,
 }
+
+/// The number of stored responses in that mean.
+const MEAN: f64 = 64.0;
 
 impl Advisor {
     /// Returns the shadows of the tiers with these settings; `None` if they are off.
@@ -115,18 +127,21 @@ impl Advisor {
         });
         let counts = observers.accounts.counts();
         let (heavy, known, late, auto) = Default::default();
+        let latest = Mutex::new((Instant::now(), Arc::new(panel.report(Tier::Memory, 0))));
         let state = Mutex::new(State {
             panel,
             disks,
             heavy,
             chosen: Instant::now(),
             fed: Instant::now(),
+            credit: BURST * MOST_HITS,
             known,
             counts,
             late,
             auto,
         });
-        Some(Arc::new(Self { selection, store: Arc::clone(store), observers: Arc::clone(observers), state }))
+        let (store, observers) = (Arc::clone(store), Arc::clone(observers));
+        Some(Arc::new(Self { selection, store, observers, state, latest }))
     }
 
     /// Notes that another policy runs.
@@ -137,6 +152,24 @@ impl Advisor {
     /// Returns the table about the last `period`, up to this moment.
     pub(crate) fn report(&self, period: Duration) -> Report {
         self.feed();
+        self.table(period)
+    }
+
+    /// Returns the table about all that is kept, as it was some seconds ago.
+    pub(crate) fn latest(&self) -> Arc<Report> {
+        Arc::clone(&self.latest.lock().1)
+    }
+
+    /// Feeds the shadows, and renews the [latest](Self::latest) table from time to time.
+    pub(crate) fn work(&self) {
+        self.feed();
+        if self.latest.lock().0.elapsed() >= REPORT {
+            let table = Arc::new(self.table(Duration::MAX));
+            *self.latest.lock() = (Instant::now(), table);
+        }
+    }
+
+    fn table(&self, period: Duration) -> Report {
         let since = clock::now().saturating_sub(period.as_secs().try_into().unwrap_or(u32::MAX));
         let state = self.state.lock();
         let asked = traffic(&state.counts, Place::Memory).asked.requests;
@@ -159,13 +192,13 @@ impl Advisor {
     }
 
     /// Feeds the shadows with what is queued.
-    pub(crate) fn feed(&self) {
+    fn feed(&self) {
         let mut state = self.state.lock();
         // The counts first: a request is counted before it is queued.
         let counts = self.observers.accounts.counts();
         let since = counts.since(&state.counts);
         let queues = self.selection.take();
-        let lost = queues.iter().map(|queue| queue.lost).sum();
+        let lost: u64 = queues.iter().map(|queue| queue.lost).sum();
         let State { panel, disks, known, heavy, late, .. } = &mut *state;
         panel.count(clock::now(), traffic(&since, Place::Memory), lost);
         if let Some(disks) = disks {
@@ -179,25 +212,31 @@ impl Advisor {
         }
         // Policies depend on the order of requests, also of those of different workers.
         requests.sort_unstable_by_key(|request| request.ended);
-        let seen = requests.len();
+        let mut work = 0.0;
         for request in requests {
             let entry = self.store.memory.latest(request.key);
             let request = self.request(known, &request, entry.as_ref());
             let answer = panel.request(&request);
+            work += if answer.is_some_and(Answer::is_hit) { 1.0 } else { MISS };
             if let (Some(disks), Some(answer)) = (&mut *disks, answer) {
                 disks.request_behind(&request, answer);
             }
             if let Some(Answer::Stale(stale)) = answer
                 && let Some(route) = entry.as_ref().and_then(route_of)
             {
-                late.count(&route, stale, panel.stands_for(request.object.key));
+                late.count(&route, stale, panel.stands_for(&request));
             }
         }
         state.counts = counts;
         let period = mem::replace(&mut state.fed, Instant::now()).elapsed();
-        if seen as f64 > MOST_REQUESTS * period.as_secs_f64().max(LEAST_PERIOD) {
+        state.credit += MOST_HITS * period.as_secs_f64() - work;
+        if lost > 0 || state.credit < 0.0 {
             state.panel.thin();
+            state.credit = 0.0;
         }
+        state.credit = state.credit.min(BURST * MOST_HITS);
+        let State { panel, disks, .. } = &mut *state;
+        disks.iter_mut().for_each(|disks| disks.narrow(panel));
         if state.chosen.elapsed() >= CHOICE {
             state.chosen = Instant::now();
             let heavy = state.heavy.choose();
@@ -205,7 +244,7 @@ impl Advisor {
             state.panel.set_heavy(&heavy);
             state.disks.iter_mut().for_each(|disks| disks.set_heavy(&heavy));
         }
-        self.selection.set_sample(state.panel.sample());
+        self.selection.set_sample(state.panel.sample(), state.panel.large_sent());
     }
 
     /// Returns a request in the form for shadows. `entry` is the response that is stored now.
@@ -214,8 +253,8 @@ impl Advisor {
         let is_fetched = matches!(kind, Kind::Miss | Kind::Revalidated | Kind::Coalesced);
         let memory = &self.store.memory;
         let size = match (entry, response) {
-            (Some(entry), _) => memory.size_of(entry),
-            (None, Some(response)) => memory.size_of_new(response.length),
+            (Some(entry), _) => known.learn(memory.size_of(entry), memory.size_of_new(entry.body().len())),
+            (None, Some(response)) => known.expected(memory.size_of_new(response.length)),
             (None, None) => *bytes,
         };
         Request {
@@ -278,6 +317,17 @@ fn route_of(entry: &Entry) -> Option<String> {
 impl KnownKeys {
     fn get(&self, key: u64) -> Option<KnownKey> {
         self.young.get(&key).or_else(|| self.old.get(&key)).copied()
+    }
+
+    /// Notes the `size` of a stored response, and returns it.
+    fn learn(&mut self, size: u64, expected: u64) -> u64 {
+        self.beyond += (size as f64 - expected as f64 - self.beyond) / MEAN;
+        size
+    }
+
+    /// Returns the size that a new response of this size is likely to have once it is stored.
+    fn expected(&self, size: u64) -> u64 {
+        (size as f64 + self.beyond).max(1.0) as u64
     }
 
     fn put(&mut self, key: u64, known: KnownKey) {

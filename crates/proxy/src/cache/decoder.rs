@@ -37,7 +37,6 @@ pub(crate) struct Decoder {
     unsent: ByteBudget,
 }
 
-/// Decoded content.
 pub(crate) enum DecodedContent {
     /// It is stored with this response.
     Stored(Entry),
@@ -135,9 +134,7 @@ fn undone(coding: Coding, body: &Body) -> Option<Vec<u8>> {
 }
 
 /// Returns a reader of the content whose coded form is `input`. A form by zstd may need a window of two to this power.
-///
-/// # Errors
-/// The decoder cannot be created.
+/// Errors: the decoder cannot be created.
 pub(crate) fn reader(coding: Coding, input: &[u8], window: u32) -> io::Result<Box<dyn Read + '_>> {
     Ok(match coding {
         Coding::Gzip => Box::new(flate2::bufread::MultiGzDecoder::new(input)),

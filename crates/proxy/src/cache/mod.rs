@@ -73,10 +73,7 @@ pub(crate) struct HintFigures {
 }
 
 impl Cache {
-    /// Returns an empty cache, and opens its disks.
-    ///
-    /// # Errors
-    /// When the memory file cannot be made.
+    /// Returns an empty cache, and opens its disks. Fails when the memory file cannot be made.
     pub(crate) fn new(settings: &Settings) -> Result<Arc<Self>, Error> {
         let tier = &settings.memory;
         let budget = Budget { capacity: tier.capacity, counts: tier.counts, workers: settings.threads };

@@ -26,10 +26,8 @@ impl Cipher {
         Some(Self(Arc::new(LessSafeKey::new(UnboundKey::new(&AES_256_GCM, &*key).ok()?))))
     }
 
-    /// Encrypts `plain` as the value of `field`. It cannot be decrypted as the value of another field.
-    ///
-    /// # Errors
-    /// When the system has no random numbers.
+    /// Encrypts `plain` as the value of `field`. It cannot be decrypted as the value of another field. Fails when the
+    /// system has no random numbers.
     pub(crate) fn seal(&self, field: &str, plain: &[u8]) -> Result<Vec<u8>, Unspecified> {
         let mut nonce = [0; NONCE_LEN];
         rand::fill(&mut nonce)?;

@@ -36,7 +36,6 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// The backoff between two tries to connect: the first one, and the longest one.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(3));
 
-/// The engine.
 pub(crate) struct Engine {
     place: EngineAddress,
     tls: EngineTls,
@@ -111,35 +110,24 @@ impl Engine {
     }
 
     /// Returns the engine's answer to `command`.
-    ///
-    /// # Errors
-    /// The reason why there is no answer.
     pub(crate) async fn command<T: FromRedisValue>(&self, command: &Cmd) -> Result<T, EngineError> {
         self.ask(async |link| command.query_async(link).await).await
     }
 
     /// Returns the engine's answers to several commands, sent at once. Their keys have to be in one slot.
-    ///
-    /// # Errors
-    /// The reason why there is no answer.
     pub(crate) async fn pipeline<T: FromRedisValue>(&self, commands: &Pipeline) -> Result<T, EngineError> {
         self.ask(async |link| commands.query_async(link).await).await
     }
 
     /// Returns a connection for one user, whose commands may take as long as `patience`, such as one that waits for
     /// news.
-    ///
-    /// # Errors
-    /// The reason why there is no connection.
     pub(crate) async fn dedicated(&self, patience: Duration) -> Result<Link, EngineError> {
         self.wait_for_turn()?;
         self.connect(patience).await.map_err(|error| self.failed(&error))
     }
 
-    /// Returns the address of this machine on the route to the engine. Sends nothing.
-    ///
-    /// # Errors
-    /// The reason why there is no address.
+    /// Returns the address of this machine on the route to the engine. Sends nothing. The error is the reason why there
+    /// is no address.
     pub(super) async fn own_address(&self) -> Result<IpAddr, EngineError> {
         let (host, port) = &self.place.hosts[0];
         let found = async {

@@ -9,7 +9,7 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use larder_cluster::message::{Message, Order};
 use larder_cluster::{Follower, GapReason, Position};
@@ -23,15 +23,13 @@ use crate::base::clock;
 use crate::cache::Cache;
 use crate::cache::doubt;
 
-/// How long a start waits for the purges that it missed.
-const PATIENCE: Duration = Duration::from_secs(2);
 /// How long an answer may take beyond the wait that the command requests.
 const ANSWER: Duration = Duration::from_secs(1);
 /// The pause after a failure.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Begins to follow; waits for a short time for the purges that this node missed while it was away.
-pub(crate) fn start(cluster: &Arc<Cluster>, cache: &Arc<Cache>) {
+/// Begins to follow; waits until `deadline` at most for the purges that this node missed while it was away.
+pub(crate) fn start(cluster: &Arc<Cluster>, cache: &Arc<Cache>, deadline: Instant) {
     if let Some(drive) = cache.store.disks.drives().first() {
         cluster.invalidations.stream.keep_note(drive.path());
     }
@@ -40,7 +38,7 @@ pub(crate) fn start(cluster: &Arc<Cluster>, cache: &Arc<Cache>) {
     cluster.spawn(Arc::clone(cluster).add_what_waits());
     cluster.spawn(tier::writes::run(Arc::clone(cluster), Arc::clone(&cache.store)));
     // Without these purges, stored responses are revalidated.
-    let _ = heard.recv_timeout(PATIENCE);
+    let _ = heard.recv_timeout(deadline.saturating_duration_since(Instant::now()));
 }
 
 async fn run(cache: Arc<Cache>, cluster: Arc<Cluster>, first: Sender<()>) {

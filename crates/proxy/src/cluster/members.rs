@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::peer::Peer;
+use crate::base::named::named;
 use crate::base::settings::Origin;
 
 /// The members, as last read from the engine.
@@ -39,17 +40,18 @@ pub(crate) struct View {
     pub(crate) peers: Vec<Arc<Peer>>,
 }
 
-/// The standing of a node in the cluster.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum MemberState {
-    /// It has just started, and has not tried to join yet.
-    Joining,
-    /// It is a member.
-    Member,
-    /// It is alone: the engine has not received its heartbeat, or not for a long time.
-    Alone,
-    /// Another process has its name.
-    NameTaken,
+named! {
+    /// The standing of a node in the cluster.
+    pub(crate) enum MemberState, word {
+        /// It has just started, and has not tried to join yet.
+        Joining = "joining",
+        /// It is a member.
+        Member = "member",
+        /// It is alone: the engine has not received its heartbeat, or not for a long time.
+        Alone = "alone",
+        /// Another process has its name.
+        NameTaken = "name taken",
+    }
 }
 
 /// A node.
@@ -65,18 +67,6 @@ pub(crate) struct Member {
     pub(crate) draining: bool,
     /// The version of the program.
     pub(crate) version: String,
-}
-
-impl MemberState {
-    /// Returns its name in `/cluster`.
-    pub(crate) fn word(self) -> &'static str {
-        match self {
-            Self::Joining => "joining",
-            Self::Member => "member",
-            Self::Alone => "alone",
-            Self::NameTaken => "name taken",
-        }
-    }
 }
 
 impl Members {

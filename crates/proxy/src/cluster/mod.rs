@@ -31,7 +31,7 @@ use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use larder_cluster::Seal;
 use larder_evict::Capacity;
@@ -97,10 +97,8 @@ pub(crate) struct Cluster {
 
 impl Cluster {
     /// Creates a node that is not started yet. Its memory has the capacity `memory`. It has the `id` of the process before
-    /// it, if that has handed over to this one.
-    ///
-    /// # Errors
-    /// The system has no resources for it, or its certificate cannot be used.
+    /// it, if that has handed over to this one. Errors: the system has no resources for it, or its certificate cannot
+    /// be used.
     pub(crate) fn new(settings: &Settings, memory: Capacity, id: Option<String>) -> Result<Self, Error> {
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| Error::new("cannot start the cluster", error))?;
@@ -130,10 +128,7 @@ impl Cluster {
         })
     }
 
-    /// Joins the cluster, as a node that others reach at `address`.
-    ///
-    /// # Errors
-    /// The thread cannot be started.
+    /// Joins the cluster, as a node that others reach at `address`. Errors: the thread cannot be started.
     pub(crate) fn start(self: &Arc<Self>, address: SocketAddr) -> Result<(), Error> {
         let runtime = self.runtime.lock().take();
         let Some(runtime) = runtime else { return Ok(()) };
@@ -141,6 +136,15 @@ impl Cluster {
         let thread = std::thread::Builder::new().name("cluster".to_owned());
         let thread = thread.spawn(move || runtime.block_on(beating));
         thread.map(drop).map_err(|error| Error::new("cannot start the cluster", error))
+    }
+
+    /// Waits until this node has tried to join, or until `deadline`. Before that, it knows no other node, and asks the origin
+    /// for their keys.
+    pub(crate) fn wait_for_members(&self, deadline: Instant) {
+        let mut changes = self.members.changes();
+        let tried = async { changes.wait_for(|changes| *changes > 0).await.is_ok() };
+        // An engine that does not answer must not keep this node from serving.
+        let _ = self.handle.block_on(async { tokio::time::timeout_at(deadline.into(), tried).await });
     }
 
     /// Announces to the other nodes that this node ends, and waits for a short time until they know.
@@ -176,10 +180,7 @@ impl Cluster {
     }
 
     /// Takes the keys from the node called `name`, or returns keys to it. Returns whether that changed anything on the
-    /// engine.
-    ///
-    /// # Errors
-    /// The reason why the engine has not stored the change.
+    /// engine. The error is the reason why the engine has not stored the change.
     pub(crate) async fn drain(&self, name: &str, drains: bool) -> Result<bool, EngineError> {
         let mut command = redis::cmd(if drains { "SADD" } else { "SREM" });
         command.arg(self.key("draining")).arg(self.sealed_name(name));
@@ -208,9 +209,6 @@ impl Cluster {
     }
 
     /// Makes the TLS handshake with a client of the listener for nodes. Counts clients that are not nodes.
-    ///
-    /// # Errors
-    /// The reason why there is no connection.
     pub(crate) async fn secure(
         &self,
         stream: TcpStream,

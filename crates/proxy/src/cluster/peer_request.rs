@@ -19,8 +19,7 @@ use crate::http::head::{Refusal, RequestHead, Target};
 /// this request, and the position up to which the node has followed the purges.
 pub(crate) const FIELD: &str = "larder-peer";
 
-const STRANGER: Refusal =
-    Refusal { status: StatusCode::FORBIDDEN, reason: "only nodes of the cluster are answered here" };
+const STRANGER: Refusal = Refusal::new(StatusCode::FORBIDDEN, "only nodes of the cluster are answered here");
 
 /// The sender of a request, and the kind of listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,10 +51,8 @@ impl PeerRequest {
         Self { role, client, by_peer: false, awaited }
     }
 
-    /// Returns the sender of `head` on a listener for nodes of `cluster`.
-    ///
-    /// # Errors
-    /// The refusal of a request that does not come from a node.
+    /// Returns the sender of `head` on a listener for nodes of `cluster`. Errors: the refusal of a request that does
+    /// not come from a node.
     pub(crate) fn of_peer(cluster: Option<&Cluster>, head: &RequestHead<'_>) -> Result<Self, Refusal> {
         let cluster =
             cluster.filter(|_| matches!(head.method, Method::GET | Method::HEAD)).ok_or(STRANGER)?;

@@ -86,10 +86,7 @@ fn waiting(first_byte: Duration, origins: &Timeouts) -> Duration {
     first_byte + origins.connect + CONNECT
 }
 
-/// Asks the node that owns `request`'s key.
-///
-/// # Errors
-/// The node got no answer from the origin in time.
+/// Asks the node that owns `request`'s key. Errors: the node got no answer from the origin in time.
 pub(crate) async fn ask(
     cluster: &Arc<Cluster>,
     client: impl FnOnce() -> Client,

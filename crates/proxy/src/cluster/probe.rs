@@ -54,10 +54,7 @@ pub(super) async fn lost(client: &Client, life: &Life, origin: &Origin) {
             return;
         }
         if let Some(_asking) = life.turn().filter(|_| life.is_silent(SILENCE)) {
-            match answers(client, origin).await {
-                true => life.heard(),
-                false => return,
-            }
+            if answers(client, origin).await { life.heard() } else { return }
         }
     }
 }

@@ -33,7 +33,6 @@ pub(crate) struct ClusterReport {
     pub(crate) tier: Option<tier::TierReport>,
 }
 
-/// A node.
 #[derive(Debug, Serialize)]
 pub(crate) struct Node {
     name: String,

@@ -232,10 +232,8 @@ impl Cluster {
     /// Publishes `order` to the other nodes. When this returns its last entry, all of it is in the stream.
     ///
     /// An order that is put in force here earlier has to be [under way](Stream::telling) before that: responses
-    /// fetched in between could come from a node that does not know of it.
-    ///
-    /// # Errors
-    /// The reason why it is not in the stream. It is tried again, until this process ends.
+    /// fetched in between could come from a node that does not know of it. The error is the reason why it is not in the
+    /// stream. It is tried again, until this process ends.
     pub(crate) async fn tell(self: &Arc<Self>, order: Order) -> Result<Point, EngineError> {
         let stream = &self.invalidations.stream;
         let _telling = stream.telling();

@@ -58,10 +58,7 @@ impl StreamPositions {
     }
 
     /// Writes the position of `follower` into the directories that were read. Call it when all that it has obeyed is
-    /// durable.
-    ///
-    /// # Errors
-    /// The error of the operating system.
+    /// durable. Errors: the error of the operating system.
     pub(crate) fn write(&self, follower: &Follower) -> io::Result<()> {
         let (Some(engine), Some(position)) = (follower.engine(), follower.position()) else { return Ok(()) };
         let mut state = self.0.lock();

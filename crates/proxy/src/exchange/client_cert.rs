@@ -63,16 +63,20 @@ impl<'h> SelectingFields<'h> {
 impl Fields for SelectingFields<'_> {
     #[inline]
     fn lines<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a [u8]> + 'a {
-        let field = self.field.filter(|_| name == CLIENT_CERT).map(HeaderValue::as_bytes);
         let is_ours = name == CLIENT_CERT || name == CLIENT_CERT_CHAIN;
         let is_dropped = self.drops_cookies && name == header::COOKIE.as_str();
         let is_replaced = is_dropped || self.edits.is_some_and(|edits| edits.replace(name));
         let mut lines = (!is_ours && !is_replaced).then(|| self.lines.lines(name));
-        let default = self.edits.and_then(|edits| edits.default_of(name));
-        let default = default.filter(|_| is_replaced || !self.lines.contains(name));
-        let written = self.edits.into_iter().flat_map(|edits| edits.written(name));
-        let mut written = field.into_iter().chain(default).chain(written);
-        iter::from_fn(move || lines.as_mut().and_then(Iterator::next).or_else(|| written.next()))
+        // Most requests have nothing but their lines.
+        let has_more = self.edits.is_some() || self.field.is_some();
+        let mut more = has_more.then(|| {
+            let field = self.field.filter(|_| name == CLIENT_CERT).map(HeaderValue::as_bytes);
+            let default = self.edits.and_then(|edits| edits.default_of(name));
+            let default = default.filter(|_| is_replaced || !self.lines.contains(name));
+            let written = self.edits.into_iter().flat_map(|edits| edits.written(name));
+            field.into_iter().chain(default).chain(written)
+        });
+        iter::from_fn(move || lines.as_mut().and_then(Iterator::next).or_else(|| more.as_mut()?.next()))
     }
 }
 

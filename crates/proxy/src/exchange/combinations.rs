@@ -38,9 +38,7 @@ impl<T> Combinations<T> {
     }
 
     /// Returns the settings for the rules of these numbers, which `combine` makes if they occur for the first time.
-    ///
-    /// # Errors
-    /// The settings, if there is no place to keep them.
+    /// Errors: the settings, if there is no place to keep them.
     #[inline]
     pub(super) fn get(&self, numbers: &Numbers, combine: impl Fn() -> Arc<T>) -> Result<&Arc<T>, Arc<T>> {
         let hash = FixedState::default().hash_one(numbers) as usize;

@@ -71,10 +71,7 @@ impl<W: Write> Encoder<W> {
         }
     }
 
-    /// Ends the content, and returns the writer of the coded bytes.
-    ///
-    /// # Errors
-    /// That of the writer.
+    /// Ends the content, and returns the writer of the coded bytes. Errors: that of the writer.
     pub(crate) fn finish(self) -> io::Result<W> {
         match self {
             Self::Gzip(encoder) => encoder.finish(),

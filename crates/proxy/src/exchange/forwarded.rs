@@ -8,7 +8,6 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use http::StatusCode;
 use larder_semantics::fields::{is_open, list};
 
 use super::arrival::Arrival;
@@ -90,23 +89,18 @@ const BEGINNINGS: [&str; 9] = [
     "larder-",
 ];
 
-const NOT_TLS: Refusal = Refusal {
-    status: StatusCode::MISDIRECTED_REQUEST,
-    reason: "this listener has no TLS: only a proxy in trust may forward requests for https to it",
-};
+const NOT_TLS: Refusal = Refusal::misdirected(
+    "this listener has no TLS: only a proxy in trust may forward requests for https to it",
+);
 
-const ONLY_TLS: Refusal = Refusal {
-    status: StatusCode::MISDIRECTED_REQUEST,
-    reason: "this listener is for TLS: only a proxy in trust may forward requests for http to it",
-};
+const ONLY_TLS: Refusal = Refusal::misdirected(
+    "this listener is for TLS: only a proxy in trust may forward requests for http to it",
+);
 
-const MISDIRECTED: Refusal = Refusal {
-    status: StatusCode::MISDIRECTED_REQUEST,
-    reason: "the request is for another host than the tunnel in which it was sent",
-};
+const MISDIRECTED: Refusal =
+    Refusal::misdirected("the request is for another host than the tunnel in which it was sent");
 
-const OPEN_QUOTE: Refusal =
-    Refusal { status: StatusCode::BAD_REQUEST, reason: "a quoted string in Forwarded does not end" };
+const OPEN_QUOTE: Refusal = Refusal::bad("a quoted string in Forwarded does not end");
 
 /// The information about a request from a trusted proxy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -128,11 +122,9 @@ pub fn is_dropped(name: &str) -> bool {
 }
 
 /// Returns the client of a request from `peer`. On a reverse listener, the target gets the scheme that the client used;
-/// if `peer` is a trusted proxy, it gets the scheme and host of the client's request to that proxy.
-///
-/// # Errors
-/// The refusal of a target whose scheme differs from the connection's, and of a `Forwarded` whose elements cannot be
-/// separated: a client could hide the proxy's part behind an open quote.
+/// if `peer` is a trusted proxy, it gets the scheme and host of the client's request to that proxy. Errors: the refusal
+/// of a target whose scheme differs from the connection's, and of a `Forwarded` whose elements cannot be separated: a
+/// client could hide the proxy's part behind an open quote.
 pub(crate) fn believe(
     trust: &Trust,
     arrival: Arrival,
@@ -166,10 +158,7 @@ pub(crate) fn believe(
 }
 
 /// Makes the target of a request in an intercepted tunnel one over https. `site` is the host of the tunnel, with its port
-/// if that is not 443.
-///
-/// # Errors
-/// The refusal of a request for another host or scheme.
+/// if that is not 443. Errors: the refusal of a request for another host or scheme.
 pub(crate) fn direct(site: &str, head: &mut RequestHead<'_>) -> Result<(), Refusal> {
     let named = match head.target {
         Target::Origin { host, .. } | Target::Asterisk { host } => host,

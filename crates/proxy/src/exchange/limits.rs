@@ -20,10 +20,8 @@ pub(crate) fn has_limits(request: &Request, counted: CountedRequests) -> bool {
     !request.by_peer && request.ruling.limits.iter().any(|limiter| limiter.limit.counted == counted)
 }
 
-/// Counts `request` against its limits on requests of the kind `counted`.
-///
-/// # Errors
-/// The refusal (429) if a limit is exceeded; then the request counts against none.
+/// Counts `request` against its limits on requests of the kind `counted`. Errors: the refusal (429) if a limit is
+/// exceeded; then the request counts against none.
 pub(crate) fn enter(request: &Request, counted: CountedRequests) -> Result<(), Box<Reply>> {
     if !has_limits(request, counted) {
         return Ok(());

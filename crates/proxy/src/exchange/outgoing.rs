@@ -29,10 +29,7 @@ pub(super) type Edit = fn(&Edits, &mut HeaderMap);
 /// Returns how the edits of rules apply to the fields of a request with this method. TRACE, which some origins accept in
 /// any case, shows the request to its client, which must not learn the secrets that rules write.
 pub(super) fn edit(method: &Method) -> Edit {
-    match is_trace(method) {
-        true => Edits::remove_from,
-        false => Edits::apply,
-    }
+    if is_trace(method) { Edits::remove_from } else { Edits::apply }
 }
 
 /// Whether origins may take `method` for TRACE.

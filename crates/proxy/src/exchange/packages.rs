@@ -3,7 +3,6 @@
 //! A rule with `packages` turns this on. The protocols are in [`larder_packages`]; here are the state that all requests
 //! share, its file, and the settings that follow for a response.
 
-use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -29,8 +28,6 @@ use crate::net::byte_budget::ByteBudget;
 /// The lifetime of content that does not change, in seconds.
 const FOREVER: u32 = 365 * 86_400;
 
-/// The most tags whose digests are known. When they are more, all are forgotten.
-const MOST_TAGS: usize = 1 << 14;
 /// The length in bytes beyond which the file is written again, with what is still known, which is shorter in any case.
 const LONGEST_LOG: u64 = 256 << 20;
 
@@ -42,8 +39,6 @@ const DOCUMENTS: usize = 256 << 20;
 pub(crate) struct Packages {
     learned: Mutex<Learned>,
     is_loaded: AtomicBool,
-    /// The digests that tags named.
-    tags: Mutex<HashMap<UrlId, String>>,
     /// The file that tells later processes what was learned; `None` without a disk.
     log: Option<PathBuf>,
     /// The index documents that are held to be read.
@@ -79,7 +74,6 @@ impl Packages {
         Self {
             learned: Mutex::default(),
             is_loaded: AtomicBool::new(false),
-            tags: Mutex::default(),
             log: settings.disks.first().map(|disk| disk.path.join("packages.log")),
             documents: ByteBudget::new(DOCUMENTS),
             verified: AtomicU64::new(0),
@@ -138,6 +132,13 @@ impl Packages {
         dates.choose(published, if dates == Dates::Registry { None } else { seen() })
     }
 
+    /// Learns when the version of `resource`, whose cache key is `key`, was published.
+    pub(crate) fn set_date(&self, key: &[u8], resource: &Resource<'_>, published: u32) {
+        let said = (None, Some(published));
+        let news = self.learned().learn(id(key, resource), Source::Same, said, clock::now());
+        self.write(news.as_ref().map_or("", |news| &news.line));
+    }
+
     /// Returns when this version was first seen, which is now if it has not been seen before.
     pub(crate) fn seen(&self, protocol: Protocol, Version { name, number }: &Version<'_>) -> u32 {
         let (now, name) = (clock::now(), format!("{}:{name}@{number}", protocol.name()));
@@ -157,17 +158,15 @@ impl Packages {
     }
 
     /// Returns the digest of a manifest that the tag at `key` last named to a client with these credentials.
-    pub(crate) fn tag(&self, key: &[u8], credentials: Option<&[u8]>) -> Option<String> {
-        self.tags.lock().get(&tag_id(key, credentials)).cloned()
+    pub(crate) fn tag(&self, key: &[u8], credentials: Option<&[u8]>) -> Option<Digest> {
+        self.learned().of(tag_id(key, credentials))?.digests().first().copied()
     }
 
     /// Sets the digest that the tag at `key` names to a client with these credentials.
-    pub(crate) fn set_tag(&self, key: &[u8], credentials: Option<&[u8]>, digest: &str) {
-        let (mut tags, tag) = (self.tags.lock(), tag_id(key, credentials));
-        if tags.len() >= MOST_TAGS && !tags.contains_key(&tag) {
-            tags.clear();
-        }
-        tags.insert(tag, digest.to_owned());
+    pub(crate) fn set_tag(&self, key: &[u8], credentials: Option<&[u8]>, digest: Digest) {
+        let tag = tag_id(key, credentials);
+        let news = self.learned().learn(tag, Source::Same, (Some(digest), None), clock::now());
+        self.write(news.as_ref().map_or("", |news| &news.line));
     }
 
     /// Learns what an index document says, whose URL has the cache key `index`. Returns the files with new digests of which
@@ -190,7 +189,12 @@ impl Packages {
                     lines.push_str(line.as_deref().unwrap_or_default());
                     continue;
                 }
-                Place::Coordinate(name) => (UrlId::of(name.as_bytes()), source),
+                Place::Coordinate(name, path) => {
+                    if path.is_some_and(|path| key::resolve(target, path.as_bytes(), &mut file).is_some()) {
+                        file.push(*role);
+                    }
+                    (UrlId::of(name.as_bytes()), source)
+                }
                 Place::Url(reference) => {
                     if key::resolve(target, reference.as_bytes(), &mut file).is_none() {
                         continue;

@@ -45,11 +45,8 @@ fn received_protocol(version: Version) -> &'static [u8] {
     }
 }
 
-/// Refuses `request` if it is in a loop.
-///
-/// # Errors
-/// The error for a request that this process has forwarded for this URL before, or that proxies of this name have
-/// forwarded too often.
+/// Refuses `request` if it is in a loop. Errors: the error for a request that this process has forwarded for this URL
+/// before, or that proxies of this name have forwarded too often.
 pub(crate) fn refuse_loop(plan: &Plan, request: &Request) -> Result<(), OriginError> {
     if !request.fields.contains_key(header::VIA) {
         return Ok(());

@@ -95,7 +95,6 @@ impl<'r> Parts<'r> {
         }
     }
 
-    /// Fills a template of the rule with these conditions.
     fn fill(&self, template: &Template, rule: Option<&Conditions>) -> String {
         let stars = rule.filter(|_| template.has_stars()).map_or_else(Vec::new, |rule| self.stars(rule));
         template.fill(|placeholder| match self.part(placeholder, &stars, rule) {

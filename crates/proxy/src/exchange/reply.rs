@@ -3,7 +3,7 @@
 //! Listeners write it in their protocol: [`Reply::write_head`] for HTTP/1.1, `write_all_fields` for any. Stored
 //! fields are copied unchanged, and the fields that differ between replies are written after them.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Version, header};
@@ -12,7 +12,7 @@ use larder_semantics::date;
 use larder_semantics::fields::Fields;
 use larder_semantics::range::ContentRange;
 use larder_semantics::revalidate;
-use larder_semantics::status::CacheStatus;
+use larder_semantics::status::{CacheStatus, Why};
 use larder_store::fill::{self, Head, Reader};
 use larder_store::{Entry, LinesRef};
 
@@ -116,6 +116,21 @@ pub enum Tunnel {
     Upgraded(UpgradedConnection),
     /// A `CONNECT` tunnel.
     Tcp(tokio::net::TcpStream),
+    /// A `CONNECT` tunnel whose requests this process answers.
+    Intercepted(tokio::net::TcpStream, Uninterceptable),
+}
+
+/// The reason why a tunnel is not intercepted after all, once that is known.
+pub type Uninterceptable = Arc<OnceLock<Why>>;
+
+impl Tunnel {
+    /// Returns the place of the reason why it is not intercepted after all.
+    pub fn uninterceptable(&self) -> Option<Uninterceptable> {
+        match self {
+            Self::Intercepted(_, why) => Some(Arc::clone(why)),
+            Self::Upgraded(_) | Self::Tcp(_) => None,
+        }
+    }
 }
 
 impl std::fmt::Debug for Tunnel {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Version};
-use larder_packages::Resource;
+use larder_packages::{Keep, Resource};
 use larder_rules::{CertificateNames, ClaimTexts};
 use larder_semantics::coding::AcceptedCodings;
 use larder_semantics::directives::RequestDirectives;
@@ -142,9 +142,7 @@ impl Request {
     }
 
     /// Converts a borrowed head to a request that outlives the buffer, in a box, since it is large and often moved.
-    ///
-    /// # Errors
-    /// The refusal of a target or a field that cannot be forwarded.
+    /// Errors: the refusal of a target or a field that cannot be forwarded.
     pub(crate) fn take(
         head: &RequestHead<'_>,
         memory: &Memory,
@@ -155,9 +153,6 @@ impl Request {
     }
 
     /// [`take`](Self::take) without rules.
-    ///
-    /// # Errors
-    /// As [`take`](Self::take).
     pub(crate) fn take_without_rules(
         head: &RequestHead<'_>,
         memory: &Memory,
@@ -192,7 +187,9 @@ impl Request {
             return Err(EVADED);
         }
         let ruled = RuledHead { head, address, route, ruling, apart };
-        Ok(Self::under(ruled, fields, memory, plan, asker))
+        let mut request = Self::under(ruled, fields, memory, plan, asker);
+        request.accept_fixed(plan);
+        Ok(request)
     }
 
     /// Returns the request with these `fields` for which rules have been found.
@@ -216,17 +213,17 @@ impl Request {
         let key = key_of(role, &address, ruling.query.as_ref());
         let inquiry = is_asked.then(|| ruling.inquiry(&fields)).flatten();
         let token = is_asked.then(|| ruling.token(&fields)).flatten();
-        let parts = Parts::new(&key, client.ip(), id.map(AsRef::as_ref), &fields);
-        let fill = || rulebook.fill(&ruling.numbers, &ruling.request, &parts, |effects| &effects.request);
-        let filled = ruling.request.has_placeholders.then(fill);
+        let filled = ruling.request.has_placeholders.then(|| {
+            let parts = Parts::new(&key, client.ip(), id.map(AsRef::as_ref), &fields);
+            rulebook.fill(&ruling.numbers, &ruling.request, &parts, |effects| &effects.request)
+        });
         let edits = (&mut fields, taken, (!by_peer).then(|| edit(&head.method)));
         let (path, unchanged) = change(rulebook, &ruling, from_root(address.path), filled.as_ref(), edits);
-        let authority = host_in(&key, &head.method).unwrap_or_else(|| address.authority.to_owned());
         let mut request = in_place::boxed(|| Self {
             method: head.method.clone(),
             version: head.version,
             scheme: address.scheme,
-            authority,
+            authority: host_in(&key, &head.method).unwrap_or_else(|| address.authority.to_owned()),
             path,
             forbids_guess: ruling.caching().is_some_and(|caching| caching.forbids_guess(&fields)),
             asked: directives(&ruling, &fields),
@@ -265,6 +262,17 @@ impl Request {
         });
         request.add_client(role, identity, &head.fields);
         request
+    }
+
+    /// Accepts a stored response that its protocol never changes: Maven demands a newer one with each request (`no-cache`). An
+    /// age, as `max-age=0`, remains a demand.
+    fn accept_fixed(&mut self, plan: &Plan) {
+        if self.asked.no_cache
+            && let Some(resource) = self.package(&self.ruling)
+        {
+            let is_known = !plan.packages.digests(&self.key, &resource).is_empty();
+            self.asked.no_cache = resource.keep(is_known) != Keep::Forever;
+        }
     }
 
     /// Adds what the connection and the `fields` of its client tell about that client.

@@ -22,7 +22,6 @@ pub(crate) struct RequestDestination<'s> {
     path: Option<String>,
 }
 
-/// Returns the destination of `request`.
 pub(crate) fn of<'s>(site: &'s SiteState, request: &Request) -> RequestDestination<'s> {
     let mut chosen = RequestDestination { site, pool: &site.pool, host: &site.settings.host, path: None };
     if site.upstreams.is_empty() || !request.path.starts_with('/') {
@@ -74,7 +73,6 @@ impl RequestDestination<'_> {
         }
     }
 
-    /// Returns the `Host` of the request to `origin`.
     pub(crate) fn host_at<'h>(&'h self, origin: &'h Origin, request: &'h Request) -> &'h str {
         match self.host {
             // It is signed, and may name the bucket.

@@ -17,10 +17,9 @@ use crate::counts::accounts::{Account, Accounts};
 use crate::http::head::Refusal;
 use crate::origin::{Parents, Pool};
 
-const NO_SITE: Refusal =
-    Refusal { status: StatusCode::MISDIRECTED_REQUEST, reason: "no site is configured for this host" };
+const NO_SITE: Refusal = Refusal::misdirected("no site is configured for this host");
 const NO_PATH: Refusal =
-    Refusal { status: StatusCode::NOT_FOUND, reason: "no site is configured for this path of the host" };
+    Refusal::new(StatusCode::NOT_FOUND, "no site is configured for this path of the host");
 const ODD_ADDRESS: Refusal =
     Refusal::bad("a host that ends in a number has to be an IPv4 address, in decimal and with three dots");
 const DOT_SEGMENTS: Refusal =
@@ -132,11 +131,8 @@ impl Sites {
         best
     }
 
-    /// Returns the route of a request for `path` at `authority`.
-    ///
-    /// # Errors
-    /// The refusal of a host or path without a site, or of a path that a site and its origin could interpret
-    /// differently.
+    /// Returns the route of a request for `path` at `authority`. Errors: the refusal of a host or path without a site,
+    /// or of a path that a site and its origin could interpret differently.
     pub(crate) fn route(&self, role: Role, authority: &str, path: &str) -> Result<Route, Refusal> {
         if role == Role::Forward {
             return if is_odd_address(host_of(authority)) { Err(ODD_ADDRESS) } else { Ok(Route::Anywhere) };

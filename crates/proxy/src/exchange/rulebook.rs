@@ -117,7 +117,6 @@ impl Rulebook {
         self.rules.iter().any(|rule| rule.rule.conditions.look_at_method())
     }
 
-    /// Returns the rule of this number.
     pub(crate) fn rule(&self, number: u16) -> Option<&SiteRule> {
         self.rules.get(usize::from(number))
     }

@@ -147,10 +147,8 @@ impl Ruling {
             && !self.deny.as_ref().is_some_and(|networks| networks.contains(client))
     }
 
-    /// Checks the signature of `uri`, path and query as sent, at the time that `now` returns (UNIX seconds), if a signature is required.
-    ///
-    /// # Errors
-    /// The reason why the URL is refused.
+    /// Checks the signature of `uri`, path and query as sent, at the time that `now` returns (UNIX seconds), if a
+    /// signature is required. The error is the reason why the URL is refused.
     #[inline]
     pub(crate) fn verify(&self, uri: &str, now: impl FnOnce() -> u32) -> Result<(), Unsigned> {
         match self.signed.as_ref().and_then(Option::as_ref) {

@@ -84,9 +84,6 @@ pub(crate) async fn send(
 }
 
 /// Sends an interim response.
-///
-/// # Errors
-/// As [`WriteHalf::flush`].
 pub(crate) async fn send_interim(writing: &mut WriteHalf, interim: &Interim) -> io::Result<()> {
     reply::write_status_line(&mut writing.out, interim.status);
     writing.out.forward(&interim.fields);

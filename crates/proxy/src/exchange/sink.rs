@@ -36,16 +36,10 @@ impl From<io::Error> for SendError {
 
 /// Takes the content of one reply, after its head.
 pub(crate) trait Sink: Send {
-    /// Sends `bytes`, or keeps them until the next flush.
-    ///
-    /// # Errors
-    /// If the client has left, or does not read.
+    /// Sends `bytes`, or keeps them until the next flush. Fails if the client has left, or does not read.
     fn bytes(&mut self, bytes: &[u8]) -> impl Future<Output = Result<(), SendError>> + Send;
 
     /// Sends the bytes of `content` in `range`. By default, they are read and sent as [`bytes`](Self::bytes).
-    ///
-    /// # Errors
-    /// As [`bytes`](Self::bytes), and when the file has fewer bytes.
     fn file(
         &mut self,
         content: ContentFile<'_>,
@@ -64,9 +58,6 @@ pub(crate) trait Sink: Send {
     }
 
     /// Sends the bytes that were kept.
-    ///
-    /// # Errors
-    /// As [`bytes`](Self::bytes).
     fn flush(&mut self) -> impl Future<Output = Result<(), SendError>> + Send;
 
     /// Returns the most bytes from a disk that are loaded at once, before the next check whether bytes are in the page
@@ -76,9 +67,6 @@ pub(crate) trait Sink: Send {
     }
 
     /// Ends the content. The bytes for that may be kept until the next flush.
-    ///
-    /// # Errors
-    /// As [`bytes`](Self::bytes).
     fn end(&mut self, trailers: &HeaderMap) -> impl Future<Output = Result<(), SendError>> + Send;
 }
 

@@ -31,10 +31,8 @@ pub(crate) struct Address<'b> {
 }
 
 impl<'b> Address<'b> {
-    /// Returns the address of `target`, for a client of a listener with this role.
-    ///
-    /// # Errors
-    /// The refusal of a form that has no meaning there.
+    /// Returns the address of `target`, for a client of a listener with this role. Errors: the refusal of a form that
+    /// has no meaning there.
     pub(crate) fn of(target: Target<'b>, role: Role) -> Result<Self, Refusal> {
         match (target, role) {
             (Target::Origin { host, path }, Role::Reverse) => {
@@ -58,8 +56,7 @@ const NOT_A_SERVER: Refusal = Refusal::bad(
     "this is a forward proxy, not a web server: set it as your client's proxy \
      (for example curl -x http://THIS-ADDRESS http://example.com/) instead of opening it",
 );
-const NO_TUNNELS: Refusal =
-    Refusal { status: StatusCode::METHOD_NOT_ALLOWED, reason: "CONNECT is for forward proxies" };
+const NO_TUNNELS: Refusal = Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "CONNECT is for forward proxies");
 /// Writes the cache key of a target. Responses of forward and reverse listeners are stored separately, since their
 /// clients may reach different origins by the same name: the last byte of the key is the role. Of the query, only the
 /// part that counts by `query` is written.

@@ -38,7 +38,7 @@ where
     let client = WatchedStream { stream: client, moved: &moved, sent: &sent };
     let carried = async {
         match tunnel {
-            Tunnel::Tcp(mut origin) => {
+            Tunnel::Tcp(mut origin) | Tunnel::Intercepted(mut origin, _) => {
                 let carried = carry(client, &mut origin).await;
                 if carried.is_err() && abort == Abort::Reset {
                     let _ = origin.set_zero_linger();

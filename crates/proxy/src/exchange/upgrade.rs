@@ -17,11 +17,9 @@ use crate::origin::OriginError;
 /// The string that the handshake appends to the client's key (RFC 6455 section 1.3).
 const GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
-/// Accepts an answer, except a switch to another protocol than `request` names.
-///
-/// # Errors
-/// The origin's fault: a client that requested no other protocol would take the following bytes for the answer to its
-/// next request (RFC 9110 section 15.2.2).
+/// Accepts an answer, except a switch to another protocol than `request` names. Errors: the origin's fault: a client
+/// that requested no other protocol would take the following bytes for the answer to its next request (RFC 9110 section
+/// 15.2.2).
 pub(crate) fn check(request: &Request, head: &Head) -> Result<(), OriginError> {
     if head.status != StatusCode::SWITCHING_PROTOCOLS {
         return Ok(());

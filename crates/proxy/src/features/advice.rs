@@ -14,10 +14,8 @@ use crate::flow::worker::ProcessState;
 /// The interval at which the workers' queues are emptied.
 const INTERVAL: Duration = Duration::from_millis(250);
 
-/// Starts the thread that feeds the shadow caches, if there are any, until the process ends.
-///
-/// # Errors
-/// The kernel's error, if it refuses a thread.
+/// Starts the thread that feeds the shadow caches, if there are any, until the process ends. Errors: the kernel's
+/// error, if it refuses a thread.
 pub(crate) fn start(shared: &Arc<ProcessState>) -> io::Result<()> {
     if shared.advisor.is_none() {
         return Ok(());
@@ -34,7 +32,7 @@ pub(crate) fn start(shared: &Arc<ProcessState>) -> io::Result<()> {
 
 fn feed(shared: &ProcessState) {
     let Some(advisor) = &shared.advisor else { return };
-    advisor.feed();
+    advisor.work();
     if !shared.plan().settings.memory.auto {
         return;
     }

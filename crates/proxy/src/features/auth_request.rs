@@ -33,10 +33,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 static PERMISSIONS: LazyLock<Permissions> = LazyLock::new(Permissions::new);
 
-/// Checks `request` as its rules require it, and adds the fields of the service's answer that its origin gets.
-///
-/// # Errors
-/// The reply to a request that is not served.
+/// Checks `request` as its rules require it, and adds the fields of the service's answer that its origin gets. Errors:
+/// the reply to a request that is not served.
 pub(crate) async fn check(worker: &Worker, plan: &Plan, request: &mut Request) -> Result<(), Box<Reply>> {
     let (Some(mut sent), Route::Site(site)) = (request.inquiry.take(), &request.route) else { return Ok(()) };
     let Some(auth) = request.ruling.auth_request.clone().flatten() else { return Ok(()) };
@@ -95,10 +93,8 @@ fn describe(request: &Request, auth: &AuthRequest, sent: &mut HeaderMap) {
     }
 }
 
-/// Sends a request with these fields, and without content, to the path of `service`, for a client at the address `asker`.
-///
-/// # Errors
-/// The reason why there is no answer, for the log.
+/// Sends a request with these fields, and without content, to the path of `service`, for a client at the address
+/// `asker`. The error is the reason why there is no answer, for the log.
 pub(super) async fn ask(
     client: &Client,
     service: &Origin,

@@ -70,11 +70,8 @@ enum ClientCredentials<'r> {
 }
 
 /// Returns the name of the user whose credentials `request` shows; `None` if its rules require no credentials, and
-/// for a token without a name.
-///
-/// # Errors
-/// The refusal: 401, or 407 of a forward proxy; 429 after too many wrong passwords; 503 when too many passwords are being
-/// verified.
+/// for a token without a name. Errors: the refusal: 401, or 407 of a forward proxy; 429 after too many wrong passwords;
+/// 503 when too many passwords are being verified.
 pub(crate) async fn check(request: &Request) -> Result<Option<Arc<str>>, Box<Reply>> {
     let is_free = request.by_peer || request.is_purge();
     let Some(wanted) = request.ruling.wanted.as_ref().filter(|_| !is_free) else { return Ok(None) };

@@ -94,10 +94,8 @@ async fn answer(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut Request) -
 }
 
 /// Returns this proxy's own decision on `request`, if it is admitted: its client, and by limits other than those of its
-/// settings `before`. The credentials are checked afterwards, which takes time.
-///
-/// # Errors
-/// The reply to a request that is not admitted.
+/// settings `before`. The credentials are checked afterwards, which takes time. Errors: the reply to a request that is
+/// not admitted.
 fn admit(plan: &Plan, request: &Request, before: Option<&Ruling>) -> Result<Option<Decision>, Box<Reply>> {
     let own = decide::own(plan, request, || false);
     if own == Some(Decision::Refuse(Why::AccessDenied)) {

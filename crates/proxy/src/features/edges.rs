@@ -65,10 +65,7 @@ pub(crate) async fn purge(
     Some(EdgePurges { purged: edges.len() - missing.len(), of: edges.len(), missing })
 }
 
-/// Sends purges to an edge.
-///
-/// # Errors
-/// The edge, and why it does not have them in force.
+/// Sends purges to an edge. Errors: the edge, and why it does not have them in force.
 async fn tell(client: Client, edge: Origin, token: Token, queries: Vec<String>) -> Result<(), String> {
     for query in &queries {
         let mut tries = 1;

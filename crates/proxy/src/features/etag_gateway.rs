@@ -80,7 +80,6 @@ pub(crate) async fn serve(
     }
 }
 
-/// Returns the decision on `request`.
 pub(crate) fn decide(pools: &Pools, request: &Request, has_content: bool) -> Decision {
     if invalidate::is_unsafe(&request.method) {
         return Decision::Pass(Why::Method);

@@ -120,10 +120,7 @@ pub(crate) fn encoded(url: &str) -> Cow<'_, str> {
     Cow::Owned(encoded)
 }
 
-/// Splits `url` into its parts, up to the first `#`.
-///
-/// # Errors
-/// The reason why `url` cannot be stored, in one line.
+/// Splits `url` into its parts, up to the first `#`. The error is the reason why `url` cannot be stored, in one line.
 pub(crate) fn address(url: &str) -> Result<Address<'_>, String> {
     let shown = url.escape_debug();
     if url.starts_with('/') {

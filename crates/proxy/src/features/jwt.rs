@@ -46,10 +46,8 @@ struct KeySet {
 /// All keys, by their URL.
 static KEYS: LazyLock<Mutex<HashMap<String, Arc<KeySet>>>> = LazyLock::new(Mutex::default);
 
-/// Checks the token of `request`, and adds the claims that its origin gets.
-///
-/// # Errors
-/// The reply to a request that is not served.
+/// Checks the token of `request`, and adds the claims that its origin gets. Errors: the reply to a request that is not
+/// served.
 pub(crate) async fn check(worker: &Worker, plan: &Plan, request: &mut Request) -> Result<(), Box<Reply>> {
     let (Some(token), Route::Site(site)) = (request.token.take(), &request.route) else { return Ok(()) };
     let Some(jwt) = request.ruling.jwt.clone().flatten() else { return Ok(()) };
@@ -131,10 +129,7 @@ impl KeySet {
     }
 }
 
-/// Fetches the keys.
-///
-/// # Errors
-/// The reason why there are none, in one line.
+/// Fetches the keys. The error is the reason why there are none, in one line.
 async fn fetch(client: &Client, place: &Origin) -> Result<JwkSet, String> {
     let (head, mut download) = ask(client, place, &Method::GET, HeaderMap::new(), None).await?;
     if head.status != StatusCode::OK {

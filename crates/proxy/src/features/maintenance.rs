@@ -78,11 +78,9 @@ impl ScheduleCounts {
 
 impl Upkeep {
     /// Opens the directories, and starts the upkeep of the tiers. With `turn`, another process uses the directories until
-    /// a message arrives or the sender is dropped; this does not wait for it.
-    ///
-    /// # Errors
-    /// A directory that cannot become usable by itself: its path is wrong. The proxy serves without directories that
-    /// fail for other reasons, and tries to open them again.
+    /// a message arrives or the sender is dropped; this does not wait for it. Errors: a directory that cannot become
+    /// usable by itself: its path is wrong. The proxy serves without directories that fail for other reasons, and tries
+    /// to open them again.
     pub(crate) fn start(
         shared: &Arc<ProcessState>,
         done: &Arc<ScheduleCounts>,

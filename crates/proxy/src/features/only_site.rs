@@ -9,10 +9,8 @@ use crate::flow::worker::ProcessState;
 
 /// Returns the origins, such as `http://docs.example`, of the URLs of the only site, or of the sites that share hosts
 /// and differ in their paths. They follow from the hosts, or from the addresses of the listeners if the site accepts
-/// every host, and from the responses in memory.
-///
-/// # Errors
-/// There is no site, or there are several with different hosts; in one line.
+/// every host, and from the responses in memory. Errors: there is no site, or there are several with different hosts;
+/// in one line.
 pub(crate) fn origins(shared: &ProcessState) -> Result<BTreeSet<String>, String> {
     let plan = shared.plan();
     let mut sites = plan.sites.iter();

@@ -41,7 +41,11 @@ pub(crate) async fn serve(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut 
     match (found.kind, found.digest) {
         (Kind::Tag, _) if request.method == Method::GET && !request.asked.only_if_cached => {
             match tagged(worker, plan, request).await {
-                Ok(digest) => point(worker, request, digest.as_deref()),
+                Ok(Some(digest)) => {
+                    point(worker, request, digest);
+                    find_twin(worker, plan, request, digest).await;
+                }
+                Ok(None) => {}
                 Err(reply) => return *reply,
             }
         }
@@ -75,10 +79,7 @@ impl DatedFile<'_> {
         }
         let changed = reply.field("last-modified").and_then(|date| http_date(&date));
         let seen = plan.packages.seen(self.protocol, &self.version);
-        match self.is_young(self.policy.dates.choose(changed, Some(seen))) {
-            true => self.refusal(),
-            false => reply,
-        }
+        if self.is_young(self.policy.dates.choose(changed, Some(seen))) { self.refusal() } else { reply }
     }
 
     fn is_young(&self, date: Option<u32>) -> bool {
@@ -98,15 +99,12 @@ impl DatedFile<'_> {
 
 /// Returns the digest of the manifest that a tag names, as the registry says: a HEAD does not count against the limits
 /// that registries set on pulls. If it refuses the request as one too many, or fails, the digest that it last named to
-/// the same client counts.
-///
-/// # Errors
-/// The refusal, if the request is beyond a limit of its rules.
+/// the same client counts. Errors: the refusal, if the request is beyond a limit of its rules.
 async fn tagged(
     worker: &Arc<Worker>,
     plan: &Arc<Plan>,
     request: &Request,
-) -> Result<Option<String>, Box<Reply>> {
+) -> Result<Option<Digest>, Box<Reply>> {
     limits::enter(request, CountedRequests::Misses)?;
     let head = Request { method: Method::HEAD, ..request.in_background() };
     let answered = upstream::send(worker, plan, &head, &head.fields, &mut Upload::Empty, None).await;
@@ -120,17 +118,17 @@ async fn tagged(
     }
     let digest = answered.ok().filter(|answer| answer.status == StatusCode::OK).and_then(|answer| {
         let text = str::from_utf8(answer.fields.first(DIGEST)?).ok()?;
-        Digest::oci(text).map(|_| text.to_owned())
+        Digest::oci(text)
     });
-    if let Some(digest) = &digest {
+    if let Some(digest) = digest {
         plan.packages.set_tag(&request.key, credentials, digest);
     }
     Ok(digest)
 }
 
 /// Makes a request for a tag one for the manifest with this digest.
-fn point(worker: &Worker, request: &mut Request, digest: Option<&str>) {
-    let Some((digest, (start, _))) = digest.zip(request.path.rsplit_once('/')) else { return };
+fn point(worker: &Worker, request: &mut Request, digest: Digest) {
+    let Some((start, _)) = request.path.rsplit_once('/') else { return };
     let path = format!("{start}/{digest}");
     let Some(origin) = key::origin(request.target()) else { return };
     let target = [origin, path.as_bytes()].concat();

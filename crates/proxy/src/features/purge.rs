@@ -60,10 +60,8 @@ impl ScopeKind {
         Self::ALL.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
     }
 
-    /// Returns the scopes for `value`. A group's origin is `host`, with its scheme or for both schemes.
-    ///
-    /// # Errors
-    /// The reason why `value` names no scope, in one line.
+    /// Returns the scopes for `value`. A group's origin is `host`, with its scheme or for both schemes. The error is
+    /// the reason why `value` names no scope, in one line.
     pub(crate) fn scopes(self, value: &str, host: Option<&str>) -> Result<Vec<Scope>, String> {
         if value.is_empty() && self != Self::All {
             let name = self.name();
@@ -179,7 +177,6 @@ pub(crate) struct PurgeRequest {
 /// The default of the longest wait for the other nodes.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The result of a purge.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct PurgeResult {
     /// `stale`: the responses were marked as stale, to be revalidated; `removed`: they were removed.
@@ -245,10 +242,8 @@ struct PurgeInForce {
     counts: Option<oneshot::Receiver<ReclaimCount>>,
 }
 
-/// Purges on this node and on the other nodes, and returns the result.
-///
-/// # Errors
-/// The task failed, and the purge was not done.
+/// Purges on this node and on the other nodes, and returns the result. Errors: the task failed, and the purge was not
+/// done.
 pub(crate) async fn purge(
     shared: &Arc<ProcessState>,
     mut asked: PurgeRequest,

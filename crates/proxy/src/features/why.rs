@@ -36,7 +36,9 @@ use crate::exchange::ruling::Ruling;
 use crate::features::why_query::WhyQuery;
 use crate::features::{dispatch, etag_gateway, hints, stored};
 use crate::flow::decide::{self, Decision, Terms, is_port_forbidden, may_stand_in, patience_with};
+use crate::flow::intercept;
 use crate::flow::serve;
+use crate::flow::sliced::NeededSlices;
 use crate::flow::storage_terms;
 use crate::flow::stored::{Mode, StoredVariants};
 use crate::flow::worker::ProcessState;
@@ -54,19 +56,15 @@ const LAST: usize = 5;
 /// How long a cluster's engine may take to return its entry.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-const NO_TLS: Refusal = Refusal {
-    status: StatusCode::MISDIRECTED_REQUEST,
-    reason: "no listener of a site serves https: set reverse.listen_tls and a [[tls]], or ask about http://",
-};
-const ONLY_TLS: Refusal = Refusal {
-    status: StatusCode::MISDIRECTED_REQUEST,
-    reason: "no listener of a site serves http, only https: ask about https://, or set reverse.listen",
-};
+const NO_TLS: Refusal = Refusal::misdirected(
+    "no listener of a site serves https: set reverse.listen_tls and a [[tls]], or ask about http://",
+);
+const ONLY_TLS: Refusal = Refusal::misdirected(
+    "no listener of a site serves http, only https: ask about https://, or set reverse.listen",
+);
 
-/// Explains the decision on the request in `question`. The caller is a thread of a runtime that may block.
-///
-/// # Errors
-/// The reason why it is not a request, in one line.
+/// Explains the decision on the request in `question`. The caller is a thread of a runtime that may block. The error is
+/// the reason why it is not a request, in one line.
 pub(crate) fn explain(shared: &ProcessState, question: &WhyQuery) -> Result<Explanation, String> {
     let plan = shared.plan();
     let (target, fields) = question.message()?;
@@ -186,6 +184,12 @@ impl Run<'_> {
         let hash = request.hash;
         let held = self.look();
         let decision = self.decide(|now| held.selected(request, now));
+        let slices = self.slices(&held, decision);
+        let decision = match slices.as_ref().and_then(|slices| slices.why) {
+            None => decision,
+            Some(why @ Why::RangeAbsent) => Decision::Fetch(why),
+            Some(why) => Decision::Refuse(why),
+        };
         let second_tier = self.second_tier(&held, decision);
         let verdict = self.shared.observers.verdicts.of(hash);
         let ruling = self.ruling(&held, verdict.as_ref());
@@ -210,7 +214,7 @@ impl Run<'_> {
             failing: self.failing(),
             troubles: self.troubles(),
             rules: self.applied(&ruling),
-            hints: self.hints(&held, decision, shown),
+            hints: self.hints(&held, slices, decision, shown),
             decision: match decision {
                 _ if second_tier.as_ref().is_some_and(|tier| tier.answers) => {
                     self.describe(Decision::Hit(Why::Fresh))
@@ -241,14 +245,42 @@ impl Run<'_> {
         }
     }
 
-    fn hints(&self, held: &StoredVariants, decision: Decision, rules: &Rules) -> Vec<String> {
+    /// Returns the slices that the reply needs, if a response stored by slices answers.
+    fn slices(&self, held: &StoredVariants, decision: Decision) -> Option<NeededSlices> {
+        let answers = matches!(decision, Decision::Hit(_) | Decision::StaleAndRefresh);
+        let entry = held.entry.as_ref().filter(|_| answers)?;
+        NeededSlices::look(&self.shared.cache, &self.request, entry)
+    }
+
+    fn hints(
+        &self,
+        held: &StoredVariants,
+        slices: Option<NeededSlices>,
+        decision: Decision,
+        rules: &Rules,
+    ) -> Vec<String> {
         let (request, entry) = (&self.request, held.entry.as_ref());
         let limit =
             entry.and_then(|entry| patience_with(rules, request, entry, decision.why(), clock::now()));
         let slow = limit.map(|limit| {
             format!("if the origin does not answer within {limit:?}, the stale response does (stale_if_slow)")
         });
-        hints::of(&request.route, entry).into_iter().chain(slow).collect()
+        let missing = slices.filter(|slices| slices.stored < slices.all).map(|NeededSlices { stored, all, .. }| {
+            format!("{stored} of the {all} slices that the reply needs are stored; the others come from the origin")
+        });
+        hints::of(&request.route, entry).into_iter().chain(slow).chain(missing).chain(self.unseen()).collect()
+    }
+
+    /// Tells why clients of the forward proxy reach the host in tunnels, if they do.
+    fn unseen(&self) -> Option<String> {
+        let (interceptor, request) = (self.shared.interceptor.get(), &self.request);
+        let is_tunnelled = request.scheme == "https" && matches!(request.route, Route::Anywhere);
+        let why = is_tunnelled.then(|| intercept::passes_unseen(interceptor, self.plan, request))??;
+        let because = match why {
+            Why::Method => "hosts of [intercept] do not include it, or never does",
+            why => why.explanation(),
+        };
+        Some(format!("tunnels to this host are not read, so that nothing in them is cached: {because}"))
     }
 
     /// Returns the ruling on the request and on the response that is stored, or the last one that was not stored.
@@ -341,7 +373,6 @@ impl Run<'_> {
         }
     }
 
-    /// Returns the explanation of `decision`.
     fn describe(&self, decision: Decision) -> explanation::Decision {
         let described = explanation::Decision::of(decision);
         let refreshes = described.refreshes && serve::refreshes(self.plan, &self.request);

@@ -16,10 +16,8 @@ pub(crate) struct WhyQuery {
 }
 
 impl WhyQuery {
-    /// Returns the request's target and fields, as a client would send them.
-    ///
-    /// # Errors
-    /// The reason why the URL or a field cannot be sent, in one line.
+    /// Returns the request's target and fields, as a client would send them. The error is the reason why the URL or a
+    /// field cannot be sent, in one line.
     pub(super) fn message(&self) -> Result<(String, HeaderMap), String> {
         if self.url.bytes().any(|byte| byte <= b' ' || byte == 0x7f) {
             let shown = self.url.escape_debug();

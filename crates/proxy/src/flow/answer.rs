@@ -21,10 +21,7 @@ pub(crate) fn select<'r>(resident: &'r Resident, request: &impl Fields) -> Optio
 
 /// [`select`] for callers that do not need the other variants.
 pub(crate) fn take(resident: Resident, request: &impl Fields) -> Option<Entry> {
-    match resident {
-        Resident::One(entry) => selects(&entry, request).then_some(entry),
-        Resident::Many(_) => select(&resident, request).cloned(),
-    }
+    resident.into_variant(|entry| selects(entry, request))
 }
 
 /// Whether `request` selects `entry`.
@@ -96,13 +93,17 @@ impl StoredAnswer {
     }
 
     /// Returns the reply with one range of a stored response whose content begins at byte `held_from` of the
-    /// representation. `None` if `complete`, the length of the representation, is unknown.
-    fn one(&self, range: &RangeInclusive<u64>, held_from: u64, complete: Option<u64>) -> Option<Reply> {
-        let (from, to) = (range.start() - held_from, range.end() - held_from + 1);
-        let content = Content::Stored(from, to);
-        let fields = Source::Entry(self.entry.clone());
-        let reply = self.reply(StatusCode::PARTIAL_CONTENT, fields, to - from, content);
-        Some(Reply { content_range: Some(ContentRange::new(range.clone(), complete?)?), ..reply })
+    /// representation.
+    fn one(self, range: ContentRange, held_from: u64) -> Reply {
+        let (from, to) = (range.range().start() - held_from, range.range().end() - held_from + 1);
+        let reply = Reply::new(StatusCode::PARTIAL_CONTENT, Source::Entry(self.entry), self.outcome);
+        Reply {
+            age: Some(self.age),
+            length: Some(to - from),
+            content: Content::Stored(from, to),
+            content_range: Some(range),
+            ..reply
+        }
     }
 
     fn ranges(self, resolved: RangeSelection) -> Reply {
@@ -111,7 +112,10 @@ impl StoredAnswer {
             RangeSelection::Ignored => self.whole(),
             RangeSelection::Unsatisfiable => self.unsatisfiable(complete),
             RangeSelection::Satisfied(ranges) => match &ranges[..] {
-                [range] => self.one(range, 0, Some(complete)).unwrap_or_else(|| self.whole()),
+                [range] => match ContentRange::new(range.clone(), complete) {
+                    Some(range) => self.one(range, 0),
+                    None => self.whole(),
+                },
                 _ => self.several(&ranges, complete).unwrap_or_else(|| self.whole()),
             },
         }
@@ -158,7 +162,7 @@ impl StoredAnswer {
     }
 
     /// Returns the reply from a stored part to a request for a range within it (RFC 9111 section 3.3).
-    fn part_of_part(&self, method: &Method, request: &impl Fields) -> Option<Reply> {
+    fn part_of_part(self, method: &Method, request: &impl Fields) -> Option<Reply> {
         let (fields, freshness) = (self.entry.fields(), self.entry.freshness());
         let held = ContentRange::of(&fields)?;
         let specs = request.first("range").filter(|_| *method == Method::GET).and_then(range::parse)?;
@@ -167,7 +171,9 @@ impl StoredAnswer {
         }
         match range::resolve(&specs, held.complete()?) {
             RangeSelection::Satisfied(ranges) => match &ranges[..] {
-                [range] if held.contains(range) => self.one(range, *held.range().start(), held.complete()),
+                [range] if held.contains(range) => {
+                    Some(self.one(ContentRange::new(range.clone(), held.complete()?)?, *held.range().start()))
+                }
                 _ => None,
             },
             RangeSelection::Unsatisfiable => held.complete().map(|complete| self.unsatisfiable(complete)),

@@ -39,10 +39,8 @@ struct Attempt<'p> {
     answered: Answered,
 }
 
-/// Sends `request` with `fields` to an origin of `site`.
-///
-/// # Errors
-/// The reason why there is no answer, after the last attempt.
+/// Sends `request` with `fields` to an origin of `site`. The error is the reason why there is no answer, after the last
+/// attempt.
 pub(super) async fn at_site(
     client: &Client,
     plan: &Plan,
@@ -109,10 +107,7 @@ pub(super) async fn at_site(
     }
 }
 
-/// Checks whether the origins may be asked.
-///
-/// # Errors
-/// The reason why no origin is asked.
+/// Checks whether the origins may be asked. The error is the reason why no origin is asked.
 fn check(chosen: &RequestDestination<'_>, request: &Request, has_content: bool) -> Result<(), OriginError> {
     if chosen.leads_out() {
         return Err(leads_out());

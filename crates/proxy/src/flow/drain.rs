@@ -68,10 +68,7 @@ impl ProcessState {
 
 impl Worker {
     /// Returns the permit of a request for a tunnel, whose other end takes a file as a connection does; `None` for other
-    /// requests.
-    ///
-    /// # Errors
-    /// The refusal, if there are too many connections.
+    /// requests. Errors: the refusal, if there are too many connections.
     pub(crate) fn permit_of_tunnel(
         self: &Arc<Self>,
         plan: &Plan,

@@ -29,10 +29,7 @@ pub(crate) fn patience(plan: &Plan, request: &Request) -> Instant {
 }
 
 /// Waits for the verdict on the fetch that `reader` follows, until `patience` at the latest. While the fetch waits for
-/// a permit, it may use this client's claim to one.
-///
-/// # Errors
-/// The reply, if the deadline passes or the client leaves.
+/// a permit, it may use this client's claim to one. Errors: the reply, if the deadline passes or the client leaves.
 pub(crate) async fn verdict(
     plan: &Plan,
     request: &Request,

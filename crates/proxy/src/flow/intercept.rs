@@ -7,6 +7,7 @@
 //! certificate of an origin is told to the requests in the tunnel.
 
 use std::io;
+use std::sync::Arc;
 
 use larder_semantics::key;
 use larder_semantics::status::Why;
@@ -16,6 +17,7 @@ use crate::base::clock;
 use crate::base::error::cause;
 use crate::base::networks::host_of;
 use crate::exchange::plan::Plan;
+use crate::exchange::reply::{Tunnel, Uninterceptable};
 use crate::exchange::request::Request;
 use crate::flow::interceptor::{Intercepted, Interceptor};
 use crate::flow::worker::Worker;
@@ -24,18 +26,15 @@ use crate::net::stream::of_socket;
 /// Returns the far end of a tunnel whose requests this process answers.
 ///
 /// # Errors
-/// The reason for a tunnel to the host itinterceptor.
+/// The reason for a tunnel to the host itself.
 pub(super) async fn open(
     interceptor: &Interceptor,
     worker: &Worker,
     plan: &Plan,
     request: &Request,
-) -> Result<TcpStream, Why> {
-    let site = site_of(request).ok_or(Why::Method)?;
+) -> Result<Tunnel, Why> {
+    let site = site_of(request).filter(|site| is_wanted(plan, site)).ok_or(Why::Method)?;
     let host = host_of(site);
-    if !plan.settings.intercept.as_ref().is_some_and(|intercept| intercept.wants(host)) {
-        return Err(Why::Method);
-    }
     let asks_client = request.inquiry.is_some() || request.token.is_some();
     if request.ruling.wanted.is_some() || asks_client || request.asked_for_certificate {
         return Err(Why::TunnelCredentials);
@@ -59,9 +58,30 @@ pub(super) async fn open(
     };
     let tls = tls.map_err(failed)?;
     let (far, stream) = pair().map_err(|error| failed(cause(&error)))?;
-    let near = Intercepted { stream, client: request.client, site: site.into(), tls, is_offline };
+    let uninterceptable = Uninterceptable::default();
+    let tunnel = Tunnel::Intercepted(far, Arc::clone(&uninterceptable));
+    let near =
+        Intercepted { stream, client: request.client, site: site.into(), tls, is_offline, uninterceptable };
     worker.intercepted.send(near).map_err(|_| Why::Method)?;
-    Ok(far)
+    Ok(tunnel)
+}
+
+/// Returns the reason why requests to the host of `request` over https pass in tunnels that are not read; `None` if this
+/// process answers them, as far as it is known.
+pub(crate) fn passes_unseen(
+    interceptor: Option<&Interceptor>,
+    plan: &Plan,
+    request: &Request,
+) -> Option<Why> {
+    let site = site_of(request)?;
+    match interceptor.filter(|_| is_wanted(plan, site)) {
+        Some(interceptor) => interceptor.finding(site),
+        None => Some(Why::Method),
+    }
+}
+
+fn is_wanted(plan: &Plan, site: &str) -> bool {
+    plan.settings.intercept.as_ref().is_some_and(|intercept| intercept.wants(host_of(site)))
 }
 
 /// Returns the host of a tunnel, in lower case, and the port if it is not 443.

@@ -12,6 +12,7 @@ use tokio::net::TcpStream;
 use crate::base::clock;
 use crate::base::error::Error;
 use crate::base::settings::Intercept;
+use crate::exchange::reply::Uninterceptable;
 use crate::net::concurrency::ConcurrencyLimit;
 use crate::net::tls::authority::CertificateAuthority;
 use crate::origin::{ConnectError, TlsFault};
@@ -52,6 +53,8 @@ pub(crate) struct Intercepted {
     pub(crate) tls: Arc<ServerConfig>,
     /// Whether the client accepts nothing but stored responses.
     pub(crate) is_offline: bool,
+    /// Is set if the requests cannot be answered here.
+    pub(crate) uninterceptable: Uninterceptable,
 }
 
 impl Interceptor {
@@ -99,6 +102,13 @@ impl Interceptor {
             Some(Finding { why: None, .. }) => Ok(true),
             None => Ok(false),
         }
+    }
+
+    /// Returns the reason why the tunnels to `site` are not read, those of some client at least.
+    pub(super) fn finding(&self, site: &str) -> Option<Why> {
+        let (findings, now) = (self.findings.lock(), clock::millis());
+        let of_site = findings.iter().filter(|((own, _), finding)| **own == *site && now < finding.end);
+        of_site.filter_map(|(_, finding)| finding.why).next()
     }
 
     /// Concludes from a handshake with the origin of `site`, in which it asked for a certificate or not.

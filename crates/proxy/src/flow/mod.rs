@@ -19,7 +19,7 @@ pub(crate) mod fill_task;
 pub(crate) mod finish;
 pub(crate) mod follow;
 pub(crate) mod generated_etag;
-mod intercept;
+pub(crate) mod intercept;
 pub(crate) mod interceptor;
 mod packages;
 pub(crate) mod pass;

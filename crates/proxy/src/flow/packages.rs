@@ -1,6 +1,7 @@
 //! Packages of registries on their way from an origin: content is requested in the form that has a digest and is verified
 //! while it arrives, and index documents are read.
 
+mod dates;
 mod filter;
 
 use std::borrow::Cow;
@@ -14,6 +15,8 @@ use larder_semantics::fields::Fields;
 use larder_semantics::status::Why;
 use lzma_rust2::XzReader;
 
+use self::dates::Registry;
+pub(super) use self::dates::{Ask, Beside};
 use crate::base::clock;
 use crate::cache::decoder;
 use crate::exchange::packages::StaleFile;
@@ -54,6 +57,7 @@ pub(super) fn asked<'f>(plan: &Plan, request: &Request, fields: &'f HeaderMap) -
 /// # Errors
 /// The index cannot be read, or has no dates: all of its versions may be too young.
 pub(super) async fn filtered(
+    (worker, ask): (&Arc<Worker>, Ask),
     plan: &Plan,
     (request, ruling): (&Request, &Ruling),
     (head, download): (&mut Head, Box<Download>),
@@ -62,7 +66,8 @@ pub(super) async fn filtered(
     match filter::FilteredIndex::of(request, ruling).filter(|_| is_index) {
         Some(index) => {
             let share = plan.packages.documents.share(request.client.ip());
-            Box::pin(index.filter(plan, head, download, share)).await
+            let registry = Registry { worker: Arc::clone(worker), ask };
+            Box::pin(index.filter((&registry, plan, request), head, download, share)).await
         }
         None => Ok(download),
     }

@@ -20,7 +20,6 @@ use larder_semantics::storable::{self, Times};
 use larder_semantics::{groups, invalidate, key};
 use larder_store::Entry;
 use larder_store::fill::{Epoch, FillWriter, Head};
-use tokio::net::TcpStream;
 
 use crate::base::clock;
 use crate::base::networks::host_of;
@@ -398,7 +397,7 @@ async fn connect(worker: &Worker, plan: &Plan, request: &Request) -> Reply {
     let mut why = Why::Method;
     if let Some(interceptor) = worker.shared.interceptor.get() {
         match Box::pin(intercept::open(interceptor, worker, plan, request)).await {
-            Ok(end) => return opened(end, outcome(Why::Intercepted)),
+            Ok(tunnel) => return opened(tunnel, outcome(Why::Intercepted)),
             Err(reason) => why = reason,
         }
     }
@@ -409,14 +408,14 @@ async fn connect(worker: &Worker, plan: &Plan, request: &Request) -> Reply {
     let connected = worker.clients(plan).tunnel.tunnel(host, port, Some(request.client.ip())).await;
     request.origin.add(begun.elapsed());
     match connected {
-        Ok(stream) => opened(stream, outcome(why)),
+        Ok(stream) => opened(Tunnel::Tcp(stream), outcome(why)),
         Err(error) => failed(worker, request, &OriginError::from(error)),
     }
 }
 
-/// Returns the reply that begins a tunnel to `end`.
-fn opened(end: TcpStream, outcome: Outcome) -> Reply {
-    tunnel(StatusCode::OK, HeaderMap::new(), Content::Tunnel(Tunnel::Tcp(end)), outcome)
+/// Returns the reply that begins a tunnel.
+fn opened(through: Tunnel, outcome: Outcome) -> Reply {
+    tunnel(StatusCode::OK, HeaderMap::new(), Content::Tunnel(through), outcome)
 }
 
 fn tunnel(status: StatusCode, fields: HeaderMap, content: Content, outcome: Outcome) -> Reply {

@@ -130,10 +130,13 @@ fn find_at_once(
 ) -> Option<(Entry, Tier, bool)> {
     let store = &worker.cache.store;
     let found = match is_prefetch {
-        true => store.memory.peek(key, hash),
-        false => store.memory.find_for(worker.number, key, hash, now),
+        true => store.memory.peek(key, hash).and_then(|resident| answer::take(resident, selecting)),
+        false => {
+            let selects = |entry: &Entry| answer::selects(entry, selecting);
+            store.memory.find_for(worker.number, (key, hash), now, selects)
+        }
     };
-    match found.and_then(|resident| answer::take(resident, selecting)) {
+    match found {
         Some(entry) => {
             let entry = store.current(entry)?;
             if !is_prefetch {

@@ -26,7 +26,7 @@ use crate::flow::fetch_scope::FetchScope;
 use crate::flow::slices::source::{FoundSlice, SliceError, SliceSource, in_memory, is_whole};
 use crate::flow::slices::{AHEAD, FirstSlice};
 use crate::flow::stored::Lookup;
-use crate::flow::{fetch, reload};
+use crate::flow::{answer, fetch, reload};
 
 /// The most slices in a reply that is made at once.
 const AT_ONCE: usize = 4;
@@ -60,9 +60,9 @@ enum PiecePlan {
     Slices(Range<u64>),
 }
 
-/// A piece that is being found.
+/// A piece that is found, or is being found.
 enum PendingPiece {
-    Bytes(Bytes),
+    Found(Piece),
     Slice(JoinHandle<Result<FoundSlice, SliceError>>, SlicePart),
 }
 
@@ -92,7 +92,7 @@ impl Producer {
         }
         let (found, part) = match self.pending.pop_front() {
             None => return Ok(None),
-            Some(PendingPiece::Bytes(bytes)) => return Ok(Some(QueuedPiece::Ready(Piece::Bytes(bytes)))),
+            Some(PendingPiece::Found(piece)) => return Ok(Some(QueuedPiece::Ready(piece))),
             Some(PendingPiece::Slice(found, part)) => (found, part.bytes),
         };
         // A task fails only if it panics, or if the process ends.
@@ -107,20 +107,24 @@ impl Producer {
         }))
     }
 
-    /// Begins to find the next piece. The task goes on if the client leaves, so that the slice is stored.
+    /// Begins to find the next piece. A fetch goes on if the client leaves, so that the slice is stored.
     fn begin(&mut self) -> Option<PendingPiece> {
         loop {
             match self.plans.front_mut()? {
                 PiecePlan::Bytes(bytes) => {
                     let bytes = std::mem::take(bytes);
                     self.plans.pop_front();
-                    return Some(PendingPiece::Bytes(bytes));
+                    return Some(PendingPiece::Found(Piece::Bytes(bytes)));
                 }
                 PiecePlan::Slices(range) => match self.source.sliced.parts(range.clone()).next() {
                     None => _ = self.plans.pop_front(),
                     Some(part) => {
                         range.start += part.bytes.end - part.bytes.start;
                         let (source, index) = (Arc::clone(&self.source), part.index);
+                        if let Some(slice) = find_at_once(&source.worker.cache, &source.entry, index) {
+                            let SlicePart { bytes, .. } = part;
+                            return Some(PendingPiece::Found(Piece::Stored(slice, bytes.start, bytes.end)));
+                        }
                         let found = tokio::spawn(async move { source.get(index).await });
                         return Some(PendingPiece::Slice(found, part));
                     }
@@ -270,21 +274,65 @@ async fn missing(
     plans: &[PiecePlan],
     outcome: &Outcome,
 ) -> Option<Why> {
-    let (why, most) = match () {
-        () if outcome.why == Why::StaleIfError => (Why::StaleIfError, usize::MAX),
-        () if request.asked.only_if_cached => (Why::OnlyIfCached, usize::MAX),
-        () if is_for_cache_only(request) => (Why::PrefetchNotStored, usize::MAX),
-        () if reload::is_for_client(&source.worker.cache, request) => (Why::RangeAbsent, usize::MAX),
-        () => (Why::RangeAbsent, AHEAD),
+    let (why, most) = match outcome.why {
+        Why::StaleIfError => (Why::StaleIfError, usize::MAX),
+        _ => first_needed(&source.worker.cache, request),
     };
-    let needed =
-        plans.iter().filter_map(|plan| if let PiecePlan::Slices(range) = plan { Some(range) } else { None });
-    for part in needed.flat_map(|range| source.sliced.parts(range.clone())).take(most) {
+    for part in parts(&source.sliced, plans).take(most) {
         if source.stored(part.index).await.is_none() {
             return Some(why);
         }
     }
     None
+}
+
+/// Returns how many of the first slices have to be stored for a hit, and the reason if one is not.
+fn first_needed(cache: &Cache, request: &Request) -> (Why, usize) {
+    match () {
+        () if request.asked.only_if_cached => (Why::OnlyIfCached, usize::MAX),
+        () if is_for_cache_only(request) => (Why::PrefetchNotStored, usize::MAX),
+        () if reload::is_for_client(cache, request) => (Why::RangeAbsent, usize::MAX),
+        () => (Why::RangeAbsent, AHEAD),
+    }
+}
+
+/// Returns the parts of slices in these pieces.
+fn parts<'p>(sliced: &'p SlicedBody, plans: &'p [PiecePlan]) -> impl Iterator<Item = SlicePart> + 'p {
+    let ranges =
+        plans.iter().filter_map(|plan| if let PiecePlan::Slices(range) = plan { Some(range) } else { None });
+    ranges.flat_map(|range| sliced.parts(range.clone()))
+}
+
+/// The slices that a reply needs, for an explanation.
+pub(crate) struct NeededSlices {
+    pub(crate) stored: u64,
+    pub(crate) all: u64,
+    /// The reason why the reply cannot begin with stored slices.
+    pub(crate) why: Option<Why>,
+}
+
+impl NeededSlices {
+    /// Looks for the slices of `entry` that the reply to `request` needs, without counting a use; `None` if it needs none.
+    /// Blocks while a disk reads.
+    pub(crate) fn look(cache: &Cache, request: &Request, entry: &Entry) -> Option<Self> {
+        let sliced = entry.body().slices().filter(|_| request.method == Method::GET)?;
+        let outcome = Outcome::hit(Kind::Hit, Why::Fresh, 0);
+        let reply =
+            answer::from_entry(&request.method, &request.fields, entry.clone(), clock::now(), outcome)?;
+        let ((why, most), store) = (first_needed(cache, request), &cache.store);
+        let mut needed = Self { stored: 0, all: 0, why: None };
+        for part in parts(sliced, &plans(&reply.content)) {
+            let key = sliced.key(entry.key(), part.index);
+            let is_stored = store.memory.peek(&key, store.memory.hash(&key)).is_some()
+                || store.explain(&key, &|_| Vec::new()).is_some();
+            if !is_stored && needed.all < most as u64 {
+                needed.why = Some(why);
+            }
+            needed.all += 1;
+            needed.stored += u64::from(is_stored);
+        }
+        (needed.all > 0).then_some(needed)
+    }
 }
 
 /// Returns the slice behind the one range of a client that reads on from where the last reply ended.

@@ -27,10 +27,8 @@ impl StorageTerms {
     }
 }
 
-/// Returns how an answer to `request`, or to a GET with its fields, may be stored.
-///
-/// # Errors
-/// The reason why it may not be stored.
+/// Returns how an answer to `request`, or to a GET with its fields, may be stored. The error is the reason why it may
+/// not be stored.
 pub(crate) fn judge(
     rules: &Rules,
     request: &Request,
@@ -46,10 +44,8 @@ pub(crate) fn judge(
 }
 
 /// Returns the signature for a response to `request` with these fields. `stored` is the earlier signature of a stored
-/// response that the origin has confirmed for `request`; empty for a new one.
-///
-/// # Errors
-/// [`Why::VaryAny`] if no signature could ever match.
+/// response that the origin has confirmed for `request`; empty for a new one. Errors: [`Why::VaryAny`] if no signature
+/// could ever match.
 pub(super) fn signature(request: &Request, fields: &impl Fields, stored: &[u8]) -> Result<Vec<u8>, Why> {
     // The usual response, whose `Vary` is then looked up once.
     if fields.first("vary").is_none() && stored.is_empty() && request.apart.is_empty() {
@@ -94,10 +90,8 @@ impl<'u> Update<'u> {
         Self { stored, rules, times, fields, keeping }
     }
 
-    /// Returns the response to store, whose validation began when `born` was in force.
-    ///
-    /// # Errors
-    /// The reason why it may not be stored any more.
+    /// Returns the response to store, whose validation began when `born` was in force. The error is the reason why it
+    /// may not be stored any more.
     pub(super) fn entry(&self, memory: &Memory, born: Generation) -> Result<Entry, Why> {
         let StorageTerms { freshness, signature } = self.keeping.as_ref().map_err(|why| *why)?;
         let fields = storable::storable_fields(self.rules, self.fields.clone());

@@ -75,9 +75,6 @@ impl StoredVariants {
     }
 
     /// Returns the response that `request` selects, as far as the decision at `now` (UNIX seconds) depends on it.
-    ///
-    /// # Errors
-    /// The reason why there is none.
     pub(crate) fn selected(&self, request: &Request, now: u32) -> Result<StoredResponse, Why> {
         let absent = if self.resident.is_some() { Why::VariantAbsent } else { Why::Absent };
         let entry = self.entry.as_ref().ok_or(absent)?;

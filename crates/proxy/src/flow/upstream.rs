@@ -130,8 +130,19 @@ pub(crate) async fn send(
     };
     let answered = (head.status, &*head.fields);
     let download = packages::examined(worker, plan, (request, ruling), answered, download)?;
-    let download = packages::filtered(plan, (request, ruling), (&mut head, download)).await?;
+    let download =
+        packages::filtered((worker, ask_beside), plan, (request, ruling), (&mut head, download)).await?;
     Ok(Answer { status: head.status, fields: head.fields, download, by_peer, requested, ruling: by_answer })
+}
+
+/// Asks for a resource beside one whose answer depends on it.
+fn ask_beside(worker: Arc<Worker>, request: Request) -> packages::Beside {
+    Box::pin(async move {
+        let plan = worker.plan();
+        let sent = send(&worker, &plan, &request, &request.fields, &mut Upload::Empty, None).await;
+        let answer = sent.ok().filter(|answer| answer.status == StatusCode::OK)?;
+        Some((answer.fields, answer.download))
+    })
 }
 
 /// Removes a `Content-Range` that has no meaning for its status (RFC 9110 section 14.4): in a part that is made of the

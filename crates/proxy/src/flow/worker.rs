@@ -41,7 +41,7 @@ use crate::net::tls::server::Server;
 use crate::observe::Observers;
 use crate::observe::ended::Witness;
 use crate::observe::validation::limits::Sampler;
-use crate::origin::{Client, Connector, Destinations, connect};
+use crate::origin::{Client, Connector, Destinations, tls_config};
 
 /// The state that all workers share: one per process.
 pub(crate) struct ProcessState {
@@ -141,7 +141,7 @@ impl ProcessState {
         let acme = Acme::new(&settings, listener_tls.as_deref(), cluster.as_ref())?;
         let interceptor = settings.intercept.as_ref().map(Interceptor::new).transpose()?;
         let origins = Destinations::new(settings.limits.idle);
-        let tls = connect::tls().map_err(|error| Error::new("cannot set up TLS", error))?;
+        let tls = tls_config::tls().map_err(|error| Error::new("cannot set up TLS", error))?;
         let shared = Arc::new(Self {
             plan: ArcSwap::from_pointee(Plan::new(settings, &observers.accounts, &cache.gateways)),
             version: AtomicU64::new(0),

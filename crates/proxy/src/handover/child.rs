@@ -9,7 +9,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 use std::thread;
 
-use larder_cluster::Follower;
 use rustix::net::sockopt::socket_peercred;
 use rustix::process::getpid;
 use rustix::stdio::{dup2_stderr, dup2_stdin};
@@ -21,7 +20,7 @@ use super::memory::{Import, LatePurges, PartResult};
 use super::sockets::{Incoming, Outgoing};
 use super::{
     COPIED, DISKS, GO, HELLO, IDENTITY, Identity, LISTENERS, PREDECESSOR, PURGES, READY, SERVING, STREAMS,
-    Serving, Streams, content, say,
+    Serving, Streams, content, go_on_from, say,
 };
 use crate::base::error::{Error, cause};
 use crate::base::inheritance::Inheritance;
@@ -105,11 +104,7 @@ impl Predecessor {
         if let (Some((secrets, age)), Some(tls)) = (self.identity.tickets.take(), &shared.listener_tls) {
             tls.tickets.inherit(secrets, age);
         }
-        if let (Some((engine, position)), Some(cluster)) = (self.identity.position.take(), &shared.cluster)
-            && let Ok(position) = position.parse()
-        {
-            cluster.invalidations.go_on_from(Follower::at(&engine, position));
-        }
+        go_on_from(self.identity.position.take(), shared);
         self.import = Some(Import::new(shared));
         self.store_until(COPIED).map_err(lost)
     }

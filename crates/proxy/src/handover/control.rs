@@ -40,10 +40,7 @@ struct Wish {
     timeout_ms: u64,
 }
 
-/// Binds the socket of the process whose admin listener is at `admin`.
-///
-/// # Errors
-/// Another process has it.
+/// Binds the socket of the process whose admin listener is at `admin`. Errors: another process has it.
 pub(crate) fn bind(admin: SocketAddr) -> io::Result<StdUnixListener> {
     StdUnixListener::bind_addr(&name(admin)?)
 }
@@ -103,7 +100,7 @@ fn take_order(stream: UnixStream, handover: &Arc<Handover>) -> io::Result<()> {
 }
 
 /// Whether the process at the other end belongs to root or to the user of this process.
-fn is_allowed(stream: impl AsFd) -> io::Result<bool> {
+pub(super) fn is_allowed(stream: impl AsFd) -> io::Result<bool> {
     let other = socket_peercred(stream)?.uid;
     Ok(other == Uid::ROOT || other == geteuid())
 }

@@ -39,10 +39,8 @@ const MAX_NAME: usize = 255;
 
 /// A destination of parts.
 pub(crate) trait Sink {
-    /// Sends a part whose content `write` writes.
-    ///
-    /// # Errors
-    /// The error of `write`, content longer than [`MAX_CONTENT`], or the receiver has gone.
+    /// Sends a part whose content `write` writes. Errors: the error of `write`, content longer than [`MAX_CONTENT`], or
+    /// the receiver has gone.
     fn part(
         &mut self,
         name: &str,
@@ -50,19 +48,14 @@ pub(crate) trait Sink {
         write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
     ) -> io::Result<()>;
 
-    /// Sends `descriptor` with the next part. Returns its number, by which that part or a later one names it.
-    ///
-    /// # Errors
-    /// There are too many descriptors in one part.
+    /// Sends `descriptor` with the next part. Returns its number, by which that part or a later one names it. Errors:
+    /// there are too many descriptors in one part.
     fn descriptor(&mut self, descriptor: OwnedFd) -> io::Result<u32>;
 }
 
 /// A channel that carries bytes, and descriptors beside them.
 pub(crate) trait Carrier: Write {
-    /// Sends `descriptor` with the next bytes.
-    ///
-    /// # Errors
-    /// There are too many at once.
+    /// Sends `descriptor` with the next bytes. Errors: there are too many at once.
     fn attach(&mut self, descriptor: OwnedFd) -> io::Result<()>;
 }
 
@@ -97,13 +90,15 @@ pub(crate) struct Part {
 pub(crate) struct Damaged;
 
 impl<C: Carrier> Writer<C> {
-    /// Writes the header.
-    ///
-    /// # Errors
-    /// The receiver has gone.
+    /// Writes the header. Errors: the receiver has gone.
     pub(crate) fn new(mut carrier: C) -> io::Result<Self> {
         carrier.write_all(&[&MAGIC[..], &HEADER_VERSION.to_le_bytes()].concat())?;
         Ok(Self { carrier, descriptors: 0 })
+    }
+
+    /// Returns the channel.
+    pub(crate) fn into_carrier(self) -> C {
+        self.carrier
     }
 }
 
@@ -138,10 +133,7 @@ impl<C: Carrier> Sink for Writer<C> {
 }
 
 impl<S: Source> Reader<S> {
-    /// Reads the header.
-    ///
-    /// # Errors
-    /// It is missing, or of another version.
+    /// Reads the header. Errors: it is missing, or of another version.
     pub(crate) fn new(mut source: S) -> io::Result<Self> {
         let mut magic = [0; MAGIC.len()];
         source.read_exact(&mut magic)?;
@@ -154,10 +146,8 @@ impl<S: Source> Reader<S> {
         }
     }
 
-    /// Returns the next part; `None` at the end of the stream.
-    ///
-    /// # Errors
-    /// The fields before the content are damaged, so that the next part cannot be found, or the stream ends in a part.
+    /// Returns the next part; `None` at the end of the stream. Errors: the fields before the content are damaged, so
+    /// that the next part cannot be found, or the stream ends in a part.
     pub(crate) fn next(&mut self) -> io::Result<Option<Part>> {
         let mut head = Vec::new();
         self.source.by_ref().take(2).read_to_end(&mut head)?;
@@ -263,7 +253,7 @@ pub(crate) mod tests {
         for (name, content) in parts {
             writer.part(name, 7, |out| out.write_all(content)).unwrap();
         }
-        writer.carrier
+        writer.into_carrier()
     }
 
     #[test]

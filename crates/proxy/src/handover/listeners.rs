@@ -78,10 +78,7 @@ impl Listeners {
         Some(self.0.remove(place).sockets)
     }
 
-    /// Sends copies of all sockets.
-    ///
-    /// # Errors
-    /// There are too many open files, or the receiver has gone.
+    /// Sends copies of all sockets. Errors: there are too many open files, or the receiver has gone.
     pub(super) fn send(&self, sink: &mut impl Sink) -> io::Result<()> {
         let mut all = Vec::new();
         for Listener { kind, asked, sockets, is_given } in &self.0 {
@@ -96,10 +93,8 @@ impl Listeners {
         say(sink, LISTENERS, &all)
     }
 
-    /// Reads the part that [`send`](Self::send) sent; `take` returns a descriptor.
-    ///
-    /// # Errors
-    /// The part cannot be understood, or a descriptor is missing.
+    /// Reads the part that [`send`](Self::send) sent; `take` returns a descriptor. Errors: the part cannot be
+    /// understood, or a descriptor is missing.
     pub(super) fn receive(part: &Part, mut take: impl FnMut(u32) -> Option<OwnedFd>) -> io::Result<Self> {
         let missing = || io::Error::new(io::ErrorKind::InvalidData, "a listening socket is missing");
         let listener = |Numbered { kind, asked, sockets, is_given }: Numbered| {

@@ -91,9 +91,6 @@ impl Offer {
     }
 
     /// Sends everything that is stored, while this process serves.
-    ///
-    /// # Errors
-    /// The error of `sink`.
     pub(crate) fn send(&mut self, sink: &mut impl Sink) -> io::Result<()> {
         let keys = self.shared.cache.store.memory.hash_keys().get();
         sink.part(KEYS, VERSION, |out| out.write_all(keys.map(u64::to_le_bytes).as_flattened()))?;
@@ -104,9 +101,6 @@ impl Offer {
 
     /// Sends the last changes and all state. To be called when this process accepts no connections any more, and before
     /// the successor serves. From now on the successor frees the contents of memory files.
-    ///
-    /// # Errors
-    /// The error of `sink`.
     pub(crate) fn cut(&mut self, sink: &mut impl Sink) -> io::Result<()> {
         self.shared.cache.twin.meet();
         self.memory.send_changes(&mut |piece| send(sink, CHANGES, piece))?;
@@ -127,9 +121,6 @@ impl Offer {
 
     /// Sends what the last requests of this process have changed, and frees its copies when these requests have ended but
     /// for slow ones. To be called several times a second after the cut.
-    ///
-    /// # Errors
-    /// The error of `sink`.
     pub(crate) fn follow(&mut self, sink: &mut impl Sink) -> io::Result<()> {
         let asked = self.shared.cache.twin.asked();
         self.late.send(sink)?;
@@ -170,9 +161,6 @@ impl LatePurges {
 
     /// Sends what the successor has purged and removed since the last call, to the process before it. To be called often
     /// while that one answers its last requests.
-    ///
-    /// # Errors
-    /// The error of `sink`.
     pub(crate) fn send_back(&mut self, sink: &mut impl Sink) -> io::Result<()> {
         let asked = self.shared.cache.twin.asked();
         self.send(sink)?;

@@ -10,7 +10,7 @@
 //!    new process fails until here, it ends, and its last line of errors is the reason. The last part is `copied`.
 //! 4. The new one has made everything but the threads that accept connections. It says `ready`.
 //! 5. The old one accepts no more connections, sends what has changed since, and `go`.
-//! 6. The new one accepts connections, and says `serving`. Until here, the old one can take everything back.
+//! 6. The new one joins the cluster, accepts connections, and says `serving`. Until here, the old one can take everything back.
 //! 7. The old one writes its disks down, unlocks them, and says `disks`. Now the new one opens them: until then it serves
 //!    without. No two processes write to a disk at any moment.
 //! 8. The old one answers the requests on its connections, with their end, and ends. The closed pair tells the new one.
@@ -20,20 +20,24 @@
 pub(crate) mod child;
 pub(crate) mod control;
 pub(crate) mod frame;
+
 pub(crate) mod listeners;
 pub(crate) mod memory;
 pub(crate) mod parent;
 pub(crate) mod program;
+pub(crate) mod restart;
 pub(crate) mod sockets;
 mod state;
 
 use std::io;
 use std::time::Duration;
 
+use larder_cluster::Follower;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use self::frame::{Part, Sink};
+use crate::flow::worker::ProcessState;
 
 /// The names of the parts of the conversation. The parts of memory and state have others.
 const STREAMS: &str = "streams";
@@ -87,6 +91,21 @@ struct Serving {
     bytes: u64,
     /// What was not understood, and starts empty.
     refused: Vec<String>,
+}
+
+/// Returns the engine of the cluster, and the position of its stream up to which purges are in force here.
+pub(crate) fn position(shared: &ProcessState) -> Option<(String, String)> {
+    let place = shared.cluster.as_ref()?.invalidations.follower.borrow().clone();
+    Some((place.engine()?.to_owned(), place.position()?.to_string()))
+}
+
+/// Makes this process continue from the [`position`] of the one before it.
+fn go_on_from(position: Option<(String, String)>, shared: &ProcessState) {
+    if let (Some((engine, position)), Some(cluster)) = (position, &shared.cluster)
+        && let Ok(position) = position.parse()
+    {
+        cluster.invalidations.go_on_from(Follower::at(&engine, position));
+    }
 }
 
 /// Sends a part with this content.

@@ -22,7 +22,7 @@ use super::program::Program;
 use super::sockets::{Incoming, Outgoing};
 use super::{
     COPIED, DISKS, GO, HELLO, IDENTITY, Identity, PREDECESSOR, PURGES, READY, SERVING, STREAMS, Serving,
-    Streams, content, say,
+    Streams, content, position, say,
 };
 use crate::base::error::cause;
 use crate::features::maintenance::Upkeep;
@@ -117,6 +117,11 @@ impl Handover {
             // If it is closed already, the upgrade has failed.
             let _ = stream.shutdown(Shutdown::Both);
         }
+    }
+
+    /// Whether a successor serves.
+    pub(crate) fn is_succeeded(&self) -> bool {
+        self.successor.lock().is_some()
     }
 
     /// Waits until an upgrade has succeeded or failed, and until all is written to the disks.
@@ -284,15 +289,11 @@ impl Handover {
     }
 
     fn send_identity(&self, successor: &mut Successor) -> io::Result<()> {
-        let cluster = self.shared.cluster.as_ref();
-        let place = cluster.map(|cluster| cluster.invalidations.follower.borrow().clone());
-        let position =
-            place.and_then(|place| Some((place.engine()?.to_owned(), place.position()?.to_string())));
         let ledger = self.shared.observers.ledger.as_ref();
         let lock = ledger.map(|ledger| ledger.lock()).transpose()?.flatten();
         let identity = Identity {
-            node: cluster.map(|cluster| cluster.id.clone()),
-            position,
+            node: self.shared.cluster.as_ref().map(|cluster| cluster.id.clone()),
+            position: position(&self.shared),
             tickets: self.shared.listener_tls.as_ref().map(|tls| tls.tickets.secrets()),
             statistics: lock.map(|lock| successor.outgoing.descriptor(lock.into())).transpose()?,
         };

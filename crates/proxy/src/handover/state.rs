@@ -89,9 +89,6 @@ pub(super) const KINDS: [Kind; 6] = [PURGES, DOUBTS, LIMITS, HIT_FOR_MISS, HISTO
 
 impl Kind {
     /// Sends a copy.
-    ///
-    /// # Errors
-    /// The error of `sink`.
     pub(super) fn send(&self, shared: &ProcessState, sink: &mut impl Sink) -> io::Result<()> {
         sink.part(self.name, self.version, |out| out.write_all(&(self.copy)(shared)))
     }

@@ -143,10 +143,16 @@ impl Fields for Lines<'_> {
 impl Refusal {
     /// Returns a 400 with this reason.
     pub const fn bad(reason: &'static str) -> Self {
-        Self { status: StatusCode::BAD_REQUEST, reason }
+        Self::new(StatusCode::BAD_REQUEST, reason)
     }
 
-    const fn too_large(status: StatusCode, reason: &'static str) -> Self {
+    /// Returns a 421 with this reason.
+    pub const fn misdirected(reason: &'static str) -> Self {
+        Self::new(StatusCode::MISDIRECTED_REQUEST, reason)
+    }
+
+    /// Returns a refusal with this status and reason.
+    pub const fn new(status: StatusCode, reason: &'static str) -> Self {
         Self { status, reason }
     }
 }
@@ -180,9 +186,7 @@ pub fn parse<'b>(
 
 impl<'b> RequestHead<'b> {
     /// Returns the head of a request that this proxy makes itself, as a client would in HTTP/1.1. `lines` have `Host`.
-    ///
-    /// # Errors
-    /// The refusal that a client with this head would get.
+    /// Errors: the refusal that a client with this head would get.
     pub(crate) fn compose(
         method: &Method,
         target: &'b str,
@@ -236,7 +240,6 @@ impl<'b> RequestHead<'b> {
     }
 }
 
-/// Returns the lines of a map.
 pub(crate) fn lines(fields: &HeaderMap) -> Vec<Line<'_>> {
     fields
         .iter()
@@ -245,20 +248,17 @@ pub(crate) fn lines(fields: &HeaderMap) -> Vec<Line<'_>> {
 }
 
 pub(crate) const HEAD_TOO_LARGE: Refusal =
-    Refusal::too_large(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "request head too large");
-pub(crate) const TARGET_TOO_LONG: Refusal =
-    Refusal::too_large(StatusCode::URI_TOO_LONG, "request-target too long");
+    Refusal::new(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "request head too large");
+pub(crate) const TARGET_TOO_LONG: Refusal = Refusal::new(StatusCode::URI_TOO_LONG, "request-target too long");
 const TOO_MANY_FIELDS: Refusal =
-    Refusal::too_large(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "too many header fields");
+    Refusal::new(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "too many header fields");
 
-/// Whether a line of `Expect` has the expectation `100-continue`.
-///
-/// # Errors
-/// The refusal of any other expectation (RFC 9110 section 10.1.1).
+/// Whether a line of `Expect` has the expectation `100-continue`. Errors: the refusal of any other expectation (RFC
+/// 9110 section 10.1.1).
 pub(crate) fn expects_continue(value: &[u8]) -> Result<bool, Refusal> {
     list(value).try_fold(false, |_, member| match member.eq_ignore_ascii_case(b"100-continue") {
         true => Ok(true),
-        false => Err(Refusal { status: StatusCode::EXPECTATION_FAILED, reason: "unknown expectation" }),
+        false => Err(Refusal::new(StatusCode::EXPECTATION_FAILED, "unknown expectation")),
     })
 }
 
@@ -300,10 +300,9 @@ fn refusal(error: httparse::Error, head: &[u8]) -> Refusal {
         httparse::Error::NewLine => Refusal::bad("malformed line end"),
         httparse::Error::Token => Refusal::bad("malformed request line"),
         httparse::Error::Version if !names_version(head) => Refusal::bad("malformed request line"),
-        httparse::Error::Version => Refusal {
-            status: StatusCode::HTTP_VERSION_NOT_SUPPORTED,
-            reason: "only HTTP/1.0 and HTTP/1.1 are spoken here",
-        },
+        httparse::Error::Version => {
+            Refusal::new(StatusCode::HTTP_VERSION_NOT_SUPPORTED, "only HTTP/1.0 and HTTP/1.1 are spoken here")
+        }
         httparse::Error::Status => Refusal::bad("malformed request"),
     }
 }
@@ -407,10 +406,10 @@ impl<'b> ConnectionFields<'b> {
         self.chunked = value.eq_ignore_ascii_case(b"chunked");
         match self.chunked {
             true => Ok(()),
-            false => Err(Refusal {
-                status: StatusCode::NOT_IMPLEMENTED,
-                reason: "only the chunked transfer coding is understood",
-            }),
+            false => Err(Refusal::new(
+                StatusCode::NOT_IMPLEMENTED,
+                "only the chunked transfer coding is understood",
+            )),
         }
     }
 

@@ -83,10 +83,7 @@ pub(crate) enum Framing {
 pub(crate) struct Malformed(pub(crate) &'static str);
 
 /// Parses the head at the start of `buffer`, in answer to `method`, and returns it with its length in bytes; `None` if
-/// it is not complete yet.
-///
-/// # Errors
-/// The fault of the head.
+/// it is not complete yet. Errors: the fault of the head.
 pub(crate) fn parse(buffer: &[u8], method: &Method) -> Result<Option<(Head, usize)>, Malformed> {
     let mut few = [const { MaybeUninit::uninit() }; MANY_FIELDS];
     match parse_into(buffer, method, &mut few) {
@@ -141,10 +138,7 @@ fn parse_into<'b>(
     Ok(Some((Head { status, fields, keep_alive, framing }, used)))
 }
 
-/// Returns the head of an answer in HTTP/2 to `method`; `end`: no content follows it.
-///
-/// # Errors
-/// The fault of the head.
+/// Returns the head of an answer in HTTP/2 to `method`; `end`: no content follows it. Errors: the fault of the head.
 pub(crate) fn of_stream(
     method: &Method,
     status: StatusCode,
@@ -247,10 +241,7 @@ fn length(fields: &Lines) -> Result<Option<u64>, Malformed> {
 }
 
 impl Interims {
-    /// Counts an interim response.
-    ///
-    /// # Errors
-    /// If there are too many, or their fields are too long together.
+    /// Counts an interim response. Fails if there are too many, or their fields are too long together.
     pub(crate) fn count(&mut self, interim: &Head) -> Result<(), Malformed> {
         self.count += 1;
         self.bytes += interim.fields.bytes.len();

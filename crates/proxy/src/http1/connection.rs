@@ -114,9 +114,6 @@ impl Connection {
     }
 
     /// Reads from the client and returns the number of bytes, 0 at the end of the stream.
-    ///
-    /// # Errors
-    /// An error of the kernel.
     pub(super) fn poll_receive(&mut self, cx: &mut Context<'_>, plan: &Plan) -> Poll<io::Result<usize>> {
         let received = self.reading.poll_receive(cx);
         match &received {
@@ -258,9 +255,6 @@ impl Connection {
     }
 
     /// Sends the replies in the buffer. Returns whether the client took them all at once.
-    ///
-    /// # Errors
-    /// An error of the kernel.
     pub(super) fn try_send(&mut self) -> io::Result<bool> {
         let sent = self.writing.try_flush()?;
         if sent {
@@ -485,8 +479,10 @@ impl Connection {
 
     async fn tunnel(self, tunnel: Tunnel, opened: TunnelStart, plan: &Plan) {
         let Self { worker, reading, writing, permit: _permit, .. } = self;
-        let TunnelStart { reply, bytes, memo, permit: _of_tunnel, limit } = opened;
+        let TunnelStart { mut reply, bytes, memo, permit: _of_tunnel, limit } = opened;
+        let uninterceptable = tunnel.uninterceptable();
         let sent = tunnel::run(reading, writing, tunnel, limit).await;
+        uninterceptable.iter().filter_map(|why| why.get()).for_each(|why| reply.outcome.why = *why);
         worker.witness.replied(plan, &reply, bytes + sent, memo);
     }
 }

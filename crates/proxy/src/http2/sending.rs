@@ -26,10 +26,7 @@ struct WrittenPart {
 
 impl State {
     /// Sends some of `bytes` on a stream when its windows allow it and no other stream has priority. Returns their
-    /// number.
-    ///
-    /// # Errors
-    /// `BrokenPipe` if the stream is gone.
+    /// number. Errors: `BrokenPipe` if the stream is gone.
     pub(super) fn poll_send(
         &mut self,
         cx: &Context<'_>,
@@ -47,10 +44,8 @@ impl State {
         sent.map_ok(|sent| sent as usize)
     }
 
-    /// Sends some bytes of `content` in `range` in the same way, and returns their number.
-    ///
-    /// # Errors
-    /// `BrokenPipe` if the stream is gone, `UnexpectedEof` if the file has fewer bytes.
+    /// Sends some bytes of `content` in `range` in the same way, and returns their number. Errors: `BrokenPipe` if the
+    /// stream is gone, `UnexpectedEof` if the file has fewer bytes.
     pub(super) fn poll_send_file(
         &mut self,
         cx: &Context<'_>,

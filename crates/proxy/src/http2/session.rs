@@ -81,10 +81,8 @@ impl Session {
         Self { state: Mutex::new(state), client, unsent, _permit: permit }
     }
 
-    /// Waits until `stream` may write a head or trailers of `length` bytes.
-    ///
-    /// # Errors
-    /// `BrokenPipe` if the stream is gone; `OutOfMemory` if clients that do not read hold too many such bytes already.
+    /// Waits until `stream` may write a head or trailers of `length` bytes. Errors: `BrokenPipe` if the stream is gone;
+    /// `OutOfMemory` if clients that do not read hold too many such bytes already.
     pub(super) async fn room(&self, stream: u32, length: impl FnOnce() -> usize) -> io::Result<()> {
         if self.state().has_room_for_all() {
             return Ok(());

@@ -5,7 +5,6 @@ use std::ops::Range;
 
 use larder_store::Extent;
 
-/// A file with content.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ContentFile<'f> {
     /// Complete content in a memory file. Positions count from the beginning of the content.

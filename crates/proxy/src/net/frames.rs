@@ -44,10 +44,8 @@ impl WriteHalf {
     }
 
     /// Writes some bytes of `content` in `range`, in at most `frames` frames: each has `header` of the length of its content
-    /// in front, and is at most as long as a TLS record. Returns the number of bytes of the file.
-    ///
-    /// # Errors
-    /// The kernel's error; `UnexpectedEof` if the file is shorter.
+    /// in front, and is at most as long as a TLS record. Returns the number of bytes of the file. Errors: the kernel's
+    /// error; `UnexpectedEof` if the file is shorter.
     pub(crate) fn write_frames<const N: usize>(
         &mut self,
         content: ContentFile<'_>,
@@ -109,9 +107,6 @@ impl WriteHalf {
 
     /// Sends all written bytes as far as the socket takes them now. Returns false if some are left for
     /// [`poll_flush`](Self::poll_flush).
-    ///
-    /// # Errors
-    /// The kernel's error.
     pub(crate) fn send_now(&mut self) -> io::Result<bool> {
         let is_done = !self.is_full && self.try_flush()?;
         if !is_done {
@@ -120,10 +115,8 @@ impl WriteHalf {
         Ok(is_done)
     }
 
-    /// Sends all written bytes. Their number may grow meanwhile.
-    ///
-    /// # Errors
-    /// `TimedOut` when the client accepts no bytes for too long or is too slow, or the kernel's error.
+    /// Sends all written bytes. Their number may grow meanwhile. Errors: `TimedOut` when the client accepts no bytes
+    /// for too long or is too slow, or the kernel's error.
     pub(crate) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.poll_send(cx)?.is_pending() {
             self.wait_for_room();

@@ -65,10 +65,8 @@ impl ReadHalf {
         self.deadline.set(limit);
     }
 
-    /// Reads some bytes into `input`. Returns their number, 0 at the end of the stream.
-    ///
-    /// # Errors
-    /// `TimedOut` at the deadline, or the kernel's error.
+    /// Reads some bytes into `input`. Returns their number, 0 at the end of the stream. Errors: `TimedOut` at the
+    /// deadline, or the kernel's error.
     pub(crate) async fn more(&mut self) -> io::Result<usize> {
         poll_fn(|cx| self.poll_more(cx)).await
     }
@@ -191,10 +189,8 @@ impl WriteHalf {
         self.pace = Pace::new(timeouts.min_rate, timeouts.stall);
     }
 
-    /// Sends the bytes in `out`.
-    ///
-    /// # Errors
-    /// `TimedOut` when the client accepts no bytes for too long or is too slow, or the kernel's error.
+    /// Sends the bytes in `out`. Errors: `TimedOut` when the client accepts no bytes for too long or is too slow, or
+    /// the kernel's error.
     pub(crate) async fn flush(&mut self) -> io::Result<()> {
         if self.tls.is_some() {
             return self.seal_and_send(&[]).await;
@@ -212,9 +208,6 @@ impl WriteHalf {
     }
 
     /// Sends the bytes in `out` as far as possible without waiting. Returns false when some are left.
-    ///
-    /// # Errors
-    /// The kernel's error.
     pub(crate) fn try_flush(&mut self) -> io::Result<bool> {
         if let Some(tls) = &mut self.tls {
             self.sent += tls.seal(&mut self.out, &[])?;
@@ -264,9 +257,6 @@ impl WriteHalf {
     }
 
     /// Sends `bytes` directly, without a copy in `out`.
-    ///
-    /// # Errors
-    /// As [`WriteHalf::flush`].
     pub(crate) async fn write(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         if self.tls.is_some() {
             return self.seal_and_send(bytes).await;
@@ -355,19 +345,13 @@ impl WriteHalf {
 
     pub(super) fn took(&mut self, count: usize) -> io::Result<()> {
         self.deadline.restart();
-        match self.pace.took(count as u64, clock::millis) {
-            true => Ok(()),
-            false => Err(io::ErrorKind::TimedOut.into()),
-        }
+        if self.pace.took(count as u64, clock::millis) { Ok(()) } else { Err(io::ErrorKind::TimedOut.into()) }
     }
 
     /// Sends the bytes in `out`, and tells the kernel that more bytes follow at once.
-    ///
-    /// # Errors
-    /// As [`WriteHalf::flush`].
     pub(crate) async fn flush_with_more(&mut self) -> io::Result<()> {
-        if self.tls.is_some() {
-            // These bytes are sent in one record with the first bytes that follow.
+        // Under TLS, these bytes are sent in one record with the first bytes that follow.
+        if self.tls.is_some() || self.out.is_empty() {
             return Ok(());
         }
         let stream: &TcpStream = self.half.as_ref();
@@ -384,9 +368,6 @@ impl WriteHalf {
     }
 
     /// Sends the bytes of `content` in `range` without copying them to user space, except under TLS.
-    ///
-    /// # Errors
-    /// As [`WriteHalf::flush`]; `UnexpectedEof` when the file has fewer bytes.
     pub(crate) async fn send_file(&mut self, content: ContentFile<'_>, range: Range<u64>) -> io::Result<()> {
         if self.tls.is_some()
             && let Some(bytes) = content.mapped(range.clone())
@@ -432,10 +413,7 @@ impl WriteHalf {
         }
     }
 
-    /// Ends the stream, with a `close_notify` alert under TLS.
-    ///
-    /// # Errors
-    /// The kernel's error, or `TimedOut`.
+    /// Ends the stream, with a `close_notify` alert under TLS. Errors: the kernel's error, or `TimedOut`.
     pub(crate) async fn finish(&mut self) -> io::Result<()> {
         poll_fn(|cx| self.poll_finish_in_time(cx)).await
     }
@@ -449,10 +427,7 @@ impl WriteHalf {
     }
 
     /// Seals the bytes in `out` and the `close_notify` alert behind them, under TLS, so that the next flush sends both
-    /// at once.
-    ///
-    /// # Errors
-    /// When no further record may be sealed with the key.
+    /// at once. Fails when no further record may be sealed with the key.
     pub(crate) fn conclude(&mut self) -> io::Result<()> {
         if let Some(tls) = &mut self.tls {
             self.sent += tls.seal(&mut self.out, &[])?;

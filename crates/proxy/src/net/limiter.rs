@@ -79,9 +79,7 @@ impl Refill {
     }
 
     /// Returns the moment at which a bucket that is full at `full_at` will be full again if a token is taken at `now`.
-    ///
-    /// # Errors
-    /// The time until the next token, if the bucket is empty.
+    /// Errors: the time until the next token, if the bucket is empty.
     pub(crate) fn take(self, full_at: u64, now: u64) -> Result<u64, u64> {
         let full_at = full_at.max(now).saturating_add(self.interval);
         match (full_at - now).saturating_sub(self.depth) {
@@ -102,16 +100,12 @@ impl Limiter {
         }
     }
 
-    /// Returns the holder for `key`.
     pub(crate) fn holder(&self, key: impl Hash) -> Holder {
         Holder(self.keys.hash_one(key))
     }
 
     /// Counts a request of `holder`. Returns a guard for the time that the request is in progress, if concurrent
-    /// requests are limited.
-    ///
-    /// # Errors
-    /// The part of the limit that the request exceeds. Such a request does not count.
+    /// requests are limited. Errors: the part of the limit that the request exceeds. Such a request does not count.
     pub(crate) fn enter(
         self: &Arc<Self>,
         holder: Holder,

@@ -73,10 +73,7 @@ pub(crate) enum NoHeader {
 }
 
 /// Reads the header at the beginning of `stream`, and no bytes behind it. Returns the client's address, if the header
-/// contains one.
-///
-/// # Errors
-/// The reason why there is no header.
+/// contains one. The error is the reason why there is no header.
 pub(crate) async fn read(stream: &mut TcpStream) -> Result<Option<SocketAddr>, NoHeader> {
     let mut header = Vec::with_capacity(PIECE);
     loop {

@@ -31,10 +31,7 @@ const FAILED: &str = "cannot write the access log";
 pub(crate) struct Log(Pages);
 
 impl Log {
-    /// Opens the log of `settings` at the end of its file, or on standard output.
-    ///
-    /// # Errors
-    /// When the file cannot be opened.
+    /// Opens the log of `settings` at the end of its file, or on standard output. Fails when the file cannot be opened.
     pub(crate) fn open(settings: &Settings) -> Result<Self, Error> {
         let file = settings.access_log_file.as_deref().map(append_to).transpose();
         let sink = file.map_err(|error| Error::new(FAILED, error))?.unwrap_or_default();

@@ -24,10 +24,7 @@ const MOST_READ: usize = 200_000;
 const READ: usize = 500;
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Starts the thread for snapshots, at the interval in the settings.
-///
-/// # Errors
-/// When the thread cannot be started.
+/// Starts the thread for snapshots, at the interval in the settings. Fails when the thread cannot be started.
 pub(crate) fn start(
     ledger: Option<Arc<Ledger>>,
     store: Arc<Store>,

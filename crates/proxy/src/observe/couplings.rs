@@ -377,7 +377,6 @@ impl Couplings {
         }
     }
 
-    /// Returns the couplings.
     pub(crate) fn found(&self, plan: &Plan) -> findings::Couplings {
         let gateways: Vec<_> = plan.settings.sites.iter().filter_map(|site| site.tags.as_ref()).collect();
         let couples = |written: &str, read: &str| {

@@ -71,10 +71,9 @@ impl From<Figures> for StatisticsReport {
 }
 
 impl Ledger {
-    /// Opens the database, if one is configured. Returns `None` if the default database is unavailable. `lock` is the lock of the default database, if the process before this one has handed it over.
-    ///
-    /// # Errors
-    /// When a database at a configured URL is unusable and a retry would not help.
+    /// Opens the database, if one is configured. Returns `None` if the default database is unavailable. `lock` is the
+    /// lock of the default database, if the process before this one has handed it over. Fails when a database at a
+    /// configured URL is unusable and a retry would not help.
     pub(crate) fn open(settings: &Statistics, lock: Option<File>) -> Result<Option<Self>, Error> {
         match &settings.database {
             Database::Off => Ok(None),
@@ -131,7 +130,6 @@ impl Ledger {
         self.recorder.tally()
     }
 
-    /// Returns the row of a request that took `took`.
     pub(super) fn row(&self, memo: RequestRecord, ended: &RequestResult, took: Duration) -> Transaction {
         let RequestResult { status, outcome, age, bytes, .. } = *ended;
         let took = took.as_micros() as u64;
@@ -202,10 +200,8 @@ impl Ledger {
     }
 
     /// Returns the lock of the database for a successor of this process; `None` if there is none, or another process has
-    /// it. Both processes write until this one ends, each with connections of its own.
-    ///
-    /// # Errors
-    /// There are too many open files.
+    /// it. Both processes write until this one ends, each with connections of its own. Errors: there are too many open
+    /// files.
     pub(crate) fn lock(&self) -> io::Result<Option<File>> {
         self.lock.as_ref().and_then(|lock| lock.held.lock().as_ref().map(File::try_clone)).transpose()
     }

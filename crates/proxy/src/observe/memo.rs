@@ -72,7 +72,6 @@ impl Visit {
     }
 }
 
-/// The result of a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RequestResult {
     pub(crate) status: u16,

@@ -64,9 +64,7 @@ pub(crate) struct Observers {
 
 impl Observers {
     /// Opens the access log and the statistics database, whose lock the process before this one may have handed over.
-    ///
-    /// # Errors
-    /// Which of them could not be opened, and the reason.
+    /// Errors: which of them could not be opened, and the reason.
     pub(crate) fn new(settings: &Settings, statistics_lock: Option<File>) -> Result<Self, Error> {
         Ok(Self {
             access: access::Log::open(settings)?,

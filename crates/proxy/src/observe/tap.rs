@@ -1,12 +1,12 @@
 //! What shadow caches need of each request, on its way to another thread.
 //!
-//! A hit pays two comparisons and a subtraction: whether its key is in the sample, whether it is one of the heaviest keys, and
-//! whether it is the next of a few requests chosen at random, by which the heaviest keys are found. Each worker has a bounded
-//! queue. If it is full, requests are dropped and counted. Hits of one of the heaviest keys are queued many at a time.
+//! A hit pays three comparisons and a subtraction: whether its key is in the sample, whether it is one of the heaviest keys,
+//! whether its response is large, and whether it is the next of a few requests chosen at random, by which the heaviest keys are
+//! found. Each worker has a bounded queue. If it is full, requests are dropped and counted. Hits of one of the heaviest keys are queued many at a time.
 
 use std::mem;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 
 use larder_advise::{Heavy, Sample};
@@ -24,8 +24,9 @@ use crate::exchange::reply::{Reply, Source};
 const PLACES: usize = 256;
 /// The hits of a heavy key that are queued at once.
 const BATCH: u64 = 32;
-/// The most requests in a queue, which is emptied several times a second.
-const QUEUED: usize = 1_024;
+/// The most requests in all queues, which are emptied several times a second, and the least limit of one.
+const QUEUED: usize = 8_192;
+const LEAST_QUEUED: usize = 512;
 
 /// Which requests the workers queue.
 #[repr(align(128))]
@@ -33,6 +34,10 @@ pub(crate) struct Selection {
     multiplier: u64,
     /// The largest [mark](Sample::mark) of a key in the sample.
     limit: AtomicU64,
+    /// The bytes sent from which a request is selected for any key.
+    large: AtomicU64,
+    /// The most requests in the queue of a worker.
+    queued: AtomicUsize,
     /// The heaviest keys; 0 for none.
     heavy: [AtomicU64; PLACES],
     taps: Mutex<Vec<Arc<TapState>>>,
@@ -92,6 +97,8 @@ impl Selection {
         Arc::new(Self {
             multiplier: sample.multiplier(),
             limit: AtomicU64::new(sample.limit()),
+            large: AtomicU64::new(u64::MAX),
+            queued: AtomicUsize::new(QUEUED),
             heavy: [const { AtomicU64::new(0) }; PLACES],
             taps: Mutex::default(),
         })
@@ -104,7 +111,10 @@ impl Selection {
             waiting: [const { (AtomicU64::new(0), AtomicU64::new(0)) }; PLACES],
             queue: Mutex::default(),
         });
-        self.taps.lock().push(Arc::clone(&state));
+        let mut taps = self.taps.lock();
+        taps.push(Arc::clone(&state));
+        self.queued.store((QUEUED / taps.len()).max(LEAST_QUEUED), Ordering::Relaxed);
+        drop(taps);
         Tap { selection: Arc::clone(self), state }
     }
 
@@ -113,9 +123,10 @@ impl Selection {
         Sample::all(self.multiplier)
     }
 
-    /// Selects the keys of this sample from now on.
-    pub(crate) fn set_sample(&self, sample: Sample) {
+    /// Selects the keys of this sample from now on, and requests for which at least `large` bytes were sent.
+    pub(crate) fn set_sample(&self, sample: Sample, large: u64) {
         self.limit.store(sample.limit(), Ordering::Relaxed);
+        self.large.store(large, Ordering::Relaxed);
     }
 
     /// Puts the heaviest keys into their places, of two for the same place the latter. Returns those that have one.
@@ -141,15 +152,17 @@ impl Tap {
     #[inline]
     pub(crate) fn note(&self, reply: &Reply, ended: &RequestResult) {
         let Self { selection, state } = self;
-        let is_in_sample =
-            ended.hash.wrapping_mul(selection.multiplier) <= selection.limit.load(Ordering::Relaxed);
+        let is_in_sample = ended.hash.wrapping_mul(selection.multiplier)
+            <= selection.limit.load(Ordering::Relaxed)
+            || ended.bytes >= selection.large.load(Ordering::Relaxed);
         let is_heavy = selection.heavy[place(ended.hash)].load(Ordering::Relaxed) == ended.hash;
         let left = state.left.load(Ordering::Relaxed);
         let step = Heavy::step(ended.bytes);
         let is_chosen = left < step;
         state.left.store(left.wrapping_sub(step), Ordering::Relaxed);
         if is_in_sample || is_heavy || is_chosen {
-            state.put(reply, ended, is_in_sample || is_heavy, is_heavy, is_chosen);
+            let most = selection.queued.load(Ordering::Relaxed);
+            state.put(reply, ended, (is_in_sample || is_heavy, is_heavy, is_chosen), most);
         }
     }
 }
@@ -157,7 +170,13 @@ impl Tap {
 impl TapState {
     #[cold]
     #[inline(never)]
-    fn put(&self, reply: &Reply, ended: &RequestResult, is_selected: bool, is_heavy: bool, is_chosen: bool) {
+    fn put(
+        &self,
+        reply: &Reply,
+        ended: &RequestResult,
+        (is_selected, is_heavy, is_chosen): (bool, bool, bool),
+        most: usize,
+    ) {
         if is_chosen {
             self.left.store(fastrand::u32(..2 * Heavy::DISTANCE), Ordering::Relaxed);
         }
@@ -183,13 +202,13 @@ impl TapState {
             return;
         }
         let mut queue = self.queue.lock();
-        if is_chosen && queue.chosen.len() < QUEUED {
+        if is_chosen && queue.chosen.len() < most {
             queue.chosen.push((ended.hash, ended.bytes));
         }
         if !is_complete {
             return;
         }
-        if queue.seen.len() >= QUEUED {
+        if queue.seen.len() >= most {
             queue.lost += requests;
             return;
         }

@@ -46,10 +46,8 @@ impl TraceReport {
 }
 
 impl Tracer {
-    /// Starts the export of spans, if tracing is configured.
-    ///
-    /// # Errors
-    /// When the export thread or its HTTP client cannot be created.
+    /// Starts the export of spans, if tracing is configured. Fails when the export thread or its HTTP client cannot be
+    /// created.
     pub(crate) fn start(settings: &Settings) -> Result<Option<Self>, Error> {
         let tracing = &settings.trace;
         let Some(endpoint) = &tracing.endpoint else { return Ok(None) };

@@ -2,8 +2,8 @@
 //!
 //! The number of slots is fixed, and each takes about 1 KiB at most; a URL replaces another one in the same slot.
 
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
-use larder_semantics::fields::{Fields, HeadLines};
+use http::{HeaderMap, StatusCode};
+use larder_semantics::fields::{Fields, HeadLines, to_map};
 use larder_semantics::status::Why;
 use larder_store::lines::write_line;
 use parking_lot::{Mutex, MutexGuard};
@@ -51,7 +51,7 @@ struct VerdictRecord {
     time: u32,
     why: Why,
     status: Option<StatusCode>,
-    lines: Box<[u8]>,
+    lines: Vec<u8>,
 }
 
 /// The reasons why the last responses were not stored.
@@ -79,9 +79,26 @@ impl Verdicts {
         if place.as_deref().is_some_and(is_known) {
             return;
         }
-        let status = answer.map(|(status, _)| status);
-        let lines = answer.map_or_else(Vec::new, |(_, fields)| lines(&relevant(fields, targeted)));
-        *place = Some(Box::new(VerdictRecord { hash, time, why, status, lines: lines.into() }));
+        // The record of another URL makes room without a new allocation: each response that is passed on comes here.
+        let record = place.get_or_insert_with(|| {
+            Box::new(VerdictRecord {
+                hash,
+                time,
+                why,
+                status: None,
+                lines: Vec::with_capacity(MOST_BYTES / 4),
+            })
+        });
+        record.hash = hash;
+        record.time = time;
+        record.why = why;
+        record.status = answer.map(|(status, _)| status);
+        record.lines.clear();
+        for (name, value) in answer.iter().flat_map(|(_, fields)| relevant_lines(*fields, targeted)) {
+            if record.lines.len() + name.len() + value.len() + 4 <= MOST_BYTES {
+                write_line(&mut record.lines, name.as_bytes(), value);
+            }
+        }
     }
 
     /// Returns the last verdict on the URL whose key has this hash.
@@ -97,35 +114,29 @@ impl Verdicts {
     }
 }
 
-/// Returns the lines of these fields, up to the maximum.
-fn lines(fields: &HeaderMap) -> Vec<u8> {
-    let mut lines = Vec::new();
-    for (name, value) in fields {
-        let len = name.as_str().len() + value.len() + 4;
-        if lines.len() + len <= MOST_BYTES {
-            write_line(&mut lines, name.as_str().as_bytes(), value.as_bytes());
-        }
-    }
-    lines
+/// Returns the response fields that affect caching.
+pub(crate) fn relevant(response: &impl Fields, targeted: &[String]) -> HeaderMap {
+    to_map(relevant_lines(response, targeted).map(|(name, value)| (name.as_bytes(), value)))
 }
 
-/// Returns the response fields that affect caching. The cookies in `Set-Cookie` are omitted: they are private.
-pub(crate) fn relevant(response: &impl Fields, targeted: &[String]) -> HeaderMap {
-    let mut map = HeaderMap::new();
-    for name in FIELDS.into_iter().chain(targeted.iter().map(String::as_str)) {
-        let Ok(key) = HeaderName::from_bytes(name.as_bytes()) else { continue };
-        for value in response.lines(name).take(MOST_LINES) {
-            let value = if name == "set-cookie" { b"..." } else { &value[..value.len().min(LONGEST)] };
-            if let Ok(value) = HeaderValue::from_bytes(value) {
-                map.append(key.clone(), value);
-            }
-        }
-    }
-    map
+/// Iterates over the response fields that affect caching, by name and value. The cookies in `Set-Cookie` are omitted: they are
+/// private.
+fn relevant_lines<'a>(
+    response: &'a impl Fields,
+    targeted: &'a [String],
+) -> impl Iterator<Item = (&'a str, &'a [u8])> {
+    FIELDS.into_iter().chain(targeted.iter().map(String::as_str)).flat_map(move |name| {
+        response.lines(name).take(MOST_LINES).map(move |value| match name {
+            "set-cookie" => (name, b"...".as_slice()),
+            _ => (name, &value[..value.len().min(LONGEST)]),
+        })
+    })
 }
 
 #[cfg(test)]
 mod tests {
+    use http::{HeaderName, HeaderValue};
+
     use super::*;
 
     #[test]

@@ -35,7 +35,6 @@ const LONGEST_URL: usize = 2048;
 const LONGEST_METHOD: usize = 32;
 const LONG_METHOD: &[u8] = b"LONG-METHOD";
 
-/// A request that has ended.
 #[derive(Clone, Debug)]
 pub(crate) struct EndedRequest {
     pub(crate) memo: RequestRecord,

@@ -12,7 +12,7 @@ use std::time::Duration;
 use rustls::client::{ResolvesClientCert, Resumption};
 use rustls::pki_types::ServerName;
 use rustls::sign::CertifiedKey;
-use rustls::{ClientConfig, RootCertStore, SignatureScheme};
+use rustls::{ClientConfig, SignatureScheme};
 use smallvec::SmallVec;
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
@@ -23,12 +23,10 @@ use super::parent::{Parent, Parents};
 use super::race;
 use super::resolve::{ResolveError, Resolver};
 use crate::base::networks::{bare, host_of};
-use crate::base::settings::{CertificateFault, OriginTls, OriginTlsFiles, socket_of};
+use crate::base::settings::{OriginTls, socket_of};
 use crate::net::guard;
 use crate::net::own::{self, OwnListeners};
 use crate::net::stream::{self, Stream};
-use crate::net::tls::certificates::{self, Certificate};
-use crate::net::tls::provider;
 
 /// The ALPN name of HTTP/2 over TLS (RFC 9113 section 3.2).
 const HTTP2: &[u8] = b"h2";
@@ -137,13 +135,11 @@ impl Connector {
         port: u16,
         client: Option<IpAddr>,
     ) -> Result<TcpStream, ConnectError> {
-        self.reach((true, host, port), true, client).await.map(|(stream, _)| stream)
+        let (stream, _) = self.reach((true, host, port), true, client).await?;
+        stream.relayed().map_err(|error| ConnectError::Connect(format!("{host}:{port}"), error))
     }
 
     /// Opens a connection to `authority`, under TLS for https, for a request of `client`.
-    ///
-    /// # Errors
-    /// The reason of the failure.
     pub(super) async fn open(
         &self,
         https: bool,
@@ -154,9 +150,6 @@ impl Connector {
     }
 
     /// Opens a connection for HTTP/2, which the origin has to negotiate under TLS.
-    ///
-    /// # Errors
-    /// The reason of the failure.
     pub(super) async fn open_for_http2(&self, https: bool, authority: &str) -> Result<Opened, ConnectError> {
         self.open_for(https, authority, None, Some(HTTP2)).await
     }
@@ -197,26 +190,20 @@ impl Connector {
         // Proxies translate no HTTP/2.
         let by_tunnel = https || protocol.is_some();
         let (stream, parent) = self.reach((https, host, port), by_tunnel, client).await?;
-        if !https {
-            return Ok(Opened { stream: Stream::Plain(stream), parent });
-        }
-        match tokio::time::timeout(self.handshake, self.secure(host, stream, protocol)).await {
-            Ok(Ok(stream)) => Ok(Opened { stream, parent }),
-            Ok(Err(error)) => Err(ConnectError::Tls(authority.to_owned(), error.into())),
-            Err(_) => Err(ConnectError::Timeout(authority.to_owned(), self.handshake)),
-        }
+        let stream = if https { self.secured(stream, authority, protocol).await? } else { stream };
+        Ok(Opened { stream, parent })
     }
 
-    /// Opens a connection to a host, without TLS: directly, or else to or through the parent proxy that is returned.
+    /// Opens a connection to a host, without TLS to it: directly, or else to or through the parent proxy that is returned.
     async fn reach(
         &self,
         (https, host, port): (bool, &str, u16),
         by_tunnel: bool,
         client: Option<IpAddr>,
-    ) -> Result<(TcpStream, Option<Arc<Parent>>), ConnectError> {
+    ) -> Result<(Stream, Option<Arc<Parent>>), ConnectError> {
         let parents = self.parents.of(https, host, port);
         if parents.is_empty() {
-            return Ok((self.tcp(host, port, client).await?, None));
+            return Ok((Stream::Plain(self.tcp(host, port, client).await?), None));
         }
         let name = format!("{host}:{port}");
         // The parent resolves names. Addresses can be checked here.
@@ -239,36 +226,47 @@ impl Connector {
         }
         match last.filter(|_| !self.parents.falls_back) {
             Some(error) => Err(error),
-            None => Ok((self.tcp(host, port, client).await?, None)),
+            None => Ok((Stream::Plain(self.tcp(host, port, client).await?), None)),
         }
     }
 
     /// Connects to `parent`, and has it open a tunnel to `name` if needed.
-    async fn by_parent(
-        &self,
-        parent: &Parent,
-        name: &str,
-        by_tunnel: bool,
-    ) -> Result<TcpStream, ConnectError> {
+    async fn by_parent(&self, parent: &Parent, name: &str, by_tunnel: bool) -> Result<Stream, ConnectError> {
         // The config names it, and no client.
-        let near = Self { public_only: false, ..self.clone() };
-        let host = host_of(parent.authority());
-        let port = parent.authority()[host.len()..].strip_prefix(':').and_then(|port| port.parse().ok());
-        let opened = near.tcp(host, port.unwrap_or(80), None).await;
-        let mut stream = opened.map_err(|why| parent.unreached(why))?;
-        if by_tunnel {
-            let late = |_| parent.unreached(ConnectError::Timeout(name.to_owned(), self.timeout));
-            tokio::time::timeout(self.timeout, parent.open_tunnel(&mut stream, name))
-                .await
-                .map_err(late)??;
+        let near = Self { public_only: false, tls: self.parents.tls.clone(), name: None, ..self.clone() };
+        let (https, host, port) = parent.address();
+        let opened = async {
+            let stream = Stream::Plain(near.tcp(host, port, None).await?);
+            if https { near.secured(stream, host, None).await } else { Ok(stream) }
+        };
+        let stream = opened.await.map_err(|why| parent.unreached(why))?;
+        if !by_tunnel {
+            return Ok(stream);
         }
-        Ok(stream)
+        let failed = |error| parent.unreached(ConnectError::Connect(name.to_owned(), error));
+        let mut stream = stream.relayed().map_err(failed)?;
+        let late = |_| parent.unreached(ConnectError::Timeout(name.to_owned(), self.timeout));
+        tokio::time::timeout(self.timeout, parent.open_tunnel(&mut stream, name)).await.map_err(late)??;
+        Ok(Stream::Plain(stream))
     }
 
-    /// Opens a TCP connection to `host`, for a request of `client`.
-    ///
-    /// # Errors
-    /// The reason of the failure, after all addresses were tried.
+    /// Sets up TLS to `authority` on `stream`.
+    async fn secured(
+        &self,
+        stream: Stream,
+        authority: &str,
+        protocol: Option<&'static [u8]>,
+    ) -> Result<Stream, ConnectError> {
+        let host = host_of(authority);
+        let secured = async { self.secure(host, stream.relayed()?, protocol).await };
+        match tokio::time::timeout(self.handshake, secured).await {
+            Ok(secured) => secured.map_err(|error| ConnectError::Tls(authority.to_owned(), error.into())),
+            Err(_) => Err(ConnectError::Timeout(authority.to_owned(), self.handshake)),
+        }
+    }
+
+    /// Opens a TCP connection to `host`, for a request of `client`. Errors: the reason of the failure, after all
+    /// addresses were tried.
     async fn tcp(&self, host: &str, port: u16, client: Option<IpAddr>) -> Result<TcpStream, ConnectError> {
         let name = format!("{host}:{port}");
         match tokio::time::timeout(self.timeout, self.connect(host, port, &name, client)).await {
@@ -352,58 +350,4 @@ impl Connector {
             false => Ok(()),
         }
     }
-}
-
-/// An error in the configuration of TLS to the origins of a site.
-#[derive(Debug)]
-pub enum OriginTlsFault {
-    /// The file of the authorities is unusable.
-    Authorities(String),
-    /// The client certificate, or its key, is unusable.
-    Client(CertificateFault),
-    /// The name to verify is invalid.
-    Name(String),
-    /// Any other error.
-    Other(String),
-}
-
-/// Sets up TLS to the origins of a site with its own TLS settings, from `files`.
-///
-/// # Errors
-/// The first problem: its file and a description.
-pub fn tls_of_site(files: &OriginTlsFiles) -> Result<OriginTls, OriginTlsFault> {
-    let roots = match &files.ca {
-        None => of_system(),
-        Some(path) => certificates::authorities(path).map_err(OriginTlsFault::Authorities)?,
-    };
-    let config = ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions();
-    let config = config.map_err(|error| OriginTlsFault::Other(format!("cannot set up TLS: {error}")))?;
-    let config = config.with_root_certificates(roots);
-    let config = match &files.client {
-        None => config.with_no_client_auth(),
-        Some(pair) => {
-            let certificate = Certificate::read(pair).map_err(OriginTlsFault::Client)?;
-            config.with_client_cert_resolver(certificate.for_client())
-        }
-    };
-    let name = files.name.clone().map(ServerName::try_from).transpose();
-    let name =
-        name.map_err(|_| OriginTlsFault::Name("the name is neither a host name nor an address".to_owned()))?;
-    Ok(OriginTls { config: Arc::new(config), name })
-}
-
-/// Sets up TLS to origins with the system's root certificates and without a client certificate.
-///
-/// # Errors
-/// When the cryptography provider cannot be set up.
-pub fn tls() -> Result<Arc<ClientConfig>, rustls::Error> {
-    let config = ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions()?;
-    Ok(Arc::new(config.with_root_certificates(of_system()).with_no_client_auth()))
-}
-
-/// Returns the root certificates that the system trusts.
-fn of_system() -> RootCertStore {
-    let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    roots
 }

@@ -165,10 +165,8 @@ impl Download {
         self.chunk(piece)
     }
 
-    /// Returns the content that is left, of at most `most` bytes.
-    ///
-    /// # Errors
-    /// The reason why it is not whole, in one line.
+    /// Returns the content that is left, of at most `most` bytes. The error is the reason why it is not whole, in one
+    /// line.
     pub(crate) async fn whole(&mut self, most: usize) -> Result<Vec<u8>, String> {
         let mut content = Vec::new();
         while let Some(chunk) = self.next().await? {

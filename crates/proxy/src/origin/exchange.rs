@@ -39,9 +39,6 @@ impl Exchange {
     /// Sends the `head` of a request, and then its content while it waits for the response's head.
     ///
     /// `content` is taken only once the head is sent; `sent` counts the sent bytes of the head.
-    ///
-    /// # Errors
-    /// The reason why there is no response.
     pub(super) async fn ask(
         &mut self,
         head: &[u8],

@@ -86,10 +86,7 @@ impl Inspection {
         &self.passed
     }
 
-    /// Ends the content: verifies it, and waits until it has been read.
-    ///
-    /// # Errors
-    /// The digests, if they differ.
+    /// Ends the content: verifies it, and waits until it has been read. Errors: the digests, if they differ.
     pub(super) async fn end(&mut self) -> Result<(), String> {
         if let Some(mismatch) = self.verifier.take().and_then(|verifier| verifier.finish().err()) {
             (self.gathered, self.is_over) = (None, true);

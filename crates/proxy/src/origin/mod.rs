@@ -31,6 +31,7 @@ mod source;
 mod stream_request;
 #[cfg(test)]
 mod tests;
+pub mod tls_config;
 mod tls_fault;
 
 use std::net::IpAddr;

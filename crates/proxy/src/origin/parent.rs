@@ -3,6 +3,8 @@
 //! A request for http is sent to a parent as any request to a proxy, with the whole URL (RFC 9112 section 3.2.2). For
 //! https, and for tunnels of clients, the parent opens a tunnel (RFC 9110 section 9.3.6), so that it sees no content.
 //! Addresses of this machine and its links are always reached directly: at the parent, they would be those of another.
+//!
+//! A parent may itself be reached over TLS, whose certificate the system has to trust. What a tunnel carries is then relayed.
 
 use std::io;
 use std::net::IpAddr;
@@ -13,11 +15,12 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::{HeaderValue, Method, StatusCode};
 use percent_encoding::percent_decode_str;
+use rustls::ClientConfig;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::OriginError;
 use super::connect_error::ConnectError;
+use super::{OriginError, tls_config};
 use crate::base::clock;
 use crate::base::networks::{bare, host_of};
 use crate::base::settings::{NoProxy, ParentProxy, ParentSettings};
@@ -32,6 +35,8 @@ pub struct Parents {
     no_proxy: Vec<NoProxy>,
     pub(super) falls_back: bool,
     fail_millis: u64,
+    /// The configuration of TLS to the parents, if one of them is reached over it.
+    pub(super) tls: Option<Arc<ClientConfig>>,
 }
 
 /// A parent proxy.
@@ -49,7 +54,10 @@ impl Parents {
     pub(crate) fn new(settings: &ParentSettings) -> Arc<Self> {
         let all =
             |proxies: &[ParentProxy]| proxies.iter().map(|proxy| Arc::new(Parent::new(proxy))).collect();
+        let is_secure = settings.http.iter().chain(&settings.https).any(|proxy| proxy.https);
         Arc::new(Self {
+            // Without it, such a parent cannot be reached.
+            tls: is_secure.then(|| tls_config::tls().ok()).flatten(),
             http: all(&settings.http),
             https: all(&settings.https),
             no_proxy: settings.no_proxy.clone(),
@@ -94,8 +102,12 @@ impl Parent {
         Self { credential, proxy: proxy.clone(), until: AtomicU64::new(0) }
     }
 
-    pub(super) fn authority(&self) -> &str {
-        &self.proxy.authority
+    /// Returns whether it is reached over TLS, its host, and its port.
+    pub(super) fn address(&self) -> (bool, &str, u16) {
+        let ParentProxy { https, authority, .. } = &self.proxy;
+        let host = host_of(authority);
+        let port = authority[host.len()..].strip_prefix(':').and_then(|port| port.parse().ok());
+        (*https, host, port.unwrap_or(if *https { 443 } else { 80 }))
     }
 
     pub(super) fn is_well(&self) -> bool {
@@ -126,9 +138,7 @@ impl Parent {
         }
     }
 
-    /// Asks for a tunnel to `authority`, which has a port, on a new connection to this parent.
-    ///
-    /// # Errors
+    /// Asks for a tunnel to `authority`, which has a port, on a new connection to this parent. Errors:
     /// [`ConnectError::ParentRefused`] if the parent answers that it opens none; others if it gives no answer.
     pub(super) async fn open_tunnel(
         &self,
@@ -165,12 +175,12 @@ impl Parent {
             }
             (status, _) => format!("it opens no tunnel: status {}", status.as_u16()),
         };
-        ConnectError::ParentRefused(self.authority().to_owned(), why)
+        ConnectError::ParentRefused(self.proxy.authority.clone(), why)
     }
 
     /// Returns the error for a parent that cannot be reached.
     pub(super) fn unreached(&self, why: ConnectError) -> ConnectError {
-        ConnectError::Parent(self.authority().to_owned(), Box::new(why))
+        ConnectError::Parent(self.proxy.authority.clone(), Box::new(why))
     }
 
     /// Returns the error for a parent's own answer `status` to a request in the form for proxies, if it is one.
@@ -245,8 +255,11 @@ mod tests {
     use super::*;
 
     fn parents(no_proxy: Vec<NoProxy>) -> Parents {
-        let proxy =
-            ParentProxy { authority: "proxy:3128".to_owned(), user: Some("me%40home:a%3Ab".to_owned()) };
+        let proxy = ParentProxy {
+            https: false,
+            authority: "proxy:3128".to_owned(),
+            user: Some("me%40home:a%3Ab".to_owned()),
+        };
         let settings = ParentSettings { http: vec![proxy], no_proxy, ..ParentSettings::default() };
         Arc::into_inner(Parents::new(&settings)).expect("the only one")
     }

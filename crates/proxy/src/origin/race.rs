@@ -30,10 +30,7 @@ fn order(addresses: &[SocketAddr]) -> impl Iterator<Item = SocketAddr> {
     })
 }
 
-/// Connects to one of `addresses`: the first that answers.
-///
-/// # Errors
-/// The last failure, after all addresses have failed.
+/// Connects to one of `addresses`: the first that answers. Errors: the last failure, after all addresses have failed.
 pub(super) async fn connect(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
     if let [only] = addresses {
         return TcpStream::connect(only).await;

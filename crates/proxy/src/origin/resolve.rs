@@ -103,10 +103,7 @@ impl Resolver {
     }
 
     /// Returns the addresses of `host`, which may be an address itself, for a request of `client`. For a watched name
-    /// whose lookup fails, returns its last known addresses.
-    ///
-    /// # Errors
-    /// The reason why there are none.
+    /// whose lookup fails, returns its last known addresses. The error is the reason why there are none.
     pub(super) async fn resolve(&self, host: &str, client: Option<IpAddr>) -> Resolution {
         if let Ok(address) = host.parse() {
             return Ok(Arc::new([address]));
@@ -135,10 +132,8 @@ impl Resolver {
         }
     }
 
-    /// Resolves a watched name again. Its addresses become those of the answer.
-    ///
-    /// # Errors
-    /// The reason of the failure; the known addresses stay as they were.
+    /// Resolves a watched name again. Its addresses become those of the answer. Errors: the reason of the failure; the
+    /// known addresses stay as they were.
     pub(super) async fn resolve_again(&self, name: &str) -> Result<(), ResolveError> {
         let found = self.look_up(name, None).await?;
         self.change(name, |known| *known = found.to_vec());

@@ -33,10 +33,8 @@ impl ContentSender {
         !self.refused && self.out.is_empty() && (self.ended || self.content.is_empty())
     }
 
-    /// Sends as much as possible without waiting; each sent piece restarts `deadline`.
-    ///
-    /// # Errors
-    /// When the client stops in the middle of its request.
+    /// Sends as much as possible without waiting; each sent piece restarts `deadline`. Fails when the client stops in
+    /// the middle of its request.
     pub(super) fn poll(
         &mut self,
         cx: &mut Context<'_>,

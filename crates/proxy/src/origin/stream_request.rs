@@ -17,9 +17,6 @@ impl Client {
     ///
     /// A request that the origin has not processed (RFC 9113 section 8.7) is retried while its content is complete.
     /// After the loss of a connection that was used before, a request is retried if it is idempotent.
-    ///
-    /// # Errors
-    /// As [`Client::send`].
     pub(super) async fn send_on_stream(
         &self,
         message: Request<()>,

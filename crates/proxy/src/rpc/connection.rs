@@ -59,7 +59,6 @@ enum ConnectionEnd {
     Failed,
 }
 
-/// The result of a call.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum CallResult {
     /// The requested reply was sent.

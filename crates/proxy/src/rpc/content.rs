@@ -51,10 +51,8 @@ impl Sink for PageBuffer {
     }
 }
 
-/// Buffers a page of at most `most` bytes for `visitor`, and decodes it.
-///
-/// # Errors
-/// The reason why the page cannot be buffered.
+/// Buffers a page of at most `most` bytes for `visitor`, and decodes it. The error is the reason why the page cannot be
+/// buffered.
 pub(super) async fn collect(
     reply: &mut Reply,
     coding: Option<decode::Coding>,

@@ -39,10 +39,7 @@ pub(crate) async fn serve(worker: Arc<Worker>, doors: Arc<State>, socket: UdpSoc
     loop {
         let received = tokio::select! {
             biased;
-            () = drain.begun() => match worker.shared.phases.accepts().await {
-                true => continue,
-                false => return,
-            },
+            () = drain.begun() => if worker.shared.phases.accepts().await { continue } else { return },
             received = socket.recv_from(&mut buffer) => received,
         };
         let (length, client) = match received {

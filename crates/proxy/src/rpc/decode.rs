@@ -22,10 +22,8 @@ pub(super) enum Coding {
 }
 
 impl Coding {
-    /// Parses the value of `Content-Encoding`; `None` if there is no coding.
-    ///
-    /// # Errors
-    /// An unknown coding, or several codings.
+    /// Parses the value of `Content-Encoding`; `None` if there is no coding. Fails on an unknown coding, or several
+    /// codings.
     pub(super) fn of(field: Option<&[u8]>) -> Result<Option<Self>, String> {
         let name = String::from_utf8_lossy(field.unwrap_or_default()).trim().to_ascii_lowercase();
         match name.as_str() {

@@ -26,10 +26,7 @@ pub(super) struct Delivery<'d, R> {
 
 impl<R: ReplyEncoder> Delivery<'_, R> {
     /// Sends `reply`'s content as the page, or a failure instead, which the inner result contains. The last bytes may
-    /// wait for the next flush.
-    ///
-    /// # Errors
-    /// The sent bytes are not a complete reply, so the connection has to be closed.
+    /// wait for the next flush. Errors: the sent bytes are not a complete reply, so the connection has to be closed.
     pub(super) async fn send(
         &self,
         writing: &mut WriteHalf,
@@ -163,10 +160,7 @@ impl Sink for Chunks<'_> {
     }
 }
 
-/// Checks that the client gets all of `page`.
-///
-/// # Errors
-/// The client would read the page up to a NUL byte in it.
+/// Checks that the client gets all of `page`. Errors: the client would read the page up to a NUL byte in it.
 pub(super) fn check_nul(encoder: &impl ReplyEncoder, url: &str, page: &[u8]) -> Result<(), Failure> {
     let nul = page.iter().position(|byte| encoder.ends_at_nul() && *byte == 0);
     nul.map_or(Ok(()), |at| {

@@ -53,10 +53,7 @@ impl PageLookup {
     }
 }
 
-/// Looks up the page at `text`, without waiting.
-///
-/// # Errors
-/// The problem with the URL.
+/// Looks up the page at `text`, without waiting. Errors: the problem with the URL.
 pub(super) fn look(
     visitor: &Visitor,
     plan: &Plan,

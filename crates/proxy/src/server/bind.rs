@@ -47,10 +47,8 @@ pub(super) fn explain(error: io::Error) -> String {
     }
 }
 
-/// Creates a Unix socket at `path` whose file has the permissions `mode`.
-///
-/// # Errors
-/// The reason of the failure, in one line.
+/// Creates a Unix socket at `path` whose file has the permissions `mode`. Errors: the reason of the failure, in one
+/// line.
 pub(super) fn unix_socket(path: &Path, mode: u32) -> Result<(StdUnixListener, SocketFile), String> {
     let address = SockAddr::unix(path).map_err(|error| error.to_string())?;
     remove_stale(path, &address)?;

@@ -33,10 +33,8 @@ pub(super) struct Binding {
 }
 
 impl Binding {
-    /// Binds the listeners of `settings`. A socket in `inherited` or `given` is used in place of a new one.
-    ///
-    /// # Errors
-    /// The address that is unavailable, and the reason.
+    /// Binds the listeners of `settings`. A socket in `inherited` or `given` is used in place of a new one. Errors: the
+    /// address that is unavailable, and the reason.
     pub(super) fn new(settings: &Settings, inherited: Listeners, given: GivenSockets) -> Result<Self, Error> {
         let mut binding = Self {
             workers: (0..settings.threads.max(1)).map(|_| Sockets::default()).collect(),

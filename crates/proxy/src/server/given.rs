@@ -9,6 +9,8 @@ use std::path::Path;
 use listenfd::ListenFd;
 use socket2::SockRef;
 
+use crate::handover::restart;
+
 /// The sockets of the service manager that no listener of the config has taken.
 #[derive(Debug, Default)]
 pub struct GivenSockets {
@@ -50,6 +52,11 @@ impl GivenSockets {
             |socket: &UnixListener| socket.local_addr().is_ok_and(|at| at.as_pathname() == Some(path));
         let found = take(&mut self.unix, is_at);
         found.map(|socket| socket.set_nonblocking(true).map(|()| socket)).transpose()
+    }
+
+    /// Takes the socket in which the process before this one has left what it had in memory.
+    pub(super) fn memory(&mut self) -> Option<UnixListener> {
+        take(&mut self.unix, restart::is_it)
     }
 
     /// Logs the sockets that are left: connections to them are never accepted.

@@ -10,7 +10,9 @@ use crate::exchange::route::SiteState;
 use crate::flow::worker::ProcessState;
 use crate::http::body::Upload;
 use crate::http::fields::FieldWriter;
-use crate::origin::{Chunk, Client, Connector, Download, OriginRequest, OutgoingHead, Pool, Turn, connect};
+use crate::origin::{
+    Chunk, Client, Connector, Download, OriginRequest, OutgoingHead, Pool, Turn, tls_config,
+};
 
 /// Starts the checks of the current plan; dropping the set ends them.
 pub(crate) fn start(shared: &Arc<ProcessState>) -> JoinSet<()> {
@@ -19,7 +21,7 @@ pub(crate) fn start(shared: &Arc<ProcessState>) -> JoinSet<()> {
     let wanted = plan.sites.iter().filter_map(|site| Some((site, site.settings.health.clone()?)));
     for (site, health) in wanted {
         let timeouts = &plan.settings.timeouts;
-        match connect::tls() {
+        match tls_config::tls() {
             Ok(tls) => {
                 let common = &shared.origins.sites;
                 let connector = Connector::new(timeouts.connect, false, common).never_to(&shared.own);
@@ -62,10 +64,7 @@ fn host<'h>(site: &'h SiteState, origin: &'h Origin) -> &'h str {
     }
 }
 
-/// Requests the health check path from an origin.
-///
-/// # Errors
-/// The reason why the origin is not well.
+/// Requests the health check path from an origin. The error is the reason why the origin is not well.
 async fn look(client: &Client, turn: &Turn<'_>, health: &Health, host: &str) -> Result<(), String> {
     let origin = turn.origin();
     let authority = &origin.authority;

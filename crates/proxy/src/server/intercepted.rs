@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use larder_semantics::status::Why;
 use rustls::AlertDescription;
 use tokio::io::AsyncWriteExt;
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -82,7 +83,9 @@ fn is_distrust(alert: AlertDescription) -> bool {
 
 /// Carries bytes of another protocol than TLS, of which the `first` have been read, to and from the host.
 async fn pass_through(worker: &Worker, first: Vec<u8>, arrived: Intercepted, idle: Duration) {
-    let Intercepted { stream, client, site, is_offline, .. } = arrived;
+    let Intercepted { stream, client, site, is_offline, uninterceptable, .. } = arrived;
+    // It is told once.
+    let _ = uninterceptable.set(Why::TunnelNotTls);
     if is_offline {
         return;
     }

@@ -8,14 +8,15 @@ use std::os::unix::net::UnixListener as StdUnixListener;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use larder_store::Store;
 use tokio::runtime::Builder;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use crate::admin::{self, config::ConfigFile};
-use crate::base::error::Error;
+use crate::base::error::{Error, cause};
+use crate::base::notify;
 use crate::base::settings::{Role, Settings};
 use crate::cluster::{follow, ticket_keys};
 use crate::exchange::arrival::Arrival;
@@ -26,6 +27,7 @@ use crate::handover::child::Predecessor;
 use crate::handover::listeners::Listeners;
 use crate::handover::parent::Handover;
 use crate::handover::program::Program;
+use crate::handover::{self, restart};
 use crate::net::own::OwnListeners;
 use crate::net::tls;
 use crate::net::tls::admin::Acceptor;
@@ -46,6 +48,10 @@ use crate::server::supervise::{Operators, Supervisor, stopped};
 
 /// Maximum time for the last lines of the access log.
 const LAST_LINES: Duration = Duration::from_secs(1);
+/// How long a start waits for the other nodes and for the purges that it missed.
+const JOINS: Duration = Duration::from_secs(2);
+/// The same in an upgrade, where clients wait meanwhile.
+const JOINS_IN_UPGRADE: Duration = Duration::from_millis(250);
 
 /// A proxy that is bound to its addresses.
 pub struct Server {
@@ -78,9 +84,9 @@ impl Server {
     pub fn bind(
         settings: Settings,
         mut predecessor: Option<Predecessor>,
-        given: GivenSockets,
+        mut given: GivenSockets,
     ) -> Result<Self, Error> {
-        let program = Program::of_this_process();
+        let (program, memory) = (Program::of_this_process(), given.memory());
         let inherited = predecessor.as_mut().map(Predecessor::inherit).transpose()?;
         let (inherited, inheritance) = inherited.unwrap_or_default();
         let Binding { workers: sockets, addresses, files, admin, control, copies, .. } =
@@ -95,6 +101,7 @@ impl Server {
             admin_tls.map(|admin| tls::server::Server::for_admin(admin, tls.as_deref()).map(Arc::new));
         let admin_tls = admin_tls.transpose()?;
         let shared = ProcessState::new(settings, own, tls, inheritance)?;
+        memory.iter().for_each(|socket| restart::take(socket, &shared));
         let (rpc, done) = (Arc::default(), Arc::default());
         let (disks, turn) = channel();
         let predecessor = predecessor.map(|predecessor| (predecessor, disks));
@@ -125,17 +132,19 @@ impl Server {
         };
         match &mut server.predecessor {
             Some((predecessor, _)) => predecessor.give(&server.shared)?,
-            None => server.join_cluster()?,
+            None => server.join_cluster(JOINS)?,
         }
         Ok(server)
     }
 
-    /// Joins the cluster, if there is one.
-    fn join_cluster(&self) -> Result<(), Error> {
+    /// Joins the cluster, if there is one. Waits for its members and purges, for as long as `patience` at most.
+    fn join_cluster(&self, patience: Duration) -> Result<(), Error> {
         let peers = self.addresses.iter().find(|(front, _)| matches!(front, Front::Peer { .. }));
         if let (Some(cluster), Some((_, address))) = (&self.shared.cluster, peers) {
             cluster.start(*address)?;
-            follow::start(cluster, &self.shared.cache);
+            let deadline = Instant::now() + patience;
+            follow::start(cluster, &self.shared.cache, deadline);
+            cluster.wait_for_members(deadline);
             if let Some(tls) = &self.shared.listener_tls {
                 ticket_keys::share(cluster, &tls.tickets);
             }
@@ -190,12 +199,13 @@ impl Server {
     ) -> Result<(), Error> {
         if let Some((predecessor, _)) = &mut self.predecessor {
             predecessor.take_over()?;
+            // A node that has not read the stream trusts no stored response: each would be validated at the origin.
+            self.join_cluster(JOINS_IN_UPGRADE)?;
         }
         self.start_workers()?;
         let mut predecessor_drains = Arc::default();
         if let Some((predecessor, disks)) = self.predecessor.take() {
             predecessor_drains = predecessor.leave(disks)?;
-            self.join_cluster()?;
         }
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| Error::new("cannot start", error))?;
@@ -224,17 +234,26 @@ impl Server {
         let operators = Operators { admin, control: self.control };
         let supervisor =
             Supervisor { shared: Arc::clone(&shared), handover: Arc::clone(&handover), files, onc };
-        runtime.block_on(async {
+        let left = runtime.block_on(async {
+            let mut left = None;
             if supervisor.run(operators, &mut control).await {
                 if shared.connections.count() == 0 {
                     shared.cache.gateways.ended();
+                    left = Some(handover::position(&shared)).filter(|_| !handover.is_succeeded());
                 }
                 handover.finish();
                 end_traces(&shared).await;
                 close_ledger(&shared, &mut control).await;
             }
             flush_access_log(&shared).await;
+            left
         });
+        // From here on, no operator's purge is obeyed.
+        if let Some(position) = left.filter(|_| notify::keeps())
+            && let Err(error) = restart::keep(&shared, position)
+        {
+            tracing::warn!("memory is not kept for the next process: {}", cause(&error));
+        }
         // Disk flushes must not delay the shutdown.
         runtime.shutdown_background();
         Ok(())

@@ -48,10 +48,7 @@ impl Seats {
     }
 
     /// Hands a connection that `own` has accepted to another worker, if that is fairer. Otherwise returns the connection, and
-    /// its permit.
-    ///
-    /// # Errors
-    /// The runtime's error.
+    /// its permit. Errors: the runtime's error.
     pub(super) fn hand_on(
         &self,
         own: &Arc<Worker>,

@@ -22,6 +22,10 @@ use crate::rpc::Registration;
 /// attempts to reach the engine.
 const LAST_WORDS: Duration = Duration::from_secs(10);
 
+/// Time between the signal for an upgrade and the start of a successor. `systemctl kill` sends the signal to the main
+/// process first, and then to all processes that the unit has: a successor would end by it.
+const ALL_SIGNALLED: Duration = Duration::from_millis(100);
+
 /// Time between two checks of the certificate files.
 const CERTIFICATES: Duration = Duration::from_secs(2);
 
@@ -166,7 +170,11 @@ async fn until_told(
             }
             Some(Control::Reopen) => shared.reopen(),
             Some(Control::Upgrade) => {
-                handover.begin(Order { binary: None, timeout: TIMEOUT, answer: Box::new(|_| ()) });
+                let handover = Arc::clone(handover);
+                tokio::spawn(async move {
+                    tokio::time::sleep(ALL_SIGNALLED).await;
+                    handover.begin(Order { binary: None, timeout: TIMEOUT, answer: Box::new(|_| ()) });
+                });
             }
             Some(Control::Drain) => return End::Drain,
             Some(Control::Stop) | None => return End::Stop,

@@ -13,9 +13,8 @@ use crate::exchange::link::{self, Link};
 use crate::http::body::{ClientGone, Frames, Upload};
 use crate::http::head::{Framing, Refusal};
 
-const TOO_LARGE: Refusal =
-    Refusal { status: StatusCode::PAYLOAD_TOO_LARGE, reason: "request content too large" };
-const TOO_SLOW: Refusal = Refusal { status: StatusCode::REQUEST_TIMEOUT, reason: "request content too slow" };
+const TOO_LARGE: Refusal = Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "request content too large");
+const TOO_SLOW: Refusal = Refusal::new(StatusCode::REQUEST_TIMEOUT, "request content too slow");
 const STOPPED: Refusal = Refusal::bad("request content ended early");
 
 /// Receives the content of one request.
@@ -23,10 +22,8 @@ pub(crate) trait Receive: Send {
     /// Whether the client may pause in its content as long as in a tunnel, if its origin answers meanwhile.
     const MAY_PAUSE: bool;
 
-    /// Waits for the next part of the content, at most for `limit`; `None` if it has not arrived by then.
-    ///
-    /// # Errors
-    /// The refusal of malformed content.
+    /// Waits for the next part of the content, at most for `limit`; `None` if it has not arrived by then. Errors: the
+    /// refusal of malformed content.
     fn next(&mut self, limit: Duration) -> impl Future<Output = Result<Option<Piece>, Refusal>> + Send;
 
     /// Lets the client send `bytes` more bytes: so many have reached their reader.
@@ -66,9 +63,7 @@ pub(crate) enum ContentResult {
 }
 
 /// Returns the two ends of a request's content of at most `most` bytes, or `receiver` itself if there is no content.
-///
-/// # Errors
-/// The refusal of content whose announced length is too large.
+/// Errors: the refusal of content whose announced length is too large.
 pub(crate) fn split<'c, R>(
     receiver: R,
     framing: Framing,
@@ -87,10 +82,7 @@ pub(crate) fn split<'c, R>(
     Ok((Ok(Source { receiver, frames, length, link, most, timeouts, received: 0, started }), upload))
 }
 
-/// Waits for the end of a message whose client has announced no content.
-///
-/// # Errors
-/// The refusal of content.
+/// Waits for the end of a message whose client has announced no content. Errors: the refusal of content.
 pub(crate) async fn none(receiver: &mut impl Receive, timeouts: &Timeouts) -> Result<(), Refusal> {
     match receiver.next(timeouts.stall).await? {
         Some(Piece::End(_)) => Ok(()),
@@ -100,9 +92,7 @@ pub(crate) async fn none(receiver: &mut impl Receive, timeouts: &Timeouts) -> Re
 }
 
 /// Answers a request while its content is carried. Content that has not arrived when the answer was sent is unwanted.
-///
-/// # Errors
-/// The refusal of content that is not acceptable.
+/// Errors: the refusal of content that is not acceptable.
 pub(crate) async fn talk<T, R: Receive>(
     mut answer: Pin<&mut impl Future<Output = T>>,
     source: Option<Source<'_, R>>,
@@ -120,11 +110,8 @@ pub(crate) async fn talk<T, R: Receive>(
 }
 
 impl<R: Receive> Source<'_, R> {
-    /// Carries all content to its reader. Content without a reader is left with the receiver.
-    ///
-    /// # Errors
-    /// The refusal of content that is malformed, too large or too slow; its reader is notified that the client has
-    /// left.
+    /// Carries all content to its reader. Content without a reader is left with the receiver. Errors: the refusal of
+    /// content that is malformed, too large or too slow; its reader is notified that the client has left.
     async fn pump(mut self) -> Result<ContentResult, Refusal> {
         let result = self.carry().await;
         if result.is_err() {

@@ -36,7 +36,6 @@ pub(crate) struct ReplyStart {
     pub(crate) since: Instant,
 }
 
-/// Answers a request.
 pub(crate) async fn answer<S: RawStream>(
     mut stream: Stream<S>,
     worker: Arc<Worker>,
@@ -74,7 +73,12 @@ pub(crate) async fn answer<S: RawStream>(
             worker.times.served(reply.outcome.kind, since.elapsed());
             match (sent, std::mem::replace(&mut reply.content, Content::None)) {
                 (Ok(()), Content::Tunnel(tunnel)) => {
+                    let uninterceptable = tunnel.uninterceptable();
                     tunnel::run(&mut stream, tunnel, timeouts.tunnel).await;
+                    uninterceptable
+                        .iter()
+                        .filter_map(|why| why.get())
+                        .for_each(|why| reply.outcome.why = *why);
                 }
                 (Ok(()), _) => {}
                 (Err(error), _) => tracing::debug!("stream reset: {error}"),

@@ -14,10 +14,10 @@ use crate::http::head::{
 /// The number of field lines in the small array on the stack, which suffices for most requests.
 pub(crate) const FEW: usize = 32;
 
-const NO_PROTOCOL: Refusal = Refusal {
-    status: StatusCode::NOT_IMPLEMENTED,
-    reason: "of the protocols of extended CONNECT, only websocket is supported",
-};
+const NO_PROTOCOL: Refusal = Refusal::new(
+    StatusCode::NOT_IMPLEMENTED,
+    "of the protocols of extended CONNECT, only websocket is supported",
+);
 
 /// Writes the field lines of `received` to the beginning of `lines`.
 pub(crate) fn lines<'b, 'l>(received: &Head<'b>, lines: &'l mut [Line<'b>]) -> &'l [Line<'b>] {
@@ -29,10 +29,8 @@ pub(crate) fn lines<'b, 'l>(received: &Head<'b>, lines: &'l mut [Line<'b>]) -> &
     &lines[..count]
 }
 
-/// Returns the head with these `lines`; `end`: it has no content.
-///
-/// # Errors
-/// The refusal of a request that would also be refused in HTTP/1.1.
+/// Returns the head with these `lines`; `end`: it has no content. Errors: the refusal of a request that would also be
+/// refused in HTTP/1.1.
 pub(crate) fn head<'b>(
     received: &Head<'b>,
     lines: &'b [Line<'b>],

@@ -40,10 +40,8 @@ pub(crate) trait RawStream: Clone + Send + Sync {
     /// Whether the client has left after it had sent all content.
     fn has_left_whole(&self) -> bool;
 
-    /// Waits until a head or trailers of about `length` bytes may be written.
-    ///
-    /// # Errors
-    /// `BrokenPipe` if the client has left; `OutOfMemory` if clients that do not read hold too many such bytes already.
+    /// Waits until a head or trailers of about `length` bytes may be written. Errors: `BrokenPipe` if the client has
+    /// left; `OutOfMemory` if clients that do not read hold too many such bytes already.
     fn room(&self, length: impl FnOnce() -> usize + Send) -> impl Future<Output = io::Result<()>> + Send;
 
     /// Sends an interim response, if the client reads.
@@ -52,16 +50,11 @@ pub(crate) trait RawStream: Clone + Send + Sync {
     /// Writes the head of `reply`, with its content if that is in memory and may be sent now.
     fn head(&self, reply: &Reply, head_only: bool, banner: &Banner) -> ReplyHead;
 
-    /// Sends some of `bytes`, and returns their number.
-    ///
-    /// # Errors
-    /// `BrokenPipe` if the client has left.
+    /// Sends some of `bytes`, and returns their number. Errors: `BrokenPipe` if the client has left.
     fn poll_send(&self, cx: &Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>>;
 
-    /// Sends some bytes of `content` in `range`, and returns their number.
-    ///
-    /// # Errors
-    /// `BrokenPipe` if the client has left, `UnexpectedEof` if the file has fewer bytes.
+    /// Sends some bytes of `content` in `range`, and returns their number. Errors: `BrokenPipe` if the client has left,
+    /// `UnexpectedEof` if the file has fewer bytes.
     fn poll_send_file(
         &self,
         cx: &Context<'_>,
@@ -128,10 +121,7 @@ impl<S: RawStream> Stream<S> {
         self.stall = timeouts.stall.as_millis() as u64;
     }
 
-    /// Sends `reply`.
-    ///
-    /// # Errors
-    /// If the client has left or does not read, or the content ended early.
+    /// Sends `reply`. Fails if the client has left or does not read, or the content ended early.
     pub(super) async fn reply(
         &mut self,
         reply: &mut Reply,
@@ -148,10 +138,7 @@ impl<S: RawStream> Stream<S> {
         self.room(length).await?;
         let written = self.raw.head(reply, head_only, banner);
         self.sent += written.bytes;
-        match written.is_whole {
-            true => Ok(()),
-            false => self.content(reply).await,
-        }
+        if written.is_whole { Ok(()) } else { self.content(reply).await }
     }
 
     /// Waits until a head or trailers of about `length` bytes may be written. If too many of them wait, resets the
@@ -165,16 +152,10 @@ impl<S: RawStream> Stream<S> {
     }
 
     /// Sends the content of a reply whose head was sent.
-    ///
-    /// # Errors
-    /// As [`reply`](Self::reply).
     pub(super) async fn content(&mut self, reply: &mut Reply) -> Result<(), SendError> {
         let raw = self.raw.clone();
         // If the client leaves, the wait for a slow origin ends.
-        let gone = poll_fn(|cx| match raw.is_gone(cx) {
-            true => Poll::Ready(()),
-            false => Poll::Pending,
-        });
+        let gone = poll_fn(|cx| if raw.is_gone(cx) { Poll::Ready(()) } else { Poll::Pending });
         tokio::select! {
             biased;
             sent = send_content(self, reply) => sent,

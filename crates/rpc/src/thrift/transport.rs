@@ -61,10 +61,8 @@ pub(super) fn overlong(buffer: &[u8], limit: usize) -> Option<&[u8]> {
     (length > limit).then_some(message)
 }
 
-/// Takes a frame of at most `limit` bytes from the front of `buffer`. Returns `None` until it is complete.
-///
-/// # Errors
-/// A longer frame, or an empty one, since no message is empty.
+/// Takes a frame of at most `limit` bytes from the front of `buffer`. Returns `None` until it is complete. Errors: a
+/// longer frame, or an empty one, since no message is empty.
 pub(super) fn unframe(buffer: &mut BytesMut, limit: usize) -> Result<Option<Bytes>, Malformed> {
     let Some(head) = buffer.first_chunk::<FRAME>() else { return Ok(None) };
     let declared = i32::from_be_bytes(*head);

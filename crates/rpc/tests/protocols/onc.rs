@@ -12,7 +12,6 @@ fn words(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_be_bytes()).collect()
 }
 
-/// Returns `message` as one record.
 fn record(message: &[u8]) -> Vec<u8> {
     [&words(&[0x8000_0000 | message.len() as u32])[..], message].concat()
 }

@@ -101,7 +101,6 @@ pub(crate) fn grouped(
     groups
 }
 
-/// Returns the name of a request in a dimension.
 pub(crate) fn name(dimension: Dimension, request: &Transaction) -> String {
     match dimension {
         Dimension::Site => request.site.to_string(),

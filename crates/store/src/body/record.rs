@@ -86,9 +86,6 @@ impl Record {
 
     /// Checks that it can be sent, as far as possible before the first byte is sent: reads all of it, or for
     /// a long record checks that its file is long enough. Does not block the thread.
-    ///
-    /// # Errors
-    /// The same as for [`read`](Self::read).
     pub(crate) async fn check(self: &Arc<Self>) -> io::Result<()> {
         if self.len() > CHECKED_FIRST {
             return self.body.is_there().map_err(damaged);

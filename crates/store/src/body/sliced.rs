@@ -4,11 +4,14 @@
 //! The entry has a number of its own, which the keys of its slices contain. So slices are found only through the entry:
 //! whatever removes or replaces it, a purge or another representation, hides all of its slices at once.
 
+use std::io::Write;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The last byte of the key of a slice, where that of a request has its role.
 const MARK: u8 = b'S';
+/// The most bytes of such a key behind that of the response.
+const LONGEST: usize = 1 + 16 + 1 + 20 + 1;
 /// The most slices of a response that are removed with it. Others stay until they are evicted; no request finds them.
 const MOST_REMOVED: u64 = 1 << 13;
 
@@ -86,8 +89,12 @@ impl SlicedBody {
 
     /// Returns the key of a slice of the response under `key`.
     pub fn key(&self, key: &[u8], index: u64) -> Vec<u8> {
-        // No request has a target with a NUL, so that no response has this key.
-        [key, format!("\0{:016x}.{index}", self.number).as_bytes(), &[MARK]].concat()
+        let mut own = Vec::with_capacity(key.len() + LONGEST);
+        own.extend_from_slice(key);
+        // No request has a target with a NUL, so that no response has this key. Writing to a vector does not fail.
+        let _ = write!(own, "\0{:016x}.{index}", self.number);
+        own.push(MARK);
+        own
     }
 
     /// Returns the keys of the slices that are removed with the response under `key`.

@@ -7,7 +7,6 @@ use super::meta::{Meta, cache_key, head_key, page_key, variant_number};
 use crate::LinesRef;
 use crate::body::SENDFILE_FROM;
 
-/// A response on a disk.
 pub(crate) struct DiskResponse<'d> {
     disk: &'d Disk,
     listed: &'d ObjectSummary,

@@ -95,9 +95,7 @@ impl Drive {
     }
 
     /// Leaves the directory to another process: writes what waits, and then nothing more. Blocks while the disk works.
-    ///
-    /// # Errors
-    /// The operating system's error; the directory is released nevertheless.
+    /// Errors: the operating system's error; the directory is released nevertheless.
     pub(super) fn release(&self) -> io::Result<()> {
         let synced = self.sync_purges();
         self.is_released.store(true, Ordering::Release);

@@ -61,10 +61,8 @@ enum Contents {
 }
 
 impl Journal {
-    /// Restores the rules in `directory` to `purges`, as rules of an earlier process.
-    ///
-    /// # Errors
-    /// The fault of the file. Then everything received up to `second` (UNIX) counts as invalid.
+    /// Restores the rules in `directory` to `purges`, as rules of an earlier process. Errors: the fault of the file.
+    /// Then everything received up to `second` (UNIX) counts as invalid.
     pub(super) fn open(directory: &Path, purges: &Purges, second: u32) -> (Self, io::Result<()>) {
         let path = directory.join(NAME);
         // These have to be added to the file.
@@ -90,9 +88,6 @@ impl Journal {
     }
 
     /// Appends `rules`, which are in force in `purges` already.
-    ///
-    /// # Errors
-    /// The operating system's error.
     pub(super) fn append(&self, rules: &[JournalPurge], purges: &Purges) -> io::Result<()> {
         let mut state = self.state.lock();
         if state.records.saturating_add(rules.len()) > LONG {
@@ -107,9 +102,6 @@ impl Journal {
 
     /// Makes the written rules durable, and writes those that could not be written before. Blocks while the
     /// disk syncs.
-    ///
-    /// # Errors
-    /// The operating system's error.
     pub(super) fn sync(&self, purges: &Purges) -> io::Result<()> {
         let mut state = self.state.lock();
         match &state.file {
@@ -305,10 +297,7 @@ mod tests {
             let path = directory.path().join(NAME);
             let mut bytes = fs::read(&path).expect("it is there");
             let at = place.index(bytes.len());
-            match cut {
-                true => bytes.truncate(at),
-                false => bytes[at] ^= flip,
-            }
+            if cut { bytes.truncate(at) } else { bytes[at] ^= flip }
             fs::write(&path, &bytes).expect("it can be written");
             let (rules, is_whole) = found(directory.path());
             let cut_between = cut && at % SIZE == 0 && at > 0;

@@ -35,7 +35,6 @@ pub(super) fn page_key(key: &[u8]) -> Vec<u8> {
     [b"p", key].concat()
 }
 
-/// Returns the key of a variant.
 pub(super) fn variant_key(key: &[u8], number: u64, signature: &[u8]) -> Vec<u8> {
     [b"v", &number.to_le_bytes()[..], &(key.len() as u32).to_le_bytes(), key, signature].concat()
 }

@@ -28,11 +28,8 @@ pub(super) struct FillBuffer {
 }
 
 impl Buffer {
-    /// Appends to a body that will have `expected` bytes, if its length is known.
-    ///
-    /// # Errors
-    /// Once, when the kernel refuses to extend the memory file: readers can still read the body, but it
-    /// cannot be stored.
+    /// Appends to a body that will have `expected` bytes, if its length is known. Errors: once, when the kernel refuses
+    /// to extend the memory file: readers can still read the body, but it cannot be stored.
     pub(super) fn append(&mut self, bytes: &[u8], expected: Option<u64>, arena: &Arena) -> io::Result<()> {
         match self {
             Self::Growing(growing) => growing.append(bytes, expected, arena),

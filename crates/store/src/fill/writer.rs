@@ -199,10 +199,8 @@ impl FillWriter {
         self.wait_for_readers(len).await
     }
 
-    /// Makes the leader wait until the slowest reader is close, and frees the bytes that all readers have read.
-    ///
-    /// # Errors
-    /// When there is no reader, and no disk stores the body.
+    /// Makes the leader wait until the slowest reader is close, and frees the bytes that all readers have read. Fails
+    /// when there is no reader, and no disk stores the body.
     async fn wait_for_readers(&mut self, len: u64) -> io::Result<()> {
         let fill = Arc::clone(&self.fill);
         loop {

@@ -67,7 +67,6 @@ fn time(line: &[u8], form: &[u8], name: usize) -> Option<u32> {
     date::parse(value).filter(|&time| value == date::format(time))
 }
 
-/// Returns the line `Date` for this time.
 pub(super) fn date_line(time: u32) -> [u8; DATE.len()] {
     let mut line = DATE;
     put(&mut line, DATE_NAME, time);

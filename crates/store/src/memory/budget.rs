@@ -63,7 +63,7 @@ impl Budget {
     /// Returns the bytes of the largest response that can be stored.
     pub fn largest(self) -> u64 {
         match self.capacity.by {
-            By::Bytes => self.kept() / self.shards(),
+            By::Bytes => self.kept() / self.parts(),
             By::Entries => FILLING_BYTES,
         }
     }

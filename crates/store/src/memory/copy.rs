@@ -47,13 +47,12 @@ impl Memory {
         let Some(hash) = variants.first().map(|entry| self.hash(entry.key())) else { return false };
         let Some(resident) = Resident::of(variants) else { return false };
         let (kept, mut dropped) = (UsedResident::new(resident, uses), Vec::new());
-        let (object, content) = (kept.object(hash, self.budget.counts), kept.content());
-        let uncounted = kept.uncounted(self.budget.counts);
+        let (object, added) = (kept.object(hash, self.budget.counts), self.counts_of(&kept));
         self.make_room_for(object.size);
         let mut shard = self.shard(hash);
         let is_stored = matches!(shard.insert(object, kept, true, &mut dropped), InsertResult::Stored);
         if is_stored {
-            self.note_added(content, uncounted);
+            self.note_added(added);
         }
         self.unlock(shard, &dropped);
         is_stored

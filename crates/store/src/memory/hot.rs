@@ -1,8 +1,8 @@
 //! Hot entries: repeated hits of a response, without a lock or a written cache line that workers share.
 //!
-//! Each worker has a small table of the responses that it serves most often. A place of the table has a reference of its
-//! own to the response. A reply borrows that reference and [gives it back](Memory::give_back) once it is written: to clone
-//! it would write the response's reference count, which all workers share. If it is not given back, the next request finds
+//! Each worker has a small table of the URLs that it serves most often. A place of the table has references of its own to
+//! the first variants of a URL. A reply borrows a reference and [gives it back](Memory::give_back) once it is written: to
+//! clone it would write the response's reference count, which all workers share. While it is borrowed, other requests find
 //! the response in its shard. The uses of a hot entry are counted in its shard in batches, and before anyone reads them.
 //!
 //! # The order of events
@@ -35,13 +35,13 @@
 //!   4: the lock orders them.
 //! - *A purge that changes no shard is missed.* 12 follows 11 for hot entries as for all others, and is done for each hit.
 //! - *A reply gives an old response back to a place that has learned a newer one since.* A place takes back only the very
-//!   response that it learned last; while a reply has that, no other response can be at its address.
+//!   responses that it learned last.
 //! - *A use is counted twice, or forgotten.* A place's uses are read and set to 0 under its worker's lock, while the shard is
 //!   locked, too. The order is table, then shard, everywhere.
 
 use parking_lot::Mutex;
 
-use super::resident::{Resident, UsedResident};
+use super::resident::Resident;
 use super::shards::{LockedShard, Shard};
 use super::{Budget, Memory};
 use crate::Entry;
@@ -53,18 +53,20 @@ const HOT: u32 = 8;
 const MOST_VOTES: u32 = 2 * HOT;
 /// The uses that a place counts by itself, unless a second has passed.
 const BATCH: u32 = 64;
-/// The largest hot entry in bytes, so that a table holds at most 1 MiB of responses that were evicted since.
+/// The most bytes of all variants of a hot URL, so that a table holds at most 1 MiB of responses that were evicted since.
 const LARGEST: u64 = 16 << 10;
+/// The variants of a URL that replies can borrow.
+const VARIANTS: usize = 4;
 
 /// The hot entries of one worker, on cache lines of their own.
 #[repr(align(128))]
 pub(super) struct HotTable(Mutex<[Place; PLACES]>);
 
-/// A place for one of the responses whose hashes lead to it.
+/// A place for one of the URLs whose hashes lead to it.
 #[derive(Default)]
 struct Place {
     hash: u64,
-    /// The uses of this response, minus those of others since.
+    /// The uses of this URL, minus those of others since.
     votes: u32,
     /// The uses that its shard has not counted, and the time of the last one (UNIX seconds).
     uses: u32,
@@ -73,9 +75,10 @@ struct Place {
     counted: u32,
     /// The count of changes with which it was learned.
     change: u64,
-    /// The address of the response that was learned, which may be lent; 0 if there is none.
-    learned: usize,
-    entry: Option<Entry>,
+    /// The responses that were learned.
+    learned: Option<Resident>,
+    /// A reference to each of the first variants, unless a reply has borrowed it.
+    references: [Option<Entry>; VARIANTS],
 }
 
 impl HotTable {
@@ -88,12 +91,20 @@ impl HotTable {
 }
 
 impl Place {
-    /// Takes the entry, if it is the response stored under `key`.
-    fn take(&mut self, key: &[u8], hash: u64, shard: &Shard, now: u32) -> Option<Entry> {
+    /// Takes the reference to the response stored under `key` that `selects` accepts.
+    fn take(
+        &mut self,
+        (key, hash): (&[u8], u64),
+        shard: &Shard,
+        now: u32,
+        selects: impl Fn(&Entry) -> bool,
+    ) -> Option<Entry> {
         if self.hash != hash || self.change != shard.changes() {
             return None;
         }
-        let entry = self.entry.take_if(|entry| entry.key() == key)?;
+        let variants = self.learned.as_ref()?.variants();
+        let at = variants.iter().position(selects).filter(|at| variants[*at].key() == key)?;
+        let entry = self.references.get_mut(at)?.take()?;
         self.uses += 1;
         self.last = now;
         Some(entry)
@@ -103,7 +114,7 @@ impl Place {
         self.uses >= BATCH || self.uses > 0 && self.counted != now
     }
 
-    /// Votes for the response with this hash. Returns whether it has the place.
+    /// Votes for the URL with this hash. Returns whether it has the place.
     fn vote(&mut self, hash: u64) -> bool {
         if self.hash == hash {
             self.votes = (self.votes + 1).min(MOST_VOTES);
@@ -124,39 +135,72 @@ impl Place {
         (self.uses, self.counted) = (0, self.last);
     }
 
-    /// Learns the response `kept`, which its shard had after this change, if it is hot.
-    fn learn(&mut self, kept: &UsedResident, change: u64, now: u32) {
-        if let UsedResident::One(_, entry) = kept
-            && self.votes >= HOT
-            && entry.charge() <= LARGEST
-        {
-            self.entry = None;
-            (self.change, self.learned, self.counted) = (change, entry.address(), now);
+    /// Learns the responses of its URL, which were in their shard after this change, if they are hot, and unless it has
+    /// them. References that are still borrowed here may never come back.
+    fn learn(&mut self, resident: &Resident, change: u64, now: u32) {
+        let variants = resident.variants();
+        let has_all = self.references.iter().zip(variants).all(|(reference, _)| reference.is_some());
+        if self.votes < HOT || self.change == change && has_all {
+            return;
         }
+        self.forget();
+        for (reference, entry) in self.references.iter_mut().zip(variants) {
+            *reference = Some(entry.clone());
+        }
+        (self.learned, self.change, self.counted) = (Some(resident.clone()), change, now);
+    }
+
+    fn forget(&mut self) {
+        self.learned = None;
+        self.references = Default::default();
     }
 }
 
 impl Memory {
-    /// Finds the responses stored under `key` as [`find`](Self::find) does, for the worker with this number. If the caller
-    /// [gives back](Self::give_back) the entry, repeated hits take no lock and write to no cache line of other workers.
+    /// Finds the response stored under `key` that `selects` accepts, and counts a use as [`find`](Self::find) does, for the
+    /// worker with this number. If the caller [gives back](Self::give_back) the entry, repeated hits take no lock and write
+    /// to no cache line of other workers.
     #[inline]
-    pub fn find_for(&self, worker: usize, key: &[u8], hash: u64, now: u32) -> Option<Resident> {
+    pub fn find_for(
+        &self,
+        worker: usize,
+        key: (&[u8], u64),
+        now: u32,
+        selects: impl Fn(&Entry) -> bool,
+    ) -> Option<Entry> {
         match self.hot.get(worker) {
-            Some(table) => self.find_hot(table, key, hash, now),
-            None => self.find(key, hash, now),
+            Some(table) => self.find_hot(table, key, now, selects),
+            None => self.find(key.0, key.1, now)?.into_variant(selects),
         }
     }
 
-    fn find_hot(&self, table: &HotTable, key: &[u8], hash: u64, now: u32) -> Option<Resident> {
+    fn find_hot(
+        &self,
+        table: &HotTable,
+        (key, hash): (&[u8], u64),
+        now: u32,
+        selects: impl Fn(&Entry) -> bool,
+    ) -> Option<Entry> {
         let shard = self.shards.of(hash);
         let mut table = table.0.lock();
         let place = &mut table[hash as usize % PLACES];
-        if let Some(entry) = place.take(key, hash, shard, now) {
+        if let Some(entry) = place.take((key, hash), shard, now, &selects) {
             if place.is_due(now) {
                 place.count(&mut self.shards.lock(shard));
             }
-            return Some(Resident::One(entry));
+            return Some(entry);
         }
+        self.find_and_learn(place, shard, (key, hash), now)?.into_variant(selects)
+    }
+
+    /// Finds the responses stored under `key` in their shard, and learns them if they are hot.
+    fn find_and_learn(
+        &self,
+        place: &mut Place,
+        shard: &Shard,
+        (key, hash): (&[u8], u64),
+        now: u32,
+    ) -> Option<Resident> {
         let mut has_place = place.vote(hash);
         if !has_place && place.votes == 0 {
             self.count_place(place);
@@ -170,10 +214,12 @@ impl Memory {
         let change = shard.changes();
         let kept = shard.get(hash).filter(|kept| kept.is_for(key))?;
         kept.uses().note(1, now);
-        if has_place {
-            place.learn(kept, change, now);
+        let (resident, charge) = (kept.resident(), kept.charge());
+        drop(shard);
+        if has_place && charge <= LARGEST {
+            place.learn(&resident, change, now);
         }
-        Some(kept.resident())
+        Some(resident)
     }
 
     /// Takes back an entry that [`find_for`](Self::find_for) has found for this worker under this hash.
@@ -182,8 +228,10 @@ impl Memory {
         let Some(table) = self.hot.get(worker) else { return };
         let mut table = table.0.lock();
         let place = &mut table[hash as usize % PLACES];
-        if place.hash == hash && place.learned == entry.address() && place.entry.is_none() {
-            place.entry = Some(entry);
+        let learned = place.learned.as_ref().filter(|_| place.hash == hash);
+        let at = learned.and_then(|learned| learned.variants().iter().position(|own| own.is(&entry)));
+        if let Some(reference) = at.and_then(|at| place.references.get_mut(at)) {
+            *reference = Some(entry);
         }
     }
 
@@ -192,7 +240,9 @@ impl Memory {
         for table in &self.hot {
             for place in table.0.lock().iter_mut() {
                 self.count_place(place);
-                place.entry.take_if(|_| place.change != self.shards.of(place.hash).changes());
+                if place.learned.is_some() && place.change != self.shards.of(place.hash).changes() {
+                    place.forget();
+                }
             }
         }
     }
@@ -222,7 +272,11 @@ mod tests {
     }
 
     fn entry(memory: &Memory, body: &[u8]) -> Entry {
-        let (signature, status, freshness) = (&b""[..], StatusCode::OK, Freshness::default());
+        variant(memory, b"", body)
+    }
+
+    fn variant(memory: &Memory, signature: &[u8], body: &[u8]) -> Entry {
+        let (status, freshness) = (StatusCode::OK, Freshness::default());
         let (fields, born) = (memory.keep(&HeaderMap::new(), 0), Generation::default());
         let body = Body::Heap(body.into());
         Entry::new(Parts { key: KEY, signature, status, freshness, cost: 0, born, fields: &fields, body })
@@ -231,18 +285,21 @@ mod tests {
 
     /// Looks up as a request does whose reply is written at once. Returns the content.
     fn hit(memory: &Memory, worker: usize) -> Option<Vec<u8>> {
-        let hash = memory.hash(KEY);
-        let Some(Resident::One(entry)) = memory.find_for(worker, KEY, hash, 7) else { return None };
+        let entry = find(memory, worker, |_| true)?;
         let body = entry.body().copy(0, 100).expect("it is in memory").to_vec();
-        memory.give_back(worker, hash, entry);
+        memory.give_back(worker, memory.hash(KEY), entry);
         Some(body)
+    }
+
+    fn find(memory: &Memory, worker: usize, selects: impl Fn(&Entry) -> bool) -> Option<Entry> {
+        memory.find_for(worker, (KEY, memory.hash(KEY)), 7, selects)
     }
 
     /// Returns the uses that a worker has not counted yet, and whether it has the entry.
     fn place(memory: &Memory, worker: usize) -> (u32, bool) {
         let table = memory.hot[worker].0.lock();
         let place = &table[memory.hash(KEY) as usize % PLACES];
-        (place.uses, place.entry.is_some())
+        (place.uses, place.references[0].is_some())
     }
 
     #[test]
@@ -275,14 +332,29 @@ mod tests {
         let memory = memory();
         memory.put(entry(&memory, b"old"), None);
         (0..HOT).for_each(|_| _ = hit(&memory, 0));
-        let Some(Resident::One(old)) = memory.find_for(0, KEY, memory.hash(KEY), 7) else { panic!("a hit") };
+        let old = find(&memory, 0, |_| true).expect("a hit");
         memory.put(entry(&memory, b"new"), None);
-        let Some(Resident::One(new)) = memory.find_for(0, KEY, memory.hash(KEY), 7) else { panic!("a hit") };
+        hit(&memory, 0);
+        let new = find(&memory, 0, |_| true).expect("a hit");
         memory.give_back(0, memory.hash(KEY), old);
         assert!(!place(&memory, 0).1);
         memory.give_back(0, memory.hash(KEY), new);
         assert!(place(&memory, 0).1);
         assert_eq!(hit(&memory, 0).as_deref(), Some(&b"new"[..]));
+    }
+
+    #[test]
+    fn each_variant_of_a_hot_url_is_found_without_its_shard() {
+        let memory = memory();
+        memory.put(variant(&memory, b"en", b"page"), None);
+        memory.put(variant(&memory, b"de", b"Seite"), None);
+        (0..HOT).for_each(|_| _ = hit(&memory, 0));
+        for (uses, signature) in (1..).zip([b"en", b"de", b"en"]) {
+            let entry = find(&memory, 0, |entry| entry.signature() == signature).expect("a hit");
+            assert_eq!((entry.signature(), place(&memory, 0).0), (&signature[..], uses));
+            memory.give_back(0, memory.hash(KEY), entry);
+        }
+        assert!(find(&memory, 0, |entry| entry.signature() == b"fr").is_none());
     }
 
     #[test]

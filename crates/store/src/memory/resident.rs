@@ -24,6 +24,15 @@ impl Resident {
         }
     }
 
+    /// Returns the first response that `selects` accepts.
+    #[inline]
+    pub fn into_variant(self, selects: impl Fn(&Entry) -> bool) -> Option<Entry> {
+        match self {
+            Self::One(entry) => selects(&entry).then_some(entry),
+            Self::Many(entries) => entries.iter().find(|entry| selects(entry)).cloned(),
+        }
+    }
+
     /// Returns `None` for no variants.
     pub(super) fn of(mut variants: Vec<Entry>) -> Option<Self> {
         match variants.len() {

@@ -19,7 +19,6 @@ use super::*;
 
 const MIB: u64 = 1 << 20;
 
-/// One process.
 struct Process {
     store: Arc<Store>,
     fills: Arc<Fills>,

@@ -48,7 +48,6 @@ fn asks(language: &'static str) -> HeaderMap {
     [(header::ACCEPT_LANGUAGE, HeaderValue::from_static(language))].into_iter().collect()
 }
 
-/// Returns the head of a variant by language.
 fn variant(language: &'static str, version: u64, len: u64) -> Head {
     let varies =
         [(header::VARY, HeaderValue::from_static("accept-language"))].into_iter().collect::<HeaderMap>();

@@ -26,7 +26,6 @@ pub(crate) fn coupled() -> Arc<Pools> {
     pools(Settings { couplings: couplings(&[("users", "paths")], false), ..Settings::default() })
 }
 
-/// Returns the couplings of pairs.
 pub(crate) fn couplings(pairs: &[(&str, &str)], transitive: bool) -> Couplings {
     let mut direct = BTreeMap::<Box<str>, Vec<Box<str>>>::new();
     pairs.iter().for_each(|(from, to)| direct.entry((*from).into()).or_default().push((*to).into()));

@@ -82,10 +82,7 @@ impl Kind {
     }
 }
 
-/// Reads the words after `bench cluster`.
-///
-/// # Errors
-/// An unknown word, or an invalid value; the error names it.
+/// Reads the words after `bench cluster`. Fails on an unknown word, or an invalid value; the error names it.
 pub(crate) fn parse(words: &[String]) -> Result<Options> {
     Options::parse(words, [2, 7])
 }
@@ -108,10 +105,8 @@ struct Measured {
     samples: Vec<Sample>,
 }
 
-/// Runs the bench and prints its table, and the goals with their results.
-///
-/// # Errors
-/// If a program is missing, a build fails, a request is not answered, or an answer comes from another source.
+/// Runs the bench and prints its table, and the goals with their results. Fails if a program is missing, a build fails,
+/// a request is not answered, or an answer comes from another source.
 pub(crate) fn run(options: &Options) -> Result<Vec<Goal>> {
     let missing = packages::missing([&ENGINE, &packages::WRK]);
     if options.install {

@@ -38,10 +38,8 @@ pub(super) struct Nodes {
 }
 
 impl Nodes {
-    /// Starts all nodes, and waits until those of the cluster have discovered each other.
-    ///
-    /// # Errors
-    /// If one does not start, or they do not discover each other.
+    /// Starts all nodes, and waits until those of the cluster have discovered each other. Fails if one does not start,
+    /// or they do not discover each other.
     pub(super) fn start(programs: &Programs, origin: &Origin) -> Result<Self> {
         let folder = tempfile::tempdir()?;
         let base = server::in_memory();
@@ -98,10 +96,7 @@ impl Nodes {
         }
     }
 
-    /// Returns the number of requests so far from the node to others.
-    ///
-    /// # Errors
-    /// If it does not report the number.
+    /// Returns the number of requests so far from the node to others. Fails if it does not report the number.
     pub(super) fn crossings(&self, kind: Kind) -> Result<u64> {
         if matches!(kind, Kind::Alone | Kind::AloneMiss) {
             return Ok(0);
@@ -110,10 +105,7 @@ impl Nodes {
         cluster["peers"]["asked"].as_u64().with_context(|| format!("no peers in {cluster}"))
     }
 
-    /// Requests each of `paths` until the cache is in its final state.
-    ///
-    /// # Errors
-    /// If a request is not answered.
+    /// Requests each of `paths` until the cache is in its final state. Fails if a request is not answered.
     pub(super) fn warm(&self, kind: Kind, paths: impl Iterator<Item = String>) -> Result<()> {
         let mut client = Client::connect(self.of(kind).port)?;
         for path in paths {

@@ -11,10 +11,7 @@ const AT_ONCE: f64 = 1_000.0;
 /// million tags to blank them would take milliseconds, about five hundred times in a second.
 const NO_PAUSE: f64 = 50.0;
 
-/// Runs the bench of `larder-tags`, and prints its output.
-///
-/// # Errors
-/// If it fails, or does not print the expected lines.
+/// Runs the bench of `larder-tags`, and prints its output. Fails if it fails, or does not print the expected lines.
 pub(super) fn goals() -> Result<Vec<Goal>> {
     let output = cargo()
         .args(["bench", "--quiet", "--package", "larder-tags", "--bench", "blank"])

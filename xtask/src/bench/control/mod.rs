@@ -48,9 +48,6 @@ const LOADS: [Load; 3] = [
 ];
 
 /// Reads the words after `bench control`.
-///
-/// # Errors
-/// The same as for [`Options::parse`].
 pub(super) fn parse(words: &[String]) -> Result<Options> {
     Options::without_peers(words, [1, 1], [2, 3])
 }
@@ -76,10 +73,8 @@ struct Measured {
     samples: Vec<Sample>,
 }
 
-/// Runs the bench and prints its tables, and the goals with their results.
-///
-/// # Errors
-/// If a build fails, a request is not answered, or an answer is stale.
+/// Runs the bench and prints its tables, and the goals with their results. Fails if a build fails, a request is not
+/// answered, or an answer is stale.
 pub(crate) fn run(options: &Options) -> Result<Vec<Goal>> {
     let programs = peers::build(&[&SERVICES, &HOPS[0]], options.larder.as_deref())?;
     claim_cores(&server::in_memory())?;

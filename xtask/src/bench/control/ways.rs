@@ -71,10 +71,7 @@ pub(super) struct Open {
 
 impl Open {
     /// Starts a backend whose answers take `cost` microseconds, and the proxies in front of it; config files are
-    /// written to `folder`.
-    ///
-    /// # Errors
-    /// If one of them does not start.
+    /// written to `folder`. Fails if one of them does not start.
     pub(super) fn start(way: Way, cost: u64, programs: &Programs, folder: &Path) -> Result<Self> {
         let start =
             |peer: &Peer, more: &[&str]| Running::start_with(&server::in_memory(), peer, programs, 0, more);
@@ -100,10 +97,7 @@ impl Open {
         self.larders.first().unwrap_or(&self.backend).port
     }
 
-    /// Returns the CPU time of all proxies, and that of the backend.
-    ///
-    /// # Errors
-    /// If one of the processes has ended.
+    /// Returns the CPU time of all proxies, and that of the backend. Fails if one of the processes has ended.
     pub(super) fn cpu(&self) -> Result<[Duration; 2]> {
         let mut larders = Duration::ZERO;
         for larder in &self.larders {

@@ -41,10 +41,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Reads the words after `bench disk`.
-    ///
-    /// # Errors
-    /// An unknown word, or an invalid value; the error names it.
+    /// Reads the words after `bench disk`. Fails on an unknown word, or an invalid value; the error names it.
     pub(crate) fn parse(words: &[String]) -> Result<Self> {
         let more = [("--objects", true), ("--only", true), ("--folder", true)];
         let (common, words) = options::Options::with(words, &more, [1, 2], [5, 3])?;
@@ -82,10 +79,8 @@ impl Bench<'_> {
     }
 }
 
-/// Runs the bench and prints its tables, and the goals with their results.
-///
-/// # Errors
-/// If a program is missing, a build fails, or a server did not take part to the end.
+/// Runs the bench and prints its tables, and the goals with their results. Fails if a program is missing, a build
+/// fails, or a server did not take part to the end.
 pub(crate) fn run(options: &Options) -> Result<Vec<Goal>> {
     let with_nginx = prepare(options)?;
     let programs = Programs::given(&peers::program(options.common.larder.as_deref())?);

@@ -1,6 +1,6 @@
 //! The servers of `bench disk`, and their files on the measured file system.
 
-use super::super::peers::{NGINX as PACKAGE, NGINX_FRUGAL, Peer, Setup, Start, Which, nginx_with, start};
+use super::super::peers::{self, NGINX as PACKAGE, NGINX_FRUGAL, Peer, Setup, Start, Which, nginx_with};
 use super::super::server::Running;
 use anyhow::{Context, Result, bail};
 use rustix::fs::{Advice, fadvise, statfs, syncfs};
@@ -47,12 +47,7 @@ const fn nginx(name: &'static str, configure: fn(&Setup) -> Result<Start>) -> Pe
 }
 
 fn serve(setup: &Setup, words: &[&str]) -> Result<Start> {
-    let listen = format!("127.0.0.1:{}", setup.port);
-    let origin = format!("http://127.0.0.1:{}", setup.origin);
-    let admin = format!("127.0.0.1:{}", setup.admin);
-    let addresses = ["serve", "--listen", &listen, "--origin", &origin, "--admin", &admin];
-    let common = ["--threads", "1", "--access-log", "off", "--stats", "none"];
-    Ok(start(&[&addresses, &common[..], words].concat()))
+    peers::serve(setup, &[&["--access-log", "off", "--stats", "none"][..], words].concat())
 }
 
 fn on_disk(setup: &Setup, policy: &str, size: &str) -> Result<Start> {

@@ -1,7 +1,7 @@
 //! The larders of `bench observe`: each with a different database, or none.
 
 use super::super::origin::Origin;
-use super::super::peers::{Peer, Programs, Setup, Start, Which, start};
+use super::super::peers::{self, Peer, Programs, Setup, Start, Which};
 use super::super::server::{self, Running};
 use super::{OBJECTS, path};
 use crate::packages::Package;
@@ -48,10 +48,8 @@ pub(super) struct Entrant {
 }
 
 impl Entrant {
-    /// Starts the database and a larder that has all requested objects in memory.
-    ///
-    /// # Errors
-    /// If a larder does not start, or does not answer.
+    /// Starts the database and a larder that has all requested objects in memory. Fails if a larder does not start, or
+    /// does not answer.
     pub(super) fn start(
         name: &'static str,
         kind: Kind,
@@ -92,10 +90,7 @@ impl Entrant {
     }
 
     /// Waits until all rows are written, and checks that the database has the requests that `/stats` counts, except for
-    /// dropped ones. Returns the number of dropped ones.
-    ///
-    /// # Errors
-    /// If it takes too long, or the sums differ.
+    /// dropped ones. Returns the number of dropped ones. Fails if it takes too long, or the sums differ.
     pub(super) fn settle(&self) -> Result<u64> {
         if self.kind == Kind::Off {
             return Ok(0);
@@ -145,9 +140,5 @@ fn stand_back(server: &Server) -> Result<()> {
 }
 
 fn configure(setup: &Setup) -> Result<Start> {
-    let listen = format!("127.0.0.1:{}", setup.port);
-    let origin = format!("http://127.0.0.1:{}", setup.origin);
-    let admin = format!("127.0.0.1:{}", setup.admin);
-    let addresses = ["serve", "--listen", &listen, "--origin", &origin, "--admin", &admin];
-    Ok(start(&[&addresses, &["--threads", "1", "--access-log", "off", "--memory", "1GiB"][..]].concat()))
+    peers::serve(setup, &["--access-log", "off", "--memory", "1GiB"])
 }

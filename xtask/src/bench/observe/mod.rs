@@ -39,10 +39,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Reads the words after `bench observe`.
-    ///
-    /// # Errors
-    /// An unknown word, or an invalid value; the error names it.
+    /// Reads the words after `bench observe`. Fails on an unknown word, or an invalid value; the error names it.
     pub(crate) fn parse(words: &[String]) -> Result<Self> {
         let more = [("--outage", true), ("--only", true)];
         let (common, words) = options::Options::with(words, &more, [2, 3], [2, 25])?;
@@ -78,10 +75,8 @@ struct Measured {
     full: Vec<Sample>,
 }
 
-/// Runs the bench and prints its tables, and the goals with their results.
-///
-/// # Errors
-/// If a program is missing, a build fails, a request is not answered, or sums differ.
+/// Runs the bench and prints its tables, and the goals with their results. Fails if a program is missing, a build
+/// fails, a request is not answered, or sums differ.
 pub(crate) fn run(options: &Options) -> Result<Vec<Goal>> {
     prepare(options)?;
     let programs = Programs::given(&peers::program(options.common.larder.as_deref())?);

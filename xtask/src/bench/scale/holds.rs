@@ -22,10 +22,7 @@ struct Hold {
 }
 
 impl Holds {
-    /// Builds the bench of the store, and runs it.
-    ///
-    /// # Errors
-    /// If the build or the bench fails.
+    /// Builds the bench of the store, and runs it. Fails if the build or the bench fails.
     pub(super) fn measure() -> Result<Self> {
         let bench = ["bench", "--quiet", "--package", "larder-store", "--bench", "holds"];
         let output = cargo().args(bench).output().context("cannot start cargo")?;

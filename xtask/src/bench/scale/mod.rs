@@ -3,6 +3,9 @@
 //!
 //! The measure is CPU time: on two cores, the load takes a part of one of them. Two workers that do not hinder each other
 //! need as much of it for a hit as one does, and so answer twice as many hits on twice the cores.
+//!
+//! The kernel's part grows with the number of threads, in any program: a thread with few connections is woken for each
+//! request, and shares its core with the load. So the goals compare with the floor of as many threads.
 
 mod holds;
 mod model;
@@ -14,11 +17,11 @@ use super::load::{self, Load, Script};
 use super::measure::median;
 use super::options::{Options, claim_cores};
 use super::origin::Origin;
-use super::peers::{self, Peer, Programs, Setup, Start, Which};
+use super::peers::{self, FLOOR, Peer, Programs, Setup, Start, Which};
+use super::process;
 use super::rules::rules;
 use super::server::{self, Running};
 use super::table::{self, Cell, Row};
-use super::{CONNECTIONS, process};
 use crate::packages;
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
@@ -31,30 +34,50 @@ const TWO: &str = "2";
 const MANY: &str = "64";
 /// The cores of several workers.
 const CORES: &str = "0,1";
-/// The least rate of two workers over that of one, and of many workers over that of two, on the same cores.
+/// The least rate of two workers over that of one, and of many workers over that of two, on the same cores, if the floor
+/// scales perfectly.
 const TWO_LEAST: f64 = 1.9;
 const MANY_LEAST: f64 = 0.97;
 /// The URLs of the load that has several.
 const URLS: u64 = 1_000;
 
-/// A load, and the rules of the larders that get it.
+/// A kind of server that is compared with different numbers of workers.
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    Floor,
+    Bare,
+    Ruled,
+}
+
+/// A load, and the servers that get it.
 struct Case {
     name: &'static str,
     path: &'static str,
-    rules: bool,
+    connections: u32,
+    kind: Kind,
 }
 
-const CASES: [Case; 3] = [
-    Case { name: "one URL", path: "/1k", rules: false },
-    Case { name: "1,000 URLs", path: "/1k/", rules: false },
-    Case { name: "one URL, ten rules", path: "/1k", rules: true },
+impl Case {
+    const fn new(name: &'static str, path: &'static str, connections: u32, kind: Kind) -> Self {
+        Self { name, path, connections, kind }
+    }
+}
+
+/// With 64 connections, many workers have one each; with 1,024, one has 16.
+const CASES: [Case; 6] = [
+    Case::new("floor", "/1k", 64, Kind::Floor),
+    Case::new("floor, 1,024 connections", "/1k", 1_024, Kind::Floor),
+    Case::new("one URL", "/1k", 64, Kind::Bare),
+    Case::new("one URL, 1,024 connections", "/1k", 1_024, Kind::Bare),
+    Case::new("1,000 URLs", "/1k/", 64, Kind::Bare),
+    Case::new("one URL, ten rules", "/1k", 64, Kind::Ruled),
 ];
 
-/// A larder with this number of workers.
+/// A server with this number of workers.
 struct Entrant {
     workers: &'static str,
-    rules: bool,
-    larder: Running,
+    kind: Kind,
+    server: Running,
     /// The CPU time of a hit in microseconds, by case and round.
     samples: Vec<Vec<f64>>,
 }
@@ -73,7 +96,9 @@ pub(super) fn parse(words: &[String]) -> Result<Options> {
 /// If a program is missing, a build fails, or a request is not answered from the cache.
 pub(crate) fn run(options: &Options) -> Result<Vec<Goal>> {
     options.missing(&[&packages::WRK], &[])?;
-    let programs = Programs::given(&peers::program(options.larder.as_deref())?);
+    let own: Vec<_> =
+        peers::ALL.iter().filter(|peer| matches!(peer.which, Which::Floor | Which::Larder)).collect();
+    let programs = peers::build(&own, options.larder.as_deref())?;
     let holds = Holds::measure()?;
     claim_cores(&server::in_memory())?;
     let origin = Origin::start();
@@ -84,47 +109,17 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Goal>> {
         }
         for (number, case) in CASES.iter().enumerate() {
             let script = case.script()?;
-            for entrant in entrants.iter_mut().filter(|entrant| entrant.rules == case.rules) {
+            for entrant in entrants.iter_mut().filter(|entrant| entrant.kind == case.kind) {
                 let cost = entrant.cost(case, &script, options.duration)?;
                 // The first round fills the caches.
                 entrant.samples[number].extend((round > 0).then_some(cost));
             }
         }
     }
-    let find = |workers, case: usize| {
-        let is_it = |entrant: &&Entrant| entrant.workers == workers && entrant.rules == CASES[case].rules;
-        entrants.iter().find(is_it).map_or(&[][..], |entrant| &entrant.samples[case])
-    };
-    let ratio = |case, [own, base]: [&'static str; 2]| {
-        median(find(own, case).iter().zip(find(base, case)).map(|(own, base)| own / base).collect())
-    };
-    let row = |(case, Case { name, .. }): (usize, &Case)| -> Row {
-        let cost = |workers| Cell::number(median(find(workers, case).to_vec()), 2);
-        vec![
-            ("1 KiB hits", Cell::word(name)),
-            ("CPU us, 1 worker", cost(ONE)),
-            ("2 workers", cost(TWO)),
-            ("64 workers", cost(MANY)),
-            ("2 over 1", Cell::number(2.0 / ratio(case, [TWO, ONE]), 2)),
-            ("64 over 2", Cell::number(1.0 / ratio(case, [MANY, TWO]), 2)),
-        ]
-    };
-    let measured: Vec<_> = CASES.iter().enumerate().map(row).collect();
-    let goals = CASES.iter().enumerate().flat_map(|(case, Case { name, .. })| {
-        let two = Goal::new(
-            format!("{name}: CPU of a hit, 2 workers / 1"),
-            2.0 / TWO_LEAST,
-            ratio(case, [TWO, ONE]),
-        );
-        let many = Goal::new(
-            format!("{name}: CPU of a hit, 64 workers / 2"),
-            1.0 / MANY_LEAST,
-            ratio(case, [MANY, TWO]),
-        );
-        [two, many]
-    });
-    let goals: Vec<_> = goals.collect();
-    let predicted = predictions(median(find(ONE, 0).to_vec()), &holds);
+    let costs = Costs(&entrants);
+    let measured: Vec<_> = (0..CASES.len()).map(|case| costs.row(case)).collect();
+    let goals: Vec<_> = (0..CASES.len()).flat_map(|case| costs.goals(case)).collect();
+    let predicted = predictions(median(costs.of(ONE, BARE).to_vec()), &holds);
     table::print(&measured);
     println!("\ntime under a lock, in nanoseconds; the cells have the share of operations");
     table::print(&holds.rows());
@@ -160,31 +155,90 @@ fn predictions(cost: f64, holds: &Holds) -> Vec<Row> {
     rows
 }
 
+/// The case whose cost on one core is that of the model.
+const BARE: usize = 2;
+
+/// The CPU times of hits.
+struct Costs<'e>(&'e [Entrant]);
+
+impl Costs<'_> {
+    /// Returns the times of a case, by round.
+    fn of(&self, workers: &str, case: usize) -> &[f64] {
+        let is_it = |entrant: &&Entrant| entrant.workers == workers && entrant.kind == CASES[case].kind;
+        self.0.iter().find(is_it).map_or(&[], |entrant| &entrant.samples[case])
+    }
+
+    /// Returns the time with `own` workers over that with `base` workers, by round.
+    fn ratios(&self, case: usize, [own, base]: [&str; 2]) -> Vec<f64> {
+        self.of(own, case).iter().zip(self.of(base, case)).map(|(own, base)| own / base).collect()
+    }
+
+    fn row(&self, case: usize) -> Row {
+        let cost = |workers| Cell::number(median(self.of(workers, case).to_vec()), 2);
+        let rate = |cores, workers| Cell::number(cores / median(self.ratios(case, workers)), 2);
+        vec![
+            ("1 KiB hits", Cell::word(CASES[case].name)),
+            ("CPU us, 1 worker", cost(ONE)),
+            ("2 workers", cost(TWO)),
+            ("64 workers", cost(MANY)),
+            ("2 over 1", rate(2.0, [TWO, ONE])),
+            ("64 over 2", rate(1.0, [MANY, TWO])),
+        ]
+    }
+
+    /// Returns the goals of a case, compared with the floor under the same load.
+    fn goals(&self, case: usize) -> Vec<Goal> {
+        let Case { name, connections, kind, .. } = &CASES[case];
+        let is_floor = |of: &Case| of.kind == Kind::Floor && of.connections == *connections;
+        let Some(floor) = CASES.iter().position(is_floor).filter(|_| *kind != Kind::Floor) else {
+            return Vec::new();
+        };
+        let goal = |workers: [&str; 2], most| {
+            let rounds = self.ratios(case, workers).into_iter().zip(self.ratios(floor, workers));
+            let figure = median(rounds.map(|(own, floor)| own / floor).collect());
+            let what = format!("{name}: CPU of a hit, {} workers / {}, x floor's", workers[0], workers[1]);
+            Goal::new(what, most, figure)
+        };
+        vec![goal([TWO, ONE], 2.0 / TWO_LEAST), goal([MANY, TWO], 1.0 / MANY_LEAST)]
+    }
+}
+
+/// Returns each kind of server with each number of workers.
 fn start(programs: &Programs, origin: &Origin) -> Result<Vec<Entrant>> {
-    const fn peer(name: &'static str, configure: fn(&Setup) -> Result<Start>) -> Peer {
+    const fn larder(name: &'static str, configure: fn(&Setup) -> Result<Start>) -> Peer {
         Peer::apart(name, Which::Larder, None, configure)
     }
+    const fn floor(configure: fn(&Setup) -> Result<Start>) -> Peer {
+        Peer { configure, ..FLOOR }
+    }
     let all = [
-        (ONE, false, peer("1-worker", |setup| configure(setup, ONE, false))),
-        (TWO, false, peer("2-workers", |setup| configure(setup, TWO, false))),
-        (MANY, false, peer("64-workers", |setup| configure(setup, MANY, false))),
-        (ONE, true, peer("1-worker-rules", |setup| configure(setup, ONE, true))),
-        (TWO, true, peer("2-workers-rules", |setup| configure(setup, TWO, true))),
-        (MANY, true, peer("64-workers-rules", |setup| configure(setup, MANY, true))),
+        (ONE, Kind::Floor, floor(|setup| Ok(threads(setup, ONE)))),
+        (TWO, Kind::Floor, floor(|setup| Ok(threads(setup, TWO)))),
+        (MANY, Kind::Floor, floor(|setup| Ok(threads(setup, MANY)))),
+        (ONE, Kind::Bare, larder("1-worker", |setup| configure(setup, ONE, false))),
+        (TWO, Kind::Bare, larder("2-workers", |setup| configure(setup, TWO, false))),
+        (MANY, Kind::Bare, larder("64-workers", |setup| configure(setup, MANY, false))),
+        (ONE, Kind::Ruled, larder("1-worker-rules", |setup| configure(setup, ONE, true))),
+        (TWO, Kind::Ruled, larder("2-workers-rules", |setup| configure(setup, TWO, true))),
+        (MANY, Kind::Ruled, larder("64-workers-rules", |setup| configure(setup, MANY, true))),
     ];
-    let start = |(workers, rules, peer): (&'static str, bool, Peer)| {
-        let larder = Running::start(&peer, programs, origin)?;
+    let start = |(workers, kind, peer): (&'static str, Kind, Peer)| {
+        let server = Running::start(&peer, programs, origin)?;
         if workers != ONE {
-            widen(&larder)?;
+            widen(&server)?;
         }
-        Ok(Entrant { workers, rules, larder, samples: vec![Vec::new(); CASES.len()] })
+        Ok(Entrant { workers, kind, server, samples: vec![Vec::new(); CASES.len()] })
     };
     all.into_iter().map(start).collect()
 }
 
-/// Lets all threads of a larder run on both cores.
-fn widen(larder: &Running) -> Result<()> {
-    for process in larder.processes()? {
+fn threads(setup: &Setup, threads: &str) -> Start {
+    peers::start(&[&format!("127.0.0.1:{}", setup.port), threads])
+}
+
+/// Lets all threads of a server run on both cores.
+fn widen(server: &Running) -> Result<()> {
+    for process in server.processes()? {
         let mut taskset = Command::new("taskset");
         taskset.args(["--all-tasks", "--cpu-list", "--pid", CORES, &process.to_string()]);
         let status = taskset.stdout(Stdio::null()).status().context("cannot start taskset")?;
@@ -222,9 +276,10 @@ impl Case {
 impl Entrant {
     /// Returns the CPU time of a hit, in microseconds.
     fn cost(&self, case: &Case, script: &Script, duration: Duration) -> Result<f64> {
-        let processes = self.larder.processes()?;
+        let processes = self.server.processes()?;
         let before = process::cpu_time(&processes)?;
-        let Load { requests, .. } = load::run(script, self.larder.port, case.path, CONNECTIONS, duration)?;
+        let Load { requests, .. } =
+            load::run(script, self.server.port, case.path, case.connections, duration)?;
         let used = process::cpu_time(&processes)?.saturating_sub(before);
         Ok(used.as_secs_f64() * 1e6 / requests as f64)
     }

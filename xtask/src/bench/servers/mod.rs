@@ -32,10 +32,7 @@ pub(super) struct Options {
 }
 
 impl Options {
-    /// Reads the words after the subject.
-    ///
-    /// # Errors
-    /// An unknown word, or an invalid value; the error names it.
+    /// Reads the words after the subject. Fails on an unknown word, or an invalid value; the error names it.
     pub(super) fn parse(subject: Subject, words: &[String]) -> Result<Self> {
         let more = [("--only", true), ("--size", true), ("--as-run", false)];
         let (common, words) = options::Options::with(words, &more, [1, 2], [5, 3])?;

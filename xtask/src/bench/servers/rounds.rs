@@ -24,10 +24,8 @@ const WARMING_PAUSE: Duration = Duration::from_millis(50);
 /// The maximum cost of a miss that is stored, over that of a miss that nginx passes on.
 const STORED: f64 = 0.9;
 
-/// Returns the tables of hits, one object after the other, and their goals.
-///
-/// # Errors
-/// If the load cannot be set up. A server that fails is omitted and named in `failures`.
+/// Returns the tables of hits, one object after the other, and their goals. Fails if the load cannot be set up. A
+/// server that fails is omitted and named in `failures`.
 pub(super) fn hits(
     options: &Options,
     servers: &[Running],
@@ -57,9 +55,6 @@ pub(super) fn hits(
 }
 
 /// Returns the table of misses and their goals: for 1 KiB that must not be stored, and for 1 KiB that Larder stores.
-///
-/// # Errors
-/// The same as for [`hits`].
 pub(super) fn misses(
     options: &Options,
     servers: &[Running],

@@ -9,6 +9,7 @@ mod pages;
 mod purges;
 mod segments;
 mod tags;
+mod upgrades;
 
 use super::ordinary::Random;
 use super::{Over, args};
@@ -42,13 +43,10 @@ pub(super) const CHECKERS: &[Checker] = &[
     Checker { name: "kills", controls: &["purges"], run: kills::run },
     Checker { name: "segments", controls: &["right-pages"], run: segments::run },
     Checker { name: "cluster", controls: &["changes"], run: cluster::run },
+    Checker { name: "upgrades", controls: &["purges"], run: upgrades::run },
     Checker { name: "memory", controls: &["budget"], run: memory::run },
 ];
 
-/// Returns the checker of this name.
-///
-/// # Errors
-/// If there is none.
 pub(super) fn named(name: &str) -> Result<&'static Checker> {
     let names: Vec<_> = CHECKERS.iter().map(|checker| checker.name).collect();
     let found = CHECKERS.iter().find(|checker| checker.name == name);

@@ -167,10 +167,8 @@ impl Pages {
         locked(&self.committed)
     }
 
-    /// Returns the versions in a content, after comparing every received byte.
-    ///
-    /// # Errors
-    /// A content that belongs to no version of the page.
+    /// Returns the versions in a content, after comparing every received byte. Fails on a content that belongs to no
+    /// version of the page.
     pub(super) fn read(&self, page: u64, answer: &Answer) -> Result<Shown> {
         let body = &answer.body;
         let line = body.split(|byte| *byte == b'\n').next().unwrap_or_default();

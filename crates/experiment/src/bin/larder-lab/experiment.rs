@@ -173,9 +173,7 @@ struct Programs {
 
 impl Programs {
     /// Returns this program, and the given larder, or else the one beside this program, or else the one on the path.
-    ///
-    /// # Errors
-    /// If a program cannot be started.
+    /// Fails if a program cannot be started.
     fn find(given: Option<&Path>) -> Result<Self, String> {
         let lab = env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
         let beside = Some(lab.with_file_name("larder")).filter(|program| program.is_file());

@@ -8,13 +8,11 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use larder_cli::{Program, exit_with_parent};
-use tikv_jemallocator::Jemalloc;
 
 const LAB: Program = Program { name: "larder-lab", toml: "--prices" };
 
 /// The allocator of `larder`, so that clients and services cost what they would cost there.
-#[global_allocator]
-static HEAP: Jemalloc = Jemalloc;
+use larder_heap as _;
 
 /// Experiments on a live Larder.
 #[derive(Debug, Parser)]

@@ -35,10 +35,8 @@ struct MachineTable {
     price: f64,
 }
 
-/// Reads the table in `file`, or the built-in one.
-///
-/// # Errors
-/// A line that names the file that cannot be read, or the invalid value.
+/// Reads the table in `file`, or the built-in one. Errors: a line that names the file that cannot be read, or the
+/// invalid value.
 pub(super) fn read(file: Option<&Path>) -> Result<Prices, String> {
     let Some(path) = file else { return parse(DEFAULT) };
     let name = path.display();

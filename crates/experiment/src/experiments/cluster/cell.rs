@@ -77,10 +77,8 @@ fn capacity(plan: &Plan, set: &str) -> Capacity {
     Capacity { by: By::Entries, amount }
 }
 
-/// Sends clients' requests to new nodes, after filling the nodes with the objects that they will keep.
-///
-/// # Errors
-/// If a process does not start or answer, or the user ends the experiment.
+/// Sends clients' requests to new nodes, after filling the nodes with the objects that they will keep. Fails if a
+/// process does not start or answer, or the user ends the experiment.
 pub(super) fn take(bench: &Bench, plan: &Plan, cell: &Cell) -> Result<CellResult, Halt> {
     let course = plan.course(bench.scale.of(cell.repetition));
     let origin = Origin::start(Model::of(&course.pages))?;
@@ -157,10 +155,8 @@ impl SimulationResult {
     }
 }
 
-/// Replays a repetition's requests through clusters of all sizes, and counts those that many clients send live.
-///
-/// # Errors
-/// If the policy does not exist.
+/// Replays a repetition's requests through clusters of all sizes, and counts those that many clients send live. Fails
+/// if the policy does not exist.
 pub(super) fn simulate(
     plan: &Plan,
     (set, repetition): (&str, u64),

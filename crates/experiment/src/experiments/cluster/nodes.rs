@@ -105,10 +105,8 @@ pub(super) struct Nodes {
 
 impl Nodes {
     /// Starts `count` nodes with the given memory each. With a share for copies they are a cluster, and this function
-    /// waits until they have discovered each other. Otherwise they are independent.
-    ///
-    /// # Errors
-    /// If a node does not start, or the nodes do not discover each other.
+    /// waits until they have discovered each other. Otherwise they are independent. Fails if a node does not start, or
+    /// the nodes do not discover each other.
     pub(super) fn start(
         bench: &Bench,
         count: u16,
@@ -170,10 +168,7 @@ impl Nodes {
         Ok(true)
     }
 
-    /// Checks that the nodes have remained one cluster.
-    ///
-    /// # Errors
-    /// If they have not, since the measurement is then invalid.
+    /// Checks that the nodes have remained one cluster. Fails if they have not, since the measurement is then invalid.
     pub(super) fn check(&mut self) -> Result<(), Halt> {
         self.check_engine()?;
         if self.is_whole()? {
@@ -182,10 +177,7 @@ impl Nodes {
         Err(self.explain(Halt::Failed("the nodes have lost each other".to_owned())))
     }
 
-    /// Returns the addresses of the nodes for clients.
-    ///
-    /// # Errors
-    /// If a node did not print its address.
+    /// Returns the addresses of the nodes for clients. Fails if a node did not print its address.
     pub(super) fn doors(&self) -> Result<Vec<SocketAddr>, Halt> {
         self.nodes.iter().map(|node| node.door(Via::Http)).collect()
     }
@@ -195,10 +187,7 @@ impl Nodes {
         self.nodes.iter().map(Proxy::processor).collect()
     }
 
-    /// Returns the number of requests from one node to another so far.
-    ///
-    /// # Errors
-    /// If a node does not report the number.
+    /// Returns the number of requests from one node to another so far. Fails if a node does not report the number.
     pub(super) fn crossings(&self) -> Result<u64, Halt> {
         if self.engine.is_none() {
             return Ok(0);
@@ -224,9 +213,6 @@ impl Nodes {
     }
 
     /// Checks that the engine is running: without it each node serves independently, which invalidates the measurement.
-    ///
-    /// # Errors
-    /// If it has ended.
     pub(super) fn check_engine(&mut self) -> Result<(), Halt> {
         let status = self.engine.as_mut().and_then(|engine| engine.child.ended().ok().flatten());
         status.map_or(Ok(()), |status| Err(Halt::Failed(format!("the cluster's engine ended with {status}"))))

@@ -25,26 +25,20 @@ pub(super) fn claims(seen: &Measurements) -> Vec<Finding> {
          spread over many URLs, most requests that wait are for such responses.";
     let popular = "The requested responses are requested in each of their lifetimes. So they are validated before they \
          expire, and clients do not wait.";
+    let faster = |title: &str, places: &[OriginModel]| {
+        let claim =
+            format!("{title}: refreshing ahead takes at least {:.0}% off the mean time", FASTER * 100.0);
+        let samples = samples(seen, places, |plain, ahead| saved(plain.mean_ms, ahead.mean_ms));
+        Finding::sampled(claim, LARDER, REQUESTS, (samples, Bound::Above(FASTER)), PERCENT)
+    };
     let mut claims = vec![
-        Finding::sampled(
-            format!("Far away: refreshing ahead takes at least {:.0}% off the mean time", FASTER * 100.0),
-            LARDER,
-            REQUESTS,
-            (samples(seen, &far, |plain, ahead| saved(plain.mean_ms, ahead.mean_ms)), Bound::Above(FASTER)),
-            PERCENT,
-        )
-        .saying("By kind of requests, over all distances.")
-        .because(&[Ruling::Holds, Ruling::Depends], popular)
-        .because(&[Ruling::Depends, Ruling::Fails], unpopular),
-        Finding::sampled(
-            format!("Weak: refreshing ahead takes at least {:.0}% off the mean time", FASTER * 100.0),
-            LARDER,
-            REQUESTS,
-            (samples(seen, &weak, |plain, ahead| saved(plain.mean_ms, ahead.mean_ms)), Bound::Above(FASTER)),
-            PERCENT,
-        )
-        .saying("By kind of requests. The origin makes two answers at once, 40 ms each.")
-        .because(&[Ruling::Depends, Ruling::Fails], unpopular),
+        faster("Far away", &far)
+            .saying("By kind of requests, over all distances.")
+            .because(&[Ruling::Holds, Ruling::Depends], popular)
+            .because(&[Ruling::Depends, Ruling::Fails], unpopular),
+        faster("Weak", &weak)
+            .saying("By kind of requests. The origin makes two answers at once, 40 ms each.")
+            .because(&[Ruling::Depends, Ruling::Fails], unpopular),
         Finding::sampled(
             "Refreshing ahead means that fewer requests wait for the origin",
             LARDER,

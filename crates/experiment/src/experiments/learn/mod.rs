@@ -42,7 +42,6 @@ const RATE: f64 = 60.0;
 /// Requests in flight at once: more than are due while an origin answers.
 const CLIENTS: usize = 64;
 
-/// An origin.
 #[derive(Clone, Copy, Debug)]
 struct OriginModel {
     name: &'static str,

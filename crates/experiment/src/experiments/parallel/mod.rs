@@ -103,7 +103,6 @@ struct CellResult {
     slowest_ms: Option<f64>,
 }
 
-/// The cost of one run.
 struct RunCost {
     seconds: f64,
     /// The processor time.

@@ -14,7 +14,6 @@ use crate::origin::Origin;
 use crate::subprocess::Subprocess;
 use crate::{Bench, Halt};
 
-/// A program.
 pub(super) struct Program {
     pub(super) name: &'static str,
     text: &'static str,
@@ -82,10 +81,8 @@ pub(super) struct Python {
     pub(super) versions: String,
 }
 
-/// Returns the Python to measure: `chosen`, or the default one that can run the most programs.
-///
-/// # Errors
-/// If the chosen one does not start.
+/// Returns the Python to measure: `chosen`, or the default one that can run the most programs. Fails if the chosen one
+/// does not start.
 pub(super) fn find(chosen: Option<&Path>) -> Result<Option<Python>, Halt> {
     if let Some(program) = chosen {
         return chosen_one(program).map(Some);
@@ -95,10 +92,7 @@ pub(super) fn find(chosen: Option<&Path>) -> Result<Option<Python>, Halt> {
     Ok(there.reduce(|best, other| if other.can_run.len() > best.can_run.len() { other } else { best }))
 }
 
-/// Checks that the Python at `program` can be measured.
-///
-/// # Errors
-/// If it does not start, or is no Python.
+/// Checks that the Python at `program` can be measured. Fails if it does not start, or is no Python.
 pub(crate) fn check(program: &Path) -> Result<(), Halt> {
     chosen_one(program).map(drop)
 }

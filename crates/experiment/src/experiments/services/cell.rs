@@ -85,10 +85,8 @@ pub(super) struct Room {
     pub(super) resident: u64,
 }
 
-/// Measures a cell whose cache may keep `percent` of `full` bytes.
-///
-/// # Errors
-/// If a process does not start or answer, or the user ends the experiment.
+/// Measures a cell whose cache may keep `percent` of `full` bytes. Fails if a process does not start or answer, or the
+/// user ends the experiment.
 pub(super) fn take(bench: &Bench, cell: &Cell, full: u64) -> Result<CellResult, Halt> {
     let capacity = if cell.percent == 0 { ROOMY } else { part(By::Bytes, full, cell.percent) };
     let mut open = OpenWay::start(bench, cell, capacity)?;
@@ -120,9 +118,6 @@ pub(super) fn take(bench: &Bench, cell: &Cell, full: u64) -> Result<CellResult, 
 }
 
 /// Requests everything through a cache with room for all objects, and returns its contents.
-///
-/// # Errors
-/// The same as for [`take`].
 pub(super) fn room(bench: &Bench, cell: &Cell) -> Result<Room, Halt> {
     let mut open = OpenWay::start(bench, cell, ROOMY)?;
     let outcome = send(bench, cell, &mut open)?;

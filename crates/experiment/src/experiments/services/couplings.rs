@@ -108,10 +108,7 @@ impl Tags {
 }
 
 impl Unasked {
-    /// Sends the first `requests` requests of `seed` to new services.
-    ///
-    /// # Errors
-    /// If the services cannot be created.
+    /// Sends the first `requests` requests of `seed` to new services. Fails if the services cannot be created.
     pub(super) fn new(requests: u64, seed: u64, repetition: u64) -> Result<Self, Halt> {
         let services = Rehearsal::new(ENTITIES).map_err(|error| Halt::because("cannot simulate", error))?;
         let pages = Pages { sizes: Sizes::Fixed(0), latency: Latency::Constant(0) };

@@ -51,7 +51,6 @@ impl Curve {
     }
 }
 
-/// All measurements.
 struct Measurements {
     cells: Vec<CellResult>,
     rooms: Vec<Room>,

@@ -110,13 +110,11 @@ impl Plan {
         }
     }
 
-    /// Returns all cells.
     pub(super) fn all(&self) -> Vec<Cell> {
         let cells = (0..self.repetitions).flat_map(|at| self.cells(at));
         cells.chain((self.repetitions..self.close.max(self.closest)).flat_map(|at| self.close(at))).collect()
     }
 
-    /// Returns the cells of one repetition.
     fn cells(&self, repetition: u64) -> Vec<Cell> {
         let mut cells = self.latencies();
         cells.extend(self.many_clients());

@@ -24,10 +24,8 @@ pub(super) struct OpenWay {
 }
 
 impl OpenWay {
-    /// Starts the services, and the processes in front of them. Each cache has room for `capacity`.
-    ///
-    /// # Errors
-    /// If one of them does not start.
+    /// Starts the services, and the processes in front of them. Each cache has room for `capacity`. Fails if one of
+    /// them does not start.
     pub(super) fn start(bench: &Bench<'_>, cell: &Cell, capacity: Capacity) -> Result<Self, Halt> {
         let program = &bench.program;
         let services = services(&bench.lab, &cell.endpoint)?;

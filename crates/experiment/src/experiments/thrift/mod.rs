@@ -90,7 +90,6 @@ impl Plan {
         self.local((name, 0), latency, seed)
     }
 
-    /// Returns the course with a locality.
     fn local(&self, (name, locality): (&str, u32), latency: &str, seed: u64) -> Course {
         let locality = f64::from(locality) / 100.0;
         let order = match name {

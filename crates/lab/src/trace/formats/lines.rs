@@ -17,7 +17,6 @@ const CHUNK: usize = 256 << 10;
 /// The maximum length of a line, in bytes: more than any line of a log has.
 pub(super) const LONGEST: usize = 1 << 20;
 
-/// The content of a line.
 pub(super) enum LineContent<'l> {
     /// A request for an object identified by a number.
     Number(u64, Facts),

@@ -39,10 +39,7 @@ fn parties(mut before: &[u8]) -> Result<(Option<&str>, u32), LineError> {
     let mut next = || word(&mut before).unwrap_or_default();
     let (first, second, _) = (next(), next(), next());
     let has_host = !next().is_empty() && second != b"-";
-    match has_host {
-        true => Ok((Some(text(first)?), client(second))),
-        false => Ok((None, client(first))),
-    }
+    if has_host { Ok((Some(text(first)?), client(second))) } else { Ok((None, client(first))) }
 }
 
 /// Returns the text before and after the first `mark`.

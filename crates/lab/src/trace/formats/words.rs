@@ -12,7 +12,6 @@ use super::lines::{LineContent, LineResult};
 use crate::trace::sink::{Fact, Facts};
 use crate::trace::summary::Exclusion;
 
-/// The error in a line.
 pub(super) type LineError = Cow<'static, str>;
 
 /// The upper bound of sizes, in bytes: larger than any object, and small enough that sums over a trace do not overflow.

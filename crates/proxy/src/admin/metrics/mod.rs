@@ -7,7 +7,6 @@ mod table;
 mod text;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use larder_advise::Report;
 
@@ -60,7 +59,7 @@ struct Moment {
     /// The connections of each worker.
     connections: Vec<usize>,
     /// The predictions of the shadow caches, if there are any.
-    advice: Option<Report>,
+    advice: Option<Arc<Report>>,
 }
 
 impl Moment {
@@ -70,7 +69,7 @@ impl Moment {
         let sites = accounts.iter().map(|account| (Arc::clone(account.site()), account.counts()));
         let validation = shared.observers.validator.report(&shared.plan());
         let connections = shared.workers().iter().map(|worker| worker.connections.count()).collect();
-        let advice = shared.advisor.as_ref().map(|advisor| advisor.report(Duration::MAX));
+        let advice = shared.advisor.as_ref().map(|advisor| advisor.latest());
         Self {
             connections,
             sites: sites.collect(),

@@ -2,6 +2,7 @@
 //! the reference in `docs/metrics.md` and the check of the dashboard for Grafana all read it.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 
 use larder_cluster::breaker::BreakerState as Breaker;
 use larder_tags::PoolReport;
@@ -27,6 +28,13 @@ const MOST_RULES: usize = 1_000;
 macro_rules! metric {
     ($kind:ident $name:literal [$($label:literal),*] $about:literal $collect:expr) => {
         Metric { name: $name, kind: MetricKind::$kind, labels: &[$($label),*], about: $about, collect: $collect }
+    };
+}
+
+/// A metric of which each `$source` has one figure.
+macro_rules! figure {
+    ($kind:ident $name:literal [$($label:literal),*] $source:ident.$($field:ident).+ $about:literal) => {
+        metric!($kind $name [$($label),*] $about |moment, to| $source(moment, to, |source| source.$($field).+))
     };
 }
 
@@ -88,24 +96,15 @@ pub(super) const METRICS: &[Metric] = &[
     |moment, to| moment.stats.origins().for_each(|(site, origin)| {
         to.put(&[site, &origin.address], origin.failures);
     })),
-    metric!(Gauge "larder_origin_requests" []
-        "Requests to origins in progress."
-        |moment, to| to.put(&[], moment.stats.in_flight)),
-    metric!(Gauge "larder_origin_queue" []
-        "Requests that wait for a permit."
-        |moment, to| to.put(&[], moment.stats.queued)),
-    metric!(Gauge "larder_fills" []
-        "Responses in progress that are being stored."
-        |moment, to| to.put(&[], moment.stats.fills)),
-    metric!(Gauge "larder_filling_bytes" []
-        "Bytes of responses in progress that are being stored."
-        |moment, to| to.put(&[], moment.stats.bytes_filling)),
-    metric!(Gauge "larder_memory_withheld_bytes" []
-        "Bytes of the memory's capacity that are withheld from responses, since the allocator holds about as many unused."
-        |moment, to| to.put(&[], moment.stats.bytes_withheld)),
-    metric!(Counter "larder_memory_file_refusals_total" []
-        "Large bodies that were not stored, since the system limited the memory file."
-        |moment, to| to.put(&[], moment.stats.memory_file_refusals)),
+    figure!(Gauge "larder_origin_requests" [] stats.in_flight "Requests to origins in progress."),
+    figure!(Gauge "larder_origin_queue" [] stats.queued "Requests that wait for a permit."),
+    figure!(Gauge "larder_fills" [] stats.fills "Responses in progress that are being stored."),
+    figure!(Gauge "larder_filling_bytes" [] stats.bytes_filling
+        "Bytes of responses in progress that are being stored."),
+    figure!(Gauge "larder_memory_withheld_bytes" [] stats.bytes_withheld
+        "Bytes of the memory's capacity that are withheld from responses, since the allocator holds about as many unused."),
+    figure!(Counter "larder_memory_file_refusals_total" [] stats.memory_file_refusals
+        "Large bodies that were not stored, since the system limited the memory file."),
     metric!(Gauge "larder_advise_hit_ratio" ["tier", "policy", "size"]
     "Hit ratio of a tier that is predicted for a policy and a size, over the last four hours at most."
     |moment, to| for cell in moment.advice.iter().flat_map(|advice| &advice.cells) {
@@ -119,9 +118,8 @@ pub(super) const METRICS: &[Metric] = &[
     metric!(Gauge "larder_advise_bytes" []
         "Bytes of memory that the shadow caches take."
         |moment, to| moment.advice.iter().for_each(|advice| to.put(&[], advice.bytes))),
-    metric!(Counter "larder_refreshes_ahead_total" []
-        "Refreshes of popular responses before they expired."
-        |moment, to| to.put(&[], moment.stats.refreshes_ahead.started)),
+    figure!(Counter "larder_refreshes_ahead_total" [] stats.refreshes_ahead.started
+        "Refreshes of popular responses before they expired."),
     metric!(Counter "larder_refreshes_ahead_measured_total" ["used"]
     "Refreshes that were observed until the response expired again, by whether it was requested after its old expiry."
     |moment, to| {
@@ -129,9 +127,8 @@ pub(super) const METRICS: &[Metric] = &[
         to.put(&["yes"], ahead.used);
         to.put(&["no"], ahead.measured.saturating_sub(ahead.used));
     }),
-    metric!(Counter "larder_prefetches_total" ["kind"]
-        "Prefetches that were started, by the kind of prediction."
-        |moment, to| prefetches(moment, to, |done| done.started)),
+    figure!(Counter "larder_prefetches_total" ["kind"] prefetch.started
+        "Prefetches that were started, by the kind of prediction."),
     metric!(Counter "larder_prefetches_measured_total" ["kind", "used"]
     "Prefetches whose use is known, by whether a client got the response within a minute."
     |moment, to| {
@@ -140,27 +137,20 @@ pub(super) const METRICS: &[Metric] = &[
             to.put(&[kind, "no"], done.unused);
         }
     }),
-    metric!(Counter "larder_prefetches_refused_total" ["kind"]
-        "Prefetched responses that may not be stored, so that their URLs are not prefetched again."
-        |moment, to| prefetches(moment, to, |done| done.refused)),
-    metric!(Counter "larder_prefetched_bytes_total" ["kind"]
-        "Bytes of content that were prefetched."
-        |moment, to| prefetches(moment, to, |done| done.bytes)),
-    metric!(Counter "larder_prefetched_unused_bytes_total" ["kind"]
-        "Bytes of prefetched content that were of no use."
-        |moment, to| prefetches(moment, to, |done| done.unused_bytes)),
-    metric!(Gauge "larder_prefetches_off" ["kind"]
-        "Sites for which prefetches are off at present, since too few were of use."
-        |moment, to| prefetches(moment, to, |done| done.off)),
-    metric!(Counter "larder_refreshes_ahead_skipped_total" []
-        "Popular responses that were not refreshed when their time came because the budget was used up."
-        |moment, to| to.put(&[], moment.stats.refreshes_ahead.skipped)),
-    metric!(Counter "larder_early_hints_total" []
-        "103 responses with links of responses that are stored, or were stored before their eviction."
-        |moment, to| to.put(&[], moment.stats.early_hints.sent)),
-    metric!(Gauge "larder_early_hint_bytes" []
-        "Bytes of links that outlive stored responses."
-        |moment, to| to.put(&[], moment.stats.early_hints.bytes)),
+    figure!(Counter "larder_prefetches_refused_total" ["kind"] prefetch.refused
+        "Prefetched responses that may not be stored, so that their URLs are not prefetched again."),
+    figure!(Counter "larder_prefetched_bytes_total" ["kind"] prefetch.bytes
+        "Bytes of content that were prefetched."),
+    figure!(Counter "larder_prefetched_unused_bytes_total" ["kind"] prefetch.unused_bytes
+        "Bytes of prefetched content that were of no use."),
+    figure!(Gauge "larder_prefetches_off" ["kind"] prefetch.off
+        "Sites for which prefetches are off at present, since too few were of use."),
+    figure!(Counter "larder_refreshes_ahead_skipped_total" [] stats.refreshes_ahead.skipped
+        "Popular responses that were not refreshed when their time came because the budget was used up."),
+    figure!(Counter "larder_early_hints_total" [] stats.early_hints.sent
+        "103 responses with links of responses that are stored, or were stored before their eviction."),
+    figure!(Gauge "larder_early_hint_bytes" [] stats.early_hints.bytes
+        "Bytes of links that outlive stored responses."),
     metric!(Counter "larder_package_contents_total" ["result"]
     "Contents of packages: compared with the digest of their index or URL, files without a known digest, and contents that were refused because of their digest."
     |moment, to| {
@@ -172,41 +162,34 @@ pub(super) const METRICS: &[Metric] = &[
     metric!(Counter "larder_client_prefetches_total" ["site"]
         "Requests that were prefetches of clients, with any outcome."
         |moment, to| moment.sites.iter().for_each(|(site, counts)| to.put(&[site], counts.prefetches()))),
-    metric!(Counter "larder_compressed_forms_total" []
-        "Compressed forms of stored responses that were made."
-        |moment, to| to.put(&[], moment.stats.compression.forms)),
+    figure!(Counter "larder_compressed_forms_total" [] stats.compression.forms
+        "Compressed forms of stored responses that were made."),
     metric!(Counter "larder_compressed_form_bytes_total" ["when"]
     "Bytes of the contents of these forms, before and after compression."
     |moment, to| {
         to.put(&["before"], moment.stats.compression.bytes_before);
         to.put(&["after"], moment.stats.compression.bytes_after);
     }),
-    metric!(Counter "larder_compression_dropped_total" []
-        "Forms that were not made because too many waited."
-        |moment, to| to.put(&[], moment.stats.compression.dropped)),
+    figure!(Counter "larder_compression_dropped_total" [] stats.compression.dropped
+        "Forms that were not made because too many waited."),
     metric!(Counter "larder_passing_compressions_total" ["result"]
         "Replies that were compressed while they were sent, and those that were not, beyond the limit."
         |moment, to| {
         to.put(&["compressed"], moment.stats.compression.passing);
         to.put(&["refused"], moment.stats.compression.refused);
     }),
-    metric!(Counter "larder_compressed_replies_total" []
-        "Replies with stored content that was compressed here."
-        |moment, to| to.put(&[], moment.stats.totals.compressed)),
-    metric!(Counter "larder_compression_saved_bytes_total" []
-        "Bytes by which these replies were shorter."
-        |moment, to| to.put(&[], moment.stats.totals.bytes_saved)),
-    metric!(Gauge "larder_connections" []
-        "Connections of clients that are open."
-        |moment, to| to.put(&[], moment.stats.connections)),
+    figure!(Counter "larder_compressed_replies_total" [] stats.totals.compressed
+        "Replies with stored content that was compressed here."),
+    figure!(Counter "larder_compression_saved_bytes_total" [] stats.totals.bytes_saved
+        "Bytes by which these replies were shorter."),
+    figure!(Gauge "larder_connections" [] stats.connections "Connections of clients that are open."),
     metric!(Gauge "larder_worker_connections" ["worker"]
         "Connections of clients that are open, by the worker that serves them."
         |moment, to| {
         moment.connections.iter().enumerate().for_each(|(worker, open)| to.put(&[&worker.to_string()], *open));
     }),
-    metric!(Counter "larder_refused_connections_total" []
-        "Connections of clients that were closed on arrival, and tunnels that were refused, because there were too many."
-        |moment, to| to.put(&[], moment.stats.connections_refused)),
+    figure!(Counter "larder_refused_connections_total" [] stats.connections_refused
+        "Connections of clients that were closed on arrival, and tunnels that were refused, because there were too many."),
     metric!(Gauge "larder_cache_info" ["tier", "directory", "policy"]
     "Always 1; the label policy has the eviction policy."
     |moment, to| {
@@ -220,7 +203,7 @@ pub(super) const METRICS: &[Metric] = &[
         disks(moment, |disk| to.put(&[DISK, &disk.path], disk.bytes_live));
     }),
     metric!(Gauge "larder_cache_objects" ["tier", "directory"]
-    "Stored responses; in memory, all variants of a URL are one."
+    "Stored responses; in memory, all variants of a URL are one, with its slices; on a disk, records, of slices too."
     |moment, to| {
         to.put(&[MEMORY, ""], moment.stats.objects);
         disks(moment, |disk| to.put(&[DISK, &disk.path], disk.objects));
@@ -244,36 +227,23 @@ pub(super) const METRICS: &[Metric] = &[
     |moment, to| disks(moment, |disk| {
         to.put(&[&disk.path], u8::from(matches!(disk.state, "ready" | "scanning")));
     })),
-    metric!(Counter "larder_disk_stored_total" ["directory"]
-        "Objects written."
-        |moment, to| disks(moment, |disk| to.put(&[&disk.path], disk.stored))),
-    metric!(Counter "larder_disk_refused_total" ["directory"]
-        "Objects that the filter or the policy did not admit."
-        |moment, to| disks(moment, |disk| to.put(&[&disk.path], disk.refused))),
-    metric!(Counter "larder_disk_dropped_total" ["directory"]
-        "Objects not written because the disk could not keep up."
-        |moment, to| disks(moment, |disk| to.put(&[&disk.path], disk.dropped))),
-    metric!(Counter "larder_disk_corrupt_total" ["directory"]
-        "Damaged objects that were removed."
-        |moment, to| disks(moment, |disk| to.put(&[&disk.path], disk.corrupt))),
-    metric!(Counter "larder_disk_write_errors_total" ["directory"]
-        "Writes that failed."
-        |moment, to| disks(moment, |disk| to.put(&[&disk.path], disk.write_errors))),
-    metric!(Gauge "larder_disk_queued_bytes" ["directory"]
-        "Bytes that wait to be written."
-        |moment, to| disks(moment, |disk| to.put(&[&disk.path], disk.bytes_queued))),
-    metric!(Gauge "larder_disk_occupied_bytes" ["directory"]
-        "Bytes of the files, including obsolete records."
-        |moment, to| disks(moment, |disk| to.put(&[&disk.path], disk.bytes_occupied))),
-    metric!(Counter "larder_disk_written_bytes_total" ["directory"]
-        "Bytes written, including moved records."
-        |moment, to| disks(moment, |disk| to.put(&[&disk.path], disk.bytes_written))),
-    metric!(Gauge "larder_pool_tags" ["site", "pool"]
-        "Valid tags of a gateway's pool; of the shared pool, all tags."
-        |moment, to| pools(moment, |site, pool| to.put(&[site, &pool.pool], pool.tags))),
-    metric!(Gauge "larder_pool_bytes" ["site", "pool"]
-        "Bytes of a pool."
-        |moment, to| pools(moment, |site, pool| to.put(&[site, &pool.pool], pool.bytes))),
+    figure!(Counter "larder_disk_stored_total" ["directory"] disk.stored "Objects written."),
+    figure!(Counter "larder_disk_refused_total" ["directory"] disk.refused
+        "Objects that the filter or the policy did not admit."),
+    figure!(Counter "larder_disk_dropped_total" ["directory"] disk.dropped
+        "Objects not written because the disk could not keep up."),
+    figure!(Counter "larder_disk_corrupt_total" ["directory"] disk.corrupt
+        "Damaged objects that were removed."),
+    figure!(Counter "larder_disk_write_errors_total" ["directory"] disk.write_errors "Writes that failed."),
+    figure!(Gauge "larder_disk_queued_bytes" ["directory"] disk.bytes_queued
+        "Bytes that wait to be written."),
+    figure!(Gauge "larder_disk_occupied_bytes" ["directory"] disk.bytes_occupied
+        "Bytes of the files, including obsolete records."),
+    figure!(Counter "larder_disk_written_bytes_total" ["directory"] disk.bytes_written
+        "Bytes written, including moved records."),
+    figure!(Gauge "larder_pool_tags" ["site", "pool"] pool.tags
+        "Valid tags of a gateway's pool; of the shared pool, all tags."),
+    figure!(Gauge "larder_pool_bytes" ["site", "pool"] pool.bytes "Bytes of a pool."),
     metric!(Counter "larder_pool_requests_total" ["site", "pool", "fate"]
     "GETs for a pool, by result: matched: 304 without a request to the backend; equal: 304 because the backend's \
      answer has the client's tag; or forwarded."
@@ -282,15 +252,10 @@ pub(super) const METRICS: &[Metric] = &[
         to.put(&[site, &pool.pool, "equal"], pool.equal);
         to.put(&[site, &pool.pool, "forwarded"], pool.forwarded.saturating_sub(pool.equal));
     })),
-    metric!(Counter "larder_pool_stored_total" ["site", "pool"]
-        "Tags stored."
-        |moment, to| pools(moment, |site, pool| to.put(&[site, &pool.pool], pool.stored))),
-    metric!(Counter "larder_pool_refused_total" ["site", "pool"]
-        "Tags that were not stored, since the pool was blanked during the request to the backend."
-        |moment, to| pools(moment, |site, pool| to.put(&[site, &pool.pool], pool.refused))),
-    metric!(Counter "larder_pool_blanked_total" ["site", "pool"]
-        "Times a pool was blanked."
-        |moment, to| pools(moment, |site, pool| to.put(&[site, &pool.pool], pool.blanked))),
+    figure!(Counter "larder_pool_stored_total" ["site", "pool"] pool.stored "Tags stored."),
+    figure!(Counter "larder_pool_refused_total" ["site", "pool"] pool.refused
+        "Tags that were not stored, since the pool was blanked during the request to the backend."),
+    figure!(Counter "larder_pool_blanked_total" ["site", "pool"] pool.blanked "Times a pool was blanked."),
     metric!(Counter "larder_validated_hits_total" ["site", "verdict"]
     "Hits that were fetched again, by verdict: ok, stale, changed-meanwhile, unstable or failed."
     |moment, to| validated(moment, to)),
@@ -313,9 +278,8 @@ pub(super) const METRICS: &[Metric] = &[
     metric!(Gauge "larder_cluster_engine_up" []
         "1 if the engine has answered the last command."
         |moment, to| moment.stats.cluster.iter().for_each(|cluster| to.put(&[], u8::from(cluster.engine.up)))),
-    metric!(Counter "larder_cluster_engine_failures_total" []
-        "Commands that the engine did not answer."
-        |moment, to| moment.stats.cluster.iter().for_each(|cluster| to.put(&[], cluster.engine.failures))),
+    figure!(Counter "larder_cluster_engine_failures_total" [] cluster.engine.failures
+        "Commands that the engine did not answer."),
     metric!(Counter "larder_cluster_peer_requests_total" ["result"]
     "Requests sent to the owner of their key, by result: hit, miss, or failed, after which they were sent to the origin."
     |moment, to| {
@@ -325,9 +289,8 @@ pub(super) const METRICS: &[Metric] = &[
             all.iter().for_each(|(result, requests)| to.put(&[result], *requests));
         }
     }),
-    metric!(Counter "larder_cluster_spilled_requests_total" []
-        "Requests sent to another node because the owner of their key was too busy."
-        |moment, to| moment.stats.cluster.iter().for_each(|cluster| to.put(&[], cluster.peers.spilled))),
+    figure!(Counter "larder_cluster_spilled_requests_total" [] cluster.peers.spilled
+        "Requests sent to another node because the owner of their key was too busy."),
     metric!(Counter "larder_cluster_forged_total" ["what"]
     "Messages and connections that were ignored because they were not from a node with the cluster's token: member, entry, record, request, proof \
      of a node's identity, or TLS connection."
@@ -344,24 +307,19 @@ pub(super) const METRICS: &[Metric] = &[
             all.iter().for_each(|(what, count)| to.put(&[what], *count));
         }
     }),
-    metric!(Gauge "larder_cluster_copies" []
-        "Copies of popular responses that other nodes own."
-        |moment, to| moment.stats.cluster.iter().for_each(|cluster| to.put(&[], cluster.copies))),
+    figure!(Gauge "larder_cluster_copies" [] cluster.copies
+        "Copies of popular responses that other nodes own."),
     metric!(Gauge "larder_cluster_trusted" []
         "1 while stored responses may be used; 0 while they have to be revalidated, since the stream of purges cannot be read."
         |moment, to| invalidations(moment).for_each(|invalidations| to.put(&[], u8::from(invalidations.trusted)))),
-    metric!(Counter "larder_cluster_published_total" []
-        "Purges and other invalidations that this node has published."
-        |moment, to| invalidations(moment).for_each(|invalidations| to.put(&[], invalidations.published))),
-    metric!(Gauge "larder_cluster_unpublished" []
-        "Invalidations of this node that wait to be published."
-        |moment, to| invalidations(moment).for_each(|invalidations| to.put(&[], invalidations.waiting))),
-    metric!(Counter "larder_cluster_obeyed_total" []
-        "Invalidations of other nodes that were applied here."
-        |moment, to| invalidations(moment).for_each(|invalidations| to.put(&[], invalidations.obeyed))),
-    metric!(Counter "larder_cluster_distrusted_total" []
-        "Times that all stored responses had to be revalidated, since purges may have been missed."
-        |moment, to| invalidations(moment).for_each(|invalidations| to.put(&[], invalidations.distrusted))),
+    figure!(Counter "larder_cluster_published_total" [] stream.published
+        "Purges and other invalidations that this node has published."),
+    figure!(Gauge "larder_cluster_unpublished" [] stream.waiting
+        "Invalidations of this node that wait to be published."),
+    figure!(Counter "larder_cluster_obeyed_total" [] stream.obeyed
+        "Invalidations of other nodes that were applied here."),
+    figure!(Counter "larder_cluster_distrusted_total" [] stream.distrusted
+        "Times that all stored responses had to be revalidated, since purges may have been missed."),
     metric!(Gauge "larder_cluster_lag_seconds" []
     "Time since this node last had all purges. Absent until it first has them."
     |moment, to| {
@@ -382,18 +340,14 @@ pub(super) const METRICS: &[Metric] = &[
             to.put(&["skipped"], tier.skipped);
         }
     }),
-    metric!(Counter "larder_cluster_tier_written_total" []
-        "Responses written to the second tier."
-        |moment, to| tiers(moment).for_each(|tier| to.put(&[], tier.written))),
-    metric!(Counter "larder_cluster_tier_written_bytes_total" []
-        "Bytes of these responses, as written."
-        |moment, to| tiers(moment).for_each(|tier| to.put(&[], tier.written_bytes))),
-    metric!(Counter "larder_cluster_tier_dropped_total" []
-        "Responses not written to the second tier: it was not used, or failed, or too many waited."
-        |moment, to| tiers(moment).for_each(|tier| to.put(&[], tier.dropped))),
-    metric!(Gauge "larder_cluster_tier_waiting" []
-        "Responses that wait to be written to the second tier."
-        |moment, to| tiers(moment).for_each(|tier| to.put(&[], tier.waiting))),
+    figure!(Counter "larder_cluster_tier_written_total" [] tier.written
+        "Responses written to the second tier."),
+    figure!(Counter "larder_cluster_tier_written_bytes_total" [] tier.written_bytes
+        "Bytes of these responses, as written."),
+    figure!(Counter "larder_cluster_tier_dropped_total" [] tier.dropped
+        "Responses not written to the second tier: it was not used, or failed, or too many waited."),
+    figure!(Gauge "larder_cluster_tier_waiting" [] tier.waiting
+        "Responses that wait to be written to the second tier."),
     metric!(Gauge "larder_cluster_tier_closed" ["side"]
     "1 while the second tier is used; 0 while it is not used after failures. By side: reads or writes."
     |moment, to| {
@@ -462,9 +416,8 @@ pub(super) const METRICS: &[Metric] = &[
     |moment, to| of_names(moment, |name| {
         name.renewal.iter().for_each(|renewal| to.put(&[&name.name], *renewal));
     })),
-    metric!(Counter "larder_log_lost_lines_total" []
-        "Lines of the access log that could not be written."
-        |moment, to| to.put(&[], moment.stats.log_lines_lost)),
+    figure!(Counter "larder_log_lost_lines_total" [] stats.log_lines_lost
+        "Lines of the access log that could not be written."),
     metric!(Gauge "larder_build_info" ["version"]
         "Always 1; the label version has the version."
         |_, to| to.put(&[env!("CARGO_PKG_VERSION")], 1)),
@@ -473,11 +426,32 @@ pub(super) const METRICS: &[Metric] = &[
 const MEMORY: &str = "memory";
 const DISK: &str = "disk";
 
-/// Writes a figure of the prefetches for each kind of prediction.
-fn prefetches(moment: &Moment, to: &mut Samples<'_>, figure: fn(&PrefetchCounts) -> u64) {
-    for (kind, done) in moment.stats.prefetches.each() {
-        to.put(&[kind], figure(&done));
-    }
+fn stats<D: Display>(moment: &Moment, to: &mut Samples<'_>, figure: fn(&Stats) -> D) {
+    to.put(&[], figure(&moment.stats));
+}
+
+fn disk<D: Display>(moment: &Moment, to: &mut Samples<'_>, figure: fn(&Disk) -> D) {
+    disks(moment, |disk| to.put(&[&disk.path], figure(disk)));
+}
+
+fn pool<D: Display>(moment: &Moment, to: &mut Samples<'_>, figure: fn(&PoolReport) -> D) {
+    pools(moment, |site, pool| to.put(&[site, &pool.pool], figure(pool)));
+}
+
+fn cluster<D: Display>(moment: &Moment, to: &mut Samples<'_>, figure: fn(&ClusterReport) -> D) {
+    moment.stats.cluster.iter().for_each(|cluster| to.put(&[], figure(cluster)));
+}
+
+fn stream<D: Display>(moment: &Moment, to: &mut Samples<'_>, figure: fn(&InvalidationsReport) -> D) {
+    invalidations(moment).for_each(|invalidations| to.put(&[], figure(invalidations)));
+}
+
+fn tier<D: Display>(moment: &Moment, to: &mut Samples<'_>, figure: fn(&TierReport) -> D) {
+    tiers(moment).for_each(|tier| to.put(&[], figure(tier)));
+}
+
+fn prefetch<D: Display>(moment: &Moment, to: &mut Samples<'_>, figure: fn(&PrefetchCounts) -> D) {
+    moment.stats.prefetches.each().iter().for_each(|(kind, done)| to.put(&[kind], figure(done)));
 }
 
 /// Writes a figure of every outcome: of hits by their tier, of the rest without a tier.

@@ -6,6 +6,7 @@
 use std::fmt::{Display, Write as _};
 
 use super::Moment;
+use crate::base::named::named;
 use crate::counts::histogram::Distribution;
 
 /// One metric: its name, type, labels and meaning, and the source of its samples.
@@ -18,29 +19,20 @@ pub(super) struct Metric {
     pub(super) collect: fn(&Moment, &mut Samples<'_>),
 }
 
-/// The type of a metric.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum MetricKind {
-    /// A value that only grows, until the process ends.
-    Counter,
-    /// A value that goes up and down.
-    Gauge,
-    /// Counts of values up to each of some bounds.
-    Histogram,
+named! {
+    /// The type of a metric.
+    pub(super) enum MetricKind, word {
+        /// A value that only grows, until the process ends.
+        Counter = "counter",
+        /// A value that goes up and down.
+        Gauge = "gauge",
+        /// Counts of values up to each of some bounds.
+        Histogram = "histogram",
+    }
 }
 
 /// The bounds of histograms, as powers of two, in microseconds.
 const POWERS: std::ops::RangeInclusive<u32> = 4..=26;
-
-impl MetricKind {
-    pub(super) fn word(self) -> &'static str {
-        match self {
-            Self::Counter => "counter",
-            Self::Gauge => "gauge",
-            Self::Histogram => "histogram",
-        }
-    }
-}
 
 /// Writes the samples of one metric. A metric without samples is not on the page.
 pub(super) struct Samples<'p> {

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::{ClientAuths, Listener, OriginTls, Role};
+use crate::base::named::named;
 
 /// The directory of Let's Encrypt.
 pub const LETS_ENCRYPT: &str = "https://acme-v02.api.letsencrypt.org/directory";
@@ -37,24 +38,17 @@ impl Acme {
     }
 }
 
-/// The method by which an authority verifies that a name leads to this process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AcmeChallenge {
-    /// A file at port 80 (RFC 8555 section 8.3).
-    Http01,
-    /// A certificate at port 443 (RFC 8737).
-    TlsAlpn01,
+named! {
+    /// The method by which an authority verifies that a name leads to this process.
+    pub enum AcmeChallenge, name {
+        /// A file at port 80 (RFC 8555 section 8.3).
+        Http01 = "http-01",
+        /// A certificate at port 443 (RFC 8737).
+        TlsAlpn01 = "tls-alpn-01",
+    }
 }
 
 impl AcmeChallenge {
-    /// Returns the name in ACME messages.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Http01 => "http-01",
-            Self::TlsAlpn01 => "tls-alpn-01",
-        }
-    }
-
     /// Returns the port to which authorities connect.
     pub fn port(self) -> u16 {
         match self {

@@ -1,5 +1,7 @@
 //! A bucket of S3 or a compatible storage as an origin.
 
+use crate::base::named::named;
+
 /// A bucket, whose requests are signed. The scheme, the authority and the path of its [`Origin`](super::Origin) say
 /// where it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,39 +22,28 @@ pub struct S3Bucket {
     pub profile: Option<String>,
 }
 
-/// A source of credentials for buckets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CredentialSource {
-    /// Requests are not signed.
-    None,
-    /// `AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY`.
-    Environment,
-    /// A token file, which the Security Token Service exchanges for credentials.
-    WebIdentity,
-    /// The file of credentials that other programs read, too.
-    File,
-    /// The endpoint of a container.
-    Container,
-    /// The metadata service of a machine, in version 2.
-    Metadata,
+named! {
+    /// A source of credentials for buckets.
+    pub enum CredentialSource, name {
+        /// Requests are not signed.
+        None = "none",
+        /// `AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY`.
+        Environment = "env",
+        /// A token file, which the Security Token Service exchanges for credentials.
+        WebIdentity = "web",
+        /// The file of credentials that other programs read, too.
+        File = "file",
+        /// The endpoint of a container.
+        Container = "container",
+        /// The metadata service of a machine, in version 2.
+        Metadata = "imds",
+    }
 }
 
 impl CredentialSource {
     /// The sources in the order in which they are tried, as in Amazon's own programs.
     pub const ORDER: [Self; 5] =
         [Self::Environment, Self::WebIdentity, Self::File, Self::Container, Self::Metadata];
-
-    /// Returns its name in the config.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Environment => "env",
-            Self::WebIdentity => "web",
-            Self::File => "file",
-            Self::Container => "container",
-            Self::Metadata => "imds",
-        }
-    }
 
     /// Returns the source of this name in the config.
     pub fn named(name: &str) -> Option<Self> {

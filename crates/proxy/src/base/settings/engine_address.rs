@@ -6,7 +6,6 @@ use std::str::FromStr;
 use percent_encoding::percent_decode_str;
 use url::Url;
 
-/// The kind of an engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum EngineKind {
     /// One server.

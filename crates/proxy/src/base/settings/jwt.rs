@@ -334,7 +334,6 @@ impl TokenFault {
     }
 }
 
-/// Returns the object in a part of a token.
 fn object(part: &str) -> Result<Map<String, Value>, TokenFault> {
     let text = URL_SAFE_NO_PAD.decode(part).map_err(|_| TokenFault::Malformed)?;
     serde_json::from_slice(&text).map_err(|_| TokenFault::Malformed)

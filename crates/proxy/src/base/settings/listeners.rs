@@ -8,6 +8,7 @@ use ipnet::IpNet;
 use larder_rules::Networks;
 
 use super::CertificateFiles;
+use crate::base::named::named;
 
 /// One listening address and its role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,22 +21,13 @@ pub struct Listener {
     pub tls: bool,
 }
 
-/// The role of a listener.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
-    /// Serves the configured sites.
-    Reverse,
-    /// Forwards requests of its clients to any origin: absolute-form requests and `CONNECT`.
-    Forward,
-}
-
-impl Role {
-    /// Returns the role's name in lists and logs.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Reverse => "reverse",
-            Self::Forward => "forward",
-        }
+named! {
+    /// The role of a listener.
+    pub enum Role, name {
+        /// Serves the configured sites.
+        Reverse = "reverse",
+        /// Forwards requests of its clients to any origin: absolute-form requests and `CONNECT`.
+        Forward = "forward",
     }
 }
 

@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 
-/// A parent proxy, which is reached over plain HTTP.
+/// A parent proxy.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ParentProxy {
+    /// Whether it is reached over TLS.
+    pub https: bool,
     /// Its host and port.
     pub authority: String,
     /// The user name and password of its URL, percent-encoded, with a colon between them.
@@ -63,6 +65,13 @@ impl Default for Pac {
     }
 }
 
+impl ParentProxy {
+    /// Returns the scheme of its URL.
+    pub fn scheme(&self) -> &'static str {
+        if self.https { "https" } else { "http" }
+    }
+}
+
 impl ParentSettings {
     /// Returns these settings with other parents.
     pub(crate) fn with(&self, parents: &[ParentProxy]) -> Self {
@@ -79,6 +88,6 @@ impl Default for ParentSettings {
 
 impl fmt::Debug for ParentProxy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "http://{}", self.authority)
+        write!(f, "{}://{}", self.scheme(), self.authority)
     }
 }

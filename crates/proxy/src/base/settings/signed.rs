@@ -114,9 +114,6 @@ impl SignedUrls {
 }
 
 /// Parses the lines of a file of keys.
-///
-/// # Errors
-/// As [`SignedUrls::parse`].
 pub(super) fn parse_keys(text: &str) -> Result<Vec<hmac::Key>, BadLine> {
     let mut keys = Vec::new();
     let bad = |line, why: &str| BadLine { line, why: why.to_owned() };
@@ -134,10 +131,7 @@ pub(super) fn parse_keys(text: &str) -> Result<Vec<hmac::Key>, BadLine> {
         }
         keys.push(hmac::Key::new(hmac::HMAC_SHA256, key.as_bytes()));
     }
-    match keys.is_empty() {
-        true => Err(bad(text.lines().count() + 1, "no key in this file")),
-        false => Ok(keys),
-    }
+    if keys.is_empty() { Err(bad(text.lines().count() + 1, "no key in this file")) } else { Ok(keys) }
 }
 
 /// Returns the bytes that these hexadecimal digits stand for.

@@ -27,7 +27,6 @@ pub struct Sticky {
     source: Option<Box<str>>,
 }
 
-/// The tag of an origin.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OriginTag([u8; LENGTH]);
 

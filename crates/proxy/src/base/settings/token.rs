@@ -38,10 +38,7 @@ impl Token {
     }
 
     /// Derives the key of the cluster whose keys on the engine begin with `prefix`, by argon2id. That takes some 0.2 s, so
-    /// that a stranger with a value that was made with the key can try few tokens.
-    ///
-    /// # Errors
-    /// When the derivation fails.
+    /// that a stranger with a value that was made with the key can try few tokens. Fails when the derivation fails.
     pub(crate) fn stretched(&self, prefix: &str) -> Result<ClusterKey, argon2::Error> {
         let (memory, passes, lanes) = COST;
         let mut key = ClusterKey::default();

@@ -50,7 +50,6 @@ const MOST_MEMORY: u32 = 256 << 10;
 const MOST_PASSES: u64 = 1 << 20;
 const MOST_ROUNDS: u32 = 15;
 
-/// Returns the [`Print`] of these parts.
 pub(super) fn print(parts: &[&[u8]]) -> Print {
     static KEY: LazyLock<hmac::Key> = LazyLock::new(|| {
         let mut key = [0; 32];

@@ -127,10 +127,7 @@ impl Check {
         self.shared().observers.validator.record.count(self.place(), age, verdict.ok());
     }
 
-    /// Returns the verdict on the hit.
-    ///
-    /// # Errors
-    /// The reason why there is no verdict.
+    /// Returns the verdict on the hit. The error is the reason why there is no verdict.
     async fn verdict(&self) -> Result<Verdict, String> {
         let served = &self.served;
         let given = Content::of(&served.entry).await?;

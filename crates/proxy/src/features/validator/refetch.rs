@@ -41,10 +41,7 @@ pub(super) struct CurrentAnswer {
 }
 
 impl Content {
-    /// Returns the status and digest of a stored response.
-    ///
-    /// # Errors
-    /// The content cannot be read.
+    /// Returns the status and digest of a stored response. Errors: the content cannot be read.
     pub(super) async fn of(entry: &Entry) -> Result<Self, String> {
         let (body, mut digest, mut at) = (entry.body(), hasher(), 0);
         while at < body.len() {
@@ -61,10 +58,8 @@ impl Content {
     }
 }
 
-/// Fetches the target of `request`, past the cache.
-///
-/// # Errors
-/// The reason why there is no answer, or none that can be compared.
+/// Fetches the target of `request`, past the cache. The error is the reason why there is no answer, or none that can be
+/// compared.
 pub(super) async fn refetch(
     worker: &Arc<Worker>,
     plan: &Arc<Plan>,

@@ -1,16 +1,19 @@
 //! Removes versions that are too young from an index document.
 
 use http::{HeaderMap, HeaderValue, StatusCode, header};
-use larder_packages::age::{Dates, MinAge};
+use larder_packages::age::{Dates, MinAge, http_date};
 use larder_packages::{Document, Protocol, Resource, Version};
 use larder_semantics::fields::Fields;
+use larder_semantics::key;
 use larder_semantics::status::Why;
 
+use super::dates::{self, Registry};
 use super::decoded;
 use crate::base::clock;
 use crate::exchange::plan::Plan;
 use crate::exchange::request::Request;
 use crate::exchange::ruling::Ruling;
+use crate::flow::worker::Worker;
 use crate::http::response::{Head, Lines};
 use crate::net::byte_budget::Share;
 use crate::origin::{Chunk, Download, OriginError};
@@ -27,8 +30,9 @@ impl<'r> FilteredIndex<'r> {
     /// Returns the document that `request` names, if its versions have to be of some age.
     pub(super) fn of(request: &Request, ruling: &'r Ruling) -> Option<Self> {
         let policy = ruling.min_age.as_deref()?;
-        let Resource { protocol, version, kind, .. } = request.package(ruling)?;
-        let larder_packages::Kind::Index(document) = kind else { return None };
+        let resource = request.package(ruling)?;
+        let document = resource.document()?;
+        let Resource { protocol, version, .. } = resource;
         let is_filtered = document.lists_versions() && policy.of(protocol).is_some();
         let package = version.map(|version| version.name.into_owned()).unwrap_or_default();
         is_filtered.then_some(Self { policy, protocol, document, package })
@@ -51,7 +55,7 @@ impl<'r> FilteredIndex<'r> {
     /// Returns the content without young versions, and changes the fields that describe it.
     pub(super) async fn filter(
         self,
-        plan: &Plan,
+        (registry, plan, request): (&Registry, &Plan, &Request),
         head: &mut Head,
         mut download: Box<Download>,
         mut share: Share,
@@ -70,18 +74,64 @@ impl<'r> FilteredIndex<'r> {
         }
         let whole = decoded(&content, head.fields.first("content-encoding"));
         let whole = whole.ok_or_else(|| self.failed("it cannot be decoded"))?;
-        let now = clock::now();
+        let left = match self.document {
+            Document::MavenVersionsDigest => {
+                let beside = request.path.split('?').next().and_then(|path| path.strip_suffix(".sha1"));
+                let asked = beside.and_then(|path| self.asked_for(request, &registry.worker, path));
+                registry.digest(asked).await
+            }
+            _ => Some(self.without_young((registry, plan, request), &*head.fields, &whole).await),
+        };
+        let left = left.ok_or_else(|| self.failed("there is no answer for the index itself"))?;
+        describe(&mut head.fields, &left);
+        Ok(download.replaced(left))
+    }
+
+    /// Returns the document without young versions.
+    async fn without_young(
+        &self,
+        (registry, plan, request): (&Registry, &Plan, &Request),
+        fields: &impl Fields,
+        whole: &[u8],
+    ) -> Vec<u8> {
+        let (now, policy) = (clock::now(), self.policy);
+        let changed = fields.first("last-modified").and_then(|date| http_date(str::from_utf8(date).ok()?));
+        // What has not changed for that long lists nothing that is younger.
+        let changed = changed.filter(|date| {
+            policy
+                .of(self.protocol)
+                .is_some_and(|least| now.checked_sub(*date).is_some_and(|age| age >= least))
+        });
+        let path = request.path.split('?').next().unwrap_or_default();
+        let undated = match changed.is_some() || policy.dates == Dates::FirstSeen {
+            true => Vec::new(),
+            false => self.document.undated(path, whole),
+        };
+        let asked = |file: &str| self.asked_for(request, &registry.worker, file);
+        let found = dates::of_files(registry, undated, &asked).await;
         let is_young = |number: &str, date: Option<u32>| {
             let version = Version { name: self.package.as_str().into(), number: number.into() };
-            let seen = match self.policy.dates {
+            let seen = match policy.dates {
                 Dates::Registry => None,
                 _ => Some(plan.packages.seen(self.protocol, &version)),
             };
-            self.policy.is_young(self.protocol, &version, self.policy.dates.choose(date, seen), now)
+            let date = date.or_else(|| found.get(number).copied()).or(changed);
+            policy.is_young(self.protocol, &version, policy.dates.choose(date, seen), now)
         };
-        let left = self.document.without_young(&whole, &is_young).unwrap_or_else(|| whole.to_vec());
-        describe(&mut head.fields, &left);
-        Ok(download.replaced(left))
+        self.document.without_young(whole, &is_young).unwrap_or_else(|| whole.to_vec())
+    }
+
+    /// Returns a request for what this reference in the document names; `None` if that is at another origin.
+    fn asked_for(&self, request: &Request, worker: &Worker, reference: &str) -> Option<Request> {
+        let mut target = Vec::new();
+        key::resolve(request.target(), reference.as_bytes(), &mut target)?;
+        if !key::same_origin(request.target(), &target) {
+            return None;
+        }
+        let own = request.key_of(&target);
+        let asked = request.in_background_for(&own, worker.cache.store.memory.hash(&own));
+        let fields = self.asked(asked.fields.clone());
+        Some(Request { fields, ..asked })
     }
 
     fn failed(&self, why: &str) -> OriginError {

@@ -103,10 +103,8 @@ impl Carving {
         }
     }
 
-    /// Copies the content of the slice with this number, and publishes it.
-    ///
-    /// # Errors
-    /// The reason why the content is truncated.
+    /// Copies the content of the slice with this number, and publishes it. The error is the reason why the content is
+    /// truncated.
     async fn copy(&mut self, index: u64, mut writer: FillWriter) -> Result<(), String> {
         let range = self.sliced.range(index);
         let mut left = (range.end - range.start) as usize;

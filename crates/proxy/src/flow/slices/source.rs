@@ -38,7 +38,7 @@ pub(crate) struct SliceSource {
     plan: Arc<Plan>,
     /// The request of whose client the missing slices are fetched, without its conditions.
     pub(crate) request: Request,
-    entry: Entry,
+    pub(crate) entry: Entry,
     pub(crate) sliced: Arc<SlicedBody>,
 }
 
@@ -80,9 +80,6 @@ impl SliceSource {
     }
 
     /// Finds the slice with this number, in memory, on a disk, or among those that arrive; or fetches it.
-    ///
-    /// # Errors
-    /// The reason why there is none.
     pub(crate) async fn get(&self, index: u64) -> Result<FoundSlice, SliceError> {
         let (fills, key) = (&self.worker.cache.fills, self.sliced.key(self.entry.key(), index));
         for _ in 0..TRIES {

@@ -17,6 +17,7 @@ use super::alerts::{NO_CERTIFICATE, NO_SCHEME, alert_for};
 use super::challenges;
 use super::halves::{Opener, Sealer, halves};
 use super::record::MOST_SEALED;
+use crate::base::named::named;
 use crate::net::concurrency::ConcurrencyLimit;
 use crate::net::farewell::close;
 use crate::net::input::receive;
@@ -107,56 +108,24 @@ impl HandshakeError {
     }
 }
 
-/// The kinds of failed handshakes, for metrics.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Failure {
-    Timeout,
-    Left,
-    Plain,
-    Busy,
-    Alert,
-    Incompatible,
-    Malformed,
-    ClientCertificate,
-    NoCertificate,
-}
-
-impl Failure {
-    /// All kinds, in the order of their discriminants.
-    pub(crate) const ALL: [Self; 9] = [
-        Self::Timeout,
-        Self::Left,
-        Self::Plain,
-        Self::Busy,
-        Self::Alert,
-        Self::Incompatible,
-        Self::Malformed,
-        Self::ClientCertificate,
-        Self::NoCertificate,
-    ];
-
-    /// Returns the kind's name in metrics.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Timeout => "timeout",
-            Self::Left => "left",
-            Self::Plain => "plain-http",
-            Self::Busy => "busy",
-            Self::Alert => "alert",
-            Self::Incompatible => "incompatible",
-            Self::Malformed => "malformed",
-            Self::ClientCertificate => "client-certificate",
-            Self::NoCertificate => "no-certificate",
-        }
+named! {
+    /// The kinds of failed handshakes, for metrics.
+    pub(crate) enum Failure, name {
+        Timeout = "timeout",
+        Left = "left",
+        Plain = "plain-http",
+        Busy = "busy",
+        Alert = "alert",
+        Incompatible = "incompatible",
+        Malformed = "malformed",
+        ClientCertificate = "client-certificate",
+        NoCertificate = "no-certificate",
     }
 }
 
 /// Makes the handshake with `client` at the other end of `stream` within `limit`, once it has sent bytes and a permit is
-/// free.
-///
-/// # Errors
-/// The reason for the failure. A client that has sent bytes has been sent an alert, except if it sent one itself, or if
-/// it took too long after it was sent encrypted messages.
+/// free. Errors: the reason for the failure. A client that has sent bytes has been sent an alert, except if it sent one
+/// itself, or if it took too long after it was sent encrypted messages.
 pub(super) async fn accept(
     stream: TcpStream,
     client: IpAddr,
@@ -173,9 +142,6 @@ pub(super) async fn accept(
 }
 
 /// The same after the `first` bytes from the client have been read; `limit` ends at `end`.
-///
-/// # Errors
-/// As [`accept`].
 pub(crate) async fn accept_after(
     first: Vec<u8>,
     mut stream: TcpStream,

@@ -39,10 +39,8 @@ struct Choice {
 }
 
 impl Acceptor {
-    /// Sets up TLS by `settings`; `of_sites` are the certificates of the other listeners, if there are any.
-    ///
-    /// # Errors
-    /// The reason why there is no usable certificate.
+    /// Sets up TLS by `settings`; `of_sites` are the certificates of the other listeners, if there are any. The error
+    /// is the reason why there is no usable certificate.
     pub(super) fn new(settings: &AdminTls, of_sites: Option<&Arc<Certificates>>) -> Result<Self, Error> {
         let own = settings.own.as_ref().map(|files| {
             let read = Certificate::read(files).map(Certificate::for_server);
@@ -66,10 +64,8 @@ impl Acceptor {
         Ok(Self { near: acceptor(true)?, far: acceptor(false)? })
     }
 
-    /// Makes the handshake with the client at the other end of `stream`, within `limit`.
-    ///
-    /// # Errors
-    /// The reason for the failure. A client that speaks HTTP without TLS has been sent a response that says so.
+    /// Makes the handshake with the client at the other end of `stream`, within `limit`. Errors: the reason for the
+    /// failure. A client that speaks HTTP without TLS has been sent a response that says so.
     pub(crate) async fn accept(
         &self,
         mut stream: TcpStream,

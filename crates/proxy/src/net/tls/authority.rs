@@ -129,9 +129,7 @@ impl CertificateAuthority {
     }
 
     /// Returns TLS with a certificate for `host`, valid at `now` in UNIX seconds. It offers HTTP/2 if `http2` is set.
-    ///
-    /// # Errors
-    /// The reason why `host` cannot have a certificate.
+    /// The error is the reason why `host` cannot have a certificate.
     pub(crate) fn config_for(&self, host: &str, http2: bool, now: u64) -> Result<Arc<ServerConfig>, String> {
         let mut hosts = self.hosts.lock();
         let is_usable = |known: &&HostConfig| known.http2 == http2 && now < known.renewal;

@@ -65,9 +65,6 @@ impl Certificate {
 
     /// The same as [`read`](Self::read), from `pem`, the content of a file with both chain and key. The file itself may
     /// have changed since.
-    ///
-    /// # Errors
-    /// As [`read`](Self::read).
     pub(crate) fn from_pem(files: &CertificateFiles, pem: &[u8]) -> Result<Self, CertificateFault> {
         let chain = pem::certificates(&files.cert, pem).map_err(CertificateFault::of_cert)?;
         let private = pem::private_key(&files.key, pem).map_err(CertificateFault::of_key)?;
@@ -132,7 +129,6 @@ impl Certificate {
         &self.key.cert
     }
 
-    /// Returns the leaf certificate.
     pub(crate) fn leaf(&self) -> Option<&CertificateDer<'_>> {
         self.key.end_entity_cert().ok()
     }
@@ -256,10 +252,8 @@ pub(crate) struct Certificates {
 }
 
 impl Certificates {
-    /// Reads the certificates in `files`.
-    ///
-    /// # Errors
-    /// A description of the first unusable pair, and the place of its configuration.
+    /// Reads the certificates in `files`. Errors: a description of the first unusable pair, and the place of its
+    /// configuration.
     pub(crate) fn read(files: &[CertificateFiles]) -> Result<Self, String> {
         let read = |files: &CertificateFiles| Certificate::read(files).map_err(|why| files.blame(&why));
         let all = files.iter().map(read).collect::<Result<_, _>>()?;
@@ -274,10 +268,7 @@ impl Certificates {
         self.table.store(Arc::new(Table::new(all, issued)));
     }
 
-    /// Reads the certificate in `files`.
-    ///
-    /// # Errors
-    /// A description of the problem with it.
+    /// Reads the certificate in `files`. Errors: a description of the problem with it.
     pub(super) fn one(files: &CertificateFiles) -> Result<Self, CertificateFault> {
         let certificate = Certificate::read(files)?;
         let table = ArcSwap::from_pointee(Table::new(vec![certificate], CertificateIssuer::default()));

@@ -23,10 +23,7 @@ pub(crate) struct Challenges(Mutex<HashMap<String, Arc<CertifiedKey>>>);
 
 impl Challenges {
     /// Presents the certificate with the hash of `key_authorization` for `name`, until [`withdraw`](Self::withdraw)
-    /// (RFC 8737 section 3).
-    ///
-    /// # Errors
-    /// The reason why the certificate cannot be made.
+    /// (RFC 8737 section 3). The error is the reason why the certificate cannot be made.
     pub(crate) fn offer(&self, name: &str, key_authorization: &str) -> Result<(), String> {
         let made = certificate(name, key_authorization).map_err(|error| error.to_string())?;
         self.0.lock().insert(name.to_owned(), Arc::new(made));

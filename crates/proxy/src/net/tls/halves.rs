@@ -10,10 +10,8 @@ use crate::net::input::{borrow_buffer, give_buffer};
 /// Spare capacity below which the receive buffer grows.
 const LEAST_ROOM: usize = 4 << 10;
 
-/// Returns the two directions of `connection`, whose handshake is done. `arrived` are the bytes behind its end.
-///
-/// # Errors
-/// When the keys cannot be exported.
+/// Returns the two directions of `connection`, whose handshake is done. `arrived` are the bytes behind its end. Fails
+/// when the keys cannot be exported.
 pub(super) fn halves(
     connection: UnbufferedServerConnection,
     arrived: Vec<u8>,
@@ -71,10 +69,8 @@ impl Opener {
         !self.arrived.is_empty() || self.failed.is_some()
     }
 
-    /// Opens all records that have arrived completely, and appends their content to `out`.
-    ///
-    /// # Errors
-    /// The error of a record. Every later call returns it, too.
+    /// Opens all records that have arrived completely, and appends their content to `out`. Errors: the error of a
+    /// record. Every later call returns it, too.
     pub(crate) fn open(&mut self, out: &mut Vec<u8>) -> Result<(), Fault> {
         if let Some(fault) = self.failed {
             return Err(fault);

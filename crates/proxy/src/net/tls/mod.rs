@@ -37,6 +37,29 @@ pub fn install() {
     let _ = CryptoProvider::clone(&provider()).install_default();
 }
 
+/// The methods of a verifier of certificates by which peers sign: with any algorithm of [`provider`].
+#[macro_export]
+macro_rules! verifies_signatures {
+    () => {
+        $crate::verifies_signatures!(verify_tls12_signature verify_tls13_signature);
+
+        fn supported_verify_schemes(&self) -> Vec<rustls::SignatureScheme> {
+            $crate::net::tls::provider().signature_verification_algorithms.supported_schemes()
+        }
+    };
+    ($($function:ident)+) => {
+        $(fn $function(
+            &self,
+            message: &[u8],
+            certificate: &rustls::pki_types::CertificateDer<'_>,
+            signed: &rustls::DigitallySignedStruct,
+        ) -> Result<rustls::client::danger::HandshakeSignatureValid, rustls::Error> {
+            let algorithms = $crate::net::tls::provider().signature_verification_algorithms;
+            rustls::crypto::$function(message, certificate, signed, &algorithms)
+        })+
+    };
+}
+
 /// Returns the cryptography of all TLS connections: AEAD suites only, and the hybrid key exchange of X25519 and ML-KEM
 /// first.
 ///

@@ -53,15 +53,19 @@ pub struct Nodes {
 }
 
 /// An error of the setup of TLS between nodes.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum Fault {
     /// The file of the authorities is unusable.
+    #[error("{0}")]
     Authorities(String),
     /// The certificate of this node, or its key, is unusable.
+    #[error("{0}")]
     Own(CertificateFault),
     /// The name is invalid.
+    #[error("{0}")]
     Name(String),
     /// Any other error.
+    #[error("{0}")]
     Other(String),
 }
 
@@ -71,20 +75,9 @@ impl From<Error> for Fault {
     }
 }
 
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Authorities(why) | Self::Name(why) | Self::Other(why) => f.write_str(why),
-            Self::Own(fault) => fault.fmt(f),
-        }
-    }
-}
-
 impl Nodes {
-    /// Sets up TLS between nodes whose token leads to `secret` and whose keys on the engine begin with `prefix`.
-    ///
-    /// # Errors
-    /// The reason why TLS cannot be set up.
+    /// Sets up TLS between nodes whose token leads to `secret` and whose keys on the engine begin with `prefix`. The
+    /// error is the reason why TLS cannot be set up.
     pub(crate) fn by_token(secret: &ClusterKey, prefix: &str) -> Result<Self, Fault> {
         let key = key(&**secret, prefix)?;
         let public = key.end_entity_cert()?.clone().into_owned();
@@ -152,10 +145,8 @@ impl Nodes {
         }
     }
 
-    /// Makes the handshake with the node at the other end of `stream`, within `limit`.
-    ///
-    /// # Errors
-    /// The reason for the failure; the peer may not be a node.
+    /// Makes the handshake with the node at the other end of `stream`, within `limit`. Errors: the reason for the
+    /// failure; the peer may not be a node.
     pub(crate) async fn accept(
         &self,
         stream: TcpStream,
@@ -302,27 +293,7 @@ impl ClientCertVerifier for NameVerifier {
         Ok(verified)
     }
 
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.clients.verify_tls12_signature(message, certificate, signed)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.clients.verify_tls13_signature(message, certificate, signed)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.clients.supported_verify_schemes()
-    }
+    crate::verifies_signatures!();
 }
 
 #[cfg(test)]

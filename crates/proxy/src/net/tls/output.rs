@@ -52,10 +52,8 @@ impl Output {
         Self { sealer, records: Records::new(sealed), burst: 0, last: 0 }
     }
 
-    /// Seals and clears `out`, then seals `bytes`. Returns the number of content bytes.
-    ///
-    /// # Errors
-    /// When no further record may be sealed with the key.
+    /// Seals and clears `out`, then seals `bytes`. Returns the number of content bytes. Fails when no further record
+    /// may be sealed with the key.
     pub(crate) fn seal(&mut self, out: &mut Vec<u8>, bytes: &[u8]) -> Result<u64, Fault> {
         let content = out.len() + bytes.len();
         let is_long = !bytes.is_empty() && content > MOST;
@@ -84,11 +82,8 @@ impl Output {
         Ok(content as u64)
     }
 
-    /// Seals and removes the bytes in `out`, then seals some bytes of `file` in `range`.
-    ///
-    /// # Errors
-    /// The kernel's error; `UnexpectedEof` when the file is shorter. A [`Fault`] when no further record may be sealed
-    /// with the key.
+    /// Seals and removes the bytes in `out`, then seals some bytes of `file` in `range`. Errors: the kernel's error;
+    /// `UnexpectedEof` when the file is shorter. A [`Fault`] when no further record may be sealed with the key.
     pub(crate) fn seal_file(
         &mut self,
         out: &mut Vec<u8>,
@@ -117,10 +112,8 @@ impl Output {
     }
 
     /// Seals and removes the bytes in `out`, then seals some bytes of `content` in `range`, in at most `frames` frames.
-    /// `header` returns the bytes in front of a frame's content of the given length.
-    ///
-    /// # Errors
-    /// As for [`seal_file`](Self::seal_file); a frame that cannot be read is not begun.
+    /// `header` returns the bytes in front of a frame's content of the given length. Errors: as for
+    /// [`seal_file`](Self::seal_file); a frame that cannot be read is not begun.
     pub(crate) fn seal_frames<const N: usize>(
         &mut self,
         out: &mut Vec<u8>,
@@ -240,9 +233,6 @@ impl Output {
     }
 
     /// Sends the ready records as far as possible without waiting. Returns false when some bytes are left.
-    ///
-    /// # Errors
-    /// The kernel's error.
     pub(crate) fn try_send(&mut self, stream: &TcpStream) -> io::Result<bool> {
         let records = &mut self.records;
         if records.is_empty() {

@@ -15,10 +15,8 @@ const ENCRYPTED: &str = "ENCRYPTED";
 const CERTIFICATE: &str = "certificate";
 const KEY: &str = "private key";
 
-/// Returns the content of a PEM file, without a byte order mark.
-///
-/// # Errors
-/// The file with the problem, and its description.
+/// Returns the content of a PEM file, without a byte order mark. Errors: the file with the problem, and its
+/// description.
 pub(super) fn read(path: &Path) -> Result<Vec<u8>, String> {
     let mut pem = fs::read(path).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => format!("{}: no such file", path.display()),
@@ -33,9 +31,6 @@ pub(super) fn read(path: &Path) -> Result<Vec<u8>, String> {
 }
 
 /// Parses the certificates in `pem`, the content of the file at `path`; at least one.
-///
-/// # Errors
-/// As [`read`].
 pub(super) fn certificates(path: &Path, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     match found {
@@ -45,9 +40,6 @@ pub(super) fn certificates(path: &Path, pem: &[u8]) -> Result<Vec<CertificateDer
 }
 
 /// Parses the first private key in `pem`, the content of the file at `path`.
-///
-/// # Errors
-/// As [`read`].
 pub(super) fn private_key(path: &Path, pem: &[u8]) -> Result<PrivateKeyDer<'static>, String> {
     PrivateKeyDer::from_pem_slice(pem).map_err(|error| explain(path, pem, KEY, &error))
 }

@@ -86,10 +86,8 @@ pub(crate) struct Sealer {
 }
 
 impl Sealer {
-    /// Appends `content` to `out` in records with at most `most` content bytes each.
-    ///
-    /// # Errors
-    /// When no further record may be sealed with the key.
+    /// Appends `content` to `out` in records with at most `most` content bytes each. Fails when no further record may
+    /// be sealed with the key.
     pub(crate) fn seal(&mut self, out: &mut Records, content: &[u8], most: usize) -> Result<(), Fault> {
         for piece in content.chunks(most.clamp(1, MOST)) {
             self.refresh(out)?;
@@ -98,10 +96,8 @@ impl Sealer {
         Ok(())
     }
 
-    /// Appends one record. `fill` writes its `length` content bytes, at most [`MOST`].
-    ///
-    /// # Errors
-    /// The error of `fill`, or a [`Fault`] when no further record may be sealed with the key.
+    /// Appends one record. `fill` writes its `length` content bytes, at most [`MOST`]. Errors: the error of `fill`, or
+    /// a [`Fault`] when no further record may be sealed with the key.
     pub(crate) fn seal_with(
         &mut self,
         out: &mut Records,
@@ -118,10 +114,8 @@ impl Sealer {
         Ok(())
     }
 
-    /// Appends `content` and a short `tail` in one record; both together have at most [`MOST`] bytes.
-    ///
-    /// # Errors
-    /// When no further record may be sealed with the key.
+    /// Appends `content` and a short `tail` in one record; both together have at most [`MOST`] bytes. Fails when no
+    /// further record may be sealed with the key.
     pub(crate) fn seal_with_tail(
         &mut self,
         out: &mut Records,
@@ -248,9 +242,7 @@ impl Opener {
     }
 
     /// Opens all records in `arrived` that are complete, up to a `close_notify`, and appends their content to `out`.
-    ///
-    /// # Errors
-    /// The error of a record. No record behind it may be opened.
+    /// Errors: the error of a record. No record behind it may be opened.
     pub(super) fn open(&mut self, arrived: &mut [u8], out: &mut Vec<u8>) -> Result<OpenResult, Fault> {
         let mut opened = OpenResult { consumed: 0, is_over: false };
         while !opened.is_over {

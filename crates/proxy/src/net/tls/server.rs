@@ -97,9 +97,7 @@ pub(crate) struct End {
 
 impl Server {
     /// Sets up TLS by `settings`, for sites at `port`; `None` if no certificate is configured and none is to be issued.
-    ///
-    /// # Errors
-    /// The certificate that is unusable, and the reason.
+    /// Errors: the certificate that is unusable, and the reason.
     pub(crate) fn new(settings: &Settings, port: Option<u16>) -> Result<Option<Arc<Self>>, Error> {
         let common = Common::of(settings);
         if settings.certificates.is_empty() && !common.verifies {
@@ -172,10 +170,7 @@ impl Server {
     }
 
     /// Sets up TLS of the admin listener by `settings`, with the certificates of the other listeners if there are
-    /// `others`.
-    ///
-    /// # Errors
-    /// The reason why there is no usable certificate.
+    /// `others`. The error is the reason why there is no usable certificate.
     pub(crate) fn for_admin(settings: &AdminTls, others: Option<&Self>) -> Result<Acceptor, Error> {
         Acceptor::new(settings, others.map(|others| &others.certificates))
     }
@@ -193,10 +188,8 @@ impl Server {
     }
 
     /// Makes the handshake with `client` at the other end of `stream`, within `limit`, and counts its result. `role` is
-    /// the role of a listener for HTTP. Returns an identity if the listener requests client certificates.
-    ///
-    /// # Errors
-    /// The reason for the failure.
+    /// the role of a listener for HTTP. Returns an identity if the listener requests client certificates. Errors: the
+    /// reason for the failure.
     pub(crate) async fn accept(
         &self,
         stream: TcpStream,

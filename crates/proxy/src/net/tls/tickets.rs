@@ -26,10 +26,7 @@ const TAG: usize = 16;
 /// The name of a key, and its secret part.
 pub(crate) type TicketSecret = Zeroizing<[u8; NAME + KEY]>;
 
-/// Returns a random secret.
-///
-/// # Errors
-/// When the system has no random numbers.
+/// Returns a random secret. Fails when the system has no random numbers.
 pub(crate) fn random_secret() -> Result<TicketSecret, Unspecified> {
     let mut secret = Zeroizing::new([0; NAME + KEY]);
     rand::fill(&mut *secret)?;
@@ -60,10 +57,7 @@ struct Key {
 }
 
 impl Tickets {
-    /// Creates tickets with a random key.
-    ///
-    /// # Errors
-    /// When the system has no random numbers.
+    /// Creates tickets with a random key. Fails when the system has no random numbers.
     pub(crate) fn new() -> Result<Self, Unspecified> {
         Self::at(clock::millis)
     }

@@ -20,7 +20,7 @@ use crate::base::networks::host_of;
 use crate::base::settings::Door;
 use crate::counts::span::{Call, Trace, Traceparent};
 use crate::counts::versions;
-use crate::origin::connect;
+use crate::origin::tls_config;
 
 /// The path for spans, below the collector's endpoint.
 const PATH: &str = "/v1/traces";
@@ -83,7 +83,7 @@ impl sdk::SpanExporter for Sender {
 impl Exporter {
     /// Starts to send to the collector at `endpoint`, as the service `name`.
     pub(super) fn start(endpoint: &str, name: &str) -> Result<Self, String> {
-        let tls = connect::tls().map_err(|error| error.to_string())?;
+        let tls = tls_config::tls().map_err(|error| error.to_string())?;
         let client = reqwest::blocking::Client::builder()
             .tls_backend_preconfigured((*tls).clone())
             .no_proxy()

@@ -64,9 +64,6 @@ pub(in crate::origin) struct Stream {
 impl Connection {
     /// Starts HTTP/2 with the origin `authority` at the other end of a connection. The connection's task calls `look`
     /// periodically, and when the connection has ended.
-    ///
-    /// # Errors
-    /// The reason of the failure.
     pub(super) async fn begin(
         opened: Opened,
         authority: &str,
@@ -145,10 +142,8 @@ impl Connection {
 }
 
 impl Stream {
-    /// Sends a request's head. `end`: whether neither content nor trailers follow.
-    ///
-    /// # Errors
-    /// The connection has ended, or accepts no further requests.
+    /// Sends a request's head. `end`: whether neither content nor trailers follow. Errors: the connection has ended, or
+    /// accepts no further requests.
     pub(super) fn send(
         &mut self,
         message: Request<()>,

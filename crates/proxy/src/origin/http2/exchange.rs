@@ -44,9 +44,6 @@ struct ResponseWait {
 impl Exchange {
     /// Sends a request on `stream` and waits for the head of its response. Content that the origin has not processed is
     /// put back into the request, if it was not too long.
-    ///
-    /// # Errors
-    /// The reason why there is no response.
     pub(in crate::origin) async fn ask(
         mut stream: Stream,
         request: &mut OriginRequest<'_>,

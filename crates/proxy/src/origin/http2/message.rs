@@ -9,10 +9,8 @@ use crate::origin::OriginError;
 /// Connection-specific fields, which HTTP/2 does not have (RFC 9113 section 8.2.2). `TE` is set separately.
 const DROPPED: [HeaderName; 4] = [header::CONNECTION, header::TRANSFER_ENCODING, header::UPGRADE, header::TE];
 
-/// Returns the head with these parts. Adds `TE: trailers`, which gRPC servers require.
-///
-/// # Errors
-/// The error of a request with a host or path that HTTP/2 does not have.
+/// Returns the head with these parts. Adds `TE: trailers`, which gRPC servers require. Errors: the error of a request
+/// with a host or path that HTTP/2 does not have.
 pub(in crate::origin) fn message(
     https: bool,
     method: &Method,

@@ -40,9 +40,6 @@ impl Places {
     }
 
     /// Returns a slot for a request on a connection to the origin `authority`.
-    ///
-    /// # Errors
-    /// The reason why there is no connection.
     pub(in crate::origin) async fn stream(
         &self,
         connector: &Connector,

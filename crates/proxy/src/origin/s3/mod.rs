@@ -62,11 +62,9 @@ pub(crate) fn is_private(name: &str) -> bool {
     name == "authorization" || name == "cookie" || name.starts_with(PRIVATE)
 }
 
-/// Checks whether a bucket may be asked for `path`, which may have a query.
-///
-/// # Errors
-/// The error for another method than GET and HEAD, for a request with content, and for a path that a storage could
-/// resolve to an object of another prefix.
+/// Checks whether a bucket may be asked for `path`, which may have a query. Errors: the error for another method than
+/// GET and HEAD, for a request with content, and for a path that a storage could resolve to an object of another
+/// prefix.
 pub(crate) fn check(method: &Method, has_content: bool, path: &str) -> Result<(), OriginError> {
     let refused = |status, why, detail: &str| {
         Err(OriginError { unsent: true, ..OriginError::new(status, why, detail) })
@@ -95,10 +93,8 @@ impl Signer {
         }
     }
 
-    /// Returns the form of a request for `path` at `host`. Credentials are requested through `client`.
-    ///
-    /// # Errors
-    /// The reason why there are no credentials.
+    /// Returns the form of a request for `path` at `host`. Credentials are requested through `client`. The error is the
+    /// reason why there are no credentials.
     pub(crate) async fn sign(
         &self,
         client: &Client,
@@ -195,10 +191,8 @@ impl Signer {
         }
     }
 
-    /// Removes the fields of the storage from an answer with this `head`.
-    ///
-    /// # Errors
-    /// The error for an answer that refuses the request: its text is for the owner of the credentials.
+    /// Removes the fields of the storage from an answer with this `head`. Errors: the error for an answer that refuses
+    /// the request: its text is for the owner of the credentials.
     pub(crate) async fn accept(&self, head: &mut Head, download: &mut Download) -> Result<(), OriginError> {
         let is_kept = |name: &[u8]| {
             !name.get(..PRIVATE.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(PRIVATE.as_bytes()))

@@ -23,10 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// The result of a source: `None` if it is not set up here.
 type Found = Result<Option<Credentials>, String>;
 
-/// Finds credentials for `bucket`.
-///
-/// # Errors
-/// What each source said, in one line.
+/// Finds credentials for `bucket`. Errors: what each source said, in one line.
 pub(super) async fn find(client: &Client, bucket: &S3Bucket) -> Result<Credentials, String> {
     let mut told = Vec::new();
     for source in CredentialSource::ORDER {
@@ -161,10 +158,8 @@ async fn of_metadata(client: &Client) -> Found {
         .ok_or_else(|| format!("{service} sends no credentials for the role '{}'", role.escape_debug()))
 }
 
-/// Sends a request to an endpoint, and returns the content of its answer.
-///
-/// # Errors
-/// The reason why there is none, without the query of the URL, which may have secrets.
+/// Sends a request to an endpoint, and returns the content of its answer. The error is the reason why there is none,
+/// without the query of the URL, which may have secrets.
 async fn ask(
     client: &Client,
     method: &Method,

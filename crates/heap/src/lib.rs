@@ -1,4 +1,6 @@
-//! The allocator, and its return of memory: the memory tier has a budget, so freed pages must go back soon.
+//! The allocator of the programs, and its return of memory: the memory tier has a budget, so freed pages must go back soon.
+//!
+//! It is a crate of its own, since the crate `larder` is compiled without optimisation and each allocation passes here.
 
 use std::sync::Arc;
 use std::thread;
@@ -32,7 +34,10 @@ static MALLOC_CONF: &[u8; 110] = OPTIONS;
 const DECAY_MS: isize = 1_000;
 
 /// Makes the memory tier leave room for unused memory of the allocator, for as long as the process lives.
-pub(crate) fn watch(store: Arc<Store>) -> std::io::Result<()> {
+///
+/// # Errors
+/// The kernel's error, if it refuses a thread.
+pub fn watch(store: Arc<Store>) -> std::io::Result<()> {
     store.memory.set_trim(trim);
     let watch = move || {
         let mut stored = 0;

@@ -1,0 +1,109 @@
+//! Upgrades of a proxy with a disk under load, with `kill -9` of either process at random moments: afterwards one process serves,
+//! or the service manager starts one, and no page is wrong, or older than an acknowledged purge.
+
+use super::Task;
+use super::purges::{self, Purger};
+use crate::soak::ordinary::Random;
+use crate::soak::server::Larder;
+use anyhow::{Context, Result};
+use larder_testkit::{children, is_over};
+use rustix::process::{Pid, Signal, kill_process};
+use std::time::{Duration, Instant};
+
+/// The time in which an upgrade, and then the process before it, have to end.
+const PATIENCE: Duration = Duration::from_secs(40);
+/// A little longer than an upgrade takes, in milliseconds.
+const UPGRADE: u64 = 120;
+/// The time in which a signal has stopped all threads of a process.
+const STOPS: Duration = Duration::from_millis(10);
+
+pub(super) fn run(task: &Task<'_>) -> Result<()> {
+    let pages = purges::pages(300, &[200, 3_000, 20_000, 90_000]);
+    let port = pages.serve();
+    let mut larder = Larder::start(
+        task.larder,
+        &format!(
+            "[memory]\nsize = '8MiB'\n[[disk]]\npath = 'disk'\nsize = '64MiB'\n\
+             [[site]]\norigin = 'http://127.0.0.1:{port}'\nstale_if_error = '0s'\n"
+        ),
+    )?;
+    let (site, admin) = (larder.site, larder.admin);
+    std::thread::scope(|scope| {
+        for thread in 1..4 {
+            let (random, pages) = (task.random(thread), &*pages);
+            scope.spawn(move || purges::read(task, pages, site, random));
+        }
+        let (mut random, pages) = (task.random(4), &*pages);
+        scope.spawn(move || {
+            let mut purger = Purger::new(task, pages, admin, None);
+            while !task.over.is_over() {
+                purger.purge(&mut random);
+                std::thread::sleep(Duration::from_millis(20 + random.below(100)));
+            }
+        });
+        let mut random = task.random(0);
+        while !task.over.is_over() {
+            task.over.sleep(Duration::from_millis(200 + random.below(1_000)));
+            upgrade(task, &mut larder, &mut random)?;
+        }
+        Ok(())
+    })
+}
+
+/// Upgrades, and often kills one of the two processes.
+fn upgrade(task: &Task<'_>, larder: &mut Larder, random: &mut Random) -> Result<()> {
+    let before = larder.process();
+    let mut command = larder.upgrade()?;
+    let killed = random.below(3);
+    std::thread::sleep(Duration::from_millis(random.below(UPGRADE)));
+    let find = || children(before.as_raw_nonzero().get().unsigned_abs()).pop();
+    let mut successor = None;
+    if killed > 0 {
+        // It must not start a successor after the look for one.
+        signal(before, Signal::STOP);
+        std::thread::sleep(STOPS);
+        successor = find();
+        signal(successor.filter(|_| killed == 1).unwrap_or(before), Signal::KILL);
+        signal(before, Signal::CONT);
+        task.findings.faults.add();
+    }
+    let begun = Instant::now();
+    while command.try_wait().context("the command")?.is_none() {
+        anyhow::ensure!(begun.elapsed() < PATIENCE, "`larder upgrade` has not ended after {PATIENCE:?}");
+        successor = successor.or_else(|| find().filter(|_| killed == 0));
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    if killed == 0 {
+        let is_done = command.wait().context("the command")?.success();
+        let why = "an upgrade without a fault failed";
+        (!is_done).then(|| task.violation(why));
+        task.findings.changes.add();
+    }
+    settle(task, larder, &[Some(before), successor], begun)
+}
+
+fn signal(process: Pid, signal: Signal) {
+    // It may have ended already.
+    let _ = kill_process(process, signal);
+}
+
+/// Waits until one process is left that serves. Starts one if there is none, as a service manager does.
+fn settle(task: &Task<'_>, larder: &mut Larder, all: &[Option<Pid>], begun: Instant) -> Result<()> {
+    loop {
+        let alive: Vec<_> = all.iter().flatten().copied().filter(|process| !is_over(*process)).collect();
+        match alive[..] {
+            // The last threads of a killed process may still have its sockets.
+            [] if !larder.listens() => return larder.start_again().context("after kill -9"),
+            [process] if larder.listens() => {
+                larder.is_succeeded_by(process);
+                return Ok(());
+            }
+            _ => {}
+        }
+        if begun.elapsed() > PATIENCE {
+            task.violation(&format!("{} processes after {PATIENCE:?}", alive.len()));
+            anyhow::bail!("no state of its own");
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
