@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use larder_testkit::{Larder, Origin};
+use larder_testkit::{Larder, Origin, eventually};
 use serde_json::Value;
 
 use super::{command, json, printed};
@@ -80,4 +80,33 @@ fn without_shadows_there_is_an_explanation() {
     let output = command(&larder, &["advise"]);
     let why = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success() && why.contains("the config has advise = \"off\""), "{why}");
+}
+
+#[test]
+fn an_applied_policy_stays_until_the_config_names_another_one() {
+    let origin = Origin::always("200 OK\nCache-Control: max-age=60\n\npage");
+    let config = |policy: &str| {
+        format!("[memory]\nentries = 20\npolicy = '{policy}'\n[[site]]\norigin = '{}'\n", origin.url())
+    };
+    let mut larder = Larder::start(&config("lru"));
+    printed(&larder, &["advise", "--apply", "policy=sieve", "--wait", "0s"]);
+    let policies = |larder: &Larder| {
+        let stats = larder.stats();
+        (stats["policy"].clone(), stats["policy_of_config"].clone())
+    };
+    let applied = ("sieve".into(), "lru".into());
+    assert_eq!(policies(&larder), applied);
+
+    larder.reload(&format!("name = 'pantry'\n{}", config("lru")));
+    larder.wait_for_log("config reloaded");
+    assert_eq!(policies(&larder), applied);
+    larder.upgrade(&[]).expect("an upgrade");
+    assert_eq!(policies(&larder), applied);
+    let table = printed(&larder, &["advise"]);
+    assert!(table.contains("under sieve (applied; lru in the config)"), "{table}");
+
+    larder.reload(&config("fifo"));
+    eventually("the policy of the config", || {
+        (policies(&larder) == ("fifo".into(), Value::Null)).then_some(())
+    });
 }

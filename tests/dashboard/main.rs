@@ -248,6 +248,24 @@ fn refreshes_and_prefetches_ahead_of_requests_have_a_dashboard_card() {
 }
 
 #[test]
+fn curves_of_sizes_have_an_error_band_and_a_slider() {
+    let origin = Origin::always("200 OK\nCache-Control: max-age=600\n\nx");
+    let larder = Larder::with(&origin, "[memory]\nentries = 20\npolicy = 'lru'");
+    for _ in 0..3 {
+        (0..30).for_each(|page| drop(larder.get(&format!("/{page}"))));
+    }
+    let mut browser = Browser::at(larder.admin, WIDE);
+    browser.until("!document.querySelector('#advice').hidden");
+    assert_eq!(browser.eval("document.querySelectorAll('#curves .band').length"), 1);
+    assert_eq!(browser.eval("document.querySelectorAll('#curves .curve').length"), 7);
+    browser.until("document.querySelector('#curves').ariaLabel.endsWith('20 0.0%, 40 66.7%, 80 66.7%')");
+    browser.eval("{ const size = document.querySelector('#what-if'); size.value = 4; size.dispatchEvent(new Event('input')); }");
+    assert_eq!(browser.text("#what-if-size"), "80");
+    browser.until("document.querySelector('#what-if-policies').innerText.includes('66.7% ± 0.0')");
+    browser.is_content(larder.admin);
+}
+
+#[test]
 fn history_comes_from_the_database() {
     let (origin, folder) = (Origin::by(mixed), tempfile::tempdir().expect("a folder"));
     let url = format!("sqlite:{}", folder.path().join("s.db").display());

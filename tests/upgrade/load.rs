@@ -161,7 +161,7 @@ impl Load<'_> {
 fn no_request_fails_during_many_upgrades_under_load() {
     let upgrades = std::env::var("LARDER_UPGRADES").map_or(UPGRADES, |number| number.parse().unwrap());
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-    let (gate, origin) = Origin::gated(|seen, held| answer(seen, held));
+    let (gate, origin) = Origin::gated(answer);
     let (authority, folder, engine) = (Authority::new(), tempfile::tempdir().unwrap(), Engine::start());
     let listen = "[reverse]\nlisten = '127.0.0.1:0'\nlisten_tls = '127.0.0.1:0'\n";
     let disk = format!("[[disk]]\npath = '{}'\nsize = '64MiB'\n", folder.path().display());

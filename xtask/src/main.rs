@@ -48,7 +48,7 @@ usage: cargo x COMMAND
              --only A,B      which (all in fuzz/targets)
              --keep          add new short inputs that reach more code to fuzz/corpus
   ledger   the cache lines that two workers write in common while they answer hits; fails if there are more than its list
-           allows (needs strace and valgrind; a minute)
+           allows (needs strace and valgrind; some minutes)
              --quick         one load only
              --larder PATH   a build to test (the release build)
   soak     an ordinary load on a release build, beside it all hostile clients and origins at once, and checkers of what is

@@ -11,7 +11,9 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::{Client, Origin, Process, Response, children, eventually, is_over, locked, programs, resident};
+use crate::{
+    Client, Origin, Process, Response, children, eventually, is_over, locked, programs, resident, successor,
+};
 
 /// A running proxy. It ends with the test.
 pub struct Larder {
@@ -218,8 +220,7 @@ impl Larder {
             return Err(programs::stderr(&output));
         }
         let said = programs::stdout(&output);
-        let process = said.strip_prefix("process ").and_then(|rest| rest.split(' ').next()?.parse().ok());
-        self.successors.push(process.and_then(Pid::from_raw).expect("it names the process"));
+        self.successors.push(successor(&said).expect("it names the process"));
         Ok(said)
     }
 

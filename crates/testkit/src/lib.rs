@@ -36,7 +36,7 @@ pub use client::{Client, Response};
 pub use engine::{ELECTION, Engine};
 pub use larder::{Larder, site};
 pub use origin::{Answer, Origin, Peer, Seen, answer, mixed};
-pub use process::{Process, children, is_over, resident};
+pub use process::{Process, children, is_over, resident, successor};
 pub use programs::{output, program, stderr, stdout};
 pub use sockets::{connect_from, fields, free, free_ports, head, limited, listen, serve};
 #[cfg(feature = "proxy")]

@@ -98,10 +98,19 @@ pub fn children(process: u32) -> Vec<Pid> {
         .collect()
 }
 
-/// Whether a process has ended, even if its parent has not collected its status.
+/// Returns the process that serves now, as `larder upgrade` has `said`.
+pub fn successor(said: &str) -> Option<Pid> {
+    said.strip_prefix("process ").and_then(|rest| Pid::from_raw(rest.split(' ').next()?.parse().ok()?))
+}
+
+/// Whether a process has ended with all its threads, even if its parent has not collected its status.
 pub fn is_over(process: Pid) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{}/stat", process.as_raw_nonzero()));
-    stat.map_or(true, |stat| stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('Z')))
+    let folder = format!("/proc/{}", process.as_raw_nonzero());
+    let stat = fs::read_to_string(format!("{folder}/stat"));
+    let is_zombie =
+        stat.map_or(true, |stat| stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('Z')));
+    // The first thread may have ended before others, which still have the sockets.
+    is_zombie && fs::read_dir(format!("{folder}/task")).map_or(true, |threads| threads.count() <= 1)
 }
 
 /// Returns the resident memory of a process in bytes.

@@ -80,7 +80,8 @@ fn lock(part: &Path) -> io::Result<Option<File>> {
     }
 }
 
-fn of_user() -> Option<PathBuf> {
+/// Returns the directory of this user for the caches of all runs.
+pub(super) fn of_user() -> Option<PathBuf> {
     let absolute = |name: &str| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let caches = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")))?;
     Some(caches.join("larder"))

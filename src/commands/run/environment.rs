@@ -16,10 +16,11 @@ use std::process;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use larder_proxy::net::tls::authority::CertificateAuthority;
+use rustix::process::geteuid;
 use rustls::pki_types::CertificateDer;
 use rustls_native_certs::load_native_certs;
 
-use super::{registries, truststore};
+use super::{cache, registries, truststore};
 
 /// Variables with the URL of the proxy.
 pub(crate) const PROXY: &[&str] = &[
@@ -98,7 +99,7 @@ impl Environment {
             made.variables.push((NPM, path.into()));
         }
         made.of_java(proxy, authority, &outside)?;
-        let script = made.write("node-proxy.cjs", &[include_str!("node-proxy.cjs")])?;
+        let script = made.script_of_node()?;
         made.append(NODE, &format!("--require \"{}\"", script.display()), &outside);
         made.of_files(&bundle, &outside)?;
         Ok(made)
@@ -128,6 +129,23 @@ impl Environment {
         );
         self.append(JAVA, &own, outside);
         Ok(())
+    }
+
+    /// Writes the module that Node.js loads first, and returns its path. Daemons that the command leaves load it later, too, so it
+    /// stays in the user's cache; not in that of root, which other users cannot read.
+    fn script_of_node(&self) -> io::Result<PathBuf> {
+        const NAME: &str = "node-proxy.cjs";
+        const SCRIPT: &str = include_str!("node-proxy.cjs");
+        let new = self.write(NAME, &[SCRIPT])?;
+        let Some(folder) = cache::of_user().filter(|_| !geteuid().is_root()) else { return Ok(new) };
+        let kept = folder.join(NAME);
+        if fs::read_to_string(&kept).is_ok_and(|text| text == SCRIPT) {
+            return Ok(kept);
+        }
+        // Other runs may read it at the same time.
+        let beside = folder.join(format!("{NAME}.{}", process::id()));
+        let written = fs::create_dir_all(&folder).and_then(|()| fs::write(&beside, SCRIPT));
+        Ok(if written.and_then(|()| fs::rename(&beside, &kept)).is_ok() { kept } else { new })
     }
 
     /// Adds options of this proxy to those that a variable has outside.

@@ -14,6 +14,7 @@ if (env.HTTPS_PROXY && !reads) {
   const isDirect = (host) =>
     never.some((name) => name === "*" || host === name || host.endsWith("." + name.replace(/^\*?\./, "")));
 
+  // A daemon may outlive the run and its proxy: it goes on without.
   const tunnel = (host, port, done) => {
     const path = `${host.includes(":") ? `[${host}]` : host}:${port}`;
     const request = http.request({ host: proxy.hostname, port: proxy.port, method: "CONNECT", path, agent: false });
@@ -22,7 +23,7 @@ if (env.HTTPS_PROXY && !reads) {
       socket.destroy();
       done(new Error(`the proxy answers ${statusCode} to CONNECT ${path}`));
     });
-    request.once("error", done).end();
+    request.once("error", (error) => error.code === "ECONNREFUSED" ? done(null, undefined) : done(error)).end();
   };
 
   class TunnelAgent extends https.Agent {

@@ -51,7 +51,12 @@ impl ProxyProcess {
         let _ = process.stdout.take().map(|said| BufReader::new(said).read_line(&mut line));
         match line.trim().parse() {
             Ok(address) => Ok(Self { address, process }),
-            Err(_) => Err(Failure::Ended(exit_code(&mut process).unwrap_or(1))),
+            Err(_) => Err(match exit_code(&mut process) {
+                Ok(code) => Failure::Ended(code),
+                Err(signal) => {
+                    Failure::Failed(format!("signal {signal} has ended the proxy before it served"))
+                }
+            }),
         }
     }
 

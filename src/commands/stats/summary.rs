@@ -111,11 +111,13 @@ fn memory(all: &Value) -> String {
         Some("content") => format!("{} of content", about_size(count(all, "capacity"))),
         _ => about_size(count(all, "capacity")),
     };
+    let of_config = all["policy_of_config"].as_str();
     let text = format!(
-        "{}, {} of {capacity}, policy {}, {}",
+        "{}, {} of {capacity}, policy {}{}, {}",
         counted(count(all, "objects"), "object", "objects"),
         about_size(count(all, if all["by"] == "content" { "bytes_content" } else { "bytes_stored" })),
         word(all, "policy"),
+        of_config.map(|policy| format!(" (applied; {policy} in the config)")).unwrap_or_default(),
         counted(count(all, "evictions"), "eviction", "evictions"),
     );
     line("memory", &text)

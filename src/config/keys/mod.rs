@@ -76,7 +76,7 @@ pub(super) const SECTIONS: &[Section] = &[
                  a simulation, so the process takes more memory than the capacity";
             "policy" in memory.policy: POLICY, "eviction policy";
             "auto" in memory.auto: AUTO,
-                "policy: another policy runs, until the config is read again, once shadow caches have shown for an hour that it is better (docs/advise.md)";
+                "policy: another policy runs, until the config names another one, once shadow caches have shown for an hour that it is better (docs/advise.md)";
             "max_object" in memory.max_object: OrWord("auto", Size(MEMORY)),
                 "largest content that is stored; auto: no limit but the capacity";
             "max_variants" in memory.max_variants: Count(1..=65_536), "variants kept for one URL (Vary)";

@@ -9,7 +9,7 @@ use super::peers::{self, HAPROXY, NGINX, NGINX_FRUGAL, Peer, Programs, Setup};
 use super::table::{self, Cell, Row};
 use super::{SERVER_CORE, server};
 use anyhow::{Context, Result, bail, ensure};
-use larder_testkit::{Process, free_ports};
+use larder_testkit::{Process, free_ports, successor};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 use std::fs;
@@ -199,10 +199,7 @@ impl Server {
             ("larder", _) => {
                 let admin = format!("127.0.0.1:{}", self.admin);
                 let output = Command::new(&self.program).args(["upgrade", "--admin", &admin]).output()?;
-                let said = String::from_utf8_lossy(&output.stdout).into_owned();
-                let process =
-                    said.strip_prefix("process ").and_then(|rest| rest.split(' ').next()?.parse().ok());
-                self.successors.extend(process.and_then(Pid::from_raw));
+                self.successors.extend(successor(&String::from_utf8_lossy(&output.stdout)));
                 ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr).trim());
                 Ok(())
             }

@@ -18,7 +18,8 @@ pub(super) fn answer(call: &Call<'_>) -> Outcome {
         Some(advisor) => {
             let report = advisor.report(since.unwrap_or(Duration::MAX));
             let prices = Some(shared.plan().settings.cost).filter(Prices::is_set);
-            Ok(json(&Report { prices, ..report }))
+            let policy_of_config = shared.applied_policy().map(|applied| applied.of_config.to_string());
+            Ok(json(&Report { prices, policy_of_config, ..report }))
         }
         None => Err(Refusal::new(
             StatusCode::NOT_FOUND,
@@ -34,7 +35,7 @@ struct PolicyChange {
     policy: String,
 }
 
-/// Puts another policy of the memory tier in force, until the config is read again.
+/// Puts another policy of the memory tier in force, until the config names another one.
 pub(super) fn apply(call: &Call<'_>) -> Outcome {
     let name = call.query.get("policy").ok_or_else(|| "which policy? write policy=NAME".to_owned())?;
     let policy = Spec::parse(name).map_err(|error| error.to_string())?;

@@ -99,6 +99,9 @@ struct Stats {
     /// Forms of stored responses in other codings.
     compression: CompressorCounts,
     policy: String,
+    /// The policy of the config, if another one was applied.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    policy_of_config: Option<String>,
     capacity: u64,
     by: &'static str,
     connections: usize,
@@ -243,6 +246,7 @@ impl Stats {
             packages: plan.packages.counts(),
             compression: shared.cache.compressor.figures(),
             policy: plan.settings.memory.policy.to_string(),
+            policy_of_config: shared.applied_policy().map(|applied| applied.of_config.to_string()),
             capacity: capacity.amount,
             by: match (capacity.by, shared.cache.store.memory.counts()) {
                 (By::Bytes, Counts::All) => "bytes",

@@ -29,6 +29,7 @@ macro_rules! file {
 }
 
 const FILES: &[File] = &[
+    file!("advice.js", SCRIPT),
     file!("ahead.js", SCRIPT),
     file!("charts.js", SCRIPT),
     file!("cluster.js", SCRIPT),
@@ -80,6 +81,8 @@ pub(super) struct PageInfo {
     statistics: bool,
     /// Whether this proxy is a node of a cluster.
     clustered: bool,
+    /// Whether there are shadow caches.
+    shadows: bool,
     listeners: Vec<Listener>,
 }
 
@@ -122,6 +125,7 @@ impl PageInfo {
             version: env!("CARGO_PKG_VERSION"),
             statistics: shared.observers.ledger.is_some(),
             clustered: shared.cluster.is_some(),
+            shadows: shared.advisor.is_some(),
             listeners: settings.listen.iter().enumerate().map(listener).chain(sockets).collect(),
         }
     }

@@ -47,8 +47,8 @@ use crate::origin::{Client, Connector, Destinations, tls_config};
 pub(crate) struct ProcessState {
     plan: ArcSwap<Plan>,
     version: AtomicU64,
-    /// Held while settings change.
-    changing: Mutex<()>,
+    /// Held while settings change: the policy that an administrator or `auto` has applied, if it is not the config's.
+    applied: Mutex<Option<AppliedPolicy>>,
     pub(crate) cache: Arc<Cache>,
     pub(crate) observers: Arc<Observers>,
     /// The shadow caches, if there are any.
@@ -74,6 +74,14 @@ pub(crate) struct ProcessState {
     /// The bytes of heads and trailers that wait because clients of HTTP/2 do not read.
     pub(crate) unsent: ByteBudget,
     workers: Mutex<Vec<Arc<Worker>>>,
+}
+
+/// A policy of the memory tier that was applied to a running process.
+#[derive(Clone, Debug)]
+pub(crate) struct AppliedPolicy {
+    pub(crate) policy: Spec,
+    /// The policy of the config in its place.
+    pub(crate) of_config: Spec,
 }
 
 /// The most bytes of heads and trailers that wait because clients of HTTP/2 do not read.
@@ -145,7 +153,7 @@ impl ProcessState {
         let shared = Arc::new(Self {
             plan: ArcSwap::from_pointee(Plan::new(settings, &observers.accounts, &cache.gateways)),
             version: AtomicU64::new(0),
-            changing: Mutex::default(),
+            applied: Mutex::default(),
             cache,
             observers,
             advisor,
@@ -191,17 +199,38 @@ impl ProcessState {
         self.plan.load_full()
     }
 
-    /// Puts another policy of the memory tier in force, until the settings are replaced.
+    /// Puts another policy of the memory tier in force, until settings have another one than those in force.
     pub(crate) fn run_policy(&self, policy: Spec) {
-        let _changing = self.changing.lock();
+        let mut applied = self.applied.lock();
         let settings = self.plan().settings.clone();
+        let of_config = match applied.take() {
+            Some(before) => before.of_config,
+            None => settings.memory.policy.clone(),
+        };
+        if policy != of_config {
+            *applied = Some(AppliedPolicy { policy: policy.clone(), of_config });
+        }
         self.change(Settings { memory: MemoryTier { policy, ..settings.memory }, ..settings });
     }
 
-    /// Puts new settings in force for every request that begins from now on.
-    pub(crate) fn reload(&self, settings: Settings) {
-        let _changing = self.changing.lock();
+    /// Puts new settings in force for every request that begins from now on. An applied policy stays if they have the same policy as
+    /// those before.
+    pub(crate) fn reload(&self, mut settings: Settings) {
+        let mut applied = self.applied.lock();
+        if let Some(AppliedPolicy { policy, of_config }) = &*applied {
+            if settings.memory.policy == *of_config {
+                settings.memory.policy = policy.clone();
+            } else {
+                tracing::info!("memory runs under {}, the new one of the config", settings.memory.policy);
+                *applied = None;
+            }
+        }
         self.change(settings);
+    }
+
+    /// Returns the applied policy, if there is one.
+    pub(crate) fn applied_policy(&self) -> Option<AppliedPolicy> {
+        self.applied.lock().clone()
     }
 
     fn change(&self, settings: Settings) {

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 use std::thread;
 
+use larder_evict::Spec;
 use rustix::net::sockopt::socket_peercred;
 use rustix::process::getpid;
 use rustix::stdio::{dup2_stderr, dup2_stdin};
@@ -105,6 +106,12 @@ impl Predecessor {
             tls.tickets.inherit(secrets, age);
         }
         go_on_from(self.identity.position.take(), shared);
+        if let Some((policy, of_config)) = self.identity.policy.take()
+            && of_config == shared.plan().settings.memory.policy.to_string()
+            && let Ok(policy) = Spec::parse(&policy)
+        {
+            shared.run_policy(policy);
+        }
         self.import = Some(Import::new(shared));
         self.store_until(COPIED).map_err(lost)
     }

@@ -78,6 +78,8 @@ struct Identity {
     tickets: Option<(Vec<Vec<u8>>, u64)>,
     /// The number of the descriptor that locks the statistics database.
     statistics: Option<u32>,
+    /// The applied policy of the memory tier, and the one of the config.
+    policy: Option<(String, String)>,
 }
 
 /// What the new process tells about itself when it serves.

@@ -291,11 +291,13 @@ impl Handover {
     fn send_identity(&self, successor: &mut Successor) -> io::Result<()> {
         let ledger = self.shared.observers.ledger.as_ref();
         let lock = ledger.map(|ledger| ledger.lock()).transpose()?.flatten();
+        let applied = self.shared.applied_policy();
         let identity = Identity {
             node: self.shared.cluster.as_ref().map(|cluster| cluster.id.clone()),
             position: position(&self.shared),
             tickets: self.shared.listener_tls.as_ref().map(|tls| tls.tickets.secrets()),
             statistics: lock.map(|lock| successor.outgoing.descriptor(lock.into())).transpose()?,
+            policy: applied.map(|applied| (applied.policy.to_string(), applied.of_config.to_string())),
         };
         successor.say(IDENTITY, &identity)
     }

@@ -5,8 +5,9 @@ use crate::cargo;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-/// Two of the operations.
+/// Three of the operations.
 pub(super) const FIND: &str = "find";
+pub(super) const FIND_ONE: &str = "find, one URL";
 pub(super) const BATCH: &str = "64 uses";
 /// The bounds of the histogram, in nanoseconds: the last bucket has all that is longer.
 const NAMES: [&str; 8] = ["< 32", "< 64", "< 128", "< 256", "< 512", "< 1,024", "< 2,048", "more"];
@@ -52,7 +53,7 @@ impl Holds {
     #[cfg(test)]
     pub(super) fn given(find: f64, batch: f64) -> Self {
         let hold = |operation: &str, mean| Hold { operation: operation.to_owned(), mean, counts: [0; 8] };
-        Self(vec![hold(FIND, find), hold(BATCH, batch)])
+        Self(vec![hold(FIND, find), hold(FIND_ONE, find), hold(BATCH, batch)])
     }
 }
 

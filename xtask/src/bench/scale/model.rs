@@ -1,11 +1,11 @@
 //! A closed queueing network of cores and locks: each core serves hits, one after the other, and waits for the lock of a
 //! shard if another core has it. Solved by exact mean value analysis (Reiser and Lavenberg 1980).
 
-use super::holds::{BATCH, FIND, Holds};
+use super::holds::{BATCH, FIND, FIND_ONE, Holds};
 
 pub(super) const ASSUMPTIONS: &str = "\
-model: each of N cores serves one hit after the other, always busy. A hit takes its CPU time on one core, and the lock of \
-its shard for the mean time above and 0.1 us more, in which the lock's cache line moves from another core. Times are \
+model: each of N cores serves one hit after the other, always busy. A hit takes the CPU time of a hit of one URL on one core, \
+without its lookup, and the lock of its shard for the mean time above and 0.1 us more, in which the lock's cache line moves from another core. Times are \
 exponential, so waiting is overestimated. Nothing else is shared: the kernel, the network and memory are as fast for N cores \
 as for one. A URL is hot if it has more than half of the requests of its place among 64; it takes the lock once in 64 hits. \
 There are 1,000,000 URLs, and 4 N shards or 8. A ratio of two workers to one below the model's, or a line beyond the list of \
@@ -75,7 +75,8 @@ impl Scenario {
         let mut places = [0.0; PLACES];
         shares.iter().enumerate().for_each(|(rank, share)| places[place(rank)] += share);
         let transfer = if cores > 1 { TRANSFER } else { 0.0 };
-        let (find, batch) = (holds.mean(FIND) + transfer, holds.mean(BATCH) + transfer);
+        let found = if popularity == Popularity::OneUrl { FIND_ONE } else { FIND };
+        let (find, batch) = (holds.mean(found) + transfer, holds.mean(BATCH) + transfer);
         let mut locks = vec![(0.0, 0.0); shards];
         for (rank, share) in shares.iter().enumerate() {
             let (uses, held) = &mut locks[(spread(rank as u64) >> 48) as usize % shards];
@@ -85,7 +86,8 @@ impl Scenario {
             *held += number * time;
         }
         locks.retain(|(uses, _)| *uses > 0.0);
-        Self { cores, alone: (cost - holds.mean(FIND)).max(0.0), locks }
+        // What was measured is a hit of one URL.
+        Self { cores, alone: (cost - holds.mean(FIND_ONE)).max(0.0), locks }
     }
 
     pub(super) fn predict(&self) -> Prediction {

@@ -1,5 +1,6 @@
 // The page: follows the server's figures, and passes them to the modules that show them.
 
+import * as advice from "./advice.js";
 import * as ahead from "./ahead.js";
 import * as cluster from "./cluster.js";
 import * as contents from "./contents.js";
@@ -47,6 +48,7 @@ let spokenAt = 0;
 let requests = null;
 let lostAt = null;
 let hasFailed = false;
+let hasShadows = false;
 
 function show(stats) {
   attempt(live.update).then(() => tiles.show(stats));
@@ -96,6 +98,7 @@ function seldom() {
   attempt(past.update);
   attempt(contents.search);
   attempt(findings.update);
+  if (hasShadows) attempt(advice.update);
 }
 
 /** Asks what fails, once anything has failed. */
@@ -129,7 +132,8 @@ function command({ role, tls, address, host }) {
 }
 
 async function begin() {
-  const { version, listeners, statistics, clustered } = await get("/about");
+  const { version, listeners, statistics, clustered, shadows } = await get("/about");
+  hasShadows = shadows;
   document.title = `Larder ${version} · ${location.host}`;
   say(byId("try"), listeners.map(command).join("\n"));
   past.keep(statistics);

@@ -59,6 +59,7 @@ macro_rules! verifies_signatures {
         })+
     };
 }
+pub(crate) use verifies_signatures;
 
 /// Returns the cryptography of all TLS connections: AEAD suites only, and the hybrid key exchange of X25519 and ML-KEM
 /// first.

@@ -293,7 +293,7 @@ impl ClientCertVerifier for NameVerifier {
         Ok(verified)
     }
 
-    crate::verifies_signatures!();
+    super::verifies_signatures!();
 }
 
 #[cfg(test)]
