@@ -27,31 +27,3 @@ pub fn run(watch: WatchAllocator) -> ExitCode {
         commands::run(line.command, predecessor, watch)
     })
 }
-
-#[cfg(test)]
-mod tests {
-    use super::LARDER;
-    use crate::commands::CommandLine;
-
-    #[test]
-    fn wrong_words_are_reported_in_one_line() {
-        let told = |line: &str| {
-            let error = larder_cli::parse::<CommandLine, _>(line.split(' ')).unwrap_err();
-            LARDER.in_one_line(&error)
-        };
-        for (line, expected) in [
-            ("larder servee", "unrecognized subcommand 'servee'; tip: a similar subcommand exists: 'serve'"),
-            (
-                "larder serve --memoy 1",
-                "unexpected argument '--memoy' found; tip: a similar argument exists: '--memory'",
-            ),
-            (
-                "larder serve larder.toml",
-                "unexpected argument 'larder.toml' found; tip: write --config larder.toml",
-            ),
-            ("larder why", "the following required arguments were not provided: <URL>"),
-        ] {
-            assert_eq!(told(line), expected);
-        }
-    }
-}

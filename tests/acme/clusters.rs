@@ -1,7 +1,6 @@
 //! ACME in a cluster: one node orders, any node answers the challenge, and all nodes serve the certificate.
 
 use larder_testkit::{Engine, Larder, eventually, free_ports, site, within};
-use serde_json::Value;
 
 use crate::pebble::Pebble;
 use crate::world::{LONG, ORDER, World, ended, fetch, leaf, wait_for};
@@ -21,7 +20,7 @@ fn node(engine: &Engine, pebble: &Pebble, world: &World, name: &str, [file, tls]
 }
 
 fn members(node: &Larder) -> usize {
-    let cluster: Value = serde_json::from_slice(&node.ask_admin("GET /cluster").body).expect("json");
+    let cluster = node.ask_admin("GET /cluster").json();
     cluster["nodes"].as_array().expect("a list").len()
 }
 

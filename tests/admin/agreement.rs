@@ -235,8 +235,7 @@ impl Scene {
         for (name, value) in &request.fields {
             let _ = write!(query, "&header={}", encoded(&format!("{name}: {value}")));
         }
-        let said = self.larder.ask_admin(&format!("GET /why?{query}"));
-        serde_json::from_slice::<Value>(&said.body).expect("json")["decision"].take()
+        self.larder.ask_admin(&format!("GET /why?{query}")).json()["decision"].take()
     }
 
     /// Sends a request, and returns its line of the log, when all that it stored is stored.

@@ -15,7 +15,7 @@ fn origin() -> Origin {
 }
 
 fn reached(answer: &Response) -> u64 {
-    let answer: serde_json::Value = serde_json::from_slice(&answer.body).expect("json");
+    let answer = answer.json();
     answer["objects"].as_u64().expect("a number")
 }
 

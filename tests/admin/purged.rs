@@ -2,7 +2,7 @@
 //! variants and all clients.
 
 use larder_testkit::{Larder, Origin, Response, eventually, site};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{command, json, printed};
 
@@ -14,7 +14,7 @@ fn purge(larder: &Larder, query: &str) -> Response {
 
 /// Returns the result of a purge with `count`: the number of objects, and its effect on them.
 fn purged(larder: &Larder, query: &str) -> (u64, String) {
-    let answer: Value = serde_json::from_slice(&purge(larder, &format!("{query}&count")).body).expect("json");
+    let answer = purge(larder, &format!("{query}&count")).json();
     (answer["objects"].as_u64().expect("a number"), answer["effect"].as_str().expect("a word").to_owned())
 }
 
@@ -42,8 +42,7 @@ fn the_next_request_after_a_purge_asks_the_origin() {
     larder.get("/page");
     larder.ask("GET /page\nV: 1");
     larder.get("/other");
-    let answer: Value =
-        serde_json::from_slice(&purge(&larder, &format!("url={URL}&hard")).body).expect("json");
+    let answer = purge(&larder, &format!("url={URL}&hard")).json();
     assert_eq!((&answer["url"], &answer["objects"]), (&json!(URL), &json!(2)));
     assert!(answer["bytes"].as_u64() > Some(16), "{answer}");
     assert_eq!(larder.get("/page").text(), "answer 3");
@@ -65,7 +64,7 @@ fn lists_show_at_once_what_a_purge_has_left() {
         (disk["objects"] == 3 && disk["bytes_queued"] == 0).then_some(())
     });
     let fresh = |path: &str| {
-        let found: Value = serde_json::from_slice(&larder.ask_admin("GET /objects").body).expect("json");
+        let found = larder.ask_admin("GET /objects").json();
         let objects = found["objects"].as_array().expect("a list");
         let object = objects.iter().find(|object| object["url"] == format!("http://site.test{path}"));
         object.map(|object| object["fresh"].as_bool().expect("a boolean"))
@@ -156,7 +155,7 @@ fn a_purge_is_answered_without_a_count_and_frees_memory_afterwards() {
     let origin = tagged();
     let larder = Larder::before(&origin);
     ["/a/1", "/a/2"].iter().for_each(|path| drop(larder.get(path)));
-    let answer: Value = serde_json::from_slice(&purge(&larder, "tag=t1&hard").body).expect("json");
+    let answer = purge(&larder, "tag=t1&hard").json();
     assert_eq!(answer, json!({"tag": "t1", "effect": "removed"}));
     larder.wait_for("objects", 1);
     assert!(!larder.get("/a/1").is_hit() && larder.get("/a/2").is_hit());
@@ -181,7 +180,7 @@ fn purges_that_are_counted_at_the_same_time_are_all_done() {
             let (larder, effect) = (&larder, ["soft", "hard"][tag as usize % 2]);
             scope.spawn(move || {
                 let answer = purge(larder, &format!("tag=t{tag}.&{effect}&count&wait"));
-                let told: Value = serde_json::from_slice(&answer.body).expect("json");
+                let told = answer.json();
                 assert_eq!((answer.status, &told["objects"]), (200, &json!(4)), "{told}");
             });
         }

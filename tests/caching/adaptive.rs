@@ -1,7 +1,6 @@
 //! `heuristic_adaptive`: where the origin gives no lifetime, validations make the heuristic lifetime longer or shorter.
 
 use larder_testkit::{Larder, Origin, Seen, eventually, site};
-use serde_json::Value;
 
 use super::date;
 
@@ -20,8 +19,7 @@ fn answer(seen: &Seen, modified: &str) -> String {
 }
 
 fn lifetime(larder: &Larder, path: &str) -> (u64, String) {
-    let why = larder.ask_admin(&format!("GET /why?url=http://site.test{path}"));
-    let why: Value = serde_json::from_slice(&why.body).expect("json");
+    let why = larder.ask_admin(&format!("GET /why?url=http://site.test{path}")).json();
     let stored = &why["stored"];
     (
         stored["lifetime"].as_u64().expect("a number"),

@@ -76,7 +76,7 @@ fn prefetches_make_nothing_popular() {
         assert!(larder.ask(&format!("GET /a\n{PREFETCH}")).is_hit());
     }
     assert_eq!((origin.count(), figure(&larder, "started")), (1, 0));
-    let objects: Value = serde_json::from_slice(&larder.ask_admin("GET /objects").body).expect("json");
+    let objects = larder.ask_admin("GET /objects").json();
     assert_eq!(objects["objects"][0]["hits"], 0, "{objects}");
     larder.get("/a");
     larder.get("/a");

@@ -4,7 +4,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use larder_testkit::{Answer, Larder, Origin, Response, Seen, eventually, site};
-use serde_json::Value;
 
 pub(crate) const BOTH: &str = "prefetch = ['association', 'sequence']\nprefetch_traffic = '100%'";
 
@@ -81,8 +80,7 @@ fn a_page_that_often_follows_is_prefetched_without_credentials() {
     }
     assert_eq!((seen.field("user-agent"), seen.field("accept-language")), (Some("walker"), Some("de")));
     larder.settle();
-    let why: Value =
-        serde_json::from_slice(&larder.ask_admin("GET /why?url=http://site.test/b").body).expect("json");
+    let why = larder.ask_admin("GET /why?url=http://site.test/b").json();
     assert_eq!(why["stored"]["prefetched"], true);
     assert!(cookie(&larder, "/b").is_hit());
     assert_eq!(origin.count(), 4);

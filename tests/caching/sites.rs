@@ -8,16 +8,12 @@ fn named(name: &'static str) -> Origin {
     Origin::by(move |seen| format!("200 OK\nCache-Control: max-age=100\n\n{name} {}", seen.target))
 }
 
-fn json(answer: &Response) -> Value {
-    serde_json::from_slice(&answer.body).expect("json")
-}
-
 fn why(larder: &Larder, path: &str) -> Value {
-    json(&larder.ask_admin(&format!("GET /why?url=http://site.test{path}")))
+    larder.ask_admin(&format!("GET /why?url=http://site.test{path}")).json()
 }
 
 fn purge(larder: &Larder, query: &str) -> Value {
-    json(&larder.ask_admin(&format!("POST /purge?{query}&hard&count\nLarder-Admin: 1")))
+    larder.ask_admin(&format!("POST /purge?{query}&hard&count\nLarder-Admin: 1")).json()
 }
 
 #[test]

@@ -146,7 +146,7 @@ fn nodes_with_and_without_tls_exchange_purges_but_no_requests() {
     assert_eq!(asked(&nodes[1], "asked"), asked(&nodes[1], "failed"), "and nothing is answered");
     nodes[0].wait_for_log("without TLS: no request is sent to it");
     let purge = nodes[0].ask_admin("POST /purge?all&wait\nLarder-Admin: 1");
-    let told: serde_json::Value = serde_json::from_slice(&purge.body).expect("json");
+    let told = purge.json();
     assert_eq!(told["nodes"]["acknowledged"], 2, "{told}");
 }
 

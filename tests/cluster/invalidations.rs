@@ -81,8 +81,7 @@ fn filled(engine: &Engine, origin: &Origin, keys: &str) -> Vec<Larder> {
 
 /// Returns the response of `node` to a purge.
 pub(crate) fn purge(node: &Larder, query: &str) -> Value {
-    let answer = node.ask_admin(&format!("POST /purge?{query}\nLarder-Admin: 1"));
-    serde_json::from_slice(&answer.body).unwrap_or_else(|_| panic!("{}", answer.text()))
+    node.ask_admin(&format!("POST /purge?{query}\nLarder-Admin: 1")).json()
 }
 
 /// Returns a count of invalidations from `/cluster` of `node`.

@@ -118,8 +118,7 @@ fn why_names_the_node_that_owns_the_key() {
     for path in paths(5) {
         let mut owners: Vec<String> = Vec::new();
         for node in &nodes {
-            let why = node.ask_admin(&format!("GET /why?url=http://site.test{path}"));
-            let why: serde_json::Value = serde_json::from_slice(&why.body).expect("json");
+            let why = node.ask_admin(&format!("GET /why?url=http://site.test{path}")).json();
             owners.extend(why["owner"].as_str().map(str::to_owned));
         }
         // The owner itself asks no other node.

@@ -14,8 +14,7 @@ const PAGE: &str = "200 OK\nCache-Control: max-age=3600\nAge: 100\nCache-Tag: t\
 
 /// Returns the response to `GET /why` for a path of the site, with more of a query.
 fn why(node: &Larder, path: &str, more: &str) -> Value {
-    let answer = node.ask_admin(&format!("GET /why?url=http://site.test{path}{more}"));
-    serde_json::from_slice(&answer.body).unwrap_or_else(|_| panic!("{}", answer.text()))
+    node.ask_admin(&format!("GET /why?url=http://site.test{path}{more}")).json()
 }
 
 /// Returns this response once the engine has answered in time: machines that run tests can be busy.

@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 use larder_testkit::{Client, Larder, Origin, Response, locked};
-use serde_json::Value;
 
 use crate::invalidations::version_in;
 
@@ -112,7 +111,7 @@ impl World {
         let request = format!("POST /purge?{what}{hard}\nLarder-Admin: 1\nHost: localhost");
         let version = self.versions[path].fetch_add(1, Ordering::SeqCst) + 1;
         if let Asked::Answered(answer) = self.ask(number, |door| door.admin, &request) {
-            let answer: Value = serde_json::from_slice(&answer.body).expect("json");
+            let answer = answer.json();
             if answer["nodes"]["published"] == true {
                 self.purges.fetch_add(1, Ordering::Relaxed);
                 locked(&self.purged[path]).push((Instant::now(), version));

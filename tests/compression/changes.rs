@@ -106,7 +106,7 @@ fn why_tells_of_the_forms() {
     let form = coded(&larder, "/", "br").body.len() as u64;
     let why = || -> serde_json::Value {
         let why = larder.ask_admin("GET /why?url=http://site.test/");
-        serde_json::from_slice(&why.body).expect("json")
+        why.json()
     };
     assert_eq!(why()["stored"]["forms"], serde_json::json!({ "br": form }));
     assert_eq!(why()["stored"]["bytes"], 5_000);

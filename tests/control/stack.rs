@@ -92,7 +92,7 @@ impl Stack {
     pub(crate) fn tell(&self, path: &str) -> Value {
         let response = self.cache.ask_admin(&format!("GET {path}"));
         assert_eq!(response.status, 200, "{path}");
-        serde_json::from_slice(&response.body).unwrap()
+        response.json()
     }
 }
 

@@ -299,7 +299,7 @@ fn cache_listings_include_memory_and_show_objects_in_both_tiers_once() {
     let found = objects(&["--admin", &larder.admin.to_string()]);
     let tiers = found.iter().map(|object| (object["tier"].as_str().unwrap(), object["hits"].as_u64()));
     assert_eq!(tiers.collect::<Vec<_>>(), [("disk", None), ("both", Some(1))]);
-    let shown: Value = serde_json::from_slice(&larder.ask_admin("GET /objects").body).unwrap();
+    let shown = larder.ask_admin("GET /objects").json();
     assert_eq!((&shown["matches"], &shown["bytes"]), (&2.into(), &200.into()));
 
     let without = Larder::before(&origin);

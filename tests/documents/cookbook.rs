@@ -122,8 +122,7 @@ fn shares(larder: &Larder, one: &str, other: &str) -> bool {
 fn lifetime(larder: &Larder, path: &str) -> Option<u64> {
     larder.get(path);
     larder.settle();
-    let why = larder.ask_admin(&format!("GET /why?url=http://site.test{path}"));
-    let why: serde_json::Value = serde_json::from_slice(&why.body).expect("json");
+    let why = larder.ask_admin(&format!("GET /why?url=http://site.test{path}")).json();
     why["stored"]["lifetime"].as_u64()
 }
 

@@ -136,16 +136,6 @@ fn an_origin_that_fails_is_left_alone() {
 }
 
 #[test]
-fn origins_take_turns() {
-    let origins = ["200 OK\n\n1", "200 OK\n\n2", "200 OK\n\n3"].map(Origin::always);
-    let larder = Larder::with_site(&origins.each_ref(), "");
-    for _ in 0..9 {
-        larder.get("/");
-    }
-    assert_eq!(origins.each_ref().map(Origin::count), [3, 3, 3]);
-}
-
-#[test]
 fn the_others_share_the_requests_of_an_origin_that_is_sick_evenly() {
     let sick = Origin::always("500 Sick");
     let [one, other] = [(), ()].map(|()| Origin::always("200 OK\n\nwell"));

@@ -166,7 +166,7 @@ fn why_tells_whether_the_slices_of_a_range_are_stored() {
         ("0-", "hit", Some("7 of the 16")),
     ] {
         let why = larder.ask_admin(&format!("GET /why?url=http://site.test/film&header=Range:bytes={range}"));
-        let said: serde_json::Value = serde_json::from_slice(&why.body).expect("json");
+        let said = why.json();
         assert_eq!(said["decision"]["outcome"], outcome, "{range}: {said}");
         assert_eq!(why.text().contains("slices that the reply needs"), stored.is_some(), "{range}: {said}");
         assert!(stored.is_none_or(|stored| why.text().contains(stored)), "{range}: {said}");

@@ -69,7 +69,12 @@ fn every_command_shows_an_example_in_its_help() {
 #[test]
 fn misspelt_words_get_the_nearest_one() {
     let table: &[(&[&str], &str)] = &[
-        (&["serv"], "'serve'"),
+        (&["servee"], "unrecognized subcommand 'servee'; tip: a similar subcommand exists: 'serve'"),
+        (
+            &["serve", "larder.toml"],
+            "unexpected argument 'larder.toml' found; tip: write --config larder.toml",
+        ),
+        (&["why"], "the following required arguments were not provided: <URL>"),
         (&["serve", "--polcy", "lru"], "'--policy'"),
         (&["serve", "--policy", "lur"], "unknown policy 'lur'; did you mean 'lru'?"),
         (

@@ -6,8 +6,7 @@ use serde_json::Value;
 use crate::with_rules;
 
 fn lifetime(larder: &Larder, path: &str) -> Value {
-    let why = larder.ask_admin(&format!("GET /why?url=http://site.test{path}"));
-    serde_json::from_slice::<Value>(&why.body).expect("json")["stored"]["lifetime"].clone()
+    larder.ask_admin(&format!("GET /why?url=http://site.test{path}")).json()["stored"]["lifetime"].take()
 }
 
 #[test]
@@ -148,8 +147,7 @@ fn why_names_the_rules_that_hold() {
     let rules = "[[site.rule]]\nname = 'short'\nmatch = { path = '/a' }\nttl = '5s'\n\
                  [[site.rule]]\nmatch = { path = '/*' }\ncache = false\n";
     let larder = with_rules(&origin, rules);
-    let why = larder.ask_admin("GET /why?url=http://site.test/a");
-    let why: Value = serde_json::from_slice(&why.body).expect("json");
+    let why = larder.ask_admin("GET /why?url=http://site.test/a").json();
     assert_eq!((&why["rules"][0]["name"], &why["rules"][0]["sets"][0]), (&"short".into(), &"ttl".into()));
     assert!(why["rules"][0]["place"].as_str().is_some_and(|place| place.ends_with("larder.toml:3")), "{why}");
     assert_eq!(why["rules"][1]["name"], "2");

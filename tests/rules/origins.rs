@@ -36,8 +36,7 @@ fn paths_have_origins_paths_and_hosts_of_their_own_for_all_clients() {
     }
     assert_eq!(larder.get("/x../secret").status, 502);
     larder.settle();
-    let why = larder.ask_admin("GET /why?url=http://site.test/api/b");
-    let why: serde_json::Value = serde_json::from_slice(&why.body).expect("json");
+    let why = larder.ask_admin("GET /why?url=http://site.test/api/b").json();
     assert_eq!((&why["origins"][0], &why["key"]), (&api.url().into(), &"http://site.test/api/b".into()));
     assert!(larder.ask_admin("GET /stats").text().contains(&api.url()));
 }

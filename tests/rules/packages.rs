@@ -173,7 +173,7 @@ fn young_versions_vanish_from_npm_and_their_files_are_refused() {
     let rule = format!("{RULE}min_age = {{ all = '7d', allow = ['pad@3.0.0'] }}\n");
     let larder = with_rules(&origin, &rule);
     let document = larder.ask("GET /pad\nAccept: application/vnd.npm.install-v1+json\nIf-None-Match: \"a\"");
-    let left: serde_json::Value = serde_json::from_slice(&document.body).expect("JSON");
+    let left = document.json();
     let numbers: Vec<_> =
         left["versions"].as_object().expect("versions").keys().map(String::as_str).collect();
     assert_eq!(numbers, ["1.0.0", "3.0.0"]);

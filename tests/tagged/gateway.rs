@@ -248,8 +248,7 @@ fn pools_are_reported() {
     let figures = ["tags", "matched", "forwarded", "stored", "blanked"].map(|figure| pool(&larder, figure));
     assert_eq!(figures[..2], [0, 1]);
     assert!(figures[4] >= 2, "{figures:?}");
-    let pools = larder.ask_admin("GET /pools");
-    let pools: serde_json::Value = serde_json::from_slice(&pools.body).expect("json");
+    let pools = larder.ask_admin("GET /pools").json();
     assert_eq!(pools[0]["pools"][0]["pool"], "users");
     assert!(
         larder

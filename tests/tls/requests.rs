@@ -147,8 +147,7 @@ fn a_site_that_requires_tls_asks_no_password_without_tls() {
     assert_eq!(larder.ask("PURGE /\nHost: site.test").status, 200);
     let over_tls = curl(&authority, larder.door(TLS), "site.test", "/", &["-i"]);
     assert!(over_tls.has(" 401"), "{}{}", over_tls.text(), over_tls.err);
-    let why = larder.ask_admin("GET /why?url=http://site.test/");
-    let why: serde_json::Value = serde_json::from_slice(&why.body).expect("json");
+    let why = larder.ask_admin("GET /why?url=http://site.test/").json();
     assert_eq!(
         (&why["decision"]["reason"], &why["decision"]["asks_origin"]),
         (&"only-https".into(), &false.into())

@@ -16,7 +16,7 @@ fn validating(origin: &Origin, keys: &str) -> Larder {
 
 /// Returns the JSON at `path` of the admin listener.
 fn found(larder: &Larder, path: &str) -> Value {
-    serde_json::from_slice(&larder.ask_admin(&format!("GET {path}")).body).expect("json")
+    larder.ask_admin(&format!("GET {path}")).json()
 }
 
 /// Waits until no validation is in progress and `hits` hits were checked or skipped, and returns the validator's

@@ -14,4 +14,4 @@ pub use larder_words as words;
 
 pub use exit_with_parent::exit_with_parent;
 pub use output::{Failure, say};
-pub use program::{Program, parse};
+pub use program::Program;

@@ -3,7 +3,6 @@
 //! Exit codes: 0 success, 1 failure, 2 invalid arguments or config.
 
 use std::env;
-use std::ffi::OsString;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
@@ -27,7 +26,12 @@ impl Program {
         self,
         run: impl FnOnce(L) -> Result<(), Failure>,
     ) -> ExitCode {
-        let line = match parse(env::args_os()) {
+        let mut command = taking_negative_numbers(L::command());
+        let matches = command.try_get_matches_from_mut(env::args_os());
+        let line = matches.and_then(|mut matches| {
+            L::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
+        });
+        let line = match line {
             Ok(line) => line,
             Err(said)
                 if said.exit_code() == 0
@@ -54,7 +58,7 @@ impl Program {
     }
 
     /// Returns the error in the arguments without the usage that follows, which `--help` shows.
-    pub fn in_one_line(self, error: &clap::Error) -> String {
+    fn in_one_line(self, error: &clap::Error) -> String {
         let error = error.render().to_string();
         let lines = error.lines().map(str::trim).take_while(|line| !line.starts_with("Usage:"));
         let told = lines.filter(|line| !line.is_empty() && !line.starts_with("For more information"));
@@ -66,18 +70,6 @@ impl Program {
             None => line.to_owned(),
         }
     }
-}
-
-/// Parses `words`, which begin with the program's name.
-///
-/// # Errors
-/// The error in the arguments, or the help that they request.
-pub fn parse<L: CommandFactory + FromArgMatches, W: Into<OsString> + Clone>(
-    words: impl IntoIterator<Item = W>,
-) -> Result<L, clap::Error> {
-    let mut command = taking_negative_numbers(L::command());
-    let mut matches = command.try_get_matches_from_mut(words)?;
-    L::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
 }
 
 /// Returns `command` with options that accept `-1` as their value, so that errors name the expected values.

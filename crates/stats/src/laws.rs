@@ -21,21 +21,16 @@ fn transaction() -> impl Strategy<Value = Transaction> {
         Transaction {
             // Two hours, two seconds of each.
             time: time / 3_600_000 * 3_600_000 + time % 2_000,
-            door: "http".into(),
             site: site.into(),
             route: url.clone().into(),
-            method: "GET".into(),
             url,
             status,
             outcome: outcome.into(),
-            reason: "".into(),
             bytes,
             service_us,
             origin_us: origin.map(u64::from),
             age: age.map(u64::from),
-            tier: "memory".into(),
-            client: "".into(),
-            http_version: "1.1".into(),
+            ..Transaction::default()
         }
     })
 }
@@ -100,21 +95,11 @@ proptest! {
 fn at(second: u64, url: &str) -> Row {
     let of = Transaction {
         time: second * 1000,
-        door: "http".into(),
-        site: "a".into(),
-        route: "r".into(),
-        method: "GET".into(),
         url: url.into(),
-        status: 200,
         outcome: "hit".into(),
-        reason: "".into(),
         bytes: 1,
         service_us: 1,
-        origin_us: None,
-        age: None,
-        tier: "".into(),
-        client: "".into(),
-        http_version: "1.1".into(),
+        ..Transaction::default()
     };
     Row::new(of, &hasher())
 }

@@ -153,24 +153,7 @@ mod tests {
     use crate::sums::MORE_ROWS;
 
     fn row(url: &str) -> Transaction {
-        Transaction {
-            time: 0,
-            door: "http".into(),
-            site: "a".into(),
-            route: "r".into(),
-            method: "GET".into(),
-            url: url.into(),
-            status: 200,
-            outcome: "hit".into(),
-            reason: "fresh".into(),
-            bytes: 0,
-            service_us: 0,
-            origin_us: None,
-            age: None,
-            tier: "memory".into(),
-            client: "".into(),
-            http_version: "1.1".into(),
-        }
+        Transaction { site: "a".into(), url: url.into(), outcome: "hit".into(), ..Transaction::default() }
     }
 
     fn measures(bytes: u64, nanos: u64, age: u32) -> Measures {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 pub type Text = Cow<'static, str>;
 
 /// One request that was answered.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Transaction {
     /// The time of its arrival, in milliseconds since 1970.
     pub time: u64,

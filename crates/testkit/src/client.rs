@@ -202,6 +202,10 @@ impl Response {
         std::str::from_utf8(&self.body).expect("text")
     }
 
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::from_slice(&self.body).unwrap_or_else(|_| panic!("no JSON: {}", self.text()))
+    }
+
     pub fn age(&self) -> Option<u32> {
         self.field("age").map(|age| age.parse().expect("seconds"))
     }

@@ -175,8 +175,7 @@ impl Larder {
 
     /// Returns the response to `GET /stats`.
     pub fn stats(&self) -> Value {
-        let response = self.ask_admin("GET /stats");
-        serde_json::from_slice(&response.body).expect("json")
+        self.ask_admin("GET /stats").json()
     }
 
     /// Returns a number of `GET /stats`.
