@@ -312,7 +312,7 @@ const MORE: &[(usize, Check)] = &[
         assert!(again.eq(at_first.iter().copied()));
         assert_eq!(origin.count(), 2 * at_first.iter().filter(|is_other| !**is_other).count());
     }),
-    (120, |larder, origin| {
+    (127, |larder, origin| {
         let part = |range: &str| larder.ask(&format!("GET /videos/a.mp4\nRange: bytes={range}"));
         assert_eq!(part("9000000-9000009").text(), "vvvvvvvvvv");
         assert_eq!(origin.last().field("range"), Some("bytes=8912896-9175039"));

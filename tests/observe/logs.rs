@@ -154,12 +154,14 @@ fn a_rule_leaves_lines_out_by_the_status_and_by_chance() {
     let rules = "log = { status = ['4xx', 500] }\n[[site.rule]]\nmatch = { query = 'some' }\nlog = { share = '50%' }\n";
     let config = format!("{}{}", keys("json", &log), site(&[&origin], &format!("[[site.rule]]\n{rules}")));
     let larder = Larder::start(&config);
+    // One connection stays on one worker, whose lines keep their order.
+    let mut client = larder.client();
     for path in ["/200", "/404", "/500", "/502"] {
-        larder.get(path);
+        client.ask(&format!("GET {path}"));
     }
     // Fewer than one run in 10^11 has no line, or all of them.
-    (0..40).for_each(|_| drop(larder.get("/200?some")));
-    larder.get("/400");
+    (0..40).for_each(|_| drop(client.ask("GET /200?some")));
+    client.ask("GET /400");
     let all = eventually("the last line", || {
         Some(lines(&log)).filter(|lines| lines.last().is_some_and(|last| last.contains("/400")))
     });

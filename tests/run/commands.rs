@@ -106,7 +106,8 @@ fn offline_runs_answer_from_the_cache_only() {
     for (words, expected) in [
         (&[&url("/known")[..]][..], "200"),
         (&[&url("/unknown")], "504"),
-        (&["-d", "x", &url("/known")], "504"),
+        // Over HTTP/2, curl 7.88 takes an answer before the end of its content for an error of the stream.
+        (&["--http1.1", "-d", "x", &url("/known")], "504"),
     ] {
         let run = user.run(&["--host", "localhost", "--offline"], &[&status[..], words].concat());
         assert_eq!(run.said(), expected, "{words:?} {}", run.told());

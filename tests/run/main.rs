@@ -10,6 +10,7 @@ mod served;
 mod systems;
 mod tunnels;
 
+use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -68,7 +69,10 @@ struct User {
 impl User {
     /// Returns a user whose clients trust the authority of `registry`.
     fn of(registry: &Registry) -> Self {
-        Self { home: tempfile::tempdir().expect("a directory"), roots: registry.authority.file() }
+        let home = tempfile::tempdir().expect("a directory");
+        // Go reads no project in the directory for temporary files.
+        fs::create_dir(home.path().join("tmp")).expect("a directory for temporary files");
+        Self { home, roots: registry.authority.file() }
     }
 
     fn home(&self) -> &Path {
@@ -90,7 +94,7 @@ impl User {
             .env("XDG_CACHE_HOME", self.home().join("cache"))
             .env("STATE_DIRECTORY", self.home().join("state"))
             .env("SSL_CERT_FILE", &self.roots)
-            .env("TMPDIR", self.home())
+            .env("TMPDIR", self.home().join("tmp"))
             .env("NODE_EXTRA_CA_CERTS", &self.roots)
             .env_remove("LARDER_LOG")
             .env_remove("RUST_LOG")

@@ -389,7 +389,11 @@ impl Reply {
             }
             Source::Fields(fields) => {
                 // The length is written with the framing; a length from the origin is not repeated.
-                for (name, value) in fields.iter().filter(|(name, _)| *name != header::CONTENT_LENGTH) {
+                let is_own = |name: &HeaderName| {
+                    *name == header::CONTENT_LENGTH
+                        || *name == header::CONTENT_RANGE && self.content_range.is_some()
+                };
+                for (name, value) in fields.iter().filter(|(name, _)| !is_own(name)) {
                     out.mapped(name, value);
                 }
                 if !fields.contains_key(header::DATE) {

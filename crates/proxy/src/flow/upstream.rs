@@ -99,7 +99,6 @@ pub(crate) async fn send(
     let took = begun.elapsed();
     request.origin.add(took);
     let (mut head, download, by_peer) = answered?;
-    remove_false_range(&mut head);
     let length = match request.method {
         Method::HEAD => {
             head.fields.first("content-length").and_then(|length| str::from_utf8(length).ok()?.parse().ok())
@@ -143,16 +142,6 @@ fn ask_beside(worker: Arc<Worker>, request: Request) -> packages::Beside {
         let answer = sent.ok().filter(|answer| answer.status == StatusCode::OK)?;
         Some((answer.fields, answer.download))
     })
-}
-
-/// Removes a `Content-Range` that has no meaning for its status (RFC 9110 section 14.4): in a part that is made of the
-/// response it would have one.
-fn remove_false_range(head: &mut Head) {
-    let is_about_range =
-        matches!(head.status, StatusCode::PARTIAL_CONTENT | StatusCode::RANGE_NOT_SATISFIABLE);
-    if !is_about_range && head.fields.contains("content-range") {
-        head.fields.remove("content-range");
-    }
 }
 
 /// Sends the request to the node that owns the key, or else to an origin; `true` for an answer from the node.

@@ -94,7 +94,7 @@ impl SignedUrls {
             let (signed, signature) = uri.rsplit_once('/').filter(|_| !uri.contains('?'))?;
             return Some((signed, bytes_of(signature)?));
         }
-        let (signed, last) = uri.rsplit_once(['?', '&'])?;
+        let (signed, last) = uri.rsplit_once('&')?;
         Some((signed, bytes_of(self.value(last, &self.signature)?)?))
     }
 
@@ -221,6 +221,7 @@ mod tests {
         // printf '/a?expires=9' | openssl dgst -sha256 -hmac 0123456789abcdef
         let signature = "310cd3491005a1b968b1110c8f6216b99e944df9686ac65b1693e83aedebb7e8";
         assert_eq!(urls().verify(&format!("/a?expires=9&signature={signature}"), 0), Ok(()));
+        assert_eq!(urls().verify(&format!("/a?expires=9?signature={signature}"), 0), Err(Unsigned::Forged));
     }
 
     #[test]
