@@ -341,6 +341,15 @@ impl Reply {
         out.extend_from_slice(b"\r\n");
     }
 
+    /// Makes this a reply with the bytes of `part` alone.
+    pub(crate) fn narrow(&mut self, part: ContentRange) {
+        if let Source::Answer(lines) = &mut self.fields {
+            lines.remove("content-range");
+        }
+        self.length = Some(part.length());
+        self.content_range = Some(part);
+    }
+
     /// Appends all fields except those that delimit the content.
     #[inline]
     pub(crate) fn write_all_fields(&self, out: &mut impl FieldWriter, banner: &Banner) {

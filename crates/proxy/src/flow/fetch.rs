@@ -498,8 +498,7 @@ pub(crate) fn reply(
     if let Some(part) = wanted_part(request, head) {
         reader.narrow(*part.range().start(), part.range().end() + 1);
         reply.status = StatusCode::PARTIAL_CONTENT;
-        reply.length = Some(part.length());
-        reply.content_range = Some(part);
+        reply.narrow(part);
     }
     reply.content = Content::Fill(reader.into());
     reply

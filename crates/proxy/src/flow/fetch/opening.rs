@@ -13,7 +13,7 @@ use larder_store::{Body, Entry, SlicedBody};
 
 use super::{Meaning, OriginAnswer};
 use crate::base::outcome::{Kind, Outcome};
-use crate::exchange::reply::{Content, Reply, Source};
+use crate::exchange::reply::{Content, Reply};
 use crate::flow::answer;
 use crate::flow::context::failure;
 use crate::flow::fetch_scope::FetchScope;
@@ -210,8 +210,6 @@ pub(super) fn narrow(mut reply: Reply, part: &ContentRange, wanted: ContentRange
     let Content::Fill(reader) = &mut reply.content else { return reply };
     let held_from = *part.range().start();
     reader.narrow(wanted.range().start() - held_from, wanted.range().end() + 1 - held_from);
-    if let Source::Answer(lines) = &mut reply.fields {
-        lines.remove("content-range");
-    }
-    Reply { length: Some(wanted.length()), content_range: Some(wanted), ..reply }
+    reply.narrow(wanted);
+    reply
 }
