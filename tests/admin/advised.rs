@@ -53,8 +53,10 @@ fn a_purge_and_a_lifetime_reach_the_shadows() {
     let report = json(&larder, &["advise", "--json"]);
     let check = &report["check"];
     assert_eq!(check["predicted"], check["measured"], "{report}");
-    let four_times = cell(&report, "lru", 4.0);
-    assert_eq!(four_times["hit_ratio"], check["measured"], "{report}");
+    let [four_times, measured] = [&cell(&report, "lru", 4.0)["hit_ratio"], &check["measured"]]
+        .map(|ratio| ratio.as_f64().expect("a ratio"));
+    // Two of the 20 requests may be at the end of a lifetime. Without the purge or the lifetime, 15 would be hits.
+    assert!((four_times - measured).abs() < 0.11 && measured < 0.3, "{report}");
 }
 
 #[test]
