@@ -11,9 +11,6 @@ const SHORT: u8 = 15;
 /// The first length that does not fit into a prefix of 7 bits.
 const LONG: usize = 127;
 
-/// In place of an index: the field is omitted.
-const OMITTED: u8 = 0;
-
 /// Appends a table size update to 0 (RFC 7541 section 6.3). It must be at the start of a section.
 pub fn no_table(out: &mut Vec<u8>) {
     out.push(0x20);
@@ -95,62 +92,48 @@ impl<'n> Name<'n> {
         true
     }
 
-    #[inline]
     fn of(name: &'n [u8]) -> Self {
+        let is = |known: &str| name.eq_ignore_ascii_case(known.as_bytes());
+        let first = |known: &[(&str, u8)]| {
+            known
+                .iter()
+                .find(|(known, _)| is(known))
+                .map_or(Self::Other(name), |(_, index)| Self::Known(*index))
+        };
         // Few names have the same length, so this takes few comparisons.
         match name.len() {
             0 => Self::Omitted,
-            3 => Self::among(name, [(b"age", 21), (b"via", 60)]),
-            4 => Self::among(name, [(b"date", 33), (b"etag", 34), (b"vary", 59), (b"link", 45)]),
-            5 => Self::among(name, [(b"allow", 22)]),
-            6 => Self::among(name, [(b"server", 54)]),
-            7 => Self::among(name, [(b"expires", 36), (b"refresh", 52), (b"upgrade", OMITTED)]),
-            8 => Self::among(name, [(b"location", 46)]),
-            10 => {
-                Self::among(name, [(b"set-cookie", 55), (b"connection", OMITTED), (b"keep-alive", OMITTED)])
-            }
-            11 => Self::among(name, [(b"retry-after", 53)]),
-            12 => Self::among(name, [(b"content-type", 31)]),
-            13 => Self::among(
-                name,
-                [
-                    (b"cache-control", 24),
-                    (b"last-modified", 44),
-                    (b"accept-ranges", 18),
-                    (b"content-range", 30),
-                ],
-            ),
-            14 => Self::among(name, [(b"content-length", 28)]),
-            16 => Self::among(
-                name,
-                [
-                    (b"content-encoding", 26),
-                    (b"content-language", 27),
-                    (b"content-location", 29),
-                    (b"www-authenticate", 61),
-                    (b"proxy-connection", OMITTED),
-                ],
-            ),
-            17 => Self::among(name, [(b"transfer-encoding", OMITTED)]),
-            18 => Self::among(name, [(b"proxy-authenticate", 48)]),
-            19 => Self::among(name, [(b"content-disposition", 25)]),
-            25 => Self::among(name, [(b"strict-transport-security", 56)]),
-            27 => Self::among(name, [(b"access-control-allow-origin", 20)]),
+            3 => first(&[("age", 21), ("via", 60)]),
+            4 => first(&[("date", 33), ("etag", 34), ("vary", 59), ("link", 45)]),
+            5 => first(&[("allow", 22)]),
+            6 => first(&[("server", 54)]),
+            7 if is("upgrade") => Self::Omitted,
+            7 => first(&[("expires", 36), ("refresh", 52)]),
+            8 => first(&[("location", 46)]),
+            10 if is("connection") || is("keep-alive") => Self::Omitted,
+            10 => first(&[("set-cookie", 55)]),
+            11 => first(&[("retry-after", 53)]),
+            12 => first(&[("content-type", 31)]),
+            13 => first(&[
+                ("cache-control", 24),
+                ("last-modified", 44),
+                ("accept-ranges", 18),
+                ("content-range", 30),
+            ]),
+            14 => first(&[("content-length", 28)]),
+            16 if is("proxy-connection") => Self::Omitted,
+            16 => first(&[
+                ("content-encoding", 26),
+                ("content-language", 27),
+                ("content-location", 29),
+                ("www-authenticate", 61),
+            ]),
+            17 if is("transfer-encoding") => Self::Omitted,
+            18 => first(&[("proxy-authenticate", 48)]),
+            19 => first(&[("content-disposition", 25)]),
+            25 => first(&[("strict-transport-security", 56)]),
+            27 => first(&[("access-control-allow-origin", 20)]),
             _ => Self::Other(name),
-        }
-    }
-
-    /// Finds a name of this length among known ones, which consist of letters and hyphens. As a number of bytes that the
-    /// compiler knows, each is compared in a few instructions.
-    #[inline]
-    fn among<const N: usize, const K: usize>(name: &'n [u8], known: [(&[u8; N], u8); K]) -> Self {
-        let Some(own) = name.first_chunk::<N>() else { return Self::Other(name) };
-        // In a name, which is a token, this changes no other byte into a letter or a hyphen.
-        let own = own.map(|byte| byte | 0x20);
-        match known.iter().find(|(known, _)| **known == own) {
-            None => Self::Other(name),
-            Some((_, OMITTED)) => Self::Omitted,
-            Some((_, index)) => Self::Known(*index),
         }
     }
 }

@@ -217,7 +217,7 @@ impl Advisor {
             let entry = self.store.memory.latest(request.key);
             let request = self.request(known, &request, entry.as_ref());
             let answer = panel.request(&request);
-            work += if answer.is_some_and(Answer::is_hit) { 1.0 } else { MISS };
+            work += answer.map_or(0.0, |answer| if answer.is_hit() { 1.0 } else { MISS });
             if let (Some(disks), Some(answer)) = (&mut *disks, answer) {
                 disks.request_behind(&request, answer);
             }

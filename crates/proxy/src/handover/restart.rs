@@ -1,4 +1,4 @@
-//! What is stored in memory, over a restart by the service manager (`systemctl restart`): the file descriptor store of systemd.
+//! Keeps the memory tier over a restart by the service manager (`systemctl restart`), in the file descriptor store of systemd.
 //!
 //! A process that ends writes the same parts as for a successor into a memory file. That file and those of the responses wait in
 //! the queue of a Unix socket, as descriptors beside a message. So the service manager keeps a single descriptor: the listening
