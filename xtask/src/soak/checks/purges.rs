@@ -120,6 +120,54 @@ pub(super) fn pages(count: u64, lengths: &'static [usize]) -> Arc<Pages> {
     Pages::new(Form { count, lengths, lines, has_etags: true, is_coupled: false, is_damaged: false })
 }
 
+/// The load on a proxy with a disk.
+pub(super) struct DiskLoad {
+    /// The size of the memory tier.
+    pub(super) memory: &'static str,
+    /// Threads that read pages.
+    pub(super) readers: u64,
+    /// The shortest pause between two purges, and what chance adds to it, in milliseconds.
+    pub(super) pause: (u64, u64),
+}
+
+/// Calls `disturb` with a proxy again and again until the run is over, beside reads and purges of its pages.
+pub(super) fn disturb(
+    task: &Task<'_>,
+    load: &DiskLoad,
+    mut disturb: impl FnMut(&mut Larder, &mut Random) -> Result<()>,
+) -> Result<()> {
+    let pages = pages(300, &[200, 3_000, 20_000, 90_000]);
+    let (port, memory) = (pages.serve(), load.memory);
+    let mut larder = Larder::start(
+        task.larder,
+        &format!(
+            "[memory]\nsize = '{memory}'\n[[disk]]\npath = 'disk'\nsize = '64MiB'\n\
+             [[site]]\norigin = 'http://127.0.0.1:{port}'\nstale_if_error = '0s'\n"
+        ),
+    )?;
+    let (site, admin) = (larder.site, larder.admin);
+    std::thread::scope(|scope| {
+        for thread in 1..=load.readers {
+            let (random, pages) = (task.random(thread), &*pages);
+            scope.spawn(move || read(task, pages, site, random));
+        }
+        let (mut random, pages) = (task.random(load.readers + 1), &*pages);
+        scope.spawn(move || {
+            let mut purger = Purger::new(task, pages, admin, None);
+            while !task.over.is_over() {
+                purger.purge(&mut random);
+                let (least, more) = load.pause;
+                std::thread::sleep(Duration::from_millis(least + random.below(more)));
+            }
+        });
+        let mut random = task.random(0);
+        while !task.over.is_over() {
+            disturb(&mut larder, &mut random)?;
+        }
+        Ok(())
+    })
+}
+
 /// Reads until the run is over.
 pub(super) fn read(task: &Task<'_>, pages: &Pages, port: u16, mut random: Random) {
     let mut reader = Reader::new(task, pages, port);

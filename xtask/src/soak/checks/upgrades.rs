@@ -2,7 +2,7 @@
 //! or the service manager starts one, and no page is wrong, or older than an acknowledged purge.
 
 use super::Task;
-use super::purges::{self, Purger};
+use super::purges;
 use crate::soak::ordinary::Random;
 use crate::soak::server::Larder;
 use anyhow::{Context, Result};
@@ -19,35 +19,10 @@ const UPGRADE: u64 = 120;
 const STOPS: Duration = Duration::from_millis(10);
 
 pub(super) fn run(task: &Task<'_>) -> Result<()> {
-    let pages = purges::pages(300, &[200, 3_000, 20_000, 90_000]);
-    let port = pages.serve();
-    let mut larder = Larder::start(
-        task.larder,
-        &format!(
-            "[memory]\nsize = '8MiB'\n[[disk]]\npath = 'disk'\nsize = '64MiB'\n\
-             [[site]]\norigin = 'http://127.0.0.1:{port}'\nstale_if_error = '0s'\n"
-        ),
-    )?;
-    let (site, admin) = (larder.site, larder.admin);
-    std::thread::scope(|scope| {
-        for thread in 1..4 {
-            let (random, pages) = (task.random(thread), &*pages);
-            scope.spawn(move || purges::read(task, pages, site, random));
-        }
-        let (mut random, pages) = (task.random(4), &*pages);
-        scope.spawn(move || {
-            let mut purger = Purger::new(task, pages, admin, None);
-            while !task.over.is_over() {
-                purger.purge(&mut random);
-                std::thread::sleep(Duration::from_millis(20 + random.below(100)));
-            }
-        });
-        let mut random = task.random(0);
-        while !task.over.is_over() {
-            task.over.sleep(Duration::from_millis(200 + random.below(1_000)));
-            upgrade(task, &mut larder, &mut random)?;
-        }
-        Ok(())
+    let load = purges::DiskLoad { memory: "8MiB", readers: 3, pause: (20, 100) };
+    purges::disturb(task, &load, |larder, random| {
+        task.over.sleep(Duration::from_millis(200 + random.below(1_000)));
+        upgrade(task, larder, random)
     })
 }
 
