@@ -26,7 +26,7 @@ enum Op {
     Clear,
 }
 
-fn apply(shard: &mut dyn AnyShard<u8>, op: Op, dropped: &mut Vec<u8>) {
+fn apply(shard: &mut AnyShard<u8>, op: Op, dropped: &mut Vec<u8>) {
     match op {
         Op::Get(key) => assert!(shard.get(key.into()).is_none_or(|&value| value == key)),
         Op::Peek(key) => assert!(shard.peek(key.into()).is_none_or(|&value| value == key)),
@@ -49,7 +49,7 @@ fuzz_target!(|input: Input| {
     let mut shard = Spec::parse(policy).expect("a listed policy").build(capacity, input.seed);
     let mut dropped = Vec::new();
     for op in input.ops {
-        apply(&mut *shard, op, &mut dropped);
+        apply(&mut shard, op, &mut dropped);
         assert_eq!(shard.validate(), Ok(()));
         assert!(shard.used() <= shard.capacity().amount);
     }

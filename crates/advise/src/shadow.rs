@@ -8,7 +8,7 @@ use crate::selection::Selection;
 
 /// A cache without contents.
 pub(crate) struct Shadow {
-    cache: Box<dyn AnyShard<Kept>>,
+    cache: AnyShard<Kept>,
     /// The capacity for the keys of the sample, in fractions.
     room: u64,
     /// The size of the largest object that is stored, in bytes.

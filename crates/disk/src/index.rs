@@ -119,7 +119,7 @@ pub(crate) struct IndexUsage {
     pub(crate) memory: u64,
 }
 
-type Shard = Mutex<Box<dyn AnyShard<ObjectLocation>>>;
+type Shard = Mutex<AnyShard<ObjectLocation>>;
 
 /// All locations, under one policy.
 pub(crate) struct Index {
@@ -253,7 +253,7 @@ impl Index {
     pub(crate) fn set_policy(&self, policy: &Spec) {
         for shard in &self.shards {
             let mut shard = lock(shard);
-            *shard = policy.succeed(&mut **shard, fastrand::u64(..));
+            *shard = policy.succeed(&mut shard, fastrand::u64(..));
         }
     }
 
@@ -330,7 +330,7 @@ impl Index {
         }
     }
 
-    fn shard(&self, hash: u64) -> MutexGuard<'_, Box<dyn AnyShard<ObjectLocation>>> {
+    fn shard(&self, hash: u64) -> MutexGuard<'_, AnyShard<ObjectLocation>> {
         // The index inside a shard uses the low bits.
         lock(&self.shards[(hash >> 48) as usize % self.shards.len()])
     }
@@ -340,7 +340,7 @@ fn part(whole: u64, n: u64, count: u64) -> u64 {
     whole / count + u64::from(n < whole % count)
 }
 
-fn lock(shard: &Shard) -> MutexGuard<'_, Box<dyn AnyShard<ObjectLocation>>> {
+fn lock(shard: &Shard) -> MutexGuard<'_, AnyShard<ObjectLocation>> {
     shard.lock()
 }
 

@@ -28,15 +28,15 @@ fn measure(spec: &Spec, objects: u64) {
     let fresh: Vec<u64> = (objects..objects + OPERATIONS).collect();
     let mut shard = spec.build::<u64>(Capacity { by: By::Entries, amount: objects }, 1);
 
-    let fill_longest = longest(0..objects, |n| insert(&mut *shard, n));
+    let fill_longest = longest(0..objects, |n| insert(&mut shard, n));
     let even = nanoseconds(&even, |key| {
         black_box(shard.get(key));
     });
     let skewed = nanoseconds(&skewed, |key| {
         black_box(shard.get(key));
     });
-    let churn = nanoseconds(&fresh, |n| insert(&mut *shard, n));
-    let churn_longest = longest(0..objects, |n| insert(&mut *shard, n));
+    let churn = nanoseconds(&fresh, |n| insert(&mut shard, n));
+    let churn_longest = longest(0..objects, |n| insert(&mut shard, n));
 
     let longest = fill_longest.max(churn_longest).as_secs_f64() * 1e3;
     let bytes = shard.overhead_per_object();
@@ -61,7 +61,7 @@ fn longest(inputs: Range<u64>, mut operation: impl FnMut(u64)) -> Duration {
     timed.max().unwrap_or_default()
 }
 
-fn insert(shard: &mut dyn AnyShard<u64>, n: u64) {
+fn insert(shard: &mut AnyShard<u64>, n: u64) {
     let mut dropped = Vec::new();
     black_box(shard.insert(Object { key: key(n), size: 1, cost: 1 }, n, &mut dropped));
 }

@@ -7,6 +7,7 @@
 //! Outside this crate: locks, clocks, sockets, logs, and the meaning of a value. A shard belongs to one thread at a
 //! time, and time is a count of requests.
 
+mod any_policy;
 mod filter;
 mod filters;
 mod index;
@@ -24,6 +25,7 @@ mod slab;
 mod spec;
 mod spec_error;
 
+pub use any_policy::AnyPolicy;
 pub use filter::{Filter, FilteredParams, FilteredPolicy};
 pub use filters::*;
 pub use listing::{Listing, PolicyVisitor};

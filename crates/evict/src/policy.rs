@@ -138,6 +138,73 @@ pub trait Residents {
     }
 }
 
+/// A policy behind a pointer sees its cache through one.
+impl Residents for &dyn Residents {
+    #[inline]
+    fn object(&self, slot: Slot) -> Object {
+        (**self).object(slot)
+    }
+
+    #[inline]
+    fn weight(&self, slot: Slot) -> u64 {
+        (**self).weight(slot)
+    }
+
+    fn contains(&self, slot: Slot) -> bool {
+        (**self).contains(slot)
+    }
+
+    #[inline]
+    fn len(&self) -> usize {
+        (**self).len()
+    }
+
+    #[inline]
+    fn used(&self) -> u64 {
+        (**self).used()
+    }
+
+    #[inline]
+    fn capacity(&self) -> Capacity {
+        (**self).capacity()
+    }
+
+    #[inline]
+    fn number(&self, slot: Slot) -> Option<u32> {
+        (**self).number(slot)
+    }
+
+    #[inline]
+    fn number_of_newcomer(&self) -> Option<u32> {
+        (**self).number_of_newcomer()
+    }
+
+    #[inline]
+    fn keep_note(&self, number: u32, note: u32) {
+        (**self).keep_note(number, note);
+    }
+
+    #[inline]
+    fn note(&self, number: u32) -> u32 {
+        (**self).note(number)
+    }
+
+    #[inline]
+    fn now(&self) -> u64 {
+        (**self).now()
+    }
+
+    #[inline]
+    fn next(&self, slot: Slot) -> u64 {
+        (**self).next(slot)
+    }
+
+    #[inline]
+    fn next_of_newcomer(&self) -> u64 {
+        (**self).next_of_newcomer()
+    }
+}
+
 /// The methods of a [`Policy`] that consists of one data structure, its field `0` or `$part`, and leaves them to it.
 macro_rules! leave_rest_to_part {
     () => {

@@ -1,7 +1,5 @@
 //! The selection of a policy's type by the name that a user gives.
 
-use std::marker::PhantomData;
-
 use crate::filter::{FilteredParams, FilteredPolicy};
 use crate::filters::{AnyFilter, FilterSpec};
 use crate::listing::{Listing, PolicyVisitor};
@@ -31,7 +29,8 @@ impl Spec {
         POLICIES.iter().find(is_named).expect("every spec stands for a line of the list")
     }
 
-    /// Runs `code` with the type of the policy, including the filter in front of it.
+    /// Runs `code` with the type of the policy, including the filter in front of it: for loops over many requests, since
+    /// the compiler makes a copy of the code for each policy. Others use [`AnyPolicy`](crate::AnyPolicy).
     pub fn select<S: PolicyVisitor>(&self, code: S) -> S::Output {
         match self.filter.clone() {
             None => self.policy.select(code),
@@ -40,33 +39,14 @@ impl Spec {
     }
 
     /// Returns an empty shard under this policy. `seed` is for the policy's randomness.
-    pub fn build<V: Send + 'static>(&self, capacity: Capacity, seed: u64) -> Box<dyn AnyShard<V>> {
-        self.select(Build { capacity, seed, value: PhantomData })
+    pub fn build<V>(&self, capacity: Capacity, seed: u64) -> AnyShard<V> {
+        Shard::new(capacity, self.clone(), seed)
     }
 
     /// Returns a shard under this policy with the contents, capacity and count of evictions of `old`, which is empty
     /// afterwards. No object is lost: objects are inserted in the order in which the old policy would evict them.
-    pub fn succeed<V: Send + 'static>(&self, old: &mut dyn AnyShard<V>, seed: u64) -> Box<dyn AnyShard<V>> {
-        self.select(SuccessionVisitor { old, seed })
-    }
-}
-
-struct Build<V> {
-    capacity: Capacity,
-    seed: u64,
-    value: PhantomData<V>,
-}
-
-struct SuccessionVisitor<'a, V> {
-    old: &'a mut dyn AnyShard<V>,
-    seed: u64,
-}
-
-impl<V: Send + 'static> PolicyVisitor for SuccessionVisitor<'_, V> {
-    type Output = Box<dyn AnyShard<V>>;
-
-    fn run<P: Policy>(self, params: P::Params) -> Self::Output {
-        Box::new(Shard::<P, V>::succeed(self.old, params, self.seed))
+    pub fn succeed<V>(&self, old: &mut AnyShard<V>, seed: u64) -> AnyShard<V> {
+        Shard::succeed(old, self.clone(), seed)
     }
 }
 
@@ -74,13 +54,5 @@ impl Default for FilterSpec {
     /// The filter that suits most policies.
     fn default() -> Self {
         Self::Frequency(())
-    }
-}
-
-impl<V: Send + 'static> PolicyVisitor for Build<V> {
-    type Output = Box<dyn AnyShard<V>>;
-
-    fn run<P: Policy>(self, params: P::Params) -> Self::Output {
-        Box::new(Shard::<P, V>::new(self.capacity, params, self.seed))
     }
 }

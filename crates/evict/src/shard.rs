@@ -6,6 +6,7 @@
 //! Occasionally an insertion rebuilds the index, which takes about a millisecond for 65,536 objects: spread a larger
 //! live cache over several shards.
 
+use crate::any_policy::AnyPolicy;
 use crate::index::Index;
 use crate::policy::{Capacity, Object, Policy, Residents, Slot};
 use crate::slab::Slab;
@@ -21,8 +22,7 @@ pub enum InsertResult<V> {
     Refused(V),
 }
 
-/// Values of type `V` by key, under a policy `P` known at compile time. Its methods are those of [`AnyShard`]. It shares no
-/// cache line with another shard.
+/// Values of type `V` by key, under a policy `P`. It shares no cache line with another shard.
 #[repr(align(128))]
 pub struct Shard<P: Policy, V> {
     policy: P,
@@ -31,6 +31,9 @@ pub struct Shard<P: Policy, V> {
     seed: u64,
     evictions: u64,
 }
+
+/// A shard whose policy was chosen at run time. [`Spec::build`](crate::Spec::build) creates it.
+pub type AnyShard<V> = Shard<AnyPolicy, V>;
 
 impl<P: Policy, V> Shard<P, V> {
     /// Returns an empty shard. `seed` is for the policy: the same seed and calls give the same results.
@@ -46,7 +49,7 @@ impl<P: Policy, V> Shard<P, V> {
 
     /// Returns a shard that takes over the contents, capacity and count of evictions of `old`, without the admission
     /// check: the next victim of the old policy is the oldest object here.
-    pub(crate) fn succeed(old: &mut dyn AnyShard<V>, params: P::Params, seed: u64) -> Self {
+    pub(crate) fn succeed<Q: Policy>(old: &mut Shard<Q, V>, params: P::Params, seed: u64) -> Self {
         let mut shard = Self { evictions: old.evictions(), ..Self::new(old.capacity(), params, seed) };
         old.drain(&mut |object, value| {
             let slot = shard.contents.put(object, value);
@@ -62,10 +65,7 @@ impl<P: Policy, V> Shard<P, V> {
         value: V,
         dropped: &mut Vec<V>,
         admits: impl FnOnce(&mut Self, &Object) -> bool,
-    ) -> InsertResult<V>
-    where
-        V: Send,
-    {
+    ) -> InsertResult<V> {
         let replaced = self.remove(object.key);
         let is_miss = replaced.is_none();
         dropped.extend(replaced);
@@ -121,119 +121,63 @@ pub(crate) fn make_room<P: Policy, C: Contents>(
     true
 }
 
-/// A shard whose policy was chosen at run time. [`Spec::build`](crate::Spec::build) creates it.
-pub trait AnyShard<V>: Send {
+impl<P: Policy, V> Shard<P, V> {
     /// Looks `key` up; a hit counts as a request.
-    fn get(&mut self, key: u64) -> Option<&V>;
-
-    /// Looks `key` up without informing the policy.
-    fn peek(&self, key: u64) -> Option<&V>;
-
-    /// Returns the value of `key` for changes, without informing the policy; the size of its object does not change.
-    fn peek_mut(&mut self, key: u64) -> Option<&mut V>;
-
-    /// Stores `value`, and evicts until it fits. The previous object with this key is removed in any case, even if the
-    /// new object cannot be stored. Replaced and evicted values are added to `dropped`.
-    fn insert(&mut self, object: Object, value: V, dropped: &mut Vec<V>) -> InsertResult<V>;
-
-    /// Makes the admission check of [`insert`](Self::insert) for an object that is not resident.
-    fn admits(&mut self, object: &Object) -> bool;
-
-    /// Stores `value` as [`insert`](Self::insert) does, without the admission check: the object was admitted before, perhaps
-    /// to another shard, whose contents are stored here, the next victim first.
-    fn restore(&mut self, object: Object, value: V, dropped: &mut Vec<V>) -> InsertResult<V>;
-
-    /// Removes and returns the value of `key`. This does not count as an eviction.
-    fn remove(&mut self, key: u64) -> Option<V>;
-
-    /// Passes every key and value to `see`, in no particular order, without informing the policy.
-    fn for_each(&self, see: &mut dyn FnMut(u64, &V));
-
-    /// Passes the keys and values of at most `most` slots to `see`, beginning at `from`, without informing the policy.
-    /// Returns the slot to continue at, if there are more. The shard may change between two calls: a walk from 0 visits
-    /// every object exactly once that is resident all the time.
-    fn walk(&self, from: Slot, most: u32, see: &mut dyn FnMut(u64, &V)) -> Option<Slot>;
-
-    /// Returns the sum of the objects' weights, in the unit of the capacity: never above its amount.
-    fn used(&self) -> u64;
-
-    /// Returns the sum of the objects' sizes, in bytes, for either unit of the capacity.
-    fn bytes(&self) -> u64;
-
-    /// Returns the number of objects.
-    fn len(&self) -> usize;
-
-    /// Whether there are no objects.
-    fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Returns the capacity.
-    fn capacity(&self) -> Capacity;
-
-    /// Changes the amount of the capacity and moves objects that no longer fit into `dropped`.
-    fn set_capacity(&mut self, amount: u64, dropped: &mut Vec<V>);
-
-    /// Returns the number of objects evicted for lack of room so far.
-    fn evictions(&self) -> u64;
-
-    /// Moves all values into `dropped`, frees the memory, and resets the policy. The counts of evictions and of lookups
-    /// continue.
-    fn clear(&mut self, dropped: &mut Vec<V>);
-
-    /// Removes all objects, in the order in which the policy would evict them. This does not count as eviction.
-    fn drain(&mut self, take: &mut dyn FnMut(Object, V));
-
-    /// Returns the bytes allocated per object in addition to the value itself: key, size, cost, index, policy, and
-    /// spare room. 0 when empty.
-    fn overhead_per_object(&self) -> f64;
-
-    /// Checks every invariant, in time proportional to the contents; the error names the broken one.
-    fn validate(&self) -> Result<(), String>;
-}
-
-impl<P: Policy, V: Send> AnyShard<V> for Shard<P, V> {
-    fn get(&mut self, key: u64) -> Option<&V> {
+    #[inline]
+    pub fn get(&mut self, key: u64) -> Option<&V> {
         self.contents.now += 1;
         let slot = self.contents.find(key)?;
         self.policy.on_hit(slot, &self.contents);
         self.contents.slab.value(slot)
     }
 
-    fn peek(&self, key: u64) -> Option<&V> {
+    /// Looks `key` up without informing the policy.
+    #[inline]
+    pub fn peek(&self, key: u64) -> Option<&V> {
         self.contents.slab.value(self.contents.find(key)?)
     }
 
-    fn peek_mut(&mut self, key: u64) -> Option<&mut V> {
+    /// Returns the value of `key` for changes, without informing the policy; the size of its object does not change.
+    pub fn peek_mut(&mut self, key: u64) -> Option<&mut V> {
         let slot = self.contents.find(key)?;
         self.contents.slab.value_mut(slot)
     }
 
-    fn insert(&mut self, object: Object, value: V, dropped: &mut Vec<V>) -> InsertResult<V> {
-        self.store(object, value, dropped, <Self as AnyShard<V>>::admits)
+    /// Stores `value`, and evicts until it fits. The previous object with this key is removed in any case, even if the
+    /// new object cannot be stored. Replaced and evicted values are added to `dropped`.
+    pub fn insert(&mut self, object: Object, value: V, dropped: &mut Vec<V>) -> InsertResult<V> {
+        self.store(object, value, dropped, Self::admits)
     }
 
-    fn admits(&mut self, object: &Object) -> bool {
+    /// Makes the admission check of [`insert`](Self::insert) for an object that is not resident.
+    pub fn admits(&mut self, object: &Object) -> bool {
         self.policy.admit(object, &self.contents)
     }
 
-    fn restore(&mut self, object: Object, value: V, dropped: &mut Vec<V>) -> InsertResult<V> {
+    /// Stores `value` as [`insert`](Self::insert) does, without the admission check: the object was admitted before, perhaps
+    /// to another shard, whose contents are stored here, the next victim first.
+    pub fn restore(&mut self, object: Object, value: V, dropped: &mut Vec<V>) -> InsertResult<V> {
         self.store(object, value, dropped, |_, _| true)
     }
 
-    fn remove(&mut self, key: u64) -> Option<V> {
+    /// Removes and returns the value of `key`. This does not count as an eviction.
+    pub fn remove(&mut self, key: u64) -> Option<V> {
         let slot = self.contents.find(key)?;
         self.policy.on_remove(slot, &self.contents);
         self.contents.take(slot)
     }
 
-    fn for_each(&self, see: &mut dyn FnMut(u64, &V)) {
+    /// Passes every key and value to `see`, in no particular order, without informing the policy.
+    pub fn for_each(&self, see: &mut dyn FnMut(u64, &V)) {
         for (_, object, value) in self.contents.slab.iter() {
             see(object.key, value);
         }
     }
 
-    fn walk(&self, from: Slot, most: u32, see: &mut dyn FnMut(u64, &V)) -> Option<Slot> {
+    /// Passes the keys and values of at most `most` slots to `see`, beginning at `from`, without informing the policy.
+    /// Returns the slot to continue at, if there are more. The shard may change between two calls: a walk from 0 visits
+    /// every object exactly once that is resident all the time.
+    pub fn walk(&self, from: Slot, most: u32, see: &mut dyn FnMut(u64, &V)) -> Option<Slot> {
         let (slab, end) = (&self.contents.slab, from.saturating_add(most));
         for slot in from..end.min(slab.end()) {
             if let (Some(object), Some(value)) = (slab.object(slot), slab.value(slot)) {
@@ -243,39 +187,57 @@ impl<P: Policy, V: Send> AnyShard<V> for Shard<P, V> {
         (end < slab.end()).then_some(end)
     }
 
-    fn used(&self) -> u64 {
+    /// Returns the sum of the objects' weights, in the unit of the capacity: never above its amount.
+    #[inline]
+    pub fn used(&self) -> u64 {
         self.contents.used
     }
 
-    fn bytes(&self) -> u64 {
+    /// Returns the sum of the objects' sizes, in bytes, for either unit of the capacity.
+    pub fn bytes(&self) -> u64 {
         self.contents.bytes.try_into().unwrap_or(u64::MAX)
     }
 
-    fn len(&self) -> usize {
+    /// Returns the number of objects.
+    #[inline]
+    pub fn len(&self) -> usize {
         self.contents.slab.len()
     }
 
-    fn capacity(&self) -> Capacity {
+    /// Whether there are no objects.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns the capacity.
+    #[inline]
+    pub fn capacity(&self) -> Capacity {
         self.contents.capacity
     }
 
-    fn set_capacity(&mut self, amount: u64, dropped: &mut Vec<V>) {
+    /// Changes the amount of the capacity and moves objects that no longer fit into `dropped`.
+    pub fn set_capacity(&mut self, amount: u64, dropped: &mut Vec<V>) {
         self.contents.capacity.amount = amount;
         let _all_fits = self.make_room(0, dropped);
     }
 
-    fn evictions(&self) -> u64 {
+    /// Returns the number of objects evicted for lack of room so far.
+    #[inline]
+    pub fn evictions(&self) -> u64 {
         self.evictions
     }
 
-    fn clear(&mut self, dropped: &mut Vec<V>) {
+    /// Moves all values into `dropped`, frees the memory, and resets the policy. The counts of evictions and of lookups
+    /// continue.
+    pub fn clear(&mut self, dropped: &mut Vec<V>) {
         let capacity = self.contents.capacity;
         self.policy = P::new(capacity, self.params.clone(), self.seed);
         let emptied = ShardIndex { now: self.contents.now, ..ShardIndex::new(capacity) };
         dropped.extend(std::mem::replace(&mut self.contents, emptied).slab.into_values());
     }
 
-    fn drain(&mut self, take: &mut dyn FnMut(Object, V)) {
+    /// Removes all objects, in the order in which the policy would evict them. This does not count as eviction.
+    pub fn drain(&mut self, take: &mut dyn FnMut(Object, V)) {
         while let Some(slot) = self.policy.evict(&self.contents) {
             let object = self.contents.object(slot);
             let Some(value) = self.contents.take(slot) else { return };
@@ -283,14 +245,17 @@ impl<P: Policy, V: Send> AnyShard<V> for Shard<P, V> {
         }
     }
 
-    fn overhead_per_object(&self) -> f64 {
+    /// Returns the bytes allocated per object in addition to the value itself: key, size, cost, index, policy, and
+    /// spare room. 0 when empty.
+    pub fn overhead_per_object(&self) -> f64 {
         match self.len() {
             0 => 0.0,
             objects => self.overhead_bytes() as f64 / objects as f64,
         }
     }
 
-    fn validate(&self) -> Result<(), String> {
+    /// Checks every invariant, in time proportional to the contents; the error names the broken one.
+    pub fn validate(&self) -> Result<(), String> {
         self.contents.validate()?;
         self.policy.validate(&self.contents)
     }

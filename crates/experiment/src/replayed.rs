@@ -1,29 +1,15 @@
 //! The simulation of a live run's requests: for each, whether it is a hit.
 
-use larder_evict::{Capacity, Policy, PolicyVisitor, Replay, Shape, Spec};
+use larder_evict::{AnyPolicy, Capacity, Replay, Shape, Spec};
 
 use larder_lab::trace::Trace;
 
 /// Returns for each request of `trace` whether it is a hit in a cache of `capacity` under `spec`.
 pub(crate) fn outcomes(trace: &Trace, spec: &Spec, capacity: Capacity, seed: u64) -> Vec<bool> {
-    spec.select(Each { trace, capacity, seed })
-}
-
-struct Each<'a> {
-    trace: &'a Trace,
-    capacity: Capacity,
-    seed: u64,
-}
-
-impl PolicyVisitor for Each<'_> {
-    type Output = Vec<bool>;
-
-    fn run<P: Policy>(self, params: P::Params) -> Vec<bool> {
-        // A live cache stores every object's size and cost, even if all are equal.
-        let shape = Shape { sized: true, costed: true, ..self.trace.shape() };
-        let mut cache = Replay::<P>::new(self.capacity, shape, params, self.seed);
-        (0..self.trace.len()).map(|at| cache.request(self.trace.request(at))).collect()
-    }
+    // A live cache stores every object's size and cost, even if all are equal.
+    let shape = Shape { sized: true, costed: true, ..trace.shape() };
+    let mut cache = Replay::<AnyPolicy>::new(capacity, shape, spec.clone(), seed);
+    (0..trace.len()).map(|at| cache.request(trace.request(at))).collect()
 }
 
 /// Returns the share of `outcomes` that are true.

@@ -7,7 +7,7 @@
 //! Outside this module: lifetimes, ranges, and the number of concurrent prefetches.
 
 use hashbrown::HashMap;
-use larder_evict::{Capacity, Policy, PolicyVisitor, Replay, Request, Spec, spread};
+use larder_evict::{AnyPolicy, Capacity, Replay, Request, Spec, spread};
 use larder_predict::budget::Share;
 use larder_predict::{Answer, Candidate, ClientRequest, Planner, Predictor, Predictors, PrefetchResult};
 
@@ -149,8 +149,32 @@ impl Plan {
         let warmup = self.base.first_counted(trace);
         let run = Run { trace, spec, capacity, warmup, by_object: false, seed: self.base.seed };
         let plain = run.go(&|_| watch(0))?;
-        let counts = spec.select(Loop { plan: self, trace, objects, capacity, warmup, watch })?;
-        Some(Counts { plain_hits: plain.hits, ..counts })
+        let cache =
+            Replay::<AnyPolicy>::new(in_units(trace, capacity), trace.shape(), spec.clone(), self.base.seed);
+        let (planner, early, counts) = <_>::default();
+        let mut world = World { plan: self, trace, objects, cache, planner, early, counts, now: 0 };
+        let mut before = [0; 2];
+        for at in 0..trace.len() {
+            if at == warmup {
+                (world.counts, before) = (Counts::default(), world.known());
+            }
+            world.request(at);
+            if (at + 1) % STRETCH == 0 && !watch(STRETCH) {
+                return None;
+            }
+        }
+        if !watch(trace.len() % STRETCH) {
+            return None;
+        }
+        let [used, unused] = world.known();
+        Some(Counts {
+            requests: trace.len().saturating_sub(warmup) as u64,
+            plain_hits: plain.hits,
+            has_costs: trace.costs().is_some() && trace.times().is_some(),
+            used: used - before[0],
+            unused: unused - before[1],
+            ..world.counts
+        })
     }
 }
 
@@ -188,55 +212,12 @@ impl<'t> Objects<'t> {
     }
 }
 
-struct Loop<'a> {
-    plan: &'a Plan,
-    trace: &'a Trace,
-    objects: &'a Objects<'a>,
-    capacity: Capacity,
-    warmup: usize,
-    watch: &'a dyn Fn(usize) -> bool,
-}
-
-impl PolicyVisitor for Loop<'_> {
-    type Output = Option<Counts>;
-
-    fn run<P: Policy>(self, params: P::Params) -> Option<Counts> {
-        let Self { plan, trace, objects, capacity, warmup, watch } = self;
-        let cache = Replay::<P>::new(in_units(trace, capacity), trace.shape(), params, plan.base.seed);
-        let (planner, early, counts) = <_>::default();
-        let mut world = World { plan, trace, objects, cache, planner, early, counts, now: 0 };
-        let mut before = [0; 2];
-        for at in 0..trace.len() {
-            if at == warmup {
-                (world.counts, before) = (Counts::default(), world.known());
-            }
-            world.request(at);
-            if (at + 1) % STRETCH == 0 && !watch(STRETCH) {
-                return None;
-            }
-        }
-        if !watch(trace.len() % STRETCH) {
-            return None;
-        }
-        let [used, unused] = world.known();
-        let requests = trace.len().saturating_sub(warmup) as u64;
-        let has_costs = trace.costs().is_some() && trace.times().is_some();
-        Some(Counts {
-            requests,
-            has_costs,
-            used: used - before[0],
-            unused: unused - before[1],
-            ..world.counts
-        })
-    }
-}
-
 /// The state of the cache and the planner.
-struct World<'a, P: Policy> {
+struct World<'a> {
     plan: &'a Plan,
     trace: &'a Trace,
     objects: &'a Objects<'a>,
-    cache: Replay<P>,
+    cache: Replay<AnyPolicy>,
     planner: Planner,
     /// Objects that are stored because of a prefetch, with the start of the prefetch in microseconds.
     early: HashMap<u32, u64>,
@@ -245,7 +226,7 @@ struct World<'a, P: Policy> {
     now: u64,
 }
 
-impl<P: Policy> World<'_, P> {
+impl World<'_> {
     fn request(&mut self, at: usize) {
         let (trace, request) = (self.trace, self.trace.request(at));
         let time = if trace.times().is_some() { trace.time(at) / 1_000 } else { at as u64 * STEP };

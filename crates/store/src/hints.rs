@@ -29,7 +29,7 @@ const SHARED: usize = 64 << 10;
 
 /// The hints of a process.
 pub struct Hints {
-    table: Mutex<Box<dyn AnyShard<Entry>>>,
+    table: Mutex<AnyShard<Entry>>,
     /// The number of hints, readable without the lock.
     count: AtomicUsize,
     lines: LinePool,

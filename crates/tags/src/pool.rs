@@ -4,7 +4,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use larder_evict::{AnyShard, By, Capacity, InsertResult, Lru, Object, Shard};
+use larder_evict::{By, Capacity, InsertResult, Lru, Object, Shard};
 use parking_lot::{Mutex, MutexGuard};
 use serde::Serialize;
 

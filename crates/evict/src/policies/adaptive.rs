@@ -4,7 +4,7 @@
 use crate::params::{params, read_bool};
 use crate::parts::ranking::{Exponent, Measure, Newcomers, Objective, Ranking};
 use crate::policy::{Capacity, Object, Policy, Residents, Slot};
-use crate::shard::{AnyShard, Shard};
+use crate::shard::Shard;
 
 /// Evicts by one [`Ranking`], whose exponent determines the weight of an object's worth in comparison with its recency:
 /// from no weight, which is LRU, to more than in greedy dual. New objects are ranked at once or, where many are not

@@ -237,13 +237,13 @@ impl Policy for S3Fifo {
 #[cfg(test)]
 mod tests {
     use crate::policy::{By, Capacity, Object};
-    use crate::{AnyShard, Spec, spread};
+    use crate::{Spec, spread};
 
     /// Returns how many of the first ten objects stay in a cache for ten after one request for each of a hundred
     /// others.
     fn stay(spec: &str) -> usize {
         let capacity = Capacity { by: By::Entries, amount: 10 };
-        let mut shard: Box<dyn AnyShard<()>> = Spec::parse(spec).expect("a valid spec").build(capacity, 1);
+        let mut shard = Spec::parse(spec).expect("a valid spec").build(capacity, 1);
         for number in 0..110 {
             let object = Object { key: spread(number), size: 1, cost: 0 };
             let _stored = shard.insert(object, (), &mut Vec::new());
@@ -260,7 +260,7 @@ mod tests {
     /// Requests objects in sequence from a cache for ten. Returns the final residents.
     fn residents(spec: &str, requests: impl IntoIterator<Item = u32>) -> Vec<u32> {
         let capacity = Capacity { by: By::Entries, amount: 10 };
-        let mut shard: Box<dyn AnyShard<()>> = Spec::parse(spec).expect("a valid spec").build(capacity, 1);
+        let mut shard = Spec::parse(spec).expect("a valid spec").build(capacity, 1);
         for number in requests {
             if shard.get(spread(number)).is_none() {
                 let object = Object { key: spread(number), size: 1, cost: 0 };

@@ -2,12 +2,12 @@
 
 use larder_evict::{AnyShard, By, Capacity, InsertResult, Object, Spec, spread};
 
-fn shard(spec: &str, by: By, amount: u64) -> Box<dyn AnyShard<()>> {
+fn shard(spec: &str, by: By, amount: u64) -> AnyShard<()> {
     Spec::parse(spec).expect("a valid spec").build(Capacity { by, amount }, 7)
 }
 
 /// Requests object `n` and stores it on a miss. Returns whether it was a hit.
-fn ask(shard: &mut dyn AnyShard<()>, n: u64, size: u64) -> bool {
+fn ask(shard: &mut AnyShard<()>, n: u64, size: u64) -> bool {
     let key = spread(n as u32);
     let is_hit = shard.get(key).is_some();
     if !is_hit {
@@ -29,7 +29,7 @@ fn lasting(round: u64, scale: u64) -> impl Iterator<Item = u64> {
 }
 
 /// Requests the objects in sequence. Returns the number of hits.
-fn hits(shard: &mut dyn AnyShard<()>, objects: impl Iterator<Item = u64>) -> u64 {
+fn hits(shard: &mut AnyShard<()>, objects: impl Iterator<Item = u64>) -> u64 {
     objects.map(|n| u64::from(ask(shard, n, 1))).sum()
 }
 
@@ -42,8 +42,8 @@ fn the_adaptive_policy_learns_the_best_choice_whenever_the_load_changes() {
             let mut last_five = 0;
             for round in start..start + 100 {
                 let hits = match phase % 2 {
-                    0 => hits(&mut *shard, passing(round, scale)),
-                    _ => hits(&mut *shard, lasting(round, scale)),
+                    0 => hits(&mut shard, passing(round, scale)),
+                    _ => hits(&mut shard, lasting(round, scale)),
                 };
                 last_five += if round >= start + 95 { hits } else { 0 };
             }
@@ -58,7 +58,7 @@ fn the_adaptive_policy_learns_the_best_choice_whenever_the_load_changes() {
 /// Returns the hits in the tenth round of a loop over three times as many objects as fit.
 fn hits_of_a_loop(params: &str, capacity: u64) -> u64 {
     let mut shard = shard(&format!("adaptive:{params}"), By::Entries, capacity);
-    (0..10).map(|_| hits(&mut *shard, 0..3 * capacity)).last().expect("ten rounds")
+    (0..10).map(|_| hits(&mut shard, 0..3 * capacity)).last().expect("ten rounds")
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn requests_back_and_forth_cost_no_more_than_under_lru() {
         let [adaptive, lru] = ["adaptive", "lru"].map(|spec| {
             let mut shard = shard(spec, By::Entries, 2_000 / share);
             let way = |turn: u64| (0..2_000).map(move |n| if turn.is_multiple_of(2) { n } else { 1_999 - n });
-            (0..40).flat_map(way).filter(|&n| !ask(&mut *shard, n, 1)).count()
+            (0..40).flat_map(way).filter(|&n| !ask(&mut shard, n, 1)).count()
         });
         assert!(adaptive * 100 <= lru * 102, "a {share}th: {adaptive} misses, {lru} under LRU");
     }
@@ -91,9 +91,9 @@ fn whatever_fits_gets_in_once_it_was_asked_for_often_enough() {
     for objective in ["requests", "bytes"] {
         let mut shard = shard(&format!("adaptive:objective={objective}"), By::Bytes, 1_000);
         for n in (0..100).chain(0..100) {
-            ask(&mut *shard, n, 10);
+            ask(&mut shard, n, 10);
         }
-        let asked = (1..).find(|_| ask(&mut *shard, 1_000, 1_000)).expect("an endless row");
+        let asked = (1..).find(|_| ask(&mut shard, 1_000, 1_000)).expect("an endless row");
         assert!(asked < 300, "{objective}: a hit after {asked} requests");
     }
 }
@@ -102,9 +102,9 @@ fn whatever_fits_gets_in_once_it_was_asked_for_often_enough() {
 fn objects_of_no_size_and_beyond_the_capacity_do_no_harm() {
     let mut shard = shard("adaptive", By::Bytes, 100);
     for round in 0..100 {
-        (0..10).for_each(|n| assert_eq!(ask(&mut *shard, n, 0), round > 0));
-        assert!(!ask(&mut *shard, 10, 101));
-        ask(&mut *shard, 11 + round, 60);
+        (0..10).for_each(|n| assert_eq!(ask(&mut shard, n, 0), round > 0));
+        assert!(!ask(&mut shard, 10, 101));
+        ask(&mut shard, 11 + round, 60);
         assert_eq!(shard.validate(), Ok(()));
     }
     let object = Object { key: 1, size: 101, cost: 0 };
@@ -116,7 +116,7 @@ fn a_large_cache_spends_little_on_it() {
     let objects = 100_000;
     let mut shards = ["lru", "adaptive"].map(|spec| shard(spec, By::Entries, objects));
     for shard in &mut shards {
-        hits(&mut **shard, (0..3 * objects).map(|n| n % (2 * objects)));
+        hits(shard, (0..3 * objects).map(|n| n % (2 * objects)));
     }
     let [lru, adaptive] = shards.map(|shard| shard.overhead_per_object());
     let own = adaptive - lru + 8.0;
@@ -181,7 +181,7 @@ fn probation_costs_disk_traces_at_most_half_a_percent() {
             let missed = |probation: bool| {
                 let spec = format!("adaptive:objective={objective},probation={probation}");
                 let mut shard = shard(&spec, By::Bytes, (total as f64 * share) as u64);
-                let missed = requests.iter().filter(|&&block| !ask(&mut *shard, block, size(block)));
+                let missed = requests.iter().filter(|&&block| !ask(&mut shard, block, size(block)));
                 missed.map(|&block| if counts_bytes { size(block) } else { 1 }).sum::<u64>() as f64
             };
             let cost = missed(true) / missed(false) - 1.0;

@@ -94,7 +94,7 @@ impl Books {
         self.evictions += victims.len() as u64;
     }
 
-    fn check(&self, shard: &dyn AnyShard<Value>) {
+    fn check(&self, shard: &AnyShard<Value>) {
         assert_eq!(shard.validate(), Ok(()));
         assert_eq!((shard.used(), shard.len()), (self.used(), self.resident.len()));
         assert_eq!((shard.capacity(), shard.evictions()), (self.capacity, self.evictions));
@@ -114,9 +114,9 @@ proptest! {
             let takes_what_has_room = takes_what_has_room(&spec);
             let mut books = Books { capacity, resident: HashMap::new(), evictions: 0, takes_what_has_room };
             for (serial, op) in ops.iter().enumerate() {
-                let answer = apply(&mut *shard, op, serial);
+                let answer = apply(&mut shard, op, serial);
                 books.enter(op, serial, &answer);
-                books.check(&*shard);
+                books.check(&shard);
             }
         }
     }
@@ -134,8 +134,8 @@ proptest! {
         for spec in all_policies() {
             let mut shard = spec.build(capacity, 7);
             let expected = acts.iter().enumerate().map(|(serial, op)| {
-                let answer = apply(&mut *shard, op, serial);
-                looks.iter().for_each(|look| drop(apply(&mut *shard, look, serial)));
+                let answer = apply(&mut shard, op, serial);
+                looks.iter().for_each(|look| drop(apply(&mut shard, look, serial)));
                 answer
             });
             prop_assert_eq!(expected.collect::<Vec<_>>(), run(&spec, capacity, &acts));
@@ -148,16 +148,16 @@ proptest! {
     ) {
         for spec in all_policies() {
             let mut shard = spec.build(capacity, 7);
-            before.iter().enumerate().for_each(|(serial, op)| drop(apply(&mut *shard, op, serial)));
-            let mut stayed = contents(&*shard);
+            before.iter().enumerate().for_each(|(serial, op)| drop(apply(&mut shard, op, serial)));
+            let mut stayed = contents(&shard);
             let (mut next, mut met) = (Some(0), BTreeMap::<_, usize>::new());
             let mut meanwhile = (before.len()..).zip(&meanwhile);
             while let Some(from) = next {
                 next = shard.walk(from, most, &mut |key, &value| *met.entry((key, value)).or_default() += 1);
                 if let Some((serial, op)) = meanwhile.next() {
-                    apply(&mut *shard, op, serial);
+                    apply(&mut shard, op, serial);
                 }
-                let now = contents(&*shard);
+                let now = contents(&shard);
                 stayed.retain(|key, value| now.get(key) == Some(value));
             }
             for known in stayed {
@@ -197,11 +197,11 @@ proptest! {
     ) {
         let specs: Vec<_> = all_policies().collect();
         let mut shard = old.get(&specs).build(capacity, 7);
-        ops.iter().enumerate().for_each(|(serial, op)| drop(apply(&mut *shard, op, serial)));
-        let (stored, evictions) = (contents(&*shard), shard.evictions());
-        let heir = new.get(&specs).succeed(&mut *shard, 8);
+        ops.iter().enumerate().for_each(|(serial, op)| drop(apply(&mut shard, op, serial)));
+        let (stored, evictions) = (contents(&shard), shard.evictions());
+        let heir = new.get(&specs).succeed(&mut shard, 8);
         prop_assert_eq!(heir.validate(), Ok(()));
-        prop_assert_eq!((contents(&*heir), heir.evictions(), heir.capacity()), (stored, evictions, shard.capacity()));
+        prop_assert_eq!((contents(&heir), heir.evictions(), heir.capacity()), (stored, evictions, shard.capacity()));
         prop_assert_eq!((shard.len(), shard.used(), shard.validate()), (0, 0, Ok(())));
     }
 
@@ -209,17 +209,17 @@ proptest! {
     fn a_new_policy_takes_over_the_eviction_order_of_the_old_one(ops in ops()) {
         let capacity = Capacity { by: By::Entries, amount: 20 };
         let mut shard = Spec::parse("lru").unwrap().build(capacity, 7);
-        ops.iter().enumerate().for_each(|(serial, op)| drop(apply(&mut *shard, op, serial)));
+        ops.iter().enumerate().for_each(|(serial, op)| drop(apply(&mut shard, op, serial)));
         let mut twin = Spec::parse("lru").unwrap().build(capacity, 7);
-        ops.iter().enumerate().for_each(|(serial, op)| drop(apply(&mut *twin, op, serial)));
+        ops.iter().enumerate().for_each(|(serial, op)| drop(apply(&mut twin, op, serial)));
         let (mut expected, mut left) = (Vec::new(), Vec::new());
         twin.set_capacity(0, &mut expected);
-        Spec::parse("fifo").unwrap().succeed(&mut *shard, 8).set_capacity(0, &mut left);
+        Spec::parse("fifo").unwrap().succeed(&mut shard, 8).set_capacity(0, &mut left);
         prop_assert_eq!(left, expected);
     }
 }
 
-fn contents(shard: &dyn AnyShard<Value>) -> BTreeMap<u64, Value> {
+fn contents(shard: &AnyShard<Value>) -> BTreeMap<u64, Value> {
     let mut contents = BTreeMap::new();
     shard.for_each(&mut |key, &value| assert!(contents.insert(key, value).is_none()));
     contents

@@ -89,10 +89,10 @@ fn requests(keys: impl Iterator<Item = u64>) -> impl Iterator<Item = [Op; 2]> {
 fn follow<N: naive::Naive>(name: &str, capacity: Capacity, keys: impl Iterator<Item = u64>) -> Cache<N> {
     let (mut shard, mut model) = (spec(name).build(capacity, 7), Cache::new(capacity));
     for (at, [get, insert]) in requests(keys).enumerate() {
-        let found = apply(&mut *shard, &get, at);
+        let found = apply(&mut shard, &get, at);
         assert_eq!(found, model.answer(at, &get), "{name}, request {at}: {get:?}");
         if found.found.is_none() {
-            let stored = apply(&mut *shard, &insert, at);
+            let stored = apply(&mut shard, &insert, at);
             assert_eq!(stored, model.answer(at, &insert), "{name}, request {at}: {insert:?}");
         }
     }

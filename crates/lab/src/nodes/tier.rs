@@ -1,6 +1,6 @@
 //! The same cache on every node, each with the requests that reach the node.
 
-use larder_evict::{Capacity, Policy, PolicyVisitor, Replay, Request, Shape, Spec};
+use larder_evict::{AnyPolicy, Capacity, Replay, Request, Shape, Spec};
 
 use crate::trace::Trace;
 
@@ -59,33 +59,19 @@ impl Tier<'_> {
         found: &mut [bool],
         watch: &dyn Fn(usize) -> bool,
     ) -> Option<()> {
-        self.spec.select(Loop { tier: self, streams, found, watch })
-    }
-}
-
-struct Loop<'a> {
-    tier: &'a Tier<'a>,
-    streams: &'a Streams,
-    found: &'a mut [bool],
-    watch: &'a dyn Fn(usize) -> bool,
-}
-
-impl PolicyVisitor for Loop<'_> {
-    type Output = Option<()>;
-
-    fn run<P: Policy>(self, params: P::Params) -> Option<()> {
-        let Tier { trace, capacity, seed, .. } = *self.tier;
+        let Tier { trace, spec, capacity, seed } = *self;
         let mut numbers = Numbers::new(trace.shape().objects);
-        for (node, stream) in (0_u64..).zip(self.streams.iter()) {
+        for (node, stream) in (0_u64..).zip(streams.iter()) {
             let objects = numbers.assign(stream.iter().map(|&at| trace.ids()[at as usize]));
             let shape = Shape { objects, ..trace.shape() };
-            let mut cache = Replay::<P>::new(capacity, shape, params.clone(), seed.wrapping_add(node));
+            let seed = seed.wrapping_add(node);
+            let mut cache = Replay::<AnyPolicy>::new(capacity, shape, spec.clone(), seed);
             for &at in stream {
                 let request = trace.request(at as usize);
                 let id = numbers.of(request.id);
-                self.found[at as usize] = cache.request(Request { id, ..request });
+                found[at as usize] = cache.request(Request { id, ..request });
             }
-            if !(self.watch)(stream.len()) {
+            if !watch(stream.len()) {
                 return None;
             }
         }

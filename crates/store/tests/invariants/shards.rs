@@ -78,7 +78,7 @@ fn hits(mut request: impl FnMut(u64) -> bool) -> usize {
 }
 
 /// Looks `key` up in a simulated shard, and stores it after a miss.
-fn simulate(shard: &mut dyn AnyShard<()>, key: u64) -> bool {
+fn simulate(shard: &mut AnyShard<()>, key: u64) -> bool {
     let is_hit = shard.get(key).is_some();
     if !is_hit {
         shard.insert(Object { key, size: 1, cost: 0 }, (), &mut Vec::new());
@@ -91,7 +91,7 @@ fn one_shard_hits_as_in_a_simulation_and_many_nearly_so() {
     let capacity = Capacity { by: By::Entries, amount: 1 << 13 };
     let spec = Spec::parse("lru").expect("it is one");
     let mut whole = spec.build(capacity, 1);
-    let simulated = hits(|n| simulate(&mut *whole, n));
+    let simulated = hits(|n| simulate(&mut whole, n));
 
     let memory = Memory::new(capacity, &spec, 3);
     let live = hits(|n| {
@@ -105,7 +105,7 @@ fn one_shard_hits_as_in_a_simulation_and_many_nearly_so() {
 
     let part = Capacity { amount: capacity.amount / 64, ..capacity };
     let mut parts: Vec<_> = (0..64).map(|_| spec.build(part, 1)).collect();
-    let many = hits(|n| simulate(&mut *parts[memory.hash(&key(n)) as usize % 64], n));
+    let many = hits(|n| simulate(&mut parts[memory.hash(&key(n)) as usize % 64], n));
     let difference = simulated.abs_diff(many);
     assert!(difference * 200 < simulated, "{simulated} hits with one shard, {many} with 64");
 }

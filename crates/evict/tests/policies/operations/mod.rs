@@ -55,7 +55,7 @@ pub(crate) struct Answer {
 }
 
 /// Applies `op` to a shard; `serial` is the value to insert.
-pub(crate) fn apply(shard: &mut dyn AnyShard<Value>, op: &Op, serial: Value) -> Answer {
+pub(crate) fn apply(shard: &mut AnyShard<Value>, op: &Op, serial: Value) -> Answer {
     let mut answer = Answer::default();
     match *op {
         Op::Get(key) => answer.found = shard.get(key).copied(),
@@ -76,5 +76,5 @@ pub(crate) fn apply(shard: &mut dyn AnyShard<Value>, op: &Op, serial: Value) -> 
 
 pub(crate) fn run(spec: &Spec, capacity: Capacity, ops: &[Op]) -> Vec<Answer> {
     let mut shard = spec.build(capacity, 7);
-    ops.iter().enumerate().map(|(serial, op)| apply(&mut *shard, op, serial)).collect()
+    ops.iter().enumerate().map(|(serial, op)| apply(&mut shard, op, serial)).collect()
 }
