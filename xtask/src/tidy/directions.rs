@@ -9,9 +9,12 @@ const EDGES: &[(&str, &str)] = &[
     ("advise", "evict"),
     ("semantics", ""),
     ("rules", "semantics"),
+    ("coding", "semantics"),
     ("packages", ""),
     ("rpc", ""),
     ("cluster", "semantics"),
+    ("acme", ""),
+    ("engine", ""),
     ("http2", ""),
     ("predict", ""),
     ("disk", "evict"),
@@ -20,7 +23,10 @@ const EDGES: &[(&str, &str)] = &[
     ("stats", ""),
     ("tags", "evict semantics"),
     ("tower", "tags"),
-    ("proxy", "advise evict semantics rpc rules packages http2 cluster predict store stats tags words"),
+    (
+        "proxy",
+        "acme advise evict semantics coding engine rpc rules packages http2 cluster predict store stats tags words",
+    ),
     ("lab", "evict cluster predict"),
     ("load", "lab rpc"),
     ("cli", "words"),
@@ -33,7 +39,7 @@ const EDGES: &[(&str, &str)] = &[
 ];
 
 /// Crates that decide without side effects.
-const PURE: &str = "advise evict semantics rpc cluster http2 packages predict tags";
+const PURE: &str = "advise evict semantics coding rpc cluster http2 packages predict tags";
 
 /// Libraries that a pure crate cannot use: runtimes, sockets, clocks, loggers, databases.
 const IMPURE: &str = "async-std chrono futures h2 hyper hyper-util libc log mio nix redis reqwest rustix rustls smol \

@@ -1,13 +1,13 @@
 //! The account with an authority: created once, and stored for all names, processes and nodes.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
-use instant_acme::{Account, AccountCredentials, Error, NewAccount};
+use larder_acme::{Account, AccountTerms, Credentials};
 
 use super::client::DirectoryClient;
 use super::failure_streak::Failure;
 use super::files::{Files, name_of};
-use super::order::{explain, is_unknown_account};
 use super::shared::SharedState;
 use crate::base::settings::{Acme as Settings, Timeouts};
 
@@ -20,7 +20,7 @@ pub(super) struct Accounts {
 #[derive(Clone)]
 pub(super) struct OpenAccount {
     pub(super) account: Account,
-    pub(super) asker: DirectoryClient,
+    pub(super) client: Arc<DirectoryClient>,
 }
 
 /// The storage of accounts.
@@ -46,13 +46,13 @@ impl Accounts {
         if let Some(opened) = open.get(&settings.directory) {
             return Ok(opened.clone());
         }
-        let asker = DirectoryClient::new(&settings.tls, keeping.timeouts);
-        let found = found(settings, &asker, keeping).await?;
+        let client = Arc::new(DirectoryClient::new(&settings.tls, keeping.timeouts));
+        let found = found(settings, &client, keeping).await?;
         let account = match found {
             Some(account) => account,
-            None => made(settings, &asker, keeping).await?,
+            None => made(settings, &client, keeping).await?,
         };
-        let opened = OpenAccount { account, asker };
+        let opened = OpenAccount { account, client };
         open.insert(settings.directory.clone(), opened.clone());
         Ok(opened)
     }
@@ -66,7 +66,7 @@ impl Accounts {
 /// Returns the stored account, if the authority still knows it.
 async fn found(
     settings: &Settings,
-    asker: &DirectoryClient,
+    client: &Arc<DirectoryClient>,
     keeping: &AccountFiles<'_>,
 ) -> Result<Option<Account>, Failure> {
     let AccountFiles { files, shared, .. } = keeping;
@@ -76,25 +76,14 @@ async fn found(
         None => None,
     };
     let Some(bytes) = there.clone().or(here.clone()) else { return Ok(None) };
-    let credentials: AccountCredentials = serde_json::from_slice(&bytes).map_err(|error| {
+    let credentials = Credentials::read(&bytes).map_err(|error| {
         Failure::unanswered(format!("the account that other nodes share is malformed: {error}"))
     })?;
-    let failed = |error: Error| explain(&error, asker.take_asked());
-    let builder = Account::builder_with_http(Box::new(asker.clone()));
-    let account = builder.from_credentials(credentials).await.map_err(failed)?;
-    // This request also tells whether the authority knows the account.
-    let contact: Vec<_> = settings.contact.iter().map(String::as_str).collect();
-    match account.update_contacts(&contact).await {
-        Ok(()) => {}
-        Err(error) if is_unknown_account(&error) => {
-            tracing::warn!(
-                "{} no longer has this process's account; a new one is created",
-                settings.directory
-            );
-            return Ok(None);
-        }
-        Err(error) => return Err(failed(error)),
-    }
+    let opened = Account::open(client.clone(), credentials, &settings.contact).await;
+    let Some(account) = opened.map_err(|problem| client.failure(problem))? else {
+        tracing::warn!("{} no longer has this process's account; a new one is created", settings.directory);
+        return Ok(None);
+    };
     if here.as_ref() != Some(&bytes) {
         files.write_account(&bytes).map_err(Failure::unanswered)?;
     }
@@ -106,7 +95,7 @@ async fn found(
 
 async fn made(
     settings: &Settings,
-    asker: &DirectoryClient,
+    client: &Arc<DirectoryClient>,
     keeping: &AccountFiles<'_>,
 ) -> Result<Account, Failure> {
     let AccountFiles { files, shared, .. } = keeping;
@@ -117,21 +106,15 @@ async fn made(
         }
         None => None,
     };
-    let contact: Vec<_> = settings.contact.iter().map(String::as_str).collect();
-    let new = NewAccount {
-        contact: &contact,
-        terms_of_service_agreed: settings.accept_terms,
-        only_return_existing: false,
-    };
-    let builder = Account::builder_with_http(Box::new(asker.clone()));
-    let created = builder.create(&new, settings.directory.clone(), None).await;
-    let (account, credentials) = created.map_err(|error| explain(&error, asker.take_asked()))?;
-    let bytes = serde_json::to_vec(&credentials).map_err(|error| Failure::unanswered(error.to_string()))?;
-    files.write_account(&bytes).map_err(Failure::unanswered)?;
+    let Settings { directory, contact, accept_terms, .. } = settings;
+    let terms = AccountTerms { directory, contact, accept_terms: *accept_terms };
+    let created = Account::create(client.clone(), terms).await;
+    let (account, credentials) = created.map_err(|problem| client.failure(problem))?;
+    files.write_account(&credentials).map_err(Failure::unanswered)?;
     if let Some(shared) = shared {
-        shared.put(&field(settings), &bytes).await.map_err(unreachable)?;
+        shared.put(&field(settings), &credentials).await.map_err(unreachable)?;
     }
-    tracing::info!("made an account with {}", settings.directory);
+    tracing::info!("made an account with {directory}");
     Ok(account)
 }
 

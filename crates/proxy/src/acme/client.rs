@@ -1,18 +1,16 @@
 //! Sends requests to ACME directories with the client for origins, so that no further HTTP library is needed.
 
-use std::error::Error as StdError;
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, Response, header};
 use http_body::Frame;
-use http_body_util::{BodyExt, Full};
-use instant_acme::{BodyWrapper, BytesResponse, Error, HttpClient};
+use larder_acme::{Boxed, Http, HttpError, Problem};
 use parking_lot::Mutex;
 
+use super::failure_streak::Failure;
+use super::schedule::Cause;
 use crate::base::settings::{OriginTls, Timeouts};
 use crate::http::body::Upload;
 use crate::origin::{Client, Connector, Destinations, OriginRequest, OutgoingHead};
@@ -21,8 +19,6 @@ use crate::origin::{Client, Connector, Destinations, OriginRequest, OutgoingHead
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Maximum of bytes of a response: a chain of certificates has a few thousand.
 const LONGEST: usize = 1 << 20;
-
-type Problem = Box<dyn StdError + Send + Sync>;
 
 /// Sends requests to one directory.
 #[derive(Clone)]
@@ -40,14 +36,14 @@ impl DirectoryClient {
         Self { client: Client::new(connector, timeouts, common), asked: Arc::default() }
     }
 
-    /// Takes the time that the authority has asked to wait since the last call.
-    pub(super) fn take_asked(&self) -> Option<Duration> {
-        self.asked.lock().take()
+    /// Returns the failure for a problem, with the time that the authority has asked to wait since the last failure.
+    pub(super) fn failure(&self, Problem { is_refusal, why }: Problem) -> Failure {
+        let cause = if is_refusal { Cause::Refused } else { Cause::Unanswered };
+        Failure { cause, why, asked: self.asked.lock().take() }
     }
 
-    async fn ask(&self, request: Request<BodyWrapper<Bytes>>) -> Result<BytesResponse, Problem> {
+    async fn ask(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
         let (parts, content) = request.into_parts();
-        let content = content.collect().await?.to_bytes();
         let authority = parts.uri.authority().ok_or("a URL without a host")?.as_str();
         if parts.uri.scheme_str() != Some("https") {
             return Err(format!("{} is not an https URL", parts.uri).into());
@@ -73,17 +69,17 @@ impl DirectoryClient {
         let outgoing = OriginRequest::new(true, authority, &parts.method, &mut upload);
         let (head, mut download) =
             self.client.send(OutgoingHead::Http1(&head), outgoing).await.map_err(|error| error.detail)?;
-        let mut response = Response::new(Full::new(Bytes::from(download.whole(LONGEST).await?)));
+        let mut response = Response::new(Bytes::from(download.whole(LONGEST).await?));
         *response.status_mut() = head.status;
         *response.headers_mut() = head.fields.to_map();
         if head.status.is_client_error() || head.status.is_server_error() {
             self.note(&response);
         }
-        Ok(BytesResponse::from(response))
+        Ok(response)
     }
 
     /// Notes the `Retry-After` of an error response, if it is in seconds.
-    fn note(&self, refusal: &Response<Full<Bytes>>) {
+    fn note(&self, refusal: &Response<Bytes>) {
         let seconds = refusal
             .headers()
             .get(header::RETRY_AFTER)
@@ -94,17 +90,12 @@ impl DirectoryClient {
     }
 }
 
-impl HttpClient for DirectoryClient {
-    fn request(
-        &self,
-        request: Request<BodyWrapper<Bytes>>,
-    ) -> Pin<Box<dyn Future<Output = Result<BytesResponse, Error>> + Send>> {
-        let asker = self.clone();
+impl Http for DirectoryClient {
+    fn send(&self, request: Request<Bytes>) -> Boxed<'static, Result<Response<Bytes>, HttpError>> {
+        let client = self.clone();
         Box::pin(async move {
-            let answered = tokio::time::timeout(PATIENCE, asker.ask(request)).await;
-            answered
-                .unwrap_or_else(|_| Err(format!("no answer within {PATIENCE:?}").into()))
-                .map_err(Error::Other)
+            let answered = tokio::time::timeout(PATIENCE, client.ask(request)).await;
+            answered.unwrap_or_else(|_| Err(format!("no answer within {PATIENCE:?}").into()))
         })
     }
 }

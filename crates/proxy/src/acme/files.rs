@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use aws_lc_rs::digest::{SHA256, digest};
+use larder_acme::Credentials;
 use larder_store::private;
 
 use super::failure_streak::FailureStreak;
@@ -33,7 +34,7 @@ impl Files {
     pub(super) fn account(&self) -> Result<Option<Vec<u8>>, String> {
         let path = self.account_path();
         let Some(bytes) = read(&path)? else { return Ok(None) };
-        match serde_json::from_slice::<instant_acme::AccountCredentials>(&bytes) {
+        match Credentials::read(&bytes) {
             Ok(_) => Ok(Some(bytes)),
             Err(error) => Err(format!(
                 "{}: not an ACME account: {error}; remove the file, and a new account will be made",

@@ -5,16 +5,17 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use larder_acme::{ChallengeType, OrderTerms, Renewal, identifier};
 use tokio::sync::Notify;
 
 use super::account::AccountFiles;
 use super::failure_streak::{Failure, FailureStreak};
 use super::name::{NameCertificate, NextAction, Obstacle};
-use super::order::{OrderTerms, explain, obtain};
-use super::schedule::{INQUIRE_AGAIN, until_inquiry};
+use super::schedule::{INQUIRE_AGAIN, Window, until_inquiry};
 use super::shared::{Lease, SharedState};
 use super::sync::{certificate_field, failure_field};
-use super::{Acme, inquiry, now};
+use super::{Acme, ChallengeResponder, now};
+use crate::base::settings::AcmeChallenge;
 
 /// Maximum time of an order. Shorter than a lease in the cluster.
 const LONGEST: Duration = Duration::from_secs(300);
@@ -48,9 +49,9 @@ impl Acme {
         let keeping =
             AccountFiles { files: &files, shared: self.shared.as_deref(), timeouts: &self.timeouts };
         let asked = async {
-            let identifier = inquiry::identifier(&leaf).ok_or("it has no key identifier of an authority")?;
+            let identifier = identifier(&leaf).ok_or("it has no key identifier of an authority")?;
             let opened = self.accounts.open(&settings, &keeping).await.map_err(|failure| failure.why)?;
-            inquiry::ask(&opened.account, &identifier).await.map_err(|error| error.to_string())
+            opened.account.renewal(&identifier).await.map_err(|problem| problem.why)
         };
         let asked: Result<_, String> = asked.await;
         let mut names = self.names.lock();
@@ -58,9 +59,10 @@ impl Acme {
         // Another certificate may have replaced it meanwhile.
         let Some(held) = held.filter(|held| held.certificate.leaf() == Some(&leaf)) else { return };
         match asked {
-            Ok((window, wait)) => {
-                (held.window, held.inquiry) = (Some(window), now() + until_inquiry(wait).as_secs());
-                tracing::debug!("{host}: to be renewed from {} to {}", window.start, window.end);
+            Ok(Renewal { start, end, wait }) => {
+                held.window = Some(Window { start, end });
+                held.inquiry = now() + until_inquiry(wait).as_secs();
+                tracing::debug!("{host}: to be renewed from {start} to {end}");
             }
             Err(why) => {
                 held.inquiry = now() + INQUIRE_AGAIN.as_secs();
@@ -120,26 +122,27 @@ impl Acme {
     async fn obtain(&self, host: &str) -> Result<String, Failure> {
         let wanted = self.names.lock().get(host).and_then(|name| {
             let replaced = name.held.as_ref().filter(|held| held.window.is_some() && name.standing.is_none());
-            let replaces = replaced.and_then(|held| inquiry::identifier(held.certificate.leaf()?));
-            let wanted = OrderTerms { name: host, kind: name.challenge()?, replaces };
-            Some((wanted, Arc::clone(&name.settings), name.files.clone()))
+            let replaces = replaced.and_then(|held| identifier(held.certificate.leaf()?));
+            Some((replaces, name.challenge()?, Arc::clone(&name.settings), name.files.clone()))
         });
-        let Some((wanted, settings, files)) = wanted else {
+        let Some((replaces, kind, settings, files)) = wanted else {
             return Err(Failure::unanswered("the config does not request it any more"));
         };
-        tracing::info!(
-            "ordering a certificate for {host} from {} by {}",
-            settings.directory,
-            wanted.kind.name()
-        );
+        tracing::info!("ordering a certificate for {host} from {} by {}", settings.directory, kind.name());
         let keeping =
             AccountFiles { files: &files, shared: self.shared.as_deref(), timeouts: &self.timeouts };
         let opened = self.accounts.open(&settings, &keeping).await?;
-        let obtained = obtain(self, &opened.account, wanted).await;
+        let challenge = match kind {
+            AcmeChallenge::Http01 => ChallengeType::Http01,
+            AcmeChallenge::TlsAlpn01 => ChallengeType::TlsAlpn01,
+        };
+        let terms = OrderTerms { name: host, challenge: (challenge, kind.name()), replaces };
+        let responder = ChallengeResponder { acme: self, host, kind };
+        let obtained = opened.account.obtain(terms, &responder).await;
         if obtained.is_err() {
             self.accounts.close(&settings.directory).await;
         }
-        obtained.map_err(|error| explain(&error, opened.asker.take_asked()))
+        obtained.map_err(|problem| opened.client.failure(problem))
     }
 
     async fn succeed(&self, host: &str, pem: String) {

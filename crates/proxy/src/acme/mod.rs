@@ -7,10 +7,8 @@ mod answers;
 mod client;
 mod failure_streak;
 mod files;
-mod inquiry;
 mod keeper;
 mod name;
-mod order;
 mod report;
 mod schedule;
 mod shared;
@@ -22,6 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
+use larder_acme::{Boxed, Guard, Responder};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::AbortHandle;
@@ -235,6 +234,22 @@ impl Acme {
             shared.wait_for_others(number).await;
         }
         Ok(offer)
+    }
+}
+
+/// Answers the challenges of an order, on all nodes.
+struct ChallengeResponder<'o> {
+    acme: &'o Acme,
+    host: &'o str,
+    kind: AcmeChallenge,
+}
+
+impl Responder for ChallengeResponder<'_> {
+    fn serve<'a>(&'a self, token: &'a str, key_authorization: &'a str) -> Boxed<'a, Result<Guard, String>> {
+        Box::pin(async move {
+            let offer = self.acme.offer(self.host, self.kind, token, key_authorization).await?;
+            Ok(Box::new(offer) as Guard)
+        })
     }
 }
 

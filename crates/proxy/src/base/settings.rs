@@ -13,7 +13,6 @@ mod client_auth;
 pub(crate) mod cluster;
 mod config_keys;
 mod effects;
-pub(crate) mod engine_address;
 mod engine_tls;
 mod hsts;
 mod intercept;

@@ -3,7 +3,7 @@
 //! No request waits for a form. A client that accepts a missing form gets the uncoded content, and the form is queued.
 //! The thread runs while the queue has entries. If the queue is full, a later hit requests the form again.
 
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::{collections::VecDeque, thread};
@@ -15,7 +15,6 @@ use serde::Serialize;
 
 use super::Cache;
 use crate::base::low_priority;
-use crate::exchange::encoder::{Effort, Encoder};
 
 /// The most forms in the queue.
 const MOST: usize = 64;
@@ -164,7 +163,8 @@ impl Compressor {
 
     fn make(&self, cache: &Cache, entry: &Entry, coding: Coding) {
         let (len, memory) = (entry.body().len(), &cache.store.memory);
-        let form = encode(coding, entry.body(), len - len / WORTH)
+        let content = &mut Content { body: entry.body(), at: 0 };
+        let form = larder_coding::encode(coding, content, len, len - len / WORTH)
             .and_then(|bytes| bytes.map(|bytes| cache.body(bytes)).transpose());
         let form = form.unwrap_or_else(|error| {
             tracing::debug!("cannot make the {} form of a response: {error}", coding.token());
@@ -193,26 +193,6 @@ impl Drop for ThreadGuard<'_> {
     }
 }
 
-/// Returns the content of `body` in `coding`; `None` if that is longer than `most` bytes.
-fn encode(coding: Coding, body: &Body, most: u64) -> io::Result<Option<Vec<u8>>> {
-    let out = BoundedWriter { bytes: Vec::new(), most: most as usize, is_full: false };
-    let mut encoder = Encoder::new(coding, Effort::Stored(body.len()), out)?;
-    let copied = io::copy(&mut Content { body, at: 0 }, encoder.content());
-    if encoder.out().is_full {
-        return Ok(None);
-    }
-    copied?;
-    match encoder.finish() {
-        Ok(BoundedWriter { is_full: true, .. }) => Ok(None),
-        Ok(BoundedWriter { mut bytes, .. }) => {
-            bytes.shrink_to_fit();
-            Ok(Some(bytes))
-        }
-        Err(error) if error.kind() == io::ErrorKind::FileTooLarge => Ok(None),
-        Err(error) => Err(error),
-    }
-}
-
 /// Reads a body from its beginning to its end.
 struct Content<'b> {
     body: &'b Body,
@@ -225,28 +205,6 @@ impl Read for Content<'_> {
         buffer[..bytes.len()].copy_from_slice(&bytes);
         self.at += bytes.len() as u64;
         Ok(bytes.len())
-    }
-}
-
-/// A writer that accepts `most` bytes and fails beyond that.
-struct BoundedWriter {
-    bytes: Vec<u8>,
-    most: usize,
-    is_full: bool,
-}
-
-impl Write for BoundedWriter {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.is_full |= self.bytes.len() + bytes.len() > self.most;
-        if self.is_full {
-            return Err(io::ErrorKind::FileTooLarge.into());
-        }
-        self.bytes.extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
     }
 }
 
@@ -280,31 +238,5 @@ mod tests {
         assert!(list.add(&entry(0), Coding::Gzip), "it waits already");
         assert!(!list.add(&entry(0), Coding::Zstd) && !list.add(&entry(MOST), Coding::Gzip));
         assert_eq!(list.waiting.len(), MOST);
-    }
-
-    fn decode(coding: Coding, bytes: &[u8]) -> Vec<u8> {
-        let mut whole = Vec::new();
-        match coding {
-            Coding::Zstd => zstd::stream::read::Decoder::new(bytes).unwrap().read_to_end(&mut whole),
-            Coding::Brotli => brotli::Decompressor::new(bytes, 4096).read_to_end(&mut whole),
-            Coding::Gzip => flate2::read::GzDecoder::new(bytes).read_to_end(&mut whole),
-        }
-        .unwrap();
-        whole
-    }
-
-    #[test]
-    fn a_compressed_form_decodes_to_its_content_and_noise_gets_none() {
-        for coding in Coding::ALL {
-            for len in [1, 1000, 200_000] {
-                let text: Vec<u8> = (0..len).map(|at: u32| b"some text "[at as usize % 10]).collect();
-                let body = Body::Heap(text.clone().into());
-                let form = encode(coding, &body, u64::from(len) + 100).unwrap().unwrap();
-                assert_eq!(decode(coding, &form), text, "{coding:?} of {len} bytes");
-            }
-            let noise: Vec<u8> = (0..5000).map(|_| fastrand::u8(..)).collect();
-            let form = encode(coding, &Body::Heap(noise.into()), 4500).unwrap();
-            assert_eq!(form, None, "{coding:?} of noise");
-        }
     }
 }

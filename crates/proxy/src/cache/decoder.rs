@@ -4,14 +4,13 @@
 //! that each content is decoded once. A request waits a short time for that; few contents are decoded at once, and a
 //! client has a share of these places. Decoded bytes that cannot be stored count against a budget until they are sent.
 
-use std::io::{self, Read};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use larder_semantics::coding::Coding;
-use larder_store::{Body, Entry};
+use larder_store::Entry;
 
 use super::Cache;
 use crate::base::low_priority;
@@ -88,7 +87,9 @@ fn decode(cache: &Cache, entry: &Entry, coding: Coding, client: IpAddr) -> Optio
     if let Some(coded) = resident.as_ref().and_then(Entry::coded).filter(|coded| coded.is_tried(None)) {
         return coded.form(None).and(resident.clone()).map(DecodedContent::Stored);
     }
-    let bytes = undone(coding, entry.body());
+    let body = entry.body();
+    let input = body.copy(0, LONGEST as usize).ok().filter(|input| input.len() as u64 == body.len());
+    let bytes = input.and_then(|input| larder_coding::decode(coding, &input, WINDOW, LONGEST));
     let Some(resident) = resident else { return bytes.and_then(|bytes| loose(cache, bytes.into(), client)) };
     let Some(bytes) = bytes else {
         cache.store.memory.add_form(&resident, None, None);
@@ -122,27 +123,4 @@ impl AsRef<[u8]> for DecodedPart {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }
-}
-
-/// Returns the decoded content; `None` if it is not in that coding, or too long.
-fn undone(coding: Coding, body: &Body) -> Option<Vec<u8>> {
-    let input = body.copy(0, LONGEST as usize).ok().filter(|input| input.len() as u64 == body.len())?;
-    let mut reader = reader(coding, &input, WINDOW).ok()?;
-    let mut whole = Vec::new();
-    reader.by_ref().take(LONGEST + 1).read_to_end(&mut whole).ok()?;
-    (whole.len() as u64 <= LONGEST).then_some(whole)
-}
-
-/// Returns a reader of the content whose coded form is `input`. A form by zstd may need a window of two to this power.
-/// Errors: the decoder cannot be created.
-pub(crate) fn reader(coding: Coding, input: &[u8], window: u32) -> io::Result<Box<dyn Read + '_>> {
-    Ok(match coding {
-        Coding::Gzip => Box::new(flate2::bufread::MultiGzDecoder::new(input)),
-        Coding::Brotli => Box::new(brotli::Decompressor::new(input, 64 << 10)),
-        Coding::Zstd => {
-            let mut decoder = zstd::stream::read::Decoder::with_buffer(input)?;
-            decoder.window_log_max(window)?;
-            Box::new(decoder)
-        }
-    })
 }

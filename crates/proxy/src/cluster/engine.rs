@@ -12,24 +12,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+pub(crate) use larder_engine::Link;
 use parking_lot::Mutex;
-use redis::aio::{ConnectionLike, MultiplexedConnection};
-use redis::cluster::ClusterClientBuilder;
-use redis::cluster_async::ClusterConnection;
-use redis::io::tcp::TcpSettings;
-use redis::sentinel::{SentinelClientBuilder, SentinelServerType};
 use redis::{
-    AsyncConnectionConfig, Client, ClientTlsConfig, Cmd, ConnectionAddr, ErrorKind, FromRedisValue,
-    IntoConnectionInfo, Pipeline, RedisConnectionInfo, RedisError, RedisFuture, RedisResult, ServerErrorKind,
-    TlsCertificates, TlsMode, Value,
+    ClientTlsConfig, Cmd, ErrorKind, FromRedisValue, Pipeline, RedisError, RedisResult, ServerErrorKind,
+    TlsCertificates,
 };
 use serde::Serialize;
 use tokio::net::UdpSocket;
 use tokio::runtime::Handle;
 
 use crate::base::error::part;
-use crate::base::settings::engine_address::{EngineAddress, EngineKind};
-use crate::base::settings::{CertificateFiles, EngineTls};
+use crate::base::settings::{CertificateFiles, EngineAddress, EngineTls};
 
 /// The deadline of a connection, and of an ordinary command.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -44,13 +38,6 @@ pub(crate) struct Engine {
     link: tokio::sync::Mutex<Option<Link>>,
     health: Mutex<Health>,
     failures: AtomicU64,
-}
-
-/// A connection to one server, or several connections that act as one.
-#[derive(Clone)]
-pub(crate) enum Link {
-    One(MultiplexedConnection),
-    Many(ClusterConnection),
 }
 
 /// The reason why a command was not answered.
@@ -196,10 +183,11 @@ impl Engine {
     }
 
     async fn connect(&self, patience: Duration) -> RedisResult<Link> {
-        let (place, tls, limit) = (self.place.clone(), self.tls.clone(), PATIENCE);
-        let connecting = self.handle.spawn(async move { connect(&place, &tls, patience).await });
+        let tls = self.tls.clone();
+        let connecting =
+            larder_engine::connect(&self.handle, self.place.clone(), move || certificates(&tls), patience);
         let aborts = connecting.abort_handle();
-        match tokio::time::timeout(limit, connecting).await {
+        match tokio::time::timeout(PATIENCE, connecting).await {
             Ok(Ok(connected)) => connected,
             Ok(Err(error)) => Err(io::Error::other(error).into()),
             Err(_) => {
@@ -248,34 +236,6 @@ fn explain(error: &RedisError) -> String {
     }
 }
 
-impl ConnectionLike for Link {
-    fn req_packed_command<'a>(&'a mut self, command: &'a Cmd) -> RedisFuture<'a, Value> {
-        match self {
-            Self::One(link) => link.req_packed_command(command),
-            Self::Many(link) => link.req_packed_command(command),
-        }
-    }
-
-    fn req_packed_commands<'a>(
-        &'a mut self,
-        commands: &'a Pipeline,
-        offset: usize,
-        count: usize,
-    ) -> RedisFuture<'a, Vec<Value>> {
-        match self {
-            Self::One(link) => link.req_packed_commands(commands, offset, count),
-            Self::Many(link) => link.req_packed_commands(commands, offset, count),
-        }
-    }
-
-    fn get_db(&self) -> i64 {
-        match self {
-            Self::One(link) => link.get_db(),
-            Self::Many(link) => link.get_db(),
-        }
-    }
-}
-
 /// Whether the connection with this error is of no further use: it broke, or leads to a server that is not, or not
 /// yet, a master.
 fn spoils(error: &RedisError) -> bool {
@@ -305,80 +265,6 @@ pub(super) fn refused_or_lost(error: &RedisError) -> EngineError {
     if spoils(error) { EngineError::Unreachable(text) } else { EngineError::Refused(text) }
 }
 
-/// Connects to `place`; commands may take as long as `patience`.
-async fn connect(place: &EngineAddress, tls: &EngineTls, patience: Duration) -> RedisResult<Link> {
-    let certificates = if place.tls { certificates(tls)? } else { None };
-    let config = AsyncConnectionConfig::new()
-        .set_connection_timeout(Some(PATIENCE))
-        .set_response_timeout(Some(patience));
-    let client = match &place.kind {
-        EngineKind::Cluster => {
-            return connect_to_cluster(place, certificates, patience).await.map(Link::Many);
-        }
-        EngineKind::Single => {
-            let info = address(place, &place.hosts[0]).into_connection_info()?;
-            let info = info.set_redis_settings(login(place)).set_tcp_settings(at_once());
-            match certificates {
-                Some(certificates) => Client::build_with_tls(info, certificates)?,
-                None => Client::open(info)?,
-            }
-        }
-        EngineKind::Sentinel(service) => master(place, certificates, service).await?,
-    };
-    client.get_multiplexed_async_connection_with_config(&config).await.map(Link::One)
-}
-
-/// Returns a client of the master called `service`, as the Sentinels at `place` report it.
-async fn master(
-    place: &EngineAddress,
-    certificates: Option<TlsCertificates>,
-    service: &str,
-) -> RedisResult<Client> {
-    let hosts = place.hosts.iter().map(|host| address(place, host));
-    let mut builder = SentinelClientBuilder::new(hosts, service, SentinelServerType::Master)?
-        .set_client_to_redis_db(place.database.into())
-        .set_client_to_redis_tcp_settings(at_once());
-    if place.tls {
-        builder = builder.set_client_to_redis_tls_mode(TlsMode::Secure);
-        builder = builder.set_client_to_sentinel_tls_mode(TlsMode::Secure);
-    }
-    if let Some(certificates) = certificates {
-        builder = builder.set_client_to_redis_certificates(certificates.clone());
-        builder = builder.set_client_to_sentinel_certificates(certificates);
-    }
-    if let Some(user) = &place.user {
-        builder = builder.set_client_to_redis_username(user);
-    }
-    if let Some(password) = &place.password {
-        builder = builder.set_client_to_redis_password(password);
-    }
-    builder.build()?.async_get_client().await
-}
-
-async fn connect_to_cluster(
-    place: &EngineAddress,
-    certificates: Option<TlsCertificates>,
-    patience: Duration,
-) -> RedisResult<ClusterConnection> {
-    let hosts = place.hosts.iter().map(|host| address(place, host).into_connection_info());
-    let mut builder = ClusterClientBuilder::new(hosts.collect::<RedisResult<Vec<_>>>()?)
-        .connection_timeout(PATIENCE)
-        .response_timeout(patience)
-        .overall_response_timeout(Some(patience))
-        .tcp_settings(at_once())
-        .retries(2);
-    if let Some(certificates) = certificates {
-        builder = builder.certs(certificates);
-    }
-    if let Some(user) = &place.user {
-        builder = builder.username(user);
-    }
-    if let Some(password) = &place.password {
-        builder = builder.password(password);
-    }
-    builder.build()?.get_async_connection().await
-}
-
 /// Returns the content of the files of `tls`; `None` if `tls` names no files.
 fn certificates(tls: &EngineTls) -> io::Result<Option<TlsCertificates>> {
     let read = |path: &PathBuf| {
@@ -393,28 +279,4 @@ fn certificates(tls: &EngineTls) -> io::Result<Option<TlsCertificates>> {
     let (client_tls, root_cert) =
         (tls.own.as_ref().map(client).transpose()?, tls.ca.as_ref().map(read).transpose()?);
     Ok(Some(TlsCertificates { client_tls, root_cert }))
-}
-
-/// Returns settings without Nagle's algorithm: commands are written whole, and waiting for more would only delay
-/// them.
-fn at_once() -> TcpSettings {
-    TcpSettings::default().set_nodelay(true)
-}
-
-fn address(place: &EngineAddress, (host, port): &(String, u16)) -> ConnectionAddr {
-    match place.tls {
-        true => ConnectionAddr::TcpTls { host: host.clone(), port: *port, insecure: false, tls_params: None },
-        false => ConnectionAddr::Tcp(host.clone(), *port),
-    }
-}
-
-fn login(place: &EngineAddress) -> RedisConnectionInfo {
-    let mut login = RedisConnectionInfo::default().set_db(place.database.into());
-    if let Some(user) = &place.user {
-        login = login.set_username(user);
-    }
-    if let Some(password) = &place.password {
-        login = login.set_password(password);
-    }
-    login
 }

@@ -6,10 +6,10 @@
 use std::io;
 
 use http::HeaderMap;
+use larder_coding::Encoder;
 use larder_semantics::coding::Coding;
 use tokio::task::yield_now;
 
-use crate::exchange::encoder::{Effort, Encoder};
 use crate::exchange::sink::{SendError, Sink};
 use crate::net::concurrency::Permit;
 
@@ -19,7 +19,7 @@ const TURN: usize = 16 << 10;
 /// The encoder through which the content of a reply is sent.
 pub struct ContentEncoder {
     /// `None` after the end.
-    encoder: Option<Encoder<Vec<u8>>>,
+    encoder: Option<Encoder>,
     _permit: Permit,
 }
 
@@ -27,7 +27,7 @@ impl ContentEncoder {
     /// # Errors
     /// There is no encoder, for want of memory.
     pub(crate) fn new(coding: Coding, permit: Permit) -> io::Result<Self> {
-        let encoder = Some(Encoder::new(coding, Effort::Passing, Vec::new())?);
+        let encoder = Some(Encoder::new(coding)?);
         Ok(Self { encoder, _permit: permit })
     }
 
@@ -46,7 +46,7 @@ impl std::fmt::Debug for ContentEncoder {
 /// A sink in front of another one, which gets the coded bytes.
 pub(super) struct CodingSink<'e, S> {
     sink: &'e mut S,
-    encoder: &'e mut Option<Encoder<Vec<u8>>>,
+    encoder: &'e mut Option<Encoder>,
     /// Whether the encoder may hold bytes back.
     holds_back: bool,
 }
@@ -55,11 +55,11 @@ impl<S: Sink> CodingSink<'_, S> {
     /// Sends the bytes that the encoder has written.
     async fn send(&mut self) -> Result<(), SendError> {
         let Some(encoder) = self.encoder else { return Ok(()) };
-        let coded = std::mem::take(encoder.out());
+        let coded = std::mem::take(encoder.coded());
         self.sink.bytes(&coded).await?;
         if let Some(encoder) = self.encoder {
-            *encoder.out() = coded;
-            encoder.out().clear();
+            *encoder.coded() = coded;
+            encoder.coded().clear();
         }
         Ok(())
     }

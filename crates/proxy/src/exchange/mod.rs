@@ -7,7 +7,6 @@ mod combinations;
 mod edited;
 pub(crate) mod edits;
 pub(crate) mod encoded;
-pub(crate) mod encoder;
 pub mod forwarded;
 pub(crate) mod gateway_files;
 pub(crate) mod gateways;

@@ -5,7 +5,6 @@ mod dates;
 mod filter;
 
 use std::borrow::Cow;
-use std::io::Read;
 use std::sync::Arc;
 
 use http::{HeaderMap, Method, StatusCode, header};
@@ -13,12 +12,10 @@ use larder_packages::{Document, Resource, Verifier};
 use larder_semantics::coding::Coding;
 use larder_semantics::fields::Fields;
 use larder_semantics::status::Why;
-use lzma_rust2::XzReader;
 
 use self::dates::Registry;
 pub(super) use self::dates::{Ask, Beside};
 use crate::base::clock;
-use crate::cache::decoder;
 use crate::exchange::packages::StaleFile;
 use crate::exchange::plan::Plan;
 use crate::exchange::request::Request;
@@ -143,6 +140,8 @@ fn reader(
 /// Returns an index document without its content coding, and without the compression of its file; `None` if it cannot be
 /// decoded, or is too long.
 pub(super) fn decoded<'c>(content: &'c [u8], coding: Option<&[u8]>) -> Option<Cow<'c, [u8]>> {
+    let most = Document::LONGEST as u64;
+    let undone = |coding, content: &[u8]| larder_coding::decode(coding, content, WINDOW, most);
     let content = match coding.filter(|coding| !coding.eq_ignore_ascii_case(b"identity")) {
         Some(coding) => Cow::Owned(undone(Coding::named(coding)?, content)?),
         None => Cow::Borrowed(content),
@@ -151,21 +150,10 @@ pub(super) fn decoded<'c>(content: &'c [u8], coding: Option<&[u8]>) -> Option<Co
         [0x1f, 0x8b, ..] => undone(Coding::Gzip, &content).map(Cow::Owned),
         [0x28, 0xb5, 0x2f, 0xfd, ..] => undone(Coding::Zstd, &content).map(Cow::Owned),
         [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => {
-            whole(XzReader::new_mem_limit(&*content, true, XZ_MEMORY)).map(Cow::Owned)
+            larder_coding::decode_xz(&content, XZ_MEMORY, most).map(Cow::Owned)
         }
         _ => Some(content),
     }
-}
-
-fn undone(coding: Coding, content: &[u8]) -> Option<Vec<u8>> {
-    whole(decoder::reader(coding, content, WINDOW).ok()?)
-}
-
-/// Returns all that `reader` has, unless it is too long.
-fn whole(reader: impl Read) -> Option<Vec<u8>> {
-    let (mut whole, most) = (Vec::new(), Document::LONGEST as u64);
-    reader.take(most + 1).read_to_end(&mut whole).ok()?;
-    (whole.len() as u64 <= most).then_some(whole)
 }
 
 /// Removes the responses stored under `key`, unless all of them have one of these digests.

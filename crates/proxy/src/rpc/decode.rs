@@ -3,11 +3,10 @@
 use std::io::{self, Read};
 
 use bytes::BytesMut;
-use flate2::{Decompress, FlushDecompress, Status};
+use larder_coding::Inflater;
 use larder_semantics::coding::Coding as Known;
 
 use super::budget::{Obstacle, WholePage};
-use crate::cache::decoder;
 
 /// Bytes that are decoded at once.
 const BLOCK: usize = 64 << 10;
@@ -54,7 +53,7 @@ pub(super) fn decode(coding: Coding, coded: WholePage, most: u64) -> Result<Whol
     let broken =
         |error: io::Error| Obstacle::Broken(format!("the page is not in its content coding {name}: {error}"));
     let mut reader: Box<dyn Read> = match coding {
-        Coding::Known(known) => decoder::reader(known, &input, ZSTD_WINDOW).map_err(broken)?,
+        Coding::Known(known) => larder_coding::reader(known, &input, ZSTD_WINDOW).map_err(broken)?,
         Coding::Deflate => Box::new(Inflater::new(&input)),
     };
     let mut whole = BytesMut::new();
@@ -71,38 +70,6 @@ pub(super) fn decode(coding: Coding, coded: WholePage, most: u64) -> Result<Whol
             return Err(Obstacle::Crowded);
         }
         whole.extend_from_slice(&block[..count]);
-    }
-}
-
-/// Decodes deflate: the zlib format, or raw deflate data, which many senders use instead. The reader of `flate2`
-/// accepts truncated streams as complete, so it is not used.
-struct Inflater<'i> {
-    input: &'i [u8],
-    inner: Decompress,
-    ended: bool,
-}
-
-impl<'i> Inflater<'i> {
-    fn new(input: &'i [u8]) -> Self {
-        let zlib = matches!(input, [method, flags, ..]
-            if method & 0x0f == 8 && u16::from_be_bytes([*method, *flags]).is_multiple_of(31));
-        Self { input, inner: Decompress::new(zlib), ended: false }
-    }
-}
-
-impl Read for Inflater<'_> {
-    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        if self.ended {
-            return Ok(0);
-        }
-        let (read, made) = (self.inner.total_in(), self.inner.total_out());
-        let status = self.inner.decompress(self.input, out, FlushDecompress::None)?;
-        self.input = &self.input[(self.inner.total_in() - read) as usize..];
-        self.ended = status == Status::StreamEnd;
-        match (self.inner.total_out() - made) as usize {
-            0 if !self.ended => Err(io::ErrorKind::UnexpectedEof.into()),
-            count => Ok(count),
-        }
     }
 }
 

@@ -3,7 +3,8 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-pub use super::engine_address::EngineAddress;
+pub use larder_engine::EngineAddress;
+
 use crate::base::settings::{EngineTls, NodeTls, Origin, Token};
 
 /// The cluster that this proxy is a node of.

@@ -1,42 +1,53 @@
-//! Queries the authority's suggested time of a certificate's renewal (ACME renewal information, RFC 9773).
+//! The time of a certificate's renewal that the authority suggests (ACME renewal information, RFC 9773).
 
 use std::time::Duration;
 
-use instant_acme::{Account, CertificateIdentifier, Error};
-use rustls::pki_types::{CertificateDer, Der};
+use instant_acme::CertificateIdentifier;
 use x509_cert::der::{Decode, Encode};
 use x509_cert::ext::pkix::AuthorityKeyIdentifier;
 
-use super::schedule::Window;
+use crate::{Account, Boxed, Problem};
 
 /// Bytes of the header of a short value in DER.
 const HEADER: usize = 2;
 
-/// Returns the identifier of a certificate for the authority (RFC 9773 section 4.1); `None` if it has none.
-pub(super) fn identifier(leaf: &CertificateDer<'_>) -> Option<CertificateIdentifier<'static>> {
+/// The suggestion of an authority.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Renewal {
+    /// The start of the window of renewal, in UNIX seconds.
+    pub start: u64,
+    /// The end of the window.
+    pub end: u64,
+    /// The time to wait before the next query.
+    pub wait: Duration,
+}
+
+/// Returns the identifier of a certificate, in DER, for the authority (RFC 9773 section 4.1); `None` if it has none.
+pub fn identifier(leaf: &[u8]) -> Option<CertificateIdentifier<'static>> {
     let parsed = x509_cert::Certificate::from_der(leaf).ok()?.tbs_certificate;
     let (_, authority) = parsed.get::<AuthorityKeyIdentifier>().ok()??;
     let serial = parsed.serial_number.to_der().ok()?;
     // A serial number has at most 20 bytes (RFC 5280 section 4.1.2.2).
     let serial = serial.get(HEADER..)?;
     let authority = authority.key_identifier?;
-    Some(
-        CertificateIdentifier::new(Der::from_slice(authority.as_bytes()), Der::from_slice(serial))
-            .into_owned(),
-    )
+    Some(CertificateIdentifier::new(authority.as_bytes().into(), serial.into()).into_owned())
 }
 
-/// Returns the suggested window, and the time to wait before the next query. The error is the reason why the query
-/// failed.
-pub(super) async fn ask(
-    account: &Account,
-    certificate: &CertificateIdentifier<'_>,
-) -> Result<(Window, Duration), Error> {
-    let (info, wait) = account.renewal_info(certificate).await?;
-    let seconds = |time: i64| u64::try_from(time).unwrap_or(0);
-    let window = info.suggested_window;
-    let (start, end) = (window.start.unix_timestamp(), window.end.unix_timestamp());
-    Ok((Window { start: seconds(start), end: seconds(end) }, wait))
+impl Account {
+    /// Asks for the time of renewal of a certificate.
+    #[inline(never)]
+    pub fn renewal<'a>(
+        &'a self,
+        certificate: &'a CertificateIdentifier<'_>,
+    ) -> Boxed<'a, Result<Renewal, Problem>> {
+        Box::pin(async move {
+            let (info, wait) = self.0.renewal_info(certificate).await?;
+            let seconds = |time: i64| u64::try_from(time).unwrap_or(0);
+            let window = info.suggested_window;
+            let (start, end) = (window.start.unix_timestamp(), window.end.unix_timestamp());
+            Ok(Renewal { start: seconds(start), end: seconds(end), wait })
+        })
+    }
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ pub struct EngineAddress {
     pub(crate) kind: EngineKind,
     pub(crate) tls: bool,
     /// Host names or addresses, with ports. At least one.
-    pub(crate) hosts: Vec<(String, u16)>,
+    pub hosts: Vec<(String, u16)>,
     pub(crate) user: Option<String>,
     pub(crate) password: Option<String>,
     pub(crate) database: u16,
