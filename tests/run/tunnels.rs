@@ -42,6 +42,17 @@ fn stored_responses_of_a_known_host_need_no_connection_to_it() {
 }
 
 #[test]
+fn a_host_with_a_final_dot_is_the_same_host() {
+    let registry = Registry::before(origin());
+    let user = User::of(&registry);
+    let absolute = registry.at("/a").replace("localhost", "localhost.");
+    for (url, hits) in [(absolute, 0), (registry.at("/a"), 1)] {
+        let run = user.run(&["--host", "localhost"], &["curl", "-sS", &url]).succeeded();
+        assert_eq!((run.said().as_str(), run.number("hits")), ("/a", hits), "{}", run.told());
+    }
+}
+
+#[test]
 fn a_client_without_trust_gets_a_tunnel_the_next_time() {
     let registry = Registry::before(origin());
     let user = User::of(&registry);
