@@ -154,16 +154,17 @@ fn skopeo_gets_blobs_of_several_repositories_once() {
     let registry = Registry::with(origin, Authority::new(), &[host], "");
     url.set(format!("https://{host}:{}", registry.port())).expect("once");
     let user = User::of(&registry);
-    let pull = |image: &str| {
+    let pull_with = |options: &[&str], image: &str| {
         let _ = fs::remove_dir_all(user.home().join("image"));
         let image = format!("docker://{host}:{}/{image}:v1", registry.port());
         let words = ["skopeo", "--insecure-policy", "copy", "-q", &image, "dir:image"];
-        let run = user.run(&["--host", host], &words).succeeded();
+        let run = user.run(options, &words).succeeded();
         for layer in &layers {
             assert!(fs::read(user.home().join("image").join(sha256(layer))).expect("a layer") == *layer);
         }
         run
     };
+    let pull = |image: &str| pull_with(&["--host", host], image);
     pull("a");
     let asked = registry.origin.count_of(&format!("/v2/a/blobs/sha256:{}", sha256(&layers[0])));
     assert_eq!((asked, pull("b").number("hits")), (1, 4), "the manifest, its config, and two layers");
@@ -173,6 +174,9 @@ fn skopeo_gets_blobs_of_several_repositories_once() {
     // Beyond the limit of a registry, tags mean what they meant before.
     is_limited.store(true, Ordering::Release);
     assert_eq!(pull("a").number("hits"), 4);
+    let asked = registry.count();
+    assert_eq!(pull_with(&["--host", host, "--offline"], "a").number("hits"), 4);
+    assert_eq!(registry.count(), asked);
 }
 
 /// A server of the repositories in `folder`, as `git http-backend` serves them.

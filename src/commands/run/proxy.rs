@@ -152,6 +152,7 @@ fn settings(args: &RunArgs, cache: &Cache, log: &RequestLog) -> Result<Settings,
     if let Some(intercept) = &mut settings.intercept {
         intercept.known = cache.known(now());
     }
+    settings.forward.one_user = true;
     settings.forward.ports = vec![1..=u16::MAX];
     settings.forward.connect_ports = (1..=u16::MAX).collect();
     open_files::plan(&mut settings).map_err(Failure::Refused)?;
@@ -191,8 +192,12 @@ fn text(args: &RunArgs) -> String {
     text
 }
 
-/// Refuses requests that no cache can answer.
+/// Refuses requests that no cache can answer. A registry of images is there, and asks for no tokens.
 const ONLY_READS: &str = "\
+[[forward.rule]]
+name = 'images'
+match = { path = '/v2/' }
+respond = { status = 200, type = 'application/json', body = '{}' }
 [[forward.rule]]
 name = 'offline'
 match = { not = { method = ['GET', 'HEAD', 'CONNECT'] } }
