@@ -234,6 +234,29 @@ fn git_clones_and_fetches_what_is_current() {
 }
 
 #[test]
+fn git_gets_the_pack_of_a_known_commit_from_the_cache() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let make = "git init -q tree && cd tree && seq 9999 > file && git add file && \
+                git -c user.name=n -c user.email=e commit -q -m one";
+    output(Command::new("sh").args(["-ec", make]).current_dir(folder.path()));
+    let registry = Registry::before(repositories(folder.path()));
+    let user = User::of(&registry);
+    let url = registry.at("/tree/.git");
+    // Of another user's credentials, the cache knows nothing.
+    for (credentials, hits) in
+        [("", 0), ("", 1), ("Authorization: Basic YTpi", 0), ("Authorization: Basic YTpi", 1)]
+    {
+        let script = format!(
+            "rm -rf clone; git -c http.extraHeader='{credentials}' clone -q {url} clone; git -C clone fsck"
+        );
+        let run = user.run(&["--host", "localhost"], &["sh", "-ec", &script]).succeeded();
+        assert_eq!(run.number("hits"), hits, "{credentials} {}", run.told());
+    }
+    // Each clone asks what the branches are.
+    assert_eq!(registry.origin.count_of("/tree/.git/git-upload-pack"), 4 + 2);
+}
+
+#[test]
 fn an_interrupted_archive_is_resumed_from_the_cache() {
     let archive: Vec<u8> = (0..3_000_000_u32).flat_map(u32::to_le_bytes).collect();
     let content = archive.clone();

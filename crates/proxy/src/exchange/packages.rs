@@ -26,7 +26,7 @@ use crate::exchange::ruling::Ruling;
 use crate::net::byte_budget::ByteBudget;
 
 /// The lifetime of content that does not change, in seconds.
-const FOREVER: u32 = 365 * 86_400;
+pub(crate) const FOREVER: u32 = 365 * 86_400;
 
 /// The length in bytes beyond which the file is written again, with what is still known, which is shorter in any case.
 const LONGEST_LOG: u64 = 256 << 20;

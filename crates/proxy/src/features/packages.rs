@@ -10,6 +10,7 @@ use larder_semantics::fields::Fields;
 use larder_semantics::key;
 use larder_semantics::status::Why;
 
+use super::git;
 use crate::base::clock;
 use crate::base::outcome::{Kind as Outcomes, Outcome};
 use crate::base::settings::CountedRequests;
@@ -28,6 +29,9 @@ const DIGEST: &str = "docker-content-digest";
 /// Returns the reply to a request under rules with `packages`.
 pub(crate) async fn serve(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut Request) -> Reply {
     let ruling = Arc::clone(&request.ruling);
+    if let Some(reply) = git::serve(worker, plan, request).await {
+        return reply;
+    }
     let Some(found) = request.package(&ruling) else { return serve::flow(worker, plan, request).await };
     if let Some(policy) = ruling.min_age.as_deref()
         && let Some(least) = policy.of(found.protocol).filter(|_| found.is_file())
