@@ -302,6 +302,7 @@ fn young_versions_vanish_from_indexes_without_dates_by_those_of_files() {
     let larder = with_rules(&origin, &format!("{RULE}min_age = '7d'\n"));
     let left = |path: &str| larder.get(path).text().to_owned();
     assert_eq!(left("/rsc.io/tiny/@v/list"), "v1.0.0\n");
+    assert_eq!(larder.get("/rsc.io/tiny/@latest").status, 403);
     let metadata = left("/a/b/maven-metadata.xml");
     assert!(metadata.contains("<release>1.0<") && !metadata.contains("2.0"), "{metadata}");
     let sum = digest::digest(&digest::SHA1_FOR_LEGACY_USE_ONLY, metadata.as_bytes());

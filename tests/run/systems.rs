@@ -154,16 +154,17 @@ fn skopeo_gets_blobs_of_several_repositories_once() {
     let registry = Registry::with(origin, Authority::new(), &[host], "");
     url.set(format!("https://{host}:{}", registry.port())).expect("once");
     let user = User::of(&registry);
-    let pull = |image: &str| {
+    let pull_with = |options: &[&str], image: &str| {
         let _ = fs::remove_dir_all(user.home().join("image"));
         let image = format!("docker://{host}:{}/{image}:v1", registry.port());
         let words = ["skopeo", "--insecure-policy", "copy", "-q", &image, "dir:image"];
-        let run = user.run(&["--host", host], &words).succeeded();
+        let run = user.run(options, &words).succeeded();
         for layer in &layers {
             assert!(fs::read(user.home().join("image").join(sha256(layer))).expect("a layer") == *layer);
         }
         run
     };
+    let pull = |image: &str| pull_with(&["--host", host], image);
     pull("a");
     let asked = registry.origin.count_of(&format!("/v2/a/blobs/sha256:{}", sha256(&layers[0])));
     assert_eq!((asked, pull("b").number("hits")), (1, 4), "the manifest, its config, and two layers");
@@ -173,6 +174,9 @@ fn skopeo_gets_blobs_of_several_repositories_once() {
     // Beyond the limit of a registry, tags mean what they meant before.
     is_limited.store(true, Ordering::Release);
     assert_eq!(pull("a").number("hits"), 4);
+    let asked = registry.count();
+    assert_eq!(pull_with(&["--host", host, "--offline"], "a").number("hits"), 4);
+    assert_eq!(registry.count(), asked);
 }
 
 /// A server of the repositories in `folder`, as `git http-backend` serves them.
@@ -227,6 +231,29 @@ fn git_clones_and_fetches_what_is_current() {
     let fetch = "cd clone && git pull -q && git log --oneline | wc -l";
     let run = user.run(&["--host", "localhost"], &["sh", "-c", fetch]).succeeded();
     assert_eq!((run.said().trim(), run.number("hits")), ("3", 0), "{}", run.told());
+}
+
+#[test]
+fn git_gets_the_pack_of_a_known_commit_from_the_cache() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let make = "git init -q tree && cd tree && seq 9999 > file && git add file && \
+                git -c user.name=n -c user.email=e commit -q -m one";
+    output(Command::new("sh").args(["-ec", make]).current_dir(folder.path()));
+    let registry = Registry::before(repositories(folder.path()));
+    let user = User::of(&registry);
+    let url = registry.at("/tree/.git");
+    // Of another user's credentials, the cache knows nothing.
+    for (credentials, hits) in
+        [("", 0), ("", 1), ("Authorization: Basic YTpi", 0), ("Authorization: Basic YTpi", 1)]
+    {
+        let script = format!(
+            "rm -rf clone; git -c http.extraHeader='{credentials}' clone -q {url} clone; git -C clone fsck"
+        );
+        let run = user.run(&["--host", "localhost"], &["sh", "-ec", &script]).succeeded();
+        assert_eq!(run.number("hits"), hits, "{credentials} {}", run.told());
+    }
+    // Each clone asks what the branches are.
+    assert_eq!(registry.origin.count_of("/tree/.git/git-upload-pack"), 4 + 2);
 }
 
 #[test]

@@ -1,5 +1,8 @@
 //! What is not intercepted, and what an origin's bad certificate leads to.
 
+use std::io::ErrorKind;
+use std::net::TcpListener;
+
 use larder_testkit::Authority;
 
 use crate::{Registry, User, origin};
@@ -20,6 +23,33 @@ fn other_hosts_have_tunnels_that_are_told() {
         "{}",
         run.told()
     );
+}
+
+#[test]
+fn stored_responses_of_a_known_host_need_no_connection_to_it() {
+    let registry = Registry::before(origin());
+    let user = User::of(&registry);
+    let (url, port) = (registry.at("/a"), registry.port());
+    let fetch = || user.run(&["--host", "localhost"], &["curl", "-sS", "--max-time", "9", &url]).succeeded();
+    assert_eq!(fetch().said(), "/a");
+    let Registry { authority: _trusted, front, .. } = registry;
+    drop(front);
+    // It never answers.
+    let silent = TcpListener::bind(("127.0.0.1", port)).expect("the port is free");
+    silent.set_nonblocking(true).expect("a socket");
+    assert_eq!(fetch().said(), "/a");
+    assert_eq!(silent.accept().expect_err("no connection").kind(), ErrorKind::WouldBlock);
+}
+
+#[test]
+fn a_host_with_a_final_dot_is_the_same_host() {
+    let registry = Registry::before(origin());
+    let user = User::of(&registry);
+    let absolute = registry.at("/a").replace("localhost", "localhost.");
+    for (url, hits) in [(absolute, 0), (registry.at("/a"), 1)] {
+        let run = user.run(&["--host", "localhost"], &["curl", "-sS", &url]).succeeded();
+        assert_eq!((run.said().as_str(), run.number("hits")), ("/a", hits), "{}", run.told());
+    }
 }
 
 #[test]

@@ -94,6 +94,7 @@ impl Document {
                 | Self::CargoCrate
                 | Self::Gem
                 | Self::GoList
+                | Self::GoLatest
                 | Self::MavenVersions
                 | Self::MavenVersionsDigest
         )
@@ -138,6 +139,7 @@ impl Document {
             Self::CargoCrate => Some(cargo::without(content, &is_kept)),
             Self::Gem => Some(rubygems::without(text(content), &is_kept)),
             Self::GoList => Some(go::without(text(content), &is_kept)),
+            Self::GoLatest => go::latest(content, &is_kept),
             Self::MavenVersions => maven::without(text(content), &is_kept),
             _ => None,
         }

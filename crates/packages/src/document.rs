@@ -30,6 +30,8 @@ pub enum Document {
     GoInfo,
     /// All versions of a module.
     GoList,
+    /// The newest version of a module.
+    GoLatest,
     /// The digest of the file beside it.
     MavenDigest(Algorithm),
     /// All versions of an artifact.
@@ -108,7 +110,7 @@ impl Document {
             Self::GoInfo => go::read_info(path, content),
             Self::MavenDigest(algorithm) => maven::read(path, algorithm, text(content)),
             Self::Gem => rubygems::read(path, text(content)),
-            Self::GoList | Self::MavenVersions | Self::MavenVersionsDigest => Vec::new(),
+            Self::GoList | Self::GoLatest | Self::MavenVersions | Self::MavenVersionsDigest => Vec::new(),
         }
     }
 

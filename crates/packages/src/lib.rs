@@ -6,6 +6,7 @@
 //! - [`Document::read`] returns what an index document says about files: [`digest`]s and dates;
 //! - [`learned`] keeps that, within bounds;
 //! - [`Verifier`] compares content with the digests that it may have;
+//! - [`pack_request`] and [`PackCheck`] do for packs of git what the others do for files;
 //! - [`age`] decides whether a version is old enough, and [`Document::without_young`] removes the others.
 //!
 //! Times are seconds since 1970, as `u32`. This crate has no clock, no socket and no store.
@@ -21,5 +22,6 @@ mod resource;
 pub use digest::{Digest, Mismatch, Verifier};
 pub use document::{Document, Item, Place};
 pub use learned::{FileRecord, Learned, News, Source, StoredContent, UrlId};
+pub use protocols::git::{PackCheck, pack_request};
 pub use protocols::{Protocol, Protocols};
 pub use resource::{Keep, Kind, Resource, Version};

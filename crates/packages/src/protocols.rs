@@ -2,6 +2,7 @@
 
 pub(crate) mod cargo;
 pub(crate) mod debian;
+pub(crate) mod git;
 pub(crate) mod go;
 pub(crate) mod maven;
 pub(crate) mod npm;
@@ -40,6 +41,7 @@ macro_rules! protocols {
 protocols! {
     Oci oci "Images of containers (OCI distribution-spec).";
     Go go "Go modules and their checksum database (go.dev/ref/mod).";
+    Git git "Objects of git over HTTP (git-scm.com/docs/gitprotocol-http).";
     Debian debian "Packages of Debian and its relatives (wiki.debian.org/DebianRepository/Format).";
     Rpm rpm "Packages of Fedora, RHEL, openSUSE (createrepo).";
     Cargo cargo "Crates with a sparse index (doc.rust-lang.org/cargo/reference/registry-index.html).";

@@ -60,6 +60,12 @@ impl Cache {
         serde_json::from_str(&text).unwrap_or_default()
     }
 
+    /// Returns the hosts, and their ports, that have answered in intercepted tunnels not long before `now`, in UNIX seconds.
+    pub(super) fn known(&self, now: u64) -> Vec<String> {
+        let known = self.times().into_iter().filter(|(_, times)| times.is_known(now));
+        known.map(|(site, _)| site).collect()
+    }
+
     /// Keeps how long requests to hosts took. Errors: the error of the file.
     pub(super) fn keep_times(&self, times: &Times) -> io::Result<()> {
         private::write(&self.folder.join(TIMES), serde_json::to_string(times)?.as_bytes())

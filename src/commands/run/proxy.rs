@@ -19,6 +19,7 @@ use super::cache::Cache;
 use super::child;
 use super::process::EndedCommand;
 use super::report::{Report, tell};
+use crate::cli::clock::now;
 use crate::cli::files::unwritten;
 use crate::cli::units::show_duration;
 use crate::cli::{Failure, WatchAllocator, open_files, say};
@@ -39,8 +40,9 @@ pub(super) fn serve(args: &RunArgs, watch_allocator: WatchAllocator) -> Result<(
     let cache = Cache::open(args.cache.as_deref()).map_err(Failure::Failed)?;
     let log = RequestLog::new().map_err(|error| Failure::Failed(format!("cannot log requests: {error}")))?;
     let proxy = Proxy::start(args, &cache, &log, watch_allocator)?;
-    cache.keep_port(proxy.address.port());
+    // The command begins while the port is written.
     say(&proxy.address.to_string());
+    cache.keep_port(proxy.address.port());
     // Without a command, there is nothing to tell; without its process, there is nobody to be told, nor to be waited for.
     let Some(ended) = EndedCommand::read(io::stdin()) else { return Ok(()) };
     proxy.end();
@@ -147,6 +149,10 @@ fn settings(args: &RunArgs, cache: &Cache, log: &RequestLog) -> Result<Settings,
     };
     let settings = config::of_command("larder run", &text(args), &flags);
     let mut settings = settings.map_err(|error| Failure::Refused(error.to_string()))?;
+    if let Some(intercept) = &mut settings.intercept {
+        intercept.known = cache.known(now());
+    }
+    settings.forward.one_user = true;
     settings.forward.ports = vec![1..=u16::MAX];
     settings.forward.connect_ports = (1..=u16::MAX).collect();
     open_files::plan(&mut settings).map_err(Failure::Refused)?;
@@ -186,8 +192,12 @@ fn text(args: &RunArgs) -> String {
     text
 }
 
-/// Refuses requests that no cache can answer.
+/// Refuses requests that no cache can answer. A registry of images is there, and asks for no tokens.
 const ONLY_READS: &str = "\
+[[forward.rule]]
+name = 'images'
+match = { path = '/v2/' }
+respond = { status = 200, type = 'application/json', body = '{}' }
 [[forward.rule]]
 name = 'offline'
 match = { not = { method = ['GET', 'HEAD', 'CONNECT'] } }

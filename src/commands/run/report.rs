@@ -7,11 +7,15 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use crate::cli::clock::now;
 use crate::cli::units::{about_count, about_size, counted};
 use crate::cli::words::printable;
 
 /// The most hosts that the second line names.
 const MOST_NAMED: usize = 4;
+
+/// Seconds for which it is remembered that an origin has answered in an intercepted tunnel.
+const REMEMBERED: u64 = 7 * 86_400;
 
 /// A line of the access log.
 #[derive(Deserialize)]
@@ -75,12 +79,15 @@ struct Tunnels {
     reason: String,
 }
 
-/// How long requests that origins have answered took, by host.
+/// What is remembered of the requests that origins have answered, by host with its port if its URLs have one.
 pub(super) type Times = BTreeMap<String, HostTimes>;
 
 /// The sums of such requests.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
 pub(super) struct HostTimes {
+    /// The time of the last answer in an intercepted tunnel, in UNIX seconds; 0: none since the last failure.
+    #[serde(default)]
+    intercepted: u64,
     requests: u64,
     bytes: u64,
     /// Microseconds until the first byte.
@@ -95,6 +102,11 @@ impl HostTimes {
         let average = self.before as f64 / self.requests.max(1) as f64;
         average + bytes as f64 * self.after as f64 / self.bytes.max(1) as f64
     }
+
+    /// Whether the origin has answered in an intercepted tunnel not long before `now`, in UNIX seconds.
+    pub(super) fn is_known(&self, now: u64) -> bool {
+        now.checked_sub(self.intercepted).is_some_and(|age| age < REMEMBERED)
+    }
 }
 
 impl Report {
@@ -107,7 +119,7 @@ impl Report {
         requests.iter().for_each(|request| report.add(request));
         let hits = requests.iter().filter(|request| request.is_hit());
         let saved = hits.filter_map(|hit| {
-            let times = report.times.get(host_of(&hit.url))?;
+            let times = report.times.get(site_of(&hit.url)).filter(|times| times.requests > 0)?;
             Some((times.of(hit.bytes) - hit.micros as f64).max(0.0) / 1e6)
         });
         let saved: Vec<f64> = saved.collect();
@@ -151,8 +163,13 @@ impl Report {
             "failed" | "refused" => self.failed += 1,
             _ => {}
         }
+        let times = self.times.entry(site_of(&request.url).to_owned()).or_default();
+        match request.outcome.as_str() {
+            "miss" | "revalidated" | "pass" if request.url.starts_with("https:") => times.intercepted = now(),
+            "failed" => times.intercepted = 0,
+            _ => {}
+        }
         if let (Some(before), "miss") = (request.origin_micros, request.outcome.as_str()) {
-            let times = self.times.entry(host.to_owned()).or_default();
             times.requests += 1;
             times.bytes += request.bytes;
             times.before += before;
@@ -234,10 +251,15 @@ pub(super) fn tell(line: &str) {
     let _ = writeln!(io::stderr(), "larder: {line}");
 }
 
-/// Returns the host of a URL or of the target of a tunnel.
-fn host_of(url: &str) -> &str {
+/// Returns the host of a URL or of the target of a tunnel, with its port if it has one.
+fn site_of(url: &str) -> &str {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
-    let authority = rest.split(['/', '?']).next().unwrap_or_default();
+    rest.split(['/', '?']).next().unwrap_or_default()
+}
+
+/// Returns the same without a port.
+fn host_of(url: &str) -> &str {
+    let authority = site_of(url);
     match authority.rsplit_once(':') {
         Some((host, _)) if !host.is_empty() && !authority.ends_with(']') => host,
         _ => authority,

@@ -18,5 +18,5 @@ pub(super) fn settle(draft: &Draft, listen: &[Listener], problems: &mut Problems
     let files = authority::files(settings.ca.clone(), &draft.place(&["intercept.ca", "intercept.hosts"]));
     let files = files.map_err(|why| problems.add(&["intercept.hosts"], &why)).ok()?;
     let (hosts, never) = (registries::expand(&settings.hosts), registries::expand(&settings.never));
-    Some(Intercept { hosts, never, authority: files })
+    Some(Intercept { hosts, never, known: Vec::new(), authority: files })
 }

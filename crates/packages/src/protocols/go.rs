@@ -17,6 +17,10 @@ pub(crate) fn resource(path: &str) -> Option<Resource<'_>> {
     if let Some((_, name, number)) = lookup(path).filter(|(_, _, number)| is_canonical(number)) {
         return Some(Resource::new(Protocol::Go, Kind::FixedIndex(Document::GoSum)).of_version(name, number));
     }
+    if let Some(module) = path.strip_suffix("/@latest") {
+        let module = module_of(module.strip_prefix('/')?);
+        return Some(Resource::new(Protocol::Go, Kind::Index(Document::GoLatest)).of_version(module, ""));
+    }
     let (before, file) = last_segment(path)?;
     let module = module_of(before.strip_suffix("/@v")?.strip_prefix('/')?);
     if file == "list" {
@@ -109,8 +113,17 @@ pub(crate) fn without(list: &str, kept: &dyn Fn(&str, Option<u32>) -> bool) -> V
 
 #[derive(Deserialize)]
 struct Info {
-    #[serde(rename = "Time")]
+    #[serde(rename = "Version", default)]
+    version: String,
+    #[serde(rename = "Time", default)]
     time: String,
+}
+
+/// Returns the description of the newest version; nothing of one that is not `kept`.
+pub(crate) fn latest(content: &[u8], kept: &dyn Fn(&str, Option<u32>) -> bool) -> Option<Vec<u8>> {
+    let info = serde_json::from_slice::<Info>(content).ok()?;
+    let is_kept = kept(&info.version, age::date(&info.time));
+    Some(if is_kept { content.to_vec() } else { Vec::new() })
 }
 
 pub(crate) fn read_info<'d>(path: &str, content: &[u8]) -> Vec<Item<'d>> {
@@ -145,7 +158,7 @@ mod tests {
             assert_eq!((found.kind, found.keep(false)), (kind, Keep::Forever), "{path}");
         }
         for path in [
-            "/rsc.io/quote/@latest",
+            "/rsc.io/quote/latest",
             "/rsc.io/quote/list",
             "/rsc.io/quote/@v/master.zip",
             "/rsc.io/quote/@v/v2.info",

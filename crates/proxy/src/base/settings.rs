@@ -348,6 +348,8 @@ pub struct Forward {
     pub connect_ports: Vec<u16>,
     /// Whether clients may reach loopback, link-local, private and metadata addresses.
     pub allow_private: bool,
+    /// Whether all clients are one user, who may know what each of them has been told.
+    pub one_user: bool,
     /// Its own parent proxies; empty: origins are reached directly.
     pub parents: Option<Vec<ParentProxy>>,
     /// The fields that pass the client's address on.
@@ -507,6 +509,7 @@ impl Default for Forward {
             ports: vec![80..=80, 443..=443, 1025..=u16::MAX],
             connect_ports: vec![443],
             allow_private: false,
+            one_user: false,
             parents: None,
             // The clients of a forward proxy may use it to hide from the origins that they name.
             client_address: ClientAddress::Off,

@@ -11,6 +11,7 @@ use std::net::{IpAddr, SocketAddr};
 use larder_semantics::fields::{is_open, list};
 
 use super::arrival::Arrival;
+use crate::base::networks::host_of;
 use crate::base::settings::{Role, Trust};
 use crate::http::head::{Lines, Refusal, RequestHead, Target, authority};
 use crate::http::names::{CLIENT_CERT, CLIENT_CERT_CHAIN, PURGE};
@@ -165,13 +166,21 @@ pub(crate) fn direct(site: &str, head: &mut RequestHead<'_>) -> Result<(), Refus
         Target::Absolute { scheme: "https", authority, .. } => authority,
         Target::Absolute { .. } | Target::Authority(_) => return Err(MISDIRECTED),
     };
-    if !named.strip_suffix(":443").unwrap_or(named).eq_ignore_ascii_case(site) {
+    if !is_site(named.strip_suffix(":443").unwrap_or(named), site) {
         return Err(MISDIRECTED);
     }
     if let Target::Origin { host, path } = head.target {
         head.target = Target::Absolute { scheme: "https", authority: host, path };
     }
     Ok(())
+}
+
+/// Whether `named` is this host and port, written with or without the final dot of an absolute name.
+fn is_site(named: &str, site: &str) -> bool {
+    let (host, port) = named.split_at(host_of(named).len());
+    let host = host.strip_suffix('.').unwrap_or(host);
+    let own = site.split_at_checked(host.len());
+    own.is_some_and(|(own, own_port)| own.eq_ignore_ascii_case(host) && own_port == port)
 }
 
 impl Trust {

@@ -26,7 +26,7 @@ use crate::exchange::ruling::Ruling;
 use crate::net::byte_budget::ByteBudget;
 
 /// The lifetime of content that does not change, in seconds.
-const FOREVER: u32 = 365 * 86_400;
+pub(crate) const FOREVER: u32 = 365 * 86_400;
 
 /// The length in bytes beyond which the file is written again, with what is still known, which is shorter in any case.
 const LONGEST_LOG: u64 = 256 << 20;
@@ -41,6 +41,8 @@ pub(crate) struct Packages {
     is_loaded: AtomicBool,
     /// The file that tells later processes what was learned; `None` without a disk.
     log: Option<PathBuf>,
+    /// Whether all clients are one user.
+    is_for_one: bool,
     /// The index documents that are held to be read.
     pub(crate) documents: ByteBudget,
     verified: AtomicU64,
@@ -75,6 +77,7 @@ impl Packages {
             learned: Mutex::default(),
             is_loaded: AtomicBool::new(false),
             log: settings.disks.first().map(|disk| disk.path.join("packages.log")),
+            is_for_one: settings.forward.one_user,
             documents: ByteBudget::new(DOCUMENTS),
             verified: AtomicU64::new(0),
             unverified: AtomicU64::new(0),
@@ -159,14 +162,20 @@ impl Packages {
 
     /// Returns the digest of a manifest that the tag at `key` last named to a client with these credentials.
     pub(crate) fn tag(&self, key: &[u8], credentials: Option<&[u8]>) -> Option<Digest> {
-        self.learned().of(tag_id(key, credentials))?.digests().first().copied()
+        self.learned().of(self.tag_id(key, credentials))?.digests().first().copied()
     }
 
     /// Sets the digest that the tag at `key` names to a client with these credentials.
     pub(crate) fn set_tag(&self, key: &[u8], credentials: Option<&[u8]>, digest: Digest) {
-        let tag = tag_id(key, credentials);
+        let tag = self.tag_id(key, credentials);
         let news = self.learned().learn(tag, Source::Same, (Some(digest), None), clock::now());
         self.write(news.as_ref().map_or("", |news| &news.line));
+    }
+
+    /// Returns the identity of a tag as clients with these credentials see it.
+    fn tag_id(&self, key: &[u8], credentials: Option<&[u8]>) -> UrlId {
+        let credentials = credentials.filter(|_| !self.is_for_one).unwrap_or_default();
+        UrlId::of(&[key, b"\n", credentials].concat())
     }
 
     /// Learns what an index document says, whose URL has the cache key `index`. Returns the files with new digests of which
@@ -249,11 +258,6 @@ impl Packages {
             tracing::warn!("{}: cannot write what package indexes say: {error}", path.display());
         }
     }
-}
-
-/// Returns the identity of a tag as clients with these credentials see it.
-fn tag_id(key: &[u8], credentials: Option<&[u8]>) -> UrlId {
-    UrlId::of(&[key, b"\n", credentials.unwrap_or_default()].concat())
 }
 
 /// Returns the identity of `resource`, whose cache key is `key`.

@@ -10,6 +10,7 @@ pub(crate) mod dispatch;
 pub mod dry_run;
 pub(crate) mod edges;
 pub(crate) mod etag_gateway;
+mod git;
 mod hints;
 pub mod inventory;
 mod jwt;

@@ -10,6 +10,7 @@ use larder_semantics::fields::Fields;
 use larder_semantics::key;
 use larder_semantics::status::Why;
 
+use super::git;
 use crate::base::clock;
 use crate::base::outcome::{Kind as Outcomes, Outcome};
 use crate::base::settings::CountedRequests;
@@ -28,6 +29,9 @@ const DIGEST: &str = "docker-content-digest";
 /// Returns the reply to a request under rules with `packages`.
 pub(crate) async fn serve(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut Request) -> Reply {
     let ruling = Arc::clone(&request.ruling);
+    if let Some(reply) = git::serve(worker, plan, request).await {
+        return reply;
+    }
     let Some(found) = request.package(&ruling) else { return serve::flow(worker, plan, request).await };
     if let Some(policy) = ruling.min_age.as_deref()
         && let Some(least) = policy.of(found.protocol).filter(|_| found.is_file())
@@ -39,16 +43,20 @@ pub(crate) async fn serve(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut 
         return file.serve(worker, plan, request).await;
     }
     match (found.kind, found.digest) {
-        (Kind::Tag, _) if request.method == Method::GET && !request.asked.only_if_cached => {
-            match tagged(worker, plan, request).await {
-                Ok(Some(digest)) => {
-                    point(worker, request, digest);
-                    find_twin(worker, plan, request, digest).await;
-                }
-                Ok(None) => {}
-                Err(reply) => return *reply,
+        (Kind::Tag, _) if request.asked.only_if_cached => {
+            if let Some(digest) = plan.packages.tag(&request.key, credentials(request)) {
+                point(worker, request, digest);
+                find_twin(worker, plan, request, digest).await;
             }
         }
+        (Kind::Tag, _) if request.method == Method::GET => match tagged(worker, plan, request).await {
+            Ok(Some(digest)) => {
+                point(worker, request, digest);
+                find_twin(worker, plan, request, digest).await;
+            }
+            Ok(None) => {}
+            Err(reply) => return *reply,
+        },
         (_, Some(digest)) => find_twin(worker, plan, request, digest).await,
         _ => {}
     }
@@ -108,7 +116,7 @@ async fn tagged(
     limits::enter(request, CountedRequests::Misses)?;
     let head = Request { method: Method::HEAD, ..request.in_background() };
     let answered = upstream::send(worker, plan, &head, &head.fields, &mut Upload::Empty, None).await;
-    let credentials = request.fields.get(header::AUTHORIZATION).map(|value| value.as_bytes());
+    let credentials = credentials(request);
     let failed = match &answered {
         Ok(answer) => answer.status == StatusCode::TOO_MANY_REQUESTS || answer.status.is_server_error(),
         Err(_) => true,
@@ -124,6 +132,10 @@ async fn tagged(
         plan.packages.set_tag(&request.key, credentials, digest);
     }
     Ok(digest)
+}
+
+fn credentials(request: &Request) -> Option<&[u8]> {
+    request.fields.get(header::AUTHORIZATION).map(|value| value.as_bytes())
 }
 
 /// Makes a request for a tag one for the manifest with this digest.

@@ -8,6 +8,7 @@ use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
 use http::StatusCode;
+use larder_packages::PackCheck;
 use larder_semantics::range::ContentRange;
 use larder_semantics::status::Why;
 use larder_store::fill::{FillWriter, Reader, StoreRefusal};
@@ -36,6 +37,8 @@ pub(crate) struct FillTask {
     pub(crate) replaces: Option<Entry>,
     /// The limit on the content of a response that no client has requested.
     pub(crate) allowance: Option<Arc<Allowance>>,
+    /// For a pack of git, which is published only if it is whole.
+    pub(crate) pack: Option<PackCheck>,
     pub(crate) worker: Arc<Worker>,
 }
 
@@ -90,8 +93,8 @@ impl ReaderlessTime {
 impl FillTask {
     /// A task for an answer that is stored by itself, and not joined with another part.
     pub(crate) fn new(worker: &Arc<Worker>, writer: FillWriter) -> Self {
-        let (expected, whole, replaces, allowance) = <_>::default();
-        Self { writer, expected, whole, replaces, allowance, worker: Arc::clone(worker) }
+        let (expected, whole, replaces, allowance, pack) = <_>::default();
+        Self { writer, expected, whole, replaces, allowance, pack, worker: Arc::clone(worker) }
     }
 
     /// Begins to carry `download`, after the content of `prefix`, and publishes it when it is complete. If the content
@@ -117,7 +120,10 @@ impl FillTask {
         }
         loop {
             let appended = match download.next().await {
-                Ok(Some(Chunk::Data(data))) => self.writer.append(data).await,
+                Ok(Some(Chunk::Data(data))) => {
+                    self.pack.iter_mut().for_each(|pack| pack.update(data));
+                    self.writer.append(data).await
+                }
                 // RFC 9111 section 3: trailers may be discarded when a response is stored.
                 Ok(Some(Chunk::Trailers(_))) => continue,
                 Ok(None) => break,
@@ -160,6 +166,7 @@ impl FillTask {
             );
         }
         match self.expected {
+            None if self.pack.take().is_some_and(|pack| !pack.is_whole()) => self.writer.finish_unstored(),
             None => drop(self.finish()),
             Some(range) => self.publish_part(&range).await,
         }
@@ -253,7 +260,7 @@ impl FillTask {
     /// Publishes the beginning of a response that broke off. It answers requests for ranges of it, and may be completed
     /// (RFC 9111 sections 3.3 and 3.4).
     async fn publish_beginning(self) {
-        let is_whole = self.expected.is_none() && self.whole.is_none();
+        let is_whole = self.expected.is_none() && self.whole.is_none() && self.pack.is_none();
         let Some(head) = self.writer.head().filter(|_| is_whole && !self.writer.is_empty()) else { return };
         let memory = &self.worker.cache.store.memory;
         let Some(part) = combine::beginning(memory, &head, self.writer.len()) else { return };

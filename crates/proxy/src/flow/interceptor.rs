@@ -27,7 +27,7 @@ const WAITING: usize = 4_096;
 
 /// The authority, and what was found out about hosts.
 pub(crate) struct Interceptor {
-    pub(super) authority: CertificateAuthority,
+    pub(super) authority: Arc<CertificateAuthority>,
     findings: Mutex<HashMap<Subject, Finding>>,
     /// Permits for handshakes in progress.
     pub(crate) handshakes: Arc<ConcurrencyLimit>,
@@ -76,8 +76,12 @@ impl Interceptor {
             }
             tracing::warn!("{text}");
         }
+        let authority = Arc::new(authority);
+        authority.make_leaf_key();
         let handshakes = Arc::new(ConcurrencyLimit::new(HANDSHAKES, WAITING));
-        Ok(Self { authority, findings: Mutex::default(), handshakes })
+        let interceptor = Self { authority, findings: Mutex::default(), handshakes };
+        settings.known.iter().for_each(|site| interceptor.remember((site.as_str().into(), None), None));
+        Ok(interceptor)
     }
 
     /// Returns the certificate of the authority in PEM.

@@ -12,6 +12,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use larder_semantics::fields::Fields;
+use larder_semantics::freshness::Freshness;
 use larder_semantics::purge::{Effect, Scope};
 use larder_semantics::reuse::Failure;
 use larder_semantics::revalidate::{self, Head as Revealed};
@@ -255,17 +256,29 @@ fn posted(
         return upstream::pass_on(false, status, fields, download, outcome);
     };
     let freshness = doubt.temper(freshness, &*fields);
-    let mut writer = cx.worker.cache.fills.alone(&request.key, began);
-    let stored = storable::storable_fields(cx.rules, fields.to_map());
-    let stored = cx.worker.cache.store.memory.keep(&stored, freshness.date);
-    let (cost, length) = (request.origin.micros(), download.length());
-    let head = Arc::new(Head { status, fields: stored, signature, freshness, cost, length });
-    let reader = writer.reader();
-    let is_expected = writer.stream(Arc::clone(&head));
-    FillTask::new(cx.worker, writer).start(download, None);
+    let fill = FillTask::new(cx.worker, cx.worker.cache.fills.alone(&request.key, began));
+    let cost = request.origin.micros();
+    store_post(cx, fill, (status, fields, download), (signature, freshness, cost), outcome)
+}
+
+/// Returns the reply with an answer to a POST that `fill` stores.
+pub(crate) fn store_post(
+    cx: Context<'_>,
+    mut fill: FillTask,
+    (status, fields, download): (StatusCode, Box<Lines>, Box<Download>),
+    (signature, freshness, cost): (Vec<u8>, Freshness, u32),
+    outcome: Outcome,
+) -> Reply {
+    let kept = storable::storable_fields(cx.rules, fields.to_map());
+    let kept = cx.worker.cache.store.memory.keep(&kept, freshness.date);
+    let length = download.length();
+    let head = Head { status, fields: kept, signature, freshness, cost, length };
+    let reader = fill.writer.reader();
+    let is_expected = fill.writer.stream(head);
+    fill.start(download, None);
     let outcome = Outcome { stored: fill_task::is_stored(cx.plan, &reader, is_expected), ..outcome };
     let reply = Reply::new(status, Source::Answer(fields), outcome);
-    Reply { length: head.length, content: Content::Fill(reader.into()), ..reply }
+    Reply { length, content: Content::Fill(reader.into()), ..reply }
 }
 
 /// Forwards a HEAD that no stored response answers, after `lookup` in the tiers.

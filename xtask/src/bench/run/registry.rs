@@ -31,6 +31,8 @@ pub(super) struct Workload {
 pub(super) struct Registry {
     pub(super) certificate: String,
     pub(super) workloads: Vec<Workload>,
+    /// The port of the server itself, without the line before it.
+    pub(super) port: u16,
     folder: TempDir,
     _server: Process,
 }
@@ -64,7 +66,7 @@ impl Registry {
         command.arg("-c").arg(&place).arg("-e").arg(folder.path().join("error.log"));
         let mut server = Process::start(command.stdin(Stdio::null()).stderr(Stdio::null()))?;
         server.listens(&[("127.0.0.1", port)], Duration::from_secs(10)).context("nginx")?;
-        Ok(Self { certificate: cert, workloads, folder, _server: server })
+        Ok(Self { certificate: cert, workloads, port, folder, _server: server })
     }
 
     pub(super) fn folder(&self) -> &Path {

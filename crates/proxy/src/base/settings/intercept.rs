@@ -10,6 +10,9 @@ pub struct Intercept {
     pub hosts: Vec<String>,
     /// Hosts to which tunnels stay as they are, in the same form, even if they are among the others.
     pub never: Vec<String>,
+    /// Hosts, each with its port if that is not 443, whose origins have allowed interception not long ago: their tunnels do
+    /// not wait for another handshake with them.
+    pub known: Vec<String>,
     /// The certificate and the key of the authority.
     pub authority: CertificateFiles,
 }
@@ -31,7 +34,7 @@ mod tests {
         let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
         let wants = |hosts: &[&str], never: &[&str], host: &str| {
             let (hosts, never) = (words(hosts), words(never));
-            Intercept { hosts, never, authority: CertificateFiles::default() }.wants(host)
+            Intercept { hosts, never, known: Vec::new(), authority: CertificateFiles::default() }.wants(host)
         };
         assert!(wants(&["a.test"], &[], "A.test."));
         assert!(!wants(&["a.test"], &[], "b.a.test"));

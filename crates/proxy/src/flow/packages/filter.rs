@@ -83,6 +83,10 @@ impl<'r> FilteredIndex<'r> {
             _ => Some(self.without_young((registry, plan, request), &*head.fields, &whole).await),
         };
         let left = left.ok_or_else(|| self.failed("there is no answer for the index itself"))?;
+        if self.document == Document::GoLatest && left.is_empty() {
+            let detail = format!("the newest version of {} is too young", self.package);
+            return Err(OriginError::new(StatusCode::FORBIDDEN, Why::PackageYoung, detail));
+        }
         describe(&mut head.fields, &left);
         Ok(download.replaced(left))
     }

@@ -8,7 +8,8 @@ use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+use std::thread;
 use std::time::Duration;
 
 use aws_lc_rs::digest::{SHA256, digest};
@@ -46,10 +47,15 @@ pub struct CertificateAuthority {
     /// The same in PEM.
     pem: String,
     issuer: Issuer<'static, KeyPair>,
-    /// The key of all signed certificates.
-    key: KeyPair,
-    signing: Arc<dyn SigningKey>,
+    /// Made for the first of them: the source of random numbers takes a thirtieth of a second to begin.
+    leaf_key: OnceLock<Result<LeafKey, String>>,
     hosts: Mutex<HashMap<Box<str>, HostConfig>>,
+}
+
+/// The key of all signed certificates.
+struct LeafKey {
+    pair: KeyPair,
+    signing: Arc<dyn SigningKey>,
 }
 
 /// TLS with a certificate for one host.
@@ -105,12 +111,23 @@ impl CertificateAuthority {
             let why = "not an authority that larder ca init has made";
             return Err(CertificateFault::of_cert(format!("{}: {why}", files.cert.display())));
         }
-        let params = params(&key);
-        let leafs = KeyPair::generate().map_err(|error| of_key(&error))?;
-        let bytes = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(leafs.serialize_der()));
-        let signing = provider().key_provider.load_private_key(bytes).map_err(|error| of_key(&error))?;
-        let issuer = Issuer::new(params, key);
-        Ok(Self { certificate, pem, issuer, key: leafs, signing, hosts: Mutex::default() })
+        let issuer = Issuer::new(params(&key), key);
+        Ok(Self { certificate, pem, issuer, leaf_key: OnceLock::new(), hosts: Mutex::default() })
+    }
+
+    /// Makes the key of signed certificates now, on a thread of its own, so that the first client does not wait for it.
+    pub(crate) fn make_leaf_key(self: &Arc<Self>) {
+        let authority = Arc::clone(self);
+        // Otherwise the first certificate does it.
+        let _ = thread::Builder::new().name("leaf-key".to_owned()).spawn(move || _ = authority.leaf_key());
+    }
+
+    /// Returns the key of signed certificates, which is made if it is not there. The error is the reason why there is none.
+    fn leaf_key(&self) -> Result<&LeafKey, &str> {
+        self.leaf_key
+            .get_or_init(|| LeafKey::generate().map_err(|error| error.to_string()))
+            .as_ref()
+            .map_err(String::as_str)
     }
 
     /// Returns its own certificate in PEM.
@@ -159,8 +176,9 @@ impl CertificateAuthority {
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         params.use_authority_key_identifier_extension = true;
-        let signed = params.signed_by(&self.key, &self.issuer).map_err(|error| named(&error))?;
-        let certified = CertifiedKey::new(vec![signed.der().clone()], Arc::clone(&self.signing));
+        let key = self.leaf_key().map_err(|error| named(&error))?;
+        let signed = params.signed_by(&key.pair, &self.issuer).map_err(|error| named(&error))?;
+        let certified = CertifiedKey::new(vec![signed.der().clone()], Arc::clone(&key.signing));
         let config = ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions();
         let config = config.map_err(|error| named(&error))?.with_no_client_auth();
         let mut config = config.with_cert_resolver(Arc::new(SingleCertAndKey::from(certified)));
@@ -171,6 +189,15 @@ impl CertificateAuthority {
         config.ignore_client_order = true;
         config.enable_secret_extraction = true;
         Ok(config)
+    }
+}
+
+impl LeafKey {
+    fn generate() -> io::Result<Self> {
+        let pair = KeyPair::generate().map_err(io::Error::other)?;
+        let bytes = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(pair.serialize_der()));
+        let signing = provider().key_provider.load_private_key(bytes).map_err(io::Error::other)?;
+        Ok(Self { pair, signing })
     }
 }
 
