@@ -206,6 +206,7 @@ fn sizes(report: &Report, tier: Tier, width: Option<usize>) -> Vec<String> {
         column("byte hit ratio", 0),
         column("requests to origins", 1),
         column("bytes to origins", 2),
+        column("saved a request", 3),
     ];
     let columns: Vec<_> =
         columns.into_iter().chain(report.prices.map(|_| column("cost a month", 0))).collect();
@@ -222,6 +223,7 @@ fn sizes(report: &Report, tier: Tier, width: Option<usize>) -> Vec<String> {
             with_error(ratios.byte_hit_ratio, ratios.byte_hit_ratio_error),
             about_count(requests as u64),
             about_size(bytes as u64),
+            format!("{:.1} +-{:.1} ms", ratios.saved_ms, ratios.saved_ms_error),
         ];
         let size = size.filter(|_| !report.by_entries && tier == Tier::Memory);
         cells.extend(
@@ -326,7 +328,7 @@ mod tests {
             by_entries: false,
             window: WindowReport { requests: 2_000, bytes: 4 << 20, seconds: 90 },
             check: Check { predicted: 0.2, measured: 0.204 },
-            unlimited: Ratios { hit_ratio: 0.9, byte_hit_ratio: 0.5, ..Ratios::default() },
+            unlimited: Ratios { hit_ratio: 0.9, byte_hit_ratio: 0.5, saved_ms: 12.34, ..Ratios::default() },
             sample: 0.125,
             lost: 0,
             bytes: 0,
@@ -344,13 +346,13 @@ mod tests {
 the last 90s: 2,000 cacheable requests, 4.00 MiB; seen: one key in 8
 memory of 4.00 MiB under lru: predicted 20.0%, measured 20.4%
 
-memory        hit ratio  byte hit ratio  requests to origins  bytes to origins  cost a month
-1.00 MiB     5.0% +-0.4      0.0% +-0.0                1,900          4.00 MiB      54720.10
-2.00 MiB    10.0% +-0.4      0.0% +-0.0                1,800          4.00 MiB      51840.20
-4.00 MiB *  20.0% +-0.4      0.0% +-0.0                1,600          4.00 MiB      46080.39
-8.00 MiB    40.0% +-0.4      0.0% +-0.0                1,200          4.00 MiB      34560.78
-16.0 MiB    80.0% +-0.4      0.0% +-0.0                  400          4.00 MiB      11521.56
-no limit    90.0% +-0.0     50.0% +-0.0                  200          2.00 MiB       5760.00
+memory        hit ratio  byte hit ratio  requests to origins  bytes to origins  saved a request  cost a month
+1.00 MiB     5.0% +-0.4      0.0% +-0.0                1,900          4.00 MiB     0.0 +-0.0 ms      54720.10
+2.00 MiB    10.0% +-0.4      0.0% +-0.0                1,800          4.00 MiB     0.0 +-0.0 ms      51840.20
+4.00 MiB *  20.0% +-0.4      0.0% +-0.0                1,600          4.00 MiB     0.0 +-0.0 ms      46080.39
+8.00 MiB    40.0% +-0.4      0.0% +-0.0                1,200          4.00 MiB     0.0 +-0.0 ms      34560.78
+16.0 MiB    80.0% +-0.4      0.0% +-0.0                  400          4.00 MiB     0.0 +-0.0 ms      11521.56
+no limit    90.0% +-0.0     50.0% +-0.0                  200          2.00 MiB    12.3 +-0.0 ms       5760.00
 8.00 MiB pays below 2949120.00 for a GiB of memory and month: worth it at 100.00
 
 hit ratio       x 1/4        x 1/2           x 1          x 2          x 4

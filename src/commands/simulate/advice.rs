@@ -52,7 +52,7 @@ fn report(subject: &Subject, capacity: Capacity, settings: PanelSettings, seed: 
         if !is_hit {
             let _stored: InsertResult<()> = real.insert(object, (), &mut Vec::new());
         }
-        let asked = Sums { requests: 1.0, bytes: request.size as f64 };
+        let asked = Sums { requests: 1.0, bytes: request.size as f64, ..Sums::default() };
         panel.count(0, Traffic { asked, hit: if is_hit { asked } else { Sums::default() } }, 0);
         let _answer: Option<Answer> = panel.request(&Request {
             object,
@@ -62,6 +62,7 @@ fn report(subject: &Subject, capacity: Capacity, settings: PanelSettings, seed: 
             freshness: Some(Freshness { lifetime: u32::MAX, stale: 0 }),
             is_forced: false,
             is_shared: false,
+            is_confirmed: false,
             change: Change::None,
         });
         left = left.saturating_sub(Heavy::step(request.size));

@@ -252,6 +252,8 @@ impl Advisor {
         let SeenRequest { key, kind, why, now, requests, bytes, response, .. } = seen;
         let is_fetched = matches!(kind, Kind::Miss | Kind::Revalidated | Kind::Coalesced);
         let memory = &self.store.memory;
+        let has_validator =
+            response.as_ref().is_some_and(|response| response.freshness.flags.contains(Flags::VALIDATOR));
         let size = match (entry, response) {
             (Some(entry), _) => known.learn(memory.size_of(entry), memory.size_of_new(entry.body().len())),
             (None, Some(response)) => known.expected(memory.size_of_new(response.length)),
@@ -268,6 +270,8 @@ impl Advisor {
             }),
             is_forced: is_fetched && is_demanded(*why),
             is_shared: *kind == Kind::Coalesced,
+            // A response that was fetched although one was stored has changed.
+            is_confirmed: has_validator && (*kind != Kind::Miss || *why == Why::Absent),
             change: self.change(known, seen, is_fetched, entry),
         }
     }
@@ -355,11 +359,15 @@ fn is_demanded(why: Why) -> bool {
 fn traffic(counts: &Counts, behind: Place) -> Traffic {
     let mut traffic = Traffic::default();
     for ends in counts.ends() {
-        let sums = Sums { requests: ends.requests as f64, bytes: ends.bytes as f64 };
+        let sums = Sums { requests: ends.requests as f64, bytes: ends.bytes as f64, ..Sums::default() };
         let (is_cacheable, is_hit) = match ends.kind {
             Kind::Hit | Kind::StaleHit => (true, ends.tier == Place::Memory || ends.tier == behind),
             Kind::Coalesced => (true, true),
-            Kind::Revalidated | Kind::Miss => (true, false),
+            Kind::Revalidated => {
+                traffic.hit.bytes += sums.bytes;
+                (true, false)
+            }
+            Kind::Miss => (true, false),
             Kind::Pass | Kind::Refused | Kind::Failed => (false, false),
         };
         if is_cacheable {
