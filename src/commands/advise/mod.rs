@@ -1,5 +1,7 @@
 //! `larder advise`: what another policy or size of the cache would bring.
 
+mod sites;
+
 use std::time::Duration;
 
 use clap::Args;
@@ -18,6 +20,8 @@ Examples:
   larder advise
       the sizes and policies of the memory tier, with the hit ratio that each would have had
   larder advise --since 1h
+  larder advise --site
+      what each site takes of the memory, and the hits that it gives for it
   larder advise --json
   larder advise --apply policy=sieve
       runs another policy, which keeps the stored responses, and says after ten minutes what it brought
@@ -30,6 +34,9 @@ pub(crate) struct Advise {
     /// Look back this far [default: to the start, four hours at most]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     since: Option<Duration>,
+    /// Show what each site takes of the memory, and gives, since the process started
+    #[arg(long, conflicts_with_all = ["since", "apply"])]
+    site: bool,
     /// Print JSON
     #[arg(long, conflicts_with = "apply")]
     json: bool,
@@ -50,6 +57,10 @@ pub(crate) fn run(advise: &Advise) -> Result<(), Failure> {
     let client = AdminClient::new(&advise.listener).map_err(Failure::Failed)?;
     match &advise.apply {
         Some(policy) => apply(&client, policy, advise.wait),
+        None if advise.site => {
+            sites::show(&client.get::<Vec<_>>("advise/sites", &[])?, advise.json);
+            Ok(())
+        }
         None => {
             show(&client.get("advise", since.as_slice())?, advise.json);
             Ok(())
