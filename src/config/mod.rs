@@ -44,6 +44,7 @@ use crate::cli::units::counted;
 use draft::Draft;
 pub(crate) use draft::statistics::DatabasePlace;
 use flags::Flags;
+pub(crate) use settle::priced;
 pub(crate) use summary::{needs_restart, summary};
 pub(crate) use warnings::warnings;
 

@@ -112,3 +112,41 @@ fn an_applied_policy_stays_until_the_config_names_another_one() {
         (policies(&larder) == ("fifo".into(), Value::Null)).then_some(())
     });
 }
+
+#[test]
+fn each_site_shows_what_it_takes_of_the_memory_and_gives() {
+    let origin = Origin::always("200 OK\nCache-Control: max-age=60\n\npage");
+    let site = |name: &str| {
+        format!("[[site]]\nname = '{name}'\nhosts = ['{name}.test']\norigin = '{}'\n", origin.url())
+    };
+    let larder = Larder::start(&format!("{}{}", site("shop"), site("blog")));
+    for (host, pages, times) in [("shop", 2, 3), ("blog", 6, 1)] {
+        for page in (0..times).flat_map(|_| 0..pages) {
+            larder.ask(&format!("GET /{page}\nHost: {host}.test"));
+        }
+    }
+    let sites = json(&larder, &["advise", "--site", "--json"])["sites"].take();
+    let [blog, shop] = [&sites[0], &sites[1]];
+    assert_eq!((&blog["site"], &blog["hits"], &blog["requests"]), (&"blog".into(), &0.into(), &6.into()));
+    assert_eq!((&shop["site"], &shop["hits"], &shop["requests"]), (&"shop".into(), &4.into(), &6.into()));
+    let memory = |site: &Value| site["memory"].as_u64().expect("bytes");
+    assert!(memory(blog) > 2 * memory(shop), "{sites}");
+    let table = printed(&larder, &["advise", "--site"]);
+    assert!(table.lines().any(|line| line.starts_with("shop") && line.contains("100.0%")), "{table}");
+}
+
+#[test]
+fn predictions_stay_in_the_statistics_database() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let database = format!("sqlite:{}", folder.path().join("statistics.db").display());
+    let origin = Origin::always("200 OK\nCache-Control: max-age=60\n\npage");
+    let tables = format!("[memory]\nentries = 20\npolicy = 'lru'\n[stats]\nurl = '{database}'\n");
+    let mut larder = Larder::with(&origin, &tables);
+    walk(&larder, 30, 3);
+    larder.stop();
+    let question = "SELECT size, requests, hits, running FROM predictions WHERE policy = 'lru' ORDER BY size";
+    let found = json(&larder, &["stats", "--json", "--stats", &database, "--sql", question]);
+    assert_eq!(found.as_array().map(Vec::len), Some(5), "{found}");
+    let expected = serde_json::json!({ "size": "20", "requests": "90", "hits": "0", "running": "1" });
+    assert_eq!((&found[2], &found[3]["hits"]), (&expected, &"60".into()));
+}

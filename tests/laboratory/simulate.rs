@@ -49,6 +49,7 @@ fn json_keeps_its_names() {
         ("evictions", 28_758.into()),
         ("offline", false.into()),
         ("error_95", Value::Null),
+        ("cost_a_month", Value::Null),
     ] {
         assert_eq!(lru[name], expected, "{name}");
     }
@@ -61,6 +62,28 @@ fn json_keeps_its_names() {
         let value = lru[name].as_f64().expect(name);
         assert!((low..high).contains(&value), "{name}: {value}");
     }
+}
+
+#[test]
+fn prices_of_a_config_add_the_cost_of_a_month() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let config = folder.path().join("larder.toml");
+    let prices = "per_million = 1\nmemory_gib_month = 4\nmemory_step = '4MiB'\n";
+    fs::write(&config, format!("[cost]\n{prices}[[site]]\norigin = 'http://127.0.0.1:1'\n"))
+        .expect("written");
+    let trace = folder.path().join("trace.csv");
+    let lines: String = (0..101).map(|at| format!("{at},{},1000\n", at % 2)).collect();
+    fs::write(&trace, format!("time,key,size\n{lines}")).expect("written");
+    let (trace, config) = (trace.display().to_string(), config.display().to_string());
+    let words = [&*trace, "--policy", "lru", "--capacity", "2000", "--config", &config];
+    // Two of 101 requests miss in 100 seconds, and memory is sold by 4 MiB.
+    let expected = 2.0 * 30.0 * 86_400.0 / 100.0 / 1e6 + 4.0 / 256.0;
+    let cost = cells(&words)[0]["cost_a_month"].as_f64().expect("a cost");
+    assert!((cost - expected).abs() < 1e-6, "{cost}, not {expected}");
+    assert!(stdout(&simulate(&words)).contains("cost a month"));
+    fs::write(&config, "[[site]]\norigin = 'http://127.0.0.1:1'\n").expect("written");
+    let why = simulate(&words);
+    assert!(String::from_utf8_lossy(&why.stderr).contains("no prices; write some in [cost]"), "{why:?}");
 }
 
 #[test]

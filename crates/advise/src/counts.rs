@@ -1,16 +1,18 @@
-//! Counts of requests and bytes, by the groups of a sample.
+//! Counts of requests, bytes and the time that origins take, by the groups of a sample.
 
-use std::ops::{Add, AddAssign};
+use std::ops::{Add, AddAssign, Sub};
 
 use crate::sample::GROUPS;
 
-/// Requests and their bytes, weighted by what they stand for.
+/// Requests, their bytes and the time of their fetches, weighted by what they stand for.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Sums {
     /// Requests.
     pub requests: f64,
     /// Bytes sent for them.
     pub bytes: f64,
+    /// Microseconds that origins take for them. Only shadows know it: 0 in [`Traffic`].
+    pub micros: f64,
 }
 
 /// What the cache really did.
@@ -18,7 +20,7 @@ pub struct Sums {
 pub struct Traffic {
     /// Cacheable requests.
     pub asked: Sums,
-    /// Those that a stored response answered.
+    /// Requests that a stored response answered; bytes that came from the cache, also after a validation.
     pub hit: Sums,
 }
 
@@ -40,7 +42,17 @@ impl Add for Sums {
     type Output = Self;
 
     fn add(self, other: Self) -> Self {
-        Self { requests: self.requests + other.requests, bytes: self.bytes + other.bytes }
+        let (requests, bytes) = (self.requests + other.requests, self.bytes + other.bytes);
+        Self { requests, bytes, micros: self.micros + other.micros }
+    }
+}
+
+impl Sub for Sums {
+    type Output = Self;
+
+    fn sub(self, other: Self) -> Self {
+        let (requests, bytes) = (self.requests - other.requests, self.bytes - other.bytes);
+        Self { requests, bytes, micros: self.micros - other.micros }
     }
 }
 
@@ -72,12 +84,15 @@ impl AddAssign<&Self> for Counts {
 }
 
 impl Counts {
-    /// Counts requests of a `group` of the sample; `None`: for a heavy key.
-    pub(crate) fn count(&mut self, group: Option<usize>, asked: Sums, is_hit: bool) {
+    /// Counts requests of a `group` of the sample, and what the cache gave; `None`: for a heavy key.
+    pub(crate) fn count(&mut self, group: Option<usize>, asked: Sums, hit: Sums) {
         let count = group.map_or(&mut self.heavy, |group| &mut self.groups[group]);
         count.asked += asked;
-        if is_hit {
-            count.hit += asked;
-        }
+        count.hit += hit;
+    }
+
+    /// Returns the requests of all groups and heavy keys.
+    pub(crate) fn asked(&self) -> Sums {
+        self.groups.iter().fold(self.heavy.asked, |sum, group| sum + group.asked)
     }
 }

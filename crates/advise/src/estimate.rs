@@ -78,13 +78,8 @@ impl Survey<'_> {
     /// selects. The same requests asked both, so its error is smaller than those of the ratios. It says how far the difference may be
     /// chance in what clients request, even if all keys are seen.
     pub(crate) fn gain(&self, counts: &Counts, takes: GroupFilter) -> Estimate {
-        let less = |one: &GroupCount, other: &GroupCount| {
-            let hit = Sums {
-                requests: one.hit.requests - other.hit.requests,
-                bytes: one.hit.bytes - other.hit.bytes,
-            };
-            GroupCount { asked: one.asked, hit }
-        };
+        let less =
+            |one: &GroupCount, other: &GroupCount| GroupCount { asked: one.asked, hit: one.hit - other.hit };
         let mut gain = Counts { heavy: less(&counts.heavy, &self.running.heavy), ..*counts };
         for (group, other) in gain.groups.iter_mut().zip(&self.running.groups) {
             *group = less(group, other);

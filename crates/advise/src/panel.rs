@@ -223,7 +223,7 @@ impl Panel {
         if counts {
             let (group, asked) = self.share_of(request, self.sample().share());
             let cells = &mut self.window.at(request.now).shadows;
-            cells.iter_mut().for_each(|cell| cell.count(group, asked, true));
+            cells.iter_mut().for_each(|cell| cell.count(group, asked, asked));
         }
     }
 
@@ -272,7 +272,9 @@ impl Panel {
         let Request { object, requests, bytes, .. } = *request;
         let is_certain = self.is_certain(request);
         let each = if is_certain { 1.0 } else { 1.0 / share };
-        let asked = Sums { requests: f64::from(requests) * each, bytes: bytes as f64 * each };
+        let requests = f64::from(requests) * each;
+        let micros = requests * f64::from(object.cost);
+        let asked = Sums { requests, bytes: bytes as f64 * each, micros };
         ((!is_certain).then(|| self.sample().group(object.key)), asked)
     }
 
@@ -292,13 +294,13 @@ impl Panel {
                 of_running = answers[RUNNING];
             }
             for (answer, cell) in answers.into_iter().zip(cells.by_ref()).filter(|_| counts) {
-                cell.count(group, asked, answer.is_hit() || request.is_shared);
+                cell.count(group, asked, request.given(answer, asked));
             }
         }
         if group.is_none() || endless.sample.contains(key) {
-            let is_hit = endless.answer(request).is_hit() || request.is_shared;
+            let given = request.given(endless.answer(request), asked_endless);
             if let Some(cell) = cells.next().filter(|_| counts) {
-                cell.count(group, asked_endless, is_hit);
+                cell.count(group, asked_endless, given);
             }
         }
         interval.evictions += rows[*running].shadows.evictions() - evicted;

@@ -89,10 +89,16 @@ pub struct Ratios {
     pub hit_ratio: f64,
     /// Its standard error.
     pub hit_ratio_error: f64,
-    /// Bytes of hits over bytes of cacheable requests.
+    /// Bytes from the cache, also after a validation, over bytes of cacheable requests.
     pub byte_hit_ratio: f64,
     /// Its standard error.
     pub byte_hit_ratio_error: f64,
+    /// The mean time that hits save a cacheable request: that of the fetches of their responses, in milliseconds.
+    #[serde(default)]
+    pub saved_ms: f64,
+    /// Its standard error.
+    #[serde(default)]
+    pub saved_ms_error: f64,
 }
 
 /// The requests that a report is about.
@@ -128,7 +134,8 @@ impl Panel {
             })
         });
         let cells = configurations.zip(&counts.shadows).map(|((policy, size, current), shadow)| {
-            let ratios = if current { measured } else { self.ratios(&counts, shadow, share) };
+            let ratios = self.ratios(&counts, shadow, share);
+            let ratios = if current { measured.with_time_of(&ratios) } else { ratios };
             Cell { tier, policy, size, ratios, current }
         });
         let mut cells: Vec<_> = cells.collect();
@@ -194,7 +201,14 @@ impl Panel {
             if share == self.sample().share() { survey.estimate(shadow) } else { survey.uncorrected(shadow) }
         };
         let (hits, bytes) = (estimate(|sums| sums.requests), estimate(|sums| sums.bytes));
+        // How long all fetches would take is known from the shadows alone.
+        let asked = shadow.asked();
+        let traffic = Traffic { asked, hit: Sums::default() };
+        let time = Survey { traffic: &traffic, ..self.survey(counts, share, |sums| sums.micros) };
+        let (time, mean) = (time.uncorrected(shadow), asked.micros / asked.requests.max(1.0) / 1_000.0);
         Ratios {
+            saved_ms: time.ratio * mean,
+            saved_ms_error: time.error * mean,
             hit_ratio: hits.ratio,
             hit_ratio_error: hits.error,
             byte_hit_ratio: bytes.ratio,
@@ -211,5 +225,9 @@ impl Ratios {
             byte_hit_ratio: ratio(hit.bytes, asked.bytes),
             ..Self::default()
         }
+    }
+
+    fn with_time_of(self, shadow: &Self) -> Self {
+        Self { saved_ms: shadow.saved_ms, saved_ms_error: shadow.saved_ms_error, ..self }
     }
 }

@@ -2,6 +2,8 @@
 
 use larder_evict::Object;
 
+use crate::counts::Sums;
+
 /// One or more consecutive requests for an object, and the response that an origin would give.
 #[derive(Clone, Copy, Debug)]
 pub struct Request {
@@ -19,6 +21,8 @@ pub struct Request {
     pub is_forced: bool,
     /// Whether the response came from a fetch for another client, which any cache shares.
     pub is_shared: bool,
+    /// Whether an origin that is asked to validate a copy confirms it, so that the content comes from the cache.
+    pub is_confirmed: bool,
     /// What has happened to all stored copies since the last request for the object.
     pub change: Change,
 }
@@ -53,6 +57,8 @@ pub enum Answer {
     Hit,
     /// By an origin: the copy has been stale for this many seconds.
     Stale(u32),
+    /// By an origin, since the client demands it: there is a copy.
+    Demanded,
     /// By an origin: there is no copy that could be used.
     Miss,
 }
@@ -72,6 +78,17 @@ impl Answer {
 }
 
 impl Request {
+    /// Returns the part of what was `asked` that a cache gives with this answer.
+    pub(crate) fn given(&self, answer: Answer, asked: Sums) -> Sums {
+        match answer {
+            _ if answer.is_hit() || self.is_shared => asked,
+            Answer::Stale(_) | Answer::Demanded if self.is_confirmed => {
+                Sums { bytes: asked.bytes, ..Sums::default() }
+            }
+            _ => Sums::default(),
+        }
+    }
+
     /// Returns the copy of a response that is fetched at `then`.
     pub(crate) fn copy(&self, then: u32) -> StoredCopy {
         StoredCopy { until: then.saturating_add(self.freshness.map_or(0, |fresh| fresh.lifetime)) }
@@ -96,7 +113,7 @@ impl StoredCopy {
         }
         match is_hit && !request.is_forced {
             true => Answer::Hit,
-            false if request.is_forced => Answer::Miss,
+            false if request.is_forced => Answer::Demanded,
             false => Answer::Stale(stale),
         }
     }

@@ -43,7 +43,8 @@ impl Window {
 
     /// Returns the interval of a request at `now` (UNIX seconds).
     pub(crate) fn at(&mut self, now: u32) -> &mut Interval {
-        let is_over = |last: &Interval| now >= last.begun.saturating_add(INTERVAL);
+        // Intervals end with the hour, so that those of an hour can be summed.
+        let is_over = |last: &Interval| now / INTERVAL > last.begun / INTERVAL;
         if self.intervals.back().is_none_or(is_over) {
             if self.intervals.len() == MOST {
                 self.intervals.pop_front();

@@ -10,6 +10,10 @@ use proptest::prelude::*;
 const SEED: u64 = 0x5851_f42d_4c95_7f2d;
 const FOREVER: Option<Freshness> = Some(Freshness { lifetime: u32::MAX, stale: 0 });
 
+fn sums(requests: f64, bytes: f64) -> Sums {
+    Sums { requests, bytes, micros: 0.0 }
+}
+
 fn spec(name: &str) -> Spec {
     name.parse().expect("a policy")
 }
@@ -37,6 +41,7 @@ fn request(key: u64, size: u64) -> Request {
         freshness: FOREVER,
         is_forced: false,
         is_shared: false,
+        is_confirmed: false,
         change,
     }
 }
@@ -55,7 +60,7 @@ impl PolicyVisitor for Simulation<'_> {
         let mut hits = Sums::default();
         for &(id, size) in requests {
             if cache.request(larder_evict::Request { id, size, cost: 0, next: u64::MAX }) {
-                hits += Sums { requests: 1.0, bytes: size as f64 };
+                hits += sums(1.0, size as f64);
             }
         }
         hits
@@ -74,11 +79,11 @@ proptest! {
         let sizes = |id: u32| u64::from(id % 13 + 1) * 7;
         let in_sample: Vec<_> = ids.iter().filter(|id| panel.sample().contains(spread(**id))).map(|id| (*id, sizes(*id))).collect();
         ids.iter().for_each(|id| _ = panel.request(&request(spread(*id), sizes(*id))));
-        let asked = Sums { requests: in_sample.len() as f64, bytes: in_sample.iter().map(|(_, size)| *size as f64).sum() };
+        let asked = sums(in_sample.len() as f64, in_sample.iter().map(|(_, size)| *size as f64).sum());
         let stands_for = f64::from(1 << halvings);
-        let all = Sums { requests: asked.requests * stands_for, bytes: asked.bytes * stands_for };
+        let all = sums(asked.requests * stands_for, asked.bytes * stands_for);
         let running = spec("sieve").select(Simulation(&in_sample, 1_600 >> halvings));
-        let hit = Sums { requests: running.requests * stands_for, bytes: running.bytes * stands_for };
+        let hit = sums(running.requests * stands_for, running.bytes * stands_for);
         panel.count(1, Traffic { asked: all, hit }, 0);
         for cell in panel.report(Tier::Memory, 0).cells {
             let hits = spec(&cell.policy).select(Simulation(&in_sample, cell.size >> halvings));
@@ -116,7 +121,7 @@ impl Workload {
         let mut real = spec(policy).build::<()>(Capacity { by: By::Bytes, amount: size }, 3);
         for (at, &(id, size)) in self.0.iter().enumerate() {
             let key = spread(id);
-            let asked = Sums { requests: 1.0, bytes: size as f64 };
+            let asked = sums(1.0, size as f64);
             let is_hit = real.get(key).is_some();
             if !is_hit {
                 let _ = real.insert(Object { key, size, cost: 0 }, (), &mut Vec::new());
@@ -209,16 +214,42 @@ fn lifetimes_and_purges_hold_in_shadows() {
 }
 
 #[test]
+fn a_validation_saves_bytes_and_a_hit_also_time() {
+    let mut panel = panel("lru", Vec::new(), 10_000, 0);
+    let object = Object { key: 1, size: 10, cost: 3_000 };
+    let fresh = Some(Freshness { lifetime: 60, stale: 0 });
+    for (now, is_confirmed) in [(100, false), (110, false), (200, true), (300, false)] {
+        panel.request(&Request { object, now, is_confirmed, freshness: fresh, ..request(1, 10) });
+    }
+    panel.count(300, Traffic { asked: sums(4.0, 40.0), hit: sums(1.0, 20.0) }, 0);
+    for Cell { ratios, size, .. } in panel.report(Tier::Memory, 0).cells {
+        let found = (ratios.hit_ratio, ratios.byte_hit_ratio, ratios.saved_ms);
+        assert_eq!(found, (0.25, 0.5, 0.75), "{size}");
+    }
+}
+
+#[test]
 fn lost_requests_change_no_ratio() {
     let mut panel = panel("lru", vec![spec("sieve")], 10_000, 0);
     let ids = std::iter::repeat_n(0, 40).chain(1..16);
     ids.for_each(|id| _ = panel.request(&request(spread(id), 10)));
     // Half of the requests were lost. The others were for one key mostly, whose requests hit.
-    let asked = Sums { requests: 110.0, bytes: 1_100.0 };
-    panel.count(1, Traffic { asked, hit: Sums { requests: 78.0, bytes: 780.0 } }, 55);
+    let asked = sums(110.0, 1_100.0);
+    panel.count(1, Traffic { asked, hit: sums(78.0, 780.0) }, 55);
     for Cell { policy, size, ratios, .. } in panel.report(Tier::Memory, 0).cells {
         assert!((ratios.hit_ratio - 39.0 / 55.0).abs() < 1e-9, "{policy} of {size}: {ratios:?}");
     }
+}
+
+#[test]
+fn a_report_looks_back_in_steps_of_five_minutes() {
+    let mut panel = panel("lru", Vec::new(), 10_000, 0);
+    for now in [10, 299, 300, 650] {
+        panel.request(&Request { now, ..request(1, 10) });
+        panel.count(now, Traffic { asked: sums(1.0, 10.0), hit: sums(0.0, 0.0) }, 0);
+    }
+    let asked = [0, 299, 300, 301, 600, 651].map(|since| panel.report(Tier::Memory, since).window.requests);
+    assert_eq!(asked, [4, 4, 2, 1, 1, 0]);
 }
 
 #[test]
@@ -245,8 +276,8 @@ fn a_disk_behind_memory_is_asked_for_what_memory_lacks() {
             disk.request_behind(&request, answer);
         }
     }
-    let all = Sums { requests: 120.0, bytes: 1_200.0 };
-    disk.count(1, Traffic { asked: all, hit: Sums { requests: 90.0, bytes: 900.0 } }, 0);
+    let all = sums(120.0, 1_200.0);
+    disk.count(1, Traffic { asked: all, hit: sums(90.0, 900.0) }, 0);
     let ratios = disk.report(Tier::Disk, 0).cells.into_iter().map(|cell| cell.ratios.hit_ratio);
     // Thirty objects in a loop need 300 bytes.
     assert_eq!(ratios.collect::<Vec<_>>(), [0.0, 0.0, 0.75, 0.75, 0.75]);
@@ -298,7 +329,7 @@ impl AutoRun {
         for id in ids {
             let answer = self.panel.request(&Request { now: self.now, ..request(spread(id), 1) });
             let is_hit = answer == Some(Answer::Hit);
-            let asked = Sums { requests: 1.0, bytes: 1.0 };
+            let asked = sums(1.0, 1.0);
             let hit = if is_hit { asked } else { Sums::default() };
             self.panel.count(self.now, Traffic { asked, hit }, 0);
             hits += u32::from(is_hit);

@@ -56,6 +56,8 @@ pub struct Cell {
     pub requests_per_second: f64,
     /// The allocation of the cache and its policy over the largest number of objects at once, in bytes.
     pub metadata_bytes_per_object: f64,
+    /// The cost of a month of this traffic; `None` until somebody who knows prices sets it.
+    pub cost_a_month: Option<f64>,
 }
 
 impl Plan {
@@ -109,6 +111,7 @@ impl Plan {
             evictions: estimate.evictions,
             requests_per_second: ratio(trace.len() as f64, counts.elapsed.as_secs_f64()),
             metadata_bytes_per_object: counts.metadata_bytes_per_object,
+            cost_a_month: None,
         })
     }
 }

@@ -1,4 +1,4 @@
-//! Writes the rows of a batch, its roll-up, and the contents of the cache.
+//! Writes the rows of a batch, its roll-up, the contents of the cache, and predictions.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use crate::connection::{Connection, Upsert, Value};
 use crate::failure::Failure;
 use crate::rollup::{Key, Sums};
 use crate::row::{Row, figure, fitted, width};
-use crate::transaction::Content;
+use crate::transaction::{Content, Prediction};
 
 /// Rows in one statement. There are few sizes, so that statements are prepared once; the largest stays far below any
 /// database's limit of values. Only few large statements are sent, since each delays other threads on its processor.
@@ -51,6 +51,12 @@ const HOUR: Upsert<'_> = Upsert {
 
 const CONTENT: &[&str] =
     &["instance", "place", "hash", "url", "size", "stored", "expires", "hits", "tags", "tier"];
+
+const PREDICTION: Upsert<'_> = Upsert {
+    key: &["hour", "instance", "tier", "policy", "size"],
+    sums: &["requests", "hits", "hits_error", "bytes", "bytes_from_cache"],
+    latest: &["running"],
+};
 
 const WRITER: Upsert<'_> = Upsert { key: &["run"], sums: &["batch"], latest: &["instance", "written"] };
 
@@ -178,6 +184,33 @@ fn content<'r>(
         Value::Text(tags),
         Value::Text(tier),
     ]
+}
+
+/// Adds predictions to those of the same hour.
+pub(crate) async fn predictions(
+    connection: &mut Connection,
+    instance: &str,
+    predictions: &[Prediction],
+) -> Result<(), Failure> {
+    let sql = connection.upsert("predictions", &PREDICTION, 1);
+    for of in predictions {
+        let (tier, policy) = (fitted(&of.tier, width::WORD), fitted(&of.policy, width::PHRASE));
+        let values = [
+            number(of.hour),
+            Value::Text(instance),
+            Value::Text(&tier),
+            Value::Text(&policy),
+            number(of.size),
+            number(of.requests),
+            number(of.hits),
+            number(of.hits_error),
+            number(of.bytes),
+            number(of.bytes_from_cache),
+            number(of.is_running.into()),
+        ];
+        connection.execute(&sql, &values).await?;
+    }
+    Ok(())
 }
 
 /// Registers a run of the program. `now` is in milliseconds since 1970.

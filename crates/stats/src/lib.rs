@@ -1,5 +1,5 @@
-//! The statistics database: one row for each request, roll-ups by the hour, and the contents of the cache, in SQLite,
-//! MariaDB, MySQL or PostgreSQL.
+//! The statistics database: one row for each request, roll-ups by the hour, the contents of the cache, and predictions for other
+//! caches, in SQLite, MariaDB, MySQL or PostgreSQL.
 //!
 //! A [`Recorder`] takes a [`Transaction`] for each request, without waiting, and a separate thread writes
 //! them in batches. A thread with more requests than may have separate rows sums them in a [`Tally`]. A
@@ -47,4 +47,4 @@ pub use recorder::Recorder;
 pub use sums::{Mark, Measures};
 pub use tally::{BatchSums, Tally};
 pub use target::describe;
-pub use transaction::{Content, Text, Transaction};
+pub use transaction::{Content, Prediction, Text, Transaction};

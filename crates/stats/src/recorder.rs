@@ -14,7 +14,7 @@ use crate::rank;
 use crate::shared::WriterState;
 use crate::tally::Tally;
 use crate::target::Target;
-use crate::transaction::{Content, Transaction};
+use crate::transaction::{Content, Prediction, Transaction};
 use crate::writer::Writer;
 
 /// A time that exceeds every caller's wait.
@@ -76,6 +76,11 @@ impl Recorder {
     /// snapshots arrive faster than they are written, only the latest is written.
     pub fn record_contents(&self, contents: Vec<Content>) {
         self.shared.put_contents(contents);
+    }
+
+    /// Adds predictions of this instance to those of the same hour. Does not wait; if many wait already, they are dropped.
+    pub fn record_predictions(&self, predictions: Vec<Prediction>) {
+        self.shared.put_predictions(predictions);
     }
 
     /// Returns the figures up to now.

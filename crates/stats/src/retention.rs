@@ -18,7 +18,8 @@ pub(crate) async fn delete(connection: &mut Connection, keep: &Retention, now: u
     let old = old_rows(connection, before(keep.requests)).await?;
     let many = surplus_rows(connection, keep.rows).await?;
     let large = surplus_bytes(connection, keep.bytes).await?;
-    let hours = old_hours(connection, before(keep.hours)).await?;
+    let hours = old_hours(connection, "hours", before(keep.hours)).await?
+        || old_hours(connection, "predictions", before(keep.hours)).await?;
     connection.run(&format!("DELETE FROM writers WHERE written < {}", before(MONTH))).await?;
     let deleted = old || many || large || hours;
     if deleted {
@@ -67,9 +68,10 @@ async fn first_rows(connection: &mut Connection, first: i64, count: i64) -> Resu
     Ok(true)
 }
 
-async fn old_hours(connection: &mut Connection, before: i64) -> Result<bool, Failure> {
-    let oldest = connection.number("SELECT MIN(hour) FROM hours").await?;
+/// Deletes the oldest hour of a table.
+async fn old_hours(connection: &mut Connection, table: &str, before: i64) -> Result<bool, Failure> {
+    let oldest = connection.number(&format!("SELECT MIN(hour) FROM {table}")).await?;
     let Some(oldest) = oldest.filter(|oldest| *oldest < before) else { return Ok(false) };
-    connection.run(&format!("DELETE FROM hours WHERE hour = {oldest}")).await?;
+    connection.run(&format!("DELETE FROM {table} WHERE hour = {oldest}")).await?;
     Ok(true)
 }

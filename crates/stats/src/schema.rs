@@ -12,6 +12,21 @@ const MIGRATIONS: &[&str] = &[
     "ALTER TABLE outcomes {add_column} validated BIGINT NOT NULL DEFAULT 0",
     // Before this version, the HTTP version was not recorded.
     "ALTER TABLE transactions {add_column} http_version VARCHAR(32) NOT NULL DEFAULT ''",
+    // Before this version, predictions were not recorded.
+    "CREATE TABLE IF NOT EXISTS predictions (
+        hour BIGINT NOT NULL,
+        instance VARCHAR(64) NOT NULL,
+        tier VARCHAR(32) NOT NULL,
+        policy VARCHAR(128) NOT NULL,
+        size BIGINT NOT NULL,
+        requests BIGINT NOT NULL,
+        hits BIGINT NOT NULL,
+        hits_error BIGINT NOT NULL,
+        bytes BIGINT NOT NULL,
+        bytes_from_cache BIGINT NOT NULL,
+        running BIGINT NOT NULL,
+        PRIMARY KEY (hour, instance, tier, policy, size)
+    ){storage}",
 ];
 
 /// The version that this program supports.

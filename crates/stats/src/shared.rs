@@ -9,10 +9,12 @@ use tokio::sync::Notify;
 use crate::figures::{Counters, Figures};
 use crate::sums::SumTable;
 use crate::tally::Tally;
-use crate::transaction::{Content, Transaction};
+use crate::transaction::{Content, Prediction, Transaction};
 
 /// The most requests that wait for the writing thread.
 const INLET: usize = 16_384;
+/// The most predictions that wait for it: those of some days.
+const PREDICTIONS: usize = 4_096;
 /// The number of waiting requests that wakes the writing thread early.
 const WAKE: usize = INLET / 4;
 
@@ -21,6 +23,7 @@ pub(crate) struct WriterState {
     /// The tallies in which threads sum requests.
     tallies: Mutex<Vec<Tally>>,
     contents: Mutex<Option<Vec<Content>>>,
+    predictions: Mutex<Vec<Prediction>>,
     pub(crate) counters: Counters,
     wake: Notify,
     closed: Notify,
@@ -43,6 +46,7 @@ impl WriterState {
             inlet: Mutex::new(inlet),
             tallies: Mutex::default(),
             contents: Mutex::default(),
+            predictions: Mutex::default(),
             counters: Counters::default(),
             wake: Notify::new(),
             closed: Notify::new(),
@@ -107,6 +111,18 @@ impl WriterState {
     /// Restores contents that could not be written, unless there are newer ones.
     pub(crate) fn return_contents(&self, contents: Vec<Content>) {
         lock(&self.contents).get_or_insert(contents);
+    }
+
+    pub(crate) fn put_predictions(&self, predictions: Vec<Prediction>) {
+        let mut waiting = lock(&self.predictions);
+        waiting.extend(predictions);
+        waiting.truncate(PREDICTIONS);
+        drop(waiting);
+        self.wake.notify_one();
+    }
+
+    pub(crate) fn take_predictions(&self) -> Vec<Prediction> {
+        std::mem::take(&mut *lock(&self.predictions))
     }
 
     pub(crate) fn close(&self, until: Instant) {

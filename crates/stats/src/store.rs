@@ -9,7 +9,7 @@ use crate::options::{OpenCheck, Options, Retention};
 use crate::rollup::{Routes, rollup};
 use crate::row::{fitted, width};
 use crate::target::Target;
-use crate::transaction::Content;
+use crate::transaction::{Content, Prediction};
 use crate::{insert, retention, schema};
 
 pub(crate) struct Store {
@@ -88,6 +88,18 @@ impl Store {
         let mut connection = self.take().await?;
         connection.begin().await?;
         insert::contents(&mut connection, &self.instance, contents).await?;
+        connection.run("COMMIT").await?;
+        self.connection = Some(connection);
+        Ok(())
+    }
+
+    /// Adds predictions, completely or not at all, as [`write`](Self::write) does.
+    pub(crate) async fn write_predictions(&mut self, predictions: &[Prediction]) -> Result<(), Failure> {
+        let mut connection = self.take().await?;
+        connection.begin().await?;
+        if insert::is_first(&mut connection, self.run, self.batch, now()).await? {
+            insert::predictions(&mut connection, &self.instance, predictions).await?;
+        }
         connection.run("COMMIT").await?;
         self.connection = Some(connection);
         Ok(())

@@ -58,6 +58,31 @@ impl Transaction {
     }
 }
 
+/// What a policy and size of a tier would have done in an hour, or a part of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Prediction {
+    /// The beginning of the hour, in milliseconds since 1970.
+    pub hour: u64,
+    /// The tier: `memory` or `disk`.
+    pub tier: Text,
+    /// The policy.
+    pub policy: String,
+    /// The size, in bytes or entries.
+    pub size: u64,
+    /// Cacheable requests.
+    pub requests: u64,
+    /// Hits.
+    pub hits: u64,
+    /// The standard error of the hits.
+    pub hits_error: u64,
+    /// Bytes sent for the requests.
+    pub bytes: u64,
+    /// Those of them that would have come from the cache.
+    pub bytes_from_cache: u64,
+    /// Whether this policy and size really ran: then the figures are measured.
+    pub is_running: bool,
+}
+
 /// One object in the cache.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Content {

@@ -120,6 +120,7 @@ impl Writer {
                 self.deliver(batch).await;
             }
             self.deliver_contents().await;
+            self.deliver_predictions().await;
             if is_closing {
                 return self.store.close().await;
             }
@@ -164,6 +165,23 @@ impl Writer {
             Err(_) => {
                 self.intake.shared.return_contents(contents);
                 self.rest().await;
+            }
+        }
+    }
+
+    /// Adds predictions, and repeats that until they are written or refused.
+    async fn deliver_predictions(&mut self) {
+        let predictions = self.intake.shared.take_predictions();
+        if predictions.is_empty() {
+            return;
+        }
+        self.store.begin();
+        loop {
+            let written = self.intake.during(self.store.write_predictions(&predictions)).await;
+            self.note(&written);
+            match written {
+                Err(failure) if !failure.is_about_rows() => self.rest().await,
+                _ => return,
             }
         }
     }

@@ -1,12 +1,14 @@
 //! `larder simulate --advise`: the table of `larder advise`, from a log.
 
 use larder_advise::{
-    Answer, Change, Freshness, Heavy, Panel, PanelSettings, Report, Request, Sample, Sums, Tier, Traffic,
+    Answer, Change, Freshness, Heavy, Panel, PanelSettings, Prices, Report, Request, Sample, Sums, Tier,
+    Traffic,
 };
 use larder_evict::{By, Capacity, InsertResult, Object, Spec, spread};
 use larder_lab::subject::{Size, Subject};
 
 use super::args::Simulate;
+use super::money;
 use crate::cli::Failure;
 use crate::commands::advise;
 
@@ -18,7 +20,12 @@ const CHOSEN: usize = 1 << 12;
 const MOST_HALVINGS: usize = 16;
 
 /// Prints the table for a cache under the first policy that the user names, in comparison with the others.
-pub(super) fn show(args: &Simulate, specs: &[Spec], subject: &Subject, by: By) -> Result<(), Failure> {
+pub(super) fn show(
+    args: &Simulate,
+    specs: &[Spec],
+    subject: &Subject,
+    (by, prices): (By, Option<Prices>),
+) -> Result<(), Failure> {
     let size = args.capacity.first().copied().unwrap_or(Size::Share(USUAL));
     let capacity = subject.capacity(size, by).map_err(|why| Failure::Refused(why.to_string()))?;
     let (running, others) = match specs.split_first().filter(|_| !names_all(args)) {
@@ -32,7 +39,8 @@ pub(super) fn show(args: &Simulate, specs: &[Spec], subject: &Subject, by: By) -
         sample.take(MOST_HALVINGS).find(|sample| sample.share() <= args.reading.sample).unwrap_or(all);
     let sizes = Panel::sizes_beside(capacity.amount, |kept| (kept, u64::MAX));
     let settings = PanelSettings { by, sizes, running, others, sample, share: 1.0 };
-    advise::show(&report(subject, capacity, settings, args.seed), args.json);
+    let report = report(subject, capacity, settings, args.seed);
+    advise::show(&Report { prices, ..report }, args.json);
     Ok(())
 }
 
@@ -52,7 +60,7 @@ fn report(subject: &Subject, capacity: Capacity, settings: PanelSettings, seed: 
         if !is_hit {
             let _stored: InsertResult<()> = real.insert(object, (), &mut Vec::new());
         }
-        let asked = Sums { requests: 1.0, bytes: request.size as f64 };
+        let asked = Sums { requests: 1.0, bytes: request.size as f64, ..Sums::default() };
         panel.count(0, Traffic { asked, hit: if is_hit { asked } else { Sums::default() } }, 0);
         let _answer: Option<Answer> = panel.request(&Request {
             object,
@@ -62,6 +70,7 @@ fn report(subject: &Subject, capacity: Capacity, settings: PanelSettings, seed: 
             freshness: Some(Freshness { lifetime: u32::MAX, stale: 0 }),
             is_forced: false,
             is_shared: false,
+            is_confirmed: false,
             change: Change::None,
         });
         left = left.saturating_sub(Heavy::step(request.size));
@@ -74,8 +83,6 @@ fn report(subject: &Subject, capacity: Capacity, settings: PanelSettings, seed: 
         }
     }
     let mut report = panel.report(Tier::Memory, 0);
-    let last = trace.len().saturating_sub(1);
-    let micros = if trace.is_empty() { 0 } else { trace.time(last).saturating_sub(trace.time(0)) };
-    report.window.seconds = (micros / 1_000_000).try_into().unwrap_or(u32::MAX);
+    report.window.seconds = money::window(subject).seconds;
     report
 }

@@ -30,6 +30,8 @@ Examples:
       benefits and costs of prefetching, before it is switched on
   larder simulate access.log --advise --policy lru --capacity 64MiB
       what other sizes and policies would have brought to a cache of 64 MiB under lru
+  larder simulate access.log --config larder.toml
+      the same with the cost of a month, by the prices in [cost]
   larder simulate --list
       the policies, their parameters, papers and costs
 
@@ -70,6 +72,9 @@ pub(crate) struct Simulate {
     /// shadows see this share of the keys
     #[arg(long, conflicts_with_all = ["csv", "curve", "reference", "plot", "nodes", "prefetch"])]
     pub(super) advise: bool,
+    /// Show what a month of the traffic costs, by the prices in [cost] of this config file
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["reference", "nodes", "prefetch"])]
+    pub(super) config: Option<PathBuf>,
     /// Print JSON
     #[arg(long, conflicts_with = "csv")]
     pub(super) json: bool,

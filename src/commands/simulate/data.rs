@@ -28,6 +28,7 @@ pub(super) const COLUMNS: &[Column<Cell>] = &[
     ("metadata_bytes_per_object", |cell| json!(cell.metadata_bytes_per_object)),
     ("offline", |cell| json!(is_offline(&cell.spec))),
     ("error_95", |cell| json!(cell.error)),
+    ("cost_a_month", |cell| json!(cell.cost_a_month)),
 ];
 
 /// Whether the policy needs to know the future: it serves for comparison only.

@@ -7,6 +7,7 @@ mod advice;
 mod args;
 mod clusters;
 mod data;
+mod money;
 mod policies;
 mod prefetches;
 mod reference;
@@ -56,8 +57,11 @@ pub(crate) fn run(args: &Simulate) -> Result<(), Failure> {
         say(policies::list().trim_end());
         return Ok(());
     }
+    let prices = args.config.as_deref().map(money::prices).transpose()?;
+    let mut specs = policies::parse(&args.policy, args.admission.as_deref()).map_err(Failure::Refused)?;
+    prices.iter().for_each(|prices| money::set_fees(prices, &mut specs));
     let plan = Plan {
-        specs: policies::parse(&args.policy, args.admission.as_deref()).map_err(Failure::Refused)?,
+        specs,
         warmup: args.warmup,
         seed: args.seed,
         threads: args
@@ -71,13 +75,13 @@ pub(crate) fn run(args: &Simulate) -> Result<(), Failure> {
         (true, false) => Work::Prefetches(prefetches::plan(args, plan).map_err(Failure::Refused)?),
     };
     let interrupted = watch_for_interrupt().map_err(|error| Failure::Failed(error.to_string()))?;
-    let mut results = Results::default();
+    let mut results = Results { prices, ..Results::default() };
     let mut outcome = Ok(());
     for (path, name) in args.traces.iter().zip(names(&args.traces)) {
         let subject = read(args, path, name);
         if let (true, Work::Policies(plan)) = (args.advise, &work) {
             let subject = subject?;
-            advice::show(args, &plan.specs, &subject, unit(args, &subject))?;
+            advice::show(args, &plan.specs, &subject, (unit(args, &subject), prices))?;
             continue;
         }
         outcome = subject.and_then(|subject| simulate(args, &work, &subject, &interrupted, &mut results));
@@ -132,7 +136,8 @@ fn simulate(
     };
     let (done, picture) = match work {
         Work::Policies(plan) => {
-            let cells = plan.run(subject, &capacities, &watch);
+            let mut cells = plan.run(subject, &capacities, &watch);
+            results.prices.iter().for_each(|prices| money::add(prices, subject, &mut cells));
             if args.curve {
                 results.curves.push(Curve::lru(subject, by, plan.warmup));
             }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use larder_advise::Prices;
 use larder_evict::Capacity;
 use larder_lab::anomaly::Anomaly;
 use larder_lab::curve::Curve;
@@ -17,6 +18,8 @@ pub(super) struct Results {
     pub(super) anomalies: Vec<Anomaly>,
     pub(super) clusters: Vec<nodes::Cell>,
     pub(super) prefetches: Vec<prefetch::Cell>,
+    /// The prices by which cells have costs, if they are known.
+    pub(super) prices: Option<Prices>,
     /// For each trace, the capacity in which all objects fit.
     pub(super) whole: BTreeMap<String, Capacity>,
 }

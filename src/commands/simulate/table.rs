@@ -30,6 +30,11 @@ const COLUMNS: &[Column] = &[
         text: |cell| percent(cell.byte_hit_ratio),
         rank: Some(|cell| -cell.byte_hit_ratio),
     },
+    Column {
+        name: COST,
+        text: |cell| cell.cost_a_month.map_or_else(String::new, |cost| format!("{cost:.2}")),
+        rank: Some(|cell| cell.cost_a_month.unwrap_or(f64::INFINITY)),
+    },
     Column { name: "evictions", text: |cell| about_count(cell.evictions), rank: None },
     Column {
         name: "M requests/s",
@@ -42,6 +47,9 @@ const COLUMNS: &[Column] = &[
         rank: Some(|cell| cell.metadata_bytes_per_object),
     },
 ];
+
+/// The column that only results with prices have.
+const COST: &str = "cost a month";
 
 /// Formats all results, trace by trace.
 pub(super) fn page(results: &Results) -> String {
@@ -69,14 +77,16 @@ pub(super) fn page(results: &Results) -> String {
 /// Returns a table that fits the terminal: without its last columns if necessary.
 fn lines(cells: &[Cell], whole: Option<Capacity>) -> Vec<String> {
     let width = terminal::columns().unwrap_or(usize::MAX);
-    let with = |count: usize| aligned(&rows(cells, whole, &COLUMNS[..count]), 2, " ");
+    let has_costs = cells.iter().any(|cell| cell.cost_a_month.is_some());
+    let columns: Vec<_> = COLUMNS.iter().filter(|column| has_costs || column.name != COST).collect();
+    let with = |count: usize| aligned(&rows(cells, whole, &columns[..count]), 2, " ");
     let fits = |lines: &Vec<String>| lines.iter().all(|line| line.chars().count() <= width);
-    (2..=COLUMNS.len()).rev().map(with).find(fits).unwrap_or_else(|| with(1))
+    (2..=columns.len()).rev().map(with).find(fits).unwrap_or_else(|| with(1))
 }
 
 /// Returns the names of `columns`, then a row for each cell, with an empty row between capacities. In `whole`, all
 /// objects fit.
-fn rows(cells: &[Cell], whole: Option<Capacity>, columns: &[Column]) -> Vec<Vec<String>> {
+fn rows(cells: &[Cell], whole: Option<Capacity>, columns: &[&Column]) -> Vec<Vec<String>> {
     let names = ["capacity", "policy"].into_iter().chain(columns.iter().map(|column| column.name));
     let mut rows = vec![names.map(|name| format!("{name} ")).collect::<Vec<_>>()];
     for group in cells.chunk_by(|one, next| one.capacity == next.capacity) {

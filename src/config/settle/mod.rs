@@ -245,7 +245,7 @@ fn priced_disk(disk: DiskTier, cost: &Prices) -> DiskTier {
 }
 
 /// Returns `policy` with the fee of a request in `cost`, if it minimises money and names no fee.
-fn priced(policy: Spec, cost: &Prices) -> Spec {
+pub(crate) fn priced(policy: Spec, cost: &Prices) -> Spec {
     let text = policy.to_string();
     let with_fee = cost.fee().filter(|_| text.ends_with("cost=money")).map(|fee| format!("{text},fee={fee}"));
     with_fee.and_then(|text| text.parse().ok()).unwrap_or(policy)

@@ -18,6 +18,7 @@ mod purge;
 mod query;
 mod recent;
 mod routes;
+mod shares;
 mod sites;
 mod stream;
 

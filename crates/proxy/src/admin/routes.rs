@@ -13,7 +13,7 @@ use serde::Serialize;
 use super::query::Query;
 use super::{
     Answer, Call, Outcome, Refusal, State, Stats, advise, cache, cluster, config, explain, history, json,
-    live, metrics, objects, page, purge, recent, text,
+    live, metrics, objects, page, purge, recent, shares, text,
 };
 use crate::features::edges::OF_SHIELD;
 
@@ -90,6 +90,7 @@ const ROUTES: &[Route] = &[
         Box::pin(explain::answer(call))
     }),
     get("/advise", &["since"], "the data of `larder advise`", |call| now(advise::answer(&call))),
+    get("/advise/sites", &[], "the data of `larder advise --site`", |call| Box::pin(shares::answer(call))),
     post("/advise/apply", &["policy"], "puts another policy of the memory in force", |call| {
         now(advise::apply(&call))
     }),

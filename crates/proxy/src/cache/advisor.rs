@@ -9,13 +9,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use larder_advise::{
-    Answer, Auto, Change, Freshness, Heavy, LateRequests, Panel, PanelSettings, Report, Request, Sums,
+    Answer, Auto, Cell, Change, Freshness, Heavy, LateRequests, Panel, PanelSettings, Report, Request, Sums,
     Switch, Tier, Traffic,
 };
 use larder_evict::{By, Capacity, Object, Spec};
 use larder_semantics::freshness::{Flags, Freshness as StoredFreshness};
 use larder_semantics::purge::Effect;
 use larder_semantics::status::Why;
+use larder_stats::Prediction;
 use larder_store::{Budget, Entry, Generation, Store};
 use parking_lot::Mutex;
 
@@ -39,6 +40,8 @@ const CHOICE: Duration = Duration::from_secs(1);
 const REPORT: Duration = Duration::from_secs(5);
 /// The part of the memory for shadows of disks, if there are any.
 const DISKS: f64 = 0.4;
+/// Seconds in an hour.
+const HOUR: u32 = 3_600;
 /// Half of the keys about which it is known when their responses were fetched.
 const KNOWN: usize = 1 << 15;
 
@@ -67,6 +70,9 @@ struct State {
     counts: Counts,
     late: LateRequests,
     auto: Auto,
+    /// The hour since 1970 whose predictions are not recorded yet, and the second since which they are not.
+    hour: u32,
+    since: u32,
 }
 
 /// What is known about a key.
@@ -139,6 +145,8 @@ impl Advisor {
             counts,
             late,
             auto,
+            hour: clock::now() / HOUR,
+            since: 0,
         });
         let (store, observers) = (Arc::clone(store), Arc::clone(observers));
         Some(Arc::new(Self { selection, store, observers, state, latest }))
@@ -170,17 +178,21 @@ impl Advisor {
     }
 
     fn table(&self, period: Duration) -> Report {
-        let since = clock::now().saturating_sub(period.as_secs().try_into().unwrap_or(u32::MAX));
-        let state = self.state.lock();
-        let asked = traffic(&state.counts, Place::Memory).asked.requests;
-        let mut report =
-            Report { lifetimes: state.late.most(asked), ..state.panel.report(Tier::Memory, since) };
-        if let Some(disks) = &state.disks {
-            let of_disks = disks.report(Tier::Disk, since);
-            report.bytes += of_disks.bytes;
-            report.cells.extend(of_disks.cells);
+        self.state.lock().table(clock::now().saturating_sub(period.as_secs().try_into().unwrap_or(u32::MAX)))
+    }
+
+    /// Records the predictions of the present hour up to now in the statistics database, if there is one.
+    pub(crate) fn record(&self) {
+        self.feed();
+        self.record_hour(&mut self.state.lock());
+    }
+
+    fn record_hour(&self, state: &mut State) {
+        let now = clock::now();
+        if let Some(ledger) = &self.observers.ledger {
+            ledger.record_predictions(predictions(&state.table(state.since), state.hour));
         }
-        report
+        (state.hour, state.since) = (now / HOUR, now);
     }
 
     /// Returns another policy that should run now, if a window has ended that shows it.
@@ -194,6 +206,9 @@ impl Advisor {
     /// Feeds the shadows with what is queued.
     fn feed(&self) {
         let mut state = self.state.lock();
+        if clock::now() / HOUR != state.hour {
+            self.record_hour(&mut state);
+        }
         // The counts first: a request is counted before it is queued.
         let counts = self.observers.accounts.counts();
         let since = counts.since(&state.counts);
@@ -252,6 +267,8 @@ impl Advisor {
         let SeenRequest { key, kind, why, now, requests, bytes, response, .. } = seen;
         let is_fetched = matches!(kind, Kind::Miss | Kind::Revalidated | Kind::Coalesced);
         let memory = &self.store.memory;
+        let has_validator =
+            response.as_ref().is_some_and(|response| response.freshness.flags.contains(Flags::VALIDATOR));
         let size = match (entry, response) {
             (Some(entry), _) => known.learn(memory.size_of(entry), memory.size_of_new(entry.body().len())),
             (None, Some(response)) => known.expected(memory.size_of_new(response.length)),
@@ -268,6 +285,8 @@ impl Advisor {
             }),
             is_forced: is_fetched && is_demanded(*why),
             is_shared: *kind == Kind::Coalesced,
+            // A response that was fetched although one was stored has changed.
+            is_confirmed: has_validator && (*kind != Kind::Miss || *why == Why::Absent),
             change: self.change(known, seen, is_fetched, entry),
         }
     }
@@ -298,6 +317,39 @@ impl Advisor {
             None => Change::None,
         }
     }
+}
+
+impl State {
+    /// Returns the table about the time since `since` (UNIX seconds).
+    fn table(&self, since: u32) -> Report {
+        let asked = traffic(&self.counts, Place::Memory).asked.requests;
+        let mut report =
+            Report { lifetimes: self.late.most(asked), ..self.panel.report(Tier::Memory, since) };
+        if let Some(disks) = &self.disks {
+            let of_disks = disks.report(Tier::Disk, since);
+            report.bytes += of_disks.bytes;
+            report.cells.extend(of_disks.cells);
+        }
+        report
+    }
+}
+
+/// Returns the figures of a report as rows of the statistics database, for an hour since 1970.
+fn predictions(report: &Report, hour: u32) -> Vec<Prediction> {
+    let (requests, bytes) = (report.window.requests as f64, report.window.bytes as f64);
+    let row = |cell: &Cell| Prediction {
+        hour: u64::from(hour) * u64::from(HOUR) * 1_000,
+        tier: cell.tier.name().into(),
+        policy: cell.policy.clone(),
+        size: cell.size,
+        requests: requests as u64,
+        hits: (requests * cell.ratios.hit_ratio).round() as u64,
+        hits_error: (requests * cell.ratios.hit_ratio_error).round() as u64,
+        bytes: bytes as u64,
+        bytes_from_cache: (bytes * cell.ratios.byte_hit_ratio).round() as u64,
+        is_running: cell.current,
+    };
+    if requests > 0.0 { report.cells.iter().map(row).collect() } else { Vec::new() }
 }
 
 /// Returns how long a response that an origin gives now may answer, as one did with this freshness.
@@ -355,11 +407,15 @@ fn is_demanded(why: Why) -> bool {
 fn traffic(counts: &Counts, behind: Place) -> Traffic {
     let mut traffic = Traffic::default();
     for ends in counts.ends() {
-        let sums = Sums { requests: ends.requests as f64, bytes: ends.bytes as f64 };
+        let sums = Sums { requests: ends.requests as f64, bytes: ends.bytes as f64, ..Sums::default() };
         let (is_cacheable, is_hit) = match ends.kind {
             Kind::Hit | Kind::StaleHit => (true, ends.tier == Place::Memory || ends.tier == behind),
             Kind::Coalesced => (true, true),
-            Kind::Revalidated | Kind::Miss => (true, false),
+            Kind::Revalidated => {
+                traffic.hit.bytes += sums.bytes;
+                (true, false)
+            }
+            Kind::Miss => (true, false),
             Kind::Pass | Kind::Refused | Kind::Failed => (false, false),
         };
         if is_cacheable {

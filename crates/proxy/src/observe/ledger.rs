@@ -12,7 +12,8 @@ use std::time::Duration;
 
 use http::Method;
 use larder_stats::{
-    Content, Event, Figures, OpenCheck, OpenError, Options, Recorder, Retention, Tally, Text, Transaction,
+    Content, Event, Figures, OpenCheck, OpenError, Options, Prediction, Recorder, Retention, Tally, Text,
+    Transaction,
 };
 use parking_lot::Mutex;
 use rustix::fs::{FlockOperation, flock};
@@ -161,6 +162,11 @@ impl Ledger {
     /// Replaces the snapshot of the cache's contents.
     pub(crate) fn record_contents(&self, contents: Vec<Content>) {
         self.recorder.record_contents(contents);
+    }
+
+    /// Adds predictions to those of the same hour.
+    pub(crate) fn record_predictions(&self, predictions: Vec<Prediction>) {
+        self.recorder.record_predictions(predictions);
     }
 
     /// Returns the URL for opening the database again.

@@ -300,8 +300,11 @@ async fn end_traces(shared: &Arc<ProcessState>) {
 /// Waits until the statistics are written, or until the process has to end at once.
 async fn close_ledger(shared: &Arc<ProcessState>, control: &mut UnboundedReceiver<Control>) {
     let Some(ledger) = shared.observers.ledger.clone() else { return };
-    let closer = Arc::clone(&ledger);
-    let mut closing = tokio::task::spawn_blocking(move || closer.close());
+    let (closer, shared) = (Arc::clone(&ledger), Arc::clone(shared));
+    let mut closing = tokio::task::spawn_blocking(move || {
+        shared.advisor.iter().for_each(|advisor| advisor.record());
+        closer.close();
+    });
     tokio::select! {
         // The thread has logged its panic itself.
         _ = &mut closing => {}

@@ -11,7 +11,8 @@ use crate::scenario::{LONG, asked, open, options, read};
 
 const DOCUMENT: &str = include_str!("../../../../docs/statistics.md");
 
-const TABLES: [&str; 6] = ["transactions", "hours", "contents", "outcomes", "writers", "larder_schema"];
+const TABLES: [&str; 7] =
+    ["transactions", "hours", "contents", "predictions", "outcomes", "writers", "larder_schema"];
 
 pub(crate) fn all(engine: &dyn Engine) {
     let url = engine.fresh();
@@ -25,6 +26,7 @@ pub(crate) fn all(engine: &dyn Engine) {
     requests.push(never_hit);
     requests.iter().cloned().for_each(|request| recorder.record(request));
     recorder.record_contents(model::contents(50));
+    recorder.record_predictions(model::predictions(3));
     within(LONG, "a snapshot", || (recorder.figures().snapshots == 1).then_some(()));
     recorder.close(LONG);
     every_column_is_described(&url);

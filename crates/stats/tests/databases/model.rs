@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use larder_stats::outcome::{self, OUTCOMES};
-use larder_stats::{Content, Counts, Dimension, Transaction};
+use larder_stats::{Content, Counts, Dimension, Prediction, Transaction};
 
 pub(crate) const HOUR: u64 = 3_600_000;
 
@@ -125,4 +125,19 @@ pub(crate) fn contents(count: u64) -> Vec<Content> {
         tier: "memory".into(),
     };
     (0..count).map(content).collect()
+}
+
+/// Returns the predictions for `count` policies.
+pub(crate) fn predictions(count: u64) -> Vec<Prediction> {
+    let prediction = |number| Prediction {
+        hour: now() - now() % HOUR,
+        tier: "memory".into(),
+        policy: format!("policy{number}"),
+        size: 1_000,
+        requests: 100,
+        hits: number * 10,
+        is_running: number == 0,
+        ..Prediction::default()
+    };
+    (0..count).map(prediction).collect()
 }

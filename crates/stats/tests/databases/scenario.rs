@@ -20,6 +20,7 @@ pub(crate) fn all(engine: &dyn Engine) {
     totals_are_exact_when_requests_share_rows(engine);
     the_time_asked_for_is_kept_to(engine);
     contents_are_replaced(engine);
+    predictions_of_an_hour_are_added_up(engine);
     several_write_at_once(engine);
     what_is_old_or_too_much_goes(engine);
     readers_cannot_write(engine);
@@ -188,6 +189,17 @@ fn contents_are_replaced(engine: &dyn Engine) {
     assert_eq!(asked(&url, by_instance), ["other's|2|2001|1"]);
 }
 
+fn predictions_of_an_hour_are_added_up(engine: &dyn Engine) {
+    let (url, predictions) = (engine.fresh(), model::predictions(2));
+    for _ in 0..2 {
+        let recorder = open(&url, options());
+        recorder.record_predictions(predictions.clone());
+        recorder.close(LONG);
+    }
+    let sums = "SELECT policy, requests, hits, running FROM predictions ORDER BY policy";
+    assert_eq!(asked(&url, sums), ["policy0|200|0|1", "policy1|200|20|0"]);
+}
+
 fn several_write_at_once(engine: &dyn Engine) {
     let url = engine.fresh();
     let now = model::now();
@@ -275,8 +287,8 @@ fn other_schemas_are_refused(engine: &dyn Engine) {
     engine.alter(&url, "UPDATE larder_schema SET version = 99");
     let errors = [Recorder::open(&url, options()).err(), Database::open_read(&url).err()];
     for error in errors.map(|error| error.expect("an error")) {
-        assert!(matches!(error, OpenError::Later { found: 99, known: 3, .. }), "{error}");
-        let words = "its schema has version 99, of a later larder; this one knows up to 3";
+        assert!(matches!(error, OpenError::Later { found: 99, known: 4, .. }), "{error}");
+        let words = "its schema has version 99, of a later larder; this one knows up to 4";
         assert_eq!(error.to_string(), format!("statistics database '{url}': {words}"));
     }
 }

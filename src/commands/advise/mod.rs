@@ -1,5 +1,7 @@
 //! `larder advise`: what another policy or size of the cache would bring.
 
+mod sites;
+
 use std::time::Duration;
 
 use clap::Args;
@@ -18,6 +20,8 @@ Examples:
   larder advise
       the sizes and policies of the memory tier, with the hit ratio that each would have had
   larder advise --since 1h
+  larder advise --site
+      what each site takes of the memory, and the hits that it gives for it
   larder advise --json
   larder advise --apply policy=sieve
       runs another policy, which keeps the stored responses, and says after ten minutes what it brought
@@ -30,6 +34,9 @@ pub(crate) struct Advise {
     /// Look back this far [default: to the start, four hours at most]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     since: Option<Duration>,
+    /// Show what each site takes of the memory, and gives, since the process started
+    #[arg(long, conflicts_with_all = ["since", "apply"])]
+    site: bool,
     /// Print JSON
     #[arg(long, conflicts_with = "apply")]
     json: bool,
@@ -50,6 +57,10 @@ pub(crate) fn run(advise: &Advise) -> Result<(), Failure> {
     let client = AdminClient::new(&advise.listener).map_err(Failure::Failed)?;
     match &advise.apply {
         Some(policy) => apply(&client, policy, advise.wait),
+        None if advise.site => {
+            sites::show(&client.get::<Vec<_>>("advise/sites", &[])?, advise.json);
+            Ok(())
+        }
         None => {
             show(&client.get("advise", since.as_slice())?, advise.json);
             Ok(())
@@ -206,6 +217,7 @@ fn sizes(report: &Report, tier: Tier, width: Option<usize>) -> Vec<String> {
         column("byte hit ratio", 0),
         column("requests to origins", 1),
         column("bytes to origins", 2),
+        column("saved a request", 3),
     ];
     let columns: Vec<_> =
         columns.into_iter().chain(report.prices.map(|_| column("cost a month", 0))).collect();
@@ -222,6 +234,7 @@ fn sizes(report: &Report, tier: Tier, width: Option<usize>) -> Vec<String> {
             with_error(ratios.byte_hit_ratio, ratios.byte_hit_ratio_error),
             about_count(requests as u64),
             about_size(bytes as u64),
+            format!("{:.1} +-{:.1} ms", ratios.saved_ms, ratios.saved_ms_error),
         ];
         let size = size.filter(|_| !report.by_entries && tier == Tier::Memory);
         cells.extend(
@@ -326,7 +339,7 @@ mod tests {
             by_entries: false,
             window: WindowReport { requests: 2_000, bytes: 4 << 20, seconds: 90 },
             check: Check { predicted: 0.2, measured: 0.204 },
-            unlimited: Ratios { hit_ratio: 0.9, byte_hit_ratio: 0.5, ..Ratios::default() },
+            unlimited: Ratios { hit_ratio: 0.9, byte_hit_ratio: 0.5, saved_ms: 12.34, ..Ratios::default() },
             sample: 0.125,
             lost: 0,
             bytes: 0,
@@ -344,13 +357,13 @@ mod tests {
 the last 90s: 2,000 cacheable requests, 4.00 MiB; seen: one key in 8
 memory of 4.00 MiB under lru: predicted 20.0%, measured 20.4%
 
-memory        hit ratio  byte hit ratio  requests to origins  bytes to origins  cost a month
-1.00 MiB     5.0% +-0.4      0.0% +-0.0                1,900          4.00 MiB      54720.10
-2.00 MiB    10.0% +-0.4      0.0% +-0.0                1,800          4.00 MiB      51840.20
-4.00 MiB *  20.0% +-0.4      0.0% +-0.0                1,600          4.00 MiB      46080.39
-8.00 MiB    40.0% +-0.4      0.0% +-0.0                1,200          4.00 MiB      34560.78
-16.0 MiB    80.0% +-0.4      0.0% +-0.0                  400          4.00 MiB      11521.56
-no limit    90.0% +-0.0     50.0% +-0.0                  200          2.00 MiB       5760.00
+memory        hit ratio  byte hit ratio  requests to origins  bytes to origins  saved a request  cost a month
+1.00 MiB     5.0% +-0.4      0.0% +-0.0                1,900          4.00 MiB     0.0 +-0.0 ms      54720.10
+2.00 MiB    10.0% +-0.4      0.0% +-0.0                1,800          4.00 MiB     0.0 +-0.0 ms      51840.20
+4.00 MiB *  20.0% +-0.4      0.0% +-0.0                1,600          4.00 MiB     0.0 +-0.0 ms      46080.39
+8.00 MiB    40.0% +-0.4      0.0% +-0.0                1,200          4.00 MiB     0.0 +-0.0 ms      34560.78
+16.0 MiB    80.0% +-0.4      0.0% +-0.0                  400          4.00 MiB     0.0 +-0.0 ms      11521.56
+no limit    90.0% +-0.0     50.0% +-0.0                  200          2.00 MiB    12.3 +-0.0 ms       5760.00
 8.00 MiB pays below 2949120.00 for a GiB of memory and month: worth it at 100.00
 
 hit ratio       x 1/4        x 1/2           x 1          x 2          x 4
