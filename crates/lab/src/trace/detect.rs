@@ -3,9 +3,19 @@
 
 use super::Format;
 use super::formats::csv::Layout;
-use super::formats::{self, LineParser, arc, history, lcs, oracle, plain, vscsi, w3c, workload};
+use super::formats::{self, LineParser, arc, history, json, lcs, oracle, plain, vscsi, w3c, workload};
 use super::options::Options;
 use super::verdict::{Found, Verdict};
+
+/// The first bytes of files that another program can convert, and how.
+const CONVERTIBLE: &[(&[u8], &str)] = &[
+    (b"\xff\xfe", "its text is UTF-16; convert it to UTF-8, such as by iconv -f UTF-16 -t UTF-8"),
+    (b"\xfe\xff", "its text is UTF-16; convert it to UTF-8, such as by iconv -f UTF-16 -t UTF-8"),
+    (b"\xfd7zXZ\0", "it is compressed by xz; decompress it, such as by xz -dc"),
+    (b"BZh", "it is compressed by bzip2; decompress it, such as by bzip2 -dc"),
+    (b"PK\x03\x04", "it is a ZIP archive; extract the trace, such as by unzip -p"),
+    (b"\x1f\x8b", "it is compressed twice; decompress it, such as by gzip -dc"),
+];
 
 /// Returns the way to read a file that begins with `head`. Fails if its format is unknown or doubtful: what would make
 /// it clear.
@@ -38,10 +48,10 @@ pub(super) fn detect(head: &[u8], options: &Options) -> Result<Found, String> {
     };
     let formats = || Format::ALL.iter().map(|(_, format)| *format);
     if let Some(format) = formats().find(is) {
-        return Ok(Found::sure(format));
+        return Ok(Found { guess: doubt_of_hosts(format, head), ..Found::sure(format) });
     }
-    if head.starts_with(b"\xff\xfe") || head.starts_with(b"\xfe\xff") {
-        return Err("its text is UTF-16; convert it to UTF-8, such as by iconv -f UTF-16 -t UTF-8".to_owned());
+    if let Some((_, what)) = CONVERTIBLE.iter().find(|(mark, _)| head.starts_with(mark)) {
+        return Err((*what).to_owned());
     }
     if !is_text(head) {
         let known = formats().map(Format::name).collect::<Vec<_>>().join(" ");
@@ -50,19 +60,30 @@ pub(super) fn detect(head: &[u8], options: &Options) -> Result<Found, String> {
     let is_log = |format: &Format| !matches!(format, Format::Plain | Format::Arc) && lines_fit(*format, true);
     if let Some(format) = formats().find(is_log) {
         let guess = format!("its lines are read as {format} after the words of syslog");
-        return Ok(Found { format, behind_syslog: true, guess: Some(guess) });
+        let guess = [Some(guess), doubt_of_hosts(format, head)].into_iter().flatten().collect::<Vec<_>>();
+        return Ok(Found { format, behind_syslog: true, guess: Some(guess.join("; ")) });
     }
     text(head)
+}
+
+/// Returns a note on the fields that HAProxy captures, of which the configuration says whether one is the host.
+fn doubt_of_hosts(format: Format, head: &[u8]) -> Option<String> {
+    (format == Format::Haproxy && memchr::memmem::find(head, b" {").is_some()).then(|| {
+        "the fields in braces are ignored, so that equal paths of two hosts are one object; if one is the host, describe the \
+         lines by --log-format, with {$host}"
+            .to_owned()
+    })
 }
 
 /// Judges a text that is no log of a known form: JSON, a table, or keys.
 fn text(head: &[u8]) -> Result<Found, String> {
     let start = head.trim_ascii_start();
     if start.starts_with(b"{") || start.starts_with(b"[{") || start.starts_with(b"[\n") {
-        return Err(
-            "it is JSON, but not with an object a line and a field that is known as the key, such as url"
-                .to_owned(),
-        );
+        let line = start.split(|byte| *byte == b'\n').next().unwrap_or(start);
+        let why = json::fault_of(line).unwrap_or_else(|| "the lines after it differ".to_owned());
+        return Err(format!(
+            "it is JSON, but not with an object a line and a field that is known as the key, such as url; of its first line: {why}"
+        ));
     }
     let table = Layout::guess(head, &[]).map_or(Verdict::No, |layout| layout.judge(head));
     let (format, verdict) = match table {

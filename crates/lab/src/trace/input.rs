@@ -7,7 +7,9 @@ use std::path::Path;
 use flate2::read::MultiGzDecoder;
 use zstd::stream::read::Decoder;
 
-/// The bytes of a file that are examined to detect its format.
+use super::formats::LONGEST;
+
+/// The bytes of a file that are examined to detect its format; more if they are a part of its first line.
 const HEAD: usize = 64 << 10;
 
 const GZIP: &[u8] = &[0x1f, 0x8b];
@@ -35,7 +37,8 @@ impl Input {
     /// Creates an input from `packed`, which is compressed by gzip, by zstd, or not at all.
     pub(super) fn new(mut packed: impl Read + 'static) -> io::Result<Self> {
         let magic = begin(&mut packed, ZSTD.len())?;
-        let (gzip, zstd) = (magic.starts_with(GZIP), magic.starts_with(ZSTD));
+        let is_skippable = matches!(&magic[..], [0x50..=0x5f, 0x2a, 0x4d, 0x18]);
+        let (gzip, zstd) = (magic.starts_with(GZIP), magic.starts_with(ZSTD) || is_skippable);
         let whole = Cursor::new(magic).chain(packed);
         let mut rest: Box<dyn Read> = match () {
             () if gzip => Box::new(MultiGzDecoder::new(whole)),
@@ -43,6 +46,9 @@ impl Input {
             () => Box::new(whole),
         };
         let mut head = begin(&mut rest, HEAD)?;
+        if memchr::memchr(b'\n', &head).is_none() {
+            head.append(&mut begin(&mut rest, LONGEST)?);
+        }
         if head.starts_with(BYTE_ORDER_MARK) {
             head.drain(..BYTE_ORDER_MARK.len());
         }

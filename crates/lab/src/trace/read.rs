@@ -56,10 +56,17 @@ fn gather(input: Input, path: &Path, options: &Options) -> Result<(Requests, Rea
         return Ok((requests, reading));
     }
     let (trace, reading) = take(found, input, path, options)?;
-    let name = |id| trace.name(id).map(str::to_owned);
+    let name = |id| trace.name(id).map(sendable);
     let names: Option<Vec<_>> = (0..trace.shape().objects).map(name).collect();
     let names = names.ok_or_else(|| Fault::Bad("it has numbers for objects, and no urls".to_owned()))?;
     Ok((Requests::gets(names, trace.ids()), reading))
+}
+
+/// Returns `url` without what would end it in a request: spaces and control characters become `%20` and the like.
+fn sendable(url: &str) -> String {
+    let is_part = |c: char| !c.is_control() && c != ' ';
+    let encoded = |c: char| format!("%{:02X}", u32::from(c));
+    url.chars().map(|c| if is_part(c) || !c.is_ascii() { c.to_string() } else { encoded(c) }).collect()
 }
 
 fn open(input: Input, path: &Path, options: &Options) -> Result<(Trace, ReadSummary), Fault> {

@@ -93,6 +93,7 @@ fn tables_separated_by_spaces_are_read_by_columns() {
 #[test]
 fn doubtful_files_are_refused_with_what_makes_them_clear() {
     let ascending: String = (0..20).map(|at| format!("{at},{}\n", at * 7 % 5)).collect();
+    let times: String = (0..20).map(|at| format!("k{},{}\n", at % 3, 1_700_000_000 + at)).collect();
     for (text, hint) in [
         ("The quick brown fox\njumps over the lazy dog\n", "--log-format"),
         ("1286536308 [a] GET /x sent 200\n1286536309 [b] GET /y sent 200\n", "--log-format"),
@@ -102,6 +103,10 @@ fn doubtful_files_are_refused_with_what_makes_them_clear() {
         ("a,b\nc,d\ne,f\n", "--columns"),
         ("{\"colour\":\"red\"}\n{\"colour\":\"blue\"}\n", "known as the key"),
         ("[\n  {\"url\": \"/a\"}\n]\n", "an object a line"),
+        ("{\"url\":\"/a\",\"time\":\"03/01/2024 11:00\"}\n", "'03/01/2024 11:00' is not a date"),
+        (&*times, "--columns key,time"),
+        ("BZh91AY", "bzip2 -dc"),
+        ("PK\u{3}\u{4}", "ZIP archive"),
         ("\u{feff}", "it is empty"),
     ] {
         let why = read(text, &Options::default()).map(|(trace, _)| trace.len()).unwrap_err();
@@ -124,10 +129,34 @@ fn numbers_with_exponents_keep_their_power_of_ten() {
 
 #[test]
 fn times_of_this_century_tell_their_unit() {
-    for time in ["1700000000", "1700000000000", "1700000000000000", "1700000000000000000"] {
+    for time in
+        ["1700000000", "1700000000000", "1700000000000000", "1700000000000000000", "1700000000000.4e0"]
+    {
         let (trace, _) = read(&format!("time,key,size\n{time},k,5\n"), &Options::default()).unwrap();
-        assert_eq!(trace.time(0), 1_700_000_000_000_000, "{time}");
+        assert_eq!(trace.time(0) / 1_000, 1_700_000_000_000, "{time}");
     }
+}
+
+#[test]
+fn dates_are_read_in_the_forms_of_many_servers() {
+    for date in [
+        "10/Oct/2000:13:55:36 -0700",
+        "10/Oct/2000:13:55:36.000 -0700",
+        "10/Oct/2000:13:55:36 -07:00",
+        "2000-10-10T20:55:36Z",
+        "2000-10-10 20:55:36 UTC",
+        "2000-10-10T22:55:36+02:00[Europe/Berlin]",
+    ] {
+        let log = format!("::1 - - [{date}] \"GET /a HTTP/1.0\" 200 5\n");
+        let json = format!("{{\"url\":\"/a\",\"time\":\"{date}\"}}\n");
+        // The time zone in brackets would end the date of a log.
+        for text in [log, json].into_iter().skip(usize::from(date.ends_with(']'))) {
+            let (trace, _) = read(&text, &Options::default()).unwrap_or_else(|why| panic!("{why}: {text}"));
+            assert_eq!(trace.time(0), 971_211_336_000_000, "{text}");
+        }
+    }
+    let log = "#Date: 2000-10-10 20:00:00\n#Fields: time cs-uri-stem\n20:55:36 /a\n";
+    assert_eq!(read(log, &Options::default()).unwrap().0.time(0), 971_211_336_000_000);
 }
 
 #[test]
@@ -145,6 +174,8 @@ fn sites_without_ports_stay_apart() {
     let line =
         |before: &str| format!("{before} - - [10/Oct/2000:13:55:36 -0700] \"GET /a HTTP/1.0\" 200 5\n");
     assert_eq!(keys(&[line("a.test ::1"), line("b.test ::1")].concat()), ["a.test/a", "b.test/a"]);
+    let addresses = [line("[2001:db8::1]:443 ::1"), line("[2001:db8::2]:443 ::1")].concat();
+    assert_eq!(keys(&addresses), ["[2001:db8::1]:443/a", "[2001:db8::2]:443/a"]);
     let user = "10.0.0.1 - ann lee [10/Oct/2000:13:55:36 -0700] \"GET /a HTTP/1.0\" 200 5\n";
     assert_eq!(keys(user), ["/a"]);
 }
@@ -159,9 +190,97 @@ fn requests_with_backslashes_end_at_their_quotation_marks() {
         (r#"GET /a\"b HTTP/1.1"#, r#"/a"b"#),
         (r"GET /a\xC3\xA9 HTTP/1.1", "/a\u{e9}"),
         (r"GET /a\xff\x20 HTTP/1.1", "/a%ff%20"),
+        ("GET /a b HTTP/1.1", "/a b"),
     ] {
         assert_eq!(keys(&line(request)), [key], "{request}");
     }
+    let latin = b"::1 - - [10/Oct/2000:13:55:36 -0700] \"GET /caf\xe9 HTTP/1.1\" 200 5\n";
+    let (trace, _) = read_from(Cursor::new(latin.to_vec()), &Options::default()).unwrap();
+    assert_eq!(trace.name(0), Some("/caf%e9"));
+}
+
+#[test]
+fn a_pattern_reads_escapes_and_marks_in_values() {
+    let format = "%h %t \"%r\" %>s %b \"%{User-Agent}i\" \"%{Host}i\"";
+    let options = Options { log_format: Some(format.parse().unwrap()), ..Options::default() };
+    let line = "::1 [10/Oct/2000:13:55:36 -0700] \"GET /a\\xc3\\xa9 HTTP/1.1\" 200 5 \"ag\"ent\" \"a.test\"\n";
+    assert_eq!(requests(line, &options).0, [("a.test/a\u{e9}".to_owned(), 5)]);
+}
+
+#[test]
+fn a_url_says_more_than_the_number_of_its_request() {
+    for (text, expected) in [
+        ("{\"id\":\"1\",\"url\":\"/a\"}\n{\"url\":\"/a\",\"id\":\"2\"}\n", ["/a", "/a"]),
+        (
+            "{\"uri\":\"/a\",\"request_uri\":\"/a?1\"}\n{\"request_uri\":\"/a?2\",\"uri\":\"/a\"}\n",
+            ["/a?1", "/a?2"],
+        ),
+        ("id,url,size\n1,/a,5\n2,/a,5\n", ["/a", "/a"]),
+    ] {
+        assert_eq!(keys(text), expected, "{text}");
+    }
+}
+
+#[test]
+fn the_size_of_a_request_is_not_that_of_its_response() {
+    let kong = "{\"request\":{\"uri\":\"/a\",\"size\":100},\"response\":{\"status\":200,\"size\":\"777\"}}\n";
+    assert_eq!(requests(kong, &Options::default()).0, [("/a".to_owned(), 777)]);
+    let traefik = "{\"ClientAddr\":\"::1\",\"RequestHost\":\"a.test\",\"RequestPath\":\"/a\",\"DownstreamStatus\":200,\
+                   \"DownstreamContentSize\":77,\"Duration\":1500000}\n";
+    let (trace, _) = read(traefik, &Options::default()).unwrap();
+    assert_eq!((trace.name(0), trace.size(0), trace.request(0).cost), (Some("a.test/a"), 77, 1_500));
+}
+
+#[test]
+fn requests_that_a_server_could_not_read_do_not_spoil_its_log() {
+    let s3 = "o b [06/Feb/2019:00:01:57 +0000] ::1 r i REST.GET.OBJECT k \"GET /b/k HTTP/1.1\" 200 - 10 44 41 28 \"-\" \"S\"\n\
+              o b [06/Feb/2019:00:01:57 +0000] - r i S3.EXPIRE.OBJECT k \"-\" - - - - - - \"-\" \"S\"\n";
+    let haproxy = |request, status| {
+        format!(
+            "::1:3 [06/Feb/2009:12:14:14.655] in s/srv 1/0/3/6/9 {status} 27 - - ---- 1/1 0/0 \"{request}\"\n"
+        )
+    };
+    for log in [s3.to_owned(), [haproxy("GET /a HTTP/1.1", 200), haproxy("<BADREQ>", 400)].concat()] {
+        let (found, notes) = requests(&log, &Options::default());
+        assert_eq!((found.len(), notes), (1, vec!["left out 1 without a URL or a time".to_owned()]), "{log}");
+    }
+}
+
+#[test]
+fn quotation_marks_hide_no_lines_and_no_words() {
+    let lenient = Options { max_broken_share: 1.0, ..Options::default() };
+    let (found, notes) = requests("time,key,size\n1,a,5\n2,\"b,6\n3,c,7\n", &lenient);
+    assert_eq!(found, [("a".to_owned(), 5)]);
+    assert_eq!(
+        notes,
+        [
+            "line 3 is broken: in a quotation of several lines",
+            "line 4 is broken: in a quotation of several lines"
+        ]
+    );
+    let proxy = "#Fields: cs(User-Agent) cs-method cs-uri-scheme cs-host cs-uri-path sc-status sc-bytes\n\
+                 \"Mozilla/5.0 (X)\" GET http a.test /a 200 5\n";
+    assert_eq!(requests(proxy, &lenient).0, [("http://a.test/a".to_owned(), 5)]);
+}
+
+#[test]
+fn guesses_about_hosts_and_names_are_told() {
+    let haproxy = "::1:3 [06/Feb/2009:12:14:14.655] in s/srv 1/0/3/6/9 200 27 - - ---- 1/1 0/0 {a.test} \"GET /a HTTP/1.1\"\n";
+    let notes = requests(haproxy, &Options::default()).1;
+    assert!(notes[0].contains("--log-format"), "{notes:?}");
+    let (found, notes) = requests("url\n/a\n/a,b\n", &Options::default());
+    assert_eq!(found, [("/a".to_owned(), 1), ("/a,b".to_owned(), 1)]);
+    assert_eq!(notes, ["its first line is taken as the name of the keys below it"]);
+}
+
+#[test]
+fn a_log_may_begin_with_a_long_line_or_a_frame_without_content() {
+    let line = |path: &str| format!("::1 - - [10/Oct/2000:13:55:36 -0700] \"GET /{path} HTTP/1.0\" 200 5\n");
+    let text = [line(&"a".repeat(100_000)), line("b")].concat();
+    assert_eq!(keys(&text).len(), 2);
+    let packed = zstd::encode_all(text.as_bytes(), 1).unwrap();
+    let packed = [b"\x50\x2a\x4d\x18\x02\0\0\0ab", &*packed].concat();
+    assert_eq!(read_from(Cursor::new(packed), &Options::default()).unwrap().0.len(), 2);
 }
 
 #[test]
@@ -173,6 +292,7 @@ fn logs_are_read_behind_syslog() {
         "<134>Oct  8 11:11:48 host squid: ",
         "2010-10-08T11:11:48.779+00:00 host squid[7]: ",
         "<134>1 2010-10-08T11:11:48.779Z host squid 7 - - ",
+        "<134>1 2010-10-08T11:11:48.779Z host squid 7 - [at@1 a=\"b c\"][to@1] ",
     ] {
         let (found, notes) = requests(&format!("{before}{squid}"), &Options::default());
         assert_eq!(found, [("http://a.test/x".to_owned(), 411)], "{before}");

@@ -340,10 +340,10 @@ fn workloads_are_sent_with_all_that_they_say() {
     let (trace, _) = file.read(&lenient()).unwrap();
     assert_eq!(show(&trace), ["0 /a 0 1 1", "0 /a 0.000007 1 1"]);
 
-    let log = File::new(b"{\"key\":\"http://a/\"}\n{\"key\":\"/b\"}\n{\"key\":\"http://a/\"}\n");
+    let log = File::new(b"{\"key\":\"http://a/\"}\n{\"key\":\"/b c\\r\\nd\"}\n{\"key\":\"http://a/\"}\n");
     let (requests, _) = larder_lab::trace::requests(&log.path(), &lenient()).unwrap();
     let urls: Vec<_> = (0..requests.len()).map(|at| requests.get(at).url).collect();
-    assert_eq!(urls, ["http://a/", "/b", "http://a/"]);
+    assert_eq!(urls, ["http://a/", "/b%20c%0D%0Ad", "http://a/"]);
     let numbers = larder_lab::trace::requests(&File::new(b"17\n18\n").path(), &lenient()).unwrap_err();
     assert!(numbers.to_string().ends_with("it has numbers for objects, and no urls"), "{numbers}");
 }

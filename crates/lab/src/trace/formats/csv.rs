@@ -10,12 +10,15 @@ use csv::{ByteRecord, ReaderBuilder, Trim};
 use super::fields::Fields;
 use super::lines::{LineContent, LineResult, Lines, put};
 use super::names::{Field, meaning, twitter};
-use super::words::{decimal, text};
+use super::words::{decimal, lenient};
 use super::{Fault, TRIED, w3c};
 use crate::trace::sink::Sink;
 use crate::trace::verdict::Verdict;
 
 const DELIMITERS: [u8; 4] = *b",;\t|";
+
+/// A byte that is in no key, as the delimiter of a single column: ASCII's unit separator.
+const NO_DELIMITER: u8 = 0x1f;
 
 /// The number of rows from which on two columns may be doubted.
 const ENOUGH: usize = 8;
@@ -44,8 +47,8 @@ impl Layout {
         let row = rows(head, true).next().unwrap_or(first);
         let delimiter = delimiter(row);
         let count = parts(row, delimiter).count();
-        if count < 2 {
-            return None;
+        if count < 2 && columns.is_empty() {
+            return second.and_then(|_| Self::single(row));
         }
         let header = names(row);
         let mut layout = Self {
@@ -73,25 +76,50 @@ impl Layout {
         Some(layout)
     }
 
+    /// Returns the layout of a file with one column whose first line is `row`, if that is a name of the key.
+    fn single(row: &[u8]) -> Option<Self> {
+        let name = String::from_utf8_lossy(parts(row, NO_DELIMITER).next()?);
+        (meaning(&name) == Field::Key).then(|| Self {
+            delimiter: NO_DELIMITER,
+            columns: vec![Field::Key],
+            named: true,
+            begins_with_names: true,
+            has_comments: false,
+        })
+    }
+
     /// Judges whether the lines of `head` have this layout.
     pub(in crate::trace) fn judge(&self, head: &[u8]) -> Verdict {
         let has_key = self.columns.iter().any(|field| matches!(field, Field::Key | Field::Request));
         if self.named {
             let why = "no name in its first line is known as that of the key; name the columns, as --columns time,key,size";
-            return if has_key { Verdict::Sure } else { Verdict::Doubt(why.to_owned()) };
+            return match self.columns.len() {
+                1 => Verdict::Guess("its first line is taken as the name of the keys below it".to_owned()),
+                _ if has_key => Verdict::Sure,
+                _ => Verdict::Doubt(why.to_owned()),
+            };
         }
         let rows: Vec<_> = rows(head, self.has_comments).take(TRIED).collect();
         let good = rows.iter().filter(|row| self.row(row).request().is_ok()).count();
         if good * 2 <= rows.len() {
             return Verdict::No;
         }
-        let number = |row: &&[u8]| parts(row, self.delimiter).next().and_then(|part| decimal(part, 6));
-        let firsts: Vec<_> = rows.iter().filter_map(number).collect();
-        let ascending = firsts.windows(2).filter(|pair| pair[0] < pair[1]).count();
+        let [firsts, seconds] = [0, 1].map(|column| {
+            let number = |row: &&[u8]| decimal(parts(row, self.delimiter).nth(column)?, 6);
+            rows.iter().filter_map(number).collect::<Vec<_>>()
+        });
+        let rises = |numbers: &[u64]| {
+            let ascending = numbers.windows(2).filter(|pair| pair[0] < pair[1]).count();
+            rows.len() >= ENOUGH && ascending + 1 == rows.len()
+        };
         let descending = firsts.windows(2).filter(|pair| pair[0] > pair[1]).count();
         match self.columns[..] {
-            [Field::Key, Field::Size] if rows.len() >= ENOUGH && ascending + 1 == rows.len() => Verdict::Doubt(
+            [Field::Key, Field::Size] if rises(&firsts) => Verdict::Doubt(
                 "its first column, of two, may be the time or the key; name them, as --columns time,key or --columns key,size"
+                    .to_owned(),
+            ),
+            [Field::Key, Field::Size] if rises(&seconds) => Verdict::Doubt(
+                "its second column, of two, may be the time or the size; name them, as --columns key,time or --columns key,size"
                     .to_owned(),
             ),
             [Field::Time, Field::Key, Field::Size] if descending * 10 > rows.len() => Verdict::Doubt(
@@ -123,7 +151,12 @@ impl Layout {
                 Err(error) => return Err(fault(error)),
             }
             let number = record.position().map_or(0, csv::Position::line);
-            put(sink, number, self.parse(&record))?;
+            match memchr::memchr_iter(b'\n', record.as_slice().trim_ascii_end()).count() as u64 {
+                0 => put(sink, number, self.parse(&record))?,
+                // A quotation mark that is part of a value hides the lines up to the next one.
+                more => (number..=number + more)
+                    .for_each(|line| sink.broken(line, || "in a quotation of several lines".to_owned())),
+            }
         }
     }
 
@@ -133,7 +166,7 @@ impl Layout {
             if self.has_comments && line.starts_with(b"#") || std::mem::take(&mut begins_with_names) {
                 continue;
             }
-            put(sink, number, w3c::parse(&self.columns, line))?;
+            put(sink, number, w3c::parse(&self.columns, line, ""))?;
         }
         Ok(())
     }
@@ -145,7 +178,7 @@ impl Layout {
         let mut fields = Fields::default();
         for (field, word) in self.columns.iter().zip(record) {
             if *field != Field::Ignored {
-                fields.put(*field, text(word)?);
+                fields.put(*field, lenient(word));
             }
         }
         fields.request()

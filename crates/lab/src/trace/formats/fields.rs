@@ -24,29 +24,29 @@ impl Default for Fields<'_> {
 }
 
 impl<'l> Fields<'l> {
-    /// Stores the value of `field`, unless it already has one. `-` means that there is none, or a size of 0; as a key,
-    /// it stands for a request that could not be read.
+    /// Stores the value of `field`, unless it already has one; of several keys, the one that says the most. `-` means that
+    /// there is none, or a size of 0; as a key, it stands for a request that could not be read.
     pub(super) fn put(&mut self, field: Field, value: impl Into<Cow<'l, str>>) {
+        let value = value.into();
         let place = &mut self.0[field as usize];
-        if field == Field::Ignored || place.is_some() {
+        let is_better = |old: &Cow<'l, str>| field == Field::Key && says_more(&value, old);
+        if field == Field::Ignored || place.as_ref().is_some_and(|old| !is_better(old)) {
             return;
         }
-        *place = match (value.into(), field) {
+        *place = match (value, field) {
             (dash, Field::Size) if dash == "-" => Some(Cow::Borrowed("0")),
-            (dash, Field::Key) if dash == NO_URL => Some(dash),
+            (dash, Field::Key | Field::Request) if dash == NO_URL => Some(dash),
             (value, _) if value.is_empty() || value == "-" => None,
             (value, _) => Some(value),
         };
     }
 
-    /// Whether the record is of a request that could not be read.
-    pub(super) fn is_unread(&self) -> bool {
-        self.get(Field::Key) == Some(NO_URL)
-    }
-
     /// Returns the request. A missing method counts as GET; a missing status counts as a served request.
     pub(super) fn request(mut self) -> LineResult<'l> {
         self.open_request_line();
+        if self.get(Field::Key) == Some(NO_URL) {
+            return Ok(LineContent::LeftOut(Exclusion::Incomplete));
+        }
         let key = self.key()?;
         let time = self.time()?;
         let cost = self.cost()?;
@@ -84,21 +84,23 @@ impl<'l> Fields<'l> {
     }
 
     /// Puts the method and the target of the request line into their fields. The target comes before another key, which
-    /// may lack the query.
+    /// may lack the query. A line without a target is one of a request that could not be read.
     fn open_request_line(&mut self) {
         let (method, target) = match self.take(Field::Request) {
             None => return,
             Some(Cow::Borrowed(line)) => {
-                let (method, target) = split(line);
+                let (method, target) = request_line(line);
                 (Cow::Borrowed(method), Cow::Borrowed(target))
             }
             Some(Cow::Owned(line)) => {
-                let (method, target) = split(&line);
+                let (method, target) = request_line(&line);
                 (method.to_owned().into(), target.to_owned().into())
             }
         };
         self.put(Field::Method, method);
-        if !target.is_empty() {
+        if target.is_empty() {
+            self.put(Field::Key, NO_URL);
+        } else {
             self.take(Field::Key);
             self.put(Field::Key, target);
         }
@@ -107,7 +109,7 @@ impl<'l> Fields<'l> {
     /// Returns the key, with the query, and with what tells the path of one site from that of another.
     fn key(&mut self) -> Result<Cow<'l, str>, LineError> {
         let mut key = self.take(Field::Key).ok_or("no key")?;
-        if key.trim().is_empty() || key == NO_URL {
+        if key.trim().is_empty() {
             return Err("no key".into());
         }
         if let Some(query) = self.get(Field::Query).filter(|_| !key.contains('?')) {
@@ -138,7 +140,7 @@ impl<'l> Fields<'l> {
     }
 
     fn cost(&self) -> Result<Fact<u32>, LineError> {
-        let units = [Field::Micros, Field::Millis, Field::Seconds, Field::Elapsed];
+        let units = [Field::Micros, Field::Millis, Field::Seconds, Field::Nanos, Field::Elapsed];
         // A negative time means that there is none.
         let found = units.iter().find_map(|unit| Some((*unit, self.get(*unit)?)));
         let Some((unit, text)) = found.filter(|(_, text)| !text.starts_with('-')) else {
@@ -148,6 +150,7 @@ impl<'l> Fields<'l> {
         let micros = match unit {
             Field::Micros => decimal(word, 0),
             Field::Millis => decimal(word, 3),
+            Field::Nanos => decimal(word, 0).map(|nanos| nanos / 1_000),
             Field::Elapsed if integer(word).is_some() => decimal(word, 3),
             _ => seconds(word),
         };
@@ -160,12 +163,19 @@ impl<'l> Fields<'l> {
 }
 
 /// Splits a request line into its method and its target; the latter may contain spaces.
-fn split(line: &str) -> (&str, &str) {
+pub(super) fn request_line(line: &str) -> (&str, &str) {
     let (method, rest) = line.split_once(' ').unwrap_or((line, ""));
     match rest.rsplit_once(' ') {
-        Some((target, version)) if version.starts_with("HTTP/") => (method, target),
-        _ => (method, rest),
+        Some((target, version)) if version.starts_with("HTTP/") => (method, target.trim()),
+        _ => (method, rest.trim()),
     }
+}
+
+/// Whether the key `new` says more than `old`: a URL or a path more than a number or a name, such as that of a request, and
+/// one with a query more than one without.
+fn says_more(new: &str, old: &str) -> bool {
+    let is_address = |key: &str| key.starts_with('/') || key.contains("://");
+    is_address(new) && (!is_address(old) || new.len() > old.len() && new.starts_with(old))
 }
 
 /// Whether `operation` reads an object: words that are not known as such write it. Codes count as reads, since each

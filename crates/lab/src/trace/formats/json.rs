@@ -7,13 +7,15 @@ use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::fields::Fields;
-use super::lines::{LineContent, LineResult};
+use super::lines::LineResult;
 use super::names::{Field, meaning};
 use super::words::unescape;
-use crate::trace::summary::Exclusion;
 
 /// Nested objects whose fields count as fields of the line.
-const INNER: &[&str] = &["request", "response", "http", "req", "resp"];
+const INNER: &[&str] = &["request", "response", "http", "req", "resp", "res", "httpRequest"];
+
+/// Those whose size is that of a request, not of a response.
+const REQUESTS: &[&str] = &["request", "req", "httpRequest"];
 
 /// The maximum nesting depth of such objects.
 const DEPTH: u8 = 3;
@@ -21,21 +23,26 @@ const DEPTH: u8 = 3;
 pub(super) fn parse(line: &[u8]) -> LineResult<'_> {
     let text = super::words::text(line)?;
     let mut fields = Fields::default();
-    gather(text, &mut fields, DEPTH).map_err(|error| format!("no JSON object: {error}"))?;
-    if fields.is_unread() {
-        return Ok(LineContent::LeftOut(Exclusion::Incomplete));
-    }
+    gather(text, &mut fields, "", DEPTH).map_err(|error| format!("no JSON object: {error}"))?;
     fields.request()
 }
 
-fn gather<'l>(text: &'l str, fields: &mut Fields<'l>, depth: u8) -> serde_json::Result<()> {
+/// Returns the reason why `line` is no request.
+pub(in crate::trace) fn fault_of(line: &[u8]) -> Option<String> {
+    parse(line).err().map(Cow::into_owned)
+}
+
+/// Puts the fields of the object in `text`, which has this `name`, into `fields`.
+fn gather<'l>(text: &'l str, fields: &mut Fields<'l>, name: &str, depth: u8) -> serde_json::Result<()> {
     let mut json = serde_json::Deserializer::from_str(text);
-    json.deserialize_map(FieldCollector { fields, depth })?;
+    json.deserialize_map(FieldCollector { fields, name, depth })?;
     json.end()
 }
 
 struct FieldCollector<'f, 'l> {
     fields: &'f mut Fields<'l>,
+    /// The name of the object.
+    name: &'f str,
     depth: u8,
 }
 
@@ -50,14 +57,15 @@ impl<'l> Visitor<'l> for FieldCollector<'_, 'l> {
         while let Some(Name(name)) = map.next_key()? {
             let field = meaning(&name);
             let inner = INNER.contains(&&*name);
-            if field == Field::Ignored && !inner {
+            let is_of_request = field == Field::Size && REQUESTS.contains(&self.name);
+            if field == Field::Ignored && !inner || is_of_request {
                 map.next_value::<IgnoredAny>()?;
                 continue;
             }
             let value = map.next_value::<&'l RawValue>()?.get();
             match value.as_bytes().first() {
                 Some(b'{') if inner && self.depth > 0 => {
-                    gather(value, self.fields, self.depth - 1).map_err(serde::de::Error::custom)?;
+                    gather(value, self.fields, &name, self.depth - 1).map_err(serde::de::Error::custom)?;
                 }
                 Some(b'"') => {
                     let Name(text) = serde_json::from_str(value).map_err(serde::de::Error::custom)?;
@@ -74,9 +82,9 @@ impl<'l> Visitor<'l> for FieldCollector<'_, 'l> {
 /// Returns `text` without the escapes that some servers write in addition to those of JSON.
 fn address(field: Field, text: Cow<'_, str>) -> Cow<'_, str> {
     match text {
-        Cow::Borrowed(text) if matches!(field, Field::Key | Field::Request) => unescape(text),
+        Cow::Borrowed(text) if matches!(field, Field::Key | Field::Request) => unescape(text.as_bytes()),
         Cow::Owned(text) if matches!(field, Field::Key | Field::Request) => {
-            unescape(&text).into_owned().into()
+            unescape(text.as_bytes()).into_owned().into()
         }
         text => text,
     }

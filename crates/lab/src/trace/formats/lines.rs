@@ -15,7 +15,7 @@ use crate::trace::summary::Exclusion;
 const CHUNK: usize = 256 << 10;
 
 /// The maximum length of a line, in bytes: more than any line of a log has.
-pub(super) const LONGEST: usize = 1 << 20;
+pub(in crate::trace) const LONGEST: usize = 1 << 20;
 
 pub(super) enum LineContent<'l> {
     /// A request for an object identified by a number.

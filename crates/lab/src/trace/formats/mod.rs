@@ -4,7 +4,7 @@ pub(super) mod arc;
 pub(super) mod csv;
 mod fields;
 pub(super) mod history;
-mod json;
+pub(super) mod json;
 mod larder;
 pub(super) mod lcs;
 mod lines;
@@ -26,9 +26,11 @@ use std::path::Path;
 
 use super::input::Input;
 use super::sink::Sink;
+use super::summary::Exclusion;
 use super::verdict::Found;
 use super::{Format, TraceTooLong};
 use csv::Layout;
+pub(super) use lines::LONGEST;
 use lines::{LineContent, LineResult};
 use names::Field;
 use pattern::Pattern;
@@ -142,7 +144,8 @@ pub(super) fn fit(parser: &LineParser, head: &[u8]) -> bool {
     let (mut good, mut all) = (0, 0);
     for line in lines.take(TRIED) {
         match parser.parse(line.trim_ascii_end()) {
-            Ok(LineContent::Nothing) => {}
+            // Any line may seem to be of a request that could not be read.
+            Ok(LineContent::Nothing | LineContent::LeftOut(Exclusion::Incomplete)) => {}
             Ok(_) => (good, all) = (good + 1, all + 1),
             Err(_) => all += 1,
         }

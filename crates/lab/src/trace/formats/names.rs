@@ -32,6 +32,8 @@ pub enum Field {
     Millis,
     /// The time of the response, in seconds with decimals.
     Seconds,
+    /// The time of the response, in nanoseconds.
+    Nanos,
     /// The time of the response, in seconds if it has decimals, and otherwise in milliseconds.
     Elapsed,
     /// The method.
@@ -51,7 +53,7 @@ pub(super) const FIRST: &[&str] = &[
     "time", "key", "host", "size", "micros", "millis", "seconds", "method", "status", "cache", "client", "_",
 ];
 
-/// The names of each field, in lower case and without `-`, `_` and parentheses. A name with `_` is meant literally.
+/// The names of each field, in lower case and without `-`, `_` and parentheses. A name with `_` or capitals is meant literally.
 const NAMES: &[(Field, &[&str])] = &[
     (
         Field::Time,
@@ -72,6 +74,7 @@ const NAMES: &[(Field, &[&str])] = &[
             "relativeunix",
             "timestampms",
             "edgestarttimestamp",
+            "startutc",
         ],
     ),
     (Field::Date, &["date"]),
@@ -99,6 +102,7 @@ const NAMES: &[(Field, &[&str])] = &[
             "hashedhostpathquery",
             "csuri",
             "csuristem",
+            "csuripath",
             "clientrequesturi",
         ],
     ),
@@ -117,7 +121,7 @@ const NAMES: &[(Field, &[&str])] = &[
             "clientrequesthost",
         ],
     ),
-    (Field::Scheme, &["scheme", "requestscheme", "csprotocol", "clientrequestscheme"]),
+    (Field::Scheme, &["scheme", "requestscheme", "csprotocol", "csurischeme", "clientrequestscheme"]),
     (Field::Bucket, &["bucket"]),
     (Field::Request, &["request", "requestline", "firstline"]),
     (
@@ -135,19 +139,33 @@ const NAMES: &[(Field, &[&str])] = &[
             "valuesize",
             "scbytes",
             "iosize",
+            "downstreamcontentsize",
         ],
     ),
     (Field::Whole, &["objsize", "objectsize"]),
-    // Varnish's examples use `time_taken` for microseconds, and the W3C's format `time-taken` for other units.
+    // Varnish's examples use `time_taken` for microseconds, and the W3C's format `time-taken` for other units; Traefik
+    // writes nanoseconds.
     (Field::Micros, &["micros", "cost", "time_taken", "timeelapsed", "requestlatency"]),
     (Field::Millis, &["millis", "durationms", "upstreamservicetime", "originresponsedurationms"]),
     (Field::Seconds, &["seconds", "requesttime", "timefirstbyte"]),
+    (Field::Nanos, &["Duration"]),
     (Field::Elapsed, &["duration", "timetaken", "elapsed"]),
-    (Field::Method, &["method", "requestmethod", "requesttype", "csmethod", "clientrequestmethod"]),
+    (
+        Field::Method,
+        &["method", "requestmethod", "requesttype", "csmethod", "clientrequestmethod", "httpmethod"],
+    ),
     (Field::Operation, &["operation", "op", "optype", "opname"]),
     (
         Field::Status,
-        &["status", "statuscode", "scstatus", "responsestatus", "responsecode", "edgeresponsestatus"],
+        &[
+            "status",
+            "statuscode",
+            "scstatus",
+            "responsestatus",
+            "responsecode",
+            "edgeresponsestatus",
+            "downstreamstatus",
+        ],
     ),
     (
         Field::Cache,
@@ -163,7 +181,10 @@ const NAMES: &[(Field, &[&str])] = &[
             "cachecachestatus",
         ],
     ),
-    (Field::Client, &["client", "clientip", "clientid", "remoteaddr", "remoteip", "ipaddress", "cip"]),
+    (
+        Field::Client,
+        &["client", "clientip", "clientid", "remoteaddr", "remoteip", "ipaddress", "cip", "clientaddr"],
+    ),
 ];
 
 /// Columns that have a name of their own, since the files have none, or lose them when they are cut.

@@ -5,31 +5,50 @@ use std::borrow::Cow;
 
 use memchr::{memchr, memchr_iter};
 
+use super::fields::request_line;
 use super::lines::LineResult;
 use super::words::{Access, LineError, closing, is_escaped, moment, size, status, text, unescape, word};
 use crate::trace::sink::{Fact, client};
 
 pub(super) fn parse(line: &[u8]) -> LineResult<'_> {
-    let (before, rest) = split(line, b'[').ok_or("no date in brackets")?;
-    let (time, rest) = split(rest, b']').ok_or("no date in brackets")?;
-    let time = moment(text(time)?)?;
+    let (before, time, rest) = date(line)?;
     let (_, rest) = split(rest, b'"').ok_or("no request in quotation marks")?;
     let end = request_end(rest).ok_or("no request in quotation marks")?;
-    let (mut request, mut rest) = (&rest[..end], &rest[end + 1..]);
+    let request = unescape(&rest[..end]);
+    let mut rest = &rest[end + 1..];
     let status = status(word(&mut rest).ok_or("no status")?)?;
     let bytes = match word(&mut rest).ok_or("no size")? {
         b"-" => 0,
         bytes => size(bytes)?,
     };
     // The status of invalid requests excludes them later.
-    let method = word(&mut request).unwrap_or_default();
-    let target = unescape(text(word(&mut request).unwrap_or(b"-"))?);
+    let (method, target) = request_line(&request);
     let (host, client) = parties(before)?;
-    let access = Access { method, status, time, bytes, cost: Fact::Known(0), client };
-    access.of(match host {
-        Some(host) if target.starts_with('/') => Cow::Owned(format!("{host}{target}")),
-        _ => target,
-    })
+    let access = Access { method: method.as_bytes(), status, time, bytes, cost: Fact::Known(0), client };
+    let key = match (host, &request) {
+        (Some(host), _) if target.starts_with('/') => Cow::Owned(format!("{host}{target}")),
+        (_, Cow::Borrowed(request)) => request_line(request).1.into(),
+        _ => Cow::Owned(target.to_owned()),
+    };
+    access.of(key)
+}
+
+/// Returns the text before the date in brackets, the date, and the text after it. An address of a virtual host may be in
+/// brackets, too.
+fn date(line: &[u8]) -> Result<(&[u8], u64, &[u8]), LineError> {
+    let mut why: LineError = "no date in brackets".into();
+    for at in memchr_iter(b'[', line) {
+        let Some((time, rest)) = split(&line[at + 1..], b']') else { break };
+        match text(time).and_then(moment) {
+            Ok(time) => return Ok((&line[..at], time, rest)),
+            Err(error) => why = error,
+        }
+        // Brackets after the date belong to the request.
+        if memchr(b'"', &line[..at]).is_some() {
+            break;
+        }
+    }
+    Err(why)
 }
 
 /// Returns the virtual host, if the words before the date begin with one, and the client. Four words are `host client

@@ -8,7 +8,7 @@ use memchr::memmem;
 use super::fields::Fields;
 use super::lines::LineResult;
 use super::names::{Field, meaning};
-use super::words::{closing, text, unescape};
+use super::words::{is_escaped, lenient, unescape};
 
 /// The format of a log line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,8 +37,8 @@ impl Pattern {
             (value, rest) = rest.split_at(end);
             match field {
                 Field::Ignored => {}
-                Field::Key | Field::Request => fields.put(*field, unescape(text(value)?)),
-                field => fields.put(*field, text(value)?),
+                Field::Key | Field::Request => fields.put(*field, unescape(value)),
+                field => fields.put(*field, lenient(value)),
             }
         }
         fields.request()
@@ -60,7 +60,9 @@ fn skip<'l>(rest: &'l [u8], expected: &str) -> Option<&'l [u8]> {
 /// Returns the end of the field with which `rest` begins, between the texts `before` and `after`.
 fn end(rest: &[u8], before: &str, after: &str) -> Option<usize> {
     if before.ends_with('"') && after.starts_with('"') {
-        return closing(rest).or_else(|| memchr::memchr(b'"', rest));
+        // Some programs do not escape the marks in a value.
+        let ends = |at: &usize| !is_escaped(rest, *at) && rest[*at..].starts_with(after.as_bytes());
+        return memchr::memchr_iter(b'"', rest).find(ends).or_else(|| memchr::memchr(b'"', rest));
     }
     match after {
         "" => Some(memchr::memchr(b' ', rest).unwrap_or(rest.len())),

@@ -1,11 +1,9 @@
 //! A list of keys, one per line: numbers, or names such as URLs. There are no sizes and no times.
 
-use std::borrow::Cow;
-
 use super::TRIED;
 use super::csv::is_table;
 use super::lines::LineResult;
-use super::words::{integer, keyed, text};
+use super::words::{integer, keyed, lenient};
 use crate::trace::sink::Facts;
 use crate::trace::verdict::Verdict;
 
@@ -35,5 +33,5 @@ pub(in crate::trace) fn judge(head: &[u8]) -> Verdict {
 }
 
 pub(super) fn parse(line: &[u8]) -> LineResult<'_> {
-    keyed(Cow::Borrowed(text(line.trim_ascii())?), Facts::NONE)
+    keyed(lenient(line.trim_ascii()), Facts::NONE)
 }

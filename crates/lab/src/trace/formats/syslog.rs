@@ -11,11 +11,13 @@ pub(super) fn message(line: &[u8]) -> Option<&[u8]> {
     let mut rest = line;
     let first = word(&mut rest)?;
     if first.starts_with(b"<") && first.ends_with(b">1") {
-        // Date, host, program, process, message and structured data, which is taken as one word.
-        for _ in 0..6 {
+        // Date, host, program, process and message, then structured data: `-`, or elements in brackets.
+        for _ in 0..5 {
             word(&mut rest)?;
         }
-        return Some(rest.trim_ascii_start());
+        rest = rest.trim_ascii_start();
+        let data = if rest.starts_with(b"[") { memchr::memmem::find(rest, b"] ")? + 1 } else { 1 };
+        return Some(rest.get(data..)?.trim_ascii_start());
     }
     for _ in 1..WORDS {
         // The first word with a colon at its end is the program.

@@ -6,11 +6,14 @@ use std::io::Read;
 use super::fields::Fields;
 use super::lines::{LineResult, Lines, put};
 use super::names::{Field, meaning};
-use super::words::text;
+use super::words::lenient;
 use super::{Fault, words};
 use crate::trace::sink::Sink;
 
 const FIELDS: &[u8] = b"#Fields:";
+
+/// The start of the line with the date of the lines below it, which need not repeat it.
+const DATE: &[u8] = b"#Date:";
 
 /// Whether a line of `head` names fields.
 pub(in crate::trace) fn resembles(head: &[u8]) -> bool {
@@ -19,12 +22,16 @@ pub(in crate::trace) fn resembles(head: &[u8]) -> bool {
 
 pub(super) fn read(input: impl Read, sink: &mut Sink) -> Result<(), Fault> {
     let (mut lines, mut columns) = (Lines::new(input), Vec::new());
+    let mut day = String::new();
     while let Some((number, line)) = lines.next()? {
         match line.strip_prefix(FIELDS) {
             Some(names) => columns = fields(names),
-            None if line.starts_with(b"#") => {}
+            None if line.starts_with(b"#") => {
+                let date = line.strip_prefix(DATE).and_then(|mut date| words::word(&mut date));
+                day = date.map_or(day, |date| lenient(date).into_owned());
+            }
             None if columns.is_empty() => sink.broken(number, || "no line '#Fields:' before it".to_owned()),
-            None => put(sink, number, parse(&columns, line))?,
+            None => put(sink, number, parse(&columns, line, &day))?,
         }
     }
     Ok(())
@@ -39,26 +46,30 @@ fn fields(names: &[u8]) -> Vec<Field> {
     names.split_ascii_whitespace().map(field).collect()
 }
 
-/// Returns the request in a line with these columns, which tabs separate, or otherwise any number of spaces.
-pub(super) fn parse<'l>(columns: &[Field], line: &'l [u8]) -> LineResult<'l> {
+/// Returns the request in a line with these columns, which tabs separate, or otherwise any number of spaces outside
+/// quotation marks. `day` is the date of a line without one.
+pub(super) fn parse<'l>(columns: &[Field], line: &'l [u8], day: &'l str) -> LineResult<'l> {
     let mut fields = Fields::default();
-    let mut put = |field: &Field, value| -> Result<(), words::LineError> {
-        if *field != Field::Ignored {
-            fields.put(*field, text(value)?);
-        }
-        Ok(())
-    };
+    let mut put = |field: &Field, value| fields.put(*field, lenient(value));
     if line.contains(&b'\t') {
-        columns
-            .iter()
-            .zip(line.split(|byte| *byte == b'\t'))
-            .try_for_each(|(field, value)| put(field, value))?;
+        columns.iter().zip(line.split(|byte| *byte == b'\t')).for_each(|(field, value)| put(field, value));
     } else {
         let mut rest = line;
-        columns
-            .iter()
-            .map_while(|field| Some((field, words::word(&mut rest)?)))
-            .try_for_each(|(field, value)| put(field, value))?;
+        for field in columns {
+            let Some(value) = value(&mut rest) else { break };
+            put(field, value);
+        }
     }
+    fields.put(Field::Date, day);
     fields.request()
+}
+
+/// Returns the next value of `line`, without quotation marks around it, and advances `line` past it.
+fn value<'l>(line: &mut &'l [u8]) -> Option<&'l [u8]> {
+    let quoted = line.trim_ascii_start().strip_prefix(b"\"");
+    let Some((quoted, end)) = quoted.and_then(|text| Some((text, words::closing(text)?))) else {
+        return words::word(line);
+    };
+    *line = &quoted[end + 1..];
+    Some(&quoted[..end])
 }

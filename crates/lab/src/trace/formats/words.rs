@@ -20,8 +20,8 @@ const LARGEST: u64 = 1 << 40;
 /// Statuses of heuristically cacheable responses (RFC 9110, section 15.1), and 304.
 const KEPT: &[u16] = &[200, 203, 204, 206, 300, 301, 304, 308, 404, 405, 410, 414, 501];
 
-/// The date of NCSA's formats.
-const NCSA: &str = "%d/%b/%Y:%H:%M:%S %z";
+/// The date of NCSA's formats, and the same with a colon in the offset.
+const NCSA: [&str; 2] = ["%d/%b/%Y:%H:%M:%S%.f %z", "%d/%b/%Y:%H:%M:%S%.f %:z"];
 
 /// Returns the next word of `line`, and advances `line` past it. Spaces separate words.
 pub(super) fn word<'l>(line: &mut &'l [u8]) -> Option<&'l [u8]> {
@@ -88,10 +88,11 @@ pub(super) fn status(word: &[u8]) -> Result<u16, LineError> {
 /// 1970 of milli-, micro- or nanoseconds if it is one of this century in that unit.
 pub(super) fn time(text: &str) -> Result<u64, LineError> {
     const CENTURY: Range<u64> = 1_000_000_000..4_100_000_000;
-    let text = text.trim().trim_start_matches('[').trim_end_matches(']');
+    let text = text.trim();
+    let text = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
     let word = text.as_bytes();
-    let number = match integer(word) {
-        Some(millis) if CENTURY.contains(&(millis / 1_000)) => Some(millis * 1_000),
+    let number = match decimal(word, 0) {
+        Some(millis) if CENTURY.contains(&(millis / 1_000)) => decimal(word, 3),
         Some(micros) if CENTURY.contains(&(micros / 1_000_000)) => Some(micros),
         Some(nanos) if CENTURY.contains(&(nanos / 1_000_000_000)) => Some(nanos / 1_000),
         _ => seconds(word),
@@ -103,13 +104,17 @@ pub(super) fn time(text: &str) -> Result<u64, LineError> {
 /// Dates without an offset are in UTC.
 pub(super) fn moment(text: &str) -> Result<u64, LineError> {
     let utc = |date: Result<DateTime, jiff::Error>| date.and_then(|date| TimeZone::UTC.to_timestamp(date));
+    let ncsa = |form| strtime::parse(form, text).and_then(|parsed| parsed.to_timestamp());
     let time = match text.strip_suffix(" GMT") {
         Some(date) => utc(DateTime::strptime("%a, %d %b %Y %H:%M:%S", date)),
         None if text.as_bytes().get(2) == Some(&b'/') => match text.contains(' ') {
-            true => strtime::parse(NCSA, text).and_then(|parsed| parsed.to_timestamp()),
+            true => ncsa(NCSA[0]).or_else(|_| ncsa(NCSA[1])),
             false => utc(DateTime::strptime("%d/%b/%Y:%H:%M:%S%.f", text)),
         },
-        None => text.parse::<Timestamp>().or_else(|_| utc(text.parse())),
+        None => {
+            let date = text.strip_suffix(" UTC").unwrap_or(text);
+            date.parse::<Timestamp>().or_else(|_| utc(date.parse()))
+        }
     };
     time.ok().and_then(micros).ok_or_else(|| no("a date", text.as_bytes()))
 }
@@ -123,6 +128,19 @@ pub(super) fn text(word: &[u8]) -> Result<&str, LineError> {
     str::from_utf8(word).map_err(|_| "not UTF-8".into())
 }
 
+/// Reads a text of any encoding that contains ASCII unchanged. A byte that is no UTF-8 becomes `%ff`, as in URLs.
+pub(super) fn lenient(bytes: &[u8]) -> Cow<'_, str> {
+    if let Ok(text) = str::from_utf8(bytes) {
+        return text.into();
+    }
+    let mut text = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        text.push_str(chunk.valid());
+        text.extend(chunk.invalid().iter().map(|byte| format!("%{byte:02x}")));
+    }
+    text.into()
+}
+
 /// Returns the end of the quotation in which `text` begins. An odd number of backslashes escapes a quotation mark.
 pub(super) fn closing(text: &[u8]) -> Option<usize> {
     memchr::memchr_iter(b'"', text).find(|&at| !is_escaped(text, at))
@@ -133,13 +151,14 @@ pub(super) fn is_escaped(text: &[u8], at: usize) -> bool {
     text[..at].iter().rev().take_while(|byte| **byte == b'\\').count() % 2 == 1
 }
 
-/// Undoes the escapes of access logs, such as `\xc3\xa9` for one letter. What is not text, or no part of a URL, becomes
-/// `%ff`.
-pub(super) fn unescape(text: &str) -> Cow<'_, str> {
-    if memchr::memchr(b'\\', text.as_bytes()).is_none() {
-        return text.into();
+/// Undoes the escapes of access logs, such as `\xc3\xa9` for one letter. What is not text, or what an escape says that is
+/// no part of a URL, becomes `%ff`.
+pub(super) fn unescape(text: &[u8]) -> Cow<'_, str> {
+    if memchr::memchr(b'\\', text).is_none() {
+        return lenient(text);
     }
-    let (mut bytes, mut rest) = (Vec::with_capacity(text.len()), text.as_bytes());
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text;
     while let [first, others @ ..] = rest {
         let (byte, after) = match (first, others) {
             (b'\\', [b'x', high, low, after @ ..]) => match (hex(*high), hex(*low)) {
@@ -149,18 +168,15 @@ pub(super) fn unescape(text: &str) -> Cow<'_, str> {
             (b'\\', [escaped @ (b'\\' | b'"'), after @ ..]) => (*escaped, after),
             _ => (*first, others),
         };
+        // A space between the parts of a request line is not escaped.
+        let is_escaped = others.len() != after.len();
         rest = after;
         match byte {
-            0..=b' ' | 0x7f => bytes.extend_from_slice(format!("%{byte:02x}").as_bytes()),
+            0..=b' ' | 0x7f if is_escaped => bytes.extend_from_slice(format!("%{byte:02x}").as_bytes()),
             _ => bytes.push(byte),
         }
     }
-    let mut text = String::with_capacity(bytes.len());
-    for chunk in bytes.utf8_chunks() {
-        text.push_str(chunk.valid());
-        text.extend(chunk.invalid().iter().map(|byte| format!("%{byte:02x}")));
-    }
-    text.into()
+    lenient(&bytes).into_owned().into()
 }
 
 fn hex(digit: u8) -> Option<u8> {
