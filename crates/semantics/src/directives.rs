@@ -37,7 +37,7 @@ impl RequestDirectives {
     pub fn parse(request: &impl Fields) -> Self {
         let mut found = Self::default();
         if !request.contains("cache-control") {
-            found.no_cache = has(request, "pragma", "no-cache");
+            found.no_cache = request.contains("pragma") && has(request, "pragma", "no-cache");
             return found;
         }
         let number = |value: Option<&[u8]>, malformed| Some(value.and_then(seconds).unwrap_or(malformed));
