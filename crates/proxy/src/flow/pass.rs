@@ -256,8 +256,8 @@ fn posted(
     };
     let freshness = doubt.temper(freshness, &*fields);
     let mut writer = cx.worker.cache.fills.alone(&request.key, began);
-    let stored = storable::storable_fields(cx.rules, fields.to_map());
-    let stored = cx.worker.cache.store.memory.keep(&stored, freshness.date);
+    let stored =
+        storage_terms::stored_lines(&cx.worker.cache.store.memory, cx.rules, &fields, freshness.date);
     let (cost, length) = (request.origin.micros(), download.length());
     let head = Arc::new(Head { status, fields: stored, signature, freshness, cost, length });
     let reader = writer.reader();
