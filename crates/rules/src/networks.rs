@@ -19,8 +19,12 @@ pub struct Networks {
 
 impl Networks {
     /// Whether `address` is in one of the networks.
+    #[inline]
     pub fn contains(&self, address: IpAddr) -> bool {
-        let number = number(address);
+        !self.ranges.is_empty() && self.has(number(address))
+    }
+
+    fn has(&self, number: u128) -> bool {
         let after = self.ranges.partition_point(|(first, _)| *first <= number);
         after.checked_sub(1).is_some_and(|at| number <= self.ranges[at].1)
     }

@@ -2,6 +2,7 @@
 //! (RFC 9213) as plain values. Other modules decide their effect.
 
 use http::HeaderName;
+use memchr::memchr_iter;
 use sfv::{BareItem, Dictionary, ListEntry, Parser};
 
 use crate::fields::{Fields, is_quoted, is_token, joined, list, members};
@@ -37,7 +38,7 @@ impl RequestDirectives {
     pub fn parse(request: &impl Fields) -> Self {
         let mut found = Self::default();
         if !request.contains("cache-control") {
-            found.no_cache = has(request, "pragma", "no-cache");
+            found.no_cache = request.contains("pragma") && has(request, "pragma", "no-cache");
             return found;
         }
         let number = |value: Option<&[u8]>, malformed| Some(value.and_then(seconds).unwrap_or(malformed));
@@ -183,6 +184,24 @@ impl ResponseDirectives {
         self.withheld.extend(names);
         qualified
     }
+}
+
+/// Returns [`ResponseDirectives::withheld`]. Few responses withhold fields, and all others need not be parsed for it.
+pub(crate) fn withheld(response: &impl Fields, targets: &[String]) -> Vec<HeaderName> {
+    let fields = targets.iter().map(String::as_str).chain(["cache-control"]);
+    match fields.flat_map(|name| response.lines(name)).any(may_withhold) {
+        true => ResponseDirectives::parse(response, targets).withheld,
+        false => Vec::new(),
+    }
+}
+
+/// Whether a directive of this value may list fields: white space before `=` makes it malformed.
+fn may_withhold(value: &[u8]) -> bool {
+    let ends_in = |start: &[u8], name: &str| {
+        let end = start.len().checked_sub(name.len()).map(|from| &start[from..]);
+        end.is_some_and(|end| end.eq_ignore_ascii_case(name.as_bytes()))
+    };
+    memchr_iter(b'=', value).any(|at| ["no-cache", "private"].iter().any(|name| ends_in(&value[..at], name)))
 }
 
 /// Parses a list of field names, as a token or quoted. Apostrophes are no quotes, though names may have them.

@@ -1,8 +1,8 @@
 //! Decides whether a response may be stored (RFC 9111 section 3), and which of its fields.
 
-use http::{HeaderMap, HeaderName, Method, StatusCode, header};
+use http::{HeaderMap, HeaderName, Method, StatusCode};
 
-use crate::directives::{RequestDirectives, ResponseDirectives};
+use crate::directives::{self, RequestDirectives, ResponseDirectives};
 use crate::fields::{Fields, members};
 use crate::freshness::{Flags, Freshness, is_heuristically_cacheable};
 use crate::history::History;
@@ -144,32 +144,26 @@ fn usable(freshness: &Freshness, lifetime: Lifetime, defined: bool) -> Result<()
     if worthless && !validator { Err(Why::NeverFresh) } else { Ok(()) }
 }
 
-/// Returns the fields of `response` that are stored (RFC 9111 section 3.1): without those of the connection and of
-/// proxies, `Trailer`, those that `no-cache="…"` or `private="…"` withholds, and cookies that may be meant for one
-/// client. Signatures ([`crate::vary`]) and freshness are made from the whole response, before this.
-pub fn storable_fields(rules: &Rules, mut response: HeaderMap) -> HeaderMap {
-    let withheld = ResponseDirectives::parse(&response, &rules.targeted).withheld;
-    let removed: Vec<_> = {
-        let concerns_hop = is_hop_by_hop(&response);
-        let stays = |name: &HeaderName| {
-            *name != header::TRAILER && !concerns_hop(name.as_str().as_bytes()) && !withheld.contains(name)
-        };
-        response.keys().filter(|name| !stays(name)).cloned().collect()
-    };
-    removed.iter().for_each(|name| _ = response.remove(name));
-    remove_cookies(rules, &mut response);
-    response
+/// Returns a predicate: whether a line of `response`, given as name (in any case) and value, is stored (RFC 9111 section
+/// 3.1). Not stored are the fields of the connection and of proxies, `Trailer`, those that `no-cache="…"` or `private="…"`
+/// withholds, and cookies that may be meant for one client. Signatures ([`crate::vary`]) and freshness are made from the
+/// whole response.
+pub fn is_stored<'r>(rules: &'r Rules, response: &'r impl Fields) -> impl Fn(&[u8], &[u8]) -> bool + 'r {
+    let withheld = directives::withheld(response, &rules.targeted);
+    let concerns_hop = is_hop_by_hop(response);
+    move |name, value| {
+        let is = |own: &str| name.eq_ignore_ascii_case(own.as_bytes());
+        let stays = !is("trailer") && !concerns_hop(name) && !withheld.iter().any(|own| is(own.as_str()));
+        stays && (!is("set-cookie") || rules.cookies.keeps(value))
+    }
 }
 
-fn remove_cookies(rules: &Rules, stored: &mut HeaderMap) {
-    if !stored.contains_key(header::SET_COOKIE) {
-        return;
-    }
-    let cookies: Vec<_> = stored.get_all(header::SET_COOKIE).iter().cloned().collect();
-    stored.remove(header::SET_COOKIE);
-    for cookie in cookies.into_iter().filter(|cookie| rules.cookies.keeps(cookie.as_bytes())) {
-        stored.append(header::SET_COOKIE, cookie);
-    }
+/// Returns the fields of `response` whose lines are [stored](is_stored).
+pub fn storable_fields(rules: &Rules, response: &HeaderMap) -> HeaderMap {
+    let is_stored = is_stored(rules, response);
+    let stored =
+        response.iter().filter(|(name, value)| is_stored(name.as_str().as_bytes(), value.as_bytes()));
+    stored.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
 /// Removes the fields that concern one connection, in either direction: `Connection` and the fields that it

@@ -122,7 +122,7 @@ fn section_3_1_fields_that_are_not_stored() {
          | Proxy-Authorization: x | Proxy-Connection: x | TE: x | Trailer: x | Transfer-Encoding: x | Upgrade: x \
          | Cache-Control: no-cache=\"b, c\", max-age=60 | B: 2 | C: 3 | Set-Cookie: a=b | D: 4",
     );
-    let kept = storable_fields(&Rules::default(), response);
+    let kept = storable_fields(&Rules::default(), &response);
     assert_eq!(kept, fields("Cache-Control: no-cache=\"b, c\", max-age=60 | Set-Cookie: a=b | D: 4"));
 }
 

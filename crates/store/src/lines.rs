@@ -184,23 +184,21 @@ pub fn write_line(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
 
 /// Appends the start of a field line: the name in such capitals, and the separator before the value.
 pub fn write_name(out: &mut Vec<u8>, name: &[u8]) {
-    match name {
-        b"etag" => out.extend_from_slice(b"ETag"),
-        b"www-authenticate" => out.extend_from_slice(b"WWW-Authenticate"),
-        b"te" => out.extend_from_slice(b"TE"),
-        _ => {
-            let start = out.len();
-            out.extend_from_slice(name);
-            let mut begins = true;
-            for byte in &mut out[start..] {
-                if begins {
-                    byte.make_ascii_uppercase();
-                }
-                begins = *byte == b'-';
-            }
-        }
-    }
+    let start = out.len();
+    out.extend_from_slice(name);
     out.extend_from_slice(b": ");
+    let written = &mut out[start..start + name.len()];
+    let mut begins = true;
+    for byte in &mut *written {
+        *byte = if begins { byte.to_ascii_uppercase() } else { byte.to_ascii_lowercase() };
+        begins = *byte == b'-';
+    }
+    match &*written {
+        b"Etag" => written.copy_from_slice(b"ETag"),
+        b"Te" => written.copy_from_slice(b"TE"),
+        b"Www-Authenticate" => written[..3].copy_from_slice(b"WWW"),
+        _ => {}
+    }
 }
 
 #[cfg(test)]

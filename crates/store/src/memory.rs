@@ -143,6 +143,15 @@ impl Memory {
         self.lines.keep(fields, date)
     }
 
+    /// Does the same with well-formed lines, given as name and value.
+    pub fn keep_lines<'l>(
+        &self,
+        lines: impl Iterator<Item = (&'l [u8], &'l [u8])> + Clone,
+        date: u32,
+    ) -> Lines {
+        self.lines.keep_lines(lines, date)
+    }
+
     /// Returns the pool of field lines that responses share.
     pub(crate) fn lines(&self) -> &Arc<LinePool> {
         &self.lines

@@ -78,6 +78,18 @@ impl Fields for SelectingFields<'_> {
         });
         iter::from_fn(move || lines.as_mut().and_then(Iterator::next).or_else(|| more.as_mut()?.next()))
     }
+
+    // Most fields that are looked for are absent, which is found out without that iterator.
+    #[inline]
+    fn first<'a>(&'a self, name: &'a str) -> Option<&'a [u8]> {
+        let has_more = self.edits.is_some() || self.field.is_some();
+        if has_more || self.lines.may_have(name) { self.lines(name).next() } else { None }
+    }
+
+    #[inline]
+    fn contains(&self, name: &str) -> bool {
+        self.first(name).is_some()
+    }
 }
 
 impl Request {

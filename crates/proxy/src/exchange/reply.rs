@@ -169,8 +169,9 @@ impl Framing {
 pub struct Banner {
     /// The value of `Strict-Transport-Security`, if there is one.
     hsts: Option<String>,
-    /// The value of `Via`.
+    /// The value of `Via`, and all of its line in HTTP/1.
     via: String,
+    via_line: String,
     /// The name of the proxy, as `Cache-Status` begins.
     name: Vec<u8>,
     /// Whether to write `X-Cache`, too.
@@ -182,7 +183,8 @@ impl Banner {
     pub fn new(name: &str, x_cache: bool) -> Self {
         let mut written = Vec::new();
         CacheStatus::write_name(&mut written, name);
-        Self { hsts: None, via: format!("1.1 {name}"), name: written, x_cache }
+        let via = format!("1.1 {name}");
+        Self { hsts: None, via_line: format!("Via: {via}\r\n"), via, name: written, x_cache }
     }
 
     /// Returns the banner with `Strict-Transport-Security`.
@@ -197,7 +199,7 @@ impl Banner {
             out.field(b"Strict-Transport-Security", hsts.as_bytes());
         }
         if stays("via") {
-            out.field(b"Via", self.via.as_bytes());
+            out.line(b"Via", self.via.as_bytes(), self.via_line.as_bytes());
         }
         if stays("cache-status") {
             out.field_with(b"Cache-Status", |out| {

@@ -177,7 +177,7 @@ impl Request {
         let route = plan.sites.route(asker.role, address.authority, address.path)?;
         let fields = collect(head, own_field(&route, &head.method), (plan, asker.id))?;
         let rulebook = route.rulebook(&plan.forward);
-        if rulebook.is_evaded_by(&from_root(address.path)) {
+        if rulebook.is_evaded_by(address.path) {
             return Err(AMBIGUOUS);
         }
         let RuledRequest { ruled, apart } =

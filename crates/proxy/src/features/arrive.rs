@@ -109,8 +109,12 @@ impl Client {
         let id = self.id(plan, head);
         let asker =
             Requester { role, address: client, identity: self.identity.as_deref(), id: id.as_ref(), by_peer };
-        let at_once = || serve::at_once(worker, plan, head, &asker, now, key);
-        let Some(reply) = sender.awaited.is_none().then(at_once).flatten() else {
+        // As a `match`, this moves the reply less often than combinators do.
+        let reply = match &sender.awaited {
+            None => serve::at_once(worker, plan, head, &asker, now, key),
+            Some(_) => None,
+        };
+        let Some(reply) = reply else {
             return self.take(worker, plan, head, sender, (id, begun));
         };
         if worker.sampler.picks(plan.settings.validate.sample) {
@@ -148,6 +152,7 @@ impl Client {
 
     /// Returns the id of the request with this head, if requests have ids: the one that a trusted proxy or another node
     /// sends, or a new one.
+    #[inline]
     fn id(&self, plan: &Plan, head: &RequestHead<'_>) -> Option<Arc<str>> {
         let name = plan.settings.request_id.as_ref()?;
         let is_trusted = match self.entrance {

@@ -69,7 +69,7 @@ pub(super) async fn at_site(
         match answered {
             Ok((head, download)) => {
                 turn.succeeded();
-                turn.answered(head.status, begun.elapsed());
+                turn.answered(head.status, begun);
                 let is_first = declined.is_none();
                 declined.take().into_iter().for_each(|earlier| earlier.download.spare());
                 let other = sent.instead_of(turn, head.status, has_content).filter(|_| tries_left > 0);

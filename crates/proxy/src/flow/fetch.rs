@@ -21,7 +21,7 @@ use larder_semantics::status::Why;
 use larder_semantics::storable::{self, Rules, Times};
 use larder_store::fill::{FillWriter, Head, Reader, StoragePlace, Verdict};
 use larder_store::tier::FetchStart;
-use larder_store::{Entry, HintSource};
+use larder_store::{Entry, HintSource, Lines as KeptLines};
 
 use crate::base::outcome::{Kind, Outcome};
 use crate::base::{clock, settings::CountedRequests};
@@ -303,10 +303,10 @@ impl OriginAnswer<'_> {
             },
             Err(why) => return self.pass(fetching, why, answer),
         };
-        let map = answer.written();
+        let stored = self.stored_lines(&answer, keeping.freshness.date);
         let Answer { status, fields, download, .. } = answer;
-        let expected = (status == StatusCode::PARTIAL_CONTENT).then(|| ContentRange::of(&map)).flatten();
-        let head = self.head(status, map, keeping, download.length());
+        let expected = (status == StatusCode::PARTIAL_CONTENT).then(|| ContentRange::of(&*fields)).flatten();
+        let head = self.head(status, stored, keeping, download.length());
         let writer = fetching.into_lead(self.cx.worker, &self.request.key);
         let task = self.task(writer, expected, None);
         self.store(task, &head, Source::Answer(fields), status, (download, None))
@@ -329,7 +329,8 @@ impl OriginAnswer<'_> {
             Ok(download) => Answer { download, ..answer },
             Err(error) => return failed(cx, self.request, fetching, self.why, None, error),
         };
-        let head = self.head(StatusCode::OK, fields.clone(), keeping, length);
+        let stored = self.stored_fields(&fields, keeping.freshness.date);
+        let head = self.head(StatusCode::OK, stored, keeping, length);
         let writer = fetching.into_lead(self.cx.worker, &self.request.key);
         let task = self.task(writer, None, length);
         storable::remove_hop_by_hop(&mut fields);
@@ -337,16 +338,28 @@ impl OriginAnswer<'_> {
         self.store(task, &head, source, answer.status, (answer.download, Some(beginning)))
     }
 
+    /// Returns the lines of `answer` that are stored, with this date.
+    fn stored_lines(&self, answer: &Answer, date: u32) -> KeptLines {
+        if answer.by_peer {
+            return self.stored_fields(&answer.written(), date);
+        }
+        storage_terms::stored_lines(&self.cx.worker.cache.store.memory, self.cx.rules, &answer.fields, date)
+    }
+
+    /// Returns the lines of a response with these `fields` that are stored, with this date.
+    fn stored_fields(&self, fields: &HeaderMap, date: u32) -> KeptLines {
+        let stored = storable::storable_fields(self.cx.rules, fields);
+        self.cx.worker.cache.store.memory.keep(&stored, date)
+    }
+
     fn head(
         &self,
         status: StatusCode,
-        fields: HeaderMap,
+        fields: KeptLines,
         keeping: StorageTerms,
         length: Option<u64>,
     ) -> Arc<Head> {
         let StorageTerms { freshness, signature } = keeping;
-        let stored = storable::storable_fields(self.cx.rules, fields);
-        let fields = self.cx.worker.cache.store.memory.keep(&stored, freshness.date);
         let cost = self.request.origin.micros();
         Arc::new(Head { status, fields, signature, freshness, cost, length })
     }

@@ -269,8 +269,7 @@ pub(crate) fn store_post(
     (signature, freshness, cost): (Vec<u8>, Freshness, u32),
     outcome: Outcome,
 ) -> Reply {
-    let kept = storable::storable_fields(cx.rules, fields.to_map());
-    let kept = cx.worker.cache.store.memory.keep(&kept, freshness.date);
+    let kept = storage_terms::stored_lines(&cx.worker.cache.store.memory, cx.rules, &fields, freshness.date);
     let length = download.length();
     let head = Head { status, fields: kept, signature, freshness, cost, length };
     let reader = fill.writer.reader();

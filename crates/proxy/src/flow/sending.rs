@@ -4,6 +4,7 @@ use std::io::Write;
 use std::net::IpAddr;
 
 use http::{HeaderMap, HeaderName, header};
+use larder_semantics::fields::Fields;
 use larder_semantics::methods;
 
 use crate::base::settings::ClientAddress;
@@ -48,7 +49,7 @@ pub(super) async fn once(
 ) -> Result<(Head, Box<Download>), OriginError> {
     let asking = request.trace.as_deref().map(|trace| trace.ask(to.authority));
     let own = asking.as_ref().map(|asking| asking.traceparent());
-    let mut bytes = Vec::new();
+    let mut bytes;
     let head = match to.http2 {
         true => {
             let mut sent = HeaderMap::new();
@@ -56,7 +57,7 @@ pub(super) async fn once(
             OutgoingHead::Http2 { host: to.host, path: to.path, fields: sent }
         }
         false => {
-            bytes.reserve(HEAD);
+            bytes = Vec::with_capacity(HEAD);
             write_request_line(&mut bytes, request, &to);
             write_fields(&mut bytes, plan, request, fields, content, (own.as_deref(), to.signed));
             bytes.extend_from_slice(b"\r\n");
@@ -155,7 +156,8 @@ fn introduce(out: &mut impl FieldWriter, plan: &Plan, request: &Request, fields:
         Route::Site(_) => settings.client_address,
         Route::Anywhere => settings.forward.client_address,
     };
-    let is_open = |name: &str| !fields.contains_key(name);
+    // Names are compared, which costs less than parsing one.
+    let is_open = |name: &str| !fields.contains(name);
     match told {
         ClientAddress::Off => {}
         ClientAddress::XForwardedFor => {
@@ -192,11 +194,16 @@ fn write_address(out: &mut Vec<u8>, address: IpAddr) {
         let _ = write!(out, "{address}");
         return;
     };
+    let (mut digits, mut length) = ([0; "255.255.255.255.".len()], 0);
     for octet in address.octets() {
-        out.extend_from_slice(itoa::Buffer::new().format(octet).as_bytes());
-        out.push(b'.');
+        for unit in [100, 10, 1].into_iter().filter(|unit| octet >= *unit || *unit == 1) {
+            digits[length] = b'0' + octet / unit % 10;
+            length += 1;
+        }
+        digits[length] = b'.';
+        length += 1;
     }
-    out.pop();
+    out.extend_from_slice(&digits[..length - 1]);
 }
 
 /// Whether the client waits for `100 Continue`. The origin decides about it.

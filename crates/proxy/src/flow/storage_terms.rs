@@ -8,11 +8,12 @@ use larder_semantics::history::History;
 use larder_semantics::status::Why;
 use larder_semantics::storable::{self, Rules, Times};
 use larder_semantics::{revalidate, vary};
-use larder_store::{Entry, Generation, Memory};
+use larder_store::{Entry, Generation, Lines, Memory};
 
 use crate::cache::doubt::Doubt;
 use crate::cache::history::Histories;
 use crate::exchange::request::Request;
+use crate::http::response;
 
 /// The freshness and variant under which a response may be stored.
 pub(crate) struct StorageTerms {
@@ -57,6 +58,12 @@ pub(super) fn signature(request: &Request, fields: &impl Fields, stored: &[u8]) 
     vary::confirmed(stored, fields, &request.apart, &request.fields)
 }
 
+/// Returns the lines of an answer that are stored, with this date (RFC 9111 section 3.1).
+pub(super) fn stored_lines(memory: &Memory, rules: &Rules, answer: &response::Lines, date: u32) -> Lines {
+    let is_stored = storable::is_stored(rules, answer);
+    memory.keep_lines(answer.iter().filter(|(name, value)| is_stored(name, value)), date)
+}
+
 /// A stored response under new fields, which an answer has given to it (RFC 9111 section 3.2). Everything that follows
 /// from the fields of a response follows from the new ones: freshness, signature, groups, equivalent queries.
 pub(super) struct Update<'u> {
@@ -94,7 +101,7 @@ impl<'u> Update<'u> {
     /// may not be stored any more.
     pub(super) fn entry(&self, memory: &Memory, born: Generation) -> Result<Entry, Why> {
         let StorageTerms { freshness, signature } = self.keeping.as_ref().map_err(|why| *why)?;
-        let fields = storable::storable_fields(self.rules, self.fields.clone());
+        let fields = storable::storable_fields(self.rules, &self.fields);
         let fields = memory.keep(&fields, freshness.date);
         self.stored.refreshed(signature, &fields, *freshness, born).ok_or(Why::TooLarge)
     }

@@ -24,6 +24,12 @@ pub(crate) trait FieldWriter {
         self.field(name.as_str().as_bytes(), value.as_bytes());
     }
 
+    /// Appends a field that is at hand as a line of HTTP/1, too.
+    #[inline]
+    fn line(&mut self, name: &[u8], value: &[u8], _line: &[u8]) {
+        self.field(name, value);
+    }
+
     /// Appends the fields of a stored response.
     fn stored(&mut self, lines: &LinesRef<'_>) {
         lines.iter().for_each(|(name, value)| self.field(name, value));
@@ -34,7 +40,9 @@ pub(crate) trait FieldWriter {
     fn forward(&mut self, lines: &Lines) {
         let concerns_hop = storable::is_hop_by_hop(lines);
         let stays = |name: &[u8]| name.eq_ignore_ascii_case(b"content-length") || concerns_hop(name);
-        lines.iter().filter(|(name, _)| !stays(name)).for_each(|(name, value)| self.field(name, value));
+        for (name, value, line) in lines.iter_whole().filter(|(name, ..)| !stays(name)) {
+            self.line(name, value, line);
+        }
     }
 }
 
@@ -57,6 +65,11 @@ impl FieldWriter for Vec<u8> {
     #[inline]
     fn mapped(&mut self, name: &HeaderName, value: &HeaderValue) {
         write_line(self, name.as_str().as_bytes(), value.as_bytes());
+    }
+
+    #[inline]
+    fn line(&mut self, _name: &[u8], _value: &[u8], line: &[u8]) {
+        self.extend_from_slice(line);
     }
 
     #[inline]

@@ -97,7 +97,15 @@ pub enum Framing {
 
 /// The field lines of a head.
 #[derive(Clone, Copy, Debug)]
-pub struct Lines<'b>(&'b [Line<'b>]);
+pub struct Lines<'b> {
+    lines: &'b [Line<'b>],
+    lengths: NameLengths,
+}
+
+/// The lengths of the names of fields, modulo 64. Most fields that are looked for are absent, and most of these have a
+/// length that no name has.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct NameLengths(u64);
 
 /// The refusal of a request: the status of the reply, and the reason for the client and the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,23 +128,44 @@ pub enum ParseResult<'b> {
 impl<'b> Lines<'b> {
     /// Wraps these lines, which are known to be well-formed.
     pub(crate) fn new(lines: &'b [Line<'b>]) -> Self {
-        Self(lines)
+        let mut lengths = NameLengths::default();
+        lines.iter().for_each(|line| lengths.add(line.name.len()));
+        Self { lines, lengths }
+    }
+
+    /// Whether a line may be called `name`; if not, there is none.
+    #[inline]
+    pub(crate) fn may_have(&self, name: &str) -> bool {
+        self.lengths.has(name.len())
     }
 
     /// Iterates over the field lines: name as sent, value without surrounding whitespace.
     pub fn iter(&self) -> impl Iterator<Item = (&'b str, &'b [u8])> + use<'b> {
-        self.0.iter().map(|line| (line.name, line.value))
+        self.lines.iter().map(|line| (line.name, line.value))
     }
 
     /// Returns the number of lines.
     pub fn count(&self) -> usize {
-        self.0.len()
+        self.lines.len()
+    }
+}
+
+impl NameLengths {
+    #[inline]
+    pub(super) fn add(&mut self, length: usize) {
+        self.0 |= 1 << (length % 64);
+    }
+
+    #[inline]
+    pub(super) fn has(self, length: usize) -> bool {
+        self.0 >> (length % 64) & 1 != 0
     }
 }
 
 impl Fields for Lines<'_> {
     fn lines<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a [u8]> + 'a {
-        self.0.iter().filter(move |line| line.name.eq_ignore_ascii_case(name)).map(|line| line.value)
+        let lines = if self.may_have(name) { self.lines } else { &[] };
+        lines.iter().filter(move |line| line.name.eq_ignore_ascii_case(name)).map(|line| line.value)
     }
 }
 
@@ -229,7 +258,7 @@ impl<'b> RequestHead<'b> {
             method,
             target,
             version: if http11 { Version::HTTP_11 } else { Version::HTTP_10 },
-            fields: Lines(lines),
+            fields: Lines::new(lines),
             framing,
             keep_alive: if http11 { !seen.close } else { seen.keep_alive && !seen.close },
             expects_continue: http11 && seen.expects_continue,
@@ -279,10 +308,26 @@ pub(crate) fn is_later_minor(version: &[u8; 8]) -> bool {
     matches!(version, [b'H', b'T', b'T', b'P', b'/', b'1', b'.', b'2'..=b'9'])
 }
 
-/// Whether a line ends in a bare line feed. Some parsers accept that as the end of a line, others do not; httparse
-/// does.
+/// The line feeds of a head.
+pub(super) struct LineFeeds {
+    pub(super) count: usize,
+    /// Whether one is bare. Some parsers accept that as the end of a line, others do not; httparse does.
+    pub(super) has_bare: bool,
+}
+
+impl LineFeeds {
+    pub(super) fn of(lines: &[u8]) -> Self {
+        let is_bare = |at: usize| at == 0 || lines[at - 1] != b'\r';
+        memchr::memchr_iter(b'\n', lines).fold(
+            Self { count: 0, has_bare: false },
+            |Self { count, has_bare }, at| Self { count: count + 1, has_bare: has_bare || is_bare(at) },
+        )
+    }
+}
+
+/// Whether a line ends in a bare line feed.
 pub(crate) fn has_bare_line_feed(lines: &[u8]) -> bool {
-    memchr::memchr_iter(b'\n', lines).any(|at| at == 0 || lines[at - 1] != b'\r')
+    LineFeeds::of(lines).has_bare
 }
 
 fn partial<'b>(buffer: &[u8], limits: &Limits) -> Result<ParseResult<'b>, Refusal> {

@@ -13,7 +13,7 @@ use larder_semantics::storable::MOST_CONNECTION_OPTIONS;
 use larder_store::entry::LONGEST_HEAD;
 use smallvec::SmallVec;
 
-use super::head::{has_bare_line_feed, is_later_minor};
+use super::head::{LineFeeds, NameLengths, is_later_minor};
 use super::names::POSITION;
 use crate::base::in_place;
 
@@ -54,9 +54,7 @@ pub struct Lines {
     /// The lines, each as `Name: value\r\n`.
     bytes: Vec<u8>,
     index: SmallVec<[Line; USUAL_FIELDS]>,
-    /// The lengths of the names: bit `n` is set if a name has `n` bytes, modulo 64. Most fields that are looked for are
-    /// absent, and most of these have a length that no name has.
-    lengths: u64,
+    lengths: NameLengths,
 }
 
 /// The position of a line, and the lengths of its name and value.
@@ -129,11 +127,15 @@ fn parse_into<'b>(
     };
     let status = response.code.and_then(|code| StatusCode::from_u16(code).ok());
     let status = status.ok_or(Malformed("the status code is malformed"))?;
-    let fields = in_place::boxed(|| Lines::of(response.headers, &buffer[..used]));
+    let head = &buffer[..used];
+    let line_feeds = LineFeeds::of(head);
+    // Each line has one line feed, and so have the status line and the empty line, unless a value is folded.
+    let has_folds = line_feeds.count != response.headers.len() + 2;
+    let fields = in_place::boxed(|| Lines::of(response.headers, head, has_folds));
     let http11 = response.version == Some(1);
     let (framing, certain) = framing(method, status, &fields, http11)?;
     // A client may have smuggled a line feed into a field: another response could follow the one that its origin meant.
-    let certain = certain && !has_bare_line_feed(&buffer[..used]);
+    let certain = certain && !line_feeds.has_bare;
     let keep_alive = certain && keeps_alive(&fields, http11)? && framing != Framing::Close;
     Ok(Some((Head { status, fields, keep_alive, framing }, used)))
 }
@@ -227,6 +229,21 @@ fn is_unknown_coding(fields: &Lines) -> bool {
 }
 
 fn length(fields: &Lines) -> Result<Option<u64>, Malformed> {
+    let mut lines = fields.lines("content-length");
+    match (lines.next(), lines.next()) {
+        (None, _) => Ok(None),
+        (Some(digits), None)
+            if !digits.is_empty()
+                && let Some(length) = number(digits) =>
+        {
+            Ok(Some(length))
+        }
+        _ => listed_length(fields),
+    }
+}
+
+/// Returns the length that the field lists, perhaps several times.
+fn listed_length(fields: &Lines) -> Result<Option<u64>, Malformed> {
     let length = members(fields, "content-length").try_fold(None, |length, member| {
         let one = number(member).ok_or(Malformed("content-length is malformed"))?;
         match length {
@@ -234,10 +251,7 @@ fn length(fields: &Lines) -> Result<Option<u64>, Malformed> {
             _ => Ok(Some(one)),
         }
     });
-    match length? {
-        None if fields.contains("content-length") => Err(Malformed("content-length is empty")),
-        length => Ok(length),
-    }
+    length?.ok_or(Malformed("content-length is empty")).map(Some)
 }
 
 impl Interims {
@@ -250,11 +264,6 @@ impl Interims {
             false => Err(Malformed("too many interim responses, or too long ones")),
         }
     }
-}
-
-/// Returns the bit of a length in [`Lines::lengths`].
-const fn length_bit(length: usize) -> u64 {
-    1 << (length % 64)
 }
 
 fn unfolded(value: &[u8]) -> Vec<u8> {
@@ -270,11 +279,9 @@ fn number(digits: &[u8]) -> Option<u64> {
 }
 
 impl Lines {
-    /// Copies the lines with these `headers` from `head`.
-    fn of(headers: &[httparse::Header<'_>], head: &[u8]) -> Self {
+    /// Copies the lines with these `headers` from `head`, in which values may be folded only if it `has_folds`.
+    fn of(headers: &[httparse::Header<'_>], head: &[u8], has_folds: bool) -> Self {
         let mut lines = Self { bytes: Vec::with_capacity(head.len() + 2 * headers.len()), ..Self::default() };
-        // Each line has one line feed, and so have the status line and the empty line, unless a value is folded.
-        let has_folds = memchr::memchr_iter(b'\n', head).count() != headers.len() + 2;
         // A position from an origin is dropped: it is valid only in the cluster that issued it.
         let is_kept = |header: &&httparse::Header<'_>| !header.name.eq_ignore_ascii_case(POSITION);
         for header in headers.iter().filter(is_kept) {
@@ -295,8 +302,16 @@ impl Lines {
     }
 
     /// Iterates over the lines as name and value, in order.
-    pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+    pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> + Clone {
         self.index.iter().map(|line| (self.name(line), self.value(line)))
+    }
+
+    /// Iterates over the lines as name, value, and all of the line.
+    pub(crate) fn iter_whole(&self) -> impl Iterator<Item = (&[u8], &[u8], &[u8])> {
+        self.index.iter().map(|line| {
+            let end = line.start + line.name + line.value + 4;
+            (self.name(line), self.value(line), &self.bytes[line.start as usize..end as usize])
+        })
     }
 
     /// Replaces the value of each field for which `new` returns one, unless the head would become too large.
@@ -353,7 +368,7 @@ impl Lines {
         // A head is far below 4 GiB.
         let short = |length: usize| length as u32;
         self.index.push(Line { start: short(start), name: short(name), value: short(value) });
-        self.lengths |= length_bit(name);
+        self.lengths.add(name);
     }
 
     /// Replaces the value of the line at `at` of the index.
@@ -387,8 +402,7 @@ impl Fields for Lines {
             let same = |(own, lower): (&u8, u8)| own.to_ascii_lowercase() == lower;
             line.name as usize == name.len() && self.name(line).iter().zip(name.bytes()).all(same)
         };
-        let may_be_there = self.lengths & length_bit(name.len()) != 0;
-        let lines = if may_be_there { &self.index[..] } else { &[] };
+        let lines = if self.lengths.has(name.len()) { &self.index[..] } else { &[] };
         lines.iter().filter(named).map(|line| self.value(line))
     }
 }

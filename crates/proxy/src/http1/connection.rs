@@ -194,47 +194,37 @@ impl Connection {
         }
         let stays = !self.worker.shared.is_draining();
         let step = self.client.step(&self.worker, plan, &mut head, sheet.as_deref_mut(), &mut self.key);
-        let (reply, visit) = match step {
-            Step::Answer(reply, visit) => (reply, visit),
+        // In the arm of its `match`, the reply of a hit is moved less often than as a value of it.
+        let result = match step {
+            Step::Answer(reply, visit) => {
+                self.writing.wake();
+                let before = self.writing.out.len();
+                let framing = Framing::of(&head, visit.role, stays);
+                let banner = plan.banner_of(&reply, || visit.is_secure(&head));
+                if gather(&mut self.writing.out, &reply, &framing, banner) {
+                    let bytes = (self.writing.out.len() - before) as u64;
+                    self.worker.witness.hit(plan, sheet, &visit.hit(&head), &reply, bytes);
+                    self.untimed += 1;
+                    self.worker.take_back(reply);
+                    if framing.keep_alive {
+                        ControlFlow::Continue(())
+                    } else {
+                        ControlFlow::Break(InputResult::Last)
+                    }
+                } else {
+                    let memo = visit.note(&self.worker, plan, &head);
+                    let begun = ReplyStart { reply, framing, memo, since, before };
+                    ControlFlow::Break(InputResult::Reply(Box::new(begun)))
+                }
+            }
             Step::Ask(pending) => {
                 let framing = Framing::of(&head, pending.role, stays);
-                self.consume(plan, used);
-                return ControlFlow::Break(InputResult::Ask(Box::new(FlowRequest {
-                    pending,
-                    framing,
-                    since,
-                })));
+                ControlFlow::Break(InputResult::Ask(Box::new(FlowRequest { pending, framing, since })))
             }
-            Step::Refuse(refusal, memo) => {
-                self.consume(plan, used);
-                return ControlFlow::Break(InputResult::Refuse(refusal, memo));
-            }
-        };
-        self.writing.wake();
-        let before = self.writing.out.len();
-        let framing = Framing::of(&head, visit.role, stays);
-        let banner = plan.banner_of(&reply, || visit.is_secure(&head));
-        let is_whole = gather(&mut self.writing.out, &reply, &framing, banner);
-        let memo = if is_whole {
-            let bytes = (self.writing.out.len() - before) as u64;
-            self.worker.witness.hit(plan, sheet, &visit.hit(&head), &reply, bytes);
-            None
-        } else {
-            visit.note(&self.worker, plan, &head)
+            Step::Refuse(refusal, memo) => ControlFlow::Break(InputResult::Refuse(refusal, memo)),
         };
         self.consume(plan, used);
-        if !is_whole {
-            return ControlFlow::Break(InputResult::Reply(Box::new(ReplyStart {
-                reply,
-                framing,
-                memo,
-                since,
-                before,
-            })));
-        }
-        self.untimed += 1;
-        self.worker.take_back(reply);
-        if framing.keep_alive { ControlFlow::Continue(()) } else { ControlFlow::Break(InputResult::Last) }
+        result
     }
 
     /// Removes the head of a request from the input; the next one has all the time for heads.

@@ -26,7 +26,7 @@ const PLACES: usize = 256;
 const BATCH: u64 = 32;
 /// The most requests in all queues, which are emptied several times a second, and the least limit of one.
 const QUEUED: usize = 8_192;
-const LEAST_QUEUED: usize = 512;
+const LEAST_QUEUED: usize = 128;
 
 /// Which requests the workers queue.
 #[repr(align(128))]

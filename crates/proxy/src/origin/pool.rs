@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::hash::Hasher;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use http::StatusCode;
 use parking_lot::Mutex;
@@ -317,15 +317,15 @@ impl<'p> Turn<'p> {
         })
     }
 
-    /// Notes the status of an answer and the time that it took. An origin with too many errors in a row is in its backoff
+    /// Notes the status of an answer and the time since `begun`. An origin with too many errors in a row is in its backoff
     /// for a while, as long as another one is well.
-    pub(crate) fn answered(&self, status: StatusCode, took: Duration) {
+    pub(crate) fn answered(&self, status: StatusCode, begun: Instant) {
         let member = self.member();
         if self.pool.balance == Balance::LeastTime {
-            member.times.add(took);
+            member.times.add(begun.elapsed());
         }
         if self.pool.hedges.is_some() {
-            self.pool.late.add(took);
+            self.pool.late.add(begun.elapsed());
         }
         if self.pool.max_errors == 0 {
             return;

@@ -289,6 +289,16 @@ proptest! {
     }
 
     #[test]
+    fn withheld_fields_are_found_as_by_a_whole_parse(
+        texts in proptest::collection::vec("([a-z\", =]|no-cache=|private=|No-Cache=\"a\"){0,6}", 2),
+    ) {
+        let names = ["cache-control", "cdn-cache-control"].map(HeaderName::from_static);
+        let map: HeaderMap = names.into_iter().zip(texts.iter().filter_map(|text| text.parse().ok())).collect();
+        let targets = ["cdn-cache-control".into()];
+        prop_assert_eq!(withheld(&map, &targets), ResponseDirectives::parse(&map, &targets).withheld);
+    }
+
+    #[test]
     fn any_bytes_are_read_without_a_panic(bytes: Vec<u8>, text in "[a-z=\",; ?0-9.-]{0,40}") {
         for value in [&bytes[..], text.as_bytes()] {
             let Ok(value) = HeaderValue::from_bytes(value) else { continue };

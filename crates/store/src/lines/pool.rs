@@ -6,13 +6,15 @@
 //! responses, and count in their size. A block is freed with its last user.
 
 use std::borrow::Borrow;
-use std::collections::HashSet;
-use std::hash::{BuildHasher, Hash, Hasher, RandomState};
+use std::hash::{BuildHasher, Hash, Hasher};
+use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
+use hashbrown::{DefaultHashBuilder, HashSet};
 use http::{HeaderMap, HeaderName, header};
 use larder_semantics::date;
+use larder_semantics::fields::to_map;
 use parking_lot::Mutex;
 use triomphe::ThinArc;
 
@@ -33,6 +35,10 @@ const OWN: [HeaderName; 10] = [
     HeaderName::from_static("surrogate-key"),
     HeaderName::from_static("xkey"),
 ];
+/// Lines that are stored as numbers, or not at all.
+const NUMBERS: [HeaderName; 3] = [header::DATE, header::AGE, header::CONTENT_LENGTH];
+/// The most names among which lines of one name are looked for one by one.
+const FEW_NAMES: usize = 64;
 /// Bytes that the set of blocks takes for one block.
 const BOOKKEEPING: usize = 24;
 /// The least limit for blocks in bytes, so that small caches share lines as large ones do.
@@ -48,7 +54,7 @@ pub struct LinePool(Arc<Pool>);
 #[derive(Debug)]
 struct Pool {
     table: Mutex<Table>,
-    hashes: RandomState,
+    hashes: DefaultHashBuilder,
     limit: usize,
 }
 
@@ -88,30 +94,43 @@ impl LinePool {
         let repeats = Repeats::new(places);
         let limit = limit.saturating_sub(repeats.bytes()).max(LEAST);
         let table = Table { blocks: HashSet::new(), repeats, bytes: 0 };
-        Self(Arc::new(Pool { table: Mutex::new(table), hashes: RandomState::new(), limit }))
+        Self(Arc::new(Pool { table: Mutex::new(table), hashes: DefaultHashBuilder::default(), limit }))
     }
 
     /// Returns the lines of `fields`, with `date` as their `Date`. Lines that repeat are shared, either all
     /// lines of a name or none: the order of lines of one name matters.
     pub fn keep(&self, fields: &HeaderMap, date: u32) -> Lines {
-        let (mut all, mut names) = (Vec::with_capacity(512), Vec::with_capacity(fields.keys_len()));
-        for name in fields.keys() {
-            if matches!(*name, header::DATE | header::AGE | header::CONTENT_LENGTH) {
-                continue;
-            }
-            let start = all.len();
-            for value in fields.get_all(name) {
-                write_line(&mut all, name.as_str().as_bytes(), value.as_bytes());
-            }
-            let lines = start..all.len();
-            let hash = (!OWN.contains(name)).then(|| self.0.hashes.hash_one(&all[lines.clone()]));
-            names.push((lines, hash));
+        let mut all = NamedLines::default();
+        for (name, value) in fields {
+            all.push(name.as_str().as_bytes(), value.as_bytes());
         }
+        self.keep_named(&all, date)
+    }
+
+    /// Does the same with well-formed lines, given as name and value.
+    pub fn keep_lines<'l>(
+        &self,
+        lines: impl Iterator<Item = (&'l [u8], &'l [u8])> + Clone,
+        date: u32,
+    ) -> Lines {
+        let mut all = NamedLines::default();
+        for (name, value) in lines.clone() {
+            if all.ends_in_another_name(name) {
+                return self.keep(&to_map(lines), date);
+            }
+            all.push(name, value);
+        }
+        self.keep_named(&all, date)
+    }
+
+    fn keep_named(&self, all: &NamedLines, date: u32) -> Lines {
+        let hash = |lines: &Range<usize>| self.0.hashes.hash_one(&all.text[lines.clone()]);
+        let hashes: Vec<_> = all.names.iter().map(|one| (!one.is_own).then(|| hash(&one.lines))).collect();
         let (mut shared, mut own) = (Vec::with_capacity(256), Vec::with_capacity(128));
         let mut table = self.0.table.lock();
-        for (lines, hash) in names {
+        for (one, hash) in all.names.iter().zip(hashes) {
             let repeats = hash.is_some_and(|hash| table.repeats.saw(hash));
-            let lines = &all[lines];
+            let lines = &all.text[one.lines.clone()];
             if repeats { &mut shared } else { &mut own }.extend_from_slice(lines);
         }
         drop(table);
@@ -153,6 +172,60 @@ impl LinePool {
     pub fn bytes(&self) -> u64 {
         self.0.table.lock().bytes as u64
     }
+}
+
+/// The lines of a response without [`NUMBERS`], as they are sent.
+struct NamedLines {
+    text: Vec<u8>,
+    names: Vec<LinesOfName>,
+}
+
+/// The lines of one name in the text.
+struct LinesOfName {
+    lines: Range<usize>,
+    /// The length of the name.
+    length: usize,
+    /// Whether sharing them is not tried.
+    is_own: bool,
+}
+
+impl Default for NamedLines {
+    fn default() -> Self {
+        Self { text: Vec::with_capacity(512), names: Vec::with_capacity(16) }
+    }
+}
+
+impl NamedLines {
+    fn push(&mut self, name: &[u8], value: &[u8]) {
+        if is_one_of(&NUMBERS, name) {
+            return;
+        }
+        let (start, length) = (self.text.len(), name.len());
+        let continues = self.names.last().is_some_and(|last| self.is_called(last, name));
+        write_line(&mut self.text, name, value);
+        match self.names.last_mut().filter(|_| continues) {
+            Some(last) => last.lines.end = self.text.len(),
+            None => {
+                let lines = start..self.text.len();
+                self.names.push(LinesOfName { lines, length, is_own: is_one_of(&OWN, name) });
+            }
+        }
+    }
+
+    /// Whether there are lines called `name`, and others behind them. Among many names, that is not found out.
+    fn ends_in_another_name(&self, name: &[u8]) -> bool {
+        let earlier = self.names.split_last().map_or(&[][..], |(_, earlier)| earlier);
+        earlier.len() >= FEW_NAMES || earlier.iter().any(|one| self.is_called(one, name))
+    }
+
+    fn is_called(&self, one: &LinesOfName, name: &[u8]) -> bool {
+        let own = &self.text[one.lines.start..one.lines.start + one.length];
+        own.eq_ignore_ascii_case(name)
+    }
+}
+
+fn is_one_of(names: &[HeaderName], name: &[u8]) -> bool {
+    names.iter().any(|own| name.eq_ignore_ascii_case(own.as_str().as_bytes()))
 }
 
 impl Pool {
@@ -282,6 +355,27 @@ mod tests {
         let (sharing, alone): (Vec<_>, Vec<_>) = kept.iter().partition(|lines| lines.shared.is_some());
         assert!(!sharing.is_empty() && alone.iter().all(|lines| lines.own.len() > 2_000));
         assert!(pool.bytes() <= 32 << 10, "{} bytes", pool.bytes());
+    }
+
+    /// Lines as origins send them: with any capitals, and with other lines between those of one name.
+    #[test]
+    fn lines_are_kept_as_the_map_of_them_is() {
+        let (one, other, map) =
+            (LinePool::default(), LinePool::default(), |lines: &[(_, _)]| to_map(lines.iter().copied()));
+        let together = [
+            (&b"X-UNIQUE"[..], &b"1"[..]),
+            (b"etag", b"e"),
+            (b"Link", b"a"),
+            (b"link", b"b"),
+            (b"AGE", b"1"),
+        ];
+        let apart = [(&b"LINK"[..], &b"a"[..]), (b"server", b"s"), (b"link", b"b")];
+        let many: Vec<_> = (0..3 * FEW_NAMES).map(|number| format!("x-{number}")).collect();
+        let many: Vec<_> = many.iter().map(|name| (name.as_bytes(), &b"v"[..])).collect();
+        for lines in [&together[..], &apart, &many].repeat(3) {
+            let (kept, expected) = (one.keep_lines(lines.iter().copied(), 7), other.keep(&map(lines), 7));
+            assert_eq!((shared(&kept), &kept.own), (shared(&expected), &expected.own));
+        }
     }
 
     #[test]

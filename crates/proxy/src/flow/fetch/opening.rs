@@ -117,7 +117,7 @@ impl OriginAnswer<'_> {
                 source::carry(self.cx.worker, slice, &range, cost, answer.download);
             }
         };
-        match self.announce(fetching, fields, keeping, &sliced, begin) {
+        match self.announce(fetching, &fields, keeping, &sliced, begin) {
             Some(entry) => self.reply_from(entry, answer.status),
             None => failure(StatusCode::BAD_GATEWAY, self.why),
         }
@@ -148,7 +148,7 @@ impl OriginAnswer<'_> {
         sliced: Arc<SlicedBody>,
     ) -> Reply {
         let fields = answer.written();
-        let Some(entry) = self.announce(fetching, fields, keeping, &sliced, |_| {}) else {
+        let Some(entry) = self.announce(fetching, &fields, keeping, &sliced, |_| {}) else {
             return failure(StatusCode::BAD_GATEWAY, self.why);
         };
         let cost = self.request.origin.micros();
@@ -164,14 +164,15 @@ impl OriginAnswer<'_> {
     fn announce(
         &self,
         fetching: FetchScope,
-        fields: HeaderMap,
+        fields: &HeaderMap,
         keeping: StorageTerms,
         sliced: &Arc<SlicedBody>,
         begin: impl FnOnce(&Entry),
     ) -> Option<Entry> {
         let mut writer = fetching.into_lead(self.cx.worker, &self.request.key);
         self.tell(&mut writer, false);
-        let head = self.head(StatusCode::OK, fields, keeping, Some(sliced.len()));
+        let stored = self.stored_fields(fields, keeping.freshness.date);
+        let head = self.head(StatusCode::OK, stored, keeping, Some(sliced.len()));
         let entry = Entry::new(Parts {
             key: &self.request.key,
             signature: &head.signature,

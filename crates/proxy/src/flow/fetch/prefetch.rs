@@ -86,10 +86,10 @@ impl OriginAnswer<'_> {
         if length.is_some_and(|length| length > most) {
             return PrefetchResult::Failed(0);
         }
-        let map = answer.written();
-        let Answer { status, download, .. } = answer;
-        let expected = (status == StatusCode::PARTIAL_CONTENT).then(|| ContentRange::of(&map)).flatten();
-        let head = self.head(status, map, keeping, length);
+        let stored = self.stored_lines(&answer, keeping.freshness.date);
+        let Answer { status, fields, download, .. } = answer;
+        let expected = (status == StatusCode::PARTIAL_CONTENT).then(|| ContentRange::of(&*fields)).flatten();
+        let head = self.head(status, stored, keeping, length);
         let allowance = Allowance::new(most);
         let task = self.task(writer, expected, None);
         let mut task = FillTask { allowance: Some(allowance.clone()), ..task };
