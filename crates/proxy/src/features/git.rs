@@ -5,7 +5,6 @@
 
 use std::borrow::Cow;
 use std::future::poll_fn;
-use std::io::Read;
 use std::sync::Arc;
 
 use http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, COOKIE, RANGE};
@@ -20,7 +19,6 @@ use larder_semantics::status::Why;
 use crate::base::clock;
 use crate::base::outcome::{Kind, Outcome};
 use crate::base::settings::CountedRequests;
-use crate::cache::decoder;
 use crate::exchange::limits;
 use crate::exchange::packages::FOREVER;
 use crate::exchange::plan::Plan;
@@ -122,10 +120,7 @@ async fn gather(content: &mut Upload, share: &mut Share) -> Option<Vec<u8>> {
 
 fn decoded<'c>(content: &'c [u8], coding: Option<&[u8]>) -> Option<Cow<'c, [u8]>> {
     let Some(coding) = coding else { return Some(Cow::Borrowed(content)) };
-    let reader = decoder::reader(Coding::named(coding)?, content, WINDOW).ok()?;
-    let mut whole = Vec::new();
-    reader.take(MOST as u64 + 1).read_to_end(&mut whole).ok()?;
-    (whole.len() <= MOST).then_some(Cow::Owned(whole))
+    larder_coding::decode(Coding::named(coding)?, content, WINDOW, MOST as u64).map(Cow::Owned)
 }
 
 /// Returns the request by which the pack is looked up: its key has what is `wanted`, and the credentials of the client. No
