@@ -203,7 +203,8 @@ fn requests_with_backslashes_end_at_their_quotation_marks() {
 fn a_pattern_reads_escapes_and_marks_in_values() {
     let format = "%h %t \"%r\" %>s %b \"%{User-Agent}i\" \"%{Host}i\"";
     let options = Options { log_format: Some(format.parse().unwrap()), ..Options::default() };
-    let line = "::1 [10/Oct/2000:13:55:36 -0700] \"GET /a\\xc3\\xa9 HTTP/1.1\" 200 5 \"ag\"ent\" \"a.test\"\n";
+    let line =
+        "::1 [10/Oct/2000:13:55:36 -0700] \"GET /a\\xc3\\xa9 HTTP/1.1\" 200 5 \"ag\"ent\" \"a.test\"\n";
     assert_eq!(requests(line, &options).0, [("a.test/a\u{e9}".to_owned(), 5)]);
 }
 
