@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
 use serde::Serialize;
 
@@ -52,7 +53,7 @@ pub struct Bench<'a> {
     /// The measurements taken so far.
     pub journal: Journal,
     /// Receives the progress.
-    pub watch: &'a dyn Watch,
+    pub watch: &'a (dyn Watch + Sync),
 }
 
 impl Bench<'_> {
@@ -80,16 +81,53 @@ impl Bench<'_> {
             let key = key(cell);
             if !self.journal.has(&key) {
                 let measured = self.unless_stopped().and_then(|()| take(self, cell));
-                // An error while the experiment is being stopped is no failure.
-                let measured = measured.map_err(|halt| self.unless_stopped().err().unwrap_or(halt))?;
-                if self.journal.get::<Host>(Journal::HOST).is_none() {
-                    self.journal.add(Journal::HOST, &machine::describe(&self.program))?;
-                }
-                self.journal.add(&key, &measured)?;
+                self.note(&key, measured)?;
             }
             self.watch.advance();
         }
         Ok(())
+    }
+
+    /// Does the same with as many `cells` at once as there are cores: for simulations, and for measurements that wait most
+    /// of the time.
+    ///
+    /// # Errors
+    /// The same as for [`Self::measure`].
+    pub fn measure_together<C: Sync, M: Serialize + Send>(
+        &mut self,
+        cells: &[C],
+        key: impl Fn(&C) -> String,
+        take: impl Fn(&Self, &C) -> Result<M, Halt> + Sync,
+    ) -> Result<(), Halt> {
+        self.watch.begin(cells.len());
+        let left: Vec<&C> = cells.iter().filter(|cell| !self.journal.has(&key(cell))).collect();
+        (left.len()..cells.len()).for_each(|_| self.watch.advance());
+        let cores = thread::available_parallelism().map_or(1, usize::from);
+        for group in left.chunks(cores) {
+            self.unless_stopped()?;
+            let (bench, take) = (&*self, &take);
+            let died = |_| Err(Halt::Failed("a measurement died".to_owned()));
+            let measured: Vec<_> = thread::scope(|scope| {
+                let running: Vec<_> =
+                    group.iter().map(|cell| scope.spawn(move || take(bench, cell))).collect();
+                running.into_iter().map(|one| one.join().unwrap_or_else(died)).collect()
+            });
+            for (cell, measured) in group.iter().zip(measured) {
+                self.note(&key(cell), measured)?;
+                self.watch.advance();
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes a measurement to the journal.
+    fn note(&mut self, key: &str, measured: Result<impl Serialize, Halt>) -> Result<(), Halt> {
+        // An error while the experiment is being stopped is no failure.
+        let measured = measured.map_err(|halt| self.unless_stopped().err().unwrap_or(halt))?;
+        if self.journal.get::<Host>(Journal::HOST).is_none() {
+            self.journal.add(Journal::HOST, &machine::describe(&self.program))?;
+        }
+        self.journal.add(key, &measured)
     }
 
     /// Writes the processor time that other programs used since `begun` to the journal, in cores.

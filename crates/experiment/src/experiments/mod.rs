@@ -76,18 +76,18 @@ macro_rules! experiments {
 }
 
 experiments! {
-    thrift: "Policies of an RPC proxy with Apache Thrift", (42, 260), no_requirement,
+    thrift: "Policies of an RPC proxy with Apache Thrift", (25, 150), no_requirement,
         "hit ratio and access time of LRU, MAXS and RAND against cache size, on two workloads over Thrift, and against locality";
-    browsing: "Two people's browsing through an RPC proxy", (52, 165), no_requirement,
+    browsing: "Two people's browsing through an RPC proxy", (25, 95), no_requirement,
         "total time and hit rate of five policies and of no cache, hits and misses over time, Belady's anomaly; over ONC RPC";
-    parallel: "Parallel fetches, compared with asyncio", (92, 645), no_requirement,
+    parallel: "Parallel fetches, compared with asyncio", (95, 645), no_requirement,
         "time, speedup, efficiency, throughput and weak scaling over 1 to 64 workers, over HTTP/1.1 and HTTP/2, compared with asyncio";
-    services: "A cache before three services with changing data", (55, 640), no_requirement,
+    services: "A cache before three services with changing data", (68, 600), no_requirement,
         "latency and hit ratios with and without a cache, against requests, clients, policies, instances and cache size; \
              and the smallest sufficient cache, with its price";
-    cluster: "Benefits and costs of more nodes", (26, 145), cluster::missing,
+    cluster: "Benefits and costs of more nodes", (35, 145), cluster::missing,
         "times, throughput, hit ratio, origin requests and CPU time of 1, 2 and 3 nodes, live and simulated; of up to 100, simulated";
-    learn: "Refreshing responses before they expire", (30, 230), no_requirement,
+    learn: "Refreshing responses before they expire", (32, 125), no_requirement,
         "latency, waits, and the origin's load and fees with and without refreshing ahead; far, weak and paid origins";
 }
 

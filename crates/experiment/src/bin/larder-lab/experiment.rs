@@ -3,14 +3,13 @@
 //! Measurements are written at once. So after an interruption or an error there is a report of the measurements so far,
 //! and `--resume` continues from there.
 
-use std::cell::RefCell;
 use std::env;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -263,7 +262,7 @@ fn measure(
 ) -> (Vec<Part>, Option<Halt>) {
     let (mut parts, mut halted) = (Vec::new(), None);
     for (experiment, journal) in chosen.iter().zip(journals) {
-        let progress = Progress { name: experiment.name, bar: RefCell::new(None) };
+        let progress = Progress { name: experiment.name, bar: Mutex::new(None) };
         let mut bench = Bench {
             program: programs.larder.clone(),
             lab: programs.lab.clone(),
@@ -300,12 +299,16 @@ fn measure(
 /// A progress bar for each round of measurements.
 struct Progress {
     name: &'static str,
-    bar: RefCell<Option<Bar>>,
+    bar: Mutex<Option<Bar>>,
 }
 
 impl Progress {
+    fn bar(&self) -> MutexGuard<'_, Option<Bar>> {
+        self.bar.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn end(&self) {
-        if let Some(bar) = self.bar.take() {
+        if let Some(bar) = self.bar().take() {
             bar.finish();
         }
     }
@@ -314,11 +317,11 @@ impl Progress {
 impl Watch for Progress {
     fn begin(&self, measurements: usize) {
         self.end();
-        *self.bar.borrow_mut() = Some(Bar::new(self.name, measurements));
+        *self.bar() = Some(Bar::new(self.name, measurements));
     }
 
     fn advance(&self) {
-        if let Some(bar) = &*self.bar.borrow() {
+        if let Some(bar) = &*self.bar() {
             bar.advance(1);
         }
     }

@@ -50,7 +50,7 @@ pub(super) fn measure(bench: &mut Bench, plan: &Plan) -> Result<(), Halt> {
         COURSES.iter().flat_map(|(course, _)| (0..plan.searched).map(move |number| (*course, number)));
     let runs: Vec<_> =
         lists.flat_map(|(course, number)| SEARCHED.map(|policy| (course, number, policy))).collect();
-    bench.measure(
+    bench.measure_together(
         &runs,
         |(course, number, policy)| format!("curve/{course}/{number:04}/{policy}"),
         |_, (course, number, policy)| {

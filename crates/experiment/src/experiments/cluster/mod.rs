@@ -27,7 +27,7 @@ struct Measurements {
 pub(super) fn measure(bench: &mut Bench) -> Result<(), Halt> {
     let (scale, plan) = (bench.scale, Plan::new(bench.scale.size));
     let sets = SETS.iter().flat_map(|(set, ..)| (0..plan.repetitions).map(move |at| (*set, at)));
-    bench.measure(
+    bench.measure_together(
         &sets.collect::<Vec<_>>(),
         |(set, at)| format!("simulated/{set}/{at}"),
         |_, &(set, at)| simulate(&plan, (set, at), scale.of(at)),

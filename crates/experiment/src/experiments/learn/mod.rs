@@ -81,7 +81,7 @@ impl Plan {
         let [_, far, _, _, weak] = PLACES;
         match size {
             Size::Smoke => Self { places: vec![far], repetitions: 1, seconds: 1 },
-            Size::Quick => Self { places: vec![far, weak], repetitions: 3, seconds: 5 },
+            Size::Quick => Self { places: vec![far, weak], repetitions: 5, seconds: 5 },
             Size::Full => Self { places: PLACES.to_vec(), repetitions: 5, seconds: 9 },
         }
     }
@@ -150,7 +150,7 @@ pub(super) fn measure(bench: &mut Bench) -> Result<(), Halt> {
     let repetitions = 0..plan.repetitions;
     let cells =
         repetitions.flat_map(|repetition| plan.places.iter().map(move |&place| Cell { place, repetition }));
-    bench.measure(&cells.collect::<Vec<_>>(), Cell::key, |bench, cell| {
+    bench.measure_together(&cells.collect::<Vec<_>>(), Cell::key, |bench, cell| {
         take(&bench.program, &bench.stop, &plan, (cell, scale.of(cell.repetition)))
     })
 }

@@ -31,7 +31,7 @@ struct OperationTime {
 pub(super) fn measure(bench: &mut Bench) -> Result<(), Halt> {
     let (operations, repetitions) = match bench.scale.size {
         Size::Smoke => ("1000", 1),
-        Size::Quick => ("1000000", 6),
+        Size::Quick => ("1000000", 20),
         Size::Full => ("5000000", 20),
     };
     let layouts =

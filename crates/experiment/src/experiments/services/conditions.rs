@@ -87,6 +87,11 @@ impl Cell {
         )
     }
 
+    /// Whether its answers wait for a distance most of the time, so that others can be measured meanwhile.
+    pub(super) fn waits(&self) -> bool {
+        self.endpoint.away_ms > 0
+    }
+
     /// Returns the requests of the cell.
     pub(super) fn workload(&self) -> Crud {
         workload(self.requests, self.written)

@@ -14,17 +14,17 @@ mod plan;
 mod simulated;
 mod ways;
 
-use std::cell::OnceCell;
+use std::sync::OnceLock;
 
 use larder_evict::Spec;
 use serde::{Deserialize, Serialize};
 
 use self::cell::{CellResult, Room, room, take};
-use self::conditions::ENTITIES;
+use self::conditions::{Cell, ENTITIES};
 use self::couplings::Unasked;
 use self::places::Savings;
 use self::plan::{POLICIES, Plan, SIZE};
-use self::simulated::{RequestRehearsal, SimulatedRatio};
+use self::simulated::{Growth, RequestRehearsal, SimulatedRatio};
 use crate::findings::Findings;
 use crate::{Bench, ClaimSource, Halt, Journal, Prices};
 
@@ -55,6 +55,7 @@ struct Measurements {
     cells: Vec<CellResult>,
     rooms: Vec<Room>,
     curves: Vec<Curve>,
+    growth: Vec<Growth>,
     prices: Option<Prices>,
 }
 
@@ -64,7 +65,7 @@ pub(super) fn measure(bench: &mut Bench) -> Result<(), Halt> {
     let repetitions: Vec<u64> = (0..plan.repetitions).collect();
     bench.measure(&repetitions, |at| room_key(*at), |bench, at| room(bench, &plan.room(*at)))?;
     let lists: Vec<u64> = (0..plan.lists).collect();
-    let rehearsals: Vec<OnceCell<RequestRehearsal>> = lists.iter().map(|_| OnceCell::new()).collect();
+    let rehearsals: Vec<OnceLock<RequestRehearsal>> = lists.iter().map(|_| OnceLock::new()).collect();
     let simulated = |bench: &Bench, at: u64| -> Result<Simulation<'_>, Halt> {
         let place = &rehearsals[at as usize];
         if place.get().is_none() {
@@ -75,8 +76,9 @@ pub(super) fn measure(bench: &mut Bench) -> Result<(), Halt> {
         let room: Option<Room> = bench.journal.get(&room_key(at % plan.repetitions));
         place.get().zip(room).ok_or_else(|| Halt::Failed("nothing is known of a cache with room".to_owned()))
     };
-    let curves: Vec<_> = lists.iter().flat_map(|&at| POLICIES.map(|policy| (policy, at))).collect();
-    bench.measure(
+    let of = |policy| lists.iter().map(move |&at| (policy, at));
+    let curves: Vec<_> = POLICIES.into_iter().flat_map(of).collect();
+    bench.measure_together(
         &curves,
         |(policy, at)| format!("curve/{policy}/{at}"),
         |bench, &(policy, repetition)| {
@@ -86,17 +88,23 @@ pub(super) fn measure(bench: &mut Bench) -> Result<(), Halt> {
             Ok(Curve { policy: policy.to_owned(), repetition, steps })
         },
     )?;
-    bench.measure(
+    let lru = spec("lru")?;
+    bench.measure_together(
+        &lists,
+        |at| format!("growth/{at:02}"),
+        |bench, at| Ok(simulated(bench, *at)?.0.growth(*at, &lru)),
+    )?;
+    bench.measure_together(
         &lists,
         |at| format!("unasked/{at:02}"),
         |_, at| Unasked::new(plan.requests, scale.of(*at), *at),
     )?;
-    bench.measure(
+    bench.measure_together(
         &lists,
         |at| format!("places/{at:02}"),
         |_, at| Ok(Savings::all(plan.requests, scale.of(*at), *at)),
     )?;
-    bench.measure(&plan.all(), conditions::Cell::key, |bench, cell| {
+    let taken = |bench: &Bench, cell: &Cell| -> Result<CellResult, Halt> {
         let (rehearsed, room) = simulated(bench, cell.repetition % plan.repetitions)?;
         let mut measured = take(bench, cell, room.bytes)?;
         if cell.part == SIZE {
@@ -105,7 +113,10 @@ pub(super) fn measure(bench: &mut Bench) -> Result<(), Halt> {
             measured.simulated = Some(ratio);
         }
         Ok(measured)
-    })
+    };
+    let (waiting, others): (Vec<_>, Vec<_>) = plan.all().into_iter().partition(Cell::waits);
+    bench.measure_together(&waiting, Cell::key, taken)?;
+    bench.measure(&others, Cell::key, taken)
 }
 
 /// A repetition's requests with the services' answers, and the room that a cache needs for the answers.
@@ -124,6 +135,7 @@ pub(super) fn conclude(journal: &Journal) -> Findings {
         cells: journal.all("cell/"),
         rooms: journal.all("room/"),
         curves: journal.all("curve/"),
+        growth: journal.all("growth/"),
         prices: journal.get(Bench::PRICES),
     };
     let mut findings = claims::claims(&seen);

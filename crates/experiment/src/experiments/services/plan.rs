@@ -33,6 +33,10 @@ pub(super) const READ_MOSTLY: u32 = 1;
 /// The extent of the measurements.
 pub(super) struct Plan {
     pub(super) repetitions: u64,
+    /// The number of repetitions for the cost of answers, for writes, and where answers wait for a distance.
+    often: u64,
+    /// The number of repetitions for differences that few of them cannot decide.
+    seldom: u64,
     /// The number of repetitions for small differences: numbers of caches.
     pub(super) close: u64,
     /// The number of repetitions for smaller differences: two policies.
@@ -64,6 +68,8 @@ impl Plan {
         match size {
             Size::Smoke => Self {
                 repetitions: 1,
+                often: 1,
+                seldom: 1,
                 close: 2,
                 closest: 2,
                 costs: &[(2_000, 50)],
@@ -79,21 +85,25 @@ impl Plan {
             },
             Size::Quick => Self {
                 repetitions: 3,
-                close: 6,
-                closest: 6,
+                often: 6,
+                seldom: 2,
+                close: 2,
+                closest: 2,
                 costs: &[(200, 400), (COST_US, 120), (10_000, 40)],
                 requests: 600,
-                percents: &[10, 40],
+                percents: &[EVICTING],
                 clients: (&[8, 64], 400),
                 shares: (&[1, 5], 120),
                 policy: 120,
                 instances: (&[4, 16], 300),
                 situations: [48, 16, 24],
                 simulated: 40,
-                lists: 12,
+                lists: 24,
             },
             Size::Full => Self {
                 repetitions: 8,
+                often: 8,
+                seldom: 8,
                 close: 12,
                 closest: 24,
                 costs: &[(200, 1_500), (1_000, 600), (COST_US, 500), (5_000, 250), (20_000, 60)],
@@ -111,10 +121,11 @@ impl Plan {
     }
 
     pub(super) fn all(&self) -> Vec<Cell> {
-        let cells = (0..self.repetitions).flat_map(|at| self.cells(at));
-        cells.chain((self.repetitions..self.close.max(self.closest)).flat_map(|at| self.close(at))).collect()
+        let most = self.repetitions.max(self.often).max(self.close).max(self.closest);
+        (0..most).flat_map(|at| self.cells(at)).collect()
     }
 
+    /// Returns the cells of a repetition. Compared cells are consecutive, and their order is reversed for the next one.
     fn cells(&self, repetition: u64) -> Vec<Cell> {
         let mut cells = self.latencies();
         cells.extend(self.many_clients());
@@ -123,26 +134,26 @@ impl Plan {
         cells.extend(self.sizes());
         cells.extend(self.instances());
         cells.extend(self.situations());
+        cells.retain(|cell| repetition < self.times(cell));
         cells.iter_mut().for_each(|cell| cell.repetition = repetition);
-        cells
-    }
-
-    /// Returns one more repetition of the cells with small differences. Compared cells are consecutive, and their order
-    /// is reversed for the next repetition.
-    fn close(&self, repetition: u64) -> Vec<Cell> {
-        let is_close = |cell: &Cell| CLOSE.contains(&cell.policy.as_str()) && cell.instances != 2;
-        let policies = if repetition < self.closest { self.policies() } else { Vec::new() };
-        let instances = if repetition < self.close { self.instances() } else { Vec::new() };
-        let mut cells: Vec<_> = policies
-            .into_iter()
-            .chain(instances)
-            .filter(is_close)
-            .map(|cell| Cell { repetition, ..cell })
-            .collect();
         if repetition % 2 == 1 {
             cells.reverse();
         }
         cells
+    }
+
+    /// Returns how often a cell is measured: the more, the more a repetition decides for its time.
+    fn times(&self, cell: &Cell) -> u64 {
+        let is_close = CLOSE.contains(&cell.policy.as_str()) && cell.instances != 2;
+        match cell.part.as_str() {
+            POLICY if is_close => self.closest,
+            INSTANCES if is_close => self.close,
+            LATENCY | SHARES => self.often,
+            _ if cell.waits() => self.often,
+            POLICY | INSTANCES => self.seldom,
+            _ if cell.endpoint.is_busy => self.seldom,
+            _ => self.repetitions,
+        }
     }
 
     /// Returns the run with unlimited room that [`Room`](super::cell::Room) describes.
@@ -272,7 +283,7 @@ mod tests {
 
     #[test]
     fn close_comparisons_are_repeated_more_often_than_the_rest() {
-        for size in [Size::Smoke, Size::Quick, Size::Full] {
+        for size in [Size::Smoke, Size::Full] {
             let plan = Plan::new(size);
             let cells = plan.all();
             let count = |is_it: &dyn Fn(&Cell) -> bool| {
@@ -286,7 +297,8 @@ mod tests {
             for instances in [1, 3] {
                 assert_eq!(count(&|cell| cell.part == INSTANCES && cell.instances == instances), plan.close);
             }
-            assert_eq!(count(&|cell| cell.part == POLICY && cell.policy == "gdsf"), plan.repetitions);
+            assert_eq!(count(&|cell| cell.part == POLICY && cell.policy == "gdsf"), plan.seldom);
+            assert_eq!(count(&|cell| cell.part == LATENCY), plan.often);
             assert!(plan.closest >= plan.close && plan.close > plan.repetitions);
         }
     }

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::conditions::ENTITIES;
 use super::conditions::{WRITES, workload};
 use crate::Halt;
-use crate::experiments::services::cell::Room;
+use crate::experiments::services::cell::{ROOMY, Room};
 use crate::services::{AnswerTraits, Rehearsal};
 
 /// GETs, numbered by path in the order of first requests, with the services' answers.
@@ -26,6 +26,14 @@ pub(super) struct SimulatedRatio {
     /// The capacity in bytes.
     pub(super) capacity: u64,
     pub(super) hit_ratio: f64,
+}
+
+/// The hit ratios of the first requests and of all.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Growth {
+    pub(super) repetition: u64,
+    pub(super) first: f64,
+    pub(super) all: f64,
 }
 
 impl RequestRehearsal {
@@ -49,6 +57,12 @@ impl RequestRehearsal {
     pub(super) fn overhead(&self, room: &Room) -> u64 {
         let last: HashMap<u64, u64> = self.0.iter().map(|(key, said)| (*key, said.length)).collect();
         room.bytes.saturating_sub(last.values().sum()) / room.objects.max(1)
+    }
+
+    /// Returns the hit ratios of the first tenth of the GETs and of all, in a cache with unlimited room.
+    pub(super) fn growth(&self, repetition: u64, spec: &Spec) -> Growth {
+        let ratio = |count: usize| Self(self.0[..count].to_vec()).hit_ratio(spec, ROOMY.amount, 0);
+        Growth { repetition, first: ratio(self.0.len() / 10), all: ratio(self.0.len()) }
     }
 
     /// Returns hits over GETs in a cache of `capacity` bytes under `spec`. A stored answer counts as a hit if it equals
@@ -108,6 +122,12 @@ mod tests {
         let reads =
             [(1, said(1)), (1, said(1)), (1, said(2)), (1, said(2)), (1, gone), (1, gone), (1, said(2))];
         assert_eq!(RequestRehearsal(reads.to_vec()).hit_ratio(&spec("lru"), 1_000, 0), 2.0 / 7.0);
+    }
+
+    #[test]
+    fn hits_grow_where_answers_are_requested_again() {
+        let reads = RequestRehearsal((0..40).map(|at| (at % 8, said(at % 8))).collect());
+        assert_eq!(reads.growth(3, &spec("lru")), Growth { repetition: 3, first: 0.0, all: 32.0 / 40.0 });
     }
 
     #[test]

@@ -21,7 +21,7 @@ const PERCENT: (f64, &str) = (100.0, "%");
 const POINTS: (f64, &str) = (100.0, "points of hit ratio");
 
 pub(super) fn claims(seen: &Measurements) -> Vec<Finding> {
-    let mut found = latency::claims(&seen.cells);
+    let mut found = latency::claims(&seen.cells, &seen.growth);
     found.extend(capacity::claims(seen));
     found.extend(spread::claims(&seen.cells));
     found
