@@ -225,7 +225,7 @@ impl Load {
         self.send_over(&to, onlooker)
     }
 
-    /// Does the same as [`send`](Self::send), over several nodes, in place of the load's own server.
+    /// Sends the requests over several nodes, in place of the load's own server.
     ///
     /// # Errors
     /// The same as for [`send`](Self::send).

@@ -46,12 +46,12 @@ impl Running {
         Self::start_in(&in_memory(), peer, programs, origin)
     }
 
-    /// Does the same as [`Running::start`], with its files below `base`.
+    /// Starts the peer as [`Running::start`] does, with its files below `base`.
     pub(super) fn start_in(base: &Path, peer: &Peer, programs: &Programs, origin: &Origin) -> Result<Self> {
         Self::start_with(base, peer, programs, origin.port(), &[])
     }
 
-    /// Does the same as [`Running::start_in`], with the origin at a port, and these additional arguments.
+    /// Starts the peer with its files below `base`, the origin at a port, and these additional arguments.
     pub(super) fn start_with(
         base: &Path,
         peer: &Peer,

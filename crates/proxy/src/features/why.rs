@@ -49,7 +49,7 @@ use crate::observe::verdicts::{self, Verdict};
 use crate::origin::Turn;
 
 /// Reasons not to store an answer that do not follow from its fields.
-const UNTOLD: [Why; 5] =
+const UNFORESEEABLE: [Why; 5] =
     [Why::TooLarge, Why::NotAdmitted, Why::FillBudget, Why::NotWritten, Why::OwnedElsewhere];
 /// The number of recent requests that are listed.
 const LAST: usize = 5;
@@ -489,7 +489,7 @@ impl Run<'_> {
             None => why,
         };
         // Its fields do not tell its size, for example.
-        let why_not = judged.or(why.filter(|why| UNTOLD.contains(why)));
+        let why_not = judged.or(why.filter(|why| UNFORESEEABLE.contains(why)));
         let shown = |(name, value): (&HeaderName, &HeaderValue)| {
             (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned())
         };

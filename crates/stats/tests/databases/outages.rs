@@ -15,7 +15,7 @@ use crate::wire::{Fault, Wire};
 pub(crate) fn all(server: &mut Server) {
     a_database_that_is_not_there_is_no_outage(server);
     nothing_is_lost_within_the_queue(server);
-    what_the_queue_has_no_place_for_is_counted(server);
+    rows_beyond_the_queue_are_counted(server);
     a_server_that_is_away_at_the_start_is_waited_for(server);
     a_server_that_hangs_costs_nothing_and_gets_each_row_once(server);
     a_commit_of_unknown_fate_is_not_repeated(server);
@@ -69,7 +69,7 @@ fn nothing_is_lost_within_the_queue(server: &mut Server) {
     assert!(matches!(events[..], [Event::Lost { .. }, Event::Back]), "{events:?}");
 }
 
-fn what_the_queue_has_no_place_for_is_counted(server: &mut Server) {
+fn rows_beyond_the_queue_are_counted(server: &mut Server) {
     let url = server.fresh();
     let (options, events) = told(Options { queue: 500, batch: 100, ..options() });
     let recorder = open(&url, options);

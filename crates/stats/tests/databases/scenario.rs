@@ -22,7 +22,7 @@ pub(crate) fn all(engine: &dyn Engine) {
     contents_are_replaced(engine);
     predictions_of_an_hour_are_added_up(engine);
     several_write_at_once(engine);
-    what_is_old_or_too_much_goes(engine);
+    old_rows_and_rows_beyond_the_limit_go(engine);
     readers_cannot_write(engine);
     other_schemas_are_refused(engine);
     an_earlier_schema_is_brought_up_to_date(engine);
@@ -219,7 +219,7 @@ fn several_write_at_once(engine: &dyn Engine) {
     assert_eq!(asked(&url, "SELECT COUNT(DISTINCT instance), COUNT(*) FROM writers"), ["3|3"]);
 }
 
-fn what_is_old_or_too_much_goes(engine: &dyn Engine) {
+fn old_rows_and_rows_beyond_the_limit_go(engine: &dyn Engine) {
     let url = engine.fresh();
     let now = model::now();
     let day = 24 * HOUR;
