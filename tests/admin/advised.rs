@@ -60,6 +60,19 @@ fn a_purge_and_a_lifetime_reach_the_shadows() {
 }
 
 #[test]
+fn a_response_that_only_a_larger_memory_can_fetch_is_predicted() {
+    let answer = format!("200 OK\nCache-Control: max-age=60\n\n{}", "x".repeat(2_000_000));
+    let origin = Origin::by(move |_| answer.clone());
+    let larder = Larder::with(&origin, "[memory]\nsize = '8MiB'\npolicy = 'lru'\n");
+    walk(&larder, 1, 3);
+    let report = json(&larder, &["advise", "--json"]);
+    // Responses in progress have an eighth of the memory.
+    assert_eq!((&report["check"]["predicted"], &report["check"]["measured"]), (&0.0.into(), &0.0.into()));
+    let four_times = cell(&report, "lru", 4.0)["hit_ratio"].as_f64().expect("a ratio");
+    assert!((four_times - 2.0 / 3.0).abs() < 1e-9, "{report}");
+}
+
+#[test]
 fn a_policy_is_applied_with_its_contents() {
     let origin = Origin::always("200 OK\nCache-Control: max-age=60\n\npage");
     let larder = Larder::with(&origin, "[memory]\nentries = 20\npolicy = 'lru'\n");

@@ -20,7 +20,7 @@ pub struct Outcome {
     pub origin_status: Option<u16>,
     /// Whether the response is being stored.
     pub stored: bool,
-    /// Remaining freshness in seconds, for responses from the cache; negative when stale.
+    /// Remaining freshness in seconds, for responses from the cache, and those that are too large for it; negative when stale.
     pub ttl: Option<i64>,
     /// The tier of the stored response, if there was one.
     pub tier: Tier,
@@ -107,7 +107,12 @@ impl Outcome {
 
     /// Whether the response is being stored, unless the admission filter refuses it in the end.
     pub fn may_be_stored(&self) -> bool {
-        self.stored || !self.is_hit() && self.ttl.is_some()
+        self.stored || !self.is_hit() && self.ttl.is_some() && self.why != Why::TooLarge
+    }
+
+    /// Returns the remaining freshness of a response from the cache; that of one that is too large matters to shadow caches alone.
+    pub fn shown_ttl(&self) -> Option<i64> {
+        self.ttl.filter(|_| self.why != Why::TooLarge)
     }
 
     /// Returns the member of `Cache-Status` (RFC 9211) of a cache called `name`.
@@ -129,7 +134,7 @@ impl Outcome {
             forward_status: self.origin_status,
             stored: self.stored,
             collapsed: self.kind == Kind::Coalesced,
-            ttl: self.ttl,
+            ttl: self.shown_ttl(),
             key: None,
             coding: self.coding,
             detail: (!obvious).then_some(self.why),

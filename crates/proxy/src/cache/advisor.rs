@@ -108,7 +108,7 @@ impl Advisor {
         let parts = |amount| {
             let capacity = Capacity { amount, ..tier.capacity };
             let budget = Budget { capacity, counts: tier.counts, workers: settings.threads };
-            (budget.kept(), budget.largest().min(tier.max_object.unwrap_or(u64::MAX)))
+            (budget.kept(), budget.largest_fetched().min(tier.max_object.unwrap_or(u64::MAX)))
         };
         let panel = Panel::new(PanelSettings {
             by: tier.capacity.by,

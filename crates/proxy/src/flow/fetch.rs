@@ -406,10 +406,11 @@ impl OriginAnswer<'_> {
         task.start(download, beginning);
         let result = reader.result();
         let stored = fill_task::is_stored(self.cx.plan, &reader, is_expected);
-        let ttl =
-            (stored || is_expected && result.is_none()).then(|| head.freshness.ttl(self.times.received));
+        let may_be_stored = stored || is_expected && result.is_none();
         let refused = result.and_then(Result::err).and_then(fill_task::unstored);
         let why = unstored.or(refused).unwrap_or(self.why);
+        // What is too large here may fit into a larger memory.
+        let ttl = (may_be_stored || why == Why::TooLarge).then(|| head.freshness.ttl(self.times.received));
         let outcome = Outcome::forwarded(Kind::Miss, why).answered(answered);
         reply(self.request, head, fields, reader, Outcome { stored, ttl, ..outcome })
     }

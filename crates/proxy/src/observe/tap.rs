@@ -239,7 +239,9 @@ impl SeenResponse {
                 let length = head.length.or(reply.length).unwrap_or(bytes);
                 Some(Self { length, freshness: head.freshness, cost: head.cost })
             }
-            Source::Answer(_) | Source::Fields(_) if reply.outcome.may_be_stored() => {
+            Source::Answer(_) | Source::Fields(_)
+                if reply.outcome.may_be_stored() || reply.outcome.why == Why::TooLarge =>
+            {
                 let lifetime = reply.outcome.ttl.and_then(|ttl| ttl.try_into().ok()).unwrap_or(0);
                 let cost = reply.outcome.origin_time.map_or(0, |time| time.as_micros());
                 Some(Self {

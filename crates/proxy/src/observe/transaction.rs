@@ -84,7 +84,7 @@ impl<'s> Transaction<'s> {
             section: outcome.why.section(),
             tier: outcome.is_hit().then(|| outcome.tier.name()),
             age: ended.age,
-            ttl: outcome.ttl,
+            ttl: outcome.shown_ttl(),
             origin_status: outcome.origin_status,
             stored: outcome.stored,
             bytes: ended.bytes,

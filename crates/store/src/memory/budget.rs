@@ -3,6 +3,7 @@
 use larder_evict::{By, Capacity, Object};
 
 use super::Memory;
+use super::fill_budget::{FillBudget, Purpose};
 use super::resident::UsedResident;
 use crate::Entry;
 use crate::charge::allocated;
@@ -66,6 +67,11 @@ impl Budget {
             By::Bytes => self.kept() / self.parts(),
             By::Entries => FILLING_BYTES,
         }
+    }
+
+    /// Returns the bytes of the largest response that a fetch can store: it is in progress before it is stored.
+    pub fn largest_fetched(self) -> u64 {
+        self.largest().min(FillBudget::new(self.filling()).most(Purpose::Large))
     }
 
     /// Returns the bytes for responses in progress and for shared field lines.
