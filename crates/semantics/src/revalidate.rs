@@ -156,7 +156,9 @@ pub fn update(stored: &HeaderMap, new: &HeaderMap) -> HeaderMap {
 }
 
 /// `Set-Cookie` is one of them because the new field is for one client, and the stored fields are for all.
-const BOUND_TO_CONTENT: [HeaderName; 5] = [
+const BOUND_TO_CONTENT: [HeaderName; 7] = [
+    HeaderName::from_static("content-digest"),
+    HeaderName::from_static("content-md5"),
     header::CONTENT_LENGTH,
     header::CONTENT_ENCODING,
     header::CONTENT_TYPE,

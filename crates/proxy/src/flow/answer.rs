@@ -152,8 +152,7 @@ impl StoredAnswer {
         let mut fields = self.entry.fields().to_map();
         let kind = HeaderValue::try_from(format!("multipart/byteranges; boundary={boundary}")).ok()?;
         fields.insert(header::CONTENT_TYPE, kind);
-        // One that a whole response had has no meaning for the parts of it.
-        fields.remove(header::CONTENT_RANGE);
+        range::remove_about_content(&mut fields);
         let reply = self.reply(
             StatusCode::PARTIAL_CONTENT,
             Source::Fields(fields.into()),

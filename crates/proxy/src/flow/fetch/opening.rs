@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use http::{HeaderMap, StatusCode, header};
+use http::{HeaderMap, StatusCode};
 use larder_semantics::fields::Fields;
 use larder_semantics::range::{self, ContentRange, RangeSelection};
 use larder_semantics::revalidate;
@@ -71,7 +71,7 @@ impl OriginAnswer<'_> {
         let is_allowed = part.complete().is_some_and(|complete| self.may_take(complete));
         (is_exact && is_allowed && has_slices(&*answer.fields)).then_some(())?;
         let mut fields = answer.written();
-        fields.remove(header::CONTENT_RANGE);
+        range::remove_about_content(&mut fields);
         let about = (StatusCode::OK, part.complete(), &fields);
         let by_answer = self.request.rule_response(self.cx.plan, about);
         let rules = &by_answer.as_ref().unwrap_or(&self.request.ruling).caching;
