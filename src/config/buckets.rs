@@ -3,8 +3,10 @@
 use std::env;
 
 use http::Uri;
-use larder_proxy::settings::{CredentialSource, Origin, PathPrefix, S3Bucket};
+use larder_proxy::settings::{CredentialSource, Origin, PathPrefix, S3Bucket, SiteRule};
+use larder_semantics::storable::Rules;
 
+use super::draft::SiteDraft;
 use super::names::{prefix, quoted};
 use crate::cli::words::hint;
 
@@ -71,6 +73,16 @@ pub(super) fn bucket(text: &str) -> Result<Origin, String> {
         profile: owned("profile"),
     };
     Ok(Origin { path: Some(path), bucket: Some(Box::new(bucket)), ..Origin::new(https, authority) })
+}
+
+/// Lets all clients of a site share the responses of its origins, if these are only buckets: cookies and `Authorization`
+/// do not reach them.
+pub(super) fn share(site: &SiteDraft, site_rules: &[SiteRule], rules: &mut Rules) {
+    let of_rules = site_rules.iter().filter_map(|rule| rule.effects.origin.as_ref()).flatten();
+    if site.origins.iter().chain(of_rules).all(|origin| origin.bucket.is_some()) {
+        rules.shares_authorized = true;
+        rules.guesses_with_cookies |= !site.is_written("heuristic_cookies");
+    }
 }
 
 /// Returns the authority of Amazon's storage in a region.

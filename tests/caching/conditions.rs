@@ -71,6 +71,26 @@ fn section_15_4_5_a_304_lacks_only_the_fields_of_content() {
 }
 
 #[test]
+fn pages_of_other_origins_may_read_a_stored_304_and_416() {
+    let readers = "Access-Control-Allow-Origin: https://app.test\nTiming-Allow-Origin: *\nVary: Origin";
+    let fields = format!("Cache-Control: max-age=100\nETag: \"1\"\nContent-Type: a/b\n{readers}");
+    let origin = Origin::by(move |_| format!("200 OK\n{fields}\n\n0123456789"));
+    let larder = Larder::before(&origin);
+    larder.get("/");
+    for (own, status) in [("If-None-Match: \"1\"", 304), ("Range: bytes=10-", 416)] {
+        let response = larder.ask(&format!("GET /\n{own}"));
+        assert_eq!(
+            (response.status, response.field("content-type"), response.is_hit()),
+            (status, None, true)
+        );
+        for line in readers.lines() {
+            let (name, value) = line.split_once(": ").expect("a field");
+            assert_eq!(response.field(&name.to_lowercase()), Some(value), "{status}");
+        }
+    }
+}
+
+#[test]
 fn clients_that_waited_for_a_private_response_get_their_304() {
     let (gate, origin) = Origin::gated(|_, held| {
         held.pass();

@@ -226,6 +226,30 @@ fn a_content_range_of_a_whole_response_is_not_sent_with_parts() {
 }
 
 #[test]
+fn rfc_9530_section_2_digests_of_other_content_are_not_sent_with_parts() {
+    let origin = Origin::by(|seen| {
+        let is_same = seen.field("if-none-match").is_some();
+        let answer = if is_same { "304 Not Modified\nETag: \"1\"".to_owned() } else { digits(seen) };
+        answer.replacen('\n', "\nContent-Digest: content\nContent-MD5: content\nRepr-Digest: all\n", 1)
+    });
+    let larder = Larder::before(&origin);
+    let digests = |request: &str| {
+        let response = larder.ask(request);
+        let names = ["content-digest", "content-md5", "repr-digest"];
+        names.map(|name| response.field(name).unwrap_or("-").to_owned()).join(" ")
+    };
+    let (of_whole, of_part) = ("content content all", "- - all");
+    assert_eq!(digests("GET /whole"), of_whole);
+    assert_eq!(digests("GET /whole\nRange: bytes=2-4"), of_part);
+    assert_eq!(digests("GET /whole\nRange: bytes=0-1, 5-6"), of_part);
+    assert_eq!(digests("GET /whole\nCache-Control: no-cache"), of_whole, "a 304 is about no other content");
+    assert_eq!(digests("GET /halves\nRange: bytes=0-4"), of_whole, "as the origin sent it");
+    assert_eq!(digests("GET /halves\nRange: bytes=1-2"), of_part);
+    larder.ask("GET /halves\nRange: bytes=5-9");
+    assert_eq!(digests("GET /halves"), of_part, "the halves were joined");
+}
+
+#[test]
 fn a_stored_part_does_not_hide_the_error_for_the_rest() {
     let origin = Origin::by(|seen| match seen.field("range") {
         Some("bytes=0-3") => digits(seen),

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use larder_testkit::{Answer, Authority, Larder, Origin, output, site};
+use larder_testkit::{Answer, Authority, Larder, Origin, file_with, output, site};
 
 #[test]
 fn curl_with_prior_knowledge() {
@@ -22,6 +22,21 @@ fn curl_with_prior_knowledge() {
     let sent = output(Command::new("curl").args(["-sS", "--http2-prior-knowledge", "-d", "abc", &url]));
     assert_eq!(sent.len(), content.len());
     assert_eq!(origin.last().body, b"abc");
+}
+
+#[test]
+fn curl_gets_the_response_to_an_upload_that_is_refused() {
+    let origin = Origin::always("200 OK\n\n");
+    let larder = Larder::start(&format!("{}[limits]\nbody = '1KiB'\n", site(&[&origin], "")));
+    let url = format!("http://{}/", larder.address());
+    let (_directory, file) = file_with("upload", &"x".repeat(5 << 20));
+    let curl = ["-sS", "--http2-prior-knowledge", "-w", "%{http_code}", "-o", "/dev/null", "--data-binary"];
+    for _ in 0..5 {
+        assert_eq!(
+            output(Command::new("curl").args(curl).args([&format!("@{}", file.display()), &url])),
+            "413"
+        );
+    }
 }
 
 #[test]

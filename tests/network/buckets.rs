@@ -32,9 +32,10 @@ fn objects_are_requested_with_a_signature_and_without_fields_of_clients() {
     let larder = before(&storage.url(), "&index=index.html", &KEYS);
     let ask = "GET /a+b%20c?acl\nAuthorization: Basic eDp5\nX-Amz-Acl: public\nCookie: a=b\nRange: bytes=0-1";
     let answer = larder.ask(ask);
-    assert_eq!(answer.text(), "/bucket/site/a%2Bb%20c id");
+    assert_eq!((answer.status, answer.text()), (206, "/b"));
     assert_eq!(answer.field("x-amz-request-id"), None, "it is between Larder and the storage");
     let seen = storage.last();
+    assert_eq!(seen.target, "/bucket/site/a%2Bb%20c");
     let signed = "SignedHeaders=host;x-amz-content-sha256;x-amz-date, Signature=";
     assert!(seen.field("authorization").is_some_and(|value| value.contains(signed)));
     assert_eq!(
@@ -46,6 +47,19 @@ fn objects_are_requested_with_a_signature_and_without_fields_of_clients() {
     assert!(larder.get("/x/").is_hit(), "the time in the signature is no part of the key");
     let list = before(&storage.url(), "&list=true", &KEYS);
     assert_eq!(list.get("/x/").text(), "/bucket/?delimiter=%2F&list-type=2&prefix=site%2Fx%2F id");
+}
+
+#[test]
+fn clients_with_cookies_or_credentials_share_the_objects_of_a_bucket() {
+    let storage = Origin::always("200 OK\nLast-Modified: Thu, 01 Jan 2015 00:00:00 GMT\n\nobject");
+    let larder = before(&storage.url(), "", &KEYS);
+    for (path, own) in [("/a", "Cookie: user=1"), ("/b", "Authorization: Bearer e30.e30.e30")] {
+        assert_eq!(larder.ask(&format!("GET {path}\n{own}")).text(), "object");
+        for others in [own, "Cookie: user=2", "Authorization: Basic eDp5", "Accept: */*"] {
+            assert!(larder.ask(&format!("GET {path}\n{others}")).is_hit(), "{own}, then {others}");
+        }
+    }
+    assert_eq!(storage.count(), 2);
 }
 
 #[test]

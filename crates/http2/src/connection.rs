@@ -90,6 +90,8 @@ pub struct Connection {
     pub(crate) released: i64,
     /// The client's `SETTINGS_INITIAL_WINDOW_SIZE`.
     pub(crate) first_window: i64,
+    /// Whether streams may [linger](Self::linger).
+    pub(crate) lingers: bool,
     /// Whether the client has reduced the table of the server's encoder, which still has to acknowledge this.
     pub(crate) shrinks: bool,
     /// Whether the client's preface has arrived.
@@ -146,6 +148,7 @@ impl Connection {
             allowed: limits.connection_window(),
             released: 0,
             first_window: FIRST_WINDOW,
+            lingers: false,
             shrinks: false,
             greeted: false,
             settled: false,

@@ -30,5 +30,5 @@ pub use error::{Code, Failure};
 pub use frame::{DATA_PAYLOAD, HEADER, PREFACE};
 pub use head::Head;
 pub use hpack::Fields;
-pub use limits::Limits;
+pub use limits::{LINGER, Limits};
 pub use priority::Priority;

@@ -26,6 +26,8 @@ impl Default for Limits {
     }
 }
 
+/// The time for which a client may send content of a request whose response is complete, in milliseconds.
+pub const LINGER: u64 = 1_000;
 /// The maximum number of `CONTINUATION` frames of a field section.
 pub(crate) const CONTINUATIONS: usize = 8;
 /// The number of settings in one frame that cost a further token: each may change the windows of all streams.

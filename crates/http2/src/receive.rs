@@ -69,6 +69,7 @@ impl Connection {
             tunnel: false,
             uncounted: false,
             ended: false,
+            lingers_until: None,
             wants: false,
             priority: Default::default(),
             sent: 0,
@@ -100,10 +101,15 @@ impl Connection {
             return self.refuse(id, Code::STREAM_CLOSED, to);
         }
         let is_whole = stream.expected.is_none_or(|left| left == 0);
+        let lingers = stream.lingers();
         match head::trailers(list) {
             // A tunnel has no trailers (RFC 9113 section 8.5).
             Ok(fields) if end && is_whole && !stream.tunnel && !list.is_too_large() => {
                 stream.receives = false;
+                if lingers {
+                    self.end(id, false);
+                    return Ok(Event::Nothing);
+                }
                 Ok(Event::Trailers { stream: id, fields })
             }
             _ => self.refuse(id, Code::PROTOCOL_ERROR, to),
@@ -168,8 +174,17 @@ impl Connection {
             self.budgets.control.earn(1_000);
         }
         stream.expected = left.flatten();
-        stream.receives = !end;
         stream.allowed -= size;
+        if stream.lingers() {
+            stream.released += size;
+            self.released += size;
+            if end {
+                self.end(id, false);
+            }
+            self.announce(to.out);
+            return Ok(Event::Nothing);
+        }
+        stream.receives = !end;
         stream.held += size;
         if stream.uncounted {
             self.released += size;
@@ -211,11 +226,15 @@ impl Connection {
         let Ok(code) = frame.payload.try_into().map(|code| Code(u32::from_be_bytes(code))) else {
             return Err(Failure::frame_size("RST_STREAM has 4 bytes"));
         };
-        if self.streams.get(id).is_none() {
+        let Some(stream) = self.streams.get(id) else {
             return match self.streams.ended(id) {
                 End::Idle => Err(Failure::protocol("RST_STREAM on a stream that is not open")),
                 _ => Ok(Event::Nothing),
             };
+        };
+        if stream.lingers() {
+            self.end(id, false);
+            return Ok(Event::Nothing);
         }
         if !self.budgets.resets.spend(now) {
             return Err(Failure::flood("too many requests are reset before they are answered"));

@@ -4,6 +4,7 @@ use crate::connection::{Connection, ShutdownStage};
 use crate::error::Code;
 use crate::frame::{self, DATA_PAYLOAD, HEADER, flag, kind};
 use crate::hpack::encoder;
+use crate::limits::LINGER;
 use crate::streams::Stream;
 
 /// The payload of the `PING` of a drain.
@@ -157,9 +158,10 @@ impl Connection {
         self.streams.take_turn().map(|stream| (stream.id, stream.window.min(window) as usize))
     }
 
-    /// Ends `stream` early, so that the client does not accept the response as complete.
+    /// Ends `stream` early, so that the client does not accept the response as complete. Has no effect on a stream whose
+    /// response is complete.
     pub fn reset(&mut self, out: &mut Vec<u8>, stream: u32, code: Code) {
-        let Some(open) = self.streams.get(stream) else { return };
+        let Some(open) = self.streams.get(stream).filter(|open| !open.lingers()) else { return };
         let has_ended = open.ended && !open.receives;
         if !has_ended {
             frame::reset(out, stream, code);
@@ -177,7 +179,7 @@ impl Connection {
         if !open.uncounted {
             self.released += bytes;
         }
-        if open.receives && open.released >= self.limits.stream_window() / 2 {
+        if open.receives && !open.lingers() && open.released >= self.limits.stream_window() / 2 {
             frame::window_update(out, stream, open.released as u32);
             open.allowed += std::mem::take(&mut open.released);
         }
@@ -197,20 +199,46 @@ impl Connection {
         }
     }
 
-    /// Ends a stream whose response is complete. An incomplete request is cancelled (RFC 9113 section 8.1), but the
-    /// client's content in a tunnel is still accepted.
+    /// Ends a stream whose response is complete. The client's content in a tunnel is still accepted; that of another
+    /// request is read for a while and ignored, see [`linger`](Self::linger).
     fn finish(&mut self, out: &mut Vec<u8>, stream: u32) {
         let Some(open) = self.streams.get_mut(stream) else { return };
         (open.ended, open.wants) = (true, false);
-        if open.tunnel && !open.is_over() {
+        if open.lingers() {
+            self.released += open.counted();
+            open.released += std::mem::take(&mut open.held);
+            self.lingers = true;
+        } else if open.is_over() || !open.tunnel {
+            self.end(stream, false);
+        }
+        self.announce(out);
+    }
+
+    /// Cancels incomplete requests (RFC 9113 section 8.1) whose responses have been complete for [`LINGER`]. Until then,
+    /// their clients may send what their windows allow: many abort on a reset before they have read the response. `now`
+    /// is in milliseconds, from the clock of [`next`](Self::next). The caller calls this regularly while
+    /// [`is_lingering`](Self::is_lingering).
+    pub fn linger(&mut self, out: &mut Vec<u8>, now: u64) {
+        if !self.lingers {
             return;
         }
-        let receives = open.receives;
-        if receives {
-            frame::reset(out, stream, Code::NO_ERROR);
+        let mut late = None;
+        for stream in self.streams.iter_mut().filter(|stream| stream.lingers()) {
+            let until = *stream.lingers_until.get_or_insert(now + LINGER);
+            late = late.or((until <= now).then_some(stream.id));
         }
-        self.end(stream, receives);
-        self.announce(out);
+        if let Some(id) = late {
+            frame::reset(out, id, Code::NO_ERROR);
+            self.end(id, true);
+            self.announce(out);
+            return self.linger(out, now);
+        }
+        self.lingers = self.streams.iter().any(Stream::lingers);
+    }
+
+    /// Whether clients may still send content of requests whose responses are complete.
+    pub fn is_lingering(&self) -> bool {
+        self.lingers
     }
 
     /// Removes a stream. Its unread content counts as read.

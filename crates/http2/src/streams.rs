@@ -37,6 +37,8 @@ pub(crate) struct Stream {
     pub(crate) uncounted: bool,
     /// Whether the server has sent the end. The client may still send.
     pub(crate) ended: bool,
+    /// The time until which a request without an end may [linger](Self::lingers), once it is known.
+    pub(crate) lingers_until: Option<u64>,
     /// Whether content is ready to be sent.
     pub(crate) wants: bool,
     pub(crate) priority: Priority,
@@ -92,6 +94,11 @@ impl Stream {
     pub(crate) fn send(&mut self, length: usize) {
         self.window -= length as i64;
         self.sent += length as u64;
+    }
+
+    /// Whether the response is complete but the request, which is no tunnel, is not.
+    pub(crate) fn lingers(&self) -> bool {
+        self.ended && self.receives && !self.tunnel
     }
 
     /// Whether both directions have ended, and all content was read. Until then a tunnel counts as a stream, which

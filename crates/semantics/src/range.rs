@@ -4,6 +4,8 @@
 use std::fmt;
 use std::ops::RangeInclusive;
 
+use http::HeaderMap;
+
 use crate::date;
 use crate::fields::{Fields, trim};
 use crate::freshness::Freshness;
@@ -11,6 +13,20 @@ use crate::wire::decimal;
 
 /// The most ranges that one request may name.
 pub const MOST_RANGES: usize = 32;
+
+/// Fields about the content of one message, which are wrong for another part of the same representation: its place, and
+/// its digests (RFC 9530 section 2; RFC 1864).
+pub const ABOUT_CONTENT: [&str; 3] = ["content-range", "content-digest", "content-md5"];
+
+/// Whether a field of this name is one of [`ABOUT_CONTENT`].
+pub fn is_about_content(name: &[u8]) -> bool {
+    ABOUT_CONTENT.iter().any(|own| name.eq_ignore_ascii_case(own.as_bytes()))
+}
+
+/// Removes [`ABOUT_CONTENT`] from the fields of a response whose content becomes another part of the representation.
+pub fn remove_about_content(fields: &mut HeaderMap) {
+    ABOUT_CONTENT.iter().for_each(|name| drop(fields.remove(*name)));
+}
 
 /// One range as requested (RFC 9110 section 14.1.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -156,7 +156,9 @@ pub fn update(stored: &HeaderMap, new: &HeaderMap) -> HeaderMap {
 }
 
 /// `Set-Cookie` is one of them because the new field is for one client, and the stored fields are for all.
-const BOUND_TO_CONTENT: [HeaderName; 5] = [
+const BOUND_TO_CONTENT: [HeaderName; 7] = [
+    HeaderName::from_static("content-digest"),
+    HeaderName::from_static("content-md5"),
     header::CONTENT_LENGTH,
     header::CONTENT_ENCODING,
     header::CONTENT_TYPE,
@@ -200,9 +202,18 @@ pub fn describes_content(name: &[u8]) -> bool {
     })
 }
 
+/// Whether this field, with a `name` in any case, says which pages of other origins may read a response, whatever its
+/// status is (Fetch standard, "CORS protocol" and "`Cross-Origin-Resource-Policy` header").
+pub fn permits_pages(name: &[u8]) -> bool {
+    const CORS: &[u8] = b"access-control-";
+    name.get(..CORS.len()).is_some_and(|start| start.eq_ignore_ascii_case(CORS))
+        || name.eq_ignore_ascii_case(b"cross-origin-resource-policy")
+        || name.eq_ignore_ascii_case(b"timing-allow-origin")
+}
+
 /// Whether a 304 contains this field of the stored response (RFC 9110 section 15.4.5): among others, all fields by which
-/// caches between this one and the client decide about their copies. `name` may have any case. `has_etag` says whether
-/// the stored response has an `ETag`, which makes `Last-Modified` superfluous.
+/// caches between this one and the client decide about their copies, and browsers about the pages that may read it. `name`
+/// may have any case. `has_etag` says whether the stored response has an `ETag`, which makes `Last-Modified` superfluous.
 pub fn in_not_modified(name: &[u8], has_etag: bool) -> bool {
     const TARGETED: &[u8] = b"-cache-control";
     let is = |known: &str| known.as_bytes().eq_ignore_ascii_case(name);
@@ -210,7 +221,10 @@ pub fn in_not_modified(name: &[u8], has_etag: bool) -> bool {
         ["cache-control", "content-location", "date", "etag", "expires", "vary", no_vary_search::FIELD];
     let is_targeted =
         || name.last_chunk().is_some_and(|end: &[u8; TARGETED.len()]| end.eq_ignore_ascii_case(TARGETED));
-    always.into_iter().chain(groups::FIELDS).any(is) || is_targeted() || (!has_etag && is("last-modified"))
+    always.into_iter().chain(groups::FIELDS).any(is)
+        || is_targeted()
+        || permits_pages(name)
+        || (!has_etag && is("last-modified"))
 }
 
 #[cfg(test)]

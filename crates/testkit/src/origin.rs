@@ -115,7 +115,7 @@ impl Answer {
     /// The answer of a server of files to a request for `content` with the entity-tag `tag`, or for a part of it, with the
     /// further `fields`.
     pub fn file(seen: &Seen, tag: &str, fields: &str, content: &[u8]) -> Self {
-        let (fields, len) = (format!("ETag: {tag}\n{fields}"), content.len());
+        let (fields, len) = (format!("ETag: {tag}\nAccept-Ranges: bytes\n{fields}"), content.len());
         if seen.field("if-none-match") == Some(tag) {
             return Self::with_body(&format!("304 Not Modified\n{fields}"), b"");
         }

@@ -229,6 +229,11 @@ impl SiteDraft {
         self.name.clone().or_else(by_host).unwrap_or_else(|| format!("site{}{path}", at + 1))
     }
 
+    /// Whether `key` was written.
+    pub(crate) fn is_written(&self, key: &str) -> bool {
+        self.places.contains_key(key)
+    }
+
     /// Returns the place where `key` was written, or else where the site begins.
     pub(crate) fn place_of(&self, key: &str) -> &str {
         self.places.get(key).unwrap_or(&self.place)

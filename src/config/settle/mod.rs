@@ -21,6 +21,7 @@ use larder_proxy::settings::{
     TraceSettings,
 };
 
+use super::buckets;
 use super::draft::rule::RuleDraft;
 use super::draft::{DiskDraft, Draft, Memory, SiteDraft};
 use super::machine::Machine;
@@ -264,7 +265,8 @@ fn settle_site(
     (tls, acme): (Option<Arc<OriginTls>>, Option<Arc<Acme>>),
     site_rules: Vec<SiteRule>,
 ) -> Site {
-    let (cache, tags, rules) = control::settle(&site);
+    let (cache, tags, mut rules) = control::settle(&site);
+    buckets::share(&site, &site_rules, &mut rules);
     let name = site.name_at(at);
     let doubt = site.control.tags.doubt;
     let SiteDraft { hosts, path, origins, balance, parents, host, rewrite_urls, only_https, hsts, .. } = site;

@@ -1,6 +1,6 @@
 //! Flow control in both directions, and the order of responses.
 
-use larder_http2::{DATA_PAYLOAD, Limits};
+use larder_http2::{DATA_PAYLOAD, LINGER, Limits};
 
 use crate::client::*;
 
@@ -98,6 +98,29 @@ fn reading_content_opens_the_stream_and_connection_windows_again() {
     assert_eq!(client.frames(), [window(1, 40_000), window(0, 30_000)]);
     client.connection.release(&mut client.out, 3, 49_152);
     assert_eq!(client.frames(), [window(3, 49_152), window(0, 49_152)]);
+    assert_eq!(client.connection.validate(), Ok(()));
+}
+
+#[test]
+fn content_after_the_response_is_ignored_for_a_second() {
+    let mut client = Client::new();
+    for stream in [1, 3, 5, 7] {
+        client.send(HEADERS, END_HEADERS, stream, &post(&[]));
+        assert_eq!(client.send(DATA, 0, stream, b"read").len(), 1);
+        client.connection.head(&mut client.out, stream, 403, true, |_| {});
+    }
+    client.connection.linger(&mut client.out, 5_000);
+    client.frames();
+    let piece = [0; 16_000];
+    let ends: [(u8, u8, &[u8]); 3] = [(DATA, END_STREAM, &piece), (RST_STREAM, 0, &[0; 4]), (DATA, 0, &piece)];
+    for (stream, (kind, flags, payload)) in [1, 3, 5].into_iter().zip(ends) {
+        assert_eq!(client.send(kind, flags, stream, payload), []);
+    }
+    client.connection.linger(&mut client.out, 4_999 + LINGER);
+    assert_eq!((client.frames(), client.connection.open_streams()), (vec![], 2), "two have ended");
+    client.connection.linger(&mut client.out, 5_000 + LINGER);
+    let late = [5, 7].map(|stream| reset(stream, 0));
+    assert_eq!((client.frames(), client.connection.is_lingering()), (late.to_vec(), false));
     assert_eq!(client.connection.validate(), Ok(()));
 }
 

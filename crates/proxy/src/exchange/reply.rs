@@ -10,7 +10,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Version, head
 use larder_semantics::coding::Coding;
 use larder_semantics::date;
 use larder_semantics::fields::Fields;
-use larder_semantics::range::ContentRange;
+use larder_semantics::range::{self, ContentRange};
 use larder_semantics::revalidate;
 use larder_semantics::status::{CacheStatus, Why};
 use larder_store::fill::{self, Head, Reader};
@@ -346,7 +346,7 @@ impl Reply {
     /// Makes this a reply with the bytes of `part` alone.
     pub(crate) fn narrow(&mut self, part: ContentRange) {
         if let Source::Answer(lines) = &mut self.fields {
-            lines.remove("content-range");
+            range::ABOUT_CONTENT.iter().for_each(|name| lines.remove(name));
         }
         self.length = Some(part.length());
         self.content_range = Some(part);
@@ -401,8 +401,9 @@ impl Reply {
             Source::Fields(fields) => {
                 // The length is written with the framing; a length from the origin is not repeated.
                 let is_own = |name: &HeaderName| {
+                    let is_part = self.content_range.is_some();
                     *name == header::CONTENT_LENGTH
-                        || *name == header::CONTENT_RANGE && self.content_range.is_some()
+                        || is_part && range::is_about_content(name.as_str().as_bytes())
                 };
                 for (name, value) in fields.iter().filter(|(name, _)| !is_own(name)) {
                     out.mapped(name, value);
@@ -433,12 +434,12 @@ impl Reply {
     }
 }
 
-/// Appends stored fields unchanged, but without the stored `Content-Range` if another one follows.
-fn write_stored(out: &mut impl FieldWriter, lines: &LinesRef<'_>, without_range: bool) {
-    if !without_range {
+/// Appends stored fields unchanged, but without those about the stored content if the reply `is_part` of it.
+fn write_stored(out: &mut impl FieldWriter, lines: &LinesRef<'_>, is_part: bool) {
+    if !is_part {
         return out.stored(lines);
     }
-    for (name, value) in lines.iter().filter(|(name, _)| !name.eq_ignore_ascii_case(b"content-range")) {
+    for (name, value) in lines.iter().filter(|(name, _)| !range::is_about_content(name)) {
         out.field(name, value);
     }
 }

@@ -2,10 +2,10 @@
 
 use std::ops::RangeInclusive;
 
-use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
-use larder_semantics::fields::Fields;
+use http::{HeaderValue, Method, StatusCode, header};
+use larder_semantics::fields::{Fields, to_map};
 use larder_semantics::range::{self, ContentRange, RangeSelection};
-use larder_semantics::revalidate::{Precondition, precondition};
+use larder_semantics::revalidate::{self, Precondition, precondition};
 use larder_semantics::status::Why;
 use larder_semantics::vary;
 use larder_store::{Entry, Resident};
@@ -122,7 +122,9 @@ impl StoredAnswer {
     }
 
     fn unsatisfiable(&self, complete: u64) -> Reply {
-        let mut fields = HeaderMap::new();
+        let of_entry = self.entry.fields();
+        let stays = |name: &[u8]| revalidate::permits_pages(name) || name.eq_ignore_ascii_case(b"vary");
+        let mut fields = to_map(of_entry.iter().filter(|(name, _)| stays(name)));
         if let Ok(range) = HeaderValue::try_from(range::unsatisfied(complete)) {
             fields.insert(header::CONTENT_RANGE, range);
         }
@@ -152,8 +154,7 @@ impl StoredAnswer {
         let mut fields = self.entry.fields().to_map();
         let kind = HeaderValue::try_from(format!("multipart/byteranges; boundary={boundary}")).ok()?;
         fields.insert(header::CONTENT_TYPE, kind);
-        // One that a whole response had has no meaning for the parts of it.
-        fields.remove(header::CONTENT_RANGE);
+        range::remove_about_content(&mut fields);
         let reply = self.reply(
             StatusCode::PARTIAL_CONTENT,
             Source::Fields(fields.into()),

@@ -66,8 +66,8 @@ pub(crate) fn beginning(memory: &Memory, head: &Head, len: u64) -> Option<Head> 
 }
 
 fn describe(fields: &mut HeaderMap, joined: &ContentRange) -> Option<StatusCode> {
+    range::remove_about_content(fields);
     if joined.is_whole() {
-        fields.remove(header::CONTENT_RANGE);
         return Some(StatusCode::OK);
     }
     fields.insert(header::CONTENT_RANGE, HeaderValue::try_from(joined.to_string()).ok()?);

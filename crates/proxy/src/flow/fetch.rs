@@ -9,7 +9,7 @@ pub(super) mod prefetch;
 use std::pin::pin;
 use std::sync::Arc;
 
-use http::{HeaderMap, HeaderValue, StatusCode, header};
+use http::{HeaderMap, HeaderValue, StatusCode};
 use larder_semantics::early_hints::EarlyHints;
 use larder_semantics::fields::Fields;
 use larder_semantics::freshness::Freshness;
@@ -215,7 +215,7 @@ impl OriginAnswer<'_> {
     fn join(&self, entry: &Entry, rest: &Answer) -> Option<CombinedParts> {
         let length = ContentRange::of(&*rest.fields)?.complete();
         let mut fields = revalidate::update(&entry.fields().to_map(), &rest.written());
-        fields.remove(header::CONTENT_RANGE);
+        range::remove_about_content(&mut fields);
         let by_answer = self.request.rule_response(self.cx.plan, (StatusCode::OK, length, &fields));
         let rules = &by_answer.as_ref().unwrap_or(&self.request.ruling).caching;
         let keeping = self.judge(rules, StatusCode::OK, &fields).ok()?;

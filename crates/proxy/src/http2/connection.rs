@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use http::Method;
 use larder_http2::hpack::Bounds;
-use larder_http2::{Code, Event, Failure, Head as Received, Limits, Scratch};
+use larder_http2::{Code, Event, Failure, Head as Received, LINGER, Limits, Scratch};
 use larder_stats::BatchSums;
 
 use super::session::{Session, State};
@@ -70,6 +70,8 @@ enum WaitPhase {
     Request,
     /// The answers to requests.
     Answers,
+    /// Unwanted content of requests that are answered.
+    Unwanted,
     /// The end of the connection.
     End,
 }
@@ -200,6 +202,7 @@ impl Connection {
                     drain = None;
                     self.say(|state| state.wire.drain(&mut state.writing.out));
                 }
+                WakeReason::Late if self.awaits == WaitPhase::Unwanted => self.deadline.restart(),
                 WakeReason::Late if self.awaits == WaitPhase::Answers && !self.is_silent() => {
                     self.say(|state| state.wire.ping(&mut state.writing.out));
                     self.deadline.restart();
@@ -231,7 +234,7 @@ impl Connection {
         let mut state = self.session.state();
         state.begin_turn();
         let (now, mut any, before) = (clock::millis(), false, state.writing.written());
-        SCRATCH.with_borrow_mut(|scratch| {
+        let turn = SCRATCH.with_borrow_mut(|scratch| {
             loop {
                 // A client that does not read replies must not make them accumulate here. Frames that streams have
                 // written meanwhile do not count against the limit.
@@ -249,7 +252,10 @@ impl Connection {
                 self.desk.handle(&mut state, plan, event, sheet.as_deref_mut());
                 self.reading.input.consume(used);
             }
-        })
+        });
+        let State { wire, writing, .. } = &mut *state;
+        wire.linger(&mut writing.out, now);
+        turn
     }
 
     /// Sends the written frames, while streams may write more.
@@ -266,7 +272,9 @@ impl Connection {
     /// drains.
     fn waits_for(&self, plan: &Plan, drain: Option<&Drain>) -> (WaitPhase, Duration) {
         let timeouts = &plan.settings.timeouts;
-        match self.session.state().is_busy() {
+        let state = self.session.state();
+        match state.is_busy() {
+            _ if state.wire.is_lingering() => (WaitPhase::Unwanted, Duration::from_millis(LINGER)),
             _ if self.begins_content() => (WaitPhase::Rest, timeouts.stall),
             _ if !self.reading.input.is_empty() => (WaitPhase::Rest, timeouts.head),
             false if drain.is_none() => (WaitPhase::End, FAREWELL),

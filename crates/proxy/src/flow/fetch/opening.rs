@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use http::{HeaderMap, StatusCode, header};
+use http::{HeaderMap, StatusCode};
 use larder_semantics::fields::Fields;
 use larder_semantics::range::{self, ContentRange, RangeSelection};
 use larder_semantics::revalidate;
@@ -71,7 +71,7 @@ impl OriginAnswer<'_> {
         let is_allowed = part.complete().is_some_and(|complete| self.may_take(complete));
         (is_exact && is_allowed && has_slices(&*answer.fields)).then_some(())?;
         let mut fields = answer.written();
-        fields.remove(header::CONTENT_RANGE);
+        range::remove_about_content(&mut fields);
         let about = (StatusCode::OK, part.complete(), &fields);
         let by_answer = self.request.rule_response(self.cx.plan, about);
         let rules = &by_answer.as_ref().unwrap_or(&self.request.ruling).caching;
@@ -123,12 +123,13 @@ impl OriginAnswer<'_> {
         }
     }
 
-    /// Returns the slices of `answer`, a whole response, if memory does not take it otherwise, and another request for
-    /// each slice has a chance.
+    /// Returns the slices of `answer`, a whole response, if memory does not take it otherwise. The origin has to say that it
+    /// sends ranges: clients that overtake this one depend on that, and it is too late when the first of them needs one.
     pub(super) fn carved(&self, answer: &Answer) -> Option<Arc<SlicedBody>> {
         let (size, length) = (self.cx.rules.slice?, answer.download.length()?);
         let is_whole = answer.status == StatusCode::OK && !self.request.fields.contains("range");
-        let has_ranges = answer.fields.first("accept-ranges").is_none_or(|ranges| ranges != b"none");
+        let has_ranges =
+            answer.fields.first("accept-ranges").is_some_and(|ranges| ranges.eq_ignore_ascii_case(b"bytes"));
         let is_carved = is_whole
             && is_large(length, size)
             && self.may_take(length)
