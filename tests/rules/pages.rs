@@ -87,7 +87,7 @@ fn a_reload_reads_pages_again_and_expectations_include_them() {
 }
 
 #[test]
-fn content_that_is_too_long_gets_the_page_and_the_fields_of_the_rules() {
+fn too_long_content_gets_the_page_and_the_fields_of_rules() {
     let (_folder, page) = larder_testkit::file_with("long.json", "{\"error\":\"too long\"}");
     let rule = format!(
         "[[site.rule]]\nmax_body = '10B'\nerror_page = {{ 413 = '{}' }}\ncors = 'https://app.test'\n",

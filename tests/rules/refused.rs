@@ -37,14 +37,9 @@ fn each_error_is_a_line_with_its_place_and_a_remedy() {
         ("deny = '10.0.0.0/33'", "10.0.0.0/33"),
         ("redirect = '{2}'", "begin it with '/', {uri}, {path}, {1}, http:// or https://"),
         (
-            "redirect = 'https://{1}.example/'\nmatch = { path = '/*' }",
-            "write a slash before them, or no match.path",
-        ),
-        (
             "redirect = 'https://a.example{query}'",
             "only {host}, and {1} of match.host, may stand in the host",
         ),
-        ("redirect = '/{cookie:a}'", "a client's fields and cookies stand in no redirect"),
         ("redirect = '/{1}'", "{1} to {9} stand for parts of match.path"),
         ("key_fields = 'X-A'\nmatch = { cookie = 'a' }", "match only path, extension, host and scheme"),
         ("ttl = '1h'\nmatch = { field = 'X-Forwarded-For' }", "'x-forwarded-for' is not seen by rules"),
@@ -145,6 +140,11 @@ fn faults_of_checks_times_and_placeholders_are_named() {
         ("ttl = '1h'\nmatch = { until = 2026-12-24T18:00:00Z }", "write the time zone in match.zone"),
         ("ttl = '1h'\nmatch = { zone = 'Mars' }", "'Mars' is no time zone that this machine knows"),
         ("ttl = '1h'\nmatch = { map = { by = 'host' } }", "it has no 'file'"),
+        (
+            "redirect = 'https://{1}.example/'\nmatch = { path = '/*' }",
+            "write a slash before them, or no match.path",
+        ),
+        ("redirect = '/{cookie:a}'", "a client's fields and cookies stand in no redirect"),
     ];
     refuses(&cases);
 }
