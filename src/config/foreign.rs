@@ -3,7 +3,7 @@
 /// Returns the end of the error about an unknown key of `table` called `name`, if other programs have one of that name.
 pub(super) fn way(table: &str, name: &str) -> Option<String> {
     let name = name.to_ascii_lowercase();
-    let is_of_site = table == "site" || table.starts_with("rule");
+    let is_of_site = matches!(table, "" | "site") || table.starts_with("rule");
     let find = |table: &[(&[&str], &'static str)]| {
         table.iter().find(|(words, _)| words.contains(&&*name)).map(|(_, way)| *way)
     };
@@ -12,21 +12,57 @@ pub(super) fn way(table: &str, name: &str) -> Option<String> {
     renamed.map(|way| format!("; {way}")).or_else(absent)
 }
 
+/// Returns the end of the error about an unknown table called `name`, if other programs have one of that name.
+pub(super) fn table(name: &str) -> Option<String> {
+    let name = name.to_ascii_lowercase();
+    TABLES.iter().find(|(words, _)| words.contains(&&*name)).map(|(_, way)| format!("; {way}"))
+}
+
+/// Tables of other programs.
+const TABLES: &[(&[&str], &str)] = &[
+    (&["cache", "proxy_cache", "storage"], "the cache is in [memory] and [[disk]]"),
+    (
+        &["server", "http", "proxy", "host", "upstream", "backend", "frontend", "location"],
+        "write a [[site]] with origin; its listeners are in [reverse]",
+    ),
+    (&["rule", "rules"], "rules are [[site.rule]] or [[forward.rule]]"),
+    (&["log", "logs", "logging"], "write access_log = \"json\" above all tables"),
+];
+
 /// What a site or its rules have under another name.
 const RENAMED: &[(&[&str], &str)] = &[
     (&["url", "uri", "location", "prefix"], "the path is in match.path, and parameters are in match.query"),
     (&["header", "user_agent", "referer", "accept_language"], "fields of the request are in match.field"),
-    (&["ip", "address", "src", "network", "remote_addr"], "addresses and networks are in match.client"),
+    (&["args", "arg", "param", "params", "parameter"], "parameters are in match.query"),
+    (&["content_type", "mime", "mime_type"], "media types of responses are in match.type"),
+    (&["ext", "suffix", "file"], "write match.extension = [\"css\", \"js\"]"),
+    (&["day", "days", "hours"], "write match.weekday = \"mon-fri\" and match.time = \"08:00-17:00\""),
+    (&["delete", "unset", "hide"], "write remove"),
+    (&["append"], "write add"),
+    (&["return", "block", "reject", "forbid"], "write respond = 403, or deny = [\"203.0.113.0/24\"]"),
+    (&["retry"], "write retries = 2, and retry_on = [404, \"5xx\"] for answers"),
+    (
+        &["ip", "address", "src", "network", "remote_addr", "cidr", "client_ip"],
+        "addresses and networks are in match.client",
+    ),
     (
         &["country", "geo", "geoip"],
         "match.client takes a file of networks, such as \"@germany.txt\"; a field of a CDN is in match.field",
     ),
     (
-        &["headers", "set_header", "add_header", "set_headers", "request_headers", "response_headers"],
+        &[
+            "headers",
+            "cache_control",
+            "set_header",
+            "add_header",
+            "set_headers",
+            "request_headers",
+            "response_headers",
+        ],
         "fields are changed in request, response and reply, as in reply = { set = { X-Frame-Options = \"DENY\" } }",
     ),
     (
-        &["expires", "max_age", "s_maxage", "cache_ttl", "default_ttl", "grace"],
+        &["expires", "max_age", "s_maxage", "cache_ttl", "default_ttl", "grace", "stale", "swr"],
         "lifetimes are ttl, ttl_default, stale_while_revalidate and stale_if_error",
     ),
     (&["no_cache", "nocache", "bypass", "pass"], "write cache = false"),
@@ -57,6 +93,11 @@ const RENAMED: &[(&[&str], &str)] = &[
         "tls_name is the name in certificates of origins, and ca the file with their authorities",
     ),
     (&["lb", "load_balance", "load_balancing"], "write balance = \"two-choices\""),
+    (&["listen", "port", "bind"], "write listen = \"127.0.0.1:8080\" in [reverse]"),
+    (
+        &["cert", "certificate", "ssl", "tls", "https_port"],
+        "certificates are in [[tls]], and listeners in [reverse]",
+    ),
     (&["websocket", "websockets"], "WebSocket works without a key; tunnel is its time limit"),
 ];
 

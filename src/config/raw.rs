@@ -77,7 +77,7 @@ impl Reader<'_> {
             } else if let Some((open, close)) = brackets(value.get_ref()) {
                 let hint = match name {
                     "test" => "; it belongs in a file for larder check --test".to_owned(),
-                    _ => hint(name, known.iter().copied()),
+                    _ => foreign::table(name).unwrap_or_else(|| hint(name, known.iter().copied())),
                 };
                 let name = name.escape_debug();
                 self.problem(key.span().start, format!("unknown table {open}{name}{close}{hint}"));
@@ -263,6 +263,7 @@ impl Reader<'_> {
             Some(Err(problem)) => format!("{}: {problem}", path(table, name)),
             None => {
                 let way = elsewhere(table, name).or_else(|| foreign::way(table, name));
+                let way = way.or_else(|| of_process(table, name));
                 let hint = way.unwrap_or_else(|| hint(name, known.iter().copied()));
                 format!("unknown key '{}' {}{hint}", name.escape_debug(), within(table))
             }
@@ -294,16 +295,36 @@ fn brackets(value: &DeValue<'_>) -> Option<(&'static str, &'static str)> {
     }
 }
 
-/// Returns the place of a key that is written in the table of a site, or in one of its rules, but belongs in the other.
+/// Returns the place of a key that belongs in another table than this one.
 fn elsewhere(table: &str, name: &str) -> Option<String> {
+    let is_in = |mut keys: Box<dyn Iterator<Item = &'static str>>| keys.any(|own| own == name);
+    let of_rules = || is_in(Box::new(RULE.iter().map(|key| key.name)));
+    let of_sites = || is_in(Box::new(names(SITE).chain(names(CACHING))));
     match table {
-        "site" if RULE.iter().any(|key| key.name == name) => {
-            Some("; write it in a [[site.rule]] of this site".to_owned())
+        "site" if of_rules() => Some("; write it in a [[site.rule]] of this site".to_owned()),
+        "rule" if MATCH.iter().any(|key| key.name == name) => {
+            Some(format!("; conditions are in match, as in match = {{ {name} = .. }}"))
         }
-        "rule" if names(SITE).chain(names(CACHING)).any(|own| own == name) => {
-            Some("; write it in the [[site]]".to_owned())
+        "rule" if EDITS.iter().any(|key| key.name == name) => {
+            Some(format!("; write it in request, response or reply, as in reply = {{ {name} = .. }}"))
         }
+        "rule" if of_sites() => Some("; write it in the [[site]]".to_owned()),
+        "rule.match" if of_rules() => Some("; write it in the rule, beside match".to_owned()),
+        "" if of_sites() => Some("; write it in a [[site]]".to_owned()),
         _ => None,
+    }
+}
+
+/// Returns the place of a key that belongs above all tables, or in those of the process.
+fn of_process(table: &str, name: &str) -> Option<String> {
+    if !matches!(table, "" | "site" | "rule") {
+        return None;
+    }
+    let own = SECTIONS.iter().filter(|section| names(section.keys).any(|own| own == name)).take(2);
+    let own: Vec<_> = own.map(|section| format!("[{}]", section.name)).collect();
+    match own.is_empty() {
+        false => Some(format!("; write it in {}", own.join(" or "))),
+        true => names(TOP).any(|own| own == name).then(|| "; write it above all tables".to_owned()),
     }
 }
 

@@ -161,6 +161,27 @@ fn unknown_keys_get_the_nearest_name() {
         ("[[sites]]\na = 1", "1: unknown table [[sites]]; did you mean 'site'?"),
         ("[[test]]\na = 1", "1: unknown table [[test]]; it belongs in a file for larder check --test"),
         ("colour = 'red'", "1: unknown key 'colour' above all tables"),
+        ("[cache]\na = 1", "1: unknown table [cache]; the cache is in [memory] and [[disk]]"),
+        (
+            "listen = ':80'",
+            "1: unknown key 'listen' above all tables; write listen = \"127.0.0.1:8080\" in [reverse]",
+        ),
+        (
+            "[[site]]\norigin = 'http://a'\naccess_log_file = 'a'",
+            "3: unknown key 'access_log_file' in [[site]]; write it above all tables",
+        ),
+        (
+            "[[site]]\norigin = 'http://a'\n[[site.rule]]\nstatus = 404",
+            "4: unknown key 'status' in this rule; conditions are in match, as in match = { status = .. }",
+        ),
+        (
+            "[[site]]\norigin = 'http://a'\n[[site.rule]]\nset = { A = 'b' }",
+            "4: unknown key 'set' in this rule; write it in request, response or reply, as in reply = { set = .. }",
+        ),
+        (
+            "[[site]]\norigin = 'http://a'\n[[site.rule]]\nmatch = { ttl = '1h' }",
+            "4: unknown key 'ttl' in 'match' of this rule; write it in the rule, beside match",
+        ),
         (
             "tproxy = true",
             "1: unknown key 'tproxy' above all tables; it is absent on purpose (docs/limits.md): configure clients to use the forward proxy, as by a PAC file or https_proxy",

@@ -86,3 +86,41 @@ fn a_rule_sets_the_wait_for_some_paths_and_why_says_it() {
     assert_eq!(larder.client().ask("GET /a").cache(), "hit; detail=stale-if-slow");
     gate.open();
 }
+
+#[test]
+fn heads_and_ranges_wait_no_longer_for_a_slow_origin() {
+    for (request, text) in [("HEAD /", ""), ("GET /\nRange: bytes=1-1", "l")] {
+        let (gate, origin) = slow("public");
+        let larder = Larder::with_site(&[&origin], "stale_if_slow = '50ms'");
+        larder.get("/");
+        for _ in 0..2 {
+            let stale = larder.client().ask(request);
+            assert_eq!(
+                (stale.text(), stale.cache().as_str()),
+                (text, "hit; detail=stale-if-slow"),
+                "{request}"
+            );
+        }
+        assert_eq!(origin.count(), 2, "one fetch goes on: {request}");
+        gate.open();
+        larder.settle();
+        assert_eq!((larder.get("/").text(), origin.count()), ("new", 2), "{request}");
+    }
+}
+
+#[test]
+fn heads_and_ranges_get_the_answer_of_an_origin_in_time() {
+    for (request, text) in [("HEAD /", ""), ("GET /\nRange: bytes=1-1", "e")] {
+        let origin = Origin::in_order([
+            "200 OK\nCache-Control: max-age=9\nAge: 19\n\nold",
+            "200 OK\nCache-Control: max-age=900\n\nnewer",
+        ]);
+        let larder = Larder::with_site(&[&origin], "stale_if_slow = '1m'");
+        larder.get("/");
+        let answer = larder.ask(request);
+        let length = if text.is_empty() { "5" } else { "1" };
+        assert_eq!((answer.text(), answer.field("content-length")), (text, Some(length)), "{request}");
+        assert_eq!(answer.cache(), "fwd=stale; fwd-status=200; detail=expired", "{request}");
+        assert_eq!((larder.get("/").text(), origin.count()), ("newer", 2), "{request}");
+    }
+}

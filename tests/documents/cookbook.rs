@@ -5,16 +5,20 @@ use std::process::Command;
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
+mod further;
+
+use further::FURTHER;
 use larder_testkit::{Authority, Client, Larder, Origin, Response, Seen, eventually};
 
 const PAGE: &str = include_str!("../../docs/cookbook.md");
 const TASKS: usize = 40;
 
 /// The files that the tasks refer to.
-const FILES: [(&str, &str); 12] = [
+const FILES: [(&str, &str); 13] = [
     ("users.txt", "bea:$2y$04$kTb6CD33HQu5TaNPdAbYNujtpQj1pW5VBgqhBLfyhnd.v0UWCPJza\n"),
     ("tokens.txt", "app 0123456789abcdef\n"),
     ("blocked.txt", "ads.test\n"),
+    ("work.txt", "docs.invalid\n"),
     ("404.html", "<p>404"),
     ("sorry.html", "<p>5xx"),
     ("moved.txt", "/old /new\n/far https://other.example/\n"),
@@ -735,7 +739,7 @@ const CHECKS: [Check; TASKS] = [
 #[test]
 fn each_task_is_done_by_its_lines() {
     let tasks = tasks();
-    let checks: BTreeMap<_, _> = (1..).zip(CHECKS).chain(MORE.iter().copied()).collect();
+    let checks: BTreeMap<_, _> = (1..).zip(CHECKS).chain(MORE.iter().chain(FURTHER).copied()).collect();
     assert_eq!(tasks.keys().collect::<Vec<_>>(), checks.keys().collect::<Vec<_>>());
     for (name, text) in FILES {
         std::fs::write(FOLDER.path().join(name), text).expect("written");
@@ -754,6 +758,8 @@ fn each_task_is_done_by_its_lines() {
         let lines = lines.replace("127.0.0.1:3001", &other.address.to_string());
         let lines = lines.replace("127.0.0.1:3002", &silent);
         let mut lines = lines.replace("/srv/errors/", "");
+        lines =
+            lines.replace("\"mon-fri\"", "[\"mon-fri\", \"sat-sun\"]").replace("08:00-17:00", "00:00-24:00");
         for (name, _) in FILES {
             lines = lines.replace(name, &FOLDER.path().join(name).to_string_lossy());
         }

@@ -153,3 +153,19 @@ fn forwarding_fields_that_rules_set_replace_those_of_the_proxy() {
     let larder = with_rules(&origin, "[[site.rule]]\nrequest = { set = { X-Forwarded-Proto = 'https' } }\n");
     assert_eq!(larder.ask("GET /\nX-Forwarded-Proto: gopher").text(), "https|127.0.0.1");
 }
+
+#[test]
+fn cookies_of_replies_get_the_attributes_that_they_lack() {
+    let origin = Origin::always(
+        "200 OK\nCache-Control: max-age=9\nSet-Cookie: a=1\nSet-Cookie: b=2; secure; SameSite=None; Path=/\n\nx",
+    );
+    let rules = "[[site.rule]]\nreply = { cookies = { drop = ['c'], flags = ['Secure', 'samesite=lax'] } }\n";
+    let larder = with_rules(&origin, rules);
+    for _ in 0..2 {
+        let answer = larder.get("/");
+        let is_cookie = |(name, _): &&(String, String)| name.eq_ignore_ascii_case("set-cookie");
+        let cookies: Vec<_> =
+            answer.fields.iter().filter(is_cookie).map(|(_, value)| value.as_str()).collect();
+        assert_eq!(cookies, ["a=1; Secure; SameSite=Lax", "b=2; secure; SameSite=None; Path=/"]);
+    }
+}

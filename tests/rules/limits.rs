@@ -235,3 +235,31 @@ fn uploads_have_a_limit_by_path() {
         assert_eq!(answer.status, status, "{path} {length}");
     }
 }
+
+#[test]
+fn other_spellings_of_a_cookie_or_parameter_share_its_limit() {
+    let limits = "[{ requests = '1/h', by = 'cookie:session' }, { requests = '1/h', by = 'query:key' }]";
+    let larder = Larder::start(&limited(&Origin::always(FRESH), limits));
+    let ask = |key: &str, cookie: &str| larder.ask(&format!("GET /a/1?{key}\nCookie: {cookie}")).status;
+    assert_eq!(ask("key=1", "session=1"), 200);
+    for (key, cookie) in [
+        ("key=2", "session=1"),
+        ("key=1", "session=2"),
+        ("key=%31", "session=2"),
+        ("KEY=1", "session=2"),
+        ("key=3", "a=b; session=%31"),
+        ("key=3", "Session=1 "),
+    ] {
+        assert_eq!(ask(key, cookie), 429, "{key} {cookie}");
+    }
+    assert_eq!(ask("key=4", "session=4"), 200);
+    let several = [("key=5&key=6", "session=5"), ("key=7;key=8", "session=6"), ("key=5&key=9", "session=7")];
+    assert_eq!(several.map(|(key, cookie)| ask(key, cookie)), [200, 429, 429]);
+}
+
+#[test]
+fn a_second_value_of_a_field_gets_no_limit_of_its_own() {
+    let larder = Larder::start(&limited(&Origin::always(FRESH), "{ requests = '1/h', by = 'field:X-Key' }"));
+    let ask = |second: &str| larder.ask(&format!("GET /a/1\nX-Key: 1\nX-Key: {second}")).status;
+    assert_eq!([ask("2"), ask("3")], [200, 429]);
+}

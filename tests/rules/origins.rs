@@ -115,3 +115,27 @@ fn a_client_stays_with_its_origin_when_another_has_the_page() {
     let old = larder.ask(&format!("GET /old\nCookie: {cookie}"));
     assert_eq!((old.text(), old.field("set-cookie")), ("mirror", None));
 }
+
+#[test]
+fn unsafe_methods_and_parameters_choose_origins() {
+    let [site, writer, second] = ["site", "writer", "second"].map(echo);
+    let rules = format!(
+        "[[site.rule]]\nmatch = {{ method = ['POST', 'PUT'] }}\norigin = '{}'\n\
+         [[site.rule]]\nmatch = {{ query = {{ v = '2' }} }}\norigin = '{}'\n",
+        writer.url(),
+        second.url()
+    );
+    let larder = with_rules(&site, &rules);
+    for (request, name) in [
+        ("GET /a", "site"),
+        ("POST /a\n\nx", "writer"),
+        ("PUT /a?v=1\n\nx", "writer"),
+        ("GET /a?v=2", "second"),
+        ("GET /a?v=%32", "second"),
+        ("GET /a?v=1", "site"),
+        ("GET /a?v=2", "second"),
+    ] {
+        let answer = larder.ask(request);
+        assert!(answer.text().starts_with(name), "{request}: {}", answer.text());
+    }
+}

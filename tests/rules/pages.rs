@@ -85,3 +85,35 @@ fn a_reload_reads_pages_again_and_expectations_include_them() {
     let done = check(&config, tests);
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
 }
+
+#[test]
+fn too_long_content_gets_the_page_and_the_fields_of_rules() {
+    let (_folder, page) = larder_testkit::file_with("long.json", "{\"error\":\"too long\"}");
+    let rule = format!(
+        "[[site.rule]]\nmax_body = '10B'\nerror_page = {{ 413 = '{}' }}\ncors = 'https://app.test'\n",
+        page.display()
+    );
+    let larder = with_rules(&Origin::always("200 OK\n\nx"), &rule);
+    let refused = larder.client().ask("POST /a\nOrigin: https://app.test\nContent-Length: 11");
+    assert_eq!((refused.status, refused.text()), (413, "{\"error\":\"too long\"}"));
+    assert_eq!(refused.field("access-control-allow-origin"), Some("https://app.test"));
+    assert_eq!(larder.ask("POST /a\n\n0123456789").status, 200);
+}
+
+#[test]
+fn a_page_may_replace_the_status_of_an_error() {
+    let (_folder, app) = larder_testkit::file_with("app.html", "<p>app");
+    let origin =
+        Origin::by(|seen| format!("{} X\nCache-Control: max-age=100\n\nof the origin", &seen.target[1..4]));
+    let page = format!("{{ file = '{}', status = 200 }}", app.display());
+    let larder = with_rules(&origin, &format!("[[site.rule]]\nerror_page = {{ 404 = {page} }}\n"));
+    for (request, status, text) in [
+        ("GET /404", 200, "<p>app"),
+        ("GET /404", 200, "<p>app"),
+        ("HEAD /404", 200, ""),
+        ("GET /403", 403, "of the origin"),
+    ] {
+        let answer = larder.ask(request);
+        assert_eq!((answer.status, answer.text()), (status, text), "{request}");
+    }
+}

@@ -128,3 +128,58 @@ fn a_map_by_host_sends_the_origin_the_tenant_of_each_host() {
         assert_eq!(answer.text(), tenant, "{host}");
     }
 }
+
+#[test]
+fn parameters_and_cookies_stand_in_redirects_and_fields() {
+    let origin = echo("x-from");
+    let rules = "[[site.rule]]\nmatch = { path = '/old' }\nredirect = '/new/{query:id}'\n\
+                 [[site.rule]]\nkey_cookies = 'lang'\nrequest = { set = { X-From = '{cookie:lang} {query:id}' } }\n";
+    let larder = with_rules(&origin, rules);
+    for (query, location) in [
+        ("a=1&id=5&id=6", "/new/5"),
+        ("id=%0d%0aX:y", "/new/%0d%0aX:y"),
+        ("id=a?b", "/new/a%3Fb"),
+        ("id=/evil.test", "/new//evil.test"),
+        ("xid=1", "/new/"),
+    ] {
+        assert_eq!(larder.get(&format!("/old?{query}")).field("location"), Some(location), "{query}");
+    }
+    assert_eq!(larder.ask("GET /a?id=7\nCookie: slang=en; lang=de").text(), "de 7");
+    assert_eq!(larder.ask("GET /a?id=7\nCookie: lang=fr").text(), "fr 7");
+}
+
+#[test]
+fn a_host_without_its_first_label_stands_in_redirects() {
+    let origin = Origin::always("200 OK\n\nx");
+    let rules = "[[site.rule]]\nmatch = { host = 'www.*' }\nredirect = 'https://{1}{uri}'\n\
+                 [[site.rule]]\nmatch = { path = '/old/*' }\nredirect = '{1}'\n";
+    let larder = Larder::start(&format!("[[site]]\norigin = '{}'\n{rules}", origin.url()));
+    let location = |request: &str| larder.ask(request).field("location").map(str::to_owned);
+    assert_eq!(location("GET /a?b\nHost: www.Shop.test").as_deref(), Some("https://shop.test/a?b"));
+    assert_eq!(location("GET /a\nHost: shop.test"), None);
+    for (path, leads_to) in [
+        ("/old/a/b", "/a/b"),
+        ("/old/https://evil.test/", "/https://evil.test/"),
+        ("/old//evil.test", "/evil.test"),
+    ] {
+        assert_eq!(location(&format!("GET {path}\nHost: shop.test")).as_deref(), Some(leads_to), "{path}");
+    }
+}
+
+#[test]
+fn rules_see_the_id_in_force_on_misses_and_hits() {
+    let origin = Origin::always("200 OK\nCache-Control: max-age=100\n\nx");
+    let rules = "[[site.rule]]\nmatch = { field = { X-Request-Id = 'forged' } }\nrespond = 403\n\
+                 [[site.rule]]\nreply = { set = { X-Seen = '{field:X-Request-Id}' } }\n";
+    for (trust, status) in [("10.0.0.0/8", 200), ("127.0.0.1", 403)] {
+        let top = format!("request_id = 'X-Request-Id'\ntrust = '{trust}'\n");
+        let larder = Larder::start(&format!("{top}{}", site(&[&origin], rules)));
+        for id in ["forged", "forged", "other"] {
+            let answer = larder.ask(&format!("GET /\nX-Request-Id: {id}"));
+            let is_refused = status == 403 && id == "forged";
+            assert_eq!(answer.status == 403, is_refused, "{trust} {id}");
+            let seen = answer.field("x-seen").filter(|_| !is_refused);
+            assert_eq!(seen.map(|own| own == id), (!is_refused).then_some(status == 403), "{trust} {id}");
+        }
+    }
+}

@@ -35,9 +35,11 @@ fn each_error_is_a_line_with_its_place_and_a_remedy() {
         ("cache = false\nmatch = { path = '~(' }", "'(' is not a regular expression: unclosed group"),
         ("stop = false", "the rule has no effect: add one, such as ttl = \"1h\", or stop = true"),
         ("deny = '10.0.0.0/33'", "10.0.0.0/33"),
-        ("redirect = '{1}'", "begin it with '/', {uri}, {path}, http:// or https://"),
-        ("redirect = 'https://{1}.example/'\nmatch = { path = '/*' }", "only {host} may stand in the host"),
-        ("redirect = 'https://a.example{query}'", "only {host} may stand in the host"),
+        ("redirect = '{2}'", "begin it with '/', {uri}, {path}, {1}, http:// or https://"),
+        (
+            "redirect = 'https://a.example{query}'",
+            "only {host}, and {1} of match.host, may stand in the host",
+        ),
         ("redirect = '/{1}'", "{1} to {9} stand for parts of match.path"),
         ("key_fields = 'X-A'\nmatch = { cookie = 'a' }", "match only path, extension, host and scheme"),
         ("ttl = '1h'\nmatch = { field = 'X-Forwarded-For' }", "'x-forwarded-for' is not seen by rules"),
@@ -46,7 +48,10 @@ fn each_error_is_a_line_with_its_place_and_a_remedy() {
         ("deny = '0.0.0.0/0'\nmatch = { domains = 'none.txt' }", "cannot read none.txt: no such file"),
         ("error_page = { 404 = 'none.html' }", "cannot read none.html: no such file"),
         ("error_page = { 3xx = 'a' }", "'3xx': pages are for errors, which are 400 to 599"),
-        ("origin = 'http://a'\nmatch = { cookie = 'a' }", "match only path, extension, host and scheme"),
+        (
+            "origin = 'http://a'\nmatch = { cookie = 'a' }",
+            "match only path, extension, host, scheme and query",
+        ),
         (
             "origin = 'http://a'\nttl = '1h'\nmatch = { cookie = 'a' }\n[[site.rule]]\nkey_cookies = 'a'",
             "'ttl' and origins by a field or cookie: write them in separate rules",
@@ -56,7 +61,7 @@ fn each_error_is_a_line_with_its_place_and_a_remedy() {
         ("split = { field = 'X-A' }", "field and values belong together"),
         ("split = { field = 'X-A', values = { 'a*' = 1 } }", "'a*' is not a word"),
         ("bandwidth = '1B'", "1B is not a size from 1KiB to 1TiB"),
-        ("rewrite = 'a{path}'", "'a{path}' is not a path: begin it with '/', {path} or {uri}"),
+        ("rewrite = 'a{path}'", "'a{path}' is not a path: begin it with '/', {path}, {uri} or {1}"),
         ("rewrite = '/{1}'", "{1} to {9} stand for parts of match.path"),
         ("cors = 'app.example'", "'app.example' is not an origin such as"),
         ("cors = 'https://app.example/'", "'https://app.example/' is not an origin such as"),
@@ -125,7 +130,7 @@ fn faults_of_checks_times_and_placeholders_are_named() {
             "request = { set = { A = '{field:Client-Cert}' } }",
             "the certificate that a client has shown is in match.client_cert",
         ),
-        ("redirect = '/{field:X-A}'", "a client's field stands in no redirect"),
+        ("redirect = '/{field:X-A}'", "a client's fields and cookies stand in no redirect"),
         (
             "ttl = '1h'\nmatch = { field = 'Client-Cert' }",
             "the certificate that a client has shown is in match.client_cert",
@@ -135,6 +140,11 @@ fn faults_of_checks_times_and_placeholders_are_named() {
         ("ttl = '1h'\nmatch = { until = 2026-12-24T18:00:00Z }", "write the time zone in match.zone"),
         ("ttl = '1h'\nmatch = { zone = 'Mars' }", "'Mars' is no time zone that this machine knows"),
         ("ttl = '1h'\nmatch = { map = { by = 'host' } }", "it has no 'file'"),
+        (
+            "redirect = 'https://{1}.example/'\nmatch = { path = '/*' }",
+            "write a slash before them, or no match.path",
+        ),
+        ("redirect = '/{cookie:a}'", "a client's fields and cookies stand in no redirect"),
     ];
     refuses(&cases);
 }
@@ -217,7 +227,7 @@ fn rules_that_say_less_than_meant_cause_a_warning() {
         ),
         (
             "limit = { requests = '1/s', by = 'field:X-Key' }",
-            "limit.by = \"field:x-key\": all requests without this field",
+            "limit.by = \"field:x-key\": all requests without it share one limit",
         ),
         (
             "match = { path = '/a/*' }\nredirect = '/b/$1'",

@@ -125,6 +125,7 @@ fn paths_that_some_origins_read_as_a_protected_path_are_refused() {
         "/admin%23x",
         "/admin;%2fx",
         "/x.php/y.css",
+        "/admin%252fx",
         "/%2561dmin",
         "/%u0061dmin",
     ] {

@@ -9,6 +9,8 @@ use jiff::tz::{Offset, TimeZone};
 pub struct Moments {
     /// Parts of each day; if there are some, the time of day is in one of them.
     hours: Vec<Hours>,
+    /// Days of the week, a bit each from Sunday on; if there are some, the day is one of them.
+    weekdays: u8,
     /// The first second, in local time.
     from: Option<i64>,
     /// The first second that is too late, in local time.
@@ -25,11 +27,14 @@ struct Hours {
 }
 
 const DAY: i64 = 86_400;
+/// The days of the week. The first second of UNIX time is on a Thursday.
+const WEEKDAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
+const FIRST_DAY: i64 = 4;
 
 impl Moments {
     /// Whether all moments are among them.
     pub fn are_all(&self) -> bool {
-        self.hours.is_empty() && self.from.is_none() && self.until.is_none()
+        self.hours.is_empty() && self.weekdays == 0 && self.from.is_none() && self.until.is_none()
     }
 
     /// Adds a part of each day, such as `22:00-06:00`.
@@ -42,6 +47,25 @@ impl Moments {
         let (start, end) = (second_of_day(start), second_of_day(end));
         let (start, end) = start.zip(end).filter(|(start, end)| start != end).ok_or_else(wrong)?;
         self.hours.push(Hours { start, end });
+        Ok(())
+    }
+
+    /// Adds a day of the week, such as `sat`, or several, such as `mon-fri`.
+    ///
+    /// # Errors
+    /// What is wrong with the text.
+    pub fn add_weekdays(&mut self, text: &str) -> Result<(), String> {
+        let day = |text: &str| WEEKDAYS.iter().position(|own| text.trim().eq_ignore_ascii_case(own));
+        let (first, last) = text.split_once('-').unwrap_or((text, text));
+        let (first, last) = day(first).zip(day(last)).ok_or_else(|| {
+            format!(
+                "'{}' is no day such as \"sat\" or \"mon-fri\"; known: {}",
+                text.escape_debug(),
+                WEEKDAYS.join(" ")
+            )
+        })?;
+        let count = (last + 7 - first) % 7 + 1;
+        self.weekdays |= (first..first + count).fold(0, |days, day| days | 1 << (day % 7));
         Ok(())
     }
 
@@ -89,6 +113,8 @@ impl Moments {
         };
         self.from.is_none_or(|from| local >= from)
             && self.until.is_none_or(|until| local < until)
+            && (self.weekdays == 0
+                || self.weekdays >> (local.div_euclid(DAY) + FIRST_DAY).rem_euclid(7) & 1 == 1)
             && (self.hours.is_empty() || self.hours.iter().any(is_within))
     }
 
@@ -199,8 +225,27 @@ mod tests {
     }
 
     #[test]
+    fn weekdays_begin_at_midnight_of_their_zone() {
+        for (days, zone, now, expected) in [
+            ("mon-fri", "UTC", "2026-01-02T23:59:59Z", true),
+            ("mon-fri", "UTC", "2026-01-03T00:00:00Z", false),
+            ("Sat", "+02:00", "2026-01-02T22:00:00Z", true),
+            ("sat-mon", "UTC", "2026-01-05T12:00:00Z", true),
+            ("sat-mon", "UTC", "2026-01-06T00:00:00Z", false),
+            ("sun", "UTC", "1970-01-04T00:00:00Z", true),
+        ] {
+            let mut moments = moments(&[], ["", ""], zone);
+            moments.add_weekdays(days).unwrap();
+            assert_eq!(moments.contain(at(now)), expected, "{days} {zone} {now}");
+        }
+    }
+
+    #[test]
     fn texts_without_a_meaning_are_refused() {
         let mut moments = Moments::default();
+        for days in ["m", "mon-", "mon-fri-sun", "8", ""] {
+            assert!(moments.add_weekdays(days).is_err(), "{days}");
+        }
         for hours in ["22-6", "22:00", "22:00-22:00", "24:01-25:00", "a:00-b:00", "1:0-2:0", ""] {
             assert!(moments.add_hours(hours).is_err(), "{hours}");
         }
@@ -217,7 +262,7 @@ mod tests {
         #[test]
         fn any_text_is_read_without_a_panic(text in ".{0,30}", now in any::<u32>()) {
             let mut moments = Moments::default();
-            let _ = (moments.add_hours(&text), moments.set_from(&text), moments.set_until(&text));
+            let _ = (moments.add_weekdays(&text), moments.add_hours(&text), moments.set_from(&text), moments.set_until(&text));
             moments.contain(now);
         }
     }

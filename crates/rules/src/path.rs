@@ -112,18 +112,23 @@ fn begins_oddly(rest: &[u8]) -> bool {
 pub fn has_readings(normal: &[u8]) -> bool {
     let folders = &normal[..memchr::memrchr(b'/', normal).unwrap_or_default()];
     memchr::memchr3(b';', b'?', b'#', normal).is_some()
+        || memchr::memchr(b'%', normal).is_some_and(|at| has_encoded_slash(&normal[at..]))
         || matches!(normal.last(), Some(b'.' | b' '))
         || (memchr::memchr2(b'.', b' ', folders).is_some()
             && folders.split(|byte| *byte == b'/').any(|name| cut(name) != name || is_script(name)))
 }
 
 /// Returns the other paths that origins may read in a path in normal form: without the parameters of segments, or from
-/// an encoded `?` or `#` on; without the dots and spaces at the ends of segments, which Windows ignores; and up to the
-/// name of a script, as PHP does.
+/// an encoded `?` or `#` on; without the dots and spaces at the ends of segments, which Windows ignores; up to the name
+/// of a script, as PHP does; and decoded again, if slashes were encoded twice.
 pub fn readings(normal: &[u8]) -> Vec<Vec<u8>> {
     let end = normal.iter().position(|byte| matches!(byte, b'?' | b'#')).unwrap_or(normal.len());
     let mut found: Vec<Vec<u8>> = Vec::new();
-    for path in [normal, &normal[..end]] {
+    let twice: Vec<u8> = match has_encoded_slash(normal) {
+        true => percent_decode(normal).map(|byte| if byte == b'\\' { b'/' } else { byte }).collect(),
+        false => Vec::new(),
+    };
+    for path in [normal, &normal[..end], &twice].into_iter().filter(|path| !path.is_empty()) {
         for (whole, script) in [by_segments(path, |name| name), by_segments(path, cut)] {
             for other in [&whole, &whole[..script]] {
                 if other != normal && !found.iter().any(|path| path == other) {
@@ -133,6 +138,11 @@ pub fn readings(normal: &[u8]) -> Vec<Vec<u8>> {
         }
     }
     found
+}
+
+/// Whether a path in normal form still has an encoded slash or backslash: it was encoded twice.
+fn has_encoded_slash(normal: &[u8]) -> bool {
+    normal.windows(3).any(|code| [b"%2f", b"%5c"].iter().any(|own| code.eq_ignore_ascii_case(*own)))
 }
 
 /// Returns `path` with what `read` returns of each segment, and the length of that path up to the name of its first
@@ -288,8 +298,9 @@ mod tests {
 
     #[test]
     fn other_readings_of_a_path_lack_what_some_origins_remove() {
-        let cases: [(&str, &[&str]); 17] = [
+        let cases: [(&str, &[&str]); 18] = [
             ("/a/b.css", &[]),
+            ("/a%2Fb%5cc", &["/a/b/c"]),
             ("/v1.2/b..c/.well-known", &[]),
             ("/a;x=1/b;y", &["/a/b"]),
             ("/;x/admin", &["/admin"]),
@@ -359,7 +370,7 @@ mod tests {
         }
 
         #[test]
-        fn paths_with_other_readings_are_told_from_those_without(path in "/[a.;?/ ]{0,8}(\\.php)?[/a]{0,3}") {
+        fn paths_with_other_readings_are_told_from_those_without(path in "/([a.;?/ ]|%252f){0,8}(\\.php)?[/a]{0,3}") {
             let normal = normal(&path);
             prop_assert_eq!(has_readings(&normal), !readings(&normal).is_empty(), "{}", path);
         }

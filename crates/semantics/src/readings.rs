@@ -125,7 +125,7 @@ fn unquoted(mut rest: &[u8]) -> Vec<u8> {
 }
 
 /// Decodes text in the encoding of forms.
-fn decode(text: &[u8]) -> Vec<u8> {
+pub fn decode(text: &[u8]) -> Vec<u8> {
     let spaced: Vec<u8> = text.iter().map(|byte| if *byte == b'+' { b' ' } else { *byte }).collect();
     percent_decode(&spaced).collect()
 }

@@ -24,12 +24,21 @@ pub(crate) struct RuleDraft {
     pub(crate) ttl_by_status: Vec<(RangeInclusive<u16>, u32)>,
     pub(crate) redirect: Option<(Template, StatusCode)>,
     pub(crate) respond: Option<Respond>,
-    pub(crate) error_pages: Vec<(RangeInclusive<u16>, PathBuf)>,
+    pub(crate) error_pages: Vec<ErrorPage>,
     pub(crate) classes: Vec<Class>,
     pub(crate) split: Option<Division>,
     pub(crate) cors: Option<Cors>,
     pub(crate) security_headers: bool,
     pub(crate) tags: Vec<HeaderValue>,
+}
+
+/// A page for errors with these statuses.
+#[derive(Clone, Debug)]
+pub(crate) struct ErrorPage {
+    pub(crate) statuses: RangeInclusive<u16>,
+    pub(crate) file: PathBuf,
+    /// The status of the reply in place of the error's.
+    pub(crate) status: Option<StatusCode>,
 }
 
 /// A request field with the class of clients to which a request belongs.

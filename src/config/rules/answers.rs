@@ -29,24 +29,33 @@ fn location(value: &DeValue<'_>) -> Result<Template, String> {
     let text = string(value)?;
     let shown = text.escape_debug();
     let authority = ["http://", "https://", "{scheme}://"].iter().find_map(|start| text.strip_prefix(start));
-    let own = ["/", "{uri}", "{path}", "{path:lower}", "{map}"].iter().any(|start| text.starts_with(start));
+    let own =
+        ["/", "{uri}", "{path}", "{path:lower}", "{map}", "{1}"].iter().any(|start| text.starts_with(start));
     if !text.bytes().all(|byte| byte.is_ascii_graphic()) || !(own || authority.is_some()) {
         return Err(format!(
-            "'{shown}' is not a URL of a redirect: begin it with '/', {{uri}}, {{path}}, http:// or https://"
+            "'{shown}' is not a URL of a redirect: begin it with '/', {{uri}}, {{path}}, {{1}}, http:// or https://"
         ));
     }
     let host = authority.unwrap_or("/").split(['/', '?', '#']).next().unwrap_or_default();
     // `{uri}` and `{path}` begin with a slash, and so end the host.
     let host = host.split("{uri}").next().and_then(|host| host.split("{path").next()).unwrap_or_default();
-    let template = match host.replace("{host}", "").contains(['{', '}', '@', '\\']) {
-        true => Err(format!("'{shown}': only {{host}} may stand in the host of a redirect")),
+    let rest = host.replace("{host}", "");
+    let rest = (1..=9).fold(rest, |rest, number| rest.replace(&format!("{{{number}}}"), ""));
+    let template = match rest.contains(['{', '}', '@', '\\']) {
+        true => Err(format!(
+            "'{shown}': only {{host}}, and {{1}} of match.host, may stand in the host of a redirect"
+        )),
         false => Template::parse(&text),
     }?;
-    let is_unknown = |own: &&Placeholder| matches!(own, Placeholder::Outcome | Placeholder::Field(_));
+    let is_unknown = |own: &&Placeholder| {
+        matches!(own, Placeholder::Outcome | Placeholder::Field(_) | Placeholder::Cookie(_))
+    };
     let unknown = template.placeholders().find(is_unknown).cloned();
     match unknown {
         Some(Placeholder::Outcome) => Err(format!("'{shown}': {{outcome}} is known only in replies")),
-        Some(_) => Err(format!("'{shown}': a client's field stands in no redirect, which caches may keep")),
+        Some(_) => Err(format!(
+            "'{shown}': a client's fields and cookies stand in no redirect, which caches may keep"
+        )),
         None => Ok(template),
     }
 }
@@ -82,7 +91,8 @@ pub(super) fn respond(value: &DeValue<'_>) -> Result<Respond, String> {
     Ok(respond)
 }
 
-fn any_status(value: &DeValue<'_>) -> Result<StatusCode, String> {
+/// Reads the status of an answer.
+pub(super) fn any_status(value: &DeValue<'_>) -> Result<StatusCode, String> {
     let code = value.as_integer().and_then(|number| number.as_str().parse().ok());
     let code = code.filter(|code| (200..=599).contains(code) && !matches!(code, 205 | 206 | 304));
     let status = code.and_then(|code: u16| StatusCode::from_u16(code).ok());

@@ -37,12 +37,15 @@ pub(crate) const MATCH: &[RuleKey<Conditions>] = rows! {
     "time": "list of parts of the day", |own, value| {
         strings(value)?.iter().try_for_each(|text| own.moments.add_hours(text))?;
     }, "the time of day, such as \"22:00-06:00\"";
+    "weekday": "list of days", |own, value| {
+        strings(value)?.iter().try_for_each(|text| own.moments.add_weekdays(text))?;
+    }, "the day of the week, such as \"sat\" or \"mon-fri\"";
     "from": "date", |own, value| own.moments.set_from(&date(value)?)?,
         "the first moment, such as \"2026-12-24\" or \"2026-12-24T18:00\"";
     "until": "date", |own, value| own.moments.set_until(&date(value)?)?,
         "the end, which is not included: \"2026-12-27\" is midnight before that day";
     "zone": "time zone", |own, value| own.moments.set_zone(&string(value)?)?,
-        "the time zone of time, from and until, such as \"Europe/Berlin\" or \"+02:00\"; without it, UTC";
+        "the time zone of time, weekday, from and until, such as \"Europe/Berlin\" or \"+02:00\"; without it, UTC";
     "query": "names, or a table of names and values", |own, value| own.query = named(value, name_pattern)?,
         "parameters of the query: one of these names, or all of these names with one of their values each; `*` and `~` as for path";
     "field": "names, or a table of names and values", |own, value| own.field = named(value, field)?,

@@ -152,6 +152,7 @@ pub(super) fn rules(cors: &Cors, conditions: &Conditions) -> Result<Vec<(Conditi
 /// Returns the answer to preflight requests, which have no credentials.
 fn answer(cors: &Cors) -> Result<Effects, String> {
     let answer = Answer::Content {
+        is_filled: false,
         status: StatusCode::NO_CONTENT,
         content_type: files::plain(),
         content: Bytes::new(),

@@ -4,15 +4,15 @@ use larder_proxy::settings::{CookieFilter, Edits, Pattern};
 use toml::de::DeValue;
 
 use super::key::{RuleKey, rows};
-use super::values::{each, entries, fields, removed_field, unknown};
+use super::values::{each, entries, fields, removed_field, unknown, word};
 
 /// The keys of a rule's `request`, `response` and `reply`.
 pub(crate) const EDITS: &[RuleKey<Edits>] = rows! {
     "remove": "list of field names", |own, value| own.remove = each(value, removed_field)?,
         "fields that are removed";
-    "cookies": "\"drop\", or { keep = [names] } or { drop = [names] }",
+    "cookies": "\"drop\", or { keep = [names] } or { drop = [names] }, with flags = [\"Secure\"] in reply",
         |own, value| own.cookies = Some(cookies(value)?),
-        "cookies that are kept or dropped; `*` and `~` as for path";
+        "cookies that are kept or dropped; `*` and `~` as for path. flags: attributes that the cookies of replies get if they lack them: Secure HttpOnly Partitioned SameSite=Lax";
     "set": "table of fields and values", |own, value| own.set = fields(value)?,
         "fields that are set to these values, in place of existing ones";
     "default": "table of fields and values", |own, value| own.default = fields(value)?,
@@ -24,16 +24,30 @@ pub(crate) const EDITS: &[RuleKey<Edits>] = rows! {
 fn cookies(value: &DeValue<'_>) -> Result<CookieFilter, String> {
     let Some(table) = value.as_table() else {
         return match value.as_str() {
-            Some("drop") => Ok(CookieFilter { keeps: true, names: Vec::new() }),
+            Some("drop") => Ok(CookieFilter { keeps: true, ..CookieFilter::default() }),
             _ => Err("expected \"drop\", { keep = [names] } or { drop = [names] }".to_owned()),
         };
     };
-    let mut entries = entries(table);
-    match (entries.next(), entries.next()) {
-        (Some((key @ ("keep" | "drop"), names)), None) => {
-            Ok(CookieFilter { keeps: key == "keep", names: each(names, Pattern::parse)? })
+    let mut filter = CookieFilter::default();
+    for (key, value) in entries(table) {
+        match key {
+            "keep" | "drop" => {
+                (filter.keeps, filter.names) = (key == "keep", each(value, Pattern::parse)?);
+            }
+            "flags" => filter.flags = each(value, flag)?,
+            _ => return Err(unknown(key, &["keep", "drop", "flags"])),
         }
-        (Some((key, _)), None) => Err(unknown(key, &["keep", "drop"])),
+    }
+    match entries(table).filter(|(key, _)| *key != "flags").count() {
+        0 | 1 if !table.is_empty() => Ok(filter),
         _ => Err("write either keep or drop".to_owned()),
     }
+}
+
+/// Parses an attribute of cookies that clients obey for safety.
+fn flag(text: &str) -> Result<Box<str>, String> {
+    let known = ["Secure", "HttpOnly", "Partitioned", "SameSite=Lax", "SameSite=Strict", "SameSite=None"];
+    let words: Vec<_> = known.into_iter().map(|own| (own, own)).collect();
+    let found = known.into_iter().find(|own| own.eq_ignore_ascii_case(text));
+    found.map_or_else(|| word(text, &words), Ok).map(Box::from)
 }

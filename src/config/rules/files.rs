@@ -2,15 +2,16 @@
 
 use std::fs;
 use std::io;
-use std::ops::RangeInclusive;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use bytes::Bytes;
-use http::HeaderValue;
+use http::{HeaderValue, StatusCode};
 use toml::de::DeValue;
 
-use super::values::{entries, status_text};
+use super::answers::any_status;
+use super::values::{entries, status_text, unknown};
 use crate::cli::files;
+use crate::config::draft::rule::ErrorPage;
 use crate::config::lists::string;
 
 /// The largest file, in bytes.
@@ -57,8 +58,8 @@ pub(super) fn read(path: &Path) -> Result<(Bytes, HeaderValue), String> {
     Ok((bytes.into(), known.map_or_else(plain, |(_, media)| HeaderValue::from_static(media))))
 }
 
-/// Parses `{ 404 = "404.html", 5xx = "sorry.html" }`.
-pub(super) fn error_pages(value: &DeValue<'_>) -> Result<Vec<(RangeInclusive<u16>, PathBuf)>, String> {
+/// Parses `{ 404 = "404.html", 5xx = "sorry.html" }`; a page may also be a table with `file` and `status`.
+pub(super) fn error_pages(value: &DeValue<'_>) -> Result<Vec<ErrorPage>, String> {
     let table =
         value.as_table().ok_or("expected a table such as { 404 = \"404.html\", 5xx = \"sorry.html\" }")?;
     let page = |(key, value): (&str, &DeValue<'_>)| {
@@ -66,7 +67,18 @@ pub(super) fn error_pages(value: &DeValue<'_>) -> Result<Vec<(RangeInclusive<u16
         if *statuses.start() < 400 {
             return Err(format!("'{}': pages are for errors, which are 400 to 599", key.escape_debug()));
         }
-        Ok((statuses, string(value)?.into()))
+        let Some(table) = value.as_table() else {
+            return Ok(ErrorPage { statuses, file: string(value)?.into(), status: None });
+        };
+        let (mut file, mut status) = (None, None);
+        for (key, value) in entries(table) {
+            match key {
+                "file" => file = Some(string(value)?.into()),
+                "status" => status = Some(any_status(value)?).filter(|own| *own != StatusCode::NO_CONTENT),
+                _ => return Err(unknown(key, &["file", "status"])),
+            }
+        }
+        Ok(ErrorPage { statuses, file: file.ok_or("it has no 'file'")?, status })
     };
     entries(table).map(page).collect()
 }

@@ -4,7 +4,7 @@ use std::num::NonZeroU64;
 use std::time::Duration;
 
 use http::HeaderName;
-use larder_proxy::settings::{Bandwidth, CountedRequests, Limit, LimitBy, Rate};
+use larder_proxy::settings::{Bandwidth, CountedRequests, Limit, LimitBy, Pattern, Rate};
 use toml::de::{DeTable, DeValue};
 
 use super::values::{entries, field, unknown, word};
@@ -15,6 +15,7 @@ use crate::config::names;
 
 const KEYS: [&str; 5] = ["requests", "burst", "concurrent", "by", "count"];
 const FIELD: &str = "field:";
+const MORE: &str = "\"field:NAME\", \"cookie:NAME\" or \"query:NAME\"";
 const MOST: Count = Count(1..=1_000_000);
 /// Bytes in a second.
 const RATE: Size = Size(1 << 10..=1 << 40);
@@ -109,10 +110,17 @@ fn by(text: &str) -> Result<LimitBy, String> {
             HeaderName::from_bytes(name.as_bytes()).map_err(|_| format!("'{name}' is not a field name"))?;
         return Ok(LimitBy::Field(name));
     }
+    for (kind, limit) in
+        [("query:", LimitBy::Parameter as fn(Pattern) -> LimitBy), ("cookie:", LimitBy::Cookie)]
+    {
+        if let Some(name) = text.strip_prefix(kind) {
+            return names::token(name).and_then(|name| Pattern::parse(&name)).map(limit);
+        }
+    }
     let words = ["client", "network", "host", "all"];
     let meanings = [LimitBy::Client, LimitBy::Network, LimitBy::Host, LimitBy::All];
     let known: Vec<_> = words.into_iter().zip(0..).collect();
-    let at: usize = word(text, &known).map_err(|error| format!("{error}, or \"field:NAME\""))?;
+    let at: usize = word(text, &known).map_err(|error| format!("{error}, {MORE}"))?;
     Ok(meanings[at].clone())
 }
 
@@ -164,7 +172,7 @@ mod tests {
             ("{ rate = '1/s' }", "unknown key 'rate'; known: requests burst concurrent by count"),
             (
                 "{ concurrent = 1, by = 'cleint' }",
-                "unknown word 'cleint'; did you mean 'client'?; known: client network host all, or \"field:NAME\"",
+                "unknown word 'cleint'; did you mean 'client'?; known: client network host all, \"field:NAME\", \"cookie:NAME\" or \"query:NAME\"",
             ),
             (
                 "{ concurrent = 1, by = 'field:Connection' }",

@@ -20,11 +20,11 @@ pub(super) fn origins(value: &DeValue<'_>) -> Result<Vec<Origin>, String> {
 /// Parses a template such as `"/app{path}"`.
 pub(super) fn rewrite(value: &DeValue<'_>) -> Result<Template, String> {
     let text = string(value)?;
-    let begins = ["/", "{path}", "{path:lower}", "{uri}"].iter().any(|start| text.starts_with(start));
+    let begins = ["/", "{path}", "{path:lower}", "{uri}", "{1}"].iter().any(|start| text.starts_with(start));
     let is_path = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'#' | b'\\');
     if !begins || !text.bytes().all(is_path) {
         return Err(format!(
-            "'{}' is not a path: begin it with '/', {{path}} or {{uri}}",
+            "'{}' is not a path: begin it with '/', {{path}}, {{uri}} or {{1}}",
             text.escape_debug()
         ));
     }
@@ -50,7 +50,7 @@ pub(super) fn check(
     let mut placeholders = effects.rewrite.iter().flat_map(Template::placeholders);
     match placeholders.find(|own| !own.is_of_resource()) {
         Some(_) => {
-            Err("rewrite: {client}, {id}, {outcome} and fields differ among requests that share a stored response"
+            Err("rewrite: {client}, {id}, {outcome}, fields and cookies differ among requests that share a stored response"
                 .to_owned())
         }
         None => Ok(()),
@@ -60,8 +60,16 @@ pub(super) fn check(
 /// Checks that a rule whose conditions are not only about the resource sends all requests that share a stored response to
 /// the same origins: those with the same values of fields and cookies by which responses are stored apart.
 fn check_variants(draft: &RuleDraft, effects: &Effects, all: &[RuleDraft]) -> Result<(), String> {
-    let Conditions { field, cookie, .. } = &draft.conditions;
-    let about = Conditions { field: Names::default(), cookie: Names::default(), ..draft.conditions.clone() };
+    let Conditions { field, cookie, method, .. } = &draft.conditions;
+    let is_cached = |method: &str| ["GET", "HEAD"].iter().any(|own| method.eq_ignore_ascii_case(own));
+    // No stored response answers another method, and the query is a part of the cache key.
+    let about = Conditions {
+        field: Names::default(),
+        cookie: Names::default(),
+        query: Names::default(),
+        method: if method.iter().any(|own| is_cached(own)) { method.clone() } else { Vec::new() },
+        ..draft.conditions.clone()
+    };
     let cookies = cookie.each.iter().map(|named| match named.name.literal() {
         (name, true) => Some(format!("cookie:{name}")),
         _ => None,
@@ -77,7 +85,10 @@ fn check_variants(draft: &RuleDraft, effects: &Effects, all: &[RuleDraft]) -> Re
         all.iter().filter(covers).any(|rule| stores_apart(rule).any(|own| own == *name))
     };
     if !about.are_about_resource() || !names.is_some_and(|names| names.iter().all(is_apart)) {
-        return Err("origin, rewrite and host hold for all requests that share a stored response: match only path, extension, host and scheme, or fields and cookies that key_fields, key_cookies, classes or split of another rule store apart for all these requests".to_owned());
+        return Err("origin, rewrite and host hold for all requests that share a stored response: match only path, extension, host, scheme and query, methods other than GET and HEAD, or fields and cookies that key_fields, key_cookies, classes or split of another rule store apart for all these requests".to_owned());
+    }
+    if field.each.is_empty() && cookie.each.is_empty() {
+        return Ok(());
     }
     let keys = effects.keys();
     match keys.iter().find(|key| !matches!(**key, "origin" | "rewrite" | "host")) {

@@ -1,7 +1,6 @@
 //! Turns the rules of a site as written into those in force: checks combinations of keys, reads files, and finds rules
 //! that never hold.
 
-use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -14,7 +13,7 @@ use larder_proxy::settings::{
 
 use super::values::field;
 use super::{auth, claims, classes, cors, files, origins, split};
-use crate::config::draft::rule::{Content, Respond, RuleDraft};
+use crate::config::draft::rule::{Content, ErrorPage, Respond, RuleDraft};
 
 /// The owner of the rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +67,13 @@ fn settle_one(drafts: &[RuleDraft], at: usize, owner: Owner) -> Result<Vec<SiteR
     if removes_via(&effects.request) || removes_via(&effects.response) {
         return Err("'via' names the proxies on the way; only reply.remove can remove it".to_owned());
     }
+    let sets_flags = |edits: &Edits| edits.cookies.as_ref().is_some_and(|own| !own.flags.is_empty());
+    if sets_flags(&effects.request) || sets_flags(&effects.response) {
+        return Err(
+            "the flags of cookies are for reply, as in reply = { cookies = { flags = [\"Secure\"] } }"
+                .to_owned(),
+        );
+    }
     if owner == Owner::Forward && removes_via(&effects.reply) {
         return Err(
             "'via' names the proxies on the way; only a [[site]] may remove it from replies".to_owned()
@@ -112,6 +118,10 @@ fn check_placeholders(draft: &RuleDraft, effects: &Effects) -> Result<(), String
             "{1} to {9} stand for parts of match.path or match.host, which the rule does not have".to_owned()
         );
     }
+    let is_of_host = !draft.conditions.host.is_empty() && draft.conditions.path.is_empty();
+    if !is_of_host && draft.redirect.as_ref().is_some_and(|(location, _)| location.has_star_in_host()) {
+        return Err("redirect: {1} to {9} in the host of a URL stand for parts of match.host: write a slash before them, or no match.path".to_owned());
+    }
     for template in templates(effects) {
         for own in template.placeholders() {
             if let Placeholder::Field(name) = own {
@@ -126,7 +136,9 @@ fn check_placeholders(draft: &RuleDraft, effects: &Effects) -> Result<(), String
     if placeholders(&draft.effects.response).next().is_some() {
         return Err("response: placeholders are for request and reply, and for tags, since stored responses are for all requests of a URL".to_owned());
     }
-    let is_of_tag = |own: &Placeholder| own.is_of_resource() || matches!(own, Placeholder::Field(_));
+    let is_of_tag = |own: &Placeholder| {
+        own.is_of_resource() || matches!(own, Placeholder::Field(_) | Placeholder::Cookie(_))
+    };
     if placeholders(&effects.response).any(|own| !is_of_tag(&own)) {
         return Err("tags: {client}, {id} and {outcome} differ among requests that share a stored response"
             .to_owned());
@@ -205,7 +217,7 @@ fn files(draft: &RuleDraft) -> Vec<PathBuf> {
         Content::File(path) => Some(path.clone()),
         Content::Text(_) | Content::Status => None,
     });
-    let pages = draft.error_pages.iter().map(|(_, path)| path.clone());
+    let pages = draft.error_pages.iter().map(|page| page.file.clone());
     let users = draft.effects.users.iter().flatten().map(|users| PathBuf::from(users.source()));
     let tokens = draft.effects.tokens.iter().flatten().map(|tokens| PathBuf::from(tokens.source()));
     let signed = draft.effects.signed.iter().flatten().map(|signed| PathBuf::from(signed.source()));
@@ -228,9 +240,9 @@ fn effects(draft: &RuleDraft) -> Result<Effects, String> {
         (None, None) => None,
     }
     .map(Arc::new);
-    let page = |(statuses, path): &(RangeInclusive<u16>, PathBuf)| {
-        let (content, content_type) = files::read(path)?;
-        Ok(Page { statuses: statuses.clone(), content_type, content })
+    let page = |ErrorPage { statuses, file, status }: &ErrorPage| {
+        let (content, content_type) = files::read(file)?;
+        Ok(Page { statuses: statuses.clone(), status: *status, content_type, content })
     };
     if draft.security_headers {
         let reply = &mut effects.reply;
@@ -257,6 +269,8 @@ fn content(respond: &Respond) -> Result<Answer, String> {
         Content::File(path) => files::read(path)?,
     };
     let is_default = matches!(respond.content, Content::Status);
+    let is_filled =
+        matches!(&respond.content, Content::Text(text) if text.contains("{client}") || text.contains("{id}"));
     let content_type = respond.content_type.clone().unwrap_or(guess);
-    Ok(Answer::Content { status: respond.status, content_type, content, is_default })
+    Ok(Answer::Content { status: respond.status, content_type, content, is_default, is_filled })
 }

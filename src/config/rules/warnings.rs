@@ -2,11 +2,11 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use http::header;
+use http::{HeaderName, header};
 use larder_proxy::Settings;
 use larder_proxy::settings::{
-    Conditions, Effects, IgnoredDirectives, Limit, LimitBy, Pattern, Placeholder, Query, Role, Rule, RuleSet,
-    Site, SiteRule, Template,
+    Conditions, Effects, IgnoredDirectives, Limit, LimitBy, Names, Pattern, Placeholder, Query, Role, Rule,
+    RuleSet, Site, SiteRule, Template,
 };
 
 use super::settle::{templates, urls};
@@ -107,7 +107,7 @@ fn now() -> u32 {
     since.as_secs().try_into().unwrap_or(u32::MAX)
 }
 
-/// Returns the doubts about tags by a field for which no separate responses are stored.
+/// Returns the doubts about tags by a field or cookie for which no separate responses are stored.
 fn shared_tags<'e>(effects: &'e Effects, rules: &'e [SiteRule]) -> impl Iterator<Item = String> + 'e {
     let is_apart = |name: &str| rules.iter().any(|rule| rule.effects.apart.iter().any(|own| own == name));
     let tags =
@@ -116,6 +116,9 @@ fn shared_tags<'e>(effects: &'e Effects, rules: &'e [SiteRule]) -> impl Iterator
     names.filter_map(move |own| match own {
         Placeholder::Field(name) if !is_apart(name.as_str()) => Some(format!(
             "tags: {{field:{name}}} names only the request that fetched the response: key_fields = \"{name}\" stores one for each value"
+        )),
+        Placeholder::Cookie(name) if !is_apart(&format!("cookie:{name}")) => Some(format!(
+            "tags: {{cookie:{name}}} names only the request that fetched the response: key_cookies = \"{name}\" stores one for each value"
         )),
         _ => None,
     })
@@ -210,15 +213,26 @@ fn is_negated(name: &Pattern) -> bool {
     name.to_string().starts_with('!')
 }
 
-/// Returns the doubt about a limit for each value of a field that requests need not have.
+/// Returns the doubt about a limit for each value of a field, cookie or parameter that requests need not have.
 fn shared_limit(limit: &Limit, conditions: &Conditions, effects: &Effects) -> Option<String> {
-    let LimitBy::Field(name) = &limit.by else { return None };
-    let is_there = conditions.field.each.iter().any(|named| *named.name == *name.as_str());
+    let Conditions { field, cookie, query, .. } = conditions;
     // Requests without credentials do not get as far, and no rule sees those for the forward proxy.
-    let is_required = *name == header::AUTHORIZATION
-        && (effects.users.is_some() || effects.tokens.is_some() || effects.jwt.is_some());
-    (!is_there && !is_required && *name != header::PROXY_AUTHORIZATION).then(|| {
-        format!("limit.by = \"field:{name}\": all requests without this field share one limit; match.field = \"{name}\" leaves them out")
+    let is_required = |name: &HeaderName| {
+        let is_wanted = effects.users.is_some() || effects.tokens.is_some() || effects.jwt.is_some();
+        *name == header::PROXY_AUTHORIZATION || (*name == header::AUTHORIZATION && is_wanted)
+    };
+    let is_in = |names: &Names<Pattern>, name: &Pattern| names.each.iter().any(|named| named.name == *name);
+    let (kind, name, is_there) = match &limit.by {
+        LimitBy::Field(name) => {
+            let is_matched = field.each.iter().any(|named| *named.name == *name.as_str());
+            ("field", name.to_string(), is_matched || is_required(name))
+        }
+        LimitBy::Cookie(name) => ("cookie", name.to_string(), is_in(cookie, name)),
+        LimitBy::Parameter(name) => ("query", name.to_string(), is_in(query, name)),
+        LimitBy::Client | LimitBy::Network | LimitBy::Host | LimitBy::All => return None,
+    };
+    (!is_there).then(|| {
+        format!("limit.by = \"{kind}:{name}\": all requests without it share one limit; match.{kind} = \"{name}\" leaves them out")
     })
 }
 

@@ -20,16 +20,25 @@ pub(crate) fn names_client(fields: &impl Fields) -> bool {
 }
 
 /// Returns the fields by which a request of `asker` selects a stored response: those of its head, with `Client-Cert`
-/// from the connection only.
-pub(crate) fn selecting<'h>(lines: &'h Lines<'h>, asker: &Requester<'h>) -> SelectingFields<'h> {
+/// from the connection only, and with its id in the field called `id`.
+#[inline]
+pub(crate) fn selecting<'h>(
+    lines: &'h Lines<'h>,
+    asker: &Requester<'h>,
+    id: Option<&'h HeaderName>,
+) -> SelectingFields<'h> {
     let field = asker.identity.filter(|_| asker.role == Role::Reverse).and_then(ClientIdentity::field);
-    SelectingFields { lines, field, edits: None, drops_cookies: false }
+    let id = id.and_then(|name| Some((name.as_str(), &**asker.id?)));
+    SelectingFields { lines, field, id, edits: None, drops_cookies: false }
 }
 
 /// The fields of a request that [`selecting`] returns.
+#[derive(Clone, Copy)]
 pub(crate) struct SelectingFields<'h> {
     lines: &'h Lines<'h>,
     field: Option<&'h HeaderValue>,
+    /// The field with the id of the request, and that id.
+    id: Option<(&'h str, &'h str)>,
     edits: Option<&'h Edits>,
     /// Whether the edits drop all cookies of the request.
     drops_cookies: bool,
@@ -63,16 +72,18 @@ impl<'h> SelectingFields<'h> {
 impl Fields for SelectingFields<'_> {
     #[inline]
     fn lines<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a [u8]> + 'a {
-        let is_ours = name == CLIENT_CERT || name == CLIENT_CERT_CHAIN;
+        let id = self.id.filter(|(own, _)| *own == name).map(|(_, id)| id.as_bytes());
+        let is_ours = name == CLIENT_CERT || name == CLIENT_CERT_CHAIN || id.is_some();
         let is_dropped = self.drops_cookies && name == header::COOKIE.as_str();
         let is_replaced = is_dropped || self.edits.is_some_and(|edits| edits.replace(name));
         let mut lines = (!is_ours && !is_replaced).then(|| self.lines.lines(name));
         // Most requests have nothing but their lines.
-        let has_more = self.edits.is_some() || self.field.is_some();
+        let has_more = self.edits.is_some() || self.field.is_some() || id.is_some();
         let mut more = has_more.then(|| {
-            let field = self.field.filter(|_| name == CLIENT_CERT).map(HeaderValue::as_bytes);
+            let certificate = self.field.filter(|_| name == CLIENT_CERT).map(HeaderValue::as_bytes);
+            let field = certificate.or(id).filter(|_| !is_replaced);
             let default = self.edits.and_then(|edits| edits.default_of(name));
-            let default = default.filter(|_| is_replaced || !self.lines.contains(name));
+            let default = default.filter(|_| is_replaced || (id.is_none() && !self.lines.contains(name)));
             let written = self.edits.into_iter().flat_map(|edits| edits.written(name));
             field.into_iter().chain(default).chain(written)
         });

@@ -101,9 +101,14 @@ impl<W: FieldWriter> FieldWriter for EditedFields<'_, W> {
     fn field(&mut self, name: &[u8], value: &[u8]) {
         if self.keeps(name, value) {
             let mark: &[u8] = if self.negotiated.weakens(name, value) { b"W/" } else { b"" };
+            let cookies = self.edits.cookies.as_ref().filter(|_| name.eq_ignore_ascii_case(b"set-cookie"));
             self.out.field_with(name, |out| {
                 out.extend_from_slice(mark);
                 out.extend_from_slice(value);
+                for flag in cookies.into_iter().flat_map(|own| own.missing_flags(value)) {
+                    out.extend_from_slice(b"; ");
+                    out.extend_from_slice(flag.as_bytes());
+                }
             });
         }
     }
@@ -111,6 +116,8 @@ impl<W: FieldWriter> FieldWriter for EditedFields<'_, W> {
     fn mapped(&mut self, name: &HeaderName, value: &HeaderValue) {
         if *name == header::ETAG {
             self.field(b"ETag", value.as_bytes());
+        } else if *name == header::SET_COOKIE {
+            self.field(b"Set-Cookie", value.as_bytes());
         } else if self.keeps(name.as_str().as_bytes(), value.as_bytes()) {
             self.out.mapped(name, value);
         }

@@ -3,6 +3,8 @@
 use std::time::Instant;
 
 use http::{HeaderValue, StatusCode, header};
+use larder_rules::Pattern;
+use larder_semantics::readings;
 use larder_semantics::status::Why;
 
 use crate::base::networks::network;
@@ -52,15 +54,41 @@ fn holder(limiter: &Limiter, request: &Request) -> Holder {
         LimitBy::Network => limiter.holder(network(request.client.ip(), 24, 48)),
         LimitBy::Host => limiter.holder(ruled_host(&request.authority).to_ascii_lowercase()),
         LimitBy::Field(name) => {
-            let fields = request.unchanged.as_deref().map_or(&request.fields, |unchanged| &unchanged.fields);
+            let fields = request.sent_fields();
             let is_for_proxy =
                 matches!(request.route, Route::Anywhere) && *name == header::PROXY_AUTHORIZATION;
             let credentials = request.credentials.iter().filter(|_| is_for_proxy);
-            let mut values = credentials.chain(fields.get_all(name)).map(HeaderValue::as_bytes);
-            limiter.holder((values.next(), values.collect::<Vec<_>>()))
+            one_holder(limiter, credentials.chain(fields.get_all(name)).map(HeaderValue::as_bytes))
+        }
+        LimitBy::Parameter(name) => {
+            let pairs =
+                request.sent_path().split_once('?').into_iter().flat_map(|(_, query)| query.split('&'));
+            one_holder(limiter, pairs.flat_map(|pair| values(name, readings::parameters(pair))))
+        }
+        LimitBy::Cookie(name) => {
+            let lines = request.sent_fields().get_all(header::COOKIE).iter();
+            let parts = lines.flat_map(|line| line.as_bytes().split(|byte| *byte == b';'));
+            one_holder(limiter, parts.flat_map(|part| values(name, readings::cookies(part))))
         }
         LimitBy::All => limiter.holder(()),
     }
+}
+
+/// Returns the values that origins may read under this name, decoded.
+fn values<'p, T: AsRef<[u8]> + ?Sized + 'p>(
+    name: &Pattern,
+    pairs: impl Iterator<Item = (&'p T, &'p T)>,
+) -> impl Iterator<Item = Vec<u8>> {
+    let own = pairs.filter(|(own, _)| name.matches_name(own.as_ref()));
+    own.map(|(_, value)| readings::decode(value.as_ref()).trim_ascii().to_vec())
+}
+
+/// Returns the holder of the bucket for the one of `values`. Requests with several share a bucket: an origin reads one of
+/// them, and no client may get a new bucket by another one beside it.
+fn one_holder<V: AsRef<[u8]>>(limiter: &Limiter, mut values: impl Iterator<Item = V>) -> Holder {
+    let value = values.next();
+    let is_alone = values.next().is_none();
+    limiter.holder((value.as_ref().filter(|_| is_alone).map(AsRef::as_ref), is_alone))
 }
 
 fn refusal(limiter: &Limiter, beyond: ExceededLimit) -> Reply {
@@ -70,6 +98,8 @@ fn refusal(limiter: &Limiter, beyond: ExceededLimit) -> Reply {
         LimitBy::Network => "for each network",
         LimitBy::Host => "for each host",
         LimitBy::Field(_) => "for each value of a field",
+        LimitBy::Parameter(_) => "for each value of a parameter",
+        LimitBy::Cookie(_) => "for each value of a cookie",
         LimitBy::All => "for all clients together",
     };
     let (most, seconds) = match (beyond, limit.rate, limit.concurrent) {

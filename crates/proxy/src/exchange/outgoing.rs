@@ -50,7 +50,8 @@ pub(super) fn change(
     let counted = counted(ruling, &path).filter(|counted| *counted != path);
     let edit = edit.filter(|_| !ruling.request.is_empty());
     let is_changed = edit.is_some() || taken.is_some() || counted.is_some();
-    let is_looked_at = rulebook.needs_original() || ruling.limits_by_field() || ruling.reply.has_placeholders;
+    let is_looked_at =
+        rulebook.needs_original() || ruling.limits_by_content() || ruling.reply.has_placeholders;
     let unchanged = (is_changed && is_looked_at).then(|| {
         let taken = taken.map(|value| (header::AUTHORIZATION, value.clone()));
         let fields = fields.iter().map(|(name, value)| (name.clone(), value.clone())).chain(taken);

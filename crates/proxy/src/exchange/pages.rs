@@ -28,6 +28,7 @@ pub(crate) fn replace(ruling: &Ruling, method: &Method, reply: &mut Reply) {
     let mut fields = fields(reply);
     page.describe(&mut fields);
     reply.fields = Source::Fields(fields.into());
+    reply.status = page.status.unwrap_or(reply.status);
     reply.content_range = None;
     reply.length = Some(page.content.len() as u64);
     let content = if *method == Method::HEAD { Content::None } else { Content::Bytes(page.content.clone()) };

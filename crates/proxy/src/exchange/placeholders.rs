@@ -9,6 +9,7 @@ use larder_semantics::fields::Fields;
 use larder_semantics::key;
 use percent_encoding::AsciiSet;
 
+use crate::base::clock;
 use crate::base::networks::host_of;
 use crate::base::path_prefix::IN_PATH;
 use crate::base::settings::{Edits, Placeholder, Template};
@@ -17,11 +18,20 @@ use crate::base::settings::{Edits, Placeholder, Template};
 pub(crate) trait FieldValues {
     /// Returns the first value of a field; empty without one.
     fn value<'a>(&'a self, name: &'a str) -> &'a [u8];
+
+    /// Returns the value of the first cookie of this name; empty without one.
+    fn cookie<'a>(&'a self, name: &'a str) -> &'a [u8];
 }
 
 impl<F: Fields> FieldValues for F {
     fn value<'a>(&'a self, name: &'a str) -> &'a [u8] {
         self.first(name).unwrap_or_default()
+    }
+
+    fn cookie<'a>(&'a self, name: &'a str) -> &'a [u8] {
+        let mut parts = self.lines("cookie").flat_map(|line| line.split(|byte| *byte == b';'));
+        let value = |part: &'a [u8]| part.trim_ascii().strip_prefix(name.as_bytes())?.strip_prefix(b"=");
+        parts.find_map(value).unwrap_or_default()
     }
 }
 
@@ -86,13 +96,20 @@ impl<'r> Parts<'r> {
             Placeholder::Scheme => self.scheme.into(),
             Placeholder::Client => self.client.to_string().into(),
             Placeholder::Id => self.id.into(),
+            Placeholder::Time => time().into(),
             Placeholder::Outcome => self.outcome.into(),
-            Placeholder::Field(name) => {
-                String::from_utf8_lossy(self.fields.value(name.as_str())).into_owned().into()
-            }
+            Placeholder::Field(name) => text(self.fields.value(name.as_str())),
+            Placeholder::Cookie(name) => text(self.fields.cookie(name)),
+            Placeholder::Parameter(name) => encoded(self.parameter(name)).into(),
             // These depend on a rule.
             Placeholder::Map | Placeholder::Star(_) => Cow::default(),
         }
+    }
+
+    /// Returns the value of the first parameter of this name as it was sent; empty without one.
+    fn parameter(&self, name: &str) -> &'r str {
+        let mut pairs = self.query.trim_start_matches('?').split('&');
+        pairs.find_map(|pair| pair.strip_prefix(name)?.strip_prefix('=')).unwrap_or_default()
     }
 
     fn fill(&self, template: &Template, rule: Option<&Conditions>) -> String {
@@ -135,9 +152,24 @@ impl<'r> Parts<'r> {
             true => rule.host.iter().find_map(of_host),
             false => rule.path.iter().find_map(|pattern| sent_captures(self.path, pattern)),
         };
-        let encode = |star: &str| percent_encoding::utf8_percent_encode(star, UNSENT).to_string();
-        found.into_iter().flatten().map(encode).collect()
+        found.into_iter().flatten().map(encoded).collect()
     }
+}
+
+/// Returns the UNIX time in seconds, with milliseconds.
+fn time() -> String {
+    let now = clock::unix_millis();
+    format!("{}.{:03}", now / 1_000, now % 1_000)
+}
+
+/// Returns the value of a field or a cookie as text.
+fn text<'v>(value: &[u8]) -> Cow<'v, str> {
+    String::from_utf8_lossy(value).into_owned().into()
+}
+
+/// Returns a part of a URL as it may stand in a path.
+fn encoded(part: &str) -> String {
+    percent_encoding::utf8_percent_encode(part, UNSENT).to_string()
 }
 
 /// The bytes that a client may send, but that a URL must not contain.
@@ -165,7 +197,7 @@ fn lower(path: &str) -> String {
 /// Returns a URL: `template` filled with `parts`. Text from the client cannot change its host.
 pub(crate) fn fill_url(template: &Template, parts: &Parts<'_>, rule: Option<&Conditions>) -> String {
     let filled = parts.fill(template, rule);
-    match filled.starts_with(['/', '\\']) {
+    match template.begins_with_star() || filled.starts_with(['/', '\\']) {
         // Browsers take two slashes at the beginning, or a backslash, for the start of another host.
         true => format!("/{}", filled.trim_start_matches(['/', '\\'])),
         false => filled,
@@ -232,16 +264,20 @@ mod tests {
     fn lines_get_the_parts_of_the_request() {
         let line = |value: &'static str| (HeaderName::from_static("x-a"), HeaderValue::from_static(value));
         let map = UrlMap::parse("map", "/u/x/y mapped text", MapBy::Path).unwrap();
-        let (key, path) = (key("a.example:8443", "/u/x%2Fy?b"), vec![Pattern::parse("/u/*").unwrap()]);
+        let (key, path) =
+            (key("a.example:8443", "/u/x%2Fy?b=x%2Fy?&bc=1&b=2"), vec![Pattern::parse("/u/*").unwrap()]);
         let rule = Conditions { path, map: Some(Arc::new(map)), ..Conditions::default() };
-        let fields = HeaderMap::from_iter([line("tenant one")]);
+        let cookies = HeaderValue::from_static("slang=en; lang=de; lang=fr");
+        let fields = HeaderMap::from_iter([line("tenant one"), (http::header::COOKIE, cookies)]);
         let parts = Parts::new(&key, CLIENT, Some("7f"), &fields).with_outcome("hit");
         for (value, expected) in [
             ("{client} {id} {outcome}", "192.0.2.1 7f hit"),
-            ("{scheme}://{host}{uri}", "https://a.example:8443/u/x%2Fy?b"),
-            ("{1}{query}", "x%2Fy?b"),
+            ("{scheme}://{host}{uri}", "https://a.example:8443/u/x%2Fy?b=x%2Fy?&bc=1&b=2"),
+            ("{1}{query}", "x%2Fy?b=x%2Fy?&bc=1&b=2"),
             ("{map}", "mapped text"),
             ("{field:X-A} {field:X-B}", "tenant one "),
+            ("{query:b}/{query:c}/{query:d}", "x%2Fy%3F//"),
+            ("{cookie:lang}-{cookie:ang}", "de-"),
             ("{\"a\": {other}}", "{\"a\": {other}}"),
         ] {
             let edits = Edits { set: vec![line(value)], ..Edits::default() };
@@ -260,6 +296,10 @@ mod tests {
         fn value<'a>(&'a self, _: &'a str) -> &'a [u8] {
             &self.0
         }
+
+        fn cookie<'a>(&'a self, _: &'a str) -> &'a [u8] {
+            &self.0
+        }
     }
 
     proptest! {
@@ -272,7 +312,7 @@ mod tests {
             let key = key(&authority, &path);
             let fields = SentField(field);
             let parts = Parts::new(&key, CLIENT, Some(&id), &fields);
-            let value = HeaderValue::from_static("{uri} {path:lower} {query} {host} {id} {client} {field:X-A} {1}");
+            let value = HeaderValue::from_static("{uri} {path:lower} {query} {host} {id} {client} {field:X-A} {query:a} {cookie:a} {1}");
             let line = (HeaderName::from_static("x-a"), value);
             let edits = Edits { add: vec![line], ..Edits::default() };
             let rule = Conditions { path: vec![Pattern::parse("*").unwrap()], ..Conditions::default() };

@@ -141,6 +141,11 @@ impl Request {
         self.unchanged.as_deref().map_or(&self.fields, |unchanged| &unchanged.fields)
     }
 
+    /// Returns its path and query as its client sent them, if its replies depend on them.
+    pub(crate) fn sent_path(&self) -> &str {
+        self.unchanged.as_deref().map_or(&self.path, |unchanged| &unchanged.path)
+    }
+
     /// Converts a borrowed head to a request that outlives the buffer, in a box, since it is large and often moved.
     /// Errors: the refusal of a target or a field that cannot be forwarded.
     pub(crate) fn take(
@@ -332,10 +337,7 @@ impl Request {
 
     /// Passes it to `judge` as its client sent it, in the form for rules.
     fn judged<T>(&self, judge: impl FnOnce(&larder_rules::Request<'_, HeaderMap>) -> T) -> T {
-        let (fields_sent, path) = self
-            .unchanged
-            .as_deref()
-            .map_or((&self.fields, &*self.path), |unchanged| (&unchanged.fields, &*unchanged.path));
+        let path = self.sent_path();
         let (path, query) = path.split_once('?').map_or((path, None), |(path, query)| (path, Some(query)));
         let request = larder_rules::Request {
             method: self.method.as_str(),
@@ -347,7 +349,7 @@ impl Request {
             certificate: self.certificate.as_deref(),
             claims: self.claims.as_deref(),
             now: clock::now,
-            fields: fields_sent,
+            fields: self.sent_fields(),
         };
         judge(&request)
     }

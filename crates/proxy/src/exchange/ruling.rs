@@ -176,9 +176,10 @@ impl Ruling {
         self.jwt.as_ref()?.as_ref().map(|jwt| jwt.token_of(fields))
     }
 
-    /// Whether a limit counts by a field of requests.
-    pub(crate) fn limits_by_field(&self) -> bool {
-        self.limits.iter().any(|limiter| matches!(limiter.limit.by, LimitBy::Field(_)))
+    /// Whether a limit counts by a field, a cookie or a parameter of requests.
+    pub(crate) fn limits_by_content(&self) -> bool {
+        use LimitBy::{Cookie, Field, Parameter};
+        self.limits.iter().any(|limiter| matches!(limiter.limit.by, Field(_) | Cookie(_) | Parameter(_)))
     }
 
     /// Returns the rules of caching; `None` if responses are not cached.

@@ -1,5 +1,6 @@
 //! Rules that answer requests: refusals of clients, redirects, and fixed responses.
 
+use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use larder_semantics::status::Why;
 
@@ -36,8 +37,9 @@ pub(crate) fn answer(plan: &Plan, request: &Request) -> Option<Reply> {
             let text = format!("{}: see {location}\n", status.as_str());
             (*status, HeaderValue::from_static("text/plain; charset=utf-8"), text.into())
         }
-        Answer::Content { status, content_type, content, .. } => {
-            (*status, content_type.clone(), content.clone())
+        Answer::Content { status, content_type, content, is_filled, .. } => {
+            let content = if *is_filled { filled(content, request) } else { content.clone() };
+            (*status, content_type.clone(), content)
         }
     };
     if status != StatusCode::NO_CONTENT {
@@ -46,4 +48,11 @@ pub(crate) fn answer(plan: &Plan, request: &Request) -> Option<Reply> {
     let length = Some(content.len() as u64);
     let content = if request.method == Method::HEAD { Content::None } else { Content::Bytes(content) };
     Some(Reply { length, content, ..Reply::new(status, Source::Fields(fields.into()), outcome) })
+}
+
+/// Returns `content` with the client's address and the id of the request in the places of their placeholders. Neither
+/// has characters with a meaning in HTML or JSON.
+fn filled(content: &Bytes, request: &Request) -> Bytes {
+    let text = String::from_utf8_lossy(content).replace("{client}", &request.client.ip().to_string());
+    text.replace("{id}", request.id.as_deref().unwrap_or_default()).into()
 }

@@ -277,7 +277,8 @@ pub(crate) fn patience_with(
     // The response is too stale for a client that names a limit.
     let may_answer = is_own
         && why == Why::Expired
-        && request.method == Method::GET
+        // The fetch in the background is not of a part.
+        && entry.status() != StatusCode::PARTIAL_CONTENT
         && request.asked.max_stale.is_none()
         && !request.is_reload();
     (may_answer && may_stand_in(rules, request, entry, Failure::Unreachable, now)).then_some(limit)

@@ -9,7 +9,7 @@ pub(super) mod prefetch;
 use std::pin::pin;
 use std::sync::Arc;
 
-use http::{HeaderMap, HeaderValue, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use larder_semantics::early_hints::EarlyHints;
 use larder_semantics::fields::Fields;
 use larder_semantics::freshness::Freshness;
@@ -508,6 +508,9 @@ pub(crate) fn reply(
     }
     if condition == Precondition::NotModified {
         return conditions::not_modified(reply);
+    }
+    if request.method == Method::HEAD {
+        return reply;
     }
     if let Some(part) = wanted_part(request, head) {
         reader.narrow(*part.range().start(), part.range().end() + 1);

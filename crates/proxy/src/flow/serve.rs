@@ -15,7 +15,7 @@ use larder_semantics::status::Why;
 use larder_semantics::storable::Rules;
 use larder_store::fill::{Epoch, FillWriter, Head, Reader};
 use larder_store::memory::KeyUsage;
-use larder_store::{Entry, JoinResult};
+use larder_store::{Entry, JoinResult, Resident};
 
 use crate::base::clock;
 use crate::base::outcome::{Kind, Outcome, Tier};
@@ -37,7 +37,7 @@ use crate::flow::decide::{
 };
 use crate::flow::fetch;
 use crate::flow::fetch_scope::FetchScope;
-use crate::flow::finish::{Destination, finish_at_once};
+use crate::flow::finish::{Destination, finish, finish_at_once};
 use crate::flow::prefetch::{self, ObservedRequest};
 use crate::flow::stored::{Lookup, Mode, StoredVariants, find};
 use crate::flow::worker::Worker;
@@ -61,12 +61,12 @@ pub(crate) fn at_once(
     }
     let role = asker.role;
     let address = Address::of(head.target, role).ok()?;
-    let selecting = client_cert::selecting(&head.fields, asker);
+    let sent = client_cert::selecting(&head.fields, asker, plan.settings.request_id.as_ref());
     let (site, rulebook, ruling) =
-        cached_site(plan, role, &address, (&head.method, RuledClient::of(asker), &selecting))?;
+        cached_site(plan, role, &address, (&head.method, RuledClient::of(asker), &sent))?;
     let address = Address { path: ruling.resource(address.path), ..address };
     let rules = &ruling.caching;
-    let selecting = if asker.by_peer { selecting } else { selecting.edited(&ruling.request)? };
+    let selecting = if asker.by_peer { sent } else { sent.edited(&ruling.request)? };
     if rules.compression.is_on() && range::is_resumed_by_date(&selecting) {
         return None;
     }
@@ -101,7 +101,7 @@ pub(crate) fn at_once(
         rulebook,
         ruling: &ruling,
         method: &head.method,
-        sent: &head.fields,
+        sent: &sent,
         is_prefetch: head.is_prefetch,
         by_peer: asker.by_peer,
         asked_for_certificate,
@@ -197,6 +197,15 @@ pub(crate) fn refusal(refusal: Refusal) -> Reply {
     Reply { close: true, ..Reply::text(refusal.status, text, outcome) }
 }
 
+/// Returns the reply to a request that is refused, with what its rules put in place of errors if its site is known.
+pub(crate) fn refusal_of(worker: &Worker, plan: &Plan, request: Option<&Request>, why: Refusal) -> Reply {
+    let mut reply = refusal(why);
+    if let Some(request) = request {
+        finish(&Destination::of(worker.number, plan, request), &mut reply);
+    }
+    reply
+}
+
 /// The refusal of a request from a node that has received more purges. That node then sends the request to the origin.
 const BEHIND: Refusal =
     Refusal { status: StatusCode::SERVICE_UNAVAILABLE, reason: "this node has not received all purges yet" };
@@ -226,33 +235,49 @@ impl Context<'_> {
         };
         let why = decision.why();
         let entry = held.entry;
-        if request.method == Method::HEAD {
-            return match limits::enter(request, CountedRequests::Misses) {
-                Ok(()) => Box::pin(pass::head(*self, request, why, Lookup { entry, epoch })).await,
-                Err(reply) => *reply,
-            };
+        if request.method != Method::HEAD {
+            early_hints::send(*self, request, entry.as_ref());
         }
-        early_hints::send(*self, request, entry.as_ref());
         // The owner of the key may answer a `max-age` or `min-fresh` reload from its cache. A `no-cache` reload wants a
         // newer response.
         let by_owner = request.is_reload() && request.asks_peers && !request.asked.no_cache;
-        let for_itself = by_owner || reload::is_for_itself(&self.worker.cache, request);
-        let is_alone = for_itself || entry.as_ref().is_some_and(is_for_one_use);
-        let begins = sliced::begins(*self, request, entry.as_ref());
+        let is_for_client = by_owner || reload::is_for_client(&self.worker.cache, request);
+        let is_alone = is_for_client || entry.as_ref().is_some_and(is_for_one_use);
         let lookup = Lookup { entry, epoch };
-        if is_alone && !begins {
-            return fetch::for_client(*self, request, FetchScope::Alone(epoch), why, lookup).await;
+        let stored = lookup.entry.as_ref().filter(|_| !is_alone && refreshes(self.plan, request));
+        let slow = stored.and_then(|entry| {
+            let limit = patience_with(self.rules, request, entry, why, clock::now())?;
+            Some((entry.clone(), limit))
+        });
+        match slow {
+            Some(stored) => Box::pin(self.unless_slow(request, stored, lookup, held.resident)).await,
+            None => self.ask(request, (why, is_alone), lookup, held.resident).await,
+        }
+    }
+
+    /// Answers a request that needs an origin for the reason `why`; `is_alone`: nobody else can use its answer.
+    pub(crate) async fn ask(
+        &self,
+        request: &Request,
+        (why, is_alone): (Why, bool),
+        lookup: Lookup,
+        resident: Option<Resident>,
+    ) -> Reply {
+        if request.method == Method::HEAD {
+            return match limits::enter(request, CountedRequests::Misses) {
+                Ok(()) => Box::pin(pass::head(*self, request, why, lookup)).await,
+                Err(reply) => *reply,
+            };
+        }
+        let is_alone = is_alone || request.fields.contains("range");
+        if is_alone && !sliced::begins(*self, request, lookup.entry.as_ref()) {
+            let scope = FetchScope::Alone(lookup.epoch);
+            return fetch::for_client(*self, request, scope, why, lookup).await;
         }
         if request.is_reload() {
-            return Box::pin(self.reload(request, why, lookup, held.resident)).await;
+            return Box::pin(self.reload(request, why, lookup, resident)).await;
         }
-        match lookup.entry.clone().and_then(|entry| {
-            let limit = patience_with(self.rules, request, &entry, why, clock::now())?;
-            Some((entry, limit))
-        }) {
-            Some(stored) => Box::pin(self.unless_slow(request, stored, lookup, held.resident)).await,
-            None => self.coalesce(request, why, lookup, held.resident).await,
-        }
+        self.coalesce(request, why, lookup, resident).await
     }
 
     /// Counts a use of a stored response that each request validates. `at_once` counts the uses of others.

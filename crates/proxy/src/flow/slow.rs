@@ -48,7 +48,7 @@ impl Context<'_> {
                     let own = leads.then(|| self.own_answer(request, reader, verdict)).flatten();
                     return match own {
                         Some(reply) => reply,
-                        None => self.coalesce(request, Why::Expired, lookup, resident).await,
+                        None => self.ask(request, (Why::Expired, false), lookup, resident).await,
                     };
                 }
             }
@@ -59,7 +59,7 @@ impl Context<'_> {
         match stale.and_then(|entry| self.share(request, entry, Kind::StaleHit, Why::StaleIfSlow)) {
             Some(reply) => reply,
             // It was purged meanwhile, or is a part that lacks requested bytes.
-            None => self.coalesce(request, Why::Expired, Lookup { entry: None, epoch }, None).await,
+            None => self.ask(request, (Why::Expired, false), Lookup { entry: None, epoch }, None).await,
         }
     }
 

@@ -24,6 +24,7 @@ use crate::cluster::probe;
 use crate::exchange::link::Link;
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Content, Framing, Reply, Tunnel};
+use crate::exchange::request::Request;
 use crate::exchange::send::{gather, send, send_stored};
 use crate::exchange::sink::{Direct, GATHER, SendError};
 use crate::features::arrive::{Client, Entrance, PendingRequest, Step};
@@ -322,7 +323,7 @@ impl Connection {
             InputResult::Reply(begun) => self.reply(plan, begun).await,
             InputResult::Ask(ask) => self.ask(plan, ask).await,
             InputResult::Refuse(refusal, memo) => {
-                Box::pin(self.refuse(plan, refusal, memo.map(|memo| *memo))).await
+                Box::pin(self.refuse(plan, refusal, (None, memo.map(|memo| *memo)))).await
             }
             InputResult::Http2 => Ok(NextStep::Http2),
         }
@@ -360,7 +361,7 @@ impl Connection {
                 Err(error) if error.kind() == io::ErrorKind::TimedOut => {
                     let reason = "request head too slow";
                     let refusal = Refusal { status: StatusCode::REQUEST_TIMEOUT, reason };
-                    return Box::pin(self.refuse(plan, refusal, None)).await;
+                    return Box::pin(self.refuse(plan, refusal, (None, None))).await;
                 }
                 Ok(0) => return Ok(NextStep::Close),
                 Err(error) => {
@@ -381,7 +382,7 @@ impl Connection {
         let receiver = Receiver::new(&mut self.reading, delimited);
         let (source, content) = match content::split(receiver, delimited, &link, most, &timeouts) {
             Ok(ends) => ends,
-            Err(refusal) => return Box::pin(self.refuse(plan, refusal, memo)).await,
+            Err(refusal) => return Box::pin(self.refuse(plan, refusal, (Some(&request), memo))).await,
         };
         let (source, watch) = Watch::beside(source);
         link.expects(expects && source.is_some());
@@ -400,7 +401,7 @@ impl Connection {
         let ((mut reply, sent), pumped) = match talked {
             Ok(talked) => talked,
             Err(refusal) if self.writing.sent == before => {
-                return Box::pin(self.refuse(plan, refusal, memo)).await;
+                return Box::pin(self.refuse(plan, refusal, (None, memo))).await;
             }
             Err(_) => return Ok(NextStep::Reset),
         };
@@ -446,9 +447,9 @@ impl Connection {
         &mut self,
         plan: &Plan,
         refusal: Refusal,
-        memo: Option<RequestRecord>,
+        (request, memo): (Option<&Request>, Option<RequestRecord>),
     ) -> io::Result<NextStep> {
-        let mut reply = serve::refusal(refusal);
+        let mut reply = serve::refusal_of(&self.worker, plan, request, refusal);
         let framing = Framing { http11: true, keep_alive: false, head_only: false };
         let memo = memo.or_else(|| self.worker.witness.note_unread(plan, self.client.address));
         let status = refusal.status.as_u16();

@@ -16,7 +16,7 @@ use crate::features::arrive::PendingRequest;
 use crate::flow::serve;
 use crate::flow::worker::Worker;
 use crate::http::body::Upload;
-use crate::http::head::{Framing, Refusal};
+use crate::http::head::Framing;
 use crate::observe::memo::RequestRecord;
 
 /// A request that memory could not answer at once.
@@ -60,7 +60,10 @@ pub(crate) async fn answer<S: RawStream>(
     };
     let (source, content) = match content {
         Ok(content) => content,
-        Err(refusal) => return refuse(&mut stream, &worker, &plan, (refusal, head_only), memo).await,
+        Err(refusal) => {
+            let refused = serve::refusal_of(&worker, &plan, Some(&request), refusal);
+            return refuse(&mut stream, &worker, &plan, (refused, head_only), memo).await;
+        }
     };
     link.expects(expects && source.is_some());
     (request.content, request.link) = (content, Some(link.clone()));
@@ -85,7 +88,9 @@ pub(crate) async fn answer<S: RawStream>(
             }
             worker.witness.replied(&plan, &reply, stream.sent, memo);
         }
-        Err(refusal) => refuse(&mut stream, &worker, &plan, (refusal, head_only), memo).await,
+        Err(refusal) => {
+            refuse(&mut stream, &worker, &plan, (serve::refusal(refusal), head_only), memo).await;
+        }
     }
 }
 
@@ -110,11 +115,10 @@ async fn refuse<S: RawStream>(
     stream: &mut Stream<S>,
     worker: &Worker,
     plan: &Plan,
-    (refusal, head_only): (Refusal, bool),
+    (mut reply, head_only): (Reply, bool),
     memo: Option<RequestRecord>,
 ) {
-    let mut reply = serve::refusal(refusal);
-    tracing::debug!("refused with {}: {}", refusal.status.as_u16(), refusal.reason);
+    tracing::debug!("refused with {}", reply.status.as_u16());
     let _ = stream.reply(&mut reply, head_only, &plan.banner).await;
     worker.witness.replied(plan, &reply, stream.sent, memo);
 }

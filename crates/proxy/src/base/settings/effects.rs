@@ -104,11 +104,11 @@ macro_rules! effects {
             /// The response that is sent instead of a response from the cache or an origin.
             answer: Option<Arc<Answer>>, Guard, named "respond" {
                 "redirect", "URL, or { to = URL, status = 301 }", draft[redirect = redirect],
-                "redirects to this URL; {uri} {path} {query} {host} {scheme} {client} {id}, {path:lower} and {1} to {9} (the stars of match.path) stand for parts of the request";
+                "redirects to this URL; {uri} {path} {query} {host} {scheme} {client} {id}, {path:lower}, {query:NAME} and {1} to {9} (the stars of match.path) stand for parts of the request";
                 "respond", "status code, or { status = 200, type = \"text/plain\", body = text } or with file = path", draft[respond = respond],
                 "answers without a request to an origin"; }
             origin: Option<Vec<Origin>>, Guard { "origin", "URL or list of URLs", read[origins],
-                "origins in place of the site's, written as those; for rules of sites that match only path, extension, host and scheme, or fields and cookies by which another rule stores responses apart"; }
+                "origins in place of the site's, written as those; for rules of sites that match only path, extension, host, scheme, query and methods other than GET and HEAD, or fields and cookies by which another rule stores responses apart"; }
             rewrite: Option<Template>, Guard { "rewrite", "path", read[rewrite],
                 "path of the request to the origin; placeholders as for redirect; the query is appended unless the path contains {uri}, {query} or a ?"; }
             host: Option<HostHeader>, Guard { "host", "\"preserve\" or \"origin\" or a host", kind[HOST_HEADER],
@@ -134,7 +134,7 @@ macro_rules! effects {
             tunnel: Option<Duration>, Request { "tunnel", "duration", kind[AtLeast(1)],
                 "without a byte in either direction of a tunnel (closed), in place of that in [timeouts]"; }
             error_page: Pages, Request { "error_page", "table of status codes and paths, as { 404 = \"404.html\", 5xx = \"sorry.html\" }", draft[error_pages = error_pages],
-                "files that replace the content of errors, of the origin and of this proxy; the pages of several rules are combined"; }
+                "files that replace the content of errors, of the origin and of this proxy, with another status by { file = \"app.html\", status = 200 }; the pages of several rules are combined"; }
             allow: Option<Networks>, Guard { "allow", "list of networks", read[networks],
                 "clients that are served; others are refused (403); \"@FILE\" as for match.client"; }
             deny: Option<Networks>, Guard { "deny", "list of networks", read[networks],
@@ -159,7 +159,7 @@ macro_rules! effects {
             realm: Option<Arc<str>>, Request { "realm", "text", read[realm],
                 "text that clients show when they request the password from their user"; }
             limit: Option<Vec<Limit>>, Guard { "limit", "{ requests = \"10/s\", burst = 20, concurrent = 5, by = \"client\", count = \"misses\" }, or a list of such tables", read[limits],
-                "limits of the requests in a time, and at once, for each client (or network, host, value of a \"field:NAME\", or all); others get 429. count = \"misses\": only requests to an origin count"; }
+                "limits of the requests in a time, and at once, for each client (or network, host, value of a \"field:NAME\", \"cookie:NAME\" or \"query:NAME\", or all); others get 429. count = \"misses\": only requests to an origin count"; }
         }
     };
 }

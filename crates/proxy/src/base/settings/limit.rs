@@ -5,6 +5,7 @@ use std::num::NonZeroU64;
 use std::time::Duration;
 
 use http::HeaderName;
+use larder_rules::Pattern;
 
 /// A limit on requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,8 +49,13 @@ pub enum LimitBy {
     Network,
     /// Requests for one host.
     Host,
-    /// Requests with the same value of this field. Requests without the field share one limit, too.
+    /// Requests with the same value of this field. Those without the field, and those with several, share one limit each.
     Field(HeaderName),
+    /// Requests with the same value of this parameter, as far as origins may read it. Those without it, and those with
+    /// several, share one limit each.
+    Parameter(Pattern),
+    /// The same by a cookie.
+    Cookie(Pattern),
     /// All requests.
     All,
 }

@@ -12,6 +12,8 @@ use super::rule::Value;
 pub struct Page {
     /// The status codes, within 400 to 599.
     pub statuses: RangeInclusive<u16>,
+    /// The status of the reply in place of the error's.
+    pub status: Option<StatusCode>,
     /// The media type of the page.
     pub content_type: HeaderValue,
     /// The content of the page.

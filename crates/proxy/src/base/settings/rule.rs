@@ -48,13 +48,15 @@ pub struct Edits {
     pub has_placeholders: bool,
 }
 
-/// A filter of cookies.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A filter of cookies, and their attributes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CookieFilter {
     /// Whether `names` are the cookies to keep, rather than those to drop.
     pub keeps: bool,
     /// The names of the cookies.
     pub names: Vec<Pattern>,
+    /// Attributes, such as `Secure`, that cookies of replies get unless they have one of that name.
+    pub flags: Vec<Box<str>>,
 }
 
 /// A response that the rule defines.
@@ -77,6 +79,8 @@ pub enum Answer {
         content: Bytes,
         /// Whether the content is only the status in words, since the rule sets none.
         is_default: bool,
+        /// Whether `{client}` and `{id}` in it stand for the client's address and the id of the request.
+        is_filled: bool,
     },
 }
 
@@ -96,7 +100,7 @@ impl Edits {
         if names.is_empty() {
             return;
         }
-        let filter = self.cookies.get_or_insert_with(|| CookieFilter { keeps: false, names: Vec::new() });
+        let filter = self.cookies.get_or_insert_with(|| CookieFilter::default());
         if !filter.keeps {
             filter.names.extend_from_slice(names);
         }
@@ -132,6 +136,15 @@ impl Value for Edits {
 }
 
 impl CookieFilter {
+    /// Returns the attributes that `cookie`, the value of a `Set-Cookie`, lacks.
+    pub(crate) fn missing_flags<'f>(&'f self, cookie: &'f [u8]) -> impl Iterator<Item = &'f str> {
+        let has = |flag: &str| {
+            let mut attributes = cookie.split(|byte| *byte == b';').skip(1);
+            attributes.any(|own| attribute_name(own).eq_ignore_ascii_case(attribute_name(flag.as_bytes())))
+        };
+        self.flags.iter().map(|flag| &**flag).filter(move |flag| !has(flag))
+    }
+
     /// Whether `part`, a part of `Cookie` between two semicolons, is kept: no origin may read a cookie in it that is not
     /// kept, or that is dropped.
     pub fn keeps(&self, part: &[u8]) -> bool {
@@ -144,4 +157,8 @@ impl CookieFilter {
             false => !self.names.iter().any(|pattern| pattern.matches_name(name)),
         })
     }
+}
+
+fn attribute_name(attribute: &[u8]) -> &[u8] {
+    attribute.split(|byte| *byte == b'=').next().unwrap_or_default().trim_ascii()
 }

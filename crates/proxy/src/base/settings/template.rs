@@ -35,17 +35,23 @@ pub enum Placeholder {
     Client,
     /// The id of the request.
     Id,
+    /// The UNIX time in seconds, with milliseconds.
+    Time,
     /// The outcome in the cache, such as `hit`.
     Outcome,
     /// The text that the rule's map has for the path.
     Map,
     /// The value of a request field.
     Field(HeaderName),
+    /// The value of the first parameter of this name, as it is in the query.
+    Parameter(Box<str>),
+    /// The value of the first cookie of this name.
+    Cookie(Box<str>),
     /// The star or group of this number, counted from 1.
     Star(usize),
 }
 
-static PLACEHOLDERS: [(&str, Placeholder); 10] = [
+static PLACEHOLDERS: [(&str, Placeholder); 11] = [
     ("uri", Placeholder::Uri),
     ("path", Placeholder::Path),
     ("path:lower", Placeholder::LowerPath),
@@ -54,6 +60,7 @@ static PLACEHOLDERS: [(&str, Placeholder); 10] = [
     ("scheme", Placeholder::Scheme),
     ("client", Placeholder::Client),
     ("id", Placeholder::Id),
+    ("time", Placeholder::Time),
     ("outcome", Placeholder::Outcome),
     ("map", Placeholder::Map),
 ];
@@ -130,6 +137,21 @@ impl Template {
         self.placeholders().any(|own| matches!(own, Placeholder::Star(_)))
     }
 
+    /// Whether the text begins with a star of the rule's path: it is a path then, whatever the star matches.
+    pub(crate) fn begins_with_star(&self) -> bool {
+        matches!(self.parts.first(), Some(Part::Value(Placeholder::Star(_))))
+    }
+
+    /// Whether a star stands in the host of the URL that the text is.
+    pub fn has_star_in_host(&self) -> bool {
+        let ends_host = |part: &&Part| match part {
+            Part::Text(text) => text.rsplit("://").next().is_some_and(|host| host.contains(['/', '?', '#'])),
+            Part::Value(own) => matches!(own, Placeholder::Uri | Placeholder::Path | Placeholder::LowerPath),
+        };
+        let mut host = self.parts.iter().take_while(|part| !ends_host(part));
+        !self.begins_with_star() && host.any(|part| matches!(part, Part::Value(Placeholder::Star(_))))
+    }
+
     /// Whether a placeholder stands for a text of the rule's map.
     pub fn has_map(&self) -> bool {
         self.placeholders().any(|own| *own == Placeholder::Map)
@@ -174,7 +196,11 @@ fn placeholder(name: &str) -> Option<Placeholder> {
         PLACEHOLDERS.iter().find(|(known, _)| *known == name).map(|(_, placeholder)| placeholder.clone());
     let star = || name.parse().ok().filter(|number| (1..=9).contains(number)).map(Placeholder::Star);
     let field = || HeaderName::try_from(name.strip_prefix("field:")?).ok().map(Placeholder::Field);
-    known.or_else(star).or_else(field)
+    let is_name = |name: &&str| !name.is_empty() && !name.contains(|byte: char| !byte.is_ascii_graphic());
+    let own = |kind: &str| name.strip_prefix(kind).filter(is_name).map(Box::from);
+    let parameter = || own("query:").map(Placeholder::Parameter);
+    let cookie = || own("cookie:").map(Placeholder::Cookie);
+    known.or_else(star).or_else(field).or_else(parameter).or_else(cookie)
 }
 
 fn unknown(name: &str) -> String {
@@ -184,13 +210,16 @@ fn unknown(name: &str) -> String {
 impl Placeholder {
     /// Whether it stands for the same in all requests for a URL.
     pub fn is_of_resource(&self) -> bool {
-        !matches!(self, Self::Client | Self::Id | Self::Outcome | Self::Field(_))
+        !matches!(
+            self,
+            Self::Client | Self::Id | Self::Time | Self::Outcome | Self::Field(_) | Self::Cookie(_)
+        )
     }
 
     /// Returns all placeholders as they are written, for errors.
     pub fn all() -> String {
         let names = PLACEHOLDERS.iter().map(|(name, _)| format!("{{{name}}} "));
-        names.chain(["{field:NAME} {1} to {9}".to_owned()]).collect()
+        names.chain(["{query:NAME} {field:NAME} {cookie:NAME} {1} to {9}".to_owned()]).collect()
     }
 }
 
@@ -208,7 +237,7 @@ mod tests {
         };
         assert_eq!(template.fill(value), "https://www.a.example/x?a=-");
         assert!(template.has_stars() && template.is_about_query());
-        let known = "{uri} {path} {path:lower} {query} {host} {scheme} {client} {id} {outcome} {map} {field:NAME} {1} to {9}";
+        let known = "{uri} {path} {path:lower} {query} {host} {scheme} {client} {id} {time} {outcome} {map} {query:NAME} {field:NAME} {cookie:NAME} {1} to {9}";
         for (text, error) in [
             ("{ur}", format!("unknown placeholder '{{ur}}'; known: {known}")),
             ("{0}", format!("unknown placeholder '{{0}}'; known: {known}")),
@@ -227,6 +256,8 @@ mod tests {
             ("{", "{", None),
             ("{ a } {}", "{ a } {}", None),
             ("{field:X-A} {field:a b}", "<Field(\"x-a\")> {field:a b}", None),
+            ("{query:id} {query:}", "<Parameter(\"id\")> {query:}", Some("query:")),
+            ("{cookie:a.b} {cookie:a b}", "<Cookie(\"a.b\")> {cookie:a b}", None),
         ] {
             let template = Template::of_value(text);
             assert_eq!(template.fill(|own| format!("<{own:?}>").into()), filled, "{text}");

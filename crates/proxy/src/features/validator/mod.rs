@@ -68,7 +68,8 @@ impl CachedAnswer {
 pub(crate) fn check_hit(worker: &Arc<Worker>, head: &RequestHead<'_>, asker: &Requester<'_>, reply: &Reply) {
     let plan = worker.plan();
     let Some(served) = CachedAnswer::of(&head.method, &head.fields, reply) else { return };
-    if let Some(permit) = admit(worker, &plan, &client_cert::selecting(&head.fields, asker), &served)
+    let fields = client_cert::selecting(&head.fields, asker, plan.settings.request_id.as_ref());
+    if let Some(permit) = admit(worker, &plan, &fields, &served)
         && let Ok(request) = Request::take(head, &worker.cache.store.memory, &plan, asker)
     {
         let request = request.in_background();

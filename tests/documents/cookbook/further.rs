@@ -1,0 +1,132 @@
+//! The checks of tasks that several servers do in their own ways: addresses of pages, cookies, crawlers, limits.
+
+use larder_testkit::{Client, Response};
+
+use super::{Check, OTHER, hits, part, redirects};
+
+fn set_cookie(answer: &Response) -> &str {
+    answer.field("set-cookie").unwrap_or_default()
+}
+
+/// The checks, by the numbers of their tasks.
+pub(super) const FURTHER: &[(usize, Check)] = &[
+    (128, |larder, _| {
+        redirects(larder, "GET /article.php?a=b&id=55", 301, "/articles/55");
+        redirects(larder, "GET /article.php?id=//evil.test", 301, "/articles///evil.test");
+        assert_eq!(larder.get("/article.php?id=").status, 200);
+    }),
+    (129, |larder, _| {
+        redirects(larder, "GET /a?b\nHost: www.shop.test", 301, "https://shop.test/a?b");
+        assert_eq!(larder.ask("GET /\nHost: shop.test").status, 200);
+    }),
+    (130, |larder, _| {
+        redirects(larder, "GET /docs/index.html?a", 301, "/docs/?a");
+        redirects(larder, "GET /index.html", 301, "/");
+        redirects(larder, "GET //evil.test/index.html", 301, "/evil.test/");
+    }),
+    (131, |larder, origin| {
+        for (path, asked) in [("/", "/index.html"), ("/a/", "/a/index.html"), ("/a/b?c", "/a/b/index.html?c")]
+        {
+            larder.get(path);
+            assert_eq!(origin.last().target, asked);
+        }
+        assert_eq!(part(&larder.get("/a.css"), 0), "/a.css");
+    }),
+    (132, |larder, _| {
+        let page = larder.get("/status:404/a");
+        assert_eq!(
+            (page.status, page.text(), page.field("content-type")),
+            (200, "<p>404", Some("text/html; charset=utf-8"))
+        );
+        assert_eq!(larder.get("/api/status:404").status, 404);
+    }),
+    (133, |larder, _| {
+        assert_eq!(set_cookie(&larder.get("/cookie:a")), "session=abcdef; Secure; HttpOnly; SameSite=Lax");
+    }),
+    (134, |larder, _| {
+        assert_eq!(
+            [larder.get("/a").text(), larder.ask("POST /a\n\nx").text()].map(|text| text == OTHER),
+            [false, true]
+        );
+        assert!(hits(larder, "GET /cc:max-age=9"));
+    }),
+    (135, |larder, _| {
+        let texts = ["/?version=2", "/?version=1"].map(|path| larder.get(path).text() == OTHER);
+        assert_eq!(texts, [true, false]);
+    }),
+    (136, |larder, _| {
+        let with = |key: &str| larder.get(&format!("/api/a?key={key}")).status;
+        assert_eq!([with("1"), with("1"), with("%31"), with("2")], [200, 200, 429, 200]);
+    }),
+    (137, |larder, _| {
+        let statuses = [(); 6].map(|()| larder.ask("POST /login\n\nx").status);
+        assert_eq!(statuses, [200, 200, 200, 200, 200, 429]);
+        assert_eq!(
+            (larder.get("/login").status, larder.ask("POST /login\nX-Forwarded-For: 10.0.0.1\n\nx").status),
+            (200, 200)
+        );
+    }),
+    (138, |larder, _| {
+        assert_eq!(larder.ask("GET /ip\nX-Forwarded-For: 192.0.2.7").text(), "{\"ip\": \"192.0.2.7\"}\n")
+    }),
+    (139, |larder, origin| {
+        larder.get("/");
+        let begun = origin.last().field("x-request-start").map(str::to_owned).expect("a time");
+        assert!(
+            begun.strip_prefix("t=").is_some_and(|time| time.parse::<f64>().is_ok_and(|time| time > 1e9)),
+            "{begun}"
+        );
+    }),
+    (140, |larder, origin| {
+        let ask = |accept: &str| larder.ask(&format!("GET /img/cc:max-age=9/a.jpg\nAccept: {accept}"));
+        ask("image/webp,*/*");
+        assert_eq!(origin.last().target, "/img/cc:max-age=9/a.webp");
+        ask("*/*");
+        assert_eq!(origin.last().target, "/img/cc:max-age=9/a.jpg");
+        assert!(ask("image/webp").is_hit() && ask("image/*").is_hit());
+    }),
+    (141, |larder, _| {
+        assert!(!hits(larder, "GET /type:text-html/cc:max-age=9/a.css"));
+        assert!(hits(larder, "GET /type:text-css/cc:max-age=9/a.css"));
+    }),
+    (142, |larder, _| {
+        let crawler = larder.ask("GET /a?b\nUser-Agent: Googlebot/2.1");
+        assert_eq!(
+            (crawler.text(), larder.ask("GET /a?b\nUser-Agent: Browser").text() == OTHER),
+            (OTHER, false)
+        );
+        assert_ne!(larder.ask("GET /a.js\nUser-Agent: Googlebot/2.1").text(), OTHER);
+    }),
+    (143, |larder, origin| {
+        assert_eq!([larder.get("/").status, larder.ask("GET /\nX-Edge-Key: guess").status], [403, 403]);
+        assert_eq!(larder.ask("GET /\nX-Edge-Key: a long random text").status, 200);
+        assert_eq!(origin.last().field("x-edge-key"), None);
+    }),
+    (144, |larder, _| {
+        let long = larder.get("/app.0a1b2c3d.js");
+        assert_eq!(long.field("cache-control"), Some("public, max-age=31536000, immutable"));
+        assert!(larder.get("/app.0a1b2c3d.js").is_hit() && !hits(larder, "GET /app.js"));
+    }),
+    (145, |larder, _| {
+        assert!(!hits(larder, "GET /cc:max-age=9/cookie:a") && hits(larder, "GET /cc:max-age=9"))
+    }),
+    (146, |larder, _| {
+        let mut client = Client::to(larder.forward);
+        let refused = client.ask("GET http://ads.test/\nHost: ads.test");
+        assert_eq!((refused.status, refused.text()), (403, "ask the help desk for this site\n"));
+        assert_ne!(client.ask("GET http://docs.invalid/\nHost: docs.invalid").status, 403);
+    }),
+    (147, |larder, _| {
+        let mut client = Client::to(larder.forward);
+        assert_eq!(client.ask("GET http://www.ads.test/\nHost: www.ads.test").status, 403);
+    }),
+    (148, |larder, _| {
+        let statuses = ["a=1+UNION+SELECT+2", "a=%3Cscript%3E", "a=union"]
+            .map(|query| larder.ask(&format!("GET /?{query}\nUser-Agent: a")).status);
+        assert_eq!(statuses, [403, 403, 200]);
+        assert_eq!(
+            (larder.ask("GET /\nUser-Agent: ").status, larder.ask("GET /\nUser-Agent: a").status),
+            (403, 200)
+        );
+    }),
+];
