@@ -112,7 +112,8 @@ fn content_after_the_response_is_ignored_for_a_second() {
     client.connection.linger(&mut client.out, 5_000);
     client.frames();
     let piece = [0; 16_000];
-    let ends: [(u8, u8, &[u8]); 3] = [(DATA, END_STREAM, &piece), (RST_STREAM, 0, &[0; 4]), (DATA, 0, &piece)];
+    let ends: [(u8, u8, &[u8]); 3] =
+        [(DATA, END_STREAM, &piece), (RST_STREAM, 0, &[0; 4]), (DATA, 0, &piece)];
     for (stream, (kind, flags, payload)) in [1, 3, 5].into_iter().zip(ends) {
         assert_eq!(client.send(kind, flags, stream, payload), []);
     }
