@@ -27,6 +27,7 @@ use crate::exchange::request::Request;
 use crate::flow::context::Context;
 use crate::flow::fill_task::FillTask;
 use crate::flow::pass;
+use crate::flow::serve;
 use crate::flow::stored::{Mode, StoredVariants, find};
 use crate::flow::upstream::{self, Answer};
 use crate::flow::worker::Worker;
@@ -42,16 +43,17 @@ const REQUEST: &[u8] = b"application/x-git-upload-pack-request";
 const RESULT: &[u8] = b"application/x-git-upload-pack-result";
 
 /// Returns the reply to a request for a pack; `None` if `request` is another one, which stays as it is.
-pub(super) async fn serve(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut Request) -> Option<Reply> {
+pub(super) async fn pack(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut Request) -> Option<Reply> {
     if !may_ask(request) {
         return None;
     }
     let mut share = plan.packages.documents.share(request.client.ip());
     let content = gather(&mut request.content, &mut share).await?;
-    let wanted = pack_request(&decoded(
-        &content,
-        request.fields.get(CONTENT_ENCODING).map(|coding| coding.as_bytes()),
-    )?)?;
+    let coding = request.fields.get(CONTENT_ENCODING).map(|value| value.as_bytes());
+    let wanted = pack_request(&decoded(&content, coding)?)?;
+    if let Err(reply) = serve::catch_up(worker, request).await {
+        return Some(*reply);
+    }
     let asked = lookup(worker, request, wanted);
     let began = worker.cache.fills.epoch_of(asked.hash);
     let held = StoredVariants::look(&worker.cache, &asked, Mode::Serve).await;
@@ -69,16 +71,18 @@ pub(super) async fn serve(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut 
         Ok(answer) => answer.for_client(plan, request),
         Err(error) => return Some(pass::failed(worker, request, &error)),
     };
-    let Answer { status, fields, download, .. } = answer;
+    let Answer { status, fields, download, ruling, .. } = answer;
+    let ruling = ruling.as_ref().unwrap_or(&request.ruling);
     let outcome = Outcome::forwarded(Kind::Miss, Why::Absent).answered(status);
     let is_pack = status == StatusCode::OK
+        && ruling.caching().is_some()
         && fields.first("content-type") == Some(RESULT)
         && !fields.contains("content-encoding")
         && !fields.contains("set-cookie");
     if !is_pack {
         return Some(upstream::pass_on(false, status, fields, download, outcome));
     }
-    let cx = Context { worker, plan, rules: &request.ruling.caching };
+    let cx = Context { worker, plan, rules: &ruling.caching };
     let writer = worker.cache.fills.alone(&asked.key, began);
     let fill = FillTask { pack: Some(PackCheck::default()), ..FillTask::new(worker, writer) };
     let now = clock::now();
@@ -95,7 +99,9 @@ fn may_ask(request: &Request) -> bool {
         && request.path.ends_with("/git-upload-pack")
         && ruling.packages.is_some_and(|protocols| protocols.has(Protocol::Git))
         && ruling.caching().is_some()
+        && request.apart.is_empty()
         && !request.asked.no_store
+        && !request.asked_for_certificate
         && is(CONTENT_TYPE.as_str(), REQUEST)
         && is("git-protocol", b"version=2")
         && ![COOKIE, RANGE].iter().any(|name| request.fields.contains_key(name))

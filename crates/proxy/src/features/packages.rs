@@ -29,7 +29,7 @@ const DIGEST: &str = "docker-content-digest";
 /// Returns the reply to a request under rules with `packages`.
 pub(crate) async fn serve(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut Request) -> Reply {
     let ruling = Arc::clone(&request.ruling);
-    if let Some(reply) = git::serve(worker, plan, request).await {
+    if let Some(reply) = git::pack(worker, plan, request).await {
         return reply;
     }
     let Some(found) = request.package(&ruling) else { return serve::flow(worker, plan, request).await };
