@@ -16,12 +16,12 @@ enum Effort {
 }
 
 /// Encodes content into a buffer.
-pub struct Encoder(Library);
+pub struct Encoder(Box<dyn Library>);
 
-enum Library {
-    Gzip(GzEncoder<Output>),
-    Brotli(Box<brotli::CompressorWriter<Output>>),
-    Zstd(Box<zstd::Encoder<'static, Output>>),
+/// An encoder of a library. Behind a pointer, so that other crates have no copies of its code.
+trait Library: Write + Send + Sync {
+    fn out(&mut self) -> &mut Output;
+    fn end(self: Box<Self>) -> io::Result<Output>;
 }
 
 /// The coded bytes: `most` are accepted, and more fail.
@@ -53,36 +53,31 @@ impl Encoder {
         Ok(Self(match (coding, effort) {
             (Coding::Gzip, _) => {
                 let level = if effort == Effort::Passing { 5 } else { 8 };
-                Library::Gzip(GzEncoder::new(out, flate2::Compression::new(level)))
+                Box::new(GzEncoder::new(out, flate2::Compression::new(level)))
             }
             (Coding::Brotli, Effort::Stored(length)) => brotli(out, 7, WINDOW, length),
             (Coding::Brotli, Effort::Passing) => brotli(out, 4, WINDOW_PASSING as i32, 0),
             (Coding::Zstd, Effort::Stored(length)) => {
                 let mut encoder = zstd::Encoder::new(out, 12)?;
                 encoder.set_pledged_src_size(Some(length))?;
-                Library::Zstd(Box::new(encoder))
+                Box::new(encoder)
             }
             (Coding::Zstd, Effort::Passing) => {
                 let mut encoder = zstd::Encoder::new(out, 3)?;
                 encoder.window_log(WINDOW_PASSING)?;
-                Library::Zstd(Box::new(encoder))
+                Box::new(encoder)
             }
         }))
     }
 
     /// Returns the writer for content. Its `flush` makes all content so far decodable.
-    #[inline(never)]
     pub fn content(&mut self) -> &mut dyn Write {
-        match &mut self.0 {
-            Library::Gzip(encoder) => encoder,
-            Library::Brotli(encoder) => encoder,
-            Library::Zstd(encoder) => encoder,
-        }
+        &mut *self.0
     }
 
     /// Returns the buffer of the coded bytes.
     pub fn coded(&mut self) -> &mut Vec<u8> {
-        &mut self.out().bytes
+        &mut self.0.out().bytes
     }
 
     /// Ends the content, and returns the coded bytes in the buffer.
@@ -90,32 +85,44 @@ impl Encoder {
     /// # Errors
     /// That of the library.
     pub fn finish(self) -> io::Result<Vec<u8>> {
-        self.end().map(|out| out.bytes)
-    }
-
-    #[inline(never)]
-    fn out(&mut self) -> &mut Output {
-        match &mut self.0 {
-            Library::Gzip(encoder) => encoder.get_mut(),
-            Library::Brotli(encoder) => encoder.get_mut(),
-            Library::Zstd(encoder) => encoder.get_mut(),
-        }
-    }
-
-    #[inline(never)]
-    fn end(self) -> io::Result<Output> {
-        match self.0 {
-            Library::Gzip(encoder) => encoder.finish(),
-            Library::Brotli(encoder) => Ok(encoder.into_inner()),
-            Library::Zstd(encoder) => encoder.finish(),
-        }
+        self.0.end().map(|out| out.bytes)
     }
 }
 
-fn brotli(out: Output, quality: i32, lgwin: i32, length: u64) -> Library {
+fn brotli(out: Output, quality: i32, lgwin: i32, length: u64) -> Box<dyn Library> {
     let params =
         BrotliEncoderParams { quality, lgwin, size_hint: length as usize, ..BrotliEncoderParams::default() };
-    Library::Brotli(Box::new(brotli::CompressorWriter::with_params(out, BUFFER, &params)))
+    Box::new(brotli::CompressorWriter::with_params(out, BUFFER, &params))
+}
+
+impl Library for GzEncoder<Output> {
+    fn out(&mut self) -> &mut Output {
+        self.get_mut()
+    }
+
+    fn end(self: Box<Self>) -> io::Result<Output> {
+        self.finish()
+    }
+}
+
+impl Library for brotli::CompressorWriter<Output> {
+    fn out(&mut self) -> &mut Output {
+        self.get_mut()
+    }
+
+    fn end(self: Box<Self>) -> io::Result<Output> {
+        Ok(self.into_inner())
+    }
+}
+
+impl Library for zstd::Encoder<'static, Output> {
+    fn out(&mut self) -> &mut Output {
+        self.get_mut()
+    }
+
+    fn end(self: Box<Self>) -> io::Result<Output> {
+        self.finish()
+    }
 }
 
 /// Returns `content`, which has `length` bytes, in `coding`, for a form that is sent often; `None` if that is longer than
@@ -127,11 +134,11 @@ fn brotli(out: Output, quality: i32, lgwin: i32, length: u64) -> Library {
 pub fn encode(coding: Coding, content: &mut dyn Read, length: u64, most: u64) -> io::Result<Option<Vec<u8>>> {
     let mut encoder = Encoder::with(coding, Effort::Stored(length), most as usize)?;
     let copied = io::copy(content, encoder.content());
-    if encoder.out().is_full {
+    if encoder.0.out().is_full {
         return Ok(None);
     }
     copied?;
-    match encoder.end() {
+    match encoder.0.end() {
         Ok(Output { is_full: true, .. }) => Ok(None),
         Ok(Output { mut bytes, .. }) => {
             bytes.shrink_to_fit();

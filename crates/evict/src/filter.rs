@@ -119,7 +119,9 @@ impl<F: Filter, P: Policy> Policy for FilteredPolicy<F, P> {
         let free = capacity.amount.saturating_sub(residents.used());
         let needed = capacity.weigh(new.size).saturating_sub(free);
         let (policy, waiting) = (&mut self.policy, &mut self.waiting);
-        let victims = Victims { policy, waiting, residents, seen: 0, needed };
+        // Behind a pointer, so that each policy has no copy of all filters.
+        let victims: &mut dyn Iterator<Item = Object> =
+            &mut Victims { policy, waiting, residents, seen: 0, needed };
         self.filter.admit(new, residents, victims)
             && self.policy.admit(new, &RemainingResidents { residents, hidden: &self.waiting })
     }

@@ -101,6 +101,7 @@ macro_rules! filters {
                 }
             }
 
+            #[inline(never)]
             fn admit<R: $crate::Residents>(
                 &mut self,
                 new: &$crate::Object,

@@ -1,12 +1,16 @@
 //! The selection of a policy's type by the name that a user gives.
 
+use crate::any_policy::AnyPolicy;
 use crate::filter::{FilteredParams, FilteredPolicy};
 use crate::filters::{AnyFilter, FilterSpec};
 use crate::listing::{Listing, PolicyVisitor};
 use crate::policies::POLICIES;
 use crate::policy::{Capacity, Policy};
-use crate::shard::{AnyShard, Shard};
+use crate::shard::Shard;
 use crate::spec::Spec;
+
+/// A shard whose policy was chosen at run time. [`Spec::build`] creates it.
+pub type AnyShard<V> = Shard<AnyPolicy, V>;
 
 /// Code that puts a filter in front of the selected policy.
 struct FilteredVisitor<S> {
@@ -30,7 +34,7 @@ impl Spec {
     }
 
     /// Runs `code` with the type of the policy, including the filter in front of it: for loops over many requests, since
-    /// the compiler makes a copy of the code for each policy. Others use [`AnyPolicy`](crate::AnyPolicy).
+    /// the compiler makes a copy of the code for each policy. Others use [`AnyPolicy`].
     pub fn select<S: PolicyVisitor>(&self, code: S) -> S::Output {
         match self.filter.clone() {
             None => self.policy.select(code),

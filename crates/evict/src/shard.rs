@@ -6,7 +6,6 @@
 //! Occasionally an insertion rebuilds the index, which takes about a millisecond for 65,536 objects: spread a larger
 //! live cache over several shards.
 
-use crate::any_policy::AnyPolicy;
 use crate::index::Index;
 use crate::policy::{Capacity, Object, Policy, Residents, Slot};
 use crate::slab::Slab;
@@ -31,9 +30,6 @@ pub struct Shard<P: Policy, V> {
     seed: u64,
     evictions: u64,
 }
-
-/// A shard whose policy was chosen at run time. [`Spec::build`](crate::Spec::build) creates it.
-pub type AnyShard<V> = Shard<AnyPolicy, V>;
 
 impl<P: Policy, V> Shard<P, V> {
     /// Returns an empty shard. `seed` is for the policy: the same seed and calls give the same results.
