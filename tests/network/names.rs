@@ -74,7 +74,7 @@ type Service = (u8, u16, &'static str);
 fn name_server(socket: UdpSocket, services: Arc<Mutex<Vec<Service>>>) {
     let mut query = [0; 512];
     while let Ok((length, client)) = socket.recv_from(&mut query) {
-        let services = services.lock().unwrap().clone();
+        let services = services.lock().expect("no test has failed").clone();
         let mut answer = query[..length].to_vec();
         answer[2] = 0x81;
         answer[3] = if services.is_empty() { 2 } else { 0 };
