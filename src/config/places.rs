@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use http::Uri;
-use larder_proxy::settings::Origin;
+use larder_proxy::settings::{Origin, is_service};
 
 use super::buckets;
 use super::draft::ListenAddress;
@@ -128,7 +128,9 @@ fn server(text: &str) -> Result<Origin, String> {
         )));
     }
     let uri: Uri = text.parse().map_err(|_| wrong("expected http://HOST[:PORT] or https://HOST[:PORT]"))?;
-    let (https, http2) = match uri.scheme_str() {
+    let scheme = uri.scheme_str();
+    let service_scheme = scheme.and_then(|scheme| scheme.strip_suffix(Origin::SERVICE));
+    let (https, http2) = match service_scheme.or(scheme) {
         Some("http") => (false, false),
         Some("https") => (true, false),
         Some("h2c") => (false, true),
@@ -148,6 +150,10 @@ fn server(text: &str) -> Result<Origin, String> {
     };
     if authority.as_str().contains('@') {
         return Err(wrong("user names and passwords are not sent to origins"));
+    }
+    let is_service = is_service(authority.as_str());
+    if is_service != service_scheme.is_some() || is_service && authority.port().is_some() {
+        return Err(wrong("a service is written as in 'http+srv://_http._tcp.example', without a port"));
     }
     if uri.query().is_some() {
         return Err(wrong("an origin has no query; requests bring their own"));
@@ -171,6 +177,9 @@ pub(super) fn node(text: &str) -> Result<Origin, String> {
             "{}: nodes speak HTTP/1.1 with each other, as in 'http://{authority}'",
             quoted(text)
         ));
+    }
+    if is_service(&authority) {
+        return Err(format!("{}: a node is one server, and no service", quoted(text)));
     }
     if authority.starts_with(Origin::SOCKET) {
         return Err(format!("{}: a node is on a network, not at a Unix socket", quoted(text)));
@@ -225,6 +234,18 @@ mod tests {
             ("http://a/../b", "'/../b' is not a path such as '/shop'"),
             ("http://a/?b", "'http://a/?b': an origin has no query; requests bring their own"),
             ("http://u:p@a/b", "'http://***@a/b': user names and passwords are not sent to origins"),
+            (
+                "http+srv://a",
+                "'http+srv://a': a service is written as in 'http+srv://_http._tcp.example', without a port",
+            ),
+            (
+                "http://_web._tcp.a",
+                "'http://_web._tcp.a': a service is written as in 'http+srv://_http._tcp.example', without a port",
+            ),
+            (
+                "h2+srv://_web._tcp.a:80",
+                "'h2+srv://_web._tcp.a:80': a service is written as in 'http+srv://_http._tcp.example', without a port",
+            ),
             ("http://", "'http://': expected http://HOST[:PORT] or https://HOST[:PORT]"),
             ("a b", "'a': write the scheme too, such as 'http://a'"),
             (

@@ -298,6 +298,23 @@ fn expired_slices_are_validated_once_and_used_again() {
 }
 
 #[test]
+fn a_client_overtakes_a_slow_one_where_the_origin_ignores_ranges() {
+    let whole = content(1, 0..8 << 20);
+    let body = whole.clone();
+    let origin = Origin::answering(move |_| {
+        Answer::with_body("200 OK\nCache-Control: max-age=3600\nETag: \"1\"", &body)
+    });
+    let larder = Larder::start(&format!("[memory]\nsize = '1MiB'\n{}", site(&[&origin], KEYS)));
+    let [mut slow, mut quick] = [(), ()].map(|()| larder.client());
+    for client in [&mut slow, &mut quick] {
+        client.send("GET /film");
+        assert_eq!(client.head().status, 200);
+    }
+    assert!(quick.rest_of(whole.len()) == whole);
+    assert!(slow.rest_of(whole.len()) == whole);
+}
+
+#[test]
 fn small_objects_and_sites_without_slices_are_fetched_as_clients_want() {
     let origin = Origin::answering(|seen| file(seen, 1, if seen.target == "/film" { LEN } else { 300_000 }));
     let larder = Larder::with_site(&[&origin], "slice = 'off'");

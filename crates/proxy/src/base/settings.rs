@@ -72,7 +72,7 @@ pub use self::limit::{Bandwidth, CountedRequests, Limit, LimitBy, Rate};
 pub use self::listeners::{AdminTls, Listener, ProxyProtocol, Role, Trust, UnixSockets};
 pub use self::node_tls::{NodeTls, NodeTlsFiles};
 pub(crate) use self::origin::socket_of;
-pub use self::origin::{Balance, Origin};
+pub use self::origin::{Balance, Origin, is_service};
 pub use self::origin_tls::{OriginTls, OriginTlsFiles};
 pub use self::pages::{Page, Pages};
 pub use self::parent::{NoProxy, Pac, ParentProxy, ParentSettings};

@@ -1,7 +1,7 @@
 //! The byte stream of a connection, plain or under TLS.
 
 use std::io::{self, Read};
-use std::net::IpAddr;
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -51,12 +51,12 @@ impl Stream {
     }
 
     /// Returns the address of the other end; `None` for a Unix socket.
-    pub(crate) fn peer_ip(&self) -> Option<IpAddr> {
+    pub(crate) fn peer(&self) -> Option<SocketAddr> {
         let stream = match self {
             Self::Plain(stream) => stream,
             Self::Tls(stream) => stream.get_ref().0,
         };
-        stream.peer_addr().ok().map(|address| address.ip())
+        stream.peer_addr().ok()
     }
 
     /// Reads into the spare capacity of `buffer`, which must not be empty. Returns the number of bytes, 0 at the end of

@@ -62,12 +62,17 @@ impl Common {
         let quota = Arc::new(Quota::new(most_idle));
         Self { careless: Arc::default(), quota, resolver: Arc::default() }
     }
+
+    /// Resolves names of services, too.
+    fn with_services(self) -> Self {
+        Self { resolver: Arc::new(Resolver::with_services()), ..self }
+    }
 }
 
 impl Destinations {
     /// Creates shared state with at most `most_idle` idle connections to all destinations together.
     pub(crate) fn new(most_idle: usize) -> Self {
         let of = |eighths: usize| Common::new((most_idle * eighths / 8).max(1));
-        Self { sites: of(4), named: of(3), nodes: of(1) }
+        Self { sites: of(4).with_services(), named: of(3), nodes: of(1) }
     }
 }

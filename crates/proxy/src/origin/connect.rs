@@ -23,7 +23,7 @@ use super::parent::{Parent, Parents};
 use super::race;
 use super::resolve::{ResolveError, Resolver};
 use crate::base::networks::{bare, host_of};
-use crate::base::settings::{OriginTls, socket_of};
+use crate::base::settings::{OriginTls, is_service, socket_of};
 use crate::net::guard;
 use crate::net::own::{self, OwnListeners};
 use crate::net::stream::{self, Stream};
@@ -40,10 +40,16 @@ pub(super) struct Opened {
 }
 
 impl Opened {
-    /// Returns the address of the origin `authority`, if that is a name and no parent proxy is in between.
-    pub(super) fn found(&self, authority: &str) -> Option<IpAddr> {
-        let is_direct = self.parent.is_none() && bare(host_of(authority)).parse::<IpAddr>().is_err();
-        if is_direct { self.stream.peer_ip() } else { None }
+    /// Returns the address that was found for the origin `authority`, if that is a name and no parent proxy is in between.
+    /// Its port is 0 unless the name is that of a service.
+    pub(super) fn found(&self, authority: &str) -> Option<SocketAddr> {
+        let host = bare(host_of(authority));
+        let is_direct = self.parent.is_none() && host.parse::<IpAddr>().is_err();
+        let mut found = self.stream.peer().filter(|_| is_direct)?;
+        if !is_service(host) {
+            found = SocketAddr::new(found.ip(), 0);
+        }
+        Some(found)
     }
 }
 
@@ -323,7 +329,10 @@ impl Connector {
         })?;
         let mut refusal = ConnectError::Resolve(host.to_owned(), Arc::new(io::ErrorKind::NotFound.into()));
         let mut allowed = SmallVec::<[SocketAddr; 4]>::new();
-        for address in found.iter().map(|ip| SocketAddr::new(*ip, port)) {
+        let of = |found: &SocketAddr| {
+            SocketAddr::new(found.ip(), if found.port() == 0 { port } else { found.port() })
+        };
+        for address in found.iter().map(of) {
             match self.check(address, name) {
                 Ok(()) => allowed.push(address),
                 Err(refused) => refusal = refused,

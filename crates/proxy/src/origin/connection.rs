@@ -1,7 +1,7 @@
 //! A connection to an origin that speaks HTTP/1.1.
 
 use std::future::poll_fn;
-use std::net::IpAddr;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
@@ -36,7 +36,7 @@ pub(super) struct Connection {
     https: bool,
     authority: Box<str>,
     /// The address of the origin, if the authority is a name and not an address.
-    found: Option<IpAddr>,
+    found: Option<SocketAddr>,
     /// The parent proxy at the other end.
     parent: Option<Arc<Parent>>,
 }
@@ -70,7 +70,7 @@ impl Connection {
 
     /// Whether the connection's address is no longer an address of its name.
     pub(super) fn has_left(&self, resolver: &Resolver) -> bool {
-        self.found.is_some_and(|ip| resolver.has_left(bare(host_of(&self.authority)), ip))
+        self.found.is_some_and(|address| resolver.has_left(bare(host_of(&self.authority)), address))
     }
 
     /// Whether something may have arrived on the idle connection. If not, `waker` is woken when it does.

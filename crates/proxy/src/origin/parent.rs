@@ -23,7 +23,7 @@ use super::connect_error::ConnectError;
 use super::{OriginError, tls_config};
 use crate::base::clock;
 use crate::base::networks::{bare, host_of};
-use crate::base::settings::{NoProxy, ParentProxy, ParentSettings};
+use crate::base::settings::{NoProxy, ParentProxy, ParentSettings, is_service};
 use crate::http::fields::FieldWriter;
 use crate::http::response::{self, Head};
 
@@ -76,7 +76,9 @@ impl Parents {
     /// Returns the parents that lead to a host, in the order of preference; none if it is reached directly.
     pub(super) fn of(&self, https: bool, host: &str, port: u16) -> &[Arc<Parent>] {
         let parents = if https { &self.https } else { &self.http };
-        match parents.is_empty() || is_here(host) || self.no_proxy.iter().any(|no| no.covers(host, port)) {
+        // Proxies know no services.
+        let is_direct = parents.is_empty() || is_here(host) || is_service(host);
+        match is_direct || self.no_proxy.iter().any(|no| no.covers(host, port)) {
             true => &[],
             false => parents,
         }

@@ -7,18 +7,21 @@
 //! knows the TTL.
 //!
 //! The names of sites' origins are watched: they are resolved again at intervals. The addresses found since the last
-//! time decide which connections may carry further requests, and are used while a lookup fails.
+//! time decide which connections may carry further requests, and are used while a lookup fails. Some of them are names of
+//! [services](super::service), whose servers have ports of their own.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex, RwLock};
 use tokio::sync::watch;
 
+use super::service::Services;
 use crate::base::clock;
+use crate::base::settings::is_service;
 use crate::net::concurrency::{ConcurrencyLimit, Permit};
 
 /// Maximum of concurrent lookups. One client gets at most half of them.
@@ -44,8 +47,8 @@ pub(super) enum ResolveError {
     Busy,
 }
 
-/// The result of a lookup.
-type Resolution = Result<Arc<[IpAddr]>, ResolveError>;
+/// The result of a lookup: addresses whose port is 0 unless the name is that of a service.
+type Resolution = Result<Arc<[SocketAddr]>, ResolveError>;
 /// The result of a lookup in progress.
 type Answer = watch::Receiver<Option<Resolution>>;
 type Lookup = dyn Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync;
@@ -55,12 +58,14 @@ pub(super) struct Resolver(Arc<Inner>);
 
 struct Inner {
     lookup: Box<Lookup>,
+    /// `None`: names of services are resolved as names of hosts.
+    services: Option<Services>,
     limit: Arc<ConcurrencyLimit>,
     state: Mutex<State>,
     work: Condvar,
     /// The addresses of watched names: those found when the name was last resolved again, and those found since; the
     /// newest first.
-    watched: RwLock<HashMap<Box<str>, Vec<IpAddr>>>,
+    watched: RwLock<HashMap<Box<str>, Vec<SocketAddr>>>,
 }
 
 #[derive(Default)]
@@ -83,10 +88,14 @@ struct Job {
 }
 
 impl Default for Resolver {
-    /// Creates a resolver that calls the system's resolver.
+    /// Creates a resolver of hosts that calls the system's resolver.
     fn default() -> Self {
-        Self::by(|name| Ok((name, 0).to_socket_addrs()?.map(|address| address.ip()).collect()))
+        Self::by(of_system)
     }
+}
+
+fn of_system(name: &str) -> io::Result<Vec<IpAddr>> {
+    Ok((name, 0).to_socket_addrs()?.map(|address| address.ip()).collect())
 }
 
 impl std::fmt::Debug for Resolver {
@@ -96,22 +105,31 @@ impl std::fmt::Debug for Resolver {
 }
 
 impl Resolver {
+    /// Creates a resolver of hosts and services, whose names only the config may contain.
+    pub(super) fn with_services() -> Self {
+        Self::new(Box::new(of_system), Some(Services::default()))
+    }
+
     pub(super) fn by(lookup: impl Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync + 'static) -> Self {
+        Self::new(Box::new(lookup), None)
+    }
+
+    fn new(lookup: Box<Lookup>, services: Option<Services>) -> Self {
         let (state, work, watched) = (Mutex::default(), Condvar::new(), RwLock::default());
         let limit = Arc::new(ConcurrencyLimit::new(THREADS, QUEUE));
-        Self(Arc::new(Inner { lookup: Box::new(lookup), limit, state, work, watched }))
+        Self(Arc::new(Inner { lookup, services, limit, state, work, watched }))
     }
 
     /// Returns the addresses of `host`, which may be an address itself, for a request of `client`. For a watched name
     /// whose lookup fails, returns its last known addresses. The error is the reason why there are none.
     pub(super) async fn resolve(&self, host: &str, client: Option<IpAddr>) -> Resolution {
-        if let Ok(address) = host.parse() {
-            return Ok(Arc::new([address]));
+        if let Ok(ip) = host.parse() {
+            return Ok(Arc::new([SocketAddr::new(ip, 0)]));
         }
         match self.look_up(host, client).await {
             Ok(found) => {
                 self.change(host, |known| {
-                    known.retain(|ip| !found.contains(ip));
+                    known.retain(|address| !found.contains(address));
                     known.splice(..0, found.iter().copied());
                 });
                 Ok(found)
@@ -145,14 +163,14 @@ impl Resolver {
         self.0.watched.read().get(host).is_some_and(|known| !known.is_empty())
     }
 
-    /// Whether addresses of the watched name `host` are known, and `ip` is not among them.
-    pub(super) fn has_left(&self, host: &str, ip: IpAddr) -> bool {
+    /// Whether addresses of the watched name `host` are known, and `address`, with port 0 for a host, is not among them.
+    pub(super) fn has_left(&self, host: &str, address: SocketAddr) -> bool {
         let watched = self.0.watched.read();
-        watched.get(host).is_some_and(|known| !known.is_empty() && !known.contains(&ip))
+        watched.get(host).is_some_and(|known| !known.is_empty() && !known.contains(&address))
     }
 
     /// Changes the known addresses of a name, if it is watched.
-    fn change(&self, host: &str, change: impl FnOnce(&mut Vec<IpAddr>)) {
+    fn change(&self, host: &str, change: impl FnOnce(&mut Vec<SocketAddr>)) {
         let is_watched = self.0.watched.read().contains_key(host);
         if is_watched {
             let mut watched = self.0.watched.write();
@@ -211,8 +229,7 @@ impl Resolver {
 impl Inner {
     fn work(&self) {
         while let Some(Job { name, sender, _permit }) = self.next() {
-            let found = (self.lookup)(&name);
-            let found = match found {
+            let found = match self.look_up(&name) {
                 Ok(found) if found.is_empty() => Err(io::ErrorKind::NotFound.into()),
                 found => found,
             };
@@ -224,6 +241,13 @@ impl Inner {
             }
             drop(state);
             sender.send_replace(Some(found));
+        }
+    }
+
+    fn look_up(&self, name: &str) -> io::Result<Vec<SocketAddr>> {
+        match self.services.as_ref().filter(|_| is_service(name)) {
+            Some(services) => services.look_up(name, &self.lookup),
+            None => Ok((self.lookup)(name)?.into_iter().map(|ip| SocketAddr::new(ip, 0)).collect()),
         }
     }
 
@@ -270,7 +294,7 @@ mod tests {
         let resolver = Resolver::by(|name| panic!("{name} was looked up"));
         for address in ["127.0.0.1", "::1"] {
             let found = resolver.resolve(address, None).await.unwrap();
-            assert_eq!(*found, [address.parse::<IpAddr>().unwrap()]);
+            assert_eq!(*found, [SocketAddr::new(address.parse().unwrap(), 0)]);
         }
     }
 
@@ -306,21 +330,22 @@ mod tests {
         let resolver = Resolver::by(move |_| Ok(given.lock().clone()));
         let [one, two] = ["192.0.2.1", "192.0.2.2"].map(|ip| ip.parse::<IpAddr>().unwrap());
         let say = |said: &[IpAddr]| *answers.lock() = said.to_vec();
-        let left = |resolver: &Resolver| [one, two].map(|ip| resolver.has_left("watched", ip));
+        let found = |ip: IpAddr| SocketAddr::new(ip, 0);
+        let left = |resolver: &Resolver| [one, two].map(|ip| resolver.has_left("watched", found(ip)));
         resolver.watch(&["watched".to_owned()]);
         assert_eq!(left(&resolver), [false; 2], "nothing is known yet");
         say(&[one]);
         resolver.resolve_again("watched").await.unwrap();
         assert_eq!(left(&resolver), [false, true]);
         say(&[two]);
-        assert_eq!(*resolver.resolve("watched", None).await.unwrap(), [two]);
+        assert_eq!(*resolver.resolve("watched", None).await.unwrap(), [found(two)]);
         assert_eq!(left(&resolver), [false; 2], "a new address is known at once, and none has left");
         resolver.resolve_again("watched").await.unwrap();
         assert_eq!(left(&resolver), [true, false]);
         say(&[]);
         assert!(resolver.resolve_again("watched").await.is_err());
         assert_eq!(left(&resolver), [true, false]);
-        assert_eq!(*resolver.resolve("watched", None).await.unwrap(), [two]);
+        assert_eq!(*resolver.resolve("watched", None).await.unwrap(), [found(two)]);
         assert!(resolver.resolve("other", None).await.is_err());
         resolver.watch(&[]);
         assert!(resolver.resolve("watched", None).await.is_err());

@@ -12,7 +12,8 @@ pub struct Origin {
     pub https: bool,
     /// Whether in HTTP/2, or else in HTTP/1.1.
     pub http2: bool,
-    /// Host name or address, with its port if it was configured; or `unix:` and the absolute path of a socket.
+    /// Host name or address, with its port if it was configured; or the name of a [service](is_service); or `unix:` and the
+    /// absolute path of a socket.
     pub authority: String,
     /// The path that replaces the site's path in requests to the origin; `None`: paths stay unchanged.
     pub path: Option<PathPrefix>,
@@ -42,6 +43,8 @@ pub enum Balance {
 impl Origin {
     /// The prefix of a socket's path.
     pub const SOCKET: &'static str = "unix:";
+    /// The suffix of the scheme of a service.
+    pub const SERVICE: &'static str = "+srv";
 
     /// Creates an origin of HTTP/1.1 at `authority`, without a path and with weight 1.
     pub fn new(https: bool, authority: impl Into<String>) -> Self {
@@ -65,6 +68,12 @@ impl Origin {
     }
 }
 
+/// Whether `host` is the name of a service, such as `_http._tcp.example`, whose SRV records name its servers (RFC 2782).
+/// Names of hosts do not begin like that.
+pub fn is_service(host: &str) -> bool {
+    host.starts_with('_')
+}
+
 /// Returns the path of the socket in an authority. Authorities of requests contain no slash, so they cannot name a
 /// socket.
 pub(crate) fn socket_of(authority: &str) -> Option<&Path> {
@@ -78,7 +87,10 @@ impl fmt::Display for Origin {
         }
         match socket_of(&self.authority) {
             Some(_) => write!(f, "{}{}", self.authority, if self.path.is_some() { ":" } else { "" })?,
-            None => write!(f, "{}://{}", self.scheme(), self.authority)?,
+            None => {
+                let suffix = if is_service(&self.authority) { Self::SERVICE } else { "" };
+                write!(f, "{}{suffix}://{}", self.scheme(), self.authority)?;
+            }
         }
         match &self.path {
             Some(path) if path.is_root() => write!(f, "/"),

@@ -1,6 +1,6 @@
 //! A connection to an origin, and the task that reads and writes its frames.
 
-use std::net::IpAddr;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
@@ -50,7 +50,7 @@ pub(super) struct Connection {
     was_used: AtomicBool,
     host: Box<str>,
     /// The address of the other end, if the host is a name and not an address.
-    found: Option<IpAddr>,
+    found: Option<SocketAddr>,
 }
 
 /// A slot for one request on a connection.
@@ -85,7 +85,7 @@ impl Connection {
 
     async fn speak<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
         stream: S,
-        (host, found): (Box<str>, Option<IpAddr>),
+        (host, found): (Box<str>, Option<SocketAddr>),
         look: impl Fn() + Send + 'static,
     ) -> Result<Arc<Self>, h2::Error> {
         let mut builder = Builder::new();
@@ -127,7 +127,7 @@ impl Connection {
 
     /// Whether further requests may be sent on the connection.
     pub(super) fn is_good(&self, resolver: &Resolver) -> bool {
-        let has_left = || self.found.is_some_and(|ip| resolver.has_left(&self.host, ip));
+        let has_left = || self.found.is_some_and(|address| resolver.has_left(&self.host, address));
         let is_open = || {
             let ready = self.sender.clone().poll_ready(&mut Context::from_waker(Waker::noop()));
             !matches!(ready, Poll::Ready(Err(_)))

@@ -1,0 +1,305 @@
+//! A client of name servers, for the records that the system's resolver does not return: services (SRV, RFC 2782).
+//!
+//! It requests them from the servers in `/etc/resolv.conf`, with its search list, time limit and attempts. It blocks, and
+//! is for the threads of the [resolver](super::resolve).
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
+use std::time::{Duration, Instant};
+
+use simple_dns::rdata::RData;
+use simple_dns::{CLASS, Name, Packet, PacketFlag, QCLASS, QTYPE, Question, RCODE, TYPE};
+
+const FILE: &str = "/etc/resolv.conf";
+/// The port of name servers.
+const PORT: u16 = 53;
+/// The longest answer by UDP, in bytes: longer ones are cut short and requested by TCP (RFC 1035 section 4.2.1).
+const DATAGRAM: usize = 512;
+
+/// A server of a service (RFC 2782).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ServiceRecord {
+    pub(super) priority: u16,
+    pub(super) weight: u16,
+    pub(super) port: u16,
+    /// The name of the server, without the dot at its end.
+    pub(super) target: Box<str>,
+}
+
+/// The records of a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ServiceRecords {
+    /// At least one.
+    pub(super) records: Vec<ServiceRecord>,
+    /// The shortest lifetime of the records, in seconds.
+    pub(super) lifetime: u32,
+}
+
+/// The system's settings for the resolution of names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct NameServers {
+    servers: Vec<SocketAddr>,
+    /// Domains that are appended to names with fewer dots than `dots`.
+    search: Vec<String>,
+    dots: usize,
+    /// The time limit of one answer.
+    timeout: Duration,
+    attempts: usize,
+}
+
+impl NameServers {
+    /// Returns the settings in `/etc/resolv.conf`, or else their defaults.
+    pub(super) fn of_system() -> Self {
+        Self::parse(&std::fs::read_to_string(FILE).unwrap_or_default())
+    }
+
+    /// Reads the lines of a file in the form of `resolv.conf(5)`, and ignores those that it does not know.
+    fn parse(text: &str) -> Self {
+        let mut found = Self {
+            servers: Vec::new(),
+            search: Vec::new(),
+            dots: 1,
+            timeout: Duration::from_secs(5),
+            attempts: 2,
+        };
+        for line in text.lines() {
+            let mut words = line.split_whitespace();
+            match words.next() {
+                Some("nameserver") => {
+                    let address = words.next().and_then(|word| word.parse::<IpAddr>().ok());
+                    found.servers.extend(address.map(|address| SocketAddr::new(address, PORT)));
+                }
+                Some("search" | "domain") => found.search = words.map(str::to_owned).collect(),
+                Some("options") => words.for_each(|word| found.set(word)),
+                _ => {}
+            }
+        }
+        if found.servers.is_empty() {
+            found.servers.push((Ipv4Addr::LOCALHOST, PORT).into());
+        }
+        found
+    }
+
+    /// Applies a word such as `ndots:5`, with the limits of the system.
+    fn set(&mut self, option: &str) {
+        let Some((name, Ok(number))) =
+            option.split_once(':').map(|(name, value)| (name, value.parse::<u8>()))
+        else {
+            return;
+        };
+        match name {
+            "ndots" => self.dots = usize::from(number.min(15)),
+            "timeout" => self.timeout = Duration::from_secs(u64::from(number.clamp(1, 30))),
+            "attempts" => self.attempts = usize::from(number.clamp(1, 5)),
+            _ => {}
+        }
+    }
+
+    /// Returns the full names for `name`, in the order in which they are tried.
+    fn full_names(&self, name: &str) -> Vec<String> {
+        if name.ends_with('.') {
+            return vec![name.to_owned()];
+        }
+        let searched = self.search.iter().map(|domain| format!("{name}.{domain}"));
+        let is_first = name.matches('.').count() >= self.dots;
+        let own = |wanted: bool| (is_first == wanted).then(|| name.to_owned());
+        own(true).into_iter().chain(searched).chain(own(false)).collect()
+    }
+
+    /// Returns the servers of the service `name`. Errors: `NotFound` if there are none; else the last failure of the name
+    /// servers.
+    pub(super) fn service(&self, name: &str) -> io::Result<ServiceRecords> {
+        let mut last = io::Error::from(ErrorKind::NotFound);
+        for name in self.full_names(name) {
+            match self.ask(&name) {
+                Ok(found) => return Ok(found),
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+
+    fn ask(&self, name: &str) -> io::Result<ServiceRecords> {
+        let mut packet = Packet::new_query(fastrand::u16(..));
+        packet.set_flags(PacketFlag::RECURSION_DESIRED);
+        let owner = Name::new(name).map_err(invalid)?;
+        let question = Question::new(owner, QTYPE::TYPE(TYPE::SRV), QCLASS::CLASS(CLASS::IN), false);
+        packet.questions.push(question);
+        let query = packet.build_bytes_vec().map_err(invalid)?;
+        let mut last = io::Error::from(ErrorKind::TimedOut);
+        for server in self.servers.iter().cycle().take(self.servers.len() * self.attempts) {
+            let answer = self.exchange(*server, &query);
+            match answer.and_then(|answer| read(&answer)) {
+                Err(error) if error.kind() != ErrorKind::NotFound => last = error,
+                found => return found,
+            }
+        }
+        Err(last)
+    }
+
+    /// Returns the answer of a name server to `query`.
+    fn exchange(&self, server: SocketAddr, query: &[u8]) -> io::Result<Vec<u8>> {
+        let any: IpAddr =
+            if server.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+        // Others would have to guess the port and the number of the query. The kernel chooses the port at random.
+        let socket = UdpSocket::bind((any, 0))?;
+        socket.connect(server)?;
+        socket.send(query)?;
+        let end = Instant::now() + self.timeout;
+        let mut buffer = [0; DATAGRAM];
+        loop {
+            let left = end.checked_duration_since(Instant::now()).filter(|left| !left.is_zero());
+            socket.set_read_timeout(Some(left.ok_or(ErrorKind::TimedOut)?))?;
+            let length = socket.recv(&mut buffer)?;
+            let answer = &buffer[..length];
+            if !answers(answer, query) {
+                continue;
+            }
+            let is_cut = answer[2] & 2 != 0;
+            return if is_cut { self.exchange_by_tcp(server, query) } else { Ok(answer.to_vec()) };
+        }
+    }
+
+    fn exchange_by_tcp(&self, server: SocketAddr, query: &[u8]) -> io::Result<Vec<u8>> {
+        let mut stream = TcpStream::connect_timeout(&server, self.timeout)?;
+        stream.set_read_timeout(Some(self.timeout))?;
+        stream.set_write_timeout(Some(self.timeout))?;
+        let length = u16::try_from(query.len()).map_err(invalid)?;
+        stream.write_all(&[&length.to_be_bytes(), query].concat())?;
+        let mut length = [0; 2];
+        stream.read_exact(&mut length)?;
+        let mut answer = vec![0; usize::from(u16::from_be_bytes(length))];
+        stream.read_exact(&mut answer)?;
+        if answers(&answer, query) { Ok(answer) } else { Err(ErrorKind::InvalidData.into()) }
+    }
+}
+
+/// Whether a message is the answer to `query`: with its number and its question.
+fn answers(answer: &[u8], query: &[u8]) -> bool {
+    let is_response = answer.get(2).is_some_and(|flags| flags & 0x80 != 0);
+    is_response
+        && answer.len() >= query.len()
+        && answer[..2] == query[..2]
+        && answer[4..6] == query[4..6]
+        && answer[12..query.len()].eq_ignore_ascii_case(&query[12..])
+}
+
+/// Returns the records in an answer. Errors: `NotFound` if the name has none; else the failure of the name server.
+fn read(answer: &[u8]) -> io::Result<ServiceRecords> {
+    let packet = Packet::parse(answer).map_err(invalid)?;
+    match packet.rcode() {
+        RCODE::NoError => {}
+        RCODE::NameError => return Err(ErrorKind::NotFound.into()),
+        code => return Err(io::Error::other(format!("the name server answers {code:?}"))),
+    }
+    let lifetime = packet.answers.iter().map(|record| record.ttl).min();
+    let records = packet.answers.iter().filter_map(|record| match &record.rdata {
+        RData::SRV(found) => Some(ServiceRecord {
+            priority: found.priority,
+            weight: found.weight,
+            port: found.port,
+            target: found.target.to_string().trim_end_matches('.').into(),
+        }),
+        _ => None,
+    });
+    // The root as the only target says that there is no such service (RFC 2782).
+    let records: Vec<_> = records.filter(|record| !record.target.is_empty()).collect();
+    match lifetime.filter(|_| !records.is_empty()) {
+        Some(lifetime) => Ok(ServiceRecords { records, lifetime }),
+        None => Err(ErrorKind::NotFound.into()),
+    }
+}
+
+fn invalid(why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Error {
+    io::Error::new(ErrorKind::InvalidData, why)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::thread;
+
+    use simple_dns::ResourceRecord;
+    use simple_dns::rdata::SRV;
+
+    use super::*;
+
+    #[test]
+    fn the_settings_of_the_system_are_read() {
+        let text = "# comment\nnameserver 192.0.2.1\nnameserver ::1\nnameserver x\nsearch a.example b.example\n\
+            options ndots:5 timeout:99 attempts:0 rotate\n";
+        let found = NameServers::parse(text);
+        assert_eq!(found.servers, ["192.0.2.1:53", "[::1]:53"].map(|text| text.parse().unwrap()));
+        assert_eq!((found.timeout, found.attempts), (Duration::from_secs(30), 1));
+        let searched = ["_http._tcp.web.a.example", "_http._tcp.web.b.example", "_http._tcp.web"];
+        assert_eq!(found.full_names("_http._tcp.web"), searched);
+        assert_eq!(found.full_names("_a._tcp.b.c.d.e")[0], "_a._tcp.b.c.d.e");
+        assert_eq!(NameServers::parse("").servers, ["127.0.0.1:53".parse().unwrap()]);
+    }
+
+    /// Returns the answer to `query` with these targets; with an error if there are none.
+    fn reply(query: &[u8], targets: &[&str]) -> Vec<u8> {
+        let mut packet = Packet::parse(query).unwrap().into_reply();
+        if targets.is_empty() {
+            *packet.rcode_mut() = RCODE::ServerFailure;
+        }
+        for (weight, target) in (1..).zip(targets) {
+            let target = Name::new(target).unwrap();
+            let data = RData::SRV(SRV { priority: 1, weight, port: 80, target });
+            let owner = packet.questions[0].qname.clone();
+            packet.answers.push(ResourceRecord::new(owner, CLASS::IN, 60, data));
+        }
+        packet.build_bytes_vec_compressed().unwrap()
+    }
+
+    /// Starts a name server that answers one query by UDP, and one by TCP if the first answer is cut short.
+    fn server(targets: &'static [&str], is_cut: bool) -> SocketAddr {
+        let udp = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let address = udp.local_addr().unwrap();
+        let tcp = TcpListener::bind(address).unwrap();
+        thread::spawn(move || {
+            let mut query = [0; DATAGRAM];
+            let (length, client) = udp.recv_from(&mut query).unwrap();
+            let query = &query[..length];
+            if !is_cut {
+                return udp.send_to(&reply(query, targets), client).unwrap();
+            }
+            let mut cut = query.to_vec();
+            cut[2] |= 0x82;
+            udp.send_to(&cut, client).unwrap();
+            let (mut stream, _) = tcp.accept().unwrap();
+            let mut query = vec![0; 2 + length];
+            stream.read_exact(&mut query).unwrap();
+            let answer = reply(&query[2..], targets);
+            stream.write(&[&(answer.len() as u16).to_be_bytes(), &answer[..]].concat()).unwrap()
+        });
+        address
+    }
+
+    #[test]
+    fn services_are_requested_from_the_next_server_and_by_tcp() {
+        let servers = vec![server(&[], false), server(&["a.example", "b.example"], true)];
+        let settings = NameServers { servers, ..NameServers::parse("") };
+        let found = settings.service("_web._tcp.example").unwrap();
+        let targets: Vec<_> = found.records.iter().map(|record| (record.weight, &*record.target)).collect();
+        assert_eq!((targets, found.lifetime), (vec![(1, "a.example"), (2, "b.example")], 60));
+        let settings = NameServers { servers: vec![server(&["."], false)], ..settings };
+        assert_eq!(settings.service("_web._tcp.example").unwrap_err().kind(), ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn only_the_answer_to_a_query_is_taken() {
+        let query = b"\x12\x34\x01\x00\x00\x01\0\0\0\0\0\0\x01a\0\0\x21\0\x01";
+        let mut answer = *query;
+        assert!(!answers(&answer, query), "a query");
+        answer[2] |= 0x80;
+        assert!(answers(&answer, query) && answers(&answer.map(|byte| byte.to_ascii_uppercase()), query));
+        for at in [0, 1, 5, 13, 15, 17] {
+            let mut other = answer;
+            other[at] ^= 1;
+            assert!(!answers(&other, query), "{at}");
+        }
+        assert!(!answers(&answer[..12], query) && !answers(b"", query));
+    }
+}
