@@ -14,6 +14,7 @@ use larder_semantics::storable::MOST_CONNECTION_OPTIONS;
 
 use super::authority::is_port;
 pub use super::authority::{authority, is_authority, is_target};
+use super::name_lengths::NameLengths;
 use crate::base::settings::Limits;
 
 /// The maximum number of field lines of a head, regardless of the configured limit.
@@ -102,11 +103,6 @@ pub struct Lines<'b> {
     lengths: NameLengths,
 }
 
-/// The lengths of the names of fields, modulo 64. Most fields that are looked for are absent, and most of these have a
-/// length that no name has.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct NameLengths(u64);
-
 /// The refusal of a request: the status of the reply, and the reason for the client and the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refusal {
@@ -147,18 +143,6 @@ impl<'b> Lines<'b> {
     /// Returns the number of lines.
     pub fn count(&self) -> usize {
         self.lines.len()
-    }
-}
-
-impl NameLengths {
-    #[inline]
-    pub(super) fn add(&mut self, length: usize) {
-        self.0 |= 1 << (length % 64);
-    }
-
-    #[inline]
-    pub(super) fn has(self, length: usize) -> bool {
-        self.0 >> (length % 64) & 1 != 0
     }
 }
 

@@ -13,7 +13,8 @@ use larder_semantics::storable::MOST_CONNECTION_OPTIONS;
 use larder_store::entry::LONGEST_HEAD;
 use smallvec::SmallVec;
 
-use super::head::{LineFeeds, NameLengths, is_later_minor};
+use super::head::{LineFeeds, is_later_minor};
+use super::name_lengths::NameLengths;
 use super::names::POSITION;
 use crate::base::in_place;
 
