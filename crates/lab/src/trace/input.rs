@@ -7,10 +7,11 @@ use std::path::Path;
 use flate2::read::MultiGzDecoder;
 use zstd::stream::read::Decoder;
 
-use super::formats::LONGEST;
-
 /// The bytes of a file that are examined to detect its format; more if they are a part of its first line.
 const HEAD: usize = 64 << 10;
+
+/// The maximum length of a line, in bytes: more than any line of a log has.
+pub(super) const LONGEST: usize = 1 << 20;
 
 const GZIP: &[u8] = &[0x1f, 0x8b];
 const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];

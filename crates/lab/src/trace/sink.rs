@@ -89,7 +89,8 @@ impl Sink {
     pub(super) fn finish(self) -> (Trace, ReadSummary) {
         let (mut trace, mut reading) = (self.builder.finish(), self.reading);
         let objects = trace.objects as usize;
-        reading.guessed_sizes = self.guessed_sizes.len() as u64;
+        // A trace without any sizes has nothing to guess from.
+        reading.guessed_sizes = if trace.has_sizes() { self.guessed_sizes.len() as u64 } else { 0 };
         trace.sizes.fill_in(&trace.ids, objects, &self.guessed_sizes);
         trace.costs.fill_in(&trace.ids, objects, &self.guessed_costs);
         (trace, reading)

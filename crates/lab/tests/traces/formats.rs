@@ -233,6 +233,15 @@ fn the_size_of_a_request_is_not_that_of_its_response() {
 }
 
 #[test]
+fn an_object_has_its_own_size_where_a_line_lacks_it() {
+    let numbers = "time,key,objectSize,responseSize\n1,17,70000,1000\n2,17,,\n3,18,5,5\n";
+    let (found, notes) = requests(numbers, &Options::default());
+    assert_eq!(found.into_iter().map(|(_, size)| size).collect::<Vec<_>>(), [70_000, 70_000, 5]);
+    assert!(notes.len() == 1 && notes[0].starts_with("1 without the object's size"), "{notes:?}");
+    assert!(requests("key,time\na,1\nb,2\n", &Options::default()).1.is_empty());
+}
+
+#[test]
 fn requests_that_a_server_could_not_read_do_not_spoil_its_log() {
     let s3 = "o b [06/Feb/2019:00:01:57 +0000] ::1 r i REST.GET.OBJECT k \"GET /b/k HTTP/1.1\" 200 - 10 44 41 28 \"-\" \"S\"\n\
               o b [06/Feb/2019:00:01:57 +0000] - r i S3.EXPIRE.OBJECT k \"-\" - - - - - - \"-\" \"S\"\n";
@@ -275,7 +284,7 @@ fn guesses_about_hosts_and_names_are_told() {
 }
 
 #[test]
-fn a_log_may_begin_with_a_long_line_or_a_frame_without_content() {
+fn long_first_lines_and_frames_without_content_are_read() {
     let line = |path: &str| format!("::1 - - [10/Oct/2000:13:55:36 -0700] \"GET /{path} HTTP/1.0\" 200 5\n");
     let text = [line(&"a".repeat(100_000)), line("b")].concat();
     assert_eq!(keys(&text).len(), 2);

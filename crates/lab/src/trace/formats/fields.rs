@@ -51,10 +51,8 @@ impl<'l> Fields<'l> {
         let time = self.time()?;
         let cost = self.cost()?;
         let whole = self.get(Field::Whole).map(|text| size(text.as_bytes())).transpose()?;
-        let bytes = match (self.get(Field::Size), whole) {
-            (Some(text), _) => size(text.as_bytes())?,
-            (None, whole) => whole.unwrap_or(1),
-        };
+        let sent = self.get(Field::Size).map(|text| size(text.as_bytes())).transpose()?;
+        let bytes = sent.or(whole).unwrap_or(1);
         let client = self.get(Field::Client).map_or(0, |name| client(name.as_bytes()));
         let method = self.get(Field::Method).unwrap_or("GET");
         let is_get = method.eq_ignore_ascii_case("get") && self.get(Field::Operation).is_none_or(reads);
@@ -67,11 +65,15 @@ impl<'l> Fields<'l> {
             None if !is_get => LineContent::LeftOut(Exclusion::Method),
             None => keyed(key, Facts { time, size: Fact::Known(bytes), cost, client })?,
         };
-        Ok(match (said, whole) {
-            (LineContent::Name(key, facts), Some(whole)) => {
-                LineContent::Name(key, Facts { size: Fact::Known(whole), ..facts })
-            }
-            (said, _) => said,
+        let size = match (whole, sent) {
+            (Some(whole), _) => Fact::Known(whole),
+            (None, None) => Fact::Guessed(1),
+            _ => return Ok(said),
+        };
+        Ok(match said {
+            LineContent::Name(key, facts) => LineContent::Name(key, Facts { size, ..facts }),
+            LineContent::Number(key, facts) => LineContent::Number(key, Facts { size, ..facts }),
+            said => said,
         })
     }
 

@@ -8,14 +8,12 @@ use memchr::memchr;
 
 use super::{Fault, LineParser};
 use crate::trace::TraceTooLong;
+use crate::trace::input::LONGEST;
 use crate::trace::sink::{Facts, Sink};
 use crate::trace::summary::Exclusion;
 
 /// The number of bytes in one read.
 const CHUNK: usize = 256 << 10;
-
-/// The maximum length of a line, in bytes: more than any line of a log has.
-pub(in crate::trace) const LONGEST: usize = 1 << 20;
 
 pub(super) enum LineContent<'l> {
     /// A request for an object identified by a number.

@@ -30,7 +30,6 @@ use super::summary::Exclusion;
 use super::verdict::Found;
 use super::{Format, TraceTooLong};
 use csv::Layout;
-pub(super) use lines::LONGEST;
 use lines::{LineContent, LineResult};
 use names::Field;
 use pattern::Pattern;
