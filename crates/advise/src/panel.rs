@@ -19,7 +19,7 @@ pub(crate) const FACTORS: [(u64, u64); 5] = [(1, 4), (1, 2), (1, 1), (2, 1), (4,
 pub(crate) const RUNNING: usize = 2;
 
 /// The most objects in all shadows of a panel: about 100 bytes each.
-const MOST_OBJECTS: usize = 100_000;
+const MOST_OBJECTS: usize = 90_000;
 /// One in this many requests that memory answers counts as a use in the tier behind it.
 const TOUCHED: u64 = 16;
 /// The requests between two checks of that number.

@@ -3,7 +3,6 @@
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::percent;
 use crate::cli::say;
 use crate::cli::tables::{Column, fitted};
 use crate::cli::terminal;
@@ -38,8 +37,9 @@ fn table(shares: &[SiteShare], width: Option<usize>) -> Vec<String> {
         columns.map(|(name, rank)| Column { name, is_text: *name == "site", rank }).collect();
     let sum = |of: fn(&SiteShare) -> u64| shares.iter().map(of).sum();
     let (memory, hits): (u64, u64) = (sum(|share| share.memory), sum(|share| share.hits));
-    let part =
-        |part: u64, whole: u64| if whole == 0 { "-".to_owned() } else { percent(part as f64 / whole as f64) };
+    let part = |part: u64, whole: u64| {
+        if whole == 0 { "-".to_owned() } else { format!("{:.1}%", 100.0 * part as f64 / whole as f64) }
+    };
     let row = |share: &SiteShare| {
         let mib = share.memory as f64 / f64::from(1 << 20);
         vec![
