@@ -1,11 +1,14 @@
 //! `larder cluster`: the nodes of the cluster, from the view of one of them, and whether they own keys.
 
+use std::thread;
+use std::time::{Duration, Instant};
+
 use clap::{Args, Subcommand};
 use serde_json::Value;
 
 use crate::cli::admin::{AdminClient, AdminListener};
 use crate::cli::tables::aligned;
-use crate::cli::units::{about_count, counted};
+use crate::cli::units::{about_count, about_size, counted, parse_duration};
 use crate::cli::words::printable;
 use crate::cli::{Failure, say};
 
@@ -16,6 +19,9 @@ Examples:
   larder cluster drain c
       moves the keys of node c to the others; it continues to serve, and is no longer ready
   larder cluster resume c
+  larder cluster leave --timeout 20s --pause 10s
+      before a stop: gives the keys of the node to others, with the hottest of its responses; takes ten seconds or more,
+      so that balancers notice
   larder cluster --json | jq '.nodes[].name'";
 
 /// The arguments of `cluster`, which shows the cluster or changes it.
@@ -38,6 +44,21 @@ enum Change {
     Drain(Node),
     /// Return the keys of a drained node
     Resume(Node),
+    /// Give the keys of this node to the others, with its hottest responses, before it stops
+    Leave(Leave),
+}
+
+#[derive(Debug, Args)]
+struct Leave {
+    /// Longest time for the responses
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = parse_duration)]
+    timeout: Duration,
+    /// Shortest time that the command takes
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = parse_duration)]
+    pause: Duration,
+    /// The admin listener.
+    #[command(flatten)]
+    listener: AdminListener,
 }
 
 #[derive(Debug, Args)]
@@ -60,6 +81,7 @@ pub(crate) fn run(args: &ClusterArgs) -> Result<(), Failure> {
     match &args.change {
         Some(Change::Drain(node)) => change("cluster/drain", node, "owns no keys from the next heartbeat on"),
         Some(Change::Resume(node)) => change("cluster/resume", node, "owns keys from the next heartbeat on"),
+        Some(Change::Leave(leaving)) => leave(leaving),
         None => {
             let cluster: Value = remote(&args.listener)?.get("cluster", &[])?;
             match args.json {
@@ -69,6 +91,38 @@ pub(crate) fn run(args: &ClusterArgs) -> Result<(), Failure> {
             Ok(())
         }
     }
+}
+
+/// Makes the node leave, and waits for the rest of the pause, also after a failure: the node is stopped in any case.
+fn leave(Leave { timeout, pause, listener }: &Leave) -> Result<(), Failure> {
+    let begun = Instant::now();
+    let timeout = [("timeout", timeout.as_secs_f64().to_string())];
+    let left = remote(listener).and_then(|node| Ok(node.post::<Value>("cluster/leave", &timeout)?));
+    thread::sleep(pause.saturating_sub(begun.elapsed()));
+    say(&departure(&left?));
+    Ok(())
+}
+
+/// Formats what became of the responses of a node that leaves.
+fn departure(left: &Value) -> String {
+    let number = |name: &str| left[name].as_u64().unwrap_or_default();
+    let nodes = left["nodes"].as_object().into_iter().flatten();
+    let nodes: Vec<_> = nodes.map(|(name, count)| format!("{count} to {}", printable(name))).collect();
+    let given = counted(number("objects"), "response", "responses");
+    let mut line = format!(
+        "{}: owns no keys; gave {given}, {}",
+        printable(left["node"].as_str().unwrap_or_default()),
+        about_size(number("bytes"))
+    );
+    if !nodes.is_empty() {
+        line.push_str(&format!(" ({})", nodes.join(", ")));
+    }
+    for (name, what) in [("known", "known there"), ("refused", "refused"), ("left", "not offered in time")] {
+        if number(name) > 0 {
+            line.push_str(&format!("; {what}: {}", about_count(number(name))));
+        }
+    }
+    line
 }
 
 fn remote(listener: &AdminListener) -> Result<AdminClient, Failure> {
@@ -163,6 +217,21 @@ mod tests {
                 "node d (http://10.0.0.4:9146) left the cluster or was lost 90 s ago",
             ]
         );
+    }
+
+    #[test]
+    fn a_departure_is_told_in_one_line() {
+        for (left, expected) in [
+            (
+                json!({"objects": 3, "bytes": 6144, "nodes": {"b": 1, "c": 2}, "known": 1, "refused": 0, "left": 1200}),
+                "a: owns no keys; gave 3 responses, 6.00 KiB (1 to b, 2 to c); known there: 1; not offered in time: 1,200",
+            ),
+            (json!({}), "a: owns no keys; gave 0 responses, 0 B"),
+        ] {
+            let mut left = left;
+            left["node"] = json!("a");
+            assert_eq!(departure(&left), expected);
+        }
     }
 
     #[test]

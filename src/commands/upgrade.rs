@@ -40,6 +40,9 @@ pub(crate) struct Upgrade {
 
 /// Asks for the upgrade, and prints what serves now.
 pub(crate) fn run(upgrade: &Upgrade) -> Result<(), Failure> {
+    if upgrade.timeout.is_zero() {
+        return Err(Failure::Refused("--timeout 0s: no process serves in no time, write 60s".to_owned()));
+    }
     let binary = upgrade.binary.as_ref().map(absolute).transpose();
     let binary = binary.map_err(|error| Failure::Refused(format!("--binary: {error}")))?;
     let admin = upgrade.admin.strip_prefix("https://").unwrap_or(&upgrade.admin);

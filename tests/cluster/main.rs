@@ -3,6 +3,7 @@
 
 mod checker;
 mod clocks;
+mod departure;
 mod encrypted;
 mod failover;
 mod invalidations;

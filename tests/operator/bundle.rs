@@ -15,7 +15,8 @@ fn a_bundle_has_the_state_of_the_proxy_without_its_secrets() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str| folder.path().join(name).display().to_string();
     fs::write(path("file"), "a-secret-in-a-file").expect("written");
-    fs::write(path("log"), "GET /a?key=a-secret-in-a-query HTTP/1.1\n").expect("written");
+    fs::write(path("log"), "GET /a?key=a-secret-in-a-query HTTP/1.1 http://me:a-secret@b/\n")
+        .expect("written");
     let (origin, engine) = (Origin::always("200 OK\n\nbody"), Engine::start());
     let config = format!(
         "admin_token = '@{}'\n[cluster]\nengine = '{}'\ntoken = 'a-secret-of-nodes'\nlisten = '127.0.0.1:0'\n{}\

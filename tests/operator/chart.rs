@@ -63,8 +63,10 @@ fn the_chart_makes_nodes_that_leave_one_after_another() {
     let pod = &spec["template"]["spec"];
     let container = &pod["containers"][0];
     assert_eq!(container["readinessProbe"]["httpGet"]["path"], "/readyz");
-    assert!(container["lifecycle"]["preStop"].is_object());
-    assert!(pod["terminationGracePeriodSeconds"].as_u64().expect("seconds") >= 30 + 10);
+    let leaves = &container["lifecycle"]["preStop"]["exec"]["command"];
+    let words: Vec<_> = leaves.as_array().expect("words").iter().filter_map(Value::as_str).collect();
+    assert_eq!(words, ["larder", "cluster", "leave", "--pause", "10s", "--timeout", "20s"]);
+    assert!(pod["terminationGracePeriodSeconds"].as_u64().expect("seconds") >= 30 + 20);
     assert_eq!(container["securityContext"]["readOnlyRootFilesystem"], true);
     let labels = &spec["selector"]["matchLabels"];
     let of_pod = spec["template"]["metadata"]["labels"].as_object().expect("labels");

@@ -175,6 +175,7 @@ fn numbers_that_are_not_accepted_are_reported_with_the_accepted_ones() {
         (&["top", "--limit", "0"], "'--limit <NUMBER>': expected a whole number from 1"),
         (&["log", "--limit", "x"], "'--limit <NUMBER>': expected a whole number from 1"),
         (&["stats", "--top", "hits", "--limit", "0"], "expected a whole number from 1 to 4294967295"),
+        (&["upgrade", "--timeout", "0s"], "--timeout 0s: no process serves in no time, write 60s"),
         (&["check", "--entries", "0"], "expected a whole number from 1 to 4294967294"),
     ];
     for (words, advice) in table {

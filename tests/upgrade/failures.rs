@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use larder_testkit::{
-    Answer, Gate, Larder, Origin, Process, children, eventually, is_over, not_tested, stderr,
+    Answer, Gate, Larder, Origin, Process, children, eventually, is_over, not_tested, site, stderr,
 };
 use rustix::process::{Signal, geteuid, kill_process};
 
@@ -191,4 +191,19 @@ fn an_old_process_ends_its_requests_after_a_successor_that_was_killed() {
     let next = Larder::start(&config);
     let page = next.get("/page");
     assert!(page.is_hit() && page.text() == "a page", "from the disk");
+}
+
+#[test]
+fn the_first_process_of_a_container_is_not_upgraded() {
+    let apart = ["unshare", "--map-root-user", "--pid", "--fork", "--kill-child"];
+    let may = Command::new(apart[0]).args(&apart[1..]).arg("true").output();
+    if !may.is_ok_and(|output| output.status.success()) {
+        return not_tested("a process namespace (`unshare --pid`)");
+    }
+    let origin = Origin::always("200 OK\n\na page");
+    let larder = Larder::start_behind(&apart, &site(&[&origin], ""));
+    let first = children(larder.id()).pop().expect("one");
+    kill_process(first, Signal::USR2).unwrap();
+    larder.wait_for_log("this process has the id 1, and its container ends with it: replace the container");
+    assert!(serves(&larder));
 }

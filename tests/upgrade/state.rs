@@ -27,6 +27,34 @@ fn a_request_in_progress_is_answered_by_the_old_process() {
 }
 
 #[test]
+fn fetches_of_the_old_process_are_not_made_again() {
+    let (gate, origin) = Origin::gated(|seen, held| {
+        let stored = if seen.target == "/private" { "private" } else { "max-age=60" };
+        let head = format!("HTTP/1.1 200 OK\r\nCache-Control: {stored}\r\nContent-Length: 6\r\n\r\na ");
+        Answer::raw(head).then_wait(held).then("page")
+    });
+    let (mut larder, _) = start(&origin, "");
+    let ask = |larder: &Larder| {
+        ["/page", "/private"].map(|path| {
+            let mut client = larder.client();
+            client.send(&format!("GET {path}"));
+            client
+        })
+    };
+    let early = ask(&larder);
+    eventually("both to be fetched", || (origin.count() == 2).then_some(()));
+    larder.upgrade(&[]).unwrap();
+    let late = ask(&larder);
+    eventually("a miss that waits", || (larder.stat("fills") > 0).then_some(()));
+    gate.open();
+    for mut client in early.into_iter().chain(late) {
+        assert_eq!(client.receive("GET").text(), "a page");
+    }
+    assert_eq!(origin.count_of("/page"), 1);
+    assert_eq!(origin.count_of("/private"), 2, "the one of another client is no use");
+}
+
+#[test]
 fn a_disk_is_handed_over_and_has_one_user_at_each_moment() {
     let (origin, folder) =
         (Origin::always("200 OK\nCache-Control: max-age=60\n\na page"), tempfile::tempdir().unwrap());

@@ -1,5 +1,5 @@
 //! `larder debug bundle`: one file with what a report of an error needs. It contains no secret: the running proxy hides
-//! them in its answers, files of the config are not copied, and query strings are cut from logs.
+//! them in its answers, files of the config are not copied, and query strings and passwords in URLs are cut from logs.
 
 mod tar;
 
@@ -63,7 +63,7 @@ struct Bundle {
     /// Config file that larder doctor examines
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Log whose last 256 KiB are added, without query strings
+    /// Log whose last 256 KiB are added, without query strings, and without names and passwords in URLs
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
     /// The admin listener.
@@ -105,7 +105,7 @@ fn parts(bundle: &Bundle) -> Result<Vec<Part>, Failure> {
         let tail = tail(path).map_err(|error| {
             Failure::Failed(format!("cannot read {}: {}", path.display(), unread(&error)))
         })?;
-        parts.push(Part { name: "log.txt", content: without_queries(&tail) });
+        parts.push(Part { name: "log.txt", content: without_users(&without_queries(&tail)) });
     }
     let client = AdminClient::new(&bundle.listener).map_err(Failure::Failed)?;
     let mut missing = String::new();
@@ -161,6 +161,19 @@ fn without_queries(log: &str) -> String {
     shown
 }
 
+/// Returns the lines of a log with `...` in place of the names and passwords in URLs.
+fn without_users(log: &str) -> String {
+    let mut parts = log.split("://");
+    let mut shown = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let is_end = |c: char| c.is_whitespace() || "/?#\"'<>)]}".contains(c);
+        let authority = &part[..part.find(is_end).unwrap_or(part.len())];
+        let host = authority.rfind('@').unwrap_or(0);
+        shown.extend(["://", if host > 0 { "..." } else { "" }, &part[host..]]);
+    }
+    shown
+}
+
 /// Writes the bundle, which only its owner may read, and returns its size.
 fn write(path: &Path, parts: &[Part]) -> io::Result<u64> {
     let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
@@ -185,6 +198,18 @@ mod tests {
             ("no query\n", "no query\n"),
         ] {
             assert_eq!(without_queries(line), expected);
+        }
+    }
+
+    #[test]
+    fn logs_have_no_passwords_in_urls() {
+        for (line, expected) in [
+            ("GET http://me:secret@a:1/b - \"https://me@a\"\n", "GET http://...@a:1/b - \"https://...@a\"\n"),
+            ("http://a/@b mail@c redis://@d", "http://a/@b mail@c redis://@d"),
+            ("http://me:a@b@c", "http://...@c"),
+            ("://", "://"),
+        ] {
+            assert_eq!(without_users(line), expected);
         }
     }
 

@@ -1,19 +1,37 @@
 //! `GET /cluster`: the cluster from the view of this node. `POST /cluster/drain` and `/cluster/resume`: take keys from
-//! a node, and return them.
+//! a node, and return them. `POST /cluster/leave`: gives the keys of this node away, with its responses.
+
+use std::sync::Arc;
+use std::time::Duration;
 
 use http::StatusCode;
 use serde::Serialize;
+use tokio::time::Instant;
 
+use super::purge::patience;
 use super::query::Query;
 use super::{Call, Outcome, Refusal, json};
+use crate::cluster::members::MemberState;
 use crate::cluster::{Cluster, ClusterReport};
+use crate::features::departure::{self, Departure};
 use crate::flow::worker::ProcessState;
+
+/// The time for a departure by default.
+const LEAVING: Duration = Duration::from_secs(30);
 
 /// The new state of a node.
 #[derive(Debug, Serialize)]
 struct NodeChange<'t> {
     node: &'t str,
     draining: bool,
+}
+
+/// What became of the responses of this node.
+#[derive(Debug, Serialize)]
+struct NodeDeparture<'t> {
+    node: &'t str,
+    #[serde(flatten)]
+    departure: Departure,
 }
 
 /// Returns the cluster from the view of this node.
@@ -40,9 +58,26 @@ pub(super) async fn drain(call: Call<'_>, drains: bool) -> Outcome {
     }
 }
 
-fn cluster(shared: &ProcessState) -> Result<&Cluster, Refusal> {
+/// Gives the keys of this node, and the hottest of its responses, to the other nodes.
+pub(super) async fn leave(call: Call<'_>) -> Outcome {
+    let shared = &call.state.shared;
+    let cluster = cluster(shared)?;
+    let time = call.query.get("timeout").map(patience).transpose()?.unwrap_or(LEAVING);
+    let standing = cluster.members.view().standing;
+    if standing != MemberState::Member {
+        let why = format!("this node is no member of the cluster: {}", standing.word());
+        return Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, why));
+    }
+    let worker = shared.workers().first().cloned();
+    let worker = worker.ok_or_else(|| Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "no worker serves"))?;
+    let departure = departure::leave(&worker, cluster, Instant::now() + time).await;
+    let node = &*cluster.settings.node;
+    Ok(json(&NodeDeparture { node, departure }))
+}
+
+fn cluster(shared: &ProcessState) -> Result<&Arc<Cluster>, Refusal> {
     let why = "there is no cluster: [cluster] has no engine";
-    shared.cluster.as_deref().ok_or_else(|| Refusal::new(StatusCode::NOT_FOUND, why))
+    shared.cluster.as_ref().ok_or_else(|| Refusal::new(StatusCode::NOT_FOUND, why))
 }
 
 /// Returns the name of the node in `query`.

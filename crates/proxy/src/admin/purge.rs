@@ -101,7 +101,7 @@ fn read(query: &Query<'_>, origins: &Origins<'_>) -> Result<ParsedPurge, String>
 }
 
 /// Parses a duration with its unit, or a number of seconds.
-fn patience(text: &str) -> Result<Duration, String> {
+pub(super) fn patience(text: &str) -> Result<Duration, String> {
     const UNITS: [(&str, f64); 4] = [("ms", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3600.0)];
     let of_unit = |(unit, seconds): &(&str, f64)| Some((text.strip_suffix(unit)?, *seconds));
     let (number, unit) = UNITS.iter().find_map(of_unit).unwrap_or((text, 1.0));

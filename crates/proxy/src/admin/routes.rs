@@ -115,6 +115,9 @@ const ROUTES: &[Route] = &[
         Box::pin(cluster::drain(call, true))
     }),
     post("/cluster/resume", &["node"], "returns them", |call| Box::pin(cluster::drain(call, false))),
+    post("/cluster/leave", &["timeout"], "gives its keys and hottest responses to other nodes", |call| {
+        Box::pin(cluster::leave(call))
+    }),
     get("/pools", &[], "the tag pools of [gateways](control.md)", |call| {
         shown(&call.state.shared.cache.gateways.report())
     }),

@@ -1,6 +1,7 @@
-//! The agreement about purges of the two processes that answer requests during an upgrade: a purge is acknowledged when the
-//! other process obeys it, too.
+//! The agreement of the two processes that answer requests during an upgrade. A purge is acknowledged when the other process obeys
+//! it, too. What the earlier process is fetching is not fetched again, if that takes no longer than a moment.
 
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -8,6 +9,9 @@ use tokio::sync::watch;
 
 /// The time after which a purge is acknowledged in any case: the other process is about to end.
 const PATIENCE: Duration = Duration::from_secs(1);
+
+/// The longest wait for a fetch of the earlier process. A client of a longer one would wait for all of its content.
+const FETCH: Duration = Duration::from_secs(1);
 
 /// No other process answers requests.
 const NOBODY: u64 = u64::MAX;
@@ -21,11 +25,14 @@ pub(crate) struct Twin {
     obeyed: watch::Sender<u64>,
     /// The number up to which this process obeys the other one.
     heard: AtomicU64,
+    /// The hashes of the keys that the earlier process is fetching.
+    fetches: watch::Sender<HashSet<u64>>,
 }
 
 impl Default for Twin {
     fn default() -> Self {
-        Self { asked: AtomicU64::new(0), obeyed: watch::Sender::new(NOBODY), heard: AtomicU64::new(0) }
+        let (asked, heard, fetches) = <_>::default();
+        Self { asked, obeyed: watch::Sender::new(NOBODY), heard, fetches }
     }
 }
 
@@ -50,6 +57,21 @@ impl Twin {
         let mut obeyed = self.obeyed.subscribe();
         // The sender lives as long as the cache.
         let _ = tokio::time::timeout(PATIENCE, obeyed.wait_for(|obeyed| *obeyed >= number)).await;
+    }
+
+    /// Notes the hashes of all keys that the earlier process is fetching. What it has fetched is stored here already.
+    pub(crate) fn note_fetches(&self, hashes: HashSet<u64>) {
+        self.fetches.send_replace(hashes);
+    }
+
+    /// Returns once the earlier process is not fetching the key with this hash, or after [`FETCH`].
+    pub(crate) async fn fetched(&self, hash: u64) {
+        if self.fetches.borrow().contains(&hash) {
+            let mut fetches = self.fetches.subscribe();
+            let ended = Box::pin(fetches.wait_for(|hashes| !hashes.contains(&hash)));
+            // The sender lives as long as the cache.
+            let _ = Box::pin(tokio::time::timeout(FETCH, ended)).await;
+        }
     }
 
     /// Returns the number of the last purge that waits for the other process.

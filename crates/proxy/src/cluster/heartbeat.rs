@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use tokio::time::{MissedTickBehavior, interval};
@@ -33,6 +34,9 @@ if redis.call('HGET', KEYS[1], 'id') == ARGV[1] then
   redis.call('SREM', KEYS[2], ARGV[2])
 end
 return 1";
+
+/// The value of the field `draining` of a node that is about to end.
+const LEAVES: &str = "yes";
 
 /// Sends heartbeats until this node leaves, and keeps the thread for other tasks from then on.
 ///
@@ -95,7 +99,9 @@ async fn beat(cluster: &Cluster, listening: SocketAddr) -> Result<Vec<Member>, E
     let mut claim = cluster.script(CLAIM, &[&format!("node:{}", settings.node), "nodes"]);
     claim.arg(&cluster.id).arg(millis(settings.drop_out)).arg(&settings.node);
     *cluster.reached_at.lock() = advertise.authority.clone();
+    let leaves = if cluster.leaves.load(Ordering::Acquire) { LEAVES } else { "" };
     let record = [
+        ("draining", leaves.to_owned()),
         ("advertise", advertise.to_string()),
         ("id", cluster.id.clone()),
         ("version", env!("CARGO_PKG_VERSION").to_owned()),
@@ -160,7 +166,7 @@ fn member(name: &str, record: &BTreeMap<String, String>, draining: bool) -> Opti
         id: text("id")?,
         advertise: Origin::new(scheme == "https", authority),
         weight: text("weight")?.parse().ok().filter(|weight| *weight > 0)?,
-        draining,
+        draining: draining || record.get("draining").is_some_and(|value| value == LEAVES),
         version: text("version").unwrap_or_default(),
     })
 }

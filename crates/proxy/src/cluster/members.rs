@@ -36,6 +36,8 @@ pub(crate) struct View {
     pub(crate) nodes: Vec<Member>,
     /// The owners of keys; its indices are those of `nodes`.
     pub(crate) ring: Ring,
+    /// The owners of keys before nodes began to drain, with the same indices; `None` while none drains.
+    former: Option<Ring>,
     /// The state of requests to the nodes, in the same order.
     pub(crate) peers: Vec<Arc<Peer>>,
 }
@@ -126,13 +128,21 @@ impl View {
     pub(super) fn new(standing: MemberState, mut nodes: Vec<Member>) -> Self {
         nodes.sort_by(|one, other| one.name.cmp(&other.name));
         nodes.dedup_by(|later, earlier| later.name == earlier.name);
-        let ring = nodes.iter().map(|node| Node {
-            name: node.name.clone(),
-            weight: node.weight,
-            draining: node.draining,
-        });
+        let ring = |drains: fn(&Member) -> bool| {
+            let node =
+                |node: &Member| Node { name: node.name.clone(), weight: node.weight, draining: drains(node) };
+            Ring::new(nodes.iter().map(node).collect())
+        };
+        let former = nodes.iter().any(|node| node.draining).then(|| ring(|_| false));
+        let ring = ring(|node| node.draining);
         let peers = nodes.iter().map(|_| Arc::default()).collect();
-        Self { standing, trouble: None, ring: Ring::new(ring.collect()), peers, nodes }
+        Self { standing, trouble: None, ring, former, peers, nodes }
+    }
+
+    /// Returns the index of the draining node that owned the key with this hash before.
+    pub(super) fn former_owner(&self, hash: u64) -> Option<usize> {
+        let owner = self.former.as_ref()?.owner(hash)?;
+        self.nodes[owner].draining.then_some(owner)
     }
 
     /// Returns the node that owns `key`; `None` if there is none.

@@ -91,6 +91,8 @@ pub(crate) struct Cluster {
     /// The runtime of the tasks that talk to the engine.
     handle: Handle,
     runtime: Mutex<Option<Runtime>>,
+    /// Whether this process gives up its keys, since it is about to end.
+    leaves: AtomicBool,
     leaving: Notify,
     left: Notify,
 }
@@ -123,6 +125,7 @@ impl Cluster {
             tier: settings.tier.as_ref().map(EngineTier::new),
             handle,
             runtime: Mutex::new(Some(runtime)),
+            leaves: AtomicBool::new(false),
             leaving: Notify::new(),
             left: Notify::new(),
         })
@@ -179,17 +182,33 @@ impl Cluster {
         matches!(view.standing, MemberState::Member | MemberState::Alone) && !drains
     }
 
+    /// Gives up the keys of this node until it ends or is resumed, and waits until the others know.
+    pub(crate) async fn give_up_keys(&self) {
+        self.leaves.store(true, Ordering::Release);
+        let mut changes = self.members.changes();
+        while self.members.view().standing == MemberState::Member && self.is_ready() {
+            // The sender lives as long as the cluster.
+            let _ = changes.changed().await;
+        }
+        // The others read it with their next heartbeat.
+        tokio::time::sleep(self.settings.heartbeat).await;
+    }
+
     /// Takes the keys from the node called `name`, or returns keys to it. Returns whether that changed anything on the
     /// engine. The error is the reason why the engine has not stored the change.
     pub(crate) async fn drain(&self, name: &str, drains: bool) -> Result<bool, EngineError> {
+        let left = !drains && name == self.settings.node && self.leaves.swap(false, Ordering::AcqRel);
         let mut command = redis::cmd(if drains { "SADD" } else { "SREM" });
         command.arg(self.key("draining")).arg(self.sealed_name(name));
-        self.engine.command::<i64>(&command).await.map(|changed| changed > 0)
+        self.engine.command::<i64>(&command).await.map(|changed| left || changed > 0)
     }
 
-    /// Decides where a copy of an answer to `key`, which another node owns, is kept: in memory if the key is
-    /// requested often. It may evict older copies from there. `length` is that of the content, in bytes.
+    /// Decides where an answer to `key` by another node is kept: everywhere if this node owns the key by now, else in
+    /// memory if the key is requested often. It may evict older copies from there. `length` is that of the content, in bytes.
     pub(crate) fn kept(&self, store: &Store, key: &[u8], length: Option<u64>) -> StoragePlace {
+        if self.members.view().owner(key).is_some_and(|owner| owner.id == self.id) {
+            return StoragePlace::Everywhere;
+        }
         let hash = store.memory.hash(key);
         self.hot.count(hash);
         // While its length is not known, the answer is in flight from the origin to its owner. A later request may

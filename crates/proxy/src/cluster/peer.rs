@@ -52,6 +52,8 @@ pub(super) struct OwnerNode {
     /// The identifier of the process.
     pub(super) id: String,
     pub(super) origin: Origin,
+    /// Whether it drains: it is asked for what it has stored, and for nothing else.
+    pub(super) drains: bool,
 }
 
 impl OwnerNode {

@@ -54,8 +54,9 @@ impl PeerRequest {
     /// Returns the sender of `head` on a listener for nodes of `cluster`. Errors: the refusal of a request that does
     /// not come from a node.
     pub(crate) fn of_peer(cluster: Option<&Cluster>, head: &RequestHead<'_>) -> Result<Self, Refusal> {
-        let cluster =
-            cluster.filter(|_| matches!(head.method, Method::GET | Method::HEAD)).ok_or(STRANGER)?;
+        // By a PUT, a node offers a stored response.
+        let is_known = matches!(head.method, Method::GET | Method::HEAD | Method::PUT);
+        let cluster = cluster.filter(|_| is_known).ok_or(STRANGER)?;
         let value = head.fields.first(FIELD).and_then(|value| std::str::from_utf8(value).ok());
         let mut words = value.ok_or(STRANGER)?.split(' ');
         let [role, client, shown, place] = [(); 4].map(|()| words.next().unwrap_or_default());

@@ -1,24 +1,28 @@
 //! Sends requests to the node that owns the key, before they are sent to the origin.
 //!
+//! The owner of a key that was another node's until that began to drain asks that node first, for what it has stored.
+//! So a node gives its keys away with their responses.
+//!
 //! A node that cannot be reached, leaves the cluster meanwhile, [hangs](super::probe), or has no answer of an origin
 //! only delays a request: this node then sends it to the origin. A node that could not be reached gets no requests
 //! until it answers again. If a node has many more requests in flight than the others, the next node of the ring gets
 //! the request.
 
+use std::borrow::Cow;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use http::header::VIA;
-use http::{HeaderMap, HeaderName, StatusCode};
+use http::header::{self, VIA};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use larder_cluster::{Load, key_hash};
 use larder_semantics::fields::Fields;
 use larder_semantics::status::Why;
 use larder_store::lines::write_line;
 use serde::Serialize;
 
-use super::members::MemberState;
+use super::members::{MemberState, View};
 use super::peer::{OwnerNode, PeerLoad};
 use super::sealed::ForgeryCounts;
 use super::{Cluster, peer_request, probe};
@@ -64,7 +68,8 @@ pub(crate) type PeerAnswer = ControlFlow<(Head, Box<Download>), Option<PeerLoad>
 
 /// The node that is to answer a request.
 enum Turn {
-    This(PeerLoad),
+    /// This node, which counts as busy if it is its turn among others.
+    This(Option<PeerLoad>),
     Other(OwnerNode),
 }
 
@@ -94,32 +99,34 @@ pub(crate) async fn ask(
     request: &Request,
     fields: &HeaderMap,
 ) -> Result<PeerAnswer, OriginError> {
-    let node = match Turn::of(cluster, &request.key) {
-        Some(Turn::Other(node)) => node,
-        Some(Turn::This(busy)) => return Ok(PeerAnswer::Continue(Some(busy))),
-        None => return Ok(PeerAnswer::Continue(None)),
+    let (node, busy) = match Turn::of(cluster, request) {
+        Some(Turn::Other(node)) => (Some(node), None),
+        Some(Turn::This(busy)) => (OwnerNode::former(cluster, &request.key), busy),
+        None => (None, None),
     };
+    let Some(node) = node else { return Ok(PeerAnswer::Continue(busy)) };
     // Another node cannot know of purges of this node that are not in the stream.
     let stream = &cluster.invalidations.stream;
     if stream.ordered().is_none() && !Box::pin(stream.is_told()).await {
-        return Ok(PeerAnswer::Continue(None));
+        return Ok(PeerAnswer::Continue(busy));
     }
-    let Some(place) = cluster.invalidations.place() else { return Ok(PeerAnswer::Continue(None)) };
+    let Some(place) = cluster.invalidations.place() else { return Ok(PeerAnswer::Continue(busy)) };
     cluster.figures.asked.fetch_add(1, Ordering::Relaxed);
-    let client = client();
-    let asked = node.ask(&client, cluster, plan, request, fields, &place).await;
+    let (client, fields) = (client(), node.fields(fields));
+    let asked = node.ask(&client, cluster, plan, request, &fields, &place).await;
     let failed = |why: &dyn std::fmt::Display| {
         cluster.figures.failed.fetch_add(1, Ordering::Relaxed);
         tracing::debug!("{}: node at {}: {why}", request.logged_url(), node.origin);
     };
     match asked {
+        Ok((head, _)) if is_its_own(&head) && node.drains => Ok(PeerAnswer::Continue(busy)),
         Ok((head, _)) if is_its_own(&head) && head.status == StatusCode::GATEWAY_TIMEOUT => {
             failed(&"the origin did not answer it in time");
             Err(timed_out())
         }
         Ok((head, _)) if is_its_own(&head) => {
             failed(&head.status);
-            Ok(PeerAnswer::Continue(None))
+            Ok(PeerAnswer::Continue(busy))
         }
         Ok((head, download)) => {
             if status_of(&head).is_some_and(|status| status.is_hit) {
@@ -133,7 +140,31 @@ pub(crate) async fn ask(
                 ForgeryCounts::count(&cluster.forged.proofs, "a server at a node's address");
             }
             probe::leave_alone(cluster, client, node);
-            Ok(PeerAnswer::Continue(None))
+            Ok(PeerAnswer::Continue(busy))
+        }
+    }
+}
+
+/// Offers the stored response to `request`, a PUT without content, to the node that owns its key: that node then asks this one
+/// for it. Returns the name of the node, and the status of its answer, if there is one; `None` if no other node owns the key.
+pub(crate) async fn offer(
+    cluster: &Arc<Cluster>,
+    client: &Client,
+    plan: &Plan,
+    request: &Request,
+) -> Option<(String, Option<StatusCode>)> {
+    let view = cluster.members.view();
+    let owner =
+        view.ring.owner(key_hash(&request.key)).filter(|owner| view.nodes[*owner].id != cluster.id)?;
+    let name = view.nodes[owner].name.clone();
+    let ready = OwnerNode::at(cluster, &view, owner).zip(cluster.invalidations.place());
+    let Some((node, place)) = ready else { return Some((name, None)) };
+    match node.ask(client, cluster, plan, request, &request.fields, &place).await {
+        Ok((head, _)) => Some((name, Some(head.status))),
+        Err(error) => {
+            tracing::debug!("{}: not offered to node {name}: {error}", request.logged_url());
+            probe::leave_alone(cluster, client.clone(), node);
+            Some((name, None))
         }
     }
 }
@@ -142,9 +173,9 @@ pub(crate) async fn ask(
 pub(crate) fn owner(cluster: &Cluster, key: &[u8]) -> Option<String> {
     let view = cluster.members.view();
     let owner = view.ring.owner(key_hash(key)).filter(|_| view.standing == MemberState::Member)?;
-    let (node, peer) = (&view.nodes[owner], &view.peers[owner]);
-    (node.id != cluster.id && peer.is_well() && cluster.may_ask(node))
-        .then(|| format!("{} at {}", node.name, node.advertise))
+    OwnerNode::at(cluster, &view, owner)?;
+    let node = &view.nodes[owner];
+    Some(format!("{} at {}", node.name, node.advertise))
 }
 
 /// Whether TLS with a node failed, so that it does not prove to be a node.
@@ -158,29 +189,56 @@ fn timed_out() -> OriginError {
 }
 
 impl Turn {
-    /// Returns the node to ask for `key`; `None`: there is none, or it gets no requests at present.
-    fn of(cluster: &Cluster, key: &[u8]) -> Option<Self> {
+    /// Returns the node to ask for the response to `request`; `None`: there is none, or it gets no requests at present.
+    fn of(cluster: &Cluster, request: &Request) -> Option<Self> {
         let view = cluster.members.view();
         if view.standing != MemberState::Member {
             return None;
         }
-        let hash = key_hash(key);
+        if request.by_peer {
+            return Some(Self::This(None));
+        }
+        let hash = key_hash(&request.key);
         let in_flight: Vec<_> = view.peers.iter().map(|peer| peer.in_flight()).collect();
         let chosen = Load::default().choose(&view.ring, hash, &in_flight)?;
         if view.ring.owner(hash) != Some(chosen) {
             cluster.figures.spilled.fetch_add(1, Ordering::Relaxed);
         }
-        let (node, peer) = (&view.nodes[chosen], &view.peers[chosen]);
-        if node.id == cluster.id {
-            return Some(Self::This(PeerLoad::at(peer)));
+        if view.nodes[chosen].id == cluster.id {
+            return Some(Self::This(Some(PeerLoad::at(&view.peers[chosen]))));
         }
-        let other =
-            || OwnerNode { busy: PeerLoad::at(peer), id: node.id.clone(), origin: node.advertise.clone() };
-        (peer.is_well() && cluster.may_ask(node)).then(|| Self::Other(other()))
+        OwnerNode::at(cluster, &view, chosen).map(Self::Other)
     }
 }
 
 impl OwnerNode {
+    /// Returns the node with this index, if it is another one and gets requests.
+    fn at(cluster: &Cluster, view: &View, index: usize) -> Option<Self> {
+        let (node, peer) = (&view.nodes[index], &view.peers[index]);
+        (node.id != cluster.id && peer.is_well() && cluster.may_ask(node)).then(|| Self {
+            busy: PeerLoad::at(peer),
+            id: node.id.clone(),
+            origin: node.advertise.clone(),
+            drains: node.draining,
+        })
+    }
+
+    /// Returns the draining node that owned `key` before.
+    fn former(cluster: &Cluster, key: &[u8]) -> Option<Self> {
+        let view = cluster.members.view();
+        Self::at(cluster, &view, view.former_owner(key_hash(key))?)
+    }
+
+    /// Returns the fields of a request to it with these `fields`.
+    fn fields<'f>(&self, fields: &'f HeaderMap) -> Cow<'f, HeaderMap> {
+        let mut fields = Cow::Borrowed(fields);
+        if self.drains {
+            let only = HeaderValue::from_static("only-if-cached");
+            fields.to_mut().append(header::CACHE_CONTROL, only);
+        }
+        fields
+    }
+
     async fn ask(
         &self,
         client: &Client,
@@ -193,8 +251,11 @@ impl OwnerNode {
         let mut head = Vec::with_capacity(HEAD);
         write_head(&mut head, request, fields, |out| {
             peer_request::introduce(out, cluster, &self.id, request, place);
-            // A request that returns to this node through the other one is a loop, too.
-            passes::write_via(out, plan, request, fields);
+            // A request that returns to this node through the other one is a loop, too. A draining node sends none on, and
+            // may have sent this one.
+            if !self.drains {
+                passes::write_via(out, plan, request, fields);
+            }
         });
         let mut content = Upload::Empty;
         let Origin { https, authority, .. } = &self.origin;

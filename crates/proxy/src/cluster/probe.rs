@@ -71,7 +71,7 @@ async fn answers(client: &Client, origin: &Origin) -> bool {
 
 /// Sends a node no requests until it answers, or is no member any more.
 pub(super) fn leave_alone(cluster: &Arc<Cluster>, client: Client, node: OwnerNode) {
-    let OwnerNode { busy, id, origin } = node;
+    let OwnerNode { busy, id, origin, .. } = node;
     let peer = busy.peer();
     if !peer.life.lose() {
         return;

@@ -95,7 +95,7 @@ pub(crate) struct Request {
     pub(crate) by_peer: bool,
     /// The position in the stream of purges that this node has to reach before stored responses may answer.
     pub(crate) awaited: Option<RequiredPosition>,
-    /// Whether the node that owns the key may answer in place of the origin.
+    /// Whether other nodes may answer in place of the origin.
     pub(crate) asks_peers: bool,
     /// How logs write its query string.
     pub(crate) query: QueryStrings,
@@ -117,7 +117,8 @@ pub(crate) struct Request {
     pub(crate) session: Option<Box<Session>>,
     /// Its entries in limits on requests in progress.
     pub(crate) entered: LimitEntries,
-    /// Whether it is a prefetch of this proxy, without a client.
+    /// Whether it is a prefetch of this proxy, without a client. If it is also by a node, that offers a response, and no origin is
+    /// asked.
     pub(crate) is_own_prefetch: bool,
 }
 

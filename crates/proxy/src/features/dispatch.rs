@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use http::header;
+use http::{Method, header};
 use larder_semantics::status::Why;
 use larder_tags::Pools;
 
 use super::{
-    auth_request, challenge, credentials, etag_gateway, jwt, packages, purge_method, redirect, rules,
-    validator,
+    auth_request, challenge, credentials, departure, etag_gateway, jwt, packages, purge_method, redirect,
+    rules, validator,
 };
 use crate::base::settings::CountedRequests;
 use crate::exchange::limits;
@@ -46,6 +46,9 @@ pub(crate) async fn serve(worker: &Arc<Worker>, plan: &Arc<Plan>, mut request: B
 }
 
 async fn answer(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut Request) -> Reply {
+    if request.by_peer && request.method == Method::PUT {
+        return Box::pin(departure::take(worker, plan, request)).await;
+    }
     // The rules do not apply to a certificate authority: they cannot know its addresses.
     if let Some(reply) = challenge::answer(worker, request) {
         return reply;

@@ -6,6 +6,7 @@ mod auth_request;
 mod certificate_file;
 mod challenge;
 pub(crate) mod credentials;
+pub(crate) mod departure;
 pub(crate) mod dispatch;
 pub mod dry_run;
 pub(crate) mod edges;

@@ -319,6 +319,7 @@ impl Run<'_> {
         let (cluster, request) = (self.shared.cluster.as_deref(), &self.request);
         let is_marked = self.shared.cache.hit_for_miss.marked(request.hash, clock::now());
         let is_asked = decision.kind() == Kind::Miss
+            && !request.by_peer
             && !is_marked
             && rules.is_some_and(|rules| serve::asks_peers(cluster, rules, request));
         cluster.filter(|_| is_asked).and_then(|cluster| peers::owner(cluster, &request.key))

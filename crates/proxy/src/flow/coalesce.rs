@@ -97,6 +97,9 @@ impl Context<'_> {
 
     /// Fetches for all followers, unless a usable response has been stored meanwhile, in this cache or in a far tier.
     async fn writer(&self, request: &Request, mut writer: FillWriter, why: Why, lookup: Lookup) -> Reply {
+        if lookup.entry.is_none() {
+            self.worker.cache.twin.fetched(request.hash).await;
+        }
         if let Some((entry, reply)) = self.stored_meanwhile(request) {
             writer.settle(Verdict::Stored(entry));
             return reply;

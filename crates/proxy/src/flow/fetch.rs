@@ -4,7 +4,7 @@
 //! content, unless all of it has arrived, so that this client may leave without ending the fetch for others.
 
 mod opening;
-pub(super) mod prefetch;
+pub(crate) mod prefetch;
 
 use std::pin::pin;
 use std::sync::Arc;

@@ -238,19 +238,14 @@ impl Order {
 
     /// Returns the request that a client without credentials would make.
     fn request(&self, worker: &Worker, plan: &Plan) -> Option<Box<Request>> {
-        let authority = self.wish.url.split_once("://")?.1.split('/').next()?;
         let mut fields = self.fields.clone();
-        fields.insert(header::HOST, authority.parse().ok()?);
         if let Some((first, last)) = self.wish.range {
             fields.insert(header::RANGE, format!("bytes={first}-{last}").parse().ok()?);
         }
-        let lines = head::lines(&fields);
-        let head = RequestHead::compose(&Method::GET, &self.wish.url, &lines, &plan.settings.limits).ok()?;
         let asker =
             Requester { role: self.role, address: self.client, identity: None, id: None, by_peer: false };
-        let mut request = Request::take(&head, &worker.cache.store.memory, plan, &asker).ok()?;
+        let mut request = own_request(worker, plan, &self.wish.url, fields, &asker)?;
         request.fields.insert(HeaderName::from_static(PURPOSE), HeaderValue::from_static("prefetch"));
-        request.is_own_prefetch = true;
         Some(request)
     }
 
@@ -282,6 +277,23 @@ impl Order {
             && worker.shared.may_serve_stored()
             && !worker.cache.hit_for_miss.marked(request.hash, clock::now())
     }
+}
+
+/// Returns the GET that this proxy makes itself on behalf of `asker`; `None` for a URL that no client could request.
+pub(crate) fn own_request(
+    worker: &Worker,
+    plan: &Plan,
+    url: &str,
+    mut fields: HeaderMap,
+    asker: &Requester<'_>,
+) -> Option<Box<Request>> {
+    let authority = url.split_once("://")?.1.split('/').next()?;
+    fields.insert(header::HOST, authority.parse().ok()?);
+    let lines = head::lines(&fields);
+    let head = RequestHead::compose(&Method::GET, url, &lines, &plan.settings.limits).ok()?;
+    let mut request = Request::take(&head, &worker.cache.store.memory, plan, asker).ok()?;
+    request.is_own_prefetch = true;
+    Some(request)
 }
 
 /// A prefetch in progress. The planner is notified however it ends.

@@ -240,7 +240,8 @@ impl Context<'_> {
         }
         // The owner of the key may answer a `max-age` or `min-fresh` reload from its cache. A `no-cache` reload wants a
         // newer response.
-        let by_owner = request.is_reload() && request.asks_peers && !request.asked.no_cache;
+        let by_owner =
+            request.is_reload() && request.asks_peers && !request.by_peer && !request.asked.no_cache;
         let is_for_client = by_owner || reload::is_for_client(&self.worker.cache, request);
         let is_alone = is_for_client || entry.as_ref().is_some_and(is_for_one_use);
         let lookup = Lookup { entry, epoch };
@@ -377,13 +378,13 @@ fn is_due(worker: &Worker, rules: &Rules, freshness: &Freshness, hash: u64, now:
         && worker.cache.ahead.is_open(hash, now)
 }
 
-/// Whether the node that owns the key may answer in place of the origin: no condition forbids a stored answer.
+/// Whether other nodes may answer in place of the origin: no condition forbids a stored answer.
 pub(crate) fn asks_peers(cluster: Option<&Cluster>, rules: &Rules, request: &Request) -> bool {
     // Requests to other nodes do not carry client certificates.
     let is_for_all =
         || !rules.validated && !client_cert::names_client(&request.fields) && !request.asked.no_store;
     let is_current = cluster.is_some_and(|cluster| cluster.invalidations.lease.is_current());
-    is_current && !request.by_peer && request.awaited.is_none() && is_for_all()
+    is_current && request.awaited.is_none() && is_for_all()
 }
 
 /// Whether this fetch must not be shared with requests for the same URL that accept the stored response.

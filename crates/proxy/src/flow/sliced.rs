@@ -37,7 +37,7 @@ const TRIES: usize = 3;
 /// owns the key has all slices of its response, so that others only forward what their clients want.
 pub(crate) fn begins(cx: Context<'_>, request: &Request, stored: Option<&Entry>) -> bool {
     let is_own = |entry: &Entry| *entry.key() == *request.key;
-    let cluster = cx.worker.shared.cluster.as_deref().filter(|_| request.asks_peers);
+    let cluster = cx.worker.shared.cluster.as_deref().filter(|_| request.asks_peers && !request.by_peer);
     request.method == Method::GET
         && stored.is_none_or(is_own)
         && FirstSlice::of(cx, request, stored).is_some()

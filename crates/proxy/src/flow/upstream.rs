@@ -163,6 +163,9 @@ async fn ask_peers(
             ControlFlow::Continue(busy) => busy,
         },
     };
+    if request.by_peer && request.is_own_prefetch {
+        return Err(not_given());
+    }
     let (head, download) = ask(worker, plan, request, fields, content).await?;
     Ok((head, download, false))
 }
@@ -207,6 +210,12 @@ async fn queue_up(plan: &Plan, claim: Claim, fetch: Option<usize>) -> Result<Per
     let patience = plan.settings.timeouts.first_byte;
     let permit = tokio::time::timeout(patience, plan.concurrency.enter(claim, fetch)).await;
     permit.ok().and_then(Result::ok).ok_or_else(no_permit)
+}
+
+/// Returns the error for a response that a node has offered, and does not have any more.
+fn not_given() -> OriginError {
+    let detail = "the node that has offered the response does not give it".to_owned();
+    OriginError::new(StatusCode::GATEWAY_TIMEOUT, Why::OnlyIfCached, detail)
 }
 
 fn no_permit() -> OriginError {

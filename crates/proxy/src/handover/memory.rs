@@ -4,6 +4,7 @@
 //! while the earlier process serves; at the cut the last changes and all [`state`](super::state); and then, in both directions,
 //! what requests purge until the earlier process has ended.
 
+use std::collections::HashSet;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -34,6 +35,9 @@ const ASKED: &str = "purges-asked";
 /// The number up to which the other process obeys.
 const OBEYED: &str = "purges-obeyed";
 
+/// The hashes of the keys that the earlier process is fetching, behind all that it has fetched.
+const FETCHES: &str = "fetches";
+
 /// The version of the parts that have no other one.
 const VERSION: u32 = 1;
 
@@ -46,6 +50,8 @@ pub(crate) struct Offer {
     memory: MemoryOffer,
     /// What the last requests of this process purge.
     late: LatePurges,
+    /// The keys that this process was fetching when that was sent last.
+    fetches: HashSet<u64>,
     /// The time of the cut, until the copies in this process are freed.
     cut: Option<Instant>,
 }
@@ -87,7 +93,7 @@ impl Offer {
     /// Begins an offer.
     pub(crate) fn new(shared: &Arc<ProcessState>) -> Self {
         let (late, memory) = (LatePurges::new(shared), MemoryOffer::new(&shared.cache.fills));
-        Self { shared: Arc::clone(shared), memory, late, cut: None }
+        Self { shared: Arc::clone(shared), memory, late, fetches: HashSet::new(), cut: None }
     }
 
     /// Sends everything that is stored, while this process serves.
@@ -103,7 +109,7 @@ impl Offer {
     /// the successor serves. From now on the successor frees the contents of memory files.
     pub(crate) fn cut(&mut self, sink: &mut impl Sink) -> io::Result<()> {
         self.shared.cache.twin.meet();
-        self.memory.send_changes(&mut |piece| send(sink, CHANGES, piece))?;
+        self.send_changes(sink)?;
         self.late = LatePurges::new(&self.shared);
         for kind in &KINDS {
             kind.send(&self.shared, sink)?;
@@ -124,13 +130,26 @@ impl Offer {
     pub(crate) fn follow(&mut self, sink: &mut impl Sink) -> io::Result<()> {
         let asked = self.shared.cache.twin.asked();
         self.late.send(sink)?;
-        self.memory.send_changes(&mut |piece| send(sink, CHANGES, piece))?;
+        self.send_changes(sink)?;
         self.late.agree(asked, sink)?;
         if self.cut.take_if(|cut| cut.elapsed() > KEPT).is_some() {
             let shared = Arc::clone(&self.shared);
             let free = move || _ = shared.cache.store.memory.prune(&mut |_, _| true);
             // Without a thread, the copies stay until this process ends.
             let _ = thread::Builder::new().name("copies".to_owned()).spawn(free);
+        }
+        Ok(())
+    }
+
+    /// Sends what has changed since the last call, and what is still being fetched.
+    fn send_changes(&mut self, sink: &mut impl Sink) -> io::Result<()> {
+        // Looked up first: what ends until the changes are sent is among them.
+        let fetches = self.shared.cache.fills.hashes();
+        self.memory.send_changes(&mut |piece| send(sink, CHANGES, piece))?;
+        if fetches != self.fetches {
+            let hashes = fetches.iter().flat_map(|hash| hash.to_le_bytes()).collect::<Vec<_>>();
+            sink.part(FETCHES, VERSION, |out| out.write_all(&hashes))?;
+            self.fetches = fetches;
         }
         Ok(())
     }
@@ -241,7 +260,7 @@ impl Import {
         let kind = KINDS.iter().chain([&PREDICTIONS]).find(|kind| kind.name == part.name);
         let version = match (&*part.name, kind) {
             (_, Some(kind)) => kind.version,
-            (KEYS | FILE | ASKED | OBEYED, _) => VERSION,
+            (KEYS | FILE | FETCHES | ASKED | OBEYED, _) => VERSION,
             (SLICE | CHANGES, _) => handover::VERSION,
             (LATE_PURGES, _) => purges::COPY_VERSION,
             _ => return PartResult::Unknown,
@@ -292,6 +311,11 @@ impl Import {
                 let file = descriptor(u32::from_le_bytes(at)).ok_or("its descriptor is missing")?;
                 self.memory.file(u32::from_le_bytes(number), file).map_err(|error| error.to_string())?;
             }
+            (FETCHES, _) => {
+                let (hashes, []) = content.as_chunks() else { return Err(malformed()) };
+                let hashes = hashes.iter().copied().map(u64::from_le_bytes).filter(|_| self.has_keys);
+                self.shared.cache.twin.note_fetches(hashes.collect());
+            }
             (ASKED | OBEYED, _) => _ = note_number(&self.shared, name, content),
             (LATE_PURGES, _) => self.shared.cache.fills.order_copied(content).ok_or_else(malformed)?,
             _ if self.is_outdated => return Err("a part before it is missing".to_owned()),
@@ -319,6 +343,7 @@ impl Import {
     /// store, whose contents can be unpacked now.
     pub(crate) fn predecessor_ended(self) -> Arc<Store> {
         self.shared.cache.twin.leave();
+        self.shared.cache.twin.note_fetches(HashSet::new());
         self.memory.predecessor_ended();
         Arc::clone(&self.shared.cache.store)
     }

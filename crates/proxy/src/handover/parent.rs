@@ -28,6 +28,8 @@ use crate::base::error::cause;
 use crate::features::maintenance::Upkeep;
 use crate::flow::worker::ProcessState;
 
+/// The id of the first process of a container, which ends with it.
+const INIT: u32 = 1;
 /// How long a process may take to end that is about to.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 /// The time limit of an upgrade by a signal.
@@ -229,6 +231,11 @@ impl Handover {
     /// # Errors
     /// A line with the reason. Then this process serves as before, and the successor has ended.
     fn attempt(&self, binary: Option<&Path>, timeout: Duration) -> Result<Serving, String> {
+        if std::process::id() == INIT {
+            return Err(
+                "this process has the id 1, and its container ends with it: replace the container".to_owned()
+            );
+        }
         self.wait_for_predecessor()?;
         let file = binary.unwrap_or(&self.program.file);
         let cannot = |error: io::Error| format!("cannot start {}: {}", file.display(), cause(&error));

@@ -1,5 +1,6 @@
 //! The table of the fills in progress, and the tiers that they publish to.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Waker};
@@ -241,6 +242,12 @@ impl Fills {
     /// Returns the number of fills in progress.
     pub fn under_way(&self) -> usize {
         self.table.iter().map(|table| table.lock().fills.len()).sum()
+    }
+
+    /// Returns the hashes of the keys of the fills in progress.
+    pub fn hashes(&self) -> HashSet<u64> {
+        let of = |table: &Mutex<Table>| table.lock().fills.iter().map(|fill| fill.hash).collect::<Vec<_>>();
+        self.table.iter().flat_map(of).collect()
     }
 
     /// Changes the limit for bodies stored in memory.
