@@ -43,7 +43,7 @@ fn table(shares: &[SiteShare], width: Option<usize>) -> Vec<String> {
     let row = |share: &SiteShare| {
         let mib = share.memory as f64 / f64::from(1 << 20);
         vec![
-            if share.site.is_empty() { "-".to_owned() } else { printable(&share.site).into() },
+            if share.site.is_empty() { "-".to_owned() } else { printable(&share.site) },
             about_size(share.memory),
             part(share.memory, memory),
             about_count(share.requests),
