@@ -100,7 +100,7 @@ impl Edits {
         if names.is_empty() {
             return;
         }
-        let filter = self.cookies.get_or_insert_with(|| CookieFilter::default());
+        let filter = self.cookies.get_or_insert_default();
         if !filter.keeps {
             filter.names.extend_from_slice(names);
         }
