@@ -226,7 +226,7 @@ fn a_content_range_of_a_whole_response_is_not_sent_with_parts() {
 }
 
 #[test]
-fn rfc_9530_section_2_digests_of_other_content_are_not_sent_with_parts() {
+fn rfc_9530_section_2_parts_have_no_digests_of_other_content() {
     let origin = Origin::by(|seen| {
         let is_same = seen.field("if-none-match").is_some();
         let answer = if is_same { "304 Not Modified\nETag: \"1\"".to_owned() } else { digits(seen) };
