@@ -126,6 +126,8 @@ fn paths_that_some_origins_read_as_a_protected_path_are_refused() {
         "/admin;%2fx",
         "/x.php/y.css",
         "/admin%252fx",
+        "/a%252f..%252fadmin",
+        "/admin%253fx%252f",
         "/%2561dmin",
         "/%u0061dmin",
     ] {

@@ -77,6 +77,7 @@ pub fn is_ambiguous(path: &str) -> bool {
     let semicolons = |bytes: &[u8]| memchr::memchr_iter(b';', bytes).count();
     let has_both_semicolons = path.contains(';') && semicolons(&decoded) > semicolons(path.as_bytes());
     has_dot_segments(&decoded)
+        || (has_encoded_slash(&decoded) && has_dot_segments(&percent_decode(&decoded).collect::<Vec<_>>()))
         || has_both_semicolons
         || (has_other_slashes && decoded.contains(&b';'))
         || (0..decoded.len()).any(|at| begins_oddly(&decoded[at..]))
@@ -122,13 +123,16 @@ pub fn has_readings(normal: &[u8]) -> bool {
 /// an encoded `?` or `#` on; without the dots and spaces at the ends of segments, which Windows ignores; up to the name
 /// of a script, as PHP does; and decoded again, if slashes were encoded twice.
 pub fn readings(normal: &[u8]) -> Vec<Vec<u8>> {
-    let end = normal.iter().position(|byte| matches!(byte, b'?' | b'#')).unwrap_or(normal.len());
+    let path = |of: &[u8]| of.iter().position(|byte| matches!(byte, b'?' | b'#')).unwrap_or(of.len());
     let mut found: Vec<Vec<u8>> = Vec::new();
     let twice: Vec<u8> = match has_encoded_slash(normal) {
         true => percent_decode(normal).map(|byte| if byte == b'\\' { b'/' } else { byte }).collect(),
         false => Vec::new(),
     };
-    for path in [normal, &normal[..end], &twice].into_iter().filter(|path| !path.is_empty()) {
+    for path in [normal, &normal[..path(normal)], &twice, &twice[..path(&twice)]]
+        .into_iter()
+        .filter(|path| !path.is_empty())
+    {
         for (whole, script) in [by_segments(path, |name| name), by_segments(path, cut)] {
             for other in [&whole, &whole[..script]] {
                 if other != normal && !found.iter().any(|path| path == other) {
@@ -264,6 +268,8 @@ mod tests {
             "/%U002f",
             "/%2561",
             "/%252e%252e",
+            "/a%252f..%252fadmin",
+            "/a%255c..%255cadmin",
             "/a%250a",
             "/a;%2fb",
             "/a%3b\\b",
