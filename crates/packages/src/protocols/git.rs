@@ -103,7 +103,9 @@ fn is_fixed(line: &[u8]) -> bool {
         b"include-tag",
         b"ofs-delta",
     ];
-    line.split(|byte| *byte == b' ').next().is_some_and(|word| WORDS.contains(&word))
+    let is_known = line.split(|byte| *byte == b' ').next().is_some_and(|word| WORDS.contains(&word));
+    // A filter may name the file that lists what is wanted, and with it a branch.
+    is_known && !line.windows(7).any(|part| part == b"sparse:")
 }
 
 /// A part of an answer.
@@ -217,6 +219,7 @@ mod tests {
             ("agent=a", &["want 11", "have 22"][..]),
             ("agent=a", &["want-ref refs/heads/main", "done"]),
             ("agent=a", &["want 11", "deepen-since 1", "done"]),
+            ("agent=a", &["want 11", "filter sparse:oid=main:spec", "done"]),
             ("object-format=sha256", &["want 11", "done"]),
             ("server-option=x", &["want 11", "done"]),
         ] {

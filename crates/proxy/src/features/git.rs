@@ -12,7 +12,8 @@ use http::{Method, StatusCode};
 use larder_packages::digest::Algorithm;
 use larder_packages::{Digest, PackCheck, Protocol, pack_request};
 use larder_semantics::coding::Coding;
-use larder_semantics::fields::Fields;
+use larder_semantics::directives::ResponseDirectives;
+use larder_semantics::fields::{Fields, members};
 use larder_semantics::freshness::Freshness;
 use larder_semantics::status::Why;
 
@@ -74,10 +75,13 @@ pub(super) async fn pack(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut R
     let Answer { status, fields, download, ruling, .. } = answer;
     let ruling = ruling.as_ref().unwrap_or(&request.ruling);
     let outcome = Outcome::forwarded(Kind::Miss, Why::Absent).answered(status);
+    let directives = ResponseDirectives::parse(&*fields, &[]);
     let is_pack = status == StatusCode::OK
         && ruling.caching().is_some()
         && fields.first("content-type") == Some(RESULT)
         && !fields.contains("content-encoding")
+        && !members(&*fields, "vary").any(is_of_client)
+        && !(directives.private || directives.no_store)
         && !fields.contains("set-cookie");
     if !is_pack {
         return Some(upstream::pass_on(false, status, fields, download, outcome));
@@ -100,11 +104,19 @@ fn may_ask(request: &Request) -> bool {
         && ruling.packages.is_some_and(|protocols| protocols.has(Protocol::Git))
         && ruling.caching().is_some()
         && request.apart.is_empty()
+        && ruling.inquiry(&request.fields).is_none()
         && !request.asked.no_store
         && !request.asked_for_certificate
         && is(CONTENT_TYPE.as_str(), REQUEST)
         && is("git-protocol", b"version=2")
         && ![COOKIE, RANGE].iter().any(|name| request.fields.contains_key(name))
+}
+
+/// Whether the field of this name may tell clients apart, other than by what is part of the key.
+fn is_of_client(name: &[u8]) -> bool {
+    !["accept-encoding", "authorization", "git-protocol"]
+        .iter()
+        .any(|own| name.eq_ignore_ascii_case(own.as_bytes()))
 }
 
 /// Returns the whole content, which stays there as it arrived; `None` if it is too long, or has no end.
