@@ -208,7 +208,7 @@ impl Connector {
         client: Option<IpAddr>,
     ) -> Result<(Stream, Option<Arc<Parent>>), ConnectError> {
         let parents = self.parents.of(https, host, port);
-        if parents.is_empty() {
+        if parents.is_empty() || self.resolver.finds_service(host) {
             return Ok((Stream::Plain(self.tcp(host, port, client).await?), None));
         }
         let name = format!("{host}:{port}");

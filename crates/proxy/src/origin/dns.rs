@@ -162,15 +162,25 @@ impl NameServers {
     }
 
     fn exchange_by_tcp(&self, server: SocketAddr, query: &[u8]) -> io::Result<Vec<u8>> {
+        let end = Instant::now() + self.timeout;
         let mut stream = TcpStream::connect_timeout(&server, self.timeout)?;
-        stream.set_read_timeout(Some(self.timeout))?;
         stream.set_write_timeout(Some(self.timeout))?;
         let length = u16::try_from(query.len()).map_err(invalid)?;
         stream.write_all(&[&length.to_be_bytes(), query].concat())?;
-        let mut length = [0; 2];
-        stream.read_exact(&mut length)?;
-        let mut answer = vec![0; usize::from(u16::from_be_bytes(length))];
-        stream.read_exact(&mut answer)?;
+        let (mut answer, mut wanted, mut piece) = (Vec::new(), 2, [0; DATAGRAM]);
+        while answer.len() < wanted {
+            let left = end.checked_duration_since(Instant::now()).filter(|left| !left.is_zero());
+            stream.set_read_timeout(Some(left.ok_or(ErrorKind::TimedOut)?))?;
+            let most = piece.len().min(wanted - answer.len());
+            match stream.read(&mut piece[..most])? {
+                0 => return Err(ErrorKind::UnexpectedEof.into()),
+                length => answer.extend_from_slice(&piece[..length]),
+            }
+            if let [high, low] = answer[..] {
+                wanted += usize::from(u16::from_be_bytes([high, low]));
+            }
+        }
+        answer.drain(..2);
         if answers(&answer, query) { Ok(answer) } else { Err(ErrorKind::InvalidData.into()) }
     }
 }
@@ -255,9 +265,10 @@ mod tests {
 
     /// Starts a name server that answers one query by UDP, and one by TCP if the first answer is cut short.
     fn server(targets: &'static [&str], is_cut: bool) -> SocketAddr {
-        let udp = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let (udp, tcp) = std::iter::repeat_with(|| UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap())
+            .find_map(|udp| TcpListener::bind(udp.local_addr().unwrap()).ok().map(|tcp| (udp, tcp)))
+            .expect("a port that is free for both");
         let address = udp.local_addr().unwrap();
-        let tcp = TcpListener::bind(address).unwrap();
         thread::spawn(move || {
             let mut query = [0; DATAGRAM];
             let (length, client) = udp.recv_from(&mut query).unwrap();

@@ -69,6 +69,10 @@ impl Parents {
     /// Whether requests to this origin go through a parent.
     pub(crate) fn lead_to(&self, https: bool, authority: &str) -> bool {
         let host = host_of(authority);
+        // Proxies know no services.
+        if is_service(host) {
+            return false;
+        }
         let port = authority[host.len()..].strip_prefix(':').and_then(|port| port.parse().ok());
         !self.of(https, host, port.unwrap_or(if https { 443 } else { 80 })).is_empty()
     }
@@ -76,8 +80,7 @@ impl Parents {
     /// Returns the parents that lead to a host, in the order of preference; none if it is reached directly.
     pub(super) fn of(&self, https: bool, host: &str, port: u16) -> &[Arc<Parent>] {
         let parents = if https { &self.https } else { &self.http };
-        // Proxies know no services.
-        let is_direct = parents.is_empty() || is_here(host) || is_service(host);
+        let is_direct = parents.is_empty() || is_here(host);
         match is_direct || self.no_proxy.iter().any(|no| no.covers(host, port)) {
             true => &[],
             false => parents,
@@ -292,6 +295,7 @@ mod tests {
         ]);
         for (host, port, direct) in [
             ("far.test", 80, false),
+            ("_http._tcp.test", 80, false),
             ("10.1.2.3", 80, true),
             ("192.0.2.1", 80, false),
             ("A.test", 80, true),

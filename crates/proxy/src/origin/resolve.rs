@@ -18,12 +18,15 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex, RwLock};
 use tokio::sync::watch;
+use tokio::time::timeout;
 
 use super::service::Services;
 use crate::base::clock;
 use crate::base::settings::is_service;
 use crate::net::concurrency::{ConcurrencyLimit, Permit};
 
+/// How long a request waits for the name servers if the last answer of them is known.
+const PATIENCE: Duration = Duration::from_secs(1);
 /// Maximum of concurrent lookups. One client gets at most half of them.
 const THREADS: usize = 32;
 /// Maximum of requests that wait for a lookup; further ones are refused. One client gets at most half of the places.
@@ -121,12 +124,16 @@ impl Resolver {
     }
 
     /// Returns the addresses of `host`, which may be an address itself, for a request of `client`. For a watched name
-    /// whose lookup fails, returns its last known addresses. The error is the reason why there are none.
+    /// whose lookup fails, or takes longer than [`PATIENCE`], returns its last known addresses. The error is the reason why there are none.
     pub(super) async fn resolve(&self, host: &str, client: Option<IpAddr>) -> Resolution {
         if let Ok(ip) = host.parse() {
             return Ok(Arc::new([SocketAddr::new(ip, 0)]));
         }
-        match self.look_up(host, client).await {
+        let found = match self.has_addresses(host) {
+            true => timeout(PATIENCE, self.look_up(host, client)).await.unwrap_or(Err(ResolveError::Busy)),
+            false => self.look_up(host, client).await,
+        };
+        match found {
             Ok(found) => {
                 self.change(host, |known| {
                     known.retain(|address| !found.contains(address));
@@ -139,6 +146,11 @@ impl Resolver {
                 _ => Err(why),
             },
         }
+    }
+
+    /// Whether it finds the servers of a service by this name.
+    pub(super) fn finds_service(&self, name: &str) -> bool {
+        self.0.services.is_some() && is_service(name)
     }
 
     /// Watches these names, and no others.

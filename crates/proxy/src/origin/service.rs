@@ -86,10 +86,11 @@ impl Services {
 
 /// Returns the servers that have addresses. Errors: none has.
 fn found(
-    records: Vec<ServiceRecord>,
+    mut records: Vec<ServiceRecord>,
     look_up: impl Fn(&str) -> io::Result<Vec<IpAddr>>,
 ) -> io::Result<Arc<[Server]>> {
     let (mut servers, mut failure) = (Vec::new(), io::Error::from(io::ErrorKind::NotFound));
+    records.sort_by_key(|record| record.priority);
     for record in records.into_iter().take(MOST) {
         match look_up(&record.target) {
             Ok(addresses) => servers.push(Server { record, addresses }),

@@ -69,9 +69,10 @@ impl Origin {
 }
 
 /// Whether `host` is the name of a service, such as `_http._tcp.example`, whose SRV records name its servers (RFC 2782).
-/// Names of hosts do not begin like that.
+/// Names of hosts do not begin with two such labels.
 pub fn is_service(host: &str) -> bool {
-    host.starts_with('_')
+    let service = host.strip_prefix('_').and_then(|name| name.split_once("._"));
+    service.is_some_and(|(label, _)| !label.contains('.'))
 }
 
 /// Returns the path of the socket in an authority. Authorities of requests contain no slash, so they cannot name a
