@@ -30,7 +30,28 @@ impl ConnectionPermit {
     }
 }
 
+/// A task that accepts connections, in their count. Dropping it ends that.
+pub(crate) struct Acceptor(Arc<Worker>);
+
+impl Acceptor {
+    pub(crate) fn new(worker: &Arc<Worker>) -> Self {
+        worker.shared.accepting.enter();
+        Self(Arc::clone(worker))
+    }
+}
+
+impl Drop for Acceptor {
+    fn drop(&mut self) {
+        self.0.shared.accepting.leave();
+    }
+}
+
 impl ProcessState {
+    /// Whether there are connections, or tasks that may just have accepted one.
+    pub(crate) fn has_clients(&self) -> bool {
+        self.accepting.count() > 0 || self.connections.count() > 0
+    }
+
     /// Begins a drain at the end of the process: connections end after their requests.
     pub(crate) fn drain(&self) {
         self.phases.enter(&[Phase::Serving, Phase::HandingOver, Phase::HandedOver], Phase::Ending);

@@ -58,6 +58,8 @@ pub(crate) struct ProcessState {
     /// The addresses on which this process listens.
     pub(crate) own: OwnListeners,
     pub(crate) connections: Gauge,
+    /// The tasks that accept connections.
+    pub(crate) accepting: Gauge,
     /// The connections that were closed on arrival because there were too many.
     pub(crate) closed_on_arrival: AtomicU64,
     pub(crate) phases: Phases,
@@ -160,6 +162,7 @@ impl ProcessState {
             cluster,
             own,
             connections: Gauge::default(),
+            accepting: Gauge::default(),
             closed_on_arrival: AtomicU64::new(0),
             phases: Phases::default(),
             listener_tls,

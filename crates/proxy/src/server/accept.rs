@@ -18,7 +18,7 @@ use crate::base::networks;
 use crate::base::settings::{Role, Settings};
 use crate::exchange::arrival::Arrival;
 use crate::features::arrive::{Client, Entrance};
-use crate::flow::drain::{ConnectionPermit, Drain};
+use crate::flow::drain::{Acceptor, ConnectionPermit, Drain};
 use crate::flow::worker::Worker;
 use crate::http1;
 use crate::http1::idle::IdleConnections;
@@ -97,6 +97,7 @@ pub(super) async fn work(
 }
 
 async fn accept(listening: ConnectionContext, front: Front, listener: ListenSocket) {
+    let _acceptor = Acceptor::new(&listening.worker);
     let mut drain = Drain::new(&listening.worker);
     loop {
         let accepted = tokio::select! {

@@ -112,7 +112,7 @@ fn accept_operators(operators: Operators, handover: &Arc<Handover>) -> Vec<Abort
 async fn last_requests(shared: &Arc<ProcessState>, control: &mut UnboundedReceiver<Control>) -> bool {
     let limit = shared.plan().settings.timeouts.drain;
     let begun = Instant::now();
-    while shared.connections.count() > 0 && begun.elapsed() < limit {
+    while shared.has_clients() && begun.elapsed() < limit {
         match tokio::time::timeout(Duration::from_millis(20), control.recv()).await {
             Ok(Some(Control::Stop) | None) => return false,
             // A process with a successor was waiting for the next requests of its clients.
