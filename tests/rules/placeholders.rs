@@ -181,5 +181,7 @@ fn rules_see_the_id_in_force_on_misses_and_hits() {
             let seen = answer.field("x-seen").filter(|_| !is_refused);
             assert_eq!(seen.map(|own| own == id), (!is_refused).then_some(status == 403), "{trust} {id}");
         }
+        let answer = larder.ask("GET /");
+        assert!(answer.is_hit() && answer.field("x-seen").is_some_and(|own| own.len() > "other".len()));
     }
 }

@@ -93,7 +93,8 @@ impl Fields for SelectingFields<'_> {
     // Most fields that are looked for are absent, which is found out without that iterator.
     #[inline]
     fn first<'a>(&'a self, name: &'a str) -> Option<&'a [u8]> {
-        let has_more = self.edits.is_some() || self.field.is_some();
+        let is_id = self.id.is_some_and(|(own, _)| own == name);
+        let has_more = self.edits.is_some() || self.field.is_some() || is_id;
         if has_more || self.lines.may_have(name) { self.lines(name).next() } else { None }
     }
 
