@@ -58,7 +58,7 @@ fn responses_of_a_node_that_leaves_stay_hits_after_its_end() {
 }
 
 #[test]
-fn the_owner_of_a_drained_key_asks_the_drained_node_before_the_origin() {
+fn the_owner_of_a_drained_key_asks_that_node_before_the_origin() {
     let (engine, origin) = (Engine::start(), Origin::always(PAGE));
     let [a, b] = two(&engine, &origin);
     for path in paths(10) {

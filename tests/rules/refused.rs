@@ -47,6 +47,7 @@ fn each_error_is_a_line_with_its_place_and_a_remedy() {
         ("deny = '10.0.0.0/8'\nmatch = { status = 404 }", "'deny' takes effect before there is a response"),
         ("deny = '0.0.0.0/0'\nmatch = { domains = 'none.txt' }", "cannot read none.txt: no such file"),
         ("error_page = { 404 = 'none.html' }", "cannot read none.html: no such file"),
+        ("error_page = { 404 = { file = 'a', status = 204 } }", "a response with status 204 has no page"),
         ("error_page = { 3xx = 'a' }", "'3xx': pages are for errors, which are 400 to 599"),
         (
             "origin = 'http://a'\nmatch = { cookie = 'a' }",
@@ -125,7 +126,7 @@ fn faults_of_checks_times_and_placeholders_are_named() {
         ),
         ("signed = { keys = '/dev/null', in = 'path' }", "no key in this file"),
         ("tags = 'a,b'", "'a,b' is not a tag: tags have no commas"),
-        ("tags = '{client}'", "tags: {client}, {id} and {outcome} differ among requests"),
+        ("tags = '{client}'", "tags: {client}, {id}, {outcome} and {time} differ among requests"),
         (
             "request = { set = { A = '{field:Client-Cert}' } }",
             "the certificate that a client has shown is in match.client_cert",

@@ -166,7 +166,7 @@ impl Report {
         let times = self.times.entry(site_of(&request.url).to_owned()).or_default();
         match request.outcome.as_str() {
             "miss" | "revalidated" | "pass" if request.url.starts_with("https:") => times.intercepted = now(),
-            "failed" => times.intercepted = 0,
+            "failed" if request.reason != "only-if-cached" => times.intercepted = 0,
             _ => {}
         }
         if let (Some(before), "miss") = (request.origin_micros, request.outcome.as_str()) {

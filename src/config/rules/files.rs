@@ -74,7 +74,10 @@ pub(super) fn error_pages(value: &DeValue<'_>) -> Result<Vec<ErrorPage>, String>
         for (key, value) in entries(table) {
             match key {
                 "file" => file = Some(string(value)?.into()),
-                "status" => status = Some(any_status(value)?).filter(|own| *own != StatusCode::NO_CONTENT),
+                "status" => match any_status(value)? {
+                    StatusCode::NO_CONTENT => return Err("a response with status 204 has no page".to_owned()),
+                    own => status = Some(own),
+                },
                 _ => return Err(unknown(key, &["file", "status"])),
             }
         }

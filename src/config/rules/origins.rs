@@ -50,7 +50,7 @@ pub(super) fn check(
     let mut placeholders = effects.rewrite.iter().flat_map(Template::placeholders);
     match placeholders.find(|own| !own.is_of_resource()) {
         Some(_) => {
-            Err("rewrite: {client}, {id}, {outcome}, fields and cookies differ among requests that share a stored response"
+            Err("rewrite: {client}, {id}, {outcome}, {time}, fields and cookies differ among requests that share a stored response"
                 .to_owned())
         }
         None => Ok(()),

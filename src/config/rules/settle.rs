@@ -140,8 +140,10 @@ fn check_placeholders(draft: &RuleDraft, effects: &Effects) -> Result<(), String
         own.is_of_resource() || matches!(own, Placeholder::Field(_) | Placeholder::Cookie(_))
     };
     if placeholders(&effects.response).any(|own| !is_of_tag(&own)) {
-        return Err("tags: {client}, {id} and {outcome} differ among requests that share a stored response"
-            .to_owned());
+        return Err(
+            "tags: {client}, {id}, {outcome} and {time} differ among requests that share a stored response"
+                .to_owned(),
+        );
     }
     Ok(())
 }

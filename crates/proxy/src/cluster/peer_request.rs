@@ -1,5 +1,5 @@
 //! The senders of requests on the listener for nodes: each request has a field that names the client and the kind of
-//! listener for which the node asks. Such a request is never sent on to another node.
+//! listener for which the node asks. Such a request is sent on at most to a node that drains and owned its key before.
 
 use std::io::Write;
 use std::net::SocketAddr;

@@ -83,11 +83,11 @@ fn values<'p, T: AsRef<[u8]> + ?Sized + 'p>(
     own.map(|(_, value)| readings::decode(value.as_ref()).trim_ascii().to_vec())
 }
 
-/// Returns the holder of the bucket for the one of `values`. Requests with several share a bucket: an origin reads one of
-/// them, and no client may get a new bucket by another one beside it.
+/// Returns the holder of the bucket for the one of `values`, which may be there several times. Requests with several
+/// share a bucket: an origin reads one of them, and no client may get a new bucket by another one beside it.
 fn one_holder<V: AsRef<[u8]>>(limiter: &Limiter, mut values: impl Iterator<Item = V>) -> Holder {
     let value = values.next();
-    let is_alone = values.next().is_none();
+    let is_alone = values.all(|other| Some(other.as_ref()) == value.as_ref().map(AsRef::as_ref));
     limiter.holder((value.as_ref().filter(|_| is_alone).map(AsRef::as_ref), is_alone))
 }
 

@@ -68,7 +68,7 @@ macro_rules! effects {
                 "as the site's key of this name"; }
             ignore: Option<IgnoredDirectives> => ignored, Response { "ignore", "list of: no-cache no-store private must-revalidate", read[ignored],
                 "directives of the origin's Cache-Control that have no effect, against RFC 9111"; }
-            packages: Option<Protocols>, Request { "packages", "\"all\", list of: oci go debian rpm cargo pypi rubygems maven npm, or false", read[packages],
+            packages: Option<Protocols>, Request { "packages", "\"all\", list of: oci go git debian rpm cargo pypi rubygems maven npm, or false", read[packages],
                 "protocols of package registries (docs/packages.md): what they never change stays fresh, and content that does not have the digest that its URL or an index names is neither stored nor sent whole; false: none"; }
             min_age: Option<Arc<MinAge>>, Guard { "min_age", "duration, { all = \"7d\", npm = \"14d\", allow = [\"own-*\", \"left-pad@1.3.0\"], dates = \"registry\" }, or false", read[min_age],
                 "least age of versions of packages: younger ones are removed from the indexes of npm, PyPI and cargo, and their files are refused (403), but for those in allow. dates: those of the \"registry\", when this proxy has \"first-seen\" the version, or the \"later\" of both; a version without a date is young"; }
