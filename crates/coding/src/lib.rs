@@ -1,6 +1,6 @@
 //! Encoders and decoders of content codings (RFC 9110 section 8.4.1), all in memory.
 //!
-//! Functions are not inlined: so the code of the libraries is compiled here, once.
+//! Functions are not inlined, so that the code of the libraries is compiled here, once.
 //!
 //! Outside this crate: the choice of a coding (`larder-semantics`), threads, and limits on the work of a process.
 

@@ -7,7 +7,7 @@
 //! knows the TTL.
 //!
 //! The names of sites' origins are watched: they are resolved again at intervals. The addresses found since the last
-//! time decide which connections may carry further requests, and are used while a lookup fails. Some of them are names of
+//! time decide which connections may carry further requests, and are used while a lookup fails or takes long. Some of them are names of
 //! [services](super::service), whose servers have ports of their own.
 
 use std::collections::{HashMap, VecDeque};
