@@ -147,7 +147,9 @@ fn a_hard_purge_frees_the_counted_room_of_removed_responses() {
     assert_eq!(purged(&larder, "tag=t7&hard"), (60, "removed".to_owned()));
     assert_eq!(larder.stat("objects"), 540);
     assert_eq!(purged(&larder, "all&hard"), (540, "removed".to_owned()));
-    assert_eq!((larder.stat("objects"), larder.stat("bytes_stored")), (0, 0));
+    assert_eq!(larder.stat("objects"), 0);
+    // A reply that is still being sent has its head until its end.
+    larder.wait_for("bytes_stored", 0);
 }
 
 #[test]
