@@ -4,6 +4,8 @@ use std::fmt::{self, Display};
 use std::io::{self, Read};
 use std::path::Path;
 
+use larder_load::Requests;
+
 use super::detect::detect;
 use super::formats::{self, Fault};
 use super::input::Input;
@@ -12,7 +14,6 @@ use super::sink::Sink;
 use super::summary::ReadSummary;
 use super::verdict::Found;
 use super::{Format, Trace};
-use crate::requests::Requests;
 
 /// A file cannot be read as a trace; the message names the file and the reason, in one line.
 #[derive(Debug)]
