@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
-use std::{fmt, fs, io};
+use std::{fs, io};
 
 use parking_lot::Mutex;
 
@@ -61,16 +61,9 @@ struct CheckStart {
 }
 
 /// The bytes differ from the written ones, or cannot be read; the object has been removed from the store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the stored object is damaged")]
 pub struct Damage;
-
-impl fmt::Display for Damage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the stored object is damaged")
-    }
-}
-
-impl std::error::Error for Damage {}
 
 /// The location of a body in a file. The file's bytes there never change while a [`Body`] or [`StoredObject`] of it,
 /// or the file itself, is held.

@@ -1,7 +1,7 @@
 //! The reasons why a store cannot be opened, in words.
 
+use std::io;
 use std::path::PathBuf;
-use std::{fmt, io};
 
 use crate::event::words;
 
@@ -9,9 +9,10 @@ use crate::event::words;
 pub(crate) const LEAST: u64 = 1 << 20;
 
 /// The reason why a store cannot be opened.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// Another process, or another part of this one, uses the directory.
+    #[error("{} is in use by {}", .path.display(), .pid.map_or_else(|| "another process".to_owned(), |pid| format!("process {pid}")))]
     InUse {
         /// The directory.
         path: PathBuf,
@@ -19,6 +20,7 @@ pub enum OpenError {
         pid: Option<u32>,
     },
     /// A later version of the store wrote a file. No file was changed.
+    #[error("{name} has format {format}, and this version reads up to format {}", crate::record::FORMAT)]
     Future {
         /// The file.
         name: String,
@@ -26,11 +28,13 @@ pub enum OpenError {
         format: u32,
     },
     /// The size is below the minimum.
+    #[error("a disk cache of {size} bytes is too small; the least is {LEAST} bytes")]
     TooSmall {
         /// The requested size, in bytes.
         size: u64,
     },
     /// The operating system returned an error.
+    #[error("{what}: {}", cause(.error))]
     Io {
         /// The attempted operation.
         what: String,
@@ -42,25 +46,6 @@ pub enum OpenError {
 impl OpenError {
     pub(crate) fn io(what: String, error: io::Error) -> Self {
         Self::Io { what, error }
-    }
-}
-
-impl fmt::Display for OpenError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::InUse { path, pid: Some(pid) } => {
-                write!(f, "{} is in use by process {pid}", path.display())
-            }
-            Self::InUse { path, pid: None } => write!(f, "{} is in use by another process", path.display()),
-            Self::Future { name, format } => {
-                let ours = crate::record::FORMAT;
-                write!(f, "{name} has format {format}, and this version reads up to format {ours}")
-            }
-            Self::TooSmall { size } => {
-                write!(f, "a disk cache of {size} bytes is too small; the least is {LEAST} bytes")
-            }
-            Self::Io { what, error } => write!(f, "{what}: {}", cause(error)),
-        }
     }
 }
 
@@ -79,5 +64,3 @@ fn cause(error: &io::Error) -> String {
         _ => words(error),
     }
 }
-
-impl std::error::Error for OpenError {}

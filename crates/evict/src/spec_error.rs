@@ -1,18 +1,9 @@
 //! The reason why a policy cannot be read, in words for the user.
 
-use std::fmt::{self, Display};
-
 /// The reason why a spec is not valid: one line for the user.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
 pub struct SpecError(pub(crate) String);
-
-impl Display for SpecError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for SpecError {}
 
 /// Returns the user's text in quotes on one line, with special characters escaped.
 pub(crate) fn quoted(text: &str) -> String {

@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
-use larder_lab::workload::{self, Crud, Method, Pages, Rate, Requests, Sizes};
+use larder_lab::workload::{self, Crud, Method, Pages, Rate, Sizes};
 use larder_load::{AnsweredRequest, Load, Onlooker, Pace, Via};
 use serde::Deserialize;
 
@@ -120,7 +120,7 @@ pub fn drive(plan: &Plan) -> Result<Outcome, Halt> {
     }
     // The services define the sizes of their answers, and the clients decide when to send.
     let pages = Pages { sizes: Sizes::Fixed(0), latency: workload::Latency::Constant(0) };
-    let requests = Requests::of(plan.workload.workload(&pages, Rate(1.0), plan.seed));
+    let requests = plan.workload.workload(&pages, Rate(1.0), plan.seed).requests();
     let (slots, addresses) = (plan.to.clone(), plan.to.addresses());
     let load = Load {
         pace: Pace::Closed { clients: plan.clients as usize },

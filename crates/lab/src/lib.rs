@@ -12,7 +12,6 @@ mod parallel;
 pub mod plot;
 pub mod prefetch;
 pub mod replay;
-mod requests;
 pub mod stack;
 pub mod subject;
 pub mod sweep;

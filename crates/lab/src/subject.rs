@@ -1,7 +1,5 @@
 //! A trace to simulate, and the capacities of caches for it.
 
-use std::fmt::{self, Display};
-
 use larder_evict::{By, Capacity};
 
 use crate::trace::Trace;
@@ -31,16 +29,9 @@ pub struct Subject {
 }
 
 /// The reason why a plan does not suit a trace: one line.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
 pub struct PlanMismatch(String);
-
-impl Display for PlanMismatch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for PlanMismatch {}
 
 impl Subject {
     /// Returns a subject with a whole trace.

@@ -5,7 +5,6 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 
 use bytes::{Bytes, BytesMut};
-use larder_lab::workload::SentRequest;
 use larder_rpc::line::Form;
 use larder_rpc::thrift::{Protocol, Transport};
 use larder_rpc::{Answer, Call, ClientProtocol, Limits, line, onc, thrift};
@@ -15,6 +14,7 @@ use tokio::net::TcpStream;
 use crate::http::{self, Fault};
 use crate::http2;
 use crate::reply::Reply;
+use crate::requests::SentRequest;
 
 /// The number of bytes in one read.
 const READ: usize = 64 << 10;

@@ -1,13 +1,15 @@
 //! The early end of a measurement.
 
-use std::fmt::{self, Display};
+use std::fmt::Display;
 
 /// The reason why a measurement ended early.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Halt {
     /// The user requested the end.
+    #[error("stopped")]
     Stopped,
     /// An error, in one line.
+    #[error("{0}")]
     Failed(String),
 }
 
@@ -17,14 +19,3 @@ impl Halt {
         Self::Failed(format!("{what}: {why}"))
     }
 }
-
-impl Display for Halt {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Stopped => f.write_str("stopped"),
-            Self::Failed(why) => f.write_str(why),
-        }
-    }
-}
-
-impl std::error::Error for Halt {}

@@ -7,12 +7,12 @@ use std::net::SocketAddr;
 
 use bytes::{Buf, Bytes, BytesMut};
 use httparse::{EMPTY_HEADER, Response};
-use larder_lab::workload::SentRequest;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::head::{LINES, field, whole};
 use crate::reply::Reply;
+use crate::requests::SentRequest;
 
 /// The number of bytes in one read.
 const PIECE: usize = 16 << 10;

@@ -6,11 +6,11 @@ use std::net::SocketAddr;
 use bytes::Bytes;
 use h2::client::SendRequest;
 use http::{Method, Request, Response, Uri};
-use larder_lab::workload::SentRequest;
 use tokio::net::TcpStream;
 
 use crate::http::{Content, Fault, JSON, kept_bytes};
 use crate::reply::Reply;
+use crate::requests::SentRequest;
 
 /// The window of a stream and of a connection, in bytes: a page is sent without waiting for the client.
 const WINDOW: u32 = 1 << 20;

@@ -14,6 +14,7 @@ mod http;
 mod http2;
 mod pace;
 mod reply;
+mod requests;
 pub mod timer;
 
 use std::cell::{Cell, RefCell};
@@ -24,8 +25,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
-use larder_lab::replay::ratio;
-use larder_lab::workload::{Requests, SentRequest};
 use rustix::time::{ClockId, clock_gettime};
 use tokio::task::LocalSet;
 
@@ -34,6 +33,7 @@ pub use self::halt::Halt;
 pub use self::http::Fault;
 pub use self::pace::Pace;
 pub use self::reply::Reply;
+pub use self::requests::{More, RequestCollector, Requests, SentRequest};
 use self::timer::Timer;
 
 /// The default timeout of an answer.
@@ -150,7 +150,7 @@ impl LoadResult {
 
     /// Hits over requests.
     pub fn hit_ratio(&self) -> f64 {
-        ratio(self.count(Outcome::Hit) as f64, self.answers.len() as f64)
+        self.count(Outcome::Hit) as f64 / self.answers.len().max(1) as f64
     }
 
     /// Returns the mean time of requests with `outcome`, or of all requests, in milliseconds.
@@ -159,7 +159,7 @@ impl LoadResult {
             self.answers.iter().filter(|(became, _)| outcome.is_none_or(|outcome| outcome == *became));
         let (count, sum) =
             counted.fold((0, 0), |(count, sum), (_, time)| (count + 1, sum + u64::from(*time)));
-        ratio(sum as f64 / 1e3, f64::from(count))
+        sum as f64 / 1e3 / f64::from(count.max(1))
     }
 
     /// Returns the time within which `share` of the requests were answered, in milliseconds.

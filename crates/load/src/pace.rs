@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use larder_lab::workload::Random;
+use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 use rand_distr::{Distribution, Exp};
 
@@ -36,7 +36,7 @@ impl Pace {
     pub(super) fn dues(self, count: usize) -> Option<Vec<Duration>> {
         let Self::Open { rate, seed, .. } = self else { return None };
         let gaps = Exp::new(rate).or_else(|_| Exp::new(1.0)).expect("positive");
-        let mut random = Random::seed_from_u64(seed);
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
         let mut due = 0.0;
         let next = |_| {
             due += gaps.sample(&mut random);

@@ -58,16 +58,9 @@ pub enum Answer {
 }
 
 /// An error for bytes that are no message of the protocol, with a reason of one line.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
 pub struct Malformed(pub String);
-
-impl std::fmt::Display for Malformed {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Malformed {}
 
 /// Limits on the memory for one connection.
 #[derive(Debug, Clone, Copy)]

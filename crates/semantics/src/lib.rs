@@ -23,6 +23,7 @@ mod choices;
 pub mod coding;
 mod cookies;
 pub mod date;
+mod defaults;
 pub mod directives;
 pub mod early_hints;
 pub mod explain;

@@ -7,67 +7,70 @@ use crate::early_hints::EarlyHints;
 use crate::fields::Fields;
 use crate::history::History;
 use crate::lifetimes::{IgnoredDirectives, Lifetimes};
+use crate::with_defaults;
 
-/// The choices that the RFC leaves to the operator.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rules {
-    /// The share of the time since `Last-Modified` for which a response without lifetime is fresh, in percent
-    /// (RFC 9111 section 4.2.2).
-    pub heuristic_percent: u8,
-    /// The longest such lifetime, in seconds.
-    pub heuristic_max: u32,
-    /// Whether such a lifetime is adapted to the results of validations of the URL.
-    pub heuristic_adaptive: bool,
-    /// Whether such a lifetime also holds for requests with `Cookie`, whose responses may be for one user.
-    pub guesses_with_cookies: bool,
-    /// The targeted fields in use, lower case, the most important first (RFC 9213 section 2.2).
-    pub targeted: Vec<String>,
-    /// The staleness allowed when the origin fails, in seconds, where neither client nor origin gives one
-    /// (RFC 9111 section 4.2.4).
-    pub stale_if_error: u32,
-    /// The time that an origin has for an answer before a stored response is used that may also be used when the origin
-    /// fails; `None`: as long as it takes.
-    pub stale_if_slow: Option<Duration>,
-    /// The staleness allowed during revalidation, in seconds, where the origin gives none (RFC 5861 section 3).
-    pub stale_while_revalidate: u32,
-    /// The last share of their lifetime, in percent, in which popular responses are refreshed; 0 turns this off.
-    pub refresh_ahead: u8,
-    /// The predictions that cause prefetches.
-    pub prefetch: Vec<Prediction>,
-    /// The traffic that unused prefetches may cause, as a share of that of clients, in percent.
-    pub prefetch_traffic: u8,
-    /// The requests during its lifetime that make a response popular, without the one that fetched it.
-    pub refresh_ahead_hits: u32,
-    /// The bytes in each slice of large responses of which clients request ranges; `None`: they are not stored by slices.
-    pub slice: Option<u64>,
-    /// The clients that get the links of a stored response while the origin is asked.
-    pub early_hints: EarlyHints,
-    /// Whether prefetches of clients get only stored responses, and otherwise none.
-    pub declines_prefetches: bool,
-    /// Whether each use is validated, for any lifetime from the origin. So responses without a lifetime, or
-    /// without a validator, may be stored as well.
-    pub validated: bool,
-    /// The `Set-Cookie` fields that are stored.
-    pub cookies: Cookies,
-    /// Whether requests for a newer response than the stored one get the stored one (against RFC 9111 section 5.2.1).
-    pub ignores_reloads: bool,
-    /// Whether responses to POST are stored that declare themselves their target's content, with a lifetime
-    /// (RFC 9110 section 9.3.3).
-    pub stores_posts: bool,
-    /// Whether no response is stored.
-    pub stores_nothing: bool,
-    /// The operator's lifetimes, in place of those of origins.
-    pub lifetimes: Lifetimes,
-    /// Whether the content is known before it arrives, by its digest: cookies and `Vary` say nothing about it.
-    pub is_fixed: bool,
-    /// Whether responses to requests with credentials are for all clients: who names the content may have it.
-    pub shares_authorized: bool,
-    /// Whether a stored response may answer when the origin refuses the request as one too many (429).
-    pub outlasts_limits: bool,
-    /// Directives of origins that are ignored.
-    pub ignored: IgnoredDirectives,
-    /// The responses that are sent to clients in another coding than the origin's.
-    pub compression: Compression,
+with_defaults! {
+    /// The choices that the RFC leaves to the operator.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Rules {
+        /// The share of the time since `Last-Modified` for which a response without lifetime is fresh, in percent
+        /// (RFC 9111 section 4.2.2).
+        heuristic_percent: u8 = 10,
+        /// The longest such lifetime, in seconds.
+        heuristic_max: u32 = 86_400,
+        /// Whether such a lifetime is adapted to the results of validations of the URL.
+        heuristic_adaptive: bool = false,
+        /// Whether such a lifetime also holds for requests with `Cookie`, whose responses may be for one user.
+        guesses_with_cookies: bool = true,
+        /// The targeted fields in use, lower case, the most important first (RFC 9213 section 2.2).
+        targeted: Vec<String> = vec!["cdn-cache-control".into()],
+        /// The staleness allowed when the origin fails, in seconds, where neither client nor origin gives one
+        /// (RFC 9111 section 4.2.4).
+        stale_if_error: u32 = 3_600,
+        /// The time that an origin has for an answer before a stored response is used that may also be used when the origin
+        /// fails; `None`: as long as it takes.
+        stale_if_slow: Option<Duration> = None,
+        /// The staleness allowed during revalidation, in seconds, where the origin gives none (RFC 5861 section 3).
+        stale_while_revalidate: u32 = 0,
+        /// The last share of their lifetime, in percent, in which popular responses are refreshed; 0 turns this off.
+        refresh_ahead: u8 = 0,
+        /// The predictions that cause prefetches.
+        prefetch: Vec<Prediction> = Vec::new(),
+        /// The traffic that unused prefetches may cause, as a share of that of clients, in percent.
+        prefetch_traffic: u8 = 5,
+        /// The requests during its lifetime that make a response popular, without the one that fetched it.
+        refresh_ahead_hits: u32 = 2,
+        /// The bytes in each slice of large responses of which clients request ranges; `None`: they are not stored by slices.
+        slice: Option<u64> = Some(1 << 20),
+        /// The clients that get the links of a stored response while the origin is asked.
+        early_hints: EarlyHints = EarlyHints::default(),
+        /// Whether prefetches of clients get only stored responses, and otherwise none.
+        declines_prefetches: bool = false,
+        /// Whether each use is validated, for any lifetime from the origin. So responses without a lifetime, or
+        /// without a validator, may be stored as well.
+        validated: bool = false,
+        /// The `Set-Cookie` fields that are stored.
+        cookies: Cookies = Cookies::Short,
+        /// Whether requests for a newer response than the stored one get the stored one (against RFC 9111 section 5.2.1).
+        ignores_reloads: bool = false,
+        /// Whether responses to POST are stored that declare themselves their target's content, with a lifetime
+        /// (RFC 9110 section 9.3.3).
+        stores_posts: bool = false,
+        /// Whether no response is stored.
+        stores_nothing: bool = false,
+        /// The operator's lifetimes, in place of those of origins.
+        lifetimes: Lifetimes = Lifetimes::default(),
+        /// Whether the content is known before it arrives, by its digest: cookies and `Vary` say nothing about it.
+        is_fixed: bool = false,
+        /// Whether responses to requests with credentials are for all clients: who names the content may have it.
+        shares_authorized: bool = false,
+        /// Whether a stored response may answer when the origin refuses the request as one too many (429).
+        outlasts_limits: bool = false,
+        /// Directives of origins that are ignored.
+        ignored: IgnoredDirectives = IgnoredDirectives::default(),
+        /// The responses that are sent to clients in another coding than the origin's.
+        compression: Compression = Compression::default(),
+    }
 }
 
 /// A prediction of requests, whose responses are prefetched.
@@ -110,39 +113,6 @@ impl Cookies {
             Self::Short => (1..=SHORT).contains(&value.trim_ascii().len()) && !parts.any(has_end),
             Self::All => true,
             Self::None => false,
-        }
-    }
-}
-
-impl Default for Rules {
-    fn default() -> Self {
-        Self {
-            heuristic_percent: 10,
-            heuristic_max: 86_400,
-            heuristic_adaptive: false,
-            guesses_with_cookies: true,
-            targeted: vec!["cdn-cache-control".into()],
-            stale_if_error: 3_600,
-            stale_if_slow: None,
-            stale_while_revalidate: 0,
-            refresh_ahead: 0,
-            prefetch: Vec::new(),
-            prefetch_traffic: 5,
-            refresh_ahead_hits: 2,
-            slice: Some(1 << 20),
-            early_hints: EarlyHints::default(),
-            declines_prefetches: false,
-            validated: false,
-            cookies: Cookies::Short,
-            ignores_reloads: false,
-            stores_posts: false,
-            stores_nothing: false,
-            lifetimes: Lifetimes::default(),
-            is_fixed: false,
-            shares_authorized: false,
-            outlasts_limits: false,
-            ignored: IgnoredDirectives::default(),
-            compression: Compression::default(),
         }
     }
 }

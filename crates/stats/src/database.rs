@@ -1,6 +1,5 @@
 //! Reads a database that a recorder has written, or still writes.
 
-use std::fmt;
 use std::time::Duration;
 
 use tokio::runtime::Runtime;
@@ -36,16 +35,9 @@ pub struct Table {
 }
 
 /// The error of a query: the database's message, in one line.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
 pub struct QueryError(String);
-
-impl fmt::Display for QueryError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for QueryError {}
 
 impl From<Failure> for QueryError {
     fn from(failure: Failure) -> Self {

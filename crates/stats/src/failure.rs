@@ -5,10 +5,11 @@ use std::io;
 use std::time::Duration;
 
 /// The reason why a database cannot be used.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
     /// The URL does not name a database.
+    #[error("statistics database '{url}': {why}")]
     Url {
         /// The URL, without its password.
         url: String,
@@ -16,6 +17,9 @@ pub enum OpenError {
         why: String,
     },
     /// A later version of this program has changed the schema.
+    #[error(
+        "statistics database '{url}': its schema has version {found}, of a later larder; this one knows up to {known}"
+    )]
     Later {
         /// The URL, without its password.
         url: String,
@@ -25,6 +29,7 @@ pub enum OpenError {
         known: i64,
     },
     /// There is no such database, it has no statistics to read, or it may not be used.
+    #[error("statistics database '{url}': {why}")]
     Refused {
         /// The URL, without its password.
         url: String,
@@ -32,28 +37,9 @@ pub enum OpenError {
         why: String,
     },
     /// A thread or its runtime could not be started.
+    #[error("statistics database: cannot start a thread: {}", cause(.0, false))]
     System(io::Error),
 }
-
-impl fmt::Display for OpenError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Url { url, why } | Self::Refused { url, why } => {
-                write!(f, "statistics database '{url}': {why}")
-            }
-            Self::Later { url, found, known } => write!(
-                f,
-                "statistics database '{url}': its schema has version {found}, of a later larder; \
-                 this one knows up to {known}"
-            ),
-            Self::System(error) => {
-                write!(f, "statistics database: cannot start a thread: {}", cause(error, false))
-            }
-        }
-    }
-}
-
-impl std::error::Error for OpenError {}
 
 /// The reason why an operation on a database failed.
 #[derive(Debug)]

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use larder_proxy::settings::{AcmeChallenge, LETS_ENCRYPT};
+use larder_semantics::with_defaults;
 
 with_defaults! {
     /// The values as written.

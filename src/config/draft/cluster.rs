@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use larder_proxy::settings::{EngineAddress, EngineOutagePolicy, Origin, Token};
+use larder_semantics::with_defaults;
 
 /// The way in which nodes prove over TLS that they are nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use larder_semantics::with_defaults;
 use larder_tags::Settings;
 
 /// The role of a site.

@@ -1,23 +1,5 @@
 //! The content of a config file, on top of the defaults. Combinations of values are not checked here.
 
-/// Declares a struct whose fields have defaults: `FIELD: TYPE = DEFAULT,`.
-macro_rules! with_defaults {
-    ($(#[$attribute:meta])* pub(crate) struct $name:ident {
-        $($(#[$doc:meta])* $field:ident: $type:ty = $default:expr,)*
-    }) => {
-        $(#[$attribute])*
-        pub(crate) struct $name {
-            $($(#[$doc])* pub(crate) $field: $type,)*
-        }
-
-        impl Default for $name {
-            fn default() -> Self {
-                Self { $($field: $default,)* }
-            }
-        }
-    };
-}
-
 pub(super) mod acme;
 pub(super) mod cluster;
 pub(super) mod control;
@@ -38,6 +20,7 @@ use larder_proxy::settings::{
     ProxyProtocol, Schedule, Sticky, Timeouts, Token, TraceSettings, Trust, UnixSockets, ValidatorSettings,
 };
 use larder_semantics::storable::Rules;
+use larder_semantics::with_defaults;
 
 use self::rule::RuleDraft;
 

@@ -1,6 +1,5 @@
 //! Numbers objects in order of appearance.
 
-use std::fmt::{self, Display};
 use std::hash::BuildHasher;
 
 use hashbrown::hash_table::Entry;
@@ -20,16 +19,9 @@ pub struct Builder {
 }
 
 /// A trace has more requests, or more objects, than can be numbered: 4,294,967,294.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("more than {} requests; take a sample of the trace (--sample 0.01)", u32::MAX - 1)]
 pub struct TraceTooLong;
-
-impl Display for TraceTooLong {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "more than {} requests; take a sample of the trace (--sample 0.01)", u32::MAX - 1)
-    }
-}
-
-impl std::error::Error for TraceTooLong {}
 
 impl Builder {
     /// Sets the client of the requests that are added from now on; 0 if unknown.

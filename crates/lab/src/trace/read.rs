@@ -4,6 +4,8 @@ use std::fmt::{self, Display};
 use std::io::{self, Read};
 use std::path::Path;
 
+use larder_load::Requests;
+
 use super::detect::detect;
 use super::formats::{self, Fault};
 use super::input::Input;
@@ -12,10 +14,10 @@ use super::sink::Sink;
 use super::summary::ReadSummary;
 use super::verdict::Found;
 use super::{Format, Trace};
-use crate::requests::Requests;
 
 /// A file cannot be read as a trace; the message names the file and the reason, in one line.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
 pub struct Error(String);
 
 /// Reads the trace in the file at `path`; `-` means standard input.
@@ -83,14 +85,6 @@ fn take(found: Found, input: Input, path: &Path, options: &Options) -> Result<(T
     reading.judge(options.max_broken_share).map_err(Fault::Bad)?;
     Ok((trace, reading))
 }
-
-impl Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Error {}
 
 impl Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -12,15 +12,14 @@ mod pages;
 mod web;
 mod write;
 
+use larder_load::RequestCollector;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 
-use crate::requests::RequestCollector;
-
-pub use crate::requests::{More, Requests, SentRequest};
 pub use browsing::Dataset;
 pub use crud::{Crud, Endpoint, KINDS};
 pub use import::import;
+pub use larder_load::{More, Requests, SentRequest};
 pub use order::Order;
 pub use pages::{Latency, Pages, Sizes};
 pub use web::Web;
@@ -85,11 +84,11 @@ pub struct Workload {
     pub steps: Box<dyn Iterator<Item = WorkloadRequest>>,
 }
 
-impl Requests {
-    /// Returns all requests of `workload`.
-    pub fn of(workload: Workload) -> Self {
+impl Workload {
+    /// Returns all requests, for a load tool.
+    pub fn requests(self) -> Requests {
         let mut gather = RequestCollector::default();
-        for step in workload.steps {
+        for step in self.steps {
             let more = More { method: step.method.name().to_owned(), fields: Vec::new(), body: step.body };
             gather.push(&step.path, more);
         }

@@ -53,6 +53,7 @@ pub use larder_rules::{
 pub use larder_rules::{CertificateCondition, MapBy, Moments, RuleSet, Split, TRACKING, UrlMap, normal_path};
 pub use larder_semantics::lifetimes::{IgnoredDirectives, Lifetimes};
 use larder_semantics::storable::Rules;
+use larder_semantics::with_defaults;
 pub use larder_store::{Counts, DiskTier};
 
 pub use self::access_log::{AccessLog, LoggedRequests};
@@ -181,75 +182,81 @@ pub struct Settings {
     pub trust: Trust,
 }
 
-/// The memory tier's size and policy.
-#[derive(Clone, Debug)]
-pub struct MemoryTier {
-    /// The capacity, in bytes or entries.
-    pub capacity: Capacity,
-    /// The definition of a response's size.
-    pub counts: Counts,
-    /// The eviction policy.
-    pub policy: Spec,
-    /// Whether another policy runs once shadow caches have shown that it is better.
-    pub auto: bool,
-    /// Maximum size of a stored body, in bytes; `None`: the size of a shard.
-    pub max_object: Option<u64>,
-    /// Maximum of variants stored for one URL (RFC 9111 section 4.1); the oldest is evicted first. At least 1.
-    pub max_variants: usize,
+with_defaults! {
+    /// The memory tier's size and policy.
+    #[derive(Clone, Debug)]
+    pub struct MemoryTier {
+        /// The capacity, in bytes or entries.
+        capacity: Capacity = Capacity { by: By::Bytes, amount: 1 << 30 },
+        /// The definition of a response's size.
+        counts: Counts = Counts::All,
+        /// The eviction policy.
+        policy: Spec = Spec::default(),
+        /// Whether another policy runs once shadow caches have shown that it is better.
+        auto: bool = false,
+        /// Maximum size of a stored body, in bytes; `None`: the size of a shard.
+        max_object: Option<u64> = None,
+        /// Maximum of variants stored for one URL (RFC 9111 section 4.1); the oldest is evicted first. At least 1.
+        max_variants: usize = 32,
+    }
 }
 
-/// Limits on the messages and connections of clients. Each has its own status for refusals.
-#[derive(Clone, Debug)]
-pub struct Limits {
-    /// Bytes of a request's head (431).
-    pub head_bytes: usize,
-    /// Field lines of a request's head (431).
-    pub head_fields: usize,
-    /// Bytes of a request-target (414).
-    pub target_bytes: usize,
-    /// Bytes of a request's content (413).
-    pub body_bytes: u64,
-    /// Concurrent client connections; further ones are closed on arrival.
-    pub connections: usize,
-    /// Concurrent streams of an HTTP/2 connection; further ones are refused. 0: HTTP/2 is disabled.
-    pub streams: usize,
-    /// Concurrent requests to origins.
-    pub in_flight: usize,
-    /// Requests that wait for a permit to an origin; further ones get 503 with `Retry-After`.
-    pub queue: usize,
-    /// Replies that are compressed while they are sent; further ones pass as they are. 0: none is.
-    pub compressions: usize,
-    /// Idle connections to origins; beyond that, the oldest is closed. No key: it follows from the open files.
-    pub idle: usize,
-    /// Concurrent connections of administrators; further ones are closed on arrival. No key either.
-    pub admin: usize,
+with_defaults! {
+    /// Limits on the messages and connections of clients. Each has its own status for refusals.
+    #[derive(Clone, Debug)]
+    pub struct Limits {
+        /// Bytes of a request's head (431).
+        head_bytes: usize = 32 << 10,
+        /// Field lines of a request's head (431).
+        head_fields: usize = 100,
+        /// Bytes of a request-target (414).
+        target_bytes: usize = 8 << 10,
+        /// Bytes of a request's content (413).
+        body_bytes: u64 = 1 << 30,
+        /// Concurrent client connections; further ones are closed on arrival.
+        connections: usize = 65_536,
+        /// Concurrent streams of an HTTP/2 connection; further ones are refused. 0: HTTP/2 is disabled.
+        streams: usize = 100,
+        /// Concurrent requests to origins.
+        in_flight: usize = 1_024,
+        /// Requests that wait for a permit to an origin; further ones get 503 with `Retry-After`.
+        queue: usize = 4_096,
+        /// Replies that are compressed while they are sent; further ones pass as they are. 0: none is.
+        compressions: usize = 64,
+        /// Idle connections to origins; beyond that, the oldest is closed. No key: it follows from the open files.
+        idle: usize = 8_192,
+        /// Concurrent connections of administrators; further ones are closed on arrival. No key either.
+        admin: usize = 64,
+    }
 }
 
-/// Timeouts.
-#[derive(Clone, Debug)]
-pub struct Timeouts {
-    /// From the first byte of a head to its last (408).
-    pub head: Duration,
-    /// Between two requests of a connection (closed silently).
-    pub idle: Duration,
-    /// Without a single byte of progress in a request's or response's content (408, or closed).
-    pub stall: Duration,
-    /// Minimum rate in bytes per second, once a transfer has taken `stall`: a slower request content is refused (408),
-    /// and a slower reader of a response is disconnected. 0: any rate.
-    pub min_rate: u64,
-    /// For a TCP (and TLS) connection to an origin (504).
-    pub connect: Duration,
-    /// From the end of a request to the first byte of the origin's response (504).
-    pub first_byte: Duration,
-    /// Between two pieces of an origin's response (502, or the response is truncated).
-    pub origin_idle: Duration,
-    /// Minimum rate in bytes per second of an origin's response that no client reads any more; a slower one is aborted,
-    /// once it was unread for `stall`. 0: any rate.
-    pub unread_rate: u64,
-    /// Without a byte in either direction of a tunnel (closed).
-    pub tunnel: Duration,
-    /// Maximum time that the shutdown after `SIGTERM` waits for requests in flight.
-    pub drain: Duration,
+with_defaults! {
+    /// Timeouts.
+    #[derive(Clone, Debug)]
+    pub struct Timeouts {
+        /// From the first byte of a head to its last (408).
+        head: Duration = Duration::from_secs(10),
+        /// Between two requests of a connection (closed silently).
+        idle: Duration = Duration::from_secs(60),
+        /// Without a single byte of progress in a request's or response's content (408, or closed).
+        stall: Duration = Duration::from_secs(60),
+        /// Minimum rate in bytes per second, once a transfer has taken `stall`: a slower request content is refused (408),
+        /// and a slower reader of a response is disconnected. 0: any rate.
+        min_rate: u64 = 100,
+        /// For a TCP (and TLS) connection to an origin (504).
+        connect: Duration = Duration::from_secs(5),
+        /// From the end of a request to the first byte of the origin's response (504).
+        first_byte: Duration = Duration::from_secs(60),
+        /// Between two pieces of an origin's response (502, or the response is truncated).
+        origin_idle: Duration = Duration::from_secs(60),
+        /// Minimum rate in bytes per second of an origin's response that no client reads any more; a slower one is aborted,
+        /// once it was unread for `stall`. 0: any rate.
+        unread_rate: u64 = 16 << 10,
+        /// Without a byte in either direction of a tunnel (closed).
+        tunnel: Duration = Duration::from_secs(3600),
+        /// Maximum time that the shutdown after `SIGTERM` waits for requests in flight.
+        drain: Duration = Duration::from_secs(30),
+    }
 }
 
 /// A reverse-proxied site.
@@ -337,61 +344,66 @@ pub enum HostHeader {
     Set(String),
 }
 
-/// The settings of the forward proxy.
-#[derive(Clone, Debug)]
-pub struct Forward {
-    /// Clients that may use it.
-    pub clients: Vec<IpNet>,
-    /// Ports that requests other than `CONNECT` may reach.
-    pub ports: Vec<RangeInclusive<u16>>,
-    /// Ports that `CONNECT` may reach.
-    pub connect_ports: Vec<u16>,
-    /// Whether clients may reach loopback, link-local, private and metadata addresses.
-    pub allow_private: bool,
-    /// Whether all clients are one user, who may know what each of them has been told.
-    pub one_user: bool,
-    /// Its own parent proxies; empty: origins are reached directly.
-    pub parents: Option<Vec<ParentProxy>>,
-    /// The fields that pass the client's address on.
-    pub client_address: ClientAddress,
-    /// The script with which clients configure themselves.
-    pub pac: Pac,
-    /// Caching rules.
-    pub rules: Rules,
-    /// Rules for subsets of its requests, in the order in which they apply.
-    pub site_rules: Vec<SiteRule>,
+with_defaults! {
+    /// The settings of the forward proxy.
+    #[derive(Clone, Debug)]
+    pub struct Forward {
+        /// Clients that may use it.
+        clients: Vec<IpNet> = near(),
+        /// Ports that requests other than `CONNECT` may reach.
+        ports: Vec<RangeInclusive<u16>> = vec![80..=80, 443..=443, 1025..=u16::MAX],
+        /// Ports that `CONNECT` may reach.
+        connect_ports: Vec<u16> = vec![443],
+        /// Whether clients may reach loopback, link-local, private and metadata addresses.
+        allow_private: bool = false,
+        /// Whether all clients are one user, who may know what each of them has been told.
+        one_user: bool = false,
+        /// Its own parent proxies; empty: origins are reached directly.
+        parents: Option<Vec<ParentProxy>> = None,
+        /// The fields that pass the client's address on.
+        // The clients of a forward proxy may use it to hide from the origins that they name.
+        client_address: ClientAddress = ClientAddress::Off,
+        /// The script with which clients configure themselves.
+        pac: Pac = Pac::default(),
+        /// Caching rules.
+        rules: Rules = Rules { targeted: Vec::new(), ..Rules::default() },
+        /// Rules for subsets of its requests, in the order in which they apply.
+        site_rules: Vec<SiteRule> = Vec::new(),
+    }
 }
 
-/// The listeners for RPC clients, which fetch pages by the settings of the forward proxy.
-#[derive(Clone, Debug)]
-pub struct Doors {
-    /// Their addresses; with port 0, the kernel chooses the port.
-    pub listen: Vec<(Door, SocketAddr)>,
-    /// Whether Thrift clients connect over TLS.
-    pub thrift_tls: bool,
-    /// Whether clients of the line protocol connect over TLS.
-    pub line_tls: bool,
-    /// Clients that may use them.
-    pub clients: Vec<IpNet>,
-    /// The `User-Agent` of their requests: visible ASCII and spaces.
-    pub user_agent: String,
-    /// Maximum of redirects followed for one page.
-    pub redirects: usize,
-    /// Whether to follow redirects from http to https, and from https to http.
-    pub cross_scheme: bool,
-    /// Maximum size in bytes of a page that has to be buffered before it is sent: a page of unknown length, or with a
-    /// content coding.
-    pub max_page: u64,
-    /// Between two calls of a connection (closed silently).
-    pub idle: Duration,
-    /// The framing of pages in the line protocol.
-    pub line_form: LineForm,
-    /// Whether to serve ONC RPC over UDP too; `None`: only at loopback addresses.
-    pub onc_udp: Option<bool>,
-    /// Maximum of responses over UDP to one client address per second; loopback has no limit.
-    pub onc_udp_rate: u32,
-    /// The socket of the rpcbind with which the ONC door registers; `None`: no registration.
-    pub rpcbind: Option<PathBuf>,
+with_defaults! {
+    /// The listeners for RPC clients, which fetch pages by the settings of the forward proxy.
+    #[derive(Clone, Debug)]
+    pub struct Doors {
+        /// Their addresses; with port 0, the kernel chooses the port.
+        listen: Vec<(Door, SocketAddr)> = Vec::new(),
+        /// Whether Thrift clients connect over TLS.
+        thrift_tls: bool = false,
+        /// Whether clients of the line protocol connect over TLS.
+        line_tls: bool = false,
+        /// Clients that may use them.
+        clients: Vec<IpNet> = near(),
+        /// The `User-Agent` of their requests: visible ASCII and spaces.
+        user_agent: String = concat!("Larder/", env!("CARGO_PKG_VERSION")).to_owned(),
+        /// Maximum of redirects followed for one page.
+        redirects: usize = 10,
+        /// Whether to follow redirects from http to https, and from https to http.
+        cross_scheme: bool = true,
+        /// Maximum size in bytes of a page that has to be buffered before it is sent: a page of unknown length, or with a
+        /// content coding.
+        max_page: u64 = 64 << 20,
+        /// Between two calls of a connection (closed silently).
+        idle: Duration = Duration::from_secs(300),
+        /// The framing of pages in the line protocol.
+        line_form: LineForm = LineForm::Framed,
+        /// Whether to serve ONC RPC over UDP too; `None`: only at loopback addresses.
+        onc_udp: Option<bool> = None,
+        /// Maximum of responses over UDP to one client address per second; loopback has no limit.
+        onc_udp_rate: u32 = 20,
+        /// The socket of the rpcbind with which the ONC door registers; `None`: no registration.
+        rpcbind: Option<PathBuf> = Some(PathBuf::from(larder_rpc::onc::rpcbind::SOCKET)),
+    }
 }
 
 impl Doors {
@@ -452,90 +464,4 @@ pub enum ClientAddress {
     XForwardedFor,
     /// Appended to `Forwarded` (RFC 7239).
     Forwarded,
-}
-
-impl Default for MemoryTier {
-    fn default() -> Self {
-        Self {
-            capacity: Capacity { by: By::Bytes, amount: 1 << 30 },
-            counts: Counts::All,
-            policy: Spec::default(),
-            auto: false,
-            max_object: None,
-            max_variants: 32,
-        }
-    }
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            head_bytes: 32 << 10,
-            head_fields: 100,
-            target_bytes: 8 << 10,
-            body_bytes: 1 << 30,
-            connections: 65_536,
-            streams: 100,
-            in_flight: 1_024,
-            queue: 4_096,
-            compressions: 64,
-            idle: 8_192,
-            admin: 64,
-        }
-    }
-}
-
-impl Default for Timeouts {
-    fn default() -> Self {
-        Self {
-            head: Duration::from_secs(10),
-            idle: Duration::from_secs(60),
-            stall: Duration::from_secs(60),
-            min_rate: 100,
-            connect: Duration::from_secs(5),
-            first_byte: Duration::from_secs(60),
-            origin_idle: Duration::from_secs(60),
-            unread_rate: 16 << 10,
-            tunnel: Duration::from_secs(3600),
-            drain: Duration::from_secs(30),
-        }
-    }
-}
-
-impl Default for Forward {
-    fn default() -> Self {
-        Self {
-            clients: near(),
-            ports: vec![80..=80, 443..=443, 1025..=u16::MAX],
-            connect_ports: vec![443],
-            allow_private: false,
-            one_user: false,
-            parents: None,
-            // The clients of a forward proxy may use it to hide from the origins that they name.
-            client_address: ClientAddress::Off,
-            pac: Pac::default(),
-            rules: Rules { targeted: Vec::new(), ..Rules::default() },
-            site_rules: Vec::new(),
-        }
-    }
-}
-
-impl Default for Doors {
-    fn default() -> Self {
-        Self {
-            listen: Vec::new(),
-            thrift_tls: false,
-            line_tls: false,
-            clients: near(),
-            user_agent: concat!("Larder/", env!("CARGO_PKG_VERSION")).to_owned(),
-            redirects: 10,
-            cross_scheme: true,
-            max_page: 64 << 20,
-            idle: Duration::from_secs(300),
-            line_form: LineForm::Framed,
-            onc_udp: None,
-            onc_udp_rate: 20,
-            rpcbind: Some(PathBuf::from(larder_rpc::onc::rpcbind::SOCKET)),
-        }
-    }
 }

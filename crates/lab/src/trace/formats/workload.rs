@@ -3,10 +3,11 @@
 
 use std::io::Read;
 
+use larder_load::{More, RequestCollector, Requests};
+
 use super::Fault;
 use super::lines::{LineContent, LineResult, Lines};
 use super::words::{LineError, integer, no, size, text, word};
-use crate::requests::{More, RequestCollector, Requests};
 use crate::trace::input::LONGEST;
 use crate::trace::sink::{Fact, Facts};
 use crate::trace::summary::{Exclusion, ReadSummary};

@@ -2,15 +2,16 @@
 //! the reference in `docs/metrics.md` and the check of the dashboard for Grafana all read it.
 
 use std::collections::BTreeMap;
-use std::fmt::Display;
 
+use larder_advise::Report;
 use larder_cluster::breaker::BreakerState as Breaker;
 use larder_tags::PoolReport;
 
 use super::text::{Metric, MetricKind, Samples};
 use super::{Moment, Stats};
-use crate::acme::OfName;
+use crate::acme::{AcmeReport, OfName};
 use crate::admin::Disk;
+use crate::admin::sites::Origin;
 use crate::base::findings::{SkipCounts, Verdicts};
 use crate::base::outcome::{Kind as Outcome, Tier};
 use crate::cache::prefetches::PrefetchCounts;
@@ -18,9 +19,10 @@ use crate::cluster::ClusterReport;
 use crate::cluster::invalidations::InvalidationsReport;
 use crate::cluster::members::MemberState;
 use crate::cluster::tier::TierReport;
-use crate::counts::counters::OutcomeCounts;
+use crate::counts::counters::{Counts, OutcomeCounts};
 use crate::counts::histogram::Timed;
 use crate::exchange::rule_counts::RuleReport;
+use crate::observe::ledger::StatisticsReport;
 
 /// The most rules with counts on the page: each takes four lines.
 const MOST_RULES: usize = 1_000;
@@ -31,10 +33,23 @@ macro_rules! metric {
     };
 }
 
-/// A metric of which each `$source` has one figure.
+/// A metric of which each `$source` has one figure, by the labels of the source.
 macro_rules! figure {
     ($kind:ident $name:literal [$($label:literal),*] $source:ident.$($field:ident).+ $about:literal) => {
-        metric!($kind $name [$($label),*] $about |moment, to| $source(moment, to, |source| source.$($field).+))
+        figure!($kind $name [$($label),*] $about $source(item) item.$($field).+)
+    };
+    ($kind:ident $name:literal [$($label:literal),*] $about:literal $source:ident($item:ident) $figure:expr) => {
+        metric!($kind $name [$($label),*] $about |moment, to| $source(moment, |labels, $item| to.put(labels, $figure)))
+    };
+}
+
+/// A metric of which each `$source` has several figures, each with its value of the last label.
+macro_rules! figures {
+    ($kind:ident $name:literal [$($label:literal),*] $about:literal $source:ident($item:ident)
+        $($value:literal: $figure:expr),+) => {
+        metric!($kind $name [$($label),*] $about |moment, to| $source(moment, |labels, $item| {
+            $(to.put(&[labels, &[$value]].concat(), $figure);)+
+        }))
     };
 }
 
@@ -45,11 +60,9 @@ pub(super) const METRICS: &[Metric] = &[
         |moment, to| ends(moment, to, |ends| ends.requests)),
     metric!(Counter "larder_responses_total" ["site", "code"]
     "Responses to clients, by class of the status: 1xx, 2xx, 3xx, 4xx or 5xx."
-    |moment, to| {
-        for (site, counts) in &moment.sites {
-            counts.totals().statuses.each().for_each(|(code, responses)| to.put(&[site, code], responses));
-        }
-    }),
+    |moment, to| sites(moment, |site, counts| {
+        counts.totals().statuses.each().for_each(|(code, responses)| to.put(&[site[0], code], responses));
+    })),
     metric!(Counter "larder_sent_bytes_total" ["site", "outcome", "tier"]
         "Bytes sent to clients, heads included."
         |moment, to| ends(moment, to, |ends| ends.bytes)),
@@ -58,11 +71,9 @@ pub(super) const METRICS: &[Metric] = &[
         |moment, to| moment.stats.http_versions.iter().for_each(|(version, requests)| to.put(&[version], requests))),
     metric!(Counter "larder_reasons_total" ["site", "reason"]
     "Requests answered, by the reason of the decision. Reasons without requests are omitted."
-    |moment, to| {
-        for (site, counts) in &moment.sites {
-            counts.reasons().for_each(|(why, requests)| to.put(&[site, why.token()], requests));
-        }
-    }),
+    |moment, to| sites(moment, |site, counts| {
+        counts.reasons().for_each(|(why, requests)| to.put(&[site[0], why.token()], requests));
+    })),
     metric!(Counter "larder_rule_requests_total" ["site", "rule", "outcome"]
         "Requests for which a rule held: hit, answered by a rule, refused, or other. The first 1,000 rules."
     |moment, to| moment.stats.rules().take(MOST_RULES).for_each(|(site, rule)| {
@@ -72,9 +83,8 @@ pub(super) const METRICS: &[Metric] = &[
             to.put(&[site, name, outcome], number);
         }
     })),
-    metric!(Counter "larder_origin_received_bytes_total" ["site"]
-        "Bytes of content that origins sent."
-        |moment, to| moment.sites.iter().for_each(|(site, counts)| to.put(&[site], counts.origin_bytes))),
+    figure!(Counter "larder_origin_received_bytes_total" ["site"] sites.origin_bytes
+        "Bytes of content that origins sent."),
     metric!(Histogram "larder_request_duration_seconds" ["result"]
     "Duration of requests, by result: hit, validated, miss, or other."
     |moment, to| {
@@ -88,14 +98,11 @@ pub(super) const METRICS: &[Metric] = &[
         |moment, to| to.put_times(&[], moment.times.of(Timed::Origin))),
     metric!(Gauge "larder_origin_healthy" ["site", "origin"]
     "1 if the origin answers, 0 while it is down after failures. Absent until the origin is asked for the first time."
-    |moment, to| moment.stats.origins().for_each(|(site, origin)| {
-        origin.healthy.iter().for_each(|healthy| to.put(&[site, &origin.address], u8::from(*healthy)));
+    |moment, to| origins(moment, |labels, origin| {
+        origin.healthy.iter().for_each(|healthy| to.put(labels, u8::from(*healthy)));
     })),
-    metric!(Counter "larder_origin_failures_total" ["site", "origin"]
-    "Requests that the origin did not answer, since the config was read."
-    |moment, to| moment.stats.origins().for_each(|(site, origin)| {
-        to.put(&[site, &origin.address], origin.failures);
-    })),
+    figure!(Counter "larder_origin_failures_total" ["site", "origin"] origins.failures
+        "Requests that the origin did not answer, since the config was read."),
     figure!(Gauge "larder_origin_requests" [] stats.in_flight "Requests to origins in progress."),
     figure!(Gauge "larder_origin_queue" [] stats.queued "Requests that wait for a permit."),
     figure!(Gauge "larder_fills" [] stats.fills "Responses in progress that are being stored."),
@@ -107,43 +114,31 @@ pub(super) const METRICS: &[Metric] = &[
         "Large bodies that were not stored, since the system limited the memory file."),
     metric!(Gauge "larder_advise_hit_ratio" ["tier", "policy", "size"]
     "Hit ratio of a tier that is predicted for a policy and a size, over the last four hours at most."
-    |moment, to| for cell in moment.advice.iter().flat_map(|advice| &advice.cells) {
+    |moment, to| advice(moment, |_, advice| for cell in &advice.cells {
         to.put(&[cell.tier.name(), &cell.policy, &cell.size.to_string()], cell.ratios.hit_ratio);
-    }),
-    metric!(Gauge "larder_advise_difference" []
-    "The difference between the predicted hit ratio of the running policy and size, and the measured one."
-    |moment, to| if let Some(advice) = &moment.advice {
-        to.put(&[], advice.check.predicted - advice.check.measured);
-    }),
-    metric!(Gauge "larder_advise_bytes" []
-        "Bytes of memory that the shadow caches take."
-        |moment, to| moment.advice.iter().for_each(|advice| to.put(&[], advice.bytes))),
+    })),
+    figure!(Gauge "larder_advise_difference" []
+        "The difference between the predicted hit ratio of the running policy and size, and the measured one."
+        advice(advice) advice.check.predicted - advice.check.measured),
+    figure!(Gauge "larder_advise_bytes" [] advice.bytes "Bytes of memory that the shadow caches take."),
     figure!(Counter "larder_refreshes_ahead_total" [] stats.refreshes_ahead.started
         "Refreshes of popular responses before they expired."),
-    metric!(Counter "larder_refreshes_ahead_measured_total" ["used"]
-    "Refreshes that were observed until the response expired again, by whether it was requested after its old expiry."
-    |moment, to| {
-        let ahead = moment.stats.refreshes_ahead;
-        to.put(&["yes"], ahead.used);
-        to.put(&["no"], ahead.measured.saturating_sub(ahead.used));
-    }),
-    figure!(Counter "larder_prefetches_total" ["kind"] prefetch.started
+    figures!(Counter "larder_refreshes_ahead_measured_total" ["used"]
+        "Refreshes that were observed until the response expired again, by whether it was requested after its old expiry."
+        stats(stats) "yes": stats.refreshes_ahead.used,
+        "no": stats.refreshes_ahead.measured.saturating_sub(stats.refreshes_ahead.used)),
+    figure!(Counter "larder_prefetches_total" ["kind"] prefetches.started
         "Prefetches that were started, by the kind of prediction."),
-    metric!(Counter "larder_prefetches_measured_total" ["kind", "used"]
-    "Prefetches whose use is known, by whether a client got the response within a minute."
-    |moment, to| {
-        for (kind, done) in moment.stats.prefetches.each() {
-            to.put(&[kind, "yes"], done.used);
-            to.put(&[kind, "no"], done.unused);
-        }
-    }),
-    figure!(Counter "larder_prefetches_refused_total" ["kind"] prefetch.refused
+    figures!(Counter "larder_prefetches_measured_total" ["kind", "used"]
+        "Prefetches whose use is known, by whether a client got the response within a minute."
+        prefetches(kind) "yes": kind.used, "no": kind.unused),
+    figure!(Counter "larder_prefetches_refused_total" ["kind"] prefetches.refused
         "Prefetched responses that may not be stored, so that their URLs are not prefetched again."),
-    figure!(Counter "larder_prefetched_bytes_total" ["kind"] prefetch.bytes
+    figure!(Counter "larder_prefetched_bytes_total" ["kind"] prefetches.bytes
         "Bytes of content that were prefetched."),
-    figure!(Counter "larder_prefetched_unused_bytes_total" ["kind"] prefetch.unused_bytes
+    figure!(Counter "larder_prefetched_unused_bytes_total" ["kind"] prefetches.unused_bytes
         "Bytes of prefetched content that were of no use."),
-    figure!(Gauge "larder_prefetches_off" ["kind"] prefetch.off
+    figure!(Gauge "larder_prefetches_off" ["kind"] prefetches.off
         "Sites for which prefetches are off at present, since too few were of use."),
     figure!(Counter "larder_refreshes_ahead_skipped_total" [] stats.refreshes_ahead.skipped
         "Popular responses that were not refreshed when their time came because the budget was used up."),
@@ -151,33 +146,22 @@ pub(super) const METRICS: &[Metric] = &[
         "103 responses with links of responses that are stored, or were stored before their eviction."),
     figure!(Gauge "larder_early_hint_bytes" [] stats.early_hints.bytes
         "Bytes of links that outlive stored responses."),
-    metric!(Counter "larder_package_contents_total" ["result"]
-    "Contents of packages: compared with the digest of their index or URL, files without a known digest, and contents that were refused because of their digest."
-    |moment, to| {
-        let packages = moment.stats.packages;
-        to.put(&["verified"], packages.verified);
-        to.put(&["unverified"], packages.unverified);
-        to.put(&["refused"], packages.refused);
-    }),
-    metric!(Counter "larder_client_prefetches_total" ["site"]
-        "Requests that were prefetches of clients, with any outcome."
-        |moment, to| moment.sites.iter().for_each(|(site, counts)| to.put(&[site], counts.prefetches()))),
+    figures!(Counter "larder_package_contents_total" ["result"]
+        "Contents of packages: compared with the digest of their index or URL, files without a known digest, and contents that were refused because of their digest."
+        stats(stats) "verified": stats.packages.verified, "unverified": stats.packages.unverified,
+        "refused": stats.packages.refused),
+    figure!(Counter "larder_client_prefetches_total" ["site"]
+        "Requests that were prefetches of clients, with any outcome." sites(counts) counts.prefetches()),
     figure!(Counter "larder_compressed_forms_total" [] stats.compression.forms
         "Compressed forms of stored responses that were made."),
-    metric!(Counter "larder_compressed_form_bytes_total" ["when"]
-    "Bytes of the contents of these forms, before and after compression."
-    |moment, to| {
-        to.put(&["before"], moment.stats.compression.bytes_before);
-        to.put(&["after"], moment.stats.compression.bytes_after);
-    }),
+    figures!(Counter "larder_compressed_form_bytes_total" ["when"]
+        "Bytes of the contents of these forms, before and after compression."
+        stats(stats) "before": stats.compression.bytes_before, "after": stats.compression.bytes_after),
     figure!(Counter "larder_compression_dropped_total" [] stats.compression.dropped
         "Forms that were not made because too many waited."),
-    metric!(Counter "larder_passing_compressions_total" ["result"]
+    figures!(Counter "larder_passing_compressions_total" ["result"]
         "Replies that were compressed while they were sent, and those that were not, beyond the limit."
-        |moment, to| {
-        to.put(&["compressed"], moment.stats.compression.passing);
-        to.put(&["refused"], moment.stats.compression.refused);
-    }),
+        stats(stats) "compressed": stats.compression.passing, "refused": stats.compression.refused),
     figure!(Counter "larder_compressed_replies_total" [] stats.totals.compressed
         "Replies with stored content that was compressed here."),
     figure!(Counter "larder_compression_saved_bytes_total" [] stats.totals.bytes_saved
@@ -194,19 +178,19 @@ pub(super) const METRICS: &[Metric] = &[
     "Always 1; the label policy has the eviction policy."
     |moment, to| {
         to.put(&[MEMORY, "", &moment.stats.policy], 1);
-        disks(moment, |disk| to.put(&[DISK, &disk.path, &disk.policy], 1));
+        disks(moment, |_, disk| to.put(&[DISK, &disk.path, &disk.policy], 1));
     }),
     metric!(Gauge "larder_cache_bytes" ["tier", "directory"]
     "Bytes of stored responses, including heads, keys and bookkeeping."
     |moment, to| {
         to.put(&[MEMORY, ""], moment.stats.bytes_stored);
-        disks(moment, |disk| to.put(&[DISK, &disk.path], disk.bytes_live));
+        disks(moment, |_, disk| to.put(&[DISK, &disk.path], disk.bytes_live));
     }),
     metric!(Gauge "larder_cache_objects" ["tier", "directory"]
     "Stored responses; in memory, all variants of a URL are one, with its slices; on a disk, records, of slices too."
     |moment, to| {
         to.put(&[MEMORY, ""], moment.stats.objects);
-        disks(moment, |disk| to.put(&[DISK, &disk.path], disk.objects));
+        disks(moment, |_, disk| to.put(&[DISK, &disk.path], disk.objects));
     }),
     metric!(Gauge "larder_cache_capacity_bytes" ["tier", "directory"]
     "Capacity in bytes; absent for a memory that counts entries."
@@ -214,48 +198,43 @@ pub(super) const METRICS: &[Metric] = &[
         if moment.stats.by != "entries" {
             to.put(&[MEMORY, ""], moment.stats.capacity);
         }
-        disks(moment, |disk| to.put(&[DISK, &disk.path], disk.size));
+        disks(moment, |_, disk| to.put(&[DISK, &disk.path], disk.size));
     }),
     metric!(Counter "larder_cache_evictions_total" ["tier", "directory"]
     "Stored responses that were evicted."
     |moment, to| {
         to.put(&[MEMORY, ""], moment.stats.evictions);
-        disks(moment, |disk| to.put(&[DISK, &disk.path], disk.evictions));
+        disks(moment, |_, disk| to.put(&[DISK, &disk.path], disk.evictions));
     }),
-    metric!(Gauge "larder_disk_ready" ["directory"]
-    "1 if the directory is in use, 0 if it is off, full, or paused after failed writes."
-    |moment, to| disks(moment, |disk| {
-        to.put(&[&disk.path], u8::from(matches!(disk.state, "ready" | "scanning")));
-    })),
-    figure!(Counter "larder_disk_stored_total" ["directory"] disk.stored "Objects written."),
-    figure!(Counter "larder_disk_refused_total" ["directory"] disk.refused
+    figure!(Gauge "larder_disk_ready" ["directory"]
+        "1 if the directory is in use, 0 if it is off, full, or paused after failed writes."
+        disks(disk) u8::from(matches!(disk.state, "ready" | "scanning"))),
+    figure!(Counter "larder_disk_stored_total" ["directory"] disks.stored "Objects written."),
+    figure!(Counter "larder_disk_refused_total" ["directory"] disks.refused
         "Objects that the filter or the policy did not admit."),
-    figure!(Counter "larder_disk_dropped_total" ["directory"] disk.dropped
+    figure!(Counter "larder_disk_dropped_total" ["directory"] disks.dropped
         "Objects not written because the disk could not keep up."),
-    figure!(Counter "larder_disk_corrupt_total" ["directory"] disk.corrupt
+    figure!(Counter "larder_disk_corrupt_total" ["directory"] disks.corrupt
         "Damaged objects that were removed."),
-    figure!(Counter "larder_disk_write_errors_total" ["directory"] disk.write_errors "Writes that failed."),
-    figure!(Gauge "larder_disk_queued_bytes" ["directory"] disk.bytes_queued
+    figure!(Counter "larder_disk_write_errors_total" ["directory"] disks.write_errors "Writes that failed."),
+    figure!(Gauge "larder_disk_queued_bytes" ["directory"] disks.bytes_queued
         "Bytes that wait to be written."),
-    figure!(Gauge "larder_disk_occupied_bytes" ["directory"] disk.bytes_occupied
+    figure!(Gauge "larder_disk_occupied_bytes" ["directory"] disks.bytes_occupied
         "Bytes of the files, including obsolete records."),
-    figure!(Counter "larder_disk_written_bytes_total" ["directory"] disk.bytes_written
+    figure!(Counter "larder_disk_written_bytes_total" ["directory"] disks.bytes_written
         "Bytes written, including moved records."),
-    figure!(Gauge "larder_pool_tags" ["site", "pool"] pool.tags
+    figure!(Gauge "larder_pool_tags" ["site", "pool"] pools.tags
         "Valid tags of a gateway's pool; of the shared pool, all tags."),
-    figure!(Gauge "larder_pool_bytes" ["site", "pool"] pool.bytes "Bytes of a pool."),
-    metric!(Counter "larder_pool_requests_total" ["site", "pool", "fate"]
-    "GETs for a pool, by result: matched: 304 without a request to the backend; equal: 304 because the backend's \
-     answer has the client's tag; or forwarded."
-    |moment, to| pools(moment, |site, pool| {
-        to.put(&[site, &pool.pool, "matched"], pool.matched);
-        to.put(&[site, &pool.pool, "equal"], pool.equal);
-        to.put(&[site, &pool.pool, "forwarded"], pool.forwarded.saturating_sub(pool.equal));
-    })),
-    figure!(Counter "larder_pool_stored_total" ["site", "pool"] pool.stored "Tags stored."),
-    figure!(Counter "larder_pool_refused_total" ["site", "pool"] pool.refused
+    figure!(Gauge "larder_pool_bytes" ["site", "pool"] pools.bytes "Bytes of a pool."),
+    figures!(Counter "larder_pool_requests_total" ["site", "pool", "fate"]
+        "GETs for a pool, by result: matched: 304 without a request to the backend; equal: 304 because the backend's \
+         answer has the client's tag; or forwarded."
+        pools(pool) "matched": pool.matched, "equal": pool.equal,
+        "forwarded": pool.forwarded.saturating_sub(pool.equal)),
+    figure!(Counter "larder_pool_stored_total" ["site", "pool"] pools.stored "Tags stored."),
+    figure!(Counter "larder_pool_refused_total" ["site", "pool"] pools.refused
         "Tags that were not stored, since the pool was blanked during the request to the backend."),
-    figure!(Counter "larder_pool_blanked_total" ["site", "pool"] pool.blanked "Times a pool was blanked."),
+    figure!(Counter "larder_pool_blanked_total" ["site", "pool"] pools.blanked "Times a pool was blanked."),
     metric!(Counter "larder_validated_hits_total" ["site", "verdict"]
     "Hits that were fetched again, by verdict: ok, stale, changed-meanwhile, unstable or failed."
     |moment, to| validated(moment, to)),
@@ -266,52 +245,34 @@ pub(super) const METRICS: &[Metric] = &[
         let all = [("rate", rate), ("busy", busy), ("credentials", credentials), ("large", large)];
         all.iter().filter(|(_, hits)| *hits > 0).for_each(|(cause, hits)| to.put(&[cause], hits));
     }),
-    metric!(Gauge "larder_cluster_nodes" []
+    figure!(Gauge "larder_cluster_nodes" []
         "Nodes that this node sees, including itself. Without a cluster, this and the following metrics are absent."
-        |moment, to| moment.stats.cluster.iter().for_each(|cluster| to.put(&[], cluster.nodes.len()))),
-    metric!(Gauge "larder_cluster_member" []
-    "1 if this node is a member of the cluster; 0 if it serves alone."
-    |moment, to| {
-        let member = |cluster: &ClusterReport| u8::from(cluster.standing == MemberState::Member.word());
-        moment.stats.cluster.iter().for_each(|cluster| to.put(&[], member(cluster)));
-    }),
-    metric!(Gauge "larder_cluster_engine_up" []
-        "1 if the engine has answered the last command."
-        |moment, to| moment.stats.cluster.iter().for_each(|cluster| to.put(&[], u8::from(cluster.engine.up)))),
+        cluster(cluster) cluster.nodes.len()),
+    figure!(Gauge "larder_cluster_member" []
+        "1 if this node is a member of the cluster; 0 if it serves alone."
+        cluster(cluster) u8::from(cluster.standing == MemberState::Member.word())),
+    figure!(Gauge "larder_cluster_engine_up" []
+        "1 if the engine has answered the last command." cluster(cluster) u8::from(cluster.engine.up)),
     figure!(Counter "larder_cluster_engine_failures_total" [] cluster.engine.failures
         "Commands that the engine did not answer."),
-    metric!(Counter "larder_cluster_peer_requests_total" ["result"]
-    "Requests sent to the owner of their key, by result: hit, miss, or failed, after which they were sent to the origin."
-    |moment, to| {
-        if let Some(ClusterReport { peers, .. }) = &moment.stats.cluster {
-            let misses = peers.asked.saturating_sub(peers.hits + peers.failed);
-            let all = [("hit", peers.hits), ("miss", misses), ("failed", peers.failed)];
-            all.iter().for_each(|(result, requests)| to.put(&[result], *requests));
-        }
-    }),
+    figures!(Counter "larder_cluster_peer_requests_total" ["result"]
+        "Requests sent to the owner of their key, by result: hit, miss, or failed, after which they were sent to the origin."
+        cluster(cluster) "hit": cluster.peers.hits,
+        "miss": cluster.peers.asked.saturating_sub(cluster.peers.hits + cluster.peers.failed),
+        "failed": cluster.peers.failed),
     figure!(Counter "larder_cluster_spilled_requests_total" [] cluster.peers.spilled
         "Requests sent to another node because the owner of their key was too busy."),
-    metric!(Counter "larder_cluster_forged_total" ["what"]
-    "Messages and connections that were ignored because they were not from a node with the cluster's token: member, entry, record, request, proof \
-     of a node's identity, or TLS connection."
-    |moment, to| {
-        if let Some(ClusterReport { forged, .. }) = &moment.stats.cluster {
-            let all = [
-                ("member", forged.members),
-                ("entry", forged.entries),
-                ("record", forged.records),
-                ("request", forged.requests),
-                ("proof", forged.proofs),
-                ("connection", forged.connections),
-            ];
-            all.iter().for_each(|(what, count)| to.put(&[what], *count));
-        }
-    }),
+    figures!(Counter "larder_cluster_forged_total" ["what"]
+        "Messages and connections that were ignored because they were not from a node with the cluster's token: member, entry, record, request, proof \
+         of a node's identity, or TLS connection."
+        cluster(cluster) "member": cluster.forged.members, "entry": cluster.forged.entries,
+        "record": cluster.forged.records, "request": cluster.forged.requests,
+        "proof": cluster.forged.proofs, "connection": cluster.forged.connections),
     figure!(Gauge "larder_cluster_copies" [] cluster.copies
         "Copies of popular responses that other nodes own."),
-    metric!(Gauge "larder_cluster_trusted" []
+    figure!(Gauge "larder_cluster_trusted" []
         "1 while stored responses may be used; 0 while they have to be revalidated, since the stream of purges cannot be read."
-        |moment, to| invalidations(moment).for_each(|invalidations| to.put(&[], u8::from(invalidations.trusted)))),
+        stream(stream) u8::from(stream.trusted)),
     figure!(Counter "larder_cluster_published_total" [] stream.published
         "Purges and other invalidations that this node has published."),
     figure!(Gauge "larder_cluster_unpublished" [] stream.waiting
@@ -322,24 +283,13 @@ pub(super) const METRICS: &[Metric] = &[
         "Times that all stored responses had to be revalidated, since purges may have been missed."),
     metric!(Gauge "larder_cluster_lag_seconds" []
     "Time since this node last had all purges. Absent until it first has them."
-    |moment, to| {
-        let lag = invalidations(moment).filter_map(|invalidations| invalidations.lag_seconds);
-        lag.for_each(|seconds| to.put(&[], seconds));
-    }),
-    metric!(Counter "larder_cluster_tier_requests_total" ["result"]
-    "Lookups in the second tier: hit, miss, outdated (purged, or perhaps purged), damaged, failed, or skipped while \
-     it is not used. Without a second tier, this and the following metrics are absent."
-    |moment, to| {
-        for tier in tiers(moment) {
-            let misses = tier.asked.saturating_sub(tier.hits + tier.outdated + tier.damaged + tier.failed);
-            to.put(&["hit"], tier.hits);
-            to.put(&["miss"], misses);
-            to.put(&["outdated"], tier.outdated);
-            to.put(&["damaged"], tier.damaged);
-            to.put(&["failed"], tier.failed);
-            to.put(&["skipped"], tier.skipped);
-        }
-    }),
+    |moment, to| stream(moment, |_, stream| stream.lag_seconds.iter().for_each(|lag| to.put(&[], lag)))),
+    figures!(Counter "larder_cluster_tier_requests_total" ["result"]
+        "Lookups in the second tier: hit, miss, outdated (purged, or perhaps purged), damaged, failed, or skipped while \
+         it is not used. Without a second tier, this and the following metrics are absent."
+        tier(tier) "hit": tier.hits,
+        "miss": tier.asked.saturating_sub(tier.hits + tier.outdated + tier.damaged + tier.failed),
+        "outdated": tier.outdated, "damaged": tier.damaged, "failed": tier.failed, "skipped": tier.skipped),
     figure!(Counter "larder_cluster_tier_written_total" [] tier.written
         "Responses written to the second tier."),
     figure!(Counter "larder_cluster_tier_written_bytes_total" [] tier.written_bytes
@@ -348,41 +298,24 @@ pub(super) const METRICS: &[Metric] = &[
         "Responses not written to the second tier: it was not used, or failed, or too many waited."),
     figure!(Gauge "larder_cluster_tier_waiting" [] tier.waiting
         "Responses that wait to be written to the second tier."),
-    metric!(Gauge "larder_cluster_tier_closed" ["side"]
-    "1 while the second tier is used; 0 while it is not used after failures. By side: reads or writes."
-    |moment, to| {
-        for tier in tiers(moment) {
-            let closed = |word: &str| u8::from(word == Breaker::Closed.word());
-            to.put(&["reads"], closed(tier.reads));
-            to.put(&["writes"], closed(tier.writes));
-        }
-    }),
-    metric!(Gauge "larder_statistics_connected" []
-    "1 if the statistics database accepts rows. Without a database, this and the following metrics are absent."
-    |moment, to| {
-        moment.stats.statistics.iter().for_each(|report| to.put(&[], u8::from(report.connected)));
-    }),
-    metric!(Counter "larder_statistics_requests_total" ["fate"]
-    "Requests for the statistics database, by result: written or dropped."
-    |moment, to| {
-        if let Some(report) = &moment.stats.statistics {
-            to.put(&["written"], report.written);
-            to.put(&["dropped"], report.dropped);
-        }
-    }),
-    metric!(Gauge "larder_statistics_queued_requests" []
-        "Requests that wait to be written to the statistics database."
-        |moment, to| moment.stats.statistics.iter().for_each(|report| to.put(&[], report.queued))),
-    metric!(Counter "larder_statistics_failed_writes_total" []
-        "Writes to the statistics database that failed and were repeated."
-        |moment, to| moment.stats.statistics.iter().for_each(|report| to.put(&[], report.failed_writes))),
+    figures!(Gauge "larder_cluster_tier_closed" ["side"]
+        "1 while the second tier is used; 0 while it is not used after failures. By side: reads or writes."
+        tier(tier) "reads": is_closed(tier.reads), "writes": is_closed(tier.writes)),
+    figure!(Gauge "larder_statistics_connected" []
+        "1 if the statistics database accepts rows. Without a database, this and the following metrics are absent."
+        statistics(statistics) u8::from(statistics.connected)),
+    figures!(Counter "larder_statistics_requests_total" ["fate"]
+        "Requests for the statistics database, by result: written or dropped."
+        statistics(statistics) "written": statistics.written, "dropped": statistics.dropped),
+    figure!(Gauge "larder_statistics_queued_requests" [] statistics.queued
+        "Requests that wait to be written to the statistics database."),
+    figure!(Counter "larder_statistics_failed_writes_total" [] statistics.failed_writes
+        "Writes to the statistics database that failed and were repeated."),
     metric!(Counter "larder_trace_spans_total" ["fate"]
     "Spans for the OpenTelemetry collector, by result: sent or dropped. Without one, this and the next metric are absent."
-    |moment, to| {
-        if let Some(report) = &moment.stats.traces {
-            report.fates().iter().for_each(|(fate, spans)| to.put(&[fate], *spans));
-        }
-    }),
+    |moment, to| moment.stats.traces.iter().for_each(|report| {
+        report.fates().iter().for_each(|(fate, spans)| to.put(&[fate], *spans));
+    })),
     metric!(Gauge "larder_trace_queued_spans" []
         "Spans that wait to be sent to the OpenTelemetry collector."
         |moment, to| moment.stats.traces.iter().for_each(|report| to.put(&[], report.queued()))),
@@ -400,22 +333,14 @@ pub(super) const METRICS: &[Metric] = &[
             to.put(&[&certificate.name], certificate.not_after);
         }
     }),
-    metric!(Counter "larder_acme_orders_total" ["result"]
-    "Orders of certificates by ACME, by result: issued or failed. Without acme, this and the next two metrics are absent."
-    |moment, to| {
-        if let Some(report) = &moment.stats.acme {
-            to.put(&["issued"], report.issued);
-            to.put(&["failed"], report.failed);
-        }
-    }),
-    metric!(Gauge "larder_acme_failures" ["name"]
-    "Consecutive failed orders of a certificate; 0 after a success."
-    |moment, to| of_names(moment, |name| to.put(&[&name.name], name.failures))),
+    figures!(Counter "larder_acme_orders_total" ["result"]
+        "Orders of certificates by ACME, by result: issued or failed. Without acme, this and the next two metrics are absent."
+        acme(acme) "issued": acme.issued, "failed": acme.failed),
+    figure!(Gauge "larder_acme_failures" ["name"] acme_names.failures
+        "Consecutive failed orders of a certificate; 0 after a success."),
     metric!(Gauge "larder_acme_renewal_timestamp_seconds" ["name"]
     "When a certificate by ACME is to be renewed, in UNIX seconds."
-    |moment, to| of_names(moment, |name| {
-        name.renewal.iter().for_each(|renewal| to.put(&[&name.name], *renewal));
-    })),
+    |moment, to| acme_names(moment, |labels, name| name.renewal.iter().for_each(|renewal| to.put(labels, renewal)))),
     figure!(Counter "larder_log_lost_lines_total" [] stats.log_lines_lost
         "Lines of the access log that could not be written."),
     metric!(Gauge "larder_build_info" ["version"]
@@ -426,69 +351,83 @@ pub(super) const METRICS: &[Metric] = &[
 const MEMORY: &str = "memory";
 const DISK: &str = "disk";
 
-fn stats<D: Display>(moment: &Moment, to: &mut Samples<'_>, figure: fn(&Stats) -> D) {
-    to.put(&[], figure(&moment.stats));
+// The sources of figures: each calls `show` with the labels of an item, and the item.
+
+fn stats(moment: &Moment, mut show: impl FnMut(&[&str], &Stats)) {
+    show(&[], &moment.stats);
 }
 
-fn disk<D: Display>(moment: &Moment, to: &mut Samples<'_>, figure: fn(&Disk) -> D) {
-    disks(moment, |disk| to.put(&[&disk.path], figure(disk)));
+fn sites(moment: &Moment, mut show: impl FnMut(&[&str], &Counts)) {
+    moment.sites.iter().for_each(|(site, counts)| show(&[site], counts));
 }
 
-fn pool<D: Display>(moment: &Moment, to: &mut Samples<'_>, figure: fn(&PoolReport) -> D) {
-    pools(moment, |site, pool| to.put(&[site, &pool.pool], figure(pool)));
+fn origins(moment: &Moment, mut show: impl FnMut(&[&str], &Origin)) {
+    moment.stats.origins().for_each(|(site, origin)| show(&[site, &origin.address], origin));
 }
 
-fn cluster<D: Display>(moment: &Moment, to: &mut Samples<'_>, figure: fn(&ClusterReport) -> D) {
-    moment.stats.cluster.iter().for_each(|cluster| to.put(&[], figure(cluster)));
+fn disks(moment: &Moment, mut show: impl FnMut(&[&str], &Disk)) {
+    moment.stats.disks.iter().for_each(|disk| show(&[&disk.path], disk));
 }
 
-fn stream<D: Display>(moment: &Moment, to: &mut Samples<'_>, figure: fn(&InvalidationsReport) -> D) {
-    invalidations(moment).for_each(|invalidations| to.put(&[], figure(invalidations)));
+fn prefetches(moment: &Moment, mut show: impl FnMut(&[&str], &PrefetchCounts)) {
+    moment.stats.prefetches.each().iter().for_each(|(kind, done)| show(&[kind], done));
 }
 
-fn tier<D: Display>(moment: &Moment, to: &mut Samples<'_>, figure: fn(&TierReport) -> D) {
-    tiers(moment).for_each(|tier| to.put(&[], figure(tier)));
+fn pools(moment: &Moment, mut show: impl FnMut(&[&str], &PoolReport)) {
+    for gateway in &moment.stats.gateways {
+        gateway.pools.iter().for_each(|pool| show(&[&gateway.site, &pool.pool], pool));
+    }
 }
 
-fn prefetch<D: Display>(moment: &Moment, to: &mut Samples<'_>, figure: fn(&PrefetchCounts) -> D) {
-    moment.stats.prefetches.each().iter().for_each(|(kind, done)| to.put(&[kind], figure(done)));
+fn advice(moment: &Moment, mut show: impl FnMut(&[&str], &Report)) {
+    moment.advice.iter().for_each(|advice| show(&[], advice));
+}
+
+fn cluster(moment: &Moment, mut show: impl FnMut(&[&str], &ClusterReport)) {
+    moment.stats.cluster.iter().for_each(|cluster| show(&[], cluster));
+}
+
+/// The state of this node in the stream of purges, if it is in a cluster.
+fn stream(moment: &Moment, mut show: impl FnMut(&[&str], &InvalidationsReport)) {
+    cluster(moment, |labels, cluster| show(labels, &cluster.invalidations));
+}
+
+/// The second tier, if the engine keeps responses.
+fn tier(moment: &Moment, mut show: impl FnMut(&[&str], &TierReport)) {
+    cluster(moment, |labels, cluster| cluster.tier.iter().for_each(|tier| show(labels, tier)));
+}
+
+fn statistics(moment: &Moment, mut show: impl FnMut(&[&str], &StatisticsReport)) {
+    moment.stats.statistics.iter().for_each(|report| show(&[], report));
+}
+
+fn acme(moment: &Moment, mut show: impl FnMut(&[&str], &AcmeReport)) {
+    moment.stats.acme.iter().for_each(|report| show(&[], report));
+}
+
+fn acme_names(moment: &Moment, mut show: impl FnMut(&[&str], &OfName)) {
+    acme(moment, |_, report| report.names.iter().for_each(|name| show(&[&name.name], name)));
+}
+
+/// Returns 1 for the state of a breaker that lets requests pass.
+fn is_closed(word: &str) -> u8 {
+    u8::from(word == Breaker::Closed.word())
 }
 
 /// Writes a figure of every outcome: of hits by their tier, of the rest without a tier.
 fn ends(moment: &Moment, to: &mut Samples<'_>, figure: fn(&OutcomeCounts) -> u64) {
-    for (site, counts) in &moment.sites {
+    sites(moment, |site, counts| {
         for ends in counts.ends() {
             match (ends.kind, ends.tier) {
                 (Outcome::Hit | Outcome::StaleHit, tier) => {
-                    to.put(&[site, ends.kind.word(), tier.name()], figure(&ends));
+                    to.put(&[site[0], ends.kind.word(), tier.name()], figure(&ends));
                 }
-                (_, Tier::Memory) => to.put(&[site, ends.kind.word(), ""], figure(&ends)),
+                (_, Tier::Memory) => to.put(&[site[0], ends.kind.word(), ""], figure(&ends)),
                 // Only hits have a tier.
                 _ => {}
             }
         }
-    }
-}
-
-/// Returns the state of this node in the stream of purges, if it is in a cluster.
-fn invalidations(moment: &Moment) -> impl Iterator<Item = &InvalidationsReport> {
-    moment.stats.cluster.iter().map(|cluster| &cluster.invalidations)
-}
-
-/// Returns the report of the second tier, if the engine keeps responses.
-fn tiers(moment: &Moment) -> impl Iterator<Item = &TierReport> {
-    moment.stats.cluster.iter().filter_map(|cluster| cluster.tier.as_ref())
-}
-
-/// Shows the names with certificates by ACME.
-fn of_names(moment: &Moment, show: impl FnMut(&OfName)) {
-    moment.stats.acme.iter().flat_map(|report| &report.names).for_each(show);
-}
-
-fn pools(moment: &Moment, mut show: impl FnMut(&str, &PoolReport)) {
-    for gateway in &moment.stats.gateways {
-        gateway.pools.iter().for_each(|pool| show(&gateway.site, pool));
-    }
+    });
 }
 
 /// Writes the outcomes of hits that were validated, by site; sites without such hits are absent.
@@ -505,9 +444,4 @@ fn validated(moment: &Moment, to: &mut Samples<'_>) {
         to.put(&[site, "unstable"], unstable);
         to.put(&[site, "failed"], failed);
     }
-}
-
-fn disks(moment: &Moment, show: impl FnMut(&Disk)) {
-    let Stats { disks, .. } = &moment.stats;
-    disks.iter().for_each(show);
 }

@@ -1,4 +1,4 @@
-//! Requests for a load tool: methods, URLs, fields and bodies, in order.
+//! Requests to send: methods, URLs, fields and bodies, in order.
 
 use std::collections::HashMap;
 
@@ -102,14 +102,15 @@ impl Requests {
 
 /// Collects requests.
 #[derive(Debug, Default)]
-pub(crate) struct RequestCollector {
-    pub(crate) requests: Requests,
+pub struct RequestCollector {
+    /// The requests so far.
+    pub requests: Requests,
     known: HashMap<String, u32>,
 }
 
 impl RequestCollector {
     /// Adds a request for `url`.
-    pub(crate) fn push(&mut self, url: &str, more: More) {
+    pub fn push(&mut self, url: &str, more: More) {
         let Requests { urls, items } = &mut self.requests;
         let url = match self.known.get(url) {
             Some(&known) => known,
@@ -125,7 +126,7 @@ impl RequestCollector {
     }
 
     /// Adds a field to the latest request. Returns false if there is none.
-    pub(crate) fn add_field(&mut self, name: &str, value: &str) -> bool {
+    pub fn add_field(&mut self, name: &str, value: &str) -> bool {
         let Some(item) = self.requests.items.last_mut() else { return false };
         let get = || Box::new(More { method: "GET".to_owned(), ..More::default() });
         item.more.get_or_insert_with(get).fields.push((name.to_owned(), value.to_owned()));
