@@ -8,6 +8,7 @@ mod dynamic;
 pub mod encoder;
 mod huffman;
 mod integer;
+mod kind;
 mod list;
 mod malformed;
 mod table;
@@ -15,5 +16,6 @@ mod table;
 mod tests;
 
 pub use decoder::Decoder;
+pub(crate) use kind::Kind;
 pub use list::{Bounds, Fields, List};
 pub use malformed::Malformed;
