@@ -11,6 +11,7 @@ mod integer;
 mod kind;
 mod list;
 mod malformed;
+mod names;
 mod table;
 #[cfg(test)]
 mod tests;
