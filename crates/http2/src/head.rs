@@ -1,6 +1,6 @@
 //! The head of a request: its pseudo-header fields, and the check that it is well-formed (RFC 9113 section 8).
 
-use crate::hpack::{Fields, List};
+use crate::hpack::{Fields, Kind, List};
 use crate::priority::Priority;
 
 /// A request's head, borrowed from the buffer of the decoder.
@@ -26,7 +26,7 @@ pub struct Head<'s> {
 /// The reason why a head is malformed, for logs.
 pub(crate) type Fault = &'static str;
 
-/// The pseudo-header fields of a list.
+/// The values in a list on which the head depends.
 #[derive(Default)]
 struct Parts<'l> {
     method: Option<&'l str>,
@@ -34,12 +34,8 @@ struct Parts<'l> {
     authority: Option<&'l str>,
     path: Option<&'l str>,
     protocol: Option<&'l str>,
-    /// The number of pseudo-header fields.
+    /// The number of pseudo-header fields, which come first.
     count: usize,
-}
-
-/// The relevant values of the fields other than pseudo-header fields.
-struct FieldSummary<'l> {
     host: Option<&'l [u8]>,
     length: Option<u64>,
     priority: Priority,
@@ -53,17 +49,15 @@ pub(crate) fn request(list: &mut List, end: bool) -> Result<(Head<'_>, Priority)
     list.join_cookies();
     let all = list.fields();
     let parts = Parts::collect(all)?;
-    let fields = all.behind(parts.count);
-    let said = FieldSummary::collect(fields)?;
     let method = parts.method.filter(|method| is_token(method)).ok_or("no :method")?;
-    let authority = match (parts.authority, said.host) {
+    let authority = match (parts.authority, parts.host) {
         (Some(authority), Some(host))
             if !without_port(authority.as_bytes()).eq_ignore_ascii_case(without_port(host)) =>
         {
             return Err(":authority and host differ");
         }
         (Some(authority), _) => authority,
-        (None, Some(host)) => visible(str::from_utf8(host).ok())?,
+        (None, Some(host)) => visible(host)?,
         (None, None) => return Err("neither :authority nor host"),
     };
     if authority.is_empty() {
@@ -72,7 +66,7 @@ pub(crate) fn request(list: &mut List, end: bool) -> Result<(Head<'_>, Priority)
     if parts.protocol.is_some() && (method != "CONNECT" || parts.authority.is_none()) {
         return Err(":protocol without CONNECT and :authority");
     }
-    if method == "CONNECT" && said.length.is_some() {
+    if method == "CONNECT" && parts.length.is_some() {
         return Err("CONNECT with content-length");
     }
     let (scheme, path) = match (method, parts.scheme, parts.path) {
@@ -87,13 +81,13 @@ pub(crate) fn request(list: &mut List, end: bool) -> Result<(Head<'_>, Priority)
         (_, _, None) => return Err("no :path"),
         _ => return Err("a malformed :path"),
     };
-    let length = match (said.length, end) {
+    let length = match (parts.length, end) {
         (Some(1..), true) => return Err("content-length without content"),
         (_, true) => Some(0),
         (length, false) => length,
     };
-    let protocol = parts.protocol;
-    Ok((Head { method, protocol, scheme, authority, path, fields, length }, said.priority))
+    let (protocol, fields) = (parts.protocol, all.behind(parts.count));
+    Ok((Head { method, protocol, scheme, authority, path, fields, length }, parts.priority))
 }
 
 /// Reads the trailer section of a request from `list`.
@@ -102,11 +96,13 @@ pub(crate) fn trailers(list: &List) -> Result<Fields<'_>, Fault> {
         return Err("a malformed field, or a field in the wrong place");
     }
     let fields = list.fields();
-    for (name, value) in fields.iter() {
-        if name.starts_with(':') {
-            return Err("a pseudo-header field in a trailer section");
+    for line in fields.lines() {
+        match line.kind {
+            kind if kind.is_pseudo() => return Err("a pseudo-header field in a trailer section"),
+            Kind::OfConnection => return Err(OF_CONNECTION),
+            Kind::Te => te(fields.value(line))?,
+            _ => {}
         }
-        of_connection(name, value)?;
     }
     Ok(fields)
 }
@@ -114,55 +110,54 @@ pub(crate) fn trailers(list: &List) -> Result<Fields<'_>, Fault> {
 impl<'l> Parts<'l> {
     fn collect(fields: Fields<'l>) -> Result<Self, Fault> {
         let mut parts = Self::default();
-        for (name, value) in fields.texts() {
-            let part = match name {
-                ":method" => &mut parts.method,
-                ":scheme" => &mut parts.scheme,
-                ":authority" => &mut parts.authority,
-                ":path" => &mut parts.path,
-                ":protocol" => &mut parts.protocol,
-                _ if name.starts_with(':') => return Err("an unknown pseudo-header field"),
-                _ => break,
+        for line in fields.lines() {
+            let part = match line.kind {
+                Kind::Method => &mut parts.method,
+                Kind::Scheme => &mut parts.scheme,
+                Kind::Authority => &mut parts.authority,
+                Kind::Path => &mut parts.path,
+                Kind::Protocol => &mut parts.protocol,
+                Kind::UnknownPseudo => return Err("an unknown pseudo-header field"),
+                kind => {
+                    parts.add(kind, fields.value(line))?;
+                    continue;
+                }
             };
-            if part.replace(visible(value)?).is_some() {
+            if part.replace(fields.value_text(line).ok_or(INVISIBLE)?).is_some() {
                 return Err("a repeated pseudo-header field");
             }
             parts.count += 1;
         }
         Ok(parts)
     }
-}
 
-impl<'l> FieldSummary<'l> {
-    fn collect(fields: Fields<'l>) -> Result<Self, Fault> {
-        let mut said = Self { host: None, length: None, priority: Priority::default() };
-        for (name, value) in fields.iter() {
-            of_connection(name, value)?;
-            match name {
-                "host" if said.host.replace(value).is_some() => return Err("more than one host"),
-                "content-length" => {
-                    let length = length(value).ok_or("a malformed content-length")?;
-                    if said.length.replace(length).is_some() {
-                        return Err("more than one content-length");
-                    }
-                }
-                "priority" => said.priority = said.priority.update(value),
-                _ => {}
+    /// Adds a field that is no pseudo-header field.
+    fn add(&mut self, kind: Kind, value: &'l [u8]) -> Result<(), Fault> {
+        match kind {
+            Kind::Host if self.host.replace(value).is_some() => Err("more than one host"),
+            Kind::ContentLength => {
+                let length = length(value).ok_or("a malformed content-length")?;
+                let is_first = self.length.replace(length).is_none();
+                is_first.then_some(()).ok_or("more than one content-length")
             }
+            Kind::Priority => {
+                self.priority = self.priority.update(value);
+                Ok(())
+            }
+            Kind::Te => te(value),
+            Kind::OfConnection => Err(OF_CONNECTION),
+            _ => Ok(()),
         }
-        Ok(said)
     }
 }
 
-/// Rejects fields that concern an HTTP/1 connection (RFC 9113 section 8.2.2).
-fn of_connection(name: &str, value: &[u8]) -> Result<(), Fault> {
-    match name {
-        "connection" | "keep-alive" | "proxy-connection" | "transfer-encoding" | "upgrade" => {
-            Err("a field of HTTP/1 connections")
-        }
-        "te" if !value.eq_ignore_ascii_case(b"trailers") => Err("te may only be trailers"),
-        _ => Ok(()),
-    }
+const INVISIBLE: Fault = "a pseudo-header field has bytes that it must not have";
+/// The fault of a field that concerns an HTTP/1 connection (RFC 9113 section 8.2.2).
+const OF_CONNECTION: Fault = "a field of HTTP/1 connections";
+
+/// Checks the value of `te`, which concerns the connection (RFC 9113 section 8.2.2).
+fn te(value: &[u8]) -> Result<(), Fault> {
+    value.eq_ignore_ascii_case(b"trailers").then_some(()).ok_or("te may only be trailers")
 }
 
 /// Returns an authority without the colon of an empty port (RFC 3986 section 3.2.3).
@@ -176,9 +171,10 @@ fn length(value: &[u8]) -> Option<u64> {
     digits.parse().ok().filter(|length| i64::try_from(*length).is_ok())
 }
 
-fn visible(text: Option<&str>) -> Result<&str, Fault> {
-    let text = text.filter(|text| text.bytes().all(|byte| byte.is_ascii_graphic()));
-    text.ok_or("a pseudo-header field has bytes that it must not have")
+/// Returns the value of `host`, which stands for a pseudo-header field, as text.
+fn visible(value: &[u8]) -> Result<&str, Fault> {
+    let text = str::from_utf8(value).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_graphic()));
+    text.ok_or(INVISIBLE)
 }
 
 fn is_token(text: &str) -> bool {

@@ -91,10 +91,9 @@ pub fn same_origin(one: &[u8], other: &[u8]) -> bool {
 }
 
 fn split_port(authority: &[u8]) -> (&[u8], Option<&[u8]>) {
-    match authority.iter().rposition(|&byte| byte == b':') {
-        Some(colon) if authority[colon + 1..].iter().all(u8::is_ascii_digit) => {
-            (&authority[..colon], Some(&authority[colon + 1..]))
-        }
+    // Most authorities have no port: their last byte decides.
+    match authority.iter().rposition(|byte| !byte.is_ascii_digit()) {
+        Some(colon) if authority[colon] == b':' => (&authority[..colon], Some(&authority[colon + 1..])),
         _ => (authority, None),
     }
 }

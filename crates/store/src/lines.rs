@@ -8,6 +8,7 @@
 use std::cell::OnceCell;
 
 use http::HeaderMap;
+use larder_semantics::date;
 use larder_semantics::fields::{Fields, HeadLines, to_map};
 
 mod dates;
@@ -31,6 +32,8 @@ pub struct Lines {
 #[derive(Clone, Debug)]
 pub struct LinesRef<'l> {
     shared: HeadLines<'l>,
+    /// The block with the shared lines, if it is in the pool.
+    block: Option<&'l SharedLines>,
     /// The unshared lines up to the place of `Last-Modified`.
     before: HeadLines<'l>,
     /// The unshared lines behind that place, which `Date` follows.
@@ -63,6 +66,7 @@ impl<'l> LinesRef<'l> {
             after: HeadLines(after),
             modified: dates.modified.map(|modified| modified.time),
             date: dates.date,
+            block: shared,
             ..Self::written(shared.map_or(&[][..], SharedLines::bytes), &[])
         }
     }
@@ -71,6 +75,7 @@ impl<'l> LinesRef<'l> {
     pub fn written(shared: &'l [u8], own: &'l [u8]) -> Self {
         Self {
             shared: HeadLines(shared),
+            block: None,
             before: HeadLines(own),
             after: HeadLines(&[]),
             modified: None,
@@ -121,6 +126,27 @@ impl<'l> LinesRef<'l> {
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         let own = self.before.iter().chain(self.modified().iter()).chain(self.after.iter());
         self.shared.iter().chain(own).chain(self.date().iter())
+    }
+
+    /// Appends all lines in another form: `field` appends a name and a value. The form of shared lines is made once for all
+    /// of their responses, so there may be only one.
+    #[inline]
+    pub fn write_with(&self, out: &mut Vec<u8>, field: impl Fn(&mut Vec<u8>, &[u8], &[u8])) {
+        let write = |out: &mut Vec<u8>, lines: HeadLines<'_>| {
+            lines.iter().for_each(|(name, value)| field(out, name, value));
+        };
+        match self.block {
+            Some(block) => out.extend_from_slice(block.form(write)),
+            None => write(out, self.shared),
+        }
+        write(out, self.before);
+        if let Some(time) = self.modified {
+            field(out, b"Last-Modified", &date::format(time));
+        }
+        write(out, self.after);
+        if let Some(time) = self.date {
+            field(out, b"Date", &date::format(time));
+        }
     }
 
     /// Returns the same fields as a map.
@@ -203,6 +229,8 @@ pub fn write_name(out: &mut Vec<u8>, name: &[u8]) {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use http::HeaderName;
     use proptest::prelude::*;
 
@@ -229,6 +257,23 @@ mod tests {
         let own = b"Content-Type: v\r\nETag: v\r\nDate: Thu, 01 Jan 1970 00:00:00 GMT\r\n";
         assert_eq!(lines.view().own(), own);
         assert_eq!(lines.own.len(), own.len() - dates::DATE.len());
+    }
+
+    #[test]
+    fn the_other_form_of_shared_lines_is_made_once() {
+        let (pool, all) = (LinePool::default(), fields(&[("server", "s"), ("vary", "a"), ("etag", "\"1\"")]));
+        let kept = [0, 86_400, 86_400].map(|date| pool.keep(&all, date));
+        let (shared, made) = (kept[2].view().shared().to_vec(), Cell::new(0));
+        assert!(!shared.is_empty());
+        for lines in [&kept[2], &kept[2].clone()] {
+            let mut out = Vec::new();
+            lines.view().write_with(&mut out, |out, name, value| {
+                made.set(made.get() + 1);
+                write_line(out, name, value);
+            });
+            assert_eq!(out, [&shared[..], &lines.view().own()].concat());
+        }
+        assert_eq!(made.get(), 6);
     }
 
     /// Lines as a disk may contain them, including lines that this program never writes.

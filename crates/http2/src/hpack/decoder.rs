@@ -1,6 +1,7 @@
 //! The decoder of field sections (RFC 7541 section 6).
 
-use super::dynamic::Dynamic;
+use super::dynamic::{Dynamic, TableField};
+use super::kind::{Kind, STATIC_KINDS};
 use super::list::{Bounds, List, is_sound};
 use super::malformed::Malformed;
 use super::table::STATIC;
@@ -51,8 +52,9 @@ impl Decoder {
         Ok(())
     }
 
+    #[inline]
     fn indexed(&mut self, index: usize, list: &mut List, bounds: &Bounds) -> Result<(), Malformed> {
-        let (name, value, sound) = self.get(index)?;
+        let TableField { name, value, kind, is_sound } = self.get(index)?;
         // Once the list is too large, a byte on the wire must not cause a copy.
         if list.is_too_large() {
             return Ok(());
@@ -60,7 +62,7 @@ impl Decoder {
         let at = list.bytes().len();
         list.bytes().extend_from_slice(name);
         list.bytes().extend_from_slice(value);
-        list.push(at, name.len(), sound, bounds);
+        list.push(at, name.len(), (kind, is_sound), bounds);
         Ok(())
     }
 
@@ -78,25 +80,36 @@ impl Decoder {
         }
         let index = integer::read(block, bits)?;
         let at = list.bytes().len();
-        match index {
-            0 => string(block, list.bytes())?,
-            _ => list.bytes().extend_from_slice(self.get(index)?.0),
-        }
-        let name = list.bytes().len() - at;
+        let known = match index {
+            0 => {
+                string(block, list.bytes())?;
+                None
+            }
+            _ => {
+                let TableField { name, kind, .. } = self.get(index)?;
+                list.bytes().extend_from_slice(name);
+                Some(kind)
+            }
+        };
+        let length = list.bytes().len() - at;
         string(block, list.bytes())?;
-        let (text, value) = list.bytes()[at..].split_at(name);
-        let sound = is_sound(text, value);
+        let (name, value) = list.bytes()[at..].split_at(length);
+        let kind = known.unwrap_or_else(|| Kind::of(name));
+        let is_sound = is_sound(kind, name, value);
         if bits == 6 {
-            self.dynamic.insert(text, value, sound);
+            self.dynamic.insert(TableField { name, value, kind, is_sound });
         }
-        list.push(at, name, sound, bounds);
+        list.push(at, length, (kind, is_sound), bounds);
         Ok(())
     }
 
-    fn get(&self, index: usize) -> Result<(&[u8], &[u8], bool), Malformed> {
+    #[inline]
+    fn get(&self, index: usize) -> Result<TableField<'_>, Malformed> {
         let place = index.checked_sub(1).ok_or(Malformed)?;
-        match STATIC.get(place) {
-            Some((name, value)) => Ok((name.as_bytes(), value.as_bytes(), true)),
+        match STATIC.get(place).zip(STATIC_KINDS.get(place)) {
+            Some(((name, value), &kind)) => {
+                Ok(TableField { name: name.as_bytes(), value: value.as_bytes(), kind, is_sound: true })
+            }
             None => self.dynamic.get(place - STATIC.len()).ok_or(Malformed),
         }
     }

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use super::kind::Kind;
 use super::list::OVERHEAD;
 
 /// A dynamic table. It allocates no memory before its first entry, and at most about twice its limit.
@@ -27,7 +28,18 @@ struct Entry {
     at: usize,
     name: usize,
     value: usize,
-    sound: bool,
+    kind: Kind,
+    is_sound: bool,
+}
+
+/// A field of a table.
+#[derive(Clone, Copy)]
+pub(super) struct TableField<'t> {
+    pub(super) name: &'t [u8],
+    pub(super) value: &'t [u8],
+    pub(super) kind: Kind,
+    /// Whether name and value are [sound](super::list::is_sound).
+    pub(super) is_sound: bool,
 }
 
 impl Dynamic {
@@ -45,16 +57,18 @@ impl Dynamic {
         true
     }
 
-    /// Returns the name, the value, and whether both are sound; the newest entry has index 0.
-    pub(super) fn get(&self, index: usize) -> Option<(&[u8], &[u8], bool)> {
+    /// Returns an entry; the newest one has index 0.
+    #[inline]
+    pub(super) fn get(&self, index: usize) -> Option<TableField<'_>> {
         let place = self.entries.len().checked_sub(index + 1)?;
-        let entry = self.entries[place];
+        let entry = self.entries.get(place)?;
         let start = entry.at - self.base;
         let (name, value) = self.bytes[start..start + entry.len()].split_at(entry.name);
-        Some((name, value, entry.sound))
+        Some(TableField { name, value, kind: entry.kind, is_sound: entry.is_sound })
     }
 
-    pub(super) fn insert(&mut self, name: &[u8], value: &[u8], sound: bool) {
+    pub(super) fn insert(&mut self, field: TableField<'_>) {
+        let TableField { name, value, kind, is_sound } = field;
         let size = name.len() + value.len() + OVERHEAD;
         if size > self.limit {
             return self.evict(0);
@@ -68,7 +82,7 @@ impl Dynamic {
         let at = self.base + self.bytes.len();
         self.bytes.extend_from_slice(name);
         self.bytes.extend_from_slice(value);
-        self.entries.push_back(Entry { at, name: name.len(), value: value.len(), sound });
+        self.entries.push_back(Entry { at, name: name.len(), value: value.len(), kind, is_sound });
         self.size += size;
     }
 

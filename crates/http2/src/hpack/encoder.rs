@@ -2,11 +2,12 @@
 //! values verbatim. So a stored section can be copied into the stream of any connection.
 
 use super::integer;
+use super::names::Name;
 
 /// The first index of `:status` in the static table.
 const STATUS: u8 = 8;
-/// The first index that does not fit into a prefix of 4 bits: all response fields of the static table have such an index,
-/// which takes one more byte.
+/// The first index that does not fit into a prefix of 4 bits: all names but those of pseudo-header fields have such an
+/// index, which takes one more byte.
 const SHORT: u8 = 15;
 /// The first length that does not fit into a prefix of 7 bits.
 const LONG: usize = 127;
@@ -37,13 +38,12 @@ pub fn status(out: &mut Vec<u8>, status: u16) {
 /// Appends a field with its name in lower case. Fields without a name, and those that concern an HTTP/1 connection, are
 /// omitted.
 pub fn field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
-    let name = Name::of(name);
-    if let (Name::Known(index @ SHORT..), 0..LONG) = (&name, value.len()) {
+    if let (Name::Known(index @ SHORT..), 0..LONG) = (Name::of(name), value.len()) {
         // The usual case, in one piece.
         out.extend_from_slice(&[SHORT, index - SHORT, value.len() as u8]);
         return out.extend_from_slice(value);
     }
-    if name.write(out) {
+    if write_name(out, name) {
         integer::write(out, 7, 0, value.len());
         out.extend_from_slice(value);
     }
@@ -51,7 +51,7 @@ pub fn field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
 
 /// Appends a field as [`field`] does, with the value that `write` appends.
 pub fn field_with(out: &mut Vec<u8>, name: &[u8], write: impl FnOnce(&mut Vec<u8>)) {
-    if !Name::of(name).write(out) {
+    if !write_name(out, name) {
         return;
     }
     // Most lengths take one byte.
@@ -68,72 +68,16 @@ pub fn field_with(out: &mut Vec<u8>, name: &[u8], write: impl FnOnce(&mut Vec<u8
     }
 }
 
-/// The kind of a response field's name.
-enum Name<'n> {
-    /// A name in the static table, with its index.
-    Known(u8),
-    /// No name, or a field that HTTP/2 excludes (RFC 9113 section 8.2.2).
-    Omitted,
-    Other(&'n [u8]),
-}
-
-impl<'n> Name<'n> {
-    /// Appends the name. Returns false for a field that is omitted.
-    fn write(self, out: &mut Vec<u8>) -> bool {
-        match self {
-            Self::Omitted => return false,
-            Self::Known(index) => integer::write(out, 4, 0, index.into()),
-            Self::Other(name) => {
-                out.push(0);
-                integer::write(out, 7, 0, name.len());
-                out.extend(name.iter().map(u8::to_ascii_lowercase));
-            }
-        }
-        true
-    }
-
-    fn of(name: &'n [u8]) -> Self {
-        let is = |known: &str| name.eq_ignore_ascii_case(known.as_bytes());
-        let first = |known: &[(&str, u8)]| {
-            known
-                .iter()
-                .find(|(known, _)| is(known))
-                .map_or(Self::Other(name), |(_, index)| Self::Known(*index))
-        };
-        // Few names have the same length, so this takes few comparisons.
-        match name.len() {
-            0 => Self::Omitted,
-            3 => first(&[("age", 21), ("via", 60)]),
-            4 => first(&[("date", 33), ("etag", 34), ("vary", 59), ("link", 45)]),
-            5 => first(&[("allow", 22)]),
-            6 => first(&[("server", 54)]),
-            7 if is("upgrade") => Self::Omitted,
-            7 => first(&[("expires", 36), ("refresh", 52)]),
-            8 => first(&[("location", 46)]),
-            10 if is("connection") || is("keep-alive") => Self::Omitted,
-            10 => first(&[("set-cookie", 55)]),
-            11 => first(&[("retry-after", 53)]),
-            12 => first(&[("content-type", 31)]),
-            13 => first(&[
-                ("cache-control", 24),
-                ("last-modified", 44),
-                ("accept-ranges", 18),
-                ("content-range", 30),
-            ]),
-            14 => first(&[("content-length", 28)]),
-            16 if is("proxy-connection") => Self::Omitted,
-            16 => first(&[
-                ("content-encoding", 26),
-                ("content-language", 27),
-                ("content-location", 29),
-                ("www-authenticate", 61),
-            ]),
-            17 if is("transfer-encoding") => Self::Omitted,
-            18 => first(&[("proxy-authenticate", 48)]),
-            19 => first(&[("content-disposition", 25)]),
-            25 => first(&[("strict-transport-security", 56)]),
-            27 => first(&[("access-control-allow-origin", 20)]),
-            _ => Self::Other(name),
+/// Appends a name. Returns false for a field that is omitted.
+fn write_name(out: &mut Vec<u8>, name: &[u8]) -> bool {
+    match Name::of(name) {
+        Name::Omitted => return false,
+        Name::Known(index) => integer::write(out, 4, 0, index.into()),
+        Name::Other => {
+            out.push(0);
+            integer::write(out, 7, 0, name.len());
+            out.extend(name.iter().map(u8::to_ascii_lowercase));
         }
     }
+    true
 }

@@ -86,10 +86,19 @@ struct Bits {
 }
 
 impl Bits {
-    fn fill(&mut self, input: &mut std::slice::Iter<'_, u8>) {
-        while self.count <= 56
-            && let Some(&byte) = input.next()
-        {
+    /// Adds bits unless there are enough for the longest code.
+    #[inline]
+    fn fill(&mut self, input: &mut &[u8]) {
+        if self.count > 32 {
+            return;
+        }
+        if let Some((&bytes, rest)) = input.split_first_chunk::<4>() {
+            self.bits = self.bits << 32 | u64::from(u32::from_be_bytes(bytes));
+            self.count += 32;
+            *input = rest;
+            return;
+        }
+        for &byte in std::mem::take(input) {
             self.bits = self.bits << 8 | u64::from(byte);
             self.count += 8;
         }
@@ -130,8 +139,20 @@ impl Bits {
 
 /// Appends the decoded `input`, which becomes at most 8/5 times as long.
 pub(super) fn decode(input: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
-    let (mut bits, mut input) = (Bits::default(), input.iter());
+    let (mut bits, mut input) = (Bits::default(), input);
+    out.reserve(2 * input.len());
     loop {
+        bits.fill(&mut input);
+        // Codes of usual characters have at most eight bits.
+        while bits.count >= 8
+            && let (symbol, length @ 1..) = TABLES.short[bits.first(8) as usize]
+        {
+            out.push(symbol);
+            bits.count -= usize::from(length);
+        }
+        if bits.count < 8 && !input.is_empty() {
+            continue;
+        }
         bits.fill(&mut input);
         match bits.symbol() {
             Some((END, _)) => return Err(Malformed),

@@ -6,25 +6,26 @@ use super::malformed::Malformed;
 const MOST_BYTES: usize = 4;
 
 /// Reads an integer whose first byte has a prefix of `bits` bits, and advances `input`.
+#[inline]
 pub(super) fn read(input: &mut &[u8], bits: u32) -> Result<usize, Malformed> {
     let mask = (1_usize << bits) - 1;
-    let (&first, mut rest) = input.split_first().ok_or(Malformed)?;
-    let mut value = usize::from(first) & mask;
-    if value == mask {
-        for number in 0.. {
-            let (&byte, behind) = rest.split_first().ok_or(Malformed)?;
-            if number == MOST_BYTES {
-                return Err(Malformed);
-            }
-            rest = behind;
-            value += (usize::from(byte) & 0x7f) << (7 * number);
-            if byte & 0x80 == 0 {
-                break;
-            }
+    let (&first, rest) = input.split_first().ok_or(Malformed)?;
+    *input = rest;
+    let value = usize::from(first) & mask;
+    if value < mask { Ok(value) } else { read_rest(input, value) }
+}
+
+/// Reads the bytes after the first one, and adds them to `value`.
+fn read_rest(input: &mut &[u8], mut value: usize) -> Result<usize, Malformed> {
+    for number in 0..MOST_BYTES {
+        let (&byte, rest) = input.split_first().ok_or(Malformed)?;
+        *input = rest;
+        value += (usize::from(byte) & 0x7f) << (7 * number);
+        if byte & 0x80 == 0 {
+            return Ok(value);
         }
     }
-    *input = rest;
-    Ok(value)
+    Err(Malformed)
 }
 
 /// Appends `value` with a prefix of `bits` bits; `flags` are the other bits of the first byte.

@@ -1,5 +1,7 @@
 //! The fields of a decoded section, in a buffer that is reused for the next section.
 
+use super::kind::Kind;
+
 /// The overhead that the RFC adds to the size of each field (RFC 7541 section 4.1).
 pub(super) const OVERHEAD: usize = 32;
 
@@ -27,10 +29,11 @@ pub struct List {
 
 /// A field line: the name starts at `at`, and the value follows it.
 #[derive(Clone, Copy, Debug)]
-struct Line {
+pub(crate) struct Line {
     at: usize,
     name: usize,
     value: usize,
+    pub(crate) kind: Kind,
 }
 
 /// Field lines, borrowed from a [`List`].
@@ -55,16 +58,23 @@ impl<'l> Fields<'l> {
     #[inline]
     pub fn iter(&self) -> impl Iterator<Item = (&'l str, &'l [u8])> + use<'l> {
         let fields = *self;
-        self.lines.iter().map(move |line| {
-            let value = line.at + line.name;
-            (fields.name(line), &fields.bytes[value..value + line.value])
-        })
+        self.lines.iter().map(move |line| (fields.name(line), fields.value(line)))
     }
 
-    /// Returns the names, and values as text; `None` for a value that is not UTF-8.
-    pub(crate) fn texts(&self) -> impl Iterator<Item = (&'l str, Option<&'l str>)> + use<'l> {
-        let fields = *self;
-        self.lines.iter().map(move |line| (fields.name(line), fields.text(line.at + line.name, line.value)))
+    pub(crate) fn lines(&self) -> &'l [Line] {
+        self.lines
+    }
+
+    #[inline]
+    pub(crate) fn value(&self, line: &Line) -> &'l [u8] {
+        let at = line.at + line.name;
+        &self.bytes[at..at + line.value]
+    }
+
+    /// Returns the value of `line` if it is UTF-8.
+    #[inline]
+    pub(crate) fn value_text(&self, line: &Line) -> Option<&'l str> {
+        self.text(line.at + line.name, line.value)
     }
 
     /// Returns the fields after the first `count`.
@@ -105,18 +115,21 @@ impl List {
     }
 
     /// Completes the field whose bytes were appended from `at` on.
-    pub(super) fn push(&mut self, at: usize, name: usize, sound: bool, bounds: &Bounds) {
+    #[inline]
+    pub(super) fn push(&mut self, at: usize, name: usize, (kind, is_sound): (Kind, bool), bounds: &Bounds) {
         let value = self.bytes.len() - at - name;
         self.size += name + value + OVERHEAD;
-        let text = &self.bytes[at..at + name];
-        let is_pseudo = text.starts_with(b":");
-        self.cookies += usize::from(text == b"cookie");
-        self.unsound |= !sound || is_pseudo && self.ordinary;
-        self.ordinary |= !is_pseudo;
+        self.cookies += usize::from(kind == Kind::Cookie);
+        self.unsound |= !is_sound || kind.is_pseudo() && self.ordinary;
+        self.ordinary |= !kind.is_pseudo();
         if self.size > bounds.bytes || self.lines.len() >= bounds.fields {
             self.too_large = true;
         }
-        if self.too_large { self.bytes.truncate(at) } else { self.lines.push(Line { at, name, value }) }
+        if self.too_large {
+            self.bytes.truncate(at);
+        } else {
+            self.lines.push(Line { at, name, value, kind });
+        }
     }
 
     /// Returns the size of all fields so far by the definition of RFC 9113 section 6.5.2, including fields beyond the
@@ -146,31 +159,27 @@ impl List {
         if self.cookies < 2 {
             return;
         }
-        let is_cookie = |bytes: &[u8], line: &Line| &bytes[line.at..line.at + line.name] == b"cookie";
         let at = self.bytes.len();
         self.bytes.extend_from_slice(b"cookie");
         let name = self.bytes.len() - at;
-        for number in 0..self.lines.len() {
-            let line = self.lines[number];
-            if is_cookie(&self.bytes, &line) {
-                if self.bytes.len() > at + name {
-                    self.bytes.extend_from_slice(b"; ");
-                }
-                let value = line.at + line.name;
-                self.bytes.extend_from_within(value..value + line.value);
+        for line in self.lines.iter().filter(|line| line.kind == Kind::Cookie) {
+            if self.bytes.len() > at + name {
+                self.bytes.extend_from_slice(b"; ");
             }
+            let value = line.at + line.name;
+            self.bytes.extend_from_within(value..value + line.value);
         }
-        let bytes = &self.bytes;
-        self.lines.retain(|line| !is_cookie(bytes, line));
-        self.lines.push(Line { at, name, value: self.bytes.len() - at - name });
+        self.lines.retain(|line| line.kind != Kind::Cookie);
+        self.lines.push(Line { at, name, value: self.bytes.len() - at - name, kind: Kind::Cookie });
         self.cookies = 1;
     }
 }
 
 /// Whether a field is valid in a message: the name is a token in lower case, with an optional colon in front, and the
-/// value has no line ends, no NUL, and no blanks around it (RFC 9113 section 8.2.1).
-pub(super) fn is_sound(name: &[u8], value: &[u8]) -> bool {
-    is_name(name) && is_value(value)
+/// value has no line ends, no NUL, and no blanks around it (RFC 9113 section 8.2.1); that of a pseudo-header field is
+/// visible.
+pub(super) fn is_sound(kind: Kind, name: &[u8], value: &[u8]) -> bool {
+    is_name(name) && if kind.is_pseudo() { value.iter().all(u8::is_ascii_graphic) } else { is_value(value) }
 }
 
 fn is_value(value: &[u8]) -> bool {

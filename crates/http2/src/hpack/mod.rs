@@ -8,12 +8,15 @@ mod dynamic;
 pub mod encoder;
 mod huffman;
 mod integer;
+mod kind;
 mod list;
 mod malformed;
+mod names;
 mod table;
 #[cfg(test)]
 mod tests;
 
 pub use decoder::Decoder;
+pub(crate) use kind::Kind;
 pub use list::{Bounds, Fields, List};
 pub use malformed::Malformed;

@@ -44,10 +44,14 @@ pub(crate) fn from_entry(
     now: u32,
     outcome: Outcome,
 ) -> Option<Reply> {
-    let stored = StoredAnswer { age: entry.freshness().age(now), entry, outcome };
+    let (freshness, status) = (entry.freshness(), entry.status());
+    let stored = StoredAnswer { age: freshness.age(now), entry, outcome };
     let entry = &stored.entry;
-    let (fields, freshness, status) = (entry.fields(), entry.freshness(), entry.status());
-    if precondition(method, request, status, &fields, Some(freshness.date)) == Precondition::NotModified {
+    // Few requests have conditions, and only these need the stored fields.
+    if request.contains_any(&["if-none-match", "if-modified-since"])
+        && precondition(method, request, status, &entry.fields(), Some(freshness.date))
+            == Precondition::NotModified
+    {
         return Some(stored.not_modified());
     }
     if status == StatusCode::PARTIAL_CONTENT {
@@ -57,7 +61,7 @@ pub(crate) fn from_entry(
         return Some(stored.whole());
     }
     let wanted = request.first("range").filter(|_| *method == Method::GET);
-    match wanted.and_then(range::parse).filter(|_| range::if_range(request, &fields, &freshness)) {
+    match wanted.and_then(range::parse).filter(|_| range::if_range(request, &entry.fields(), &freshness)) {
         Some(specs) => {
             let resolved = range::resolve(&specs, entry.body().len());
             Some(stored.ranges(resolved))

@@ -54,6 +54,20 @@ pub fn authority(written: &str) -> Option<&str> {
     Some(without_port.unwrap_or(written)).filter(|authority| is_authority(authority))
 }
 
+/// Returns `scheme`, in any letter case, if it is one of HTTP.
+#[inline]
+pub(crate) fn known_scheme(scheme: &str) -> Option<&'static str> {
+    match scheme.len() {
+        4 if scheme.eq_ignore_ascii_case("http") => Some("http"),
+        5 if scheme.eq_ignore_ascii_case("https") => Some("https"),
+        _ => None,
+    }
+}
+
 pub(super) fn is_port(port: &str) -> bool {
-    port.bytes().all(|byte| byte.is_ascii_digit()) && port.parse::<u16>().is_ok()
+    let add = |port: u16, byte: u8| {
+        let digit = byte.wrapping_sub(b'0');
+        if digit < 10 { port.checked_mul(10)?.checked_add(digit.into()) } else { None }
+    };
+    !port.is_empty() && port.bytes().try_fold(0, add).is_some()
 }

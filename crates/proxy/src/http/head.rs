@@ -13,6 +13,7 @@ use larder_semantics::purpose;
 use larder_semantics::storable::MOST_CONNECTION_OPTIONS;
 
 use super::authority::is_port;
+pub(crate) use super::authority::known_scheme;
 pub use super::authority::{authority, is_authority, is_target};
 use super::name_lengths::NameLengths;
 use crate::base::settings::Limits;
@@ -486,7 +487,7 @@ pub(crate) fn authority_form(target: &str) -> Result<Target<'_>, Refusal> {
 
 fn absolute(target: &str) -> Option<Target<'_>> {
     let (scheme, rest) = target.split_once("://")?;
-    let scheme = ["http", "https"].into_iter().find(|known| scheme.eq_ignore_ascii_case(known))?;
+    let scheme = known_scheme(scheme)?;
     let end = rest.find(['/', '?']).unwrap_or(rest.len());
     let (written, path) = rest.split_at(end);
     authority(written).map(|authority| Target::Absolute { scheme, authority, path })

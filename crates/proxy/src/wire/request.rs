@@ -8,7 +8,7 @@ use super::tunnel;
 use crate::base::settings::Limits;
 use crate::http::head::{
     Framing, Line, Lines, Refusal, RequestHead, TARGET_TOO_LONG, Target, authority, authority_form,
-    expects_continue, is_target,
+    expects_continue, is_target, known_scheme,
 };
 
 /// The number of field lines in the small array on the stack, which suffices for most requests.
@@ -56,8 +56,7 @@ pub(crate) fn head<'b>(
         return Err(Refusal::bad("malformed request-target"));
     }
     let authority = self::authority(authority).ok_or(Refusal::bad("malformed host"))?;
-    let known = ["http", "https"].into_iter().find(|known| scheme.eq_ignore_ascii_case(known));
-    let scheme = known.ok_or(Refusal::bad("unknown scheme"))?;
+    let scheme = known_scheme(scheme).ok_or(Refusal::bad("unknown scheme"))?;
     let target = match path {
         "*" => Target::Asterisk { host: authority },
         path => Target::Absolute { scheme, authority, path },

@@ -9,12 +9,12 @@ use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use hashbrown::{DefaultHashBuilder, HashSet};
 use http::{HeaderMap, HeaderName, header};
 use larder_semantics::date;
-use larder_semantics::fields::to_map;
+use larder_semantics::fields::{HeadLines, to_map};
 use parking_lot::Mutex;
 use triomphe::ThinArc;
 
@@ -78,6 +78,8 @@ struct Block(ThinArc<Users, u8>);
 struct Users {
     count: AtomicUsize,
     pool: Weak<Pool>,
+    /// The lines in another form, once a reply needs that.
+    form: OnceLock<Box<[u8]>>,
 }
 
 impl Default for LinePool {
@@ -160,7 +162,8 @@ impl LinePool {
         if !table.repeats.saw(hash) || bytes > self.0.limit {
             return None;
         }
-        let users = Users { count: AtomicUsize::new(0), pool: Arc::downgrade(&self.0) };
+        let users =
+            Users { count: AtomicUsize::new(0), pool: Arc::downgrade(&self.0), form: OnceLock::new() };
         let block = Block(ThinArc::from_header_and_slice(users, lines));
         let shared = block.share();
         table.blocks.insert(block);
@@ -245,10 +248,10 @@ impl Pool {
 }
 
 impl Block {
-    /// Returns the bytes of memory that a block of this length takes.
+    /// Returns the bytes of memory that a block of this length takes, with another form of about the same length.
     fn bytes(len: usize) -> usize {
         const COUNTS: usize = 2 * size_of::<usize>();
-        allocated(COUNTS + size_of::<Users>() + len) + BOOKKEEPING
+        allocated(COUNTS + size_of::<Users>() + len) + allocated(len) + BOOKKEEPING
     }
 
     fn share(&self) -> SharedLines {
@@ -260,6 +263,15 @@ impl Block {
 impl SharedLines {
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.0.slice
+    }
+
+    /// Returns the lines in the form in which `write` appends them, which is made once.
+    pub(super) fn form(&self, write: impl FnOnce(&mut Vec<u8>, HeadLines<'_>)) -> &[u8] {
+        self.0.header.header.form.get_or_init(|| {
+            let mut form = Vec::with_capacity(self.bytes().len());
+            write(&mut form, HeadLines(self.bytes()));
+            form.into()
+        })
     }
 }
 
