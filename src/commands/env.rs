@@ -1,9 +1,9 @@
 //! `larder env`: the settings by which programs that no command starts use a proxy and trust its authority.
 
-use std::fs;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use larder_proxy::base::whole_file;
 use larder_proxy::net::tls::authority::CertificateAuthority;
 
 use super::run::environment::{ADDING, PROXY, REPLACING, SWITCHES, bundle};
@@ -49,7 +49,7 @@ enum Form {
 /// Prints the lines.
 pub(crate) fn run(args: &EnvArgs) -> Result<(), Failure> {
     let text = match &args.ca {
-        Some(path) => fs::read_to_string(path).map_err(|error| {
+        Some(path) => whole_file::text(path, whole_file::LARGEST).map_err(|error| {
             Failure::Failed(format!("cannot read {}: {}", path.display(), unread(&error)))
         })?,
         None => of_this_machine()?.pem().to_owned(),

@@ -6,6 +6,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use larder_proxy::base::whole_file;
 use larder_proxy::settings::Users;
 
 use crate::cli::files::{unread, unwritten};
@@ -42,7 +43,7 @@ pub(crate) fn run(passwd: &Passwd) -> Result<(), Failure> {
             "'{name}' is not a user name: it may have no ':', '#' or line break"
         )));
     }
-    let text = match fs::read_to_string(file) {
+    let text = match whole_file::text(file, whole_file::LARGEST) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound && !delete => String::new(),
         Err(error) => return Err(Failure::Failed(format!("cannot read {shown}: {}", unread(&error)))),

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use larder_proxy::base::whole_file;
 use larder_proxy::settings::Pattern;
 
 use super::draft::Draft;
@@ -48,8 +49,8 @@ impl FileSet {
         if !self.known.insert(identity(path)) {
             return Err(format!("{shown} is part of this config already"));
         }
-        let text =
-            fs::read_to_string(path).map_err(|error| format!("cannot read {shown}: {}", unread(&error)))?;
+        let text = whole_file::text(path, whole_file::LARGEST)
+            .map_err(|error| format!("cannot read {shown}: {}", unread(&error)))?;
         self.read(&shown.to_string(), &text, draft);
         Ok(())
     }
@@ -101,6 +102,7 @@ mod tests {
         settings.map_err(|wrong| wrong.problems.iter().map(|line| line.replace(&above, "")).collect())
     }
 
+    const ZERO: &str = "a:1: include: cannot read /dev/zero: it is no regular file";
     const SITE_B: &str = "[[site]]\nhosts = 'b.test'\norigin = 'http://b'";
 
     #[test]
@@ -136,6 +138,7 @@ mod tests {
             ([("a", "\ninclude = 'a'"), ("b", "")], "a:2: include: a is part of this config already"),
             ([("a", "include = ['b', '*']"), ("b", "")], "a:1: include: a is part of this config already"),
             ([("a", "include = 'c'"), ("b", "")], "a:1: include: cannot read c: no such file"),
+            ([("a", "include = '/dev/zero'"), ("b", "")], ZERO),
             ([("a", "include = 'none/*'"), ("b", "")], "a:1: include: cannot read none: no such file"),
             (
                 [("a", "include = '*/b'"), ("b", "")],

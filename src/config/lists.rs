@@ -1,11 +1,10 @@
 //! Lists: those of keys, and the files that keys name.
 
-use std::fs::{self, File};
-use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
 
 use ipnet::IpNet;
+use larder_proxy::base::whole_file;
 use larder_proxy::settings::{
     BadLine, Domains, LARGEST_LIST, MapBy, Networks, SignedUrls, Sticky, Tokens, UrlMap, Users,
 };
@@ -101,14 +100,6 @@ fn networks_in(path: &str) -> Result<Vec<IpNet>, String> {
 
 /// Reads the file at `path`.
 pub(super) fn text_of(path: &str) -> Result<String, String> {
-    read(Path::new(path)).map_err(|error| format!("cannot read {path}: {}", unread(&error)))
-}
-
-fn read(path: &Path) -> io::Result<String> {
-    if fs::metadata(path)?.len() > LARGEST_LIST {
-        return Err(io::Error::other("it is larger than 1GiB"));
-    }
-    let mut text = String::new();
-    File::open(path)?.take(LARGEST_LIST).read_to_string(&mut text)?;
-    Ok(text)
+    let text = whole_file::text(Path::new(path), LARGEST_LIST);
+    text.map_err(|error| format!("cannot read {path}: {}", unread(&error)))
 }

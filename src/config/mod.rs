@@ -34,10 +34,10 @@ mod written;
 mod tests;
 
 use std::fmt::{self, Display};
-use std::fs;
 use std::path::Path;
 
 use larder_proxy::Settings;
+use larder_proxy::base::whole_file;
 
 use crate::cli::files::unread;
 use crate::cli::units::counted;
@@ -64,7 +64,7 @@ impl Display for ConfigError {
 /// Returns the settings: the defaults, then the file, then the flags.
 pub(crate) fn load(path: Option<&Path>, flags: &Flags) -> Result<Settings, ConfigError> {
     let Some(path) = path else { return parse("", "", flags) };
-    match fs::read_to_string(path) {
+    match whole_file::text(path, whole_file::LARGEST) {
         Ok(text) => parse(&path.display().to_string(), &text, flags),
         Err(error) => {
             let problem = format!("cannot read {}: {}", path.display(), unread(&error));

@@ -111,6 +111,8 @@ fn section_4_3_1_a_conditional_miss_fetches_unconditionally_and_answers_304() {
 fn section_4_3_5_a_head_freshens_or_spoils_what_is_stored() {
     let table = [
         ("Cache-Control: max-age=100\nETag: \"1\"\nContent-Length: 4\nNew: n", true),
+        ("Cache-Control: max-age=100\nContent-Length: 4\nNew: n", false),
+        ("Cache-Control: max-age=100\nTransfer-Encoding: chunked\nNew: n", false),
         ("Cache-Control: max-age=100\nETag: \"2\"\nContent-Length: 4", false),
         ("Cache-Control: max-age=100\nETag: \"1\"\nContent-Length: 5", false),
     ];

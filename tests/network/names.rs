@@ -6,7 +6,8 @@ use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use larder_testkit::{Larder, Origin, eventually, file_with, free, not_tested};
+use larder_testkit::{Larder, Origin, eventually, file_with, free, locked, not_tested};
+use tempfile::TempDir;
 
 use super::relay::pass_on;
 
@@ -63,46 +64,126 @@ fn connections_to_addresses_a_name_has_lost_get_no_further_requests() {
     assert_eq!(larder.get("/").text(), "one");
 }
 
-/// Runs the following command with the file `$0` in place of the system's hosts file, and the name server 127.0.0.9.
-const WITH_SERVER: &str = "echo nameserver 127.0.0.9 > \"$0.conf\" && mount --bind \"$0.conf\" /etc/resolv.conf \
-    && mount --bind \"$0\" /etc/hosts && exec \"$@\"";
+/// Returns the command that runs a larder with a hosts file of these lines and the name server `server`; `None` if that is
+/// not permitted.
+fn with_server(server: &str, hosts: &str) -> Option<(TempDir, Vec<String>)> {
+    let command = apart()?;
+    let (folder, hosts) = file_with("hosts", hosts);
+    for (name, text) in
+        [("resolv.conf", format!("nameserver {server}\n")), ("nsswitch.conf", SOURCES.to_owned())]
+    {
+        fs::write(folder.path().join(name), text).expect("written");
+    }
+    let mounts = ["hosts", "resolv.conf", "nsswitch.conf"]
+        .map(|name| format!("mount --bind {0}/{name} /etc/{name} && ", folder.path().display()));
+    let script = mounts.concat() + "exec \"$@\"";
+    let last = ["sh".to_owned(), "-c".to_owned(), script, hosts.display().to_string()];
+    Some((folder, command.into_iter().map(str::to_owned).chain(last).collect()))
+}
 
-/// A server of a service: its priority, port and name.
-type Service = (u8, u16, &'static str);
+const SOURCES: &str = "hosts: files dns\n";
 
-/// Answers all queries that arrive at `socket` with SRV records that live for a second; if there are none, with an error.
-fn name_server(socket: UdpSocket, services: Arc<Mutex<Vec<Service>>>) {
+/// A record of the asked name: its type, lifetime and data.
+type Record = (u16, u32, Vec<u8>);
+
+const A: u16 = 1;
+const SRV: u16 = 33;
+
+/// Answers all queries that arrive at `socket` with the records that `records` returns for a name and a type; `None`: with
+/// an error.
+fn name_server(socket: UdpSocket, records: impl Fn(&str, u16) -> Option<Vec<Record>>) {
     let mut query = [0; 512];
     while let Ok((length, client)) = socket.recv_from(&mut query) {
-        let services = services.lock().expect("no test has failed").clone();
         let mut answer = query[..length].to_vec();
+        let labels = query[13..length - 5].iter().map(|byte| if *byte < b' ' { '.' } else { *byte as char });
+        let found = records(&labels.collect::<String>(), query[length - 3].into());
         answer[2] = 0x81;
-        answer[3] = if services.is_empty() { 2 } else { 0 };
-        answer[7] = services.len() as u8;
-        for (priority, port, name) in services {
-            let name: Vec<u8> =
-                name.split('.').flat_map(|label| [&[label.len() as u8], label.as_bytes()].concat()).collect();
-            answer.extend([0xc0, 12, 0, 33, 0, 1, 0, 0, 0, 1, 0, 7 + name.len() as u8, 0, priority, 0, 0]);
-            answer.extend([&port.to_be_bytes(), &name[..], &[0]].concat());
+        answer[3] = if found.is_none() { 2 } else { 0 };
+        let found = found.unwrap_or_default();
+        answer[7] = found.len() as u8;
+        for (kind, lifetime, data) in found {
+            answer.extend([0xc0, 12, 0, kind as u8, 0, 1]);
+            answer.extend(lifetime.to_be_bytes());
+            answer.extend([0, data.len() as u8].iter().chain(&data));
         }
         socket.send_to(&answer, client).expect("an answer");
     }
 }
 
+/// Returns a name as messages have it.
+fn encoded(name: &str) -> Vec<u8> {
+    let labels = name.split('.').map(|label| [&[label.len() as u8], label.as_bytes()].concat());
+    labels.chain([vec![0]]).flatten().collect()
+}
+
+#[test]
+fn addresses_are_used_for_the_lifetime_of_their_records() {
+    let Some((_folder, command)) = with_server("127.0.0.10", "127.0.0.1 listed.test\n") else {
+        return not_tested("a mount namespace (`unshare --mount`)");
+    };
+    let Ok(socket) = UdpSocket::bind("127.0.0.10:53") else { return not_tested("port 53 of 127.0.0.10") };
+    let [one, two] =
+        ["one", "two"].map(|name| Origin::by(move |_| format!("200 OK\nConnection: close\n\n{name}")));
+    relay(SocketAddr::from(([127, 0, 0, 2], one.address.port())), &two);
+    let (last, asked) = (Arc::new(Mutex::new(1)), Arc::new(Mutex::new(Vec::<String>::new())));
+    let (given, counted) = (Arc::clone(&last), Arc::clone(&asked));
+    thread::spawn(move || {
+        name_server(socket, move |name, kind| {
+            locked(&counted).push(name.to_owned());
+            let address = |last: u8, lifetime| Some(vec![(A, lifetime, vec![127, 0, 0, last])]);
+            match (name, kind) {
+                ("short.test", A) => address(*locked(&given), 1),
+                ("long.test", A) => address(1, 3_600),
+                ("long.test" | "short.test", _) => Some(Vec::new()),
+                _ => None,
+            }
+        });
+    });
+    let sites = ["short", "long", "listed"].map(|name| {
+        let port = one.address.port();
+        format!("[[site]]\nhosts = '{name}.test'\norigin = 'http://{name}.test:{port}'\ncache = false\n")
+    });
+    let command: Vec<_> = command.iter().map(String::as_str).collect();
+    let larder = Larder::start_behind(&command, &sites.concat());
+    let answer = |name: &str| larder.ask(&format!("GET /\nHost: {name}.test")).text().to_owned();
+    for name in ["short", "long", "listed"] {
+        assert!((0..5).all(|_| answer(name) == "one"), "{name}");
+    }
+    *locked(&last) = 2;
+    eventually("the new address", || (answer("short") == "two").then_some(()));
+    let asked = locked(&asked).clone();
+    let count = |wanted: &str| asked.iter().filter(|name| *name == wanted).count();
+    assert_eq!(
+        (count("long.test"), count("listed.test")),
+        (2, 0),
+        "both families once; the hosts file is enough"
+    );
+}
+
 #[test]
 fn servers_of_a_service_are_found_by_srv_records() {
-    let Some(mut command) = apart() else { return not_tested("a mount namespace (`unshare --mount`)") };
+    let Some((_folder, command)) = with_server("127.0.0.9", "127.0.0.1 web.test\n") else {
+        return not_tested("a mount namespace (`unshare --mount`)");
+    };
     let Ok(socket) = UdpSocket::bind("127.0.0.9:53") else { return not_tested("port 53 of 127.0.0.9") };
-    let (_folder, hosts) = file_with("hosts", "127.0.0.1 web.test\n");
-    let path = hosts.display().to_string();
-    command.extend(["sh", "-c", WITH_SERVER, &path]);
     let [one, two] = ["one", "two"].map(|name| Origin::by(move |_| format!("200 OK\n\n{name}")));
     let [refused, first, second] = [(0, free()), (1, one.address), (2, two.address)]
         .map(|(priority, at)| (priority, at.port(), "web.test"));
+    // The servers of the service: their priorities, ports and names.
     let services = Arc::new(Mutex::new(vec![second, first, refused]));
     let given = Arc::clone(&services);
-    thread::spawn(move || name_server(socket, given));
+    let record = |&(priority, port, name): &(u16, u16, &str)| {
+        let numbers = [priority, 0, port].map(u16::to_be_bytes).concat();
+        (SRV, 1, [numbers, encoded(name)].concat())
+    };
+    thread::spawn(move || {
+        name_server(socket, move |_, _| {
+            let records: Vec<_> = locked(&given).iter().map(record).collect();
+            (!records.is_empty()).then_some(records)
+        });
+    });
     let keys = "origin = 'http+srv://_web._tcp.example'\ncache = false\nresolve_interval = '1s'";
+    let command: Vec<_> = command.iter().map(String::as_str).collect();
     let larder = Larder::start_behind(&command, &format!("[[site]]\n{keys}\n"));
     let answers = || (0..16).map(|_| larder.get("/").text().to_owned()).collect::<Vec<_>>();
     assert!(answers().iter().all(|answer| answer == "one"), "the lowest priority that answers is used");

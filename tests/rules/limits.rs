@@ -65,6 +65,22 @@ fn hits_are_free_where_only_misses_count() {
 }
 
 #[test]
+fn a_request_that_needs_two_fetches_takes_one_token() {
+    let origin = Origin::in_order([
+        "200 OK\nCache-Control: max-age=9\nAge: 19\n\nold",
+        // Others may not use it: after the fetch on behalf of all comes one for this client.
+        "200 OK\nCache-Control: no-store\n\nown",
+        "200 OK\nCache-Control: no-store\n\nown",
+        FRESH,
+    ]);
+    let limit = "{ requests = '3/h', count = 'misses' }\nstale_if_slow = '1m'";
+    let larder = Larder::start(&limited(&origin, limit));
+    let answers = [larder.get("/a/1"), larder.get("/a/1")].map(|answer| answer.text().to_owned());
+    assert_eq!((answers.each_ref().map(String::as_str), origin.count()), (["old", "own"], 3));
+    assert_eq!(statuses(&larder, ["/a/2", "/a/3"]), [200, 429]);
+}
+
+#[test]
 fn followers_of_a_fetch_take_no_token() {
     let (gate, held_back) = Origin::gated(|_, held| {
         held.pass();

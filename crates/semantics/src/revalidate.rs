@@ -183,14 +183,20 @@ pub fn has_same_strong_tag(stored: &impl Fields, answer: &impl Fields) -> bool {
     tag.is_some() && tag == answer.first("etag")
 }
 
-/// Compares the response to a HEAD with a stored response of `length` bytes (section 4.3.5).
+/// Compares the response to a HEAD with a stored response of `length` bytes (section 4.3.5). One without a validator does
+/// not renew the stored response: that nothing contradicts it is no proof that the content is the same.
 pub fn head(stored: &impl Fields, length: u64, status: StatusCode, answer: &impl Fields) -> Head {
     if status != StatusCode::OK {
         return Head::Unrelated;
     }
     let same_tag = answer.first("etag").is_none_or(|tag| stored.first("etag") == Some(tag));
     let same_length = answer.first("content-length").is_none_or(|value| wire::decimal(value) == Some(length));
-    if same_tag && same_length && same_modified(stored, answer) { Head::Update } else { Head::Stale }
+    let has_validator = answer.contains("etag") || answer.contains("last-modified");
+    match same_tag && same_length && same_modified(stored, answer) {
+        true if has_validator => Head::Update,
+        true => Head::Unrelated,
+        false => Head::Stale,
+    }
 }
 
 /// Whether this field, with a `name` in any case, describes the content, which a 304 does not have (RFC 9110 section 8).
@@ -384,7 +390,8 @@ mod tests {
         let judge = |status, answer: &str| {
             head(&HeadLines(stored.as_bytes()), 10, status, &HeadLines(answer.as_bytes()))
         };
-        assert_eq!(judge(StatusCode::OK, ""), Head::Update);
+        assert_eq!(judge(StatusCode::OK, ""), Head::Unrelated);
+        assert_eq!(judge(StatusCode::OK, "Content-Length: 10\r\n"), Head::Unrelated);
         assert_eq!(judge(StatusCode::OK, "ETag: \"a\"\r\nContent-Length: 10\r\n"), Head::Update);
         assert_eq!(judge(StatusCode::OK, "ETag: \"b\"\r\n"), Head::Stale);
         assert_eq!(judge(StatusCode::OK, "Content-Length: 11\r\n"), Head::Stale);

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use larder_proxy::Settings;
+use larder_proxy::base::whole_file;
 use larder_proxy::dry_run::{Case, DryRun, Forecast};
 use larder_proxy::settings::Role;
 use larder_semantics::status::Why;
@@ -77,7 +78,7 @@ struct Expectation {
 /// differences, one line each.
 pub(super) fn run(path: &Path, settings: Settings) -> Result<usize, Failure> {
     let shown = path.display().to_string();
-    let text = std::fs::read_to_string(path)
+    let text = whole_file::text(path, whole_file::LARGEST)
         .map_err(|error| Failure::Refused(format!("cannot read {shown}: {}", unread(&error))))?;
     let line = |start: usize| {
         1 + text.as_bytes()[..start.min(text.len())].iter().filter(|byte| **byte == b'\n').count()

@@ -150,7 +150,7 @@ fn disk(disk: &Value) -> String {
     let text = format!(
         "{}, {}, {} of {}, {}",
         word(disk, "state"),
-        counted(count(disk, "objects"), "object", "objects"),
+        counted(count(disk, "objects"), "record", "records"),
         about_size(count(disk, "bytes_occupied")),
         about_size(count(disk, "size")),
         word(disk, "path"),
@@ -335,7 +335,7 @@ mod tests {
             "hit       half within 20 us, 99% within 1.50 ms, 99.9% within 2.00 s",
             "memory    1 object, 2.00 KiB of 1.00 GiB, policy adaptive, 0 evictions",
             "ahead     1,200 refreshes, 91% of 1,000 measured were of use; 1 early hint",
-            "disk      ready, 3 objects, 1.00 KiB of 2.00 KiB, cache",
+            "disk      ready, 3 records, 1.00 KiB of 2.00 KiB, cache",
             "site      default: 2 requests, 100.00% hit ratio, origins: 1 up, 1 not asked yet",
             "site      none: 1 request",
             "rule      api of default: 2 requests, 1 hit, 0 answered, 1 refused",

@@ -17,7 +17,8 @@ use larder_evict::Spec;
 use larder_proxy::settings::{
     AccessLog, Balance, CertificateFiles, ClientAddress, ClientDetail, Counts, DiskTier, Doors, Forward,
     HostHeader, Hsts, Limits, MemoryTier, NoProxy, Origin, ParentProxy, ParentSettings, PathPrefix, Prices,
-    ProxyProtocol, Schedule, Sticky, Timeouts, Token, TraceSettings, Trust, UnixSockets, ValidatorSettings,
+    ProxyProtocol, ResolveInterval, Schedule, Sticky, Timeouts, Token, TraceSettings, Trust, UnixSockets,
+    ValidatorSettings,
 };
 use larder_semantics::storable::Rules;
 use larder_semantics::with_defaults;
@@ -183,7 +184,7 @@ with_defaults! {
         retry_budget: Option<u8> = None,
         hedge: Option<u8> = None,
         slow_start: Duration = Duration::ZERO,
-        resolve_interval: Option<Duration> = Some(Duration::from_secs(30)),
+        resolve_interval: ResolveInterval = ResolveInterval::Auto,
         health: Option<String> = None,
         health_text: Option<String> = None,
         health_interval: Duration = Duration::from_secs(10),

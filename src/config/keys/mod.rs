@@ -6,6 +6,7 @@ mod caching;
 mod cluster;
 mod control;
 mod key;
+mod resolve_interval;
 mod rpc;
 mod site;
 mod statistics;

@@ -3,6 +3,7 @@
 use super::acme::Acme;
 use super::control;
 use super::key::{Key, MANY, keys};
+use super::resolve_interval::Interval;
 use super::sticky::Sticky;
 use super::values::{
     BALANCE, DIRECTORY, HOST, HOST_HEADER, HSTS, HTTPS, NAME, NETWORK, ORIGIN, PARENT, PATH, PREFIX, TEXT,
@@ -79,8 +80,9 @@ pub(crate) const SITE: &[Key<SiteDraft>] = keys! {
          first answer is used";
     "slow_start" in slow_start: AtLeast(0),
         "time in which the share of an origin that answers again grows to that of its weight";
-    "resolve_interval" in resolve_interval: OrWord("off", AtLeast(1_000)),
-        "interval at which names of origins are resolved again; kept connections to addresses that are not found any more get no further requests";
+    "resolve_interval" in resolve_interval: Interval,
+        "when names of origins are resolved again; auto: when the lifetime of the DNS records is over, between 1s and 1h, or after 30s \
+         where it is unknown; kept connections to addresses that are not found any more get no further requests";
     "health" in health: OrWord("off", PATH),
         "path of health checks, which each origin must answer with 2xx or 3xx";
     "health_text" in health_text: OrWord("off", TEXT), "text that the first 64 KiB of these answers must have";

@@ -1,11 +1,11 @@
 //! Files whose content is the answer of rules. They are read with the config, and kept in memory.
 
-use std::fs;
 use std::io;
 use std::path::Path;
 
 use bytes::Bytes;
 use http::{HeaderValue, StatusCode};
+use larder_proxy::base::whole_file;
 use toml::de::DeValue;
 
 use super::answers::any_status;
@@ -43,16 +43,8 @@ pub(super) fn plain() -> HeaderValue {
 
 /// Reads a file, and returns its content and its media type by its extension; text if the extension is unknown.
 pub(super) fn read(path: &Path) -> Result<(Bytes, HeaderValue), String> {
-    let shown = path.display();
-    let unread = |error: io::Error| format!("cannot read {shown}: {}", files::unread(&error));
-    let about = fs::metadata(path).map_err(unread)?;
-    if !about.is_file() {
-        return Err(format!("{shown} is not a file"));
-    }
-    if about.len() > LARGEST {
-        return Err(format!("{shown} is larger than 4MiB, which answers of rules may have"));
-    }
-    let bytes = fs::read(path).map_err(unread)?;
+    let unread = |error: io::Error| format!("cannot read {}: {}", path.display(), files::unread(&error));
+    let bytes = whole_file::bytes(path, LARGEST).map_err(unread)?;
     let extension = path.extension().map(|end| end.to_string_lossy().to_ascii_lowercase());
     let known = TYPES.iter().find(|(end, _)| extension.as_deref() == Some(end));
     Ok((bytes.into(), known.map_or_else(plain, |(_, media)| HeaderValue::from_static(media))))

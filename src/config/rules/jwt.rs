@@ -1,9 +1,10 @@
 //! `jwt`: JSON Web Tokens that requests have to show.
 
-use std::fs;
+use std::path::Path;
 use std::sync::Arc;
 
 use http::HeaderName;
+use larder_proxy::base::whole_file;
 use larder_proxy::settings::{JwkSet, Jwt, KeySource, Pattern};
 use toml::de::DeValue;
 
@@ -64,7 +65,8 @@ pub(super) fn jwt(value: &DeValue<'_>) -> Result<Option<Arc<Jwt>>, String> {
 /// Reads the place of the keys: a URL, or `@` and a file.
 fn keys(text: &str) -> Result<KeySource, String> {
     let Some(path) = text.strip_prefix('@') else { return places::service(text).map(KeySource::Url) };
-    let content = fs::read(path).map_err(|error| format!("cannot read {path}: {}", unread(&error)))?;
+    let content = whole_file::bytes(Path::new(path), whole_file::LARGEST)
+        .map_err(|error| format!("cannot read {path}: {}", unread(&error)))?;
     let keys = JwkSet::parse(&content).map_err(|why| format!("{path}: {why}"))?;
     Ok(KeySource::File(path.into(), keys))
 }

@@ -16,3 +16,4 @@ pub(crate) mod path_prefix;
 pub mod schedule;
 pub mod settings;
 pub mod shown;
+pub mod whole_file;

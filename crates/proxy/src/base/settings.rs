@@ -73,7 +73,7 @@ pub use self::limit::{Bandwidth, CountedRequests, Limit, LimitBy, Rate};
 pub use self::listeners::{AdminTls, Listener, ProxyProtocol, Role, Trust, UnixSockets};
 pub use self::node_tls::{NodeTls, NodeTlsFiles};
 pub(crate) use self::origin::socket_of;
-pub use self::origin::{Balance, Origin, is_service};
+pub use self::origin::{Balance, Origin, ResolveInterval, is_service};
 pub use self::origin_tls::{OriginTls, OriginTlsFiles};
 pub use self::pages::{Page, Pages};
 pub use self::parent::{NoProxy, Pac, ParentProxy, ParentSettings};
@@ -307,9 +307,8 @@ pub struct Site {
     pub hedge: Option<u8>,
     /// Time in which the share of an origin that answers again grows to that of its weight; zero: at once.
     pub slow_start: Duration,
-    /// Interval at which names of origins are resolved again; `None`: open connections stay in use without resolving
-    /// again.
-    pub resolve_interval: Option<Duration>,
+    /// When names of origins are resolved again.
+    pub resolve_interval: ResolveInterval,
     /// Active checks of each origin, if any.
     pub health: Option<Health>,
     /// The authority that issues certificates for its hosts; `None`: they are in `certificates`.

@@ -4,7 +4,6 @@
 //! before the backoff after the last failure is over. Connections live on the cluster's own thread, for all callers.
 //! Other modules define the meaning of keys.
 
-use std::fs;
 use std::io;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -24,6 +23,7 @@ use tokio::runtime::Handle;
 
 use crate::base::error::part;
 use crate::base::settings::{CertificateFiles, EngineAddress, EngineTls};
+use crate::base::whole_file;
 
 /// The deadline of a connection, and of an ordinary command.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -268,7 +268,8 @@ pub(super) fn refused_or_lost(error: &RedisError) -> EngineError {
 /// Returns the content of the files of `tls`; `None` if `tls` names no files.
 fn certificates(tls: &EngineTls) -> io::Result<Option<TlsCertificates>> {
     let read = |path: &PathBuf| {
-        fs::read(path).map_err(|error| io::Error::other(format!("cannot read {}: {error}", path.display())))
+        whole_file::bytes(path, whole_file::LARGEST)
+            .map_err(|error| io::Error::other(format!("cannot read {}: {error}", path.display())))
     };
     let client = |own: &CertificateFiles| {
         Ok::<_, io::Error>(ClientTlsConfig { client_cert: read(&own.cert)?, client_key: read(&own.key)? })

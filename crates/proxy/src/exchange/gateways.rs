@@ -157,7 +157,7 @@ mod tests {
     use larder_tags::TagDecision;
 
     use super::*;
-    use crate::base::settings::Balance;
+    use crate::base::settings::{Balance, ResolveInterval};
 
     fn gateway(name: &str) -> Site {
         Site {
@@ -183,7 +183,7 @@ mod tests {
             retry_budget: None,
             hedge: None,
             slow_start: Duration::ZERO,
-            resolve_interval: None,
+            resolve_interval: ResolveInterval::Off,
             health: None,
             acme: None,
             parents: None,

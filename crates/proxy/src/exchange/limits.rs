@@ -22,10 +22,10 @@ pub(crate) fn has_limits(request: &Request, counted: CountedRequests) -> bool {
     !request.by_peer && request.ruling.limits.iter().any(|limiter| limiter.limit.counted == counted)
 }
 
-/// Counts `request` against its limits on requests of the kind `counted`. Errors: the refusal (429) if a limit is
-/// exceeded; then the request counts against none.
+/// Counts `request` against its limits on requests of the kind `counted`, unless it counts against them already. Errors:
+/// the refusal (429) if a limit is exceeded; then the request counts against none.
 pub(crate) fn enter(request: &Request, counted: CountedRequests) -> Result<(), Box<Reply>> {
-    if !has_limits(request, counted) {
+    if !has_limits(request, counted) || request.entered.have(counted) {
         return Ok(());
     }
     let now = Instant::now();
@@ -43,7 +43,7 @@ pub(crate) fn enter(request: &Request, counted: CountedRequests) -> Result<(), B
             }
         }
     }
-    request.entered.extend(entered);
+    request.entered.add(counted, entered);
     Ok(())
 }
 

@@ -1,6 +1,7 @@
 //! State that the clients of all workers share, across reloads.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::careless::CarelessOrigins;
 use super::quota::Quota;
@@ -33,11 +34,11 @@ impl Common {
         self.resolver.watch(hosts);
     }
 
-    /// Resolves the name of a watched host again.
+    /// Resolves the name of a watched host again. Returns the time for which the answer holds, if it is known.
     ///
     /// # Errors
     /// A description of the failure, in one line; the known addresses stay as they were.
-    pub async fn resolve_again(&self, host: &str) -> Result<(), String> {
+    pub async fn resolve_again(&self, host: &str) -> Result<Option<Duration>, String> {
         self.resolver.resolve_again(host).await.map_err(|why| why.to_string())
     }
 

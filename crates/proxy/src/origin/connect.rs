@@ -277,7 +277,10 @@ impl Connector {
         let name = format!("{host}:{port}");
         match tokio::time::timeout(self.timeout, self.connect(host, port, &name, client)).await {
             Ok(connected) => connected,
-            Err(_) => Err(ConnectError::Timeout(name, self.timeout)),
+            Err(_) => {
+                self.resolver.distrust(bare(host));
+                Err(ConnectError::Timeout(name, self.timeout))
+            }
         }
     }
 
@@ -332,7 +335,7 @@ impl Connector {
         let of = |found: &SocketAddr| {
             SocketAddr::new(found.ip(), if found.port() == 0 { port } else { found.port() })
         };
-        for address in found.iter().map(of) {
+        for address in found.addresses.iter().map(of) {
             match self.check(address, name) {
                 Ok(()) => allowed.push(address),
                 Err(refused) => refusal = refused,
@@ -341,8 +344,10 @@ impl Connector {
         if allowed.is_empty() {
             return Err(refusal);
         }
-        let connected = race::connect(&allowed).await;
-        let stream = connected.map_err(|error| ConnectError::Connect(name.to_owned(), error))?;
+        let stream = race::connect(&allowed).await.map_err(|error| {
+            self.resolver.distrust(host);
+            ConnectError::Connect(name.to_owned(), error)
+        })?;
         // Heads and bodies are written whole, so Nagle's algorithm would only delay them.
         let _ = stream.set_nodelay(true);
         Ok(stream)

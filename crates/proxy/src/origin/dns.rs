@@ -1,39 +1,22 @@
-//! A client of name servers, for the records that the system's resolver does not return: services (SRV, RFC 2782).
+//! A client of name servers, for what the system's resolver does not return: services (SRV), and the lifetimes of
+//! addresses.
 //!
-//! It requests them from the servers in `/etc/resolv.conf`, with its search list, time limit and attempts. It blocks, and
-//! is for the threads of the [resolver](super::resolve).
+//! It requests the [records](super::records) from the servers in `/etc/resolv.conf`, with its search list, time limit and
+//! attempts. It blocks, and is for the threads of the [resolver](super::resolve).
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
-use simple_dns::rdata::RData;
-use simple_dns::{CLASS, Name, Packet, PacketFlag, QCLASS, QTYPE, Question, RCODE, TYPE};
+use simple_dns::{CLASS, Name, Packet, PacketFlag, QCLASS, QTYPE, Question, TYPE};
+
+use super::records::{self, HostAddresses, ServiceRecords, invalid};
 
 const FILE: &str = "/etc/resolv.conf";
 /// The port of name servers.
 const PORT: u16 = 53;
 /// The longest answer by UDP, in bytes: longer ones are cut short and requested by TCP (RFC 1035 section 4.2.1).
 const DATAGRAM: usize = 512;
-
-/// A server of a service (RFC 2782).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct ServiceRecord {
-    pub(super) priority: u16,
-    pub(super) weight: u16,
-    pub(super) port: u16,
-    /// The name of the server, without the dot at its end.
-    pub(super) target: Box<str>,
-}
-
-/// The records of a name.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct ServiceRecords {
-    /// At least one.
-    pub(super) records: Vec<ServiceRecord>,
-    /// The shortest lifetime of the records, in seconds.
-    pub(super) lifetime: u32,
-}
 
 /// The system's settings for the resolution of names.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,6 +28,8 @@ pub(super) struct NameServers {
     /// The time limit of one answer.
     timeout: Duration,
     attempts: usize,
+    /// Whether hosts are asked for IPv6 addresses, too.
+    has_ipv6: bool,
 }
 
 impl NameServers {
@@ -61,6 +46,7 @@ impl NameServers {
             dots: 1,
             timeout: Duration::from_secs(5),
             attempts: 2,
+            has_ipv6: true,
         };
         for line in text.lines() {
             let mut words = line.split_whitespace();
@@ -82,6 +68,7 @@ impl NameServers {
 
     /// Applies a word such as `ndots:5`, with the limits of the system.
     fn set(&mut self, option: &str) {
+        self.has_ipv6 &= option != "no-aaaa";
         let Some((name, Ok(number))) =
             option.split_once(':').map(|(name, value)| (name, value.parse::<u8>()))
         else {
@@ -109,26 +96,65 @@ impl NameServers {
     /// Returns the servers of the service `name`. Errors: `NotFound` if there are none; else the last failure of the name
     /// servers.
     pub(super) fn service(&self, name: &str) -> io::Result<ServiceRecords> {
+        self.search(name, |name| self.ask(name, TYPE::SRV, self.attempts, records::services))
+    }
+
+    /// Returns the addresses of the host `name`, in the order in which they are tried. Errors: as for
+    /// [`service`](Self::service).
+    pub(super) fn host(&self, name: &str) -> io::Result<HostAddresses> {
+        self.search(name, |name| self.ask_for_host(name))
+    }
+
+    fn ask_for_host(&self, name: &str) -> io::Result<HostAddresses> {
+        let families: &[TYPE] = if self.has_ipv6 { &[TYPE::AAAA, TYPE::A] } else { &[TYPE::A] };
+        let (mut addresses, mut lifetime) = (Vec::new(), None);
+        for family in families {
+            // The system's resolver follows after a failure, with all its attempts.
+            match self.ask(name, *family, 1, records::addresses) {
+                Ok(found) => {
+                    addresses.extend(found.addresses);
+                    lifetime = lifetime.into_iter().chain(found.lifetime).min();
+                }
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+        if addresses.is_empty() {
+            return Err(ErrorKind::NotFound.into());
+        }
+        // As far as RFC 6724 matters here: what cannot be reached comes last.
+        addresses.sort_by_key(|address| !has_route(*address));
+        Ok(HostAddresses { addresses, lifetime })
+    }
+
+    /// Returns what `ask` finds for the first of the full names for `name`.
+    fn search<T>(&self, name: &str, ask: impl Fn(&str) -> io::Result<T>) -> io::Result<T> {
         let mut last = io::Error::from(ErrorKind::NotFound);
         for name in self.full_names(name) {
-            match self.ask(&name) {
-                Ok(found) => return Ok(found),
+            match ask(&name) {
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
                 Err(error) => last = error,
+                found => return found,
             }
         }
         Err(last)
     }
 
-    fn ask(&self, name: &str) -> io::Result<ServiceRecords> {
+    /// Returns what `read` finds in the first good answer to a question for records of the type `kind`.
+    fn ask<T>(
+        &self,
+        name: &str,
+        kind: TYPE,
+        attempts: usize,
+        read: impl Fn(&[u8]) -> io::Result<T>,
+    ) -> io::Result<T> {
         let mut packet = Packet::new_query(fastrand::u16(..));
         packet.set_flags(PacketFlag::RECURSION_DESIRED);
         let owner = Name::new(name).map_err(invalid)?;
-        let question = Question::new(owner, QTYPE::TYPE(TYPE::SRV), QCLASS::CLASS(CLASS::IN), false);
-        packet.questions.push(question);
+        packet.questions.push(Question::new(owner, QTYPE::TYPE(kind), QCLASS::CLASS(CLASS::IN), false));
         let query = packet.build_bytes_vec().map_err(invalid)?;
         let mut last = io::Error::from(ErrorKind::TimedOut);
-        for server in self.servers.iter().cycle().take(self.servers.len() * self.attempts) {
+        for server in self.servers.iter().cycle().take(self.servers.len() * attempts) {
             let answer = self.exchange(*server, &query);
             match answer.and_then(|answer| read(&answer)) {
                 Err(error) if error.kind() != ErrorKind::NotFound => last = error,
@@ -140,11 +166,8 @@ impl NameServers {
 
     /// Returns the answer of a name server to `query`.
     fn exchange(&self, server: SocketAddr, query: &[u8]) -> io::Result<Vec<u8>> {
-        let any: IpAddr =
-            if server.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
         // Others would have to guess the port and the number of the query. The kernel chooses the port at random.
-        let socket = UdpSocket::bind((any, 0))?;
-        socket.connect(server)?;
+        let socket = connected(server)?;
         socket.send(query)?;
         let end = Instant::now() + self.timeout;
         let mut buffer = [0; DATAGRAM];
@@ -185,6 +208,20 @@ impl NameServers {
     }
 }
 
+/// Returns a socket for datagrams to `address`. Nothing is sent.
+fn connected(address: SocketAddr) -> io::Result<UdpSocket> {
+    let any: IpAddr =
+        if address.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    let socket = UdpSocket::bind((any, 0))?;
+    socket.connect(address)?;
+    Ok(socket)
+}
+
+/// Whether this machine has a route to `address`.
+fn has_route(address: IpAddr) -> bool {
+    connected(SocketAddr::new(address, PORT)).is_ok()
+}
+
 /// Whether a message is the answer to `query`: with its number and its question.
 fn answers(answer: &[u8], query: &[u8]) -> bool {
     let is_response = answer.get(2).is_some_and(|flags| flags & 0x80 != 0);
@@ -195,43 +232,13 @@ fn answers(answer: &[u8], query: &[u8]) -> bool {
         && answer[12..query.len()].eq_ignore_ascii_case(&query[12..])
 }
 
-/// Returns the records in an answer. Errors: `NotFound` if the name has none; else the failure of the name server.
-fn read(answer: &[u8]) -> io::Result<ServiceRecords> {
-    let packet = Packet::parse(answer).map_err(invalid)?;
-    match packet.rcode() {
-        RCODE::NoError => {}
-        RCODE::NameError => return Err(ErrorKind::NotFound.into()),
-        code => return Err(io::Error::other(format!("the name server answers {code:?}"))),
-    }
-    let lifetime = packet.answers.iter().map(|record| record.ttl).min();
-    let records = packet.answers.iter().filter_map(|record| match &record.rdata {
-        RData::SRV(found) => Some(ServiceRecord {
-            priority: found.priority,
-            weight: found.weight,
-            port: found.port,
-            target: found.target.to_string().trim_end_matches('.').into(),
-        }),
-        _ => None,
-    });
-    // The root as the only target says that there is no such service (RFC 2782).
-    let records: Vec<_> = records.filter(|record| !record.target.is_empty()).collect();
-    match lifetime.filter(|_| !records.is_empty()) {
-        Some(lifetime) => Ok(ServiceRecords { records, lifetime }),
-        None => Err(ErrorKind::NotFound.into()),
-    }
-}
-
-fn invalid(why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Error {
-    io::Error::new(ErrorKind::InvalidData, why)
-}
-
 #[cfg(test)]
 mod tests {
     use std::net::TcpListener;
     use std::thread;
 
-    use simple_dns::ResourceRecord;
-    use simple_dns::rdata::SRV;
+    use simple_dns::rdata::{RData, SRV};
+    use simple_dns::{RCODE, ResourceRecord};
 
     use super::*;
 

@@ -3,8 +3,8 @@
 //!
 //! A client whose names take long leaves threads to others. Concurrent requests for one name share one lookup. A failed
 //! lookup is cached for a moment, so that a name that does not exist costs one query to the name server and not one for
-//! each request. A successful lookup is not cached for new connections: the system's resolver may do that, since it
-//! knows the TTL.
+//! each request. A successful lookup is cached for the lifetime of its records. Only for sites are they known: this
+//! process then asks the name servers itself, where the system would. What the system's resolver finds is not cached.
 //!
 //! The names of sites' origins are watched: they are resolved again at intervals. The addresses found since the last
 //! time decide which connections may carry further requests, and are used while a lookup fails or takes long. Some of them are names of
@@ -20,6 +20,9 @@ use parking_lot::{Condvar, Mutex, RwLock};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
+use super::dns::NameServers;
+use super::name_sources;
+use super::records::HostAddresses;
 use super::service::Services;
 use crate::base::clock;
 use crate::base::settings::is_service;
@@ -34,6 +37,11 @@ const QUEUE: usize = 512;
 /// Time for which a failed lookup is cached, in milliseconds, and the maximum of cached failures.
 const NEGATIVE: u64 = 3_000;
 const NEGATIVES: usize = 1024;
+/// The bounds of the time for which addresses are kept, in seconds, whatever the lifetime of their records.
+const SHORTEST: u32 = 1;
+const LONGEST: u32 = 3_600;
+/// The lifetime of addresses whose source tells none, in seconds.
+pub(super) const UNKNOWN: u32 = 30;
 /// Time after which an idle thread ends.
 const REST: Duration = Duration::from_secs(10);
 /// Bytes of a thread's stack; the system's resolver needs less.
@@ -50,11 +58,19 @@ pub(super) enum ResolveError {
     Busy,
 }
 
-/// The result of a lookup: addresses whose port is 0 unless the name is that of a service.
-type Resolution = Result<Arc<[SocketAddr]>, ResolveError>;
+/// The addresses of a name.
+#[derive(Clone, Debug)]
+pub(super) struct Resolved {
+    /// Their port is 0 unless the name is that of a service.
+    pub(super) addresses: Arc<[SocketAddr]>,
+    /// The time until which they hold (`clock::millis`); `None`: unknown.
+    pub(super) until: Option<u64>,
+}
+
+type Resolution = Result<Resolved, ResolveError>;
 /// The result of a lookup in progress.
 type Answer = watch::Receiver<Option<Resolution>>;
-type Lookup = dyn Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync;
+type Lookup = dyn Fn(&str) -> io::Result<HostAddresses> + Send + Sync;
 
 /// Resolves names.
 pub(super) struct Resolver(Arc<Inner>);
@@ -66,6 +82,8 @@ struct Inner {
     limit: Arc<ConcurrencyLimit>,
     state: Mutex<State>,
     work: Condvar,
+    /// The addresses of hosts that hold for a known time.
+    kept: RwLock<HashMap<Arc<str>, Resolved>>,
     /// The addresses of watched names: those found when the name was last resolved again, and those found since; the
     /// newest first.
     watched: RwLock<HashMap<Box<str>, Vec<SocketAddr>>>,
@@ -97,8 +115,23 @@ impl Default for Resolver {
     }
 }
 
-fn of_system(name: &str) -> io::Result<Vec<IpAddr>> {
-    Ok((name, 0).to_socket_addrs()?.map(|address| address.ip()).collect())
+fn of_system(name: &str) -> io::Result<HostAddresses> {
+    let found = (name, 0).to_socket_addrs()?;
+    Ok(HostAddresses { addresses: found.map(|address| address.ip()).collect(), lifetime: None })
+}
+
+/// Returns what the name servers answer if the system would ask them, or else what the system finds.
+fn with_lifetime(name: &str) -> io::Result<HostAddresses> {
+    let found = name_sources::are_name_servers(name).then(|| NameServers::of_system().host(name));
+    match found {
+        Some(Ok(found)) => Ok(found),
+        _ => of_system(name),
+    }
+}
+
+/// Returns the time until which records with this `lifetime` in seconds are kept (`clock::millis`).
+pub(super) fn kept_until(now: u64, lifetime: u32) -> u64 {
+    now + u64::from(lifetime.clamp(SHORTEST, LONGEST)) * 1_000
 }
 
 impl std::fmt::Debug for Resolver {
@@ -110,24 +143,28 @@ impl std::fmt::Debug for Resolver {
 impl Resolver {
     /// Creates a resolver of hosts and services, whose names only the config may contain.
     pub(super) fn with_services() -> Self {
-        Self::new(Box::new(of_system), Some(Services::default()))
+        Self::new(Box::new(with_lifetime), Some(Services::default()))
     }
 
-    pub(super) fn by(lookup: impl Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync + 'static) -> Self {
+    pub(super) fn by(lookup: impl Fn(&str) -> io::Result<HostAddresses> + Send + Sync + 'static) -> Self {
         Self::new(Box::new(lookup), None)
     }
 
     fn new(lookup: Box<Lookup>, services: Option<Services>) -> Self {
-        let (state, work, watched) = (Mutex::default(), Condvar::new(), RwLock::default());
         let limit = Arc::new(ConcurrencyLimit::new(THREADS, QUEUE));
-        Self(Arc::new(Inner { lookup, services, limit, state, work, watched }))
+        let (state, work) = (Mutex::default(), Condvar::new());
+        let (kept, watched) = (RwLock::default(), RwLock::default());
+        Self(Arc::new(Inner { lookup, services, limit, state, work, kept, watched }))
     }
 
     /// Returns the addresses of `host`, which may be an address itself, for a request of `client`. For a watched name
     /// whose lookup fails, or takes longer than [`PATIENCE`], returns its last known addresses. The error is the reason why there are none.
     pub(super) async fn resolve(&self, host: &str, client: Option<IpAddr>) -> Resolution {
         if let Ok(ip) = host.parse() {
-            return Ok(Arc::new([SocketAddr::new(ip, 0)]));
+            return Ok(Resolved { addresses: Arc::new([SocketAddr::new(ip, 0)]), until: None });
+        }
+        if let Some(kept) = self.0.kept(host) {
+            return Ok(kept);
         }
         let found = match self.has_addresses(host) {
             true => timeout(PATIENCE, self.look_up(host, client)).await.unwrap_or(Err(ResolveError::Busy)),
@@ -136,13 +173,15 @@ impl Resolver {
         match found {
             Ok(found) => {
                 self.change(host, |known| {
-                    known.retain(|address| !found.contains(address));
-                    known.splice(..0, found.iter().copied());
+                    known.retain(|address| !found.addresses.contains(address));
+                    known.splice(..0, found.addresses.iter().copied());
                 });
                 Ok(found)
             }
             Err(why) => match self.0.watched.read().get(host) {
-                Some(known) if !known.is_empty() => Ok(known.as_slice().into()),
+                Some(known) if !known.is_empty() => {
+                    Ok(Resolved { addresses: known.as_slice().into(), until: None })
+                }
                 _ => Err(why),
             },
         }
@@ -162,12 +201,18 @@ impl Resolver {
         }
     }
 
-    /// Resolves a watched name again. Its addresses become those of the answer. Errors: the reason of the failure; the
-    /// known addresses stay as they were.
-    pub(super) async fn resolve_again(&self, name: &str) -> Result<(), ResolveError> {
+    /// Resolves a watched name again. Its addresses become those of the answer. Returns the time for which they hold, if it
+    /// is known. Errors: the reason of the failure; the known addresses stay as they were.
+    pub(super) async fn resolve_again(&self, name: &str) -> Result<Option<Duration>, ResolveError> {
         let found = self.look_up(name, None).await?;
-        self.change(name, |known| *known = found.to_vec());
-        Ok(())
+        self.change(name, |known| *known = found.addresses.to_vec());
+        let left = |until: u64| Duration::from_millis(until.saturating_sub(clock::millis()));
+        Ok(found.until.map(left))
+    }
+
+    /// Resolves `host` again for the next connection, since none of its addresses accepts one.
+    pub(super) fn distrust(&self, host: &str) {
+        self.0.kept.write().remove(host);
     }
 
     /// Whether addresses of the watched name `host` are known.
@@ -242,10 +287,10 @@ impl Inner {
     fn work(&self) {
         while let Some(Job { name, sender, _permit }) = self.next() {
             let found = match self.look_up(&name) {
-                Ok(found) if found.is_empty() => Err(io::ErrorKind::NotFound.into()),
+                Ok(found) if found.addresses.is_empty() => Err(io::ErrorKind::NotFound.into()),
                 found => found,
             };
-            let found = found.map(Arc::from).map_err(|error| ResolveError::NotFound(Arc::new(error)));
+            let found = found.map_err(|error| ResolveError::NotFound(Arc::new(error)));
             let mut state = self.state.lock();
             state.asked.remove(&name);
             if let Err(why) = &found {
@@ -256,11 +301,25 @@ impl Inner {
         }
     }
 
-    fn look_up(&self, name: &str) -> io::Result<Vec<SocketAddr>> {
-        match self.services.as_ref().filter(|_| is_service(name)) {
-            Some(services) => services.look_up(name, &self.lookup),
-            None => Ok((self.lookup)(name)?.into_iter().map(|ip| SocketAddr::new(ip, 0)).collect()),
+    fn look_up(&self, name: &Arc<str>) -> io::Result<Resolved> {
+        if let Some(services) = self.services.as_ref().filter(|_| is_service(name)) {
+            return services.look_up(name, &self.lookup);
         }
+        let (found, now) = ((self.lookup)(name)?, clock::millis());
+        let addresses = found.addresses.into_iter().map(|ip| SocketAddr::new(ip, 0)).collect();
+        let until = found.lifetime.map(|lifetime| kept_until(now, lifetime));
+        let found = Resolved { addresses, until };
+        if until.is_some() {
+            let mut kept = self.kept.write();
+            kept.retain(|_, kept| kept.until > Some(now));
+            kept.insert(Arc::clone(name), found.clone());
+        }
+        Ok(found)
+    }
+
+    /// Returns the addresses of a host that still hold.
+    fn kept(&self, host: &str) -> Option<Resolved> {
+        self.kept.read().get(host).filter(|kept| kept.until > Some(clock::millis())).cloned()
     }
 
     /// Takes the next name from the queue; `None` after [`REST`] without one.
@@ -297,6 +356,10 @@ mod tests {
 
     use super::*;
 
+    fn addresses(list: &[&str], lifetime: Option<u32>) -> io::Result<HostAddresses> {
+        Ok(HostAddresses { addresses: list.iter().map(|text| text.parse().unwrap()).collect(), lifetime })
+    }
+
     fn poll(asked: &mut Pin<Box<impl Future<Output = Resolution>>>) -> Poll<Resolution> {
         asked.as_mut().poll(&mut Context::from_waker(Waker::noop()))
     }
@@ -306,7 +369,7 @@ mod tests {
         let resolver = Resolver::by(|name| panic!("{name} was looked up"));
         for address in ["127.0.0.1", "::1"] {
             let found = resolver.resolve(address, None).await.unwrap();
-            assert_eq!(*found, [SocketAddr::new(address.parse().unwrap(), 0)]);
+            assert_eq!(*found.addresses, [SocketAddr::new(address.parse().unwrap(), 0)]);
         }
     }
 
@@ -318,7 +381,7 @@ mod tests {
             counted.fetch_add(1, Ordering::SeqCst);
             drop(gate.lock());
             if name == "known" {
-                Ok(vec!["192.0.2.1".parse().unwrap()])
+                addresses(&["192.0.2.1"], None)
             } else {
                 Err(io::ErrorKind::NotFound.into())
             }
@@ -339,7 +402,8 @@ mod tests {
     async fn an_address_leaves_a_watched_name_only_after_a_successful_new_lookup() {
         let answers = Arc::new(Mutex::new(Vec::<IpAddr>::new()));
         let given = Arc::clone(&answers);
-        let resolver = Resolver::by(move |_| Ok(given.lock().clone()));
+        let resolver =
+            Resolver::by(move |_| Ok(HostAddresses { addresses: given.lock().clone(), lifetime: None }));
         let [one, two] = ["192.0.2.1", "192.0.2.2"].map(|ip| ip.parse::<IpAddr>().unwrap());
         let say = |said: &[IpAddr]| *answers.lock() = said.to_vec();
         let found = |ip: IpAddr| SocketAddr::new(ip, 0);
@@ -350,18 +414,45 @@ mod tests {
         resolver.resolve_again("watched").await.unwrap();
         assert_eq!(left(&resolver), [false, true]);
         say(&[two]);
-        assert_eq!(*resolver.resolve("watched", None).await.unwrap(), [found(two)]);
+        assert_eq!(*resolver.resolve("watched", None).await.unwrap().addresses, [found(two)]);
         assert_eq!(left(&resolver), [false; 2], "a new address is known at once, and none has left");
         resolver.resolve_again("watched").await.unwrap();
         assert_eq!(left(&resolver), [true, false]);
         say(&[]);
         assert!(resolver.resolve_again("watched").await.is_err());
         assert_eq!(left(&resolver), [true, false]);
-        assert_eq!(*resolver.resolve("watched", None).await.unwrap(), [found(two)]);
+        assert_eq!(*resolver.resolve("watched", None).await.unwrap().addresses, [found(two)]);
         assert!(resolver.resolve("other", None).await.is_err());
         resolver.watch(&[]);
         assert!(resolver.resolve("watched", None).await.is_err());
         assert_eq!(left(&resolver), [false; 2]);
+    }
+
+    #[tokio::test]
+    async fn addresses_are_kept_for_the_lifetime_of_their_records() {
+        let asked = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&asked);
+        let resolver = Resolver::by(move |name| {
+            counted.fetch_add(1, Ordering::SeqCst);
+            addresses(&["192.0.2.1", "2001:db8::1"], name.parse().ok())
+        });
+        let queries = async |name: &str| {
+            let before = asked.load(Ordering::SeqCst);
+            for _ in 0..3 {
+                assert_eq!(resolver.resolve(name, None).await.unwrap().addresses.len(), 2);
+            }
+            asked.load(Ordering::SeqCst) - before
+        };
+        assert_eq!((queries("60").await, queries("60").await, queries("unknown").await), (1, 0, 3));
+        let left = resolver.resolve_again("86400").await.unwrap().unwrap();
+        assert!((3_590..=3_600).contains(&left.as_secs()), "no longer than an hour: {left:?}");
+        assert_eq!(queries("86400").await, 0);
+        resolver.distrust("60");
+        assert_eq!(queries("60").await, 1, "its addresses have failed");
+        resolver.0.kept.write().values_mut().for_each(|kept| kept.until = Some(0));
+        assert_eq!(queries("60").await, 1, "their lifetime is over");
+        let left = resolver.resolve_again("0").await.unwrap().unwrap();
+        assert!(left <= Duration::from_secs(1) && !left.is_zero(), "a second at least: {left:?}");
     }
 
     #[tokio::test]
@@ -372,7 +463,7 @@ mod tests {
             while name.starts_with("slow") && !gate.load(Ordering::SeqCst) {
                 std::thread::sleep(Duration::from_millis(1));
             }
-            Ok(vec!["192.0.2.1".parse().unwrap()])
+            addresses(&["192.0.2.1"], None)
         });
         let client = |last: u8| Some(IpAddr::from([192, 0, 2, last]));
         let names: Vec<_> = (0..THREADS + QUEUE).map(|n| format!("slow{n}")).collect();

@@ -10,13 +10,11 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::dns::{NameServers, ServiceRecord, ServiceRecords};
+use super::dns::NameServers;
+use super::records::{HostAddresses, ServiceRecord, ServiceRecords};
+use super::resolve::{Resolved, UNKNOWN, kept_until};
 use crate::base::clock;
 
-/// The time for which servers are kept, in seconds, where records have shorter or longer lifetimes. The lifetimes of the
-/// servers' addresses are unknown, so that the longest time is short.
-const SHORTEST: u32 = 1;
-const LONGEST: u32 = 30;
 /// The most servers of one service.
 const MOST: usize = 64;
 
@@ -28,6 +26,7 @@ pub(super) struct Services {
     known: Mutex<HashMap<Box<str>, KnownService>>,
 }
 
+#[derive(Clone)]
 struct KnownService {
     servers: Arc<[Server]>,
     /// The time until which they are used (`clock::millis`).
@@ -52,9 +51,8 @@ impl Services {
     }
 
     /// Returns the servers that are kept until after `now`.
-    fn kept(&self, service: &str, now: u64) -> Option<Arc<[Server]>> {
-        let known = self.known.lock();
-        known.get(service).filter(|known| now < known.until).map(|known| Arc::clone(&known.servers))
+    fn kept(&self, service: &str, now: u64) -> Option<KnownService> {
+        self.known.lock().get(service).filter(|known| now < known.until).cloned()
     }
 
     /// Returns the addresses of the servers of `service` in the order in which they are tried; `look_up` returns those of
@@ -62,42 +60,46 @@ impl Services {
     pub(super) fn look_up(
         &self,
         service: &str,
-        look_up: impl Fn(&str) -> io::Result<Vec<IpAddr>>,
-    ) -> io::Result<Vec<SocketAddr>> {
+        look_up: impl Fn(&str) -> io::Result<HostAddresses>,
+    ) -> io::Result<Resolved> {
         let now = clock::millis();
-        let servers = match self.kept(service, now) {
-            Some(servers) => servers,
+        let KnownService { servers, until } = match self.kept(service, now) {
+            Some(known) => known,
             None => {
                 let ServiceRecords { records, lifetime } = (self.records)(service)?;
-                let servers = found(records, look_up)?;
-                let until = now + u64::from(lifetime.clamp(SHORTEST, LONGEST)) * 1_000;
-                let known = KnownService { servers: Arc::clone(&servers), until };
-                self.known.lock().insert(service.into(), known);
-                servers
+                let (servers, of_addresses) = found(records, look_up)?;
+                let known = KnownService { servers, until: kept_until(now, lifetime.min(of_addresses)) };
+                self.known.lock().insert(service.into(), known.clone());
+                known
             }
         };
         let addresses = |server: &Server| {
             let port = server.record.port;
             server.addresses.iter().map(move |ip| SocketAddr::new(*ip, port)).collect::<Vec<_>>()
         };
-        Ok(order(&servers, |below| fastrand::u32(..below)).into_iter().flat_map(addresses).collect())
+        let ordered = order(&servers, |below| fastrand::u32(..below));
+        Ok(Resolved { addresses: ordered.into_iter().flat_map(addresses).collect(), until: Some(until) })
     }
 }
 
-/// Returns the servers that have addresses. Errors: none has.
+/// Returns the servers that have addresses, and the shortest lifetime of these in seconds. Errors: none has.
 fn found(
     mut records: Vec<ServiceRecord>,
-    look_up: impl Fn(&str) -> io::Result<Vec<IpAddr>>,
-) -> io::Result<Arc<[Server]>> {
+    look_up: impl Fn(&str) -> io::Result<HostAddresses>,
+) -> io::Result<(Arc<[Server]>, u32)> {
     let (mut servers, mut failure) = (Vec::new(), io::Error::from(io::ErrorKind::NotFound));
+    let mut shortest = u32::MAX;
     records.sort_by_key(|record| record.priority);
     for record in records.into_iter().take(MOST) {
         match look_up(&record.target) {
-            Ok(addresses) => servers.push(Server { record, addresses }),
+            Ok(HostAddresses { addresses, lifetime }) => {
+                servers.push(Server { record, addresses });
+                shortest = shortest.min(lifetime.unwrap_or(UNKNOWN));
+            }
             Err(error) => failure = error,
         }
     }
-    if servers.is_empty() { Err(failure) } else { Ok(servers.into()) }
+    if servers.is_empty() { Err(failure) } else { Ok((servers.into(), shortest)) }
 }
 
 /// Returns the servers in the order in which one connection tries them (RFC 2782, "The format of the SRV RR"): the lowest
@@ -163,16 +165,18 @@ mod tests {
             Ok(ServiceRecords { records: vec![record("a", 0, 0), record("unknown", 0, 0)], lifetime: 20 })
         });
         let ip = |name: &str| match name {
-            "a" => Ok(vec![IpAddr::from([192, 0, 2, 1])]),
+            "a" => Ok(HostAddresses { addresses: vec![IpAddr::from([192, 0, 2, 1])], lifetime: Some(9) }),
             _ => Err(io::ErrorKind::NotFound.into()),
         };
         let expected = [SocketAddr::from(([192, 0, 2, 1], 80))];
-        let found = || services.look_up("_s", ip).unwrap();
+        let found = || services.look_up("_s", ip).unwrap().addresses;
         for _ in 0..2 {
-            assert_eq!(found(), expected, "a server without an address is left out");
+            assert_eq!(*found(), expected, "a server without an address is left out");
         }
         assert_eq!(*asked.lock(), 1);
         services.known.lock().values_mut().for_each(|known| known.until = 0);
-        assert_eq!((found().as_slice(), *asked.lock()), (&expected[..], 2));
+        assert_eq!((&*found(), *asked.lock()), (&expected[..], 2));
+        let left = services.look_up("_s", ip).unwrap().until.unwrap() - clock::millis();
+        assert!((8_000..=9_000).contains(&left), "the shortest lifetime: {left}");
     }
 }

@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
+use super::records::HostAddresses;
 use super::resolve::Resolver;
 use super::{Client, Common, Connector, OriginRequest, OutgoingHead};
 use crate::base::settings::Timeouts;
@@ -39,7 +40,9 @@ async fn a_connection_to_an_address_that_left_dns_gets_no_request() {
     tokio::spawn(serve(second, 221));
     let answers = Arc::new(Mutex::new(vec![one]));
     let given = Arc::clone(&answers);
-    let common = Common::by(Resolver::by(move |_| Ok(given.lock().clone())));
+    let common = Common::by(Resolver::by(move |_| {
+        Ok(HostAddresses { addresses: given.lock().clone(), lifetime: None })
+    }));
     common.watch(&["origin.test".to_owned()]);
     let connector = Connector::new(Duration::from_secs(20), false, &common);
     let client = Client::new(connector, &Timeouts::default(), &common);

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::path::Path;
+use std::time::Duration;
 
 use super::{PathPrefix, S3Bucket};
 
@@ -38,6 +39,17 @@ pub enum Balance {
     LeastTime,
     /// The same origin for the same URL, as long as it answers.
     Hash,
+}
+
+/// When the names of a site's origins are resolved again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ResolveInterval {
+    /// Never: open connections stay in use.
+    Off,
+    /// When the lifetime of the records that were found is over.
+    Auto,
+    /// At this interval.
+    Every(Duration),
 }
 
 impl Origin {

@@ -1,12 +1,12 @@
 //! Reads PEM files (RFC 7468), and tells what is wrong with one.
 
-use std::fs;
 use std::path::Path;
 
 use rustls::pki_types::pem::{Error, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use crate::base::error::cause;
+use crate::base::whole_file;
 
 /// What some editors write before text in UTF-8.
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
@@ -18,7 +18,7 @@ const KEY: &str = "private key";
 /// Returns the content of a PEM file, without a byte order mark. Errors: the file with the problem, and its
 /// description.
 pub(super) fn read(path: &Path) -> Result<Vec<u8>, String> {
-    let mut pem = fs::read(path).map_err(|error| match error.kind() {
+    let mut pem = whole_file::bytes(path, whole_file::LARGEST).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => format!("{}: no such file", path.display()),
         std::io::ErrorKind::PermissionDenied => format!("{}: permission denied", path.display()),
         std::io::ErrorKind::IsADirectory => format!("{}: it is a directory", path.display()),

@@ -2,7 +2,8 @@
 //! Service, and the endpoints of containers and machines.
 
 use std::env;
-use std::fs;
+use std::io;
+use std::path::Path;
 use std::time::Duration;
 
 use http::{Method, StatusCode};
@@ -11,6 +12,7 @@ use super::credentials::Credentials;
 use super::{element, sigv4};
 use crate::base::networks::host_of;
 use crate::base::settings::{CredentialSource, S3Bucket};
+use crate::base::whole_file;
 use crate::http::body::Upload;
 use crate::http::fields::FieldWriter;
 use crate::origin::{Client, OriginRequest, OutgoingHead, Waits};
@@ -66,7 +68,7 @@ fn of_file(profile: Option<&str>) -> Found {
         .map(str::to_owned)
         .or_else(|| variable("AWS_PROFILE"))
         .unwrap_or_else(|| "default".to_owned());
-    match fs::read_to_string(&path) {
+    match read(&path) {
         Ok(text) => match of_profile(&text, &profile) {
             None if is_named => Err(format!("{path} has no keys in [{profile}]")),
             found => Ok(found),
@@ -74,6 +76,10 @@ fn of_file(profile: Option<&str>) -> Found {
         Err(error) if is_named => Err(format!("cannot read {path}: {error}")),
         Err(_) => Ok(None),
     }
+}
+
+fn read(path: &str) -> io::Result<String> {
+    whole_file::text(Path::new(path), whole_file::LARGEST)
 }
 
 /// Returns the credentials of a profile in the text of the file.
@@ -94,7 +100,7 @@ async fn of_web_identity(client: &Client, bucket: &S3Bucket) -> Found {
     let (Some(path), Some(role)) = (variable("AWS_WEB_IDENTITY_TOKEN_FILE"), variable("AWS_ROLE_ARN")) else {
         return Ok(None);
     };
-    let token = fs::read_to_string(&path).map_err(|error| format!("cannot read {path}: {error}"))?;
+    let token = read(&path).map_err(|error| format!("cannot read {path}: {error}"))?;
     let usual = || match bucket.region.starts_with("cn-") {
         true => format!("https://sts.{}.amazonaws.com.cn", bucket.region),
         false => format!("https://sts.{}.amazonaws.com", bucket.region),
@@ -124,9 +130,7 @@ async fn of_container(client: &Client) -> Found {
     let url = relative.map(|path| format!("http://169.254.170.2{path}"));
     let Some(url) = url.or_else(|| variable("AWS_CONTAINER_CREDENTIALS_FULL_URI")) else { return Ok(None) };
     let token = match variable("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE") {
-        Some(path) => {
-            Some(fs::read_to_string(&path).map_err(|error| format!("cannot read {path}: {error}"))?)
-        }
+        Some(path) => Some(read(&path).map_err(|error| format!("cannot read {path}: {error}"))?),
         None => variable("AWS_CONTAINER_AUTHORIZATION_TOKEN"),
     };
     let field = token.as_ref().map(|token| ("authorization", token.trim()));
