@@ -53,6 +53,9 @@ pub(super) fn detect(head: &[u8], options: &Options) -> Result<Found, String> {
     if let Some((_, what)) = CONVERTIBLE.iter().find(|(mark, _)| head.starts_with(mark)) {
         return Err((*what).to_owned());
     }
+    if head.get(257..262) == Some(b"ustar") {
+        return Err("it is a tar archive; extract the trace, such as by tar -xO".to_owned());
+    }
     if !is_text(head) {
         let known = formats().map(Format::name).collect::<Vec<_>>().join(" ");
         return Err(format!("its format is unknown; name it, if it is one of {known}"));

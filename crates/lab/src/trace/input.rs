@@ -43,7 +43,7 @@ impl Input {
         let whole = Cursor::new(magic).chain(packed);
         let mut rest: Box<dyn Read> = match () {
             () if gzip => Box::new(MultiGzDecoder::new(whole)),
-            () if zstd => Box::new(Decoder::new(whole)?),
+            () if zstd => Box::new(unpacked(whole)?),
             () => Box::new(whole),
         };
         let mut head = begin(&mut rest, HEAD)?;
@@ -69,6 +69,13 @@ impl Read for Input {
             read => Ok(read),
         }
     }
+}
+
+/// Returns the content of a file that zstd compressed with any window, such as by `--long=31`.
+fn unpacked(packed: impl Read) -> io::Result<impl Read> {
+    let mut decoder = Decoder::new(packed)?;
+    decoder.window_log_max(31)?;
+    Ok(decoder)
 }
 
 /// Returns the next `most` bytes, or fewer at the end.

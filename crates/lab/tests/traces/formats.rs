@@ -94,6 +94,7 @@ fn tables_separated_by_spaces_are_read_by_columns() {
 fn doubtful_files_are_refused_with_what_makes_them_clear() {
     let ascending: String = (0..20).map(|at| format!("{at},{}\n", at * 7 % 5)).collect();
     let times: String = (0..20).map(|at| format!("k{},{}\n", at % 3, 1_700_000_000 + at)).collect();
+    let archive = format!("trace.csv{}ustar\u{0}00", "\u{0}".repeat(248));
     for (text, hint) in [
         ("The quick brown fox\njumps over the lazy dog\n", "--log-format"),
         ("1286536308 [a] GET /x sent 200\n1286536309 [b] GET /y sent 200\n", "--log-format"),
@@ -101,12 +102,14 @@ fn doubtful_files_are_refused_with_what_makes_them_clear() {
         (&*ascending, "--columns time,key"),
         ("9 a 1\n7 b 2\n8 c 3\n1 d 4\n", "--columns"),
         ("a,b\nc,d\ne,f\n", "--columns"),
+        ("0,R,7,4096,1577808000000626\n0,R,9,4096,1577808000000687\n", "the first one is not the time"),
         ("{\"colour\":\"red\"}\n{\"colour\":\"blue\"}\n", "known as the key"),
         ("[\n  {\"url\": \"/a\"}\n]\n", "an object a line"),
         ("{\"url\":\"/a\",\"time\":\"03/01/2024 11:00\"}\n", "'03/01/2024 11:00' is not a date"),
         (&*times, "--columns key,time"),
         ("BZh91AY", "bzip2 -dc"),
         ("PK\u{3}\u{4}", "ZIP archive"),
+        (&*archive, "tar -xO"),
         ("\u{feff}", "it is empty"),
     ] {
         let why = read(text, &Options::default()).map(|(trace, _)| trace.len()).unwrap_err();
@@ -116,6 +119,38 @@ fn doubtful_files_are_refused_with_what_makes_them_clear() {
     let why = read_from(Cursor::new(utf16), &Options::default()).unwrap_err();
     assert!(why.to_string().contains("UTF-8"), "{why}");
     assert_eq!(requests("b\na\nb\n", &Options::default()).1, ["each line is taken as a key"]);
+}
+
+#[test]
+fn disk_traces_are_read_with_the_times_of_windows() {
+    let columns = larder_lab::trace::columns("msr").unwrap();
+    let lines = "128166372003061629,hm,1,Read,383496192,32768,413\n128166372016382155,hm,1,Write,310365184,4096,512\n";
+    let (trace, _) = read(lines, &Options { columns, ..Options::default() }).unwrap();
+    assert_eq!((trace.len(), trace.size(0), trace.time(0)), (1, 32_768, 1_172_163_600_306_162));
+}
+
+#[test]
+fn equal_blocks_of_two_volumes_are_two_objects() {
+    let columns = larder_lab::trace::columns("spc").unwrap();
+    let lines = "0,512,4096,R,0.5\n1,512,4096,r,0.6\n0,512,4096,W,0.7\n0,512,4096,R,0.8\n";
+    let (trace, _) = read(lines, &Options { columns, ..Options::default() }).unwrap();
+    assert_eq!(trace.ids(), [0, 1, 0]);
+}
+
+#[test]
+fn operations_of_object_stores_are_read_by_their_names() {
+    let columns = larder_lab::trace::columns("ibm").unwrap();
+    let ibm =
+        "1 REST.PUT.OBJECT a 7\n2 REST.GET.OBJECT a 7 0 6\n3 REST.HEAD.OBJECT b 9\n4 REST.DELETE.OBJECT b\n";
+    let (found, _) = requests(ibm, &Options { columns, ..Options::default() });
+    assert_eq!(found, [("a".to_owned(), 7), ("b".to_owned(), 9)]);
+}
+
+#[test]
+fn gets_that_missed_have_the_size_of_later_ones() {
+    let twitter = "0,k,1,0,1,get,0\n0,k,1,500,1,set,9\n1,k,1,500,1,get,0\n2,gone,4,0,1,get,0\n";
+    let (found, _) = requests(twitter, &Options::default());
+    assert_eq!(found.iter().map(|(_, size)| *size).collect::<Vec<_>>(), [500, 500, 0]);
 }
 
 #[test]

@@ -99,7 +99,7 @@ fn separated_values() {
     let wrong = "tme".parse::<Field>().unwrap_err();
     assert_eq!(
         wrong,
-        "unknown column 'tme'; known: time key host size micros millis seconds method status cache client _"
+        "unknown column 'tme'; known: time key host size micros millis seconds method status cache client operation volume _"
     );
 }
 
@@ -223,6 +223,37 @@ fn binary_records() {
 }
 
 #[test]
+fn lcs_files_of_every_version_of_libcachesim_are_read() {
+    const MAGIC: u64 = 0x1234_5678_9abc_def0;
+    let large = 5_u64 << 30;
+    for (version, length) in [(1, 24), (2, 28), (3, 36), (4, 40), (5, 44), (6, 52), (7, 68), (8, 100_usize)] {
+        let mut file = vec![0; 8192];
+        file[..8].copy_from_slice(&MAGIC.to_le_bytes());
+        file[8..16].copy_from_slice(&u64::to_le_bytes(version));
+        file[8184..].copy_from_slice(&MAGIC.to_le_bytes());
+        // From version 2 on, there are operations: get, set, read. From version 3 on, sizes have 64 bits.
+        for (key, size, operation) in [(9, 100, 1), (8, 70, 3), (9, large, 12)] {
+            let mut record = vec![0; length];
+            record[0] = 3;
+            record[4] = key;
+            let width = if version < 3 { 4 } else { 8 };
+            record[12..12 + width].copy_from_slice(&u64::to_le_bytes(size)[..width]);
+            if version > 1 {
+                record[12 + width] = operation;
+            }
+            file.extend(record);
+        }
+        let (trace, _) = File::new(&file).read(&Options::default()).expect("records");
+        let last = if version < 3 { 1 << 30 } else { large };
+        let expected = match version {
+            1 => vec!["0 - 3 100 0".to_owned(), "1 - 3 70 0".to_owned(), format!("0 - 3 {last} 0")],
+            _ => vec!["0 - 3 100 0".to_owned(), format!("0 - 3 {last} 0")],
+        };
+        assert_eq!(show(&trace), expected, "version {version}");
+    }
+}
+
+#[test]
 fn browsers() {
     let tables = [
         "CREATE TABLE moz_places (id INTEGER PRIMARY KEY, url TEXT);
@@ -261,7 +292,11 @@ fn packed_files_are_unpacked() {
     gzip.write_all(text).unwrap();
     let gzip = gzip.finish().unwrap();
     let zstd = zstd::encode_all(&text[..], 1).unwrap();
-    for packed in [&gzip, &zstd] {
+    let mut long = zstd::Encoder::new(Vec::new(), 1).unwrap();
+    long.window_log(28).unwrap();
+    long.write_all(text).unwrap();
+    let long = long.finish().unwrap();
+    for packed in [&gzip, &zstd, &long] {
         let (trace, _) = File::new(packed).read(&Options::default()).unwrap();
         assert_eq!(trace.ids(), [0, 1, 0]);
         let cut = File::new(&packed[..packed.len() - 3]).read(&Options::default());

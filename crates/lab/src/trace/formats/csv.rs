@@ -10,7 +10,7 @@ use csv::{ByteRecord, ReaderBuilder, Trim};
 use super::fields::Fields;
 use super::lines::{LineContent, LineResult, Lines, put};
 use super::names::{Field, meaning, twitter};
-use super::words::{decimal, lenient};
+use super::words::{decimal, lenient, of_this_century};
 use super::{Fault, TRIED, w3c};
 use crate::trace::sink::Sink;
 use crate::trace::verdict::Verdict;
@@ -113,6 +113,11 @@ impl Layout {
             rows.len() >= ENOUGH && ascending + 1 == rows.len()
         };
         let descending = firsts.windows(2).filter(|pair| pair[0] > pair[1]).count();
+        let is_time = |column: usize| {
+            let value = |row: &&[u8]| parts(row, self.delimiter).nth(column).and_then(of_this_century);
+            rows.iter().all(|row| value(row).is_some())
+        };
+        let is_last_time = || !is_time(0) && (3..parts(rows[0], self.delimiter).count()).any(is_time);
         match self.columns[..] {
             [Field::Key, Field::Size] if rises(&firsts) => Verdict::Doubt(
                 "its first column, of two, may be the time or the key; name them, as --columns time,key or --columns key,size"
@@ -122,7 +127,7 @@ impl Layout {
                 "its second column, of two, may be the time or the size; name them, as --columns key,time or --columns key,size"
                     .to_owned(),
             ),
-            [Field::Time, Field::Key, Field::Size] if descending * 10 > rows.len() => Verdict::Doubt(
+            [Field::Time, Field::Key, Field::Size] if descending * 10 > rows.len() || is_last_time() => Verdict::Doubt(
                 "its columns have no names, and the first one is not the time; name them, as --columns time,key,size"
                     .to_owned(),
             ),

@@ -68,6 +68,8 @@ impl<'l> Fields<'l> {
         let size = match (whole, sent) {
             (Some(whole), _) => Fact::Known(whole),
             (None, None) => Fact::Guessed(1),
+            // A cache has no size for a get that missed.
+            (None, Some(0)) if self.get(Field::Operation).is_some() => Fact::Guessed(0),
             _ => return Ok(said),
         };
         Ok(match said {
@@ -116,6 +118,9 @@ impl<'l> Fields<'l> {
         }
         if let Some(query) = self.get(Field::Query).filter(|_| !key.contains('?')) {
             key = format!("{key}?{}", query.trim_start_matches('?')).into();
+        }
+        if let Some(volume) = self.get(Field::Volume) {
+            return Ok(format!("{volume}:{key}").into());
         }
         if !key.starts_with('/') {
             return Ok(key);
@@ -181,9 +186,10 @@ fn says_more(new: &str, old: &str) -> bool {
 }
 
 /// Whether `operation` reads an object: words that are not known as such write it. Codes count as reads, since each
-/// system has its own.
+/// system has its own. Those of S3 begin with the interface: `REST.GET.OBJECT`.
 fn reads(operation: &str) -> bool {
     const READS: [&str; 3] = ["get", "read", "head"];
+    let operation = operation.split_once('.').map_or(operation, |(_, rest)| rest);
     let begins = |word: &str| operation.get(..word.len()).is_some_and(|head| head.eq_ignore_ascii_case(word));
     !operation.starts_with(|c: char| c.is_ascii_alphabetic())
         || READS.into_iter().any(begins)

@@ -20,6 +20,8 @@ pub enum Field {
     Scheme,
     /// The bucket of the object, if the key is a path, with or without the bucket.
     Bucket,
+    /// The volume of a disk's block: equal blocks of two volumes are two objects.
+    Volume,
     /// The request line: method, target and version.
     Request,
     /// The size of the object or of the response, in bytes.
@@ -50,7 +52,20 @@ pub enum Field {
 
 /// The names that options, errors and pages use.
 pub(super) const FIRST: &[&str] = &[
-    "time", "key", "host", "size", "micros", "millis", "seconds", "method", "status", "cache", "client", "_",
+    "time",
+    "key",
+    "host",
+    "size",
+    "micros",
+    "millis",
+    "seconds",
+    "method",
+    "status",
+    "cache",
+    "client",
+    "operation",
+    "volume",
+    "_",
 ];
 
 /// The names of each field, in lower case and without `-`, `_` and parentheses. A name with `_` or capitals is meant literally.
@@ -123,6 +138,7 @@ const NAMES: &[(Field, &[&str])] = &[
     ),
     (Field::Scheme, &["scheme", "requestscheme", "csprotocol", "csurischeme", "clientrequestscheme"]),
     (Field::Bucket, &["bucket"]),
+    (Field::Volume, &["volume", "volumeid", "asu", "disknumber"]),
     (Field::Request, &["request", "requestline", "firstline"]),
     (
         Field::Size,
@@ -194,6 +210,10 @@ const TABLES: &[(&str, &str)] = &[
     ("meta-kv", "time,key,_,operation,_,size,_,_,_,_"),
     ("meta-cdn", "time,key,operation,objectsize,size"),
     ("wikimedia", "time,key,_,size,seconds"),
+    ("msr", "time,_,volume,operation,key,size,_"),
+    ("spc", "volume,key,size,operation,time"),
+    ("alibaba", "volume,operation,key,size,time"),
+    ("ibm", "time,operation,key,size,_,_"),
 ];
 
 /// Returns the meaning of a field with this name; [`Field::Ignored`] if it is unknown.

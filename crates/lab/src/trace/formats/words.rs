@@ -15,7 +15,7 @@ use crate::trace::summary::Exclusion;
 pub(super) type LineError = Cow<'static, str>;
 
 /// The upper bound of sizes, in bytes: larger than any object, and small enough that sums over a trace do not overflow.
-const LARGEST: u64 = 1 << 40;
+pub(super) const LARGEST: u64 = 1 << 40;
 
 /// Statuses of heuristically cacheable responses (RFC 9110, section 15.1), and 304.
 const KEPT: &[u16] = &[200, 203, 204, 206, 300, 301, 304, 308, 404, 405, 410, 414, 501];
@@ -84,20 +84,30 @@ pub(super) fn status(word: &[u8]) -> Result<u16, LineError> {
     status.map(|status| status as u16).ok_or_else(|| no("a status", word))
 }
 
-/// Reads a time as a number or as a date, and returns microseconds of any epoch. A number is one of seconds, or since
-/// 1970 of milli-, micro- or nanoseconds if it is one of this century in that unit.
+/// Reads a time as a number or as a date, and returns microseconds of any epoch. A number that is no time of this century is
+/// one of seconds.
 pub(super) fn time(text: &str) -> Result<u64, LineError> {
-    const CENTURY: Range<u64> = 1_000_000_000..4_100_000_000;
     let text = text.trim();
     let text = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
     let word = text.as_bytes();
-    let number = match decimal(word, 0) {
-        Some(millis) if CENTURY.contains(&(millis / 1_000)) => decimal(word, 3),
-        Some(micros) if CENTURY.contains(&(micros / 1_000_000)) => Some(micros),
-        Some(nanos) if CENTURY.contains(&(nanos / 1_000_000_000)) => Some(nanos / 1_000),
-        _ => seconds(word),
-    };
-    number.map_or_else(|| moment(text), Ok)
+    of_this_century(word).or_else(|| seconds(word)).map_or_else(|| moment(text), Ok)
+}
+
+/// Reads a number that is a time of this century: in seconds, milli-, micro- or nanoseconds since 1970, or in Windows' units of
+/// 100 ns since 1601. Returns microseconds since 1970.
+pub(super) fn of_this_century(word: &[u8]) -> Option<u64> {
+    const CENTURY: Range<u64> = 1_000_000_000..4_100_000_000;
+    const FROM_1601: u64 = 11_644_473_600;
+    match decimal(word, 0)? {
+        seconds if CENTURY.contains(&seconds) => decimal(word, 6),
+        millis if CENTURY.contains(&(millis / 1_000)) => decimal(word, 3),
+        micros if CENTURY.contains(&(micros / 1_000_000)) => Some(micros),
+        nanos if CENTURY.contains(&(nanos / 1_000_000_000)) => Some(nanos / 1_000),
+        ticks if CENTURY.contains(&(ticks / 10_000_000).saturating_sub(FROM_1601)) => {
+            Some(ticks / 10 - FROM_1601 * 1_000_000)
+        }
+        _ => None,
+    }
 }
 
 /// Reads a date in the format of HTTP (RFC 9110, section 5.6.7), ISO 8601 or NCSA, and returns microseconds since 1970.
