@@ -136,7 +136,17 @@ impl<P: Policy, V> Shard<P, V> {
     /// Returns the value of `key` for changes, without informing the policy; the size of its object does not change.
     pub fn peek_mut(&mut self, key: u64) -> Option<&mut V> {
         let slot = self.contents.find(key)?;
-        self.contents.slab.value_mut(slot)
+        self.contents.slab.cost_and_value(slot).map(|(_, value)| value)
+    }
+
+    /// Returns the value of an object of this key and size for changes. The object has this cost from now on, which the policy sees at
+    /// its next request.
+    pub fn renew(&mut self, object: Object) -> Option<&mut V> {
+        let slot = self.contents.find(object.key)?;
+        let is_same = self.contents.slab.object(slot)?.size == object.size;
+        let (cost, value) = self.contents.slab.cost_and_value(slot).filter(|_| is_same)?;
+        *cost = object.cost;
+        Some(value)
     }
 
     /// Stores `value`, and evicts until it fits. The previous object with this key is removed in any case, even if the

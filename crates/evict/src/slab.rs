@@ -79,10 +79,11 @@ impl<V> Slab<V> {
         }
     }
 
-    pub(crate) fn value_mut(&mut self, slot: Slot) -> Option<&mut V> {
+    /// Returns the cost and the value at `slot`, for changes.
+    pub(crate) fn cost_and_value(&mut self, slot: Slot) -> Option<(&mut u32, &mut V)> {
         self.object(slot)?;
         match &mut self.places[slot] {
-            Cell::Taken { value, .. } => Some(value),
+            Cell::Taken { cost, value, .. } => Some((cost, value)),
             Cell::Vacant { .. } => None,
         }
     }

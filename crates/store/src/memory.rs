@@ -386,7 +386,7 @@ impl Memory {
     }
 
     /// Stores `kept` in place of the resident with its key. A resident of the same size keeps the policy's
-    /// state: a refreshed head is no new object.
+    /// state: a refreshed head, or the same response fetched once more, is no new object.
     fn place(
         &self,
         shard: &mut LockedShard<'_>,
@@ -397,12 +397,12 @@ impl Memory {
         let counts = self.budget.counts;
         let (object, added) = (kept.object(hash, counts), self.counts_of(&kept));
         self.note_changed(&kept);
-        let stored = match shard.resident_mut(hash) {
-            Some(old) if old.object(hash, counts) == object => {
+        let stored = match shard.renew(object) {
+            Some(old) => {
                 dropped.push(mem::replace(old, kept));
                 InsertResult::Stored
             }
-            _ => shard.insert(object, kept, false, dropped),
+            None => shard.insert(object, kept, false, dropped),
         };
         if matches!(stored, InsertResult::Stored) {
             self.note_added(added);

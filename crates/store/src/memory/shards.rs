@@ -203,6 +203,12 @@ impl LockedShard<'_> {
         self.contents.shard.peek_mut(hash)
     }
 
+    /// Returns the resident of this key and size, to be replaced by one of this cost.
+    pub(super) fn renew(&mut self, object: Object) -> Option<&mut UsedResident> {
+        self.has_changed = true;
+        self.contents.shard.renew(object)
+    }
+
     /// Stores `kept`, in place of the resident with its key. With `is_admitted`, the policy is not asked whether it admits it.
     pub(super) fn insert(
         &mut self,

@@ -97,7 +97,8 @@ fn entry(key: &[u8], signature: &[u8], version: u64, body: Body) -> Entry {
     let fields = fields(version, body.len());
     let freshness = Freshness::default();
     let (status, born) = (StatusCode::OK, Generation::default());
-    Entry::new(Parts { key, signature, status, freshness, cost: 0, born, fields: &fields, body })
+    let cost = version as u32;
+    Entry::new(Parts { key, signature, status, freshness, cost, born, fields: &fields, body })
         .expect("a short key")
 }
 

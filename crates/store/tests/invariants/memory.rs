@@ -140,14 +140,14 @@ fn a_pruned_response_is_no_longer_stored_in_memory() {
 }
 
 #[test]
-fn a_refreshed_response_keeps_its_use_count_in_the_policy() {
+fn a_response_fetched_again_keeps_its_use_count_in_the_policy() {
     let capacity = Capacity { by: By::Entries, amount: 2 };
     let memory = Memory::new(capacity, &Spec::parse("lfu").expect("it is one"), 3);
-    let put = |n: u64| memory.put(entry(&key(n), b"", 0, Body::Heap([].into())), None);
+    let put = |n: u64, version| memory.put(entry(&key(n), b"", version, Body::Heap([].into())), None);
     let find = |n: u64| memory.find(&key(n), memory.hash(&key(n)), 0).is_some();
-    assert!(put(1) && find(1) && find(1));
-    assert!(put(2) && find(2));
-    assert!(put(1) && put(3));
+    assert!(put(1, 1) && find(1) && find(1));
+    assert!(put(2, 1) && find(2));
+    assert!(put(1, 2) && put(3, 1));
     assert_eq!([1, 2, 3].map(find), [true, false, true]);
 }
 
