@@ -3,7 +3,7 @@
 use std::process::{Command, Output};
 
 use larder_proxy::net::tls::authority::{AuthorityTerms, CertificateAuthority};
-use larder_testkit::{Larder, output, programs, stdout};
+use larder_testkit::{Client, Larder, output, programs, stdout};
 use tempfile::TempDir;
 
 use crate::{Registry, origin};
@@ -86,6 +86,19 @@ fn a_request_for_another_host_than_its_tunnel_is_misdirected() {
     let answer = stdout(&team.curl(&["-H", "Host: other.test", "-w", "%{http_code}", &url]));
     assert!(answer.ends_with("421"), "{answer}");
     assert_eq!(registry.count(), 0);
+}
+
+#[test]
+fn a_stop_does_not_wait_for_clients_that_keep_their_tunnels() {
+    let registry = Registry::before(origin());
+    let mut team = Team::new(&registry, "[timeouts]\ndrain = '10m'");
+    let mut client = Client::to(team.proxy.forward);
+    client.raw(
+        format!("CONNECT localhost:{0} HTTP/1.1\r\nHost: localhost:{0}\r\n\r\n", registry.port()).as_bytes(),
+    );
+    assert_eq!(client.head().status, 200);
+    team.proxy.stop();
+    assert!(client.is_closed());
 }
 
 #[test]

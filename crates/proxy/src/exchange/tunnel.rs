@@ -7,10 +7,12 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf, copy_bidirectional};
+use tokio::sync::Notify;
 use tokio::time::sleep;
 
 use crate::base::clock;
-use crate::exchange::reply::Tunnel;
+use crate::exchange::reply::{Tunnel, Uninterceptable};
+use crate::net::linger::LINGER;
 use crate::net::stream::Stream;
 use crate::origin::UpgradedConnection;
 
@@ -34,11 +36,15 @@ pub(crate) async fn carry_for<C>(
 where
     C: AsyncRead + AsyncWrite + Unpin,
 {
-    let (moved, sent) = (AtomicU64::new(clock::millis()), AtomicU64::new(0));
-    let client = WatchedStream { stream: client, moved: &moved, sent: &sent };
+    let (moved, sent, shut) = (AtomicU64::new(clock::millis()), AtomicU64::new(0), Notify::new());
+    let client = WatchedStream { stream: client, moved: &moved, sent: &sent, shut: &shut };
     let carried = async {
         match tunnel {
-            Tunnel::Tcp(mut origin) | Tunnel::Intercepted(mut origin, _) => {
+            Tunnel::Intercepted(mut near, uninterceptable) => tokio::select! {
+                carried = carry(client, &mut near) => carried,
+                () = closed(&shut, &uninterceptable) => Ok(()),
+            },
+            Tunnel::Tcp(mut origin) => {
                 let carried = carry(client, &mut origin).await;
                 if carried.is_err() && abort == Abort::Reset {
                     let _ = origin.set_zero_linger();
@@ -78,6 +84,16 @@ where
     copy_bidirectional(&mut client, &mut origin).await.map(drop)
 }
 
+/// Waits until a client whose tunnel this process answers has had time to close its end, after this process has closed its
+/// own. As with any server, nobody reads what the client sends then.
+async fn closed(shut: &Notify, uninterceptable: &Uninterceptable) {
+    shut.notified().await;
+    sleep(LINGER).await;
+    if uninterceptable.get().is_some() {
+        std::future::pending().await
+    }
+}
+
 /// Waits until `moved` is `idle` in the past.
 async fn silence(moved: &AtomicU64, idle: Duration) {
     loop {
@@ -96,6 +112,8 @@ struct WatchedStream<'m, C> {
     moved: &'m AtomicU64,
     /// Bytes sent to the client.
     sent: &'m AtomicU64,
+    /// Told when no more bytes follow for the client.
+    shut: &'m Notify,
 }
 
 impl<C> WatchedStream<'_, C> {
@@ -133,6 +151,10 @@ impl<C: AsyncWrite + Unpin> AsyncWrite for WatchedStream<'_, C> {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
+        let polled = Pin::new(&mut self.stream).poll_shutdown(cx);
+        if polled.is_ready() {
+            self.shut.notify_one();
+        }
+        polled
     }
 }

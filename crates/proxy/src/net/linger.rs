@@ -7,7 +7,7 @@ use crate::base::clock;
 
 /// Maximum time for which a client may continue to send after its last response before the connection is closed at
 /// once. Closing at once would reset the connection, and the client would not receive the response.
-const LINGER: Duration = Duration::from_secs(2);
+pub(crate) const LINGER: Duration = Duration::from_secs(2);
 
 /// Ends the connection, and lets the client read the last response before it is closed.
 pub(crate) async fn linger(reading: &mut ReadHalf, writing: &mut WriteHalf) {

@@ -27,6 +27,7 @@ mod quota;
 mod race;
 pub mod records;
 mod resolve;
+mod resolved;
 pub(crate) mod s3;
 mod sending;
 mod service;

@@ -23,6 +23,7 @@ use tokio::time::timeout;
 use super::dns::NameServers;
 use super::name_sources;
 use super::records::HostAddresses;
+use super::resolved::{Resolved, kept_until};
 use super::service::Services;
 use crate::base::clock;
 use crate::base::settings::is_service;
@@ -37,11 +38,6 @@ const QUEUE: usize = 512;
 /// Time for which a failed lookup is cached, in milliseconds, and the maximum of cached failures.
 const NEGATIVE: u64 = 3_000;
 const NEGATIVES: usize = 1024;
-/// The bounds of the time for which addresses are kept, in seconds, whatever the lifetime of their records.
-const SHORTEST: u32 = 1;
-const LONGEST: u32 = 3_600;
-/// The lifetime of addresses whose source tells none, in seconds.
-pub(super) const UNKNOWN: u32 = 30;
 /// Time after which an idle thread ends.
 const REST: Duration = Duration::from_secs(10);
 /// Bytes of a thread's stack; the system's resolver needs less.
@@ -56,15 +52,6 @@ pub(super) enum ResolveError {
     /// The queue is full.
     #[error("too many other names wait to be resolved")]
     Busy,
-}
-
-/// The addresses of a name.
-#[derive(Clone, Debug)]
-pub(super) struct Resolved {
-    /// Their port is 0 unless the name is that of a service.
-    pub(super) addresses: Arc<[SocketAddr]>,
-    /// The time until which they hold (`clock::millis`); `None`: unknown.
-    pub(super) until: Option<u64>,
 }
 
 type Resolution = Result<Resolved, ResolveError>;
@@ -127,11 +114,6 @@ fn with_lifetime(name: &str) -> io::Result<HostAddresses> {
         Some(Ok(found)) => Ok(found),
         _ => of_system(name),
     }
-}
-
-/// Returns the time until which records with this `lifetime` in seconds are kept (`clock::millis`).
-pub(super) fn kept_until(now: u64, lifetime: u32) -> u64 {
-    now + u64::from(lifetime.clamp(SHORTEST, LONGEST)) * 1_000
 }
 
 impl std::fmt::Debug for Resolver {

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 
 use super::dns::NameServers;
 use super::records::{HostAddresses, ServiceRecord, ServiceRecords};
-use super::resolve::{Resolved, UNKNOWN, kept_until};
+use super::resolved::{Resolved, UNKNOWN, kept_until};
 use crate::base::clock;
 
 /// The most servers of one service.
