@@ -47,6 +47,9 @@ pub struct Rules {
     /// Whether each use is validated, for any lifetime from the origin. So responses without a lifetime, or
     /// without a validator, may be stored as well.
     pub validated: bool,
+    /// Whether responses without a lifetime and a validator are stored, too: for requests that accept stale ones, and for
+    /// failures.
+    pub keeps_stale: bool,
     /// The `Set-Cookie` fields that are stored.
     pub cookies: Cookies,
     /// Whether requests for a newer response than the stored one get the stored one (against RFC 9111 section 5.2.1).
@@ -133,6 +136,7 @@ impl Default for Rules {
             early_hints: EarlyHints::default(),
             declines_prefetches: false,
             validated: false,
+            keeps_stale: false,
             cookies: Cookies::Short,
             ignores_reloads: false,
             stores_posts: false,
