@@ -92,7 +92,7 @@ impl Exporter {
         let spans = self.spans.read();
         let queued = &self.fate.queued;
         queued.fetch_add(1, Ordering::Relaxed);
-        if !spans.as_ref().is_some_and(|spans| spans.try_send(span).is_ok()) {
+        if spans.as_ref().is_none_or(|spans| spans.try_send(span).is_err()) {
             queued.fetch_sub(1, Ordering::Relaxed);
             self.fate.dropped.fetch_add(1, Ordering::Relaxed);
         }
