@@ -8,15 +8,13 @@ pub(super) const NUMBER: &str = env!("CARGO_PKG_VERSION");
 /// The commit that was built, or "unknown" outside of a clone (`build.rs`).
 const COMMIT: &str = env!("LARDER_COMMIT");
 
-/// The features of Cargo that change the program.
-const FEATURES: &[(&str, bool)] = &[("otlp", cfg!(feature = "otlp"))];
+/// What this build has and others lack: earlier ones send no traces by OTLP, and only a static one is independent of the system's
+/// C library.
+const FEATURES: &str = if cfg!(target_feature = "crt-static") { "otlp, static" } else { "otlp" };
 
 /// Returns the version in one line, as users report it.
 pub(super) fn line() -> &'static str {
-    static LINE: LazyLock<String> = LazyLock::new(|| {
-        let features: Vec<_> = FEATURES.iter().filter(|(_, is_in)| *is_in).map(|(name, _)| *name).collect();
-        let features = if features.is_empty() { "none".to_owned() } else { features.join(", ") };
-        format!("{NUMBER} (commit {COMMIT}, features: {features})")
-    });
+    static LINE: LazyLock<String> =
+        LazyLock::new(|| format!("{NUMBER} (commit {COMMIT}, features: {FEATURES})"));
     &LINE
 }

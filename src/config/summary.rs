@@ -133,10 +133,10 @@ fn show_admin(settings: &Settings) -> String {
 }
 
 fn show_trace(settings: &Settings) -> String {
-    let TraceSettings { endpoint, sample } = &settings.trace;
-    endpoint
-        .as_ref()
-        .map_or_else(|| "off".to_owned(), |endpoint| format!("{endpoint}, sample {}", show_share(*sample)))
+    let TraceSettings { endpoint, sample, metrics } = &settings.trace;
+    let Some(endpoint) = endpoint else { return "off".to_owned() };
+    let metrics = metrics.map(|every| format!(", metrics every {}", show_duration(every)));
+    format!("{endpoint}, sample {}{}", show_share(*sample), metrics.unwrap_or_default())
 }
 
 fn show_memory(settings: &Settings) -> String {

@@ -424,16 +424,10 @@ fn hits_are_validated_if_a_sample_is_set() {
 }
 
 #[test]
-fn traces_need_the_feature_otlp() {
-    let text = "[trace]\nendpoint = 'http://collector:4318/'\nsample = 0.25";
-    if cfg!(feature = "otlp") {
-        let shown = summary(&settings(text, &["--stats", "none"])).pop();
-        assert_eq!(shown, Some(("trace", "http://collector:4318, sample 25%".to_owned())));
-    } else {
-        let problem = "2: trace.endpoint http://collector:4318: this program was built without the feature otlp, \
-                       and sends no traces";
-        assert_eq!(problems(text, &[]), [problem]);
-    }
+fn a_collector_gets_traces_and_if_wanted_metrics() {
+    let text = "[trace]\nendpoint = 'http://collector:4318/'\nsample = 0.25\nmetrics = '1m'";
+    let shown = summary(&settings(text, &["--stats", "none"])).pop();
+    assert_eq!(shown, Some(("trace", "http://collector:4318, sample 25%, metrics every 1m".to_owned())));
     let wrong = "[trace]\nendpoint = 'collector:4318'\nsample = 1.5";
     let expected = [
         "2: trace.endpoint: 'collector:4318' is not a collector such as 'http://127.0.0.1:4318'; also valid: \"off\"",

@@ -1,12 +1,11 @@
 //! Reports about the proxy: the figures of sites, reasons and durations, metrics, access logs, the statistics
-//! database, and traces.
+//! database, traces, and what a collector of OpenTelemetry gets.
 
 mod figures;
 mod log_flush;
 mod logs;
 mod metrics;
 mod statistics;
-#[cfg(feature = "otlp")]
 mod trace;
 
 use larder_testkit::{Larder, Origin};

@@ -10,9 +10,6 @@ use tempfile::TempDir;
 
 use super::site;
 
-/// Whether the program can send spans.
-const TRACES: bool = cfg!(feature = "otlp");
-
 /// The samples of the page, by name and labels.
 struct Page(BTreeMap<String, f64>);
 
@@ -71,7 +68,7 @@ fn full(origin: &Origin, more: &str) -> (Larder, TempDir) {
         disk.display(),
     );
     // No collector listens there.
-    let traces = if TRACES { "[trace]\nendpoint = 'http://127.0.0.1:9'\n" } else { "" };
+    let traces = "[trace]\nendpoint = 'http://127.0.0.1:9'\n";
     let listener = "[reverse]\nlisten = '127.0.0.1:0'\nlisten_tls = '127.0.0.1:0'\n";
     let tls = Pair::self_signed(folder.path(), "proxy.test").table();
     (Larder::with(origin, &[traces, listener, &tls, &tables, "\n", more].concat()), folder)
@@ -197,7 +194,6 @@ fn every_metric_is_there_and_in_the_reference() {
     let reference = include_str!("../../docs/metrics.md");
     let named = reference.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
     // The metrics of ACME exist only if a site uses it; `tests/acme` reads them.
-    let named = named.filter(|name| !name.starts_with("larder_acme_"));
-    let named: Vec<_> = named.filter(|name| TRACES || !name.starts_with("larder_trace_")).collect();
+    let named: Vec<_> = named.filter(|name| !name.starts_with("larder_acme_")).collect();
     assert_eq!(there, named);
 }

@@ -1,10 +1,16 @@
-//! Traces from the view of an OpenTelemetry collector and of an origin.
+//! Traces and metrics from the view of an OpenTelemetry collector, and traces from that of an origin.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
 use larder_testkit::{Larder, Origin, Seen, eventually};
+use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
+use opentelemetry_proto::tonic::metrics::v1::metric::Data;
+use opentelemetry_proto::tonic::metrics::v1::number_data_point::Value as Figure;
+use opentelemetry_proto::tonic::metrics::v1::{AggregationTemporality, Metric};
 use opentelemetry_proto::tonic::trace::v1::Span;
 use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
 use prost::Message;
@@ -174,4 +180,54 @@ fn waiting_spans_are_sent_before_the_process_ends() {
     larder.get("/a");
     larder.stop();
     assert_eq!(collector.spans("/a", 2).len(), 2);
+}
+
+/// Starts a collector of metrics. Returns it with the metrics that it got last.
+fn collector_of_metrics() -> (Origin, Arc<Mutex<Vec<Metric>>>) {
+    let last = Arc::new(Mutex::new(Vec::new()));
+    let taken = Arc::clone(&last);
+    let server = Origin::by(move |seen| {
+        if seen.target == "/v1/metrics" {
+            let request = ExportMetricsServiceRequest::decode(seen.body.as_slice()).expect("protobuf");
+            let scopes = request.resource_metrics.into_iter().flat_map(|resource| resource.scope_metrics);
+            *taken.lock().expect("metrics") = scopes.flat_map(|scope| scope.metrics).collect();
+        }
+        "200 OK\n\n".to_owned()
+    });
+    (server, last)
+}
+
+#[test]
+fn a_collector_gets_the_figures_of_the_metrics_page() {
+    let (collector, last) = collector_of_metrics();
+    let origin = Origin::always(STORED);
+    let config = format!("[trace]\nendpoint = '{}'\nsample = 0\nmetrics = '100ms'", collector.url());
+    let larder = Larder::with(&origin, &config);
+    for _ in 0..3 {
+        larder.get("/a");
+    }
+    let metrics = || last.lock().expect("metrics").clone();
+    let data = |name: &str| metrics().into_iter().find(|metric| metric.name == name)?.data;
+    let cumulative = i32::from(AggregationTemporality::Cumulative);
+    eventually("two hits", || {
+        let Data::Sum(sum) = data("larder_requests_total")? else { panic!("no sum") };
+        assert!(sum.is_monotonic && sum.aggregation_temporality == cumulative);
+        let is_hit = |pair: &KeyValue| {
+            let text = pair.value.clone().and_then(|value| value.value);
+            pair.key == "outcome" && text == Some(Value::StringValue("hit".to_owned()))
+        };
+        let mut points = sum.data_points.into_iter().filter(|point| point.attributes.iter().any(is_hit));
+        let hits = points.find(|point| point.value == Some(Figure::AsInt(2)))?;
+        assert!(0 < hits.start_time_unix_nano && hits.start_time_unix_nano < hits.time_unix_nano);
+        Some(())
+    });
+    let Some(Data::Histogram(times)) = data("larder_request_duration_seconds") else { panic!("no times") };
+    let of_hits = &times.data_points[0];
+    assert_eq!((of_hits.count, of_hits.bucket_counts.iter().sum()), (2, 2_u64));
+    assert_eq!(of_hits.bucket_counts.len(), of_hits.explicit_bounds.len() + 1);
+    assert!(of_hits.sum > Some(0.0) && of_hits.explicit_bounds.is_sorted());
+    let page = larder.ask_admin("GET /metrics").text().to_owned();
+    let on_page = page.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next());
+    let names: BTreeSet<_> = metrics().into_iter().map(|metric| metric.name).collect();
+    assert_eq!(names, on_page.map(str::to_owned).collect());
 }

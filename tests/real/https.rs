@@ -76,7 +76,6 @@ fn an_origin_without_a_valid_certificate_gets_no_request() {
     }
 }
 
-#[cfg(feature = "otlp")]
 #[test]
 fn a_collector_may_speak_tls() {
     use larder_testkit::eventually;

@@ -118,6 +118,19 @@ fn offline_runs_answer_from_the_cache_only() {
 }
 
 #[test]
+fn an_index_without_date_and_tag_is_there_for_an_offline_run() {
+    let registry =
+        Registry::before(Origin::always("200 OK\nContent-Type: application/json\n\n{\"files\": []}"));
+    let user = User::of(&registry);
+    let url = registry.at("/simple/pad/");
+    for (options, count) in [(&[][..], 1), (&["--offline"], 1), (&[], 2)] {
+        let options = [&["--host", "localhost"], options].concat();
+        let run = user.run(&options, &["curl", "-sS", &url]).succeeded();
+        assert_eq!((run.said().as_str(), registry.count()), ("{\"files\": []}", count), "{options:?}");
+    }
+}
+
+#[test]
 fn max_age_asks_again_for_what_is_older() {
     let registry = Registry::before(origin());
     let user = User::of(&registry);

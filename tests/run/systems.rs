@@ -234,6 +234,26 @@ fn git_clones_and_fetches_what_is_current() {
 }
 
 #[test]
+fn slices_that_were_not_stored_are_no_hit_of_the_run() {
+    let archive = vec![b'a'; 12 << 20];
+    let registry = Registry::before(Origin::answering(move |seen| {
+        Answer::file(seen, "\"1\"", "Cache-Control: max-age=1000\nAccept-Ranges: bytes", &archive)
+    }));
+    let user = User::of(&registry);
+    let url = registry.at("/a.tar");
+    let fetch = |range: &str| {
+        let run =
+            user.run(&["--host", "localhost"], &["curl", "-sS", "-o", "part", "-r", range, &url]).succeeded();
+        ["hits", "bytes", "bytes_from_cache"].map(|name| run.number(name))
+    };
+    assert_eq!(fetch("0-5242879")[0], 0);
+    let [hits, bytes, from_cache] = fetch("0-");
+    assert!(hits == 0 && from_cache > 5 << 20 && from_cache < bytes - (4 << 20), "{from_cache} of {bytes}");
+    let [hits, bytes, from_cache] = fetch("0-");
+    assert_eq!((hits, from_cache), (1, bytes));
+}
+
+#[test]
 fn git_gets_the_pack_of_a_known_commit_from_the_cache() {
     let folder = tempfile::tempdir().expect("a directory");
     let make = "git init -q tree && cd tree && seq 9999 > file && git add file && \

@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 use std::net::TcpListener;
 
-use larder_testkit::Authority;
+use larder_testkit::{Authority, stderr, stdout};
 
 use crate::{Registry, User, origin};
 
@@ -117,4 +117,19 @@ fn a_bad_certificate_of_an_origin_is_an_error_with_its_reason() {
         );
         assert_eq!(registry.count(), 0);
     }
+}
+
+#[test]
+fn a_registry_is_trusted_as_the_settings_of_its_tool_say() {
+    let registry = Registry::before(origin());
+    let user = User::of(&registry);
+    let settings =
+        format!("[global]\nindex-url = {}\ncert = {}\n", registry.url(), registry.authority.file());
+    std::fs::create_dir_all(user.home().join(".pip")).expect("a directory");
+    std::fs::write(user.home().join(".pip/pip.conf"), settings).expect("written");
+    let mut run = user.command(&[], &["sh", "-c", "curl -sSf $0/a && cat $PIP_CERT", &registry.url()]);
+    let run = run.env_remove("SSL_CERT_FILE").env_remove("NODE_EXTRA_CA_CERTS").output().expect("it runs");
+    let own = std::fs::read_to_string(registry.authority.file()).expect("a file");
+    let said = stdout(&run);
+    assert!(said.starts_with("/a") && said.contains(own.trim()), "{said}{}", stderr(&run));
 }

@@ -49,6 +49,9 @@ with_defaults! {
         /// Whether each use is validated, for any lifetime from the origin. So responses without a lifetime, or
         /// without a validator, may be stored as well.
         validated: bool = false,
+        /// Whether responses without a lifetime and a validator are stored, too: for requests that accept stale ones, and for
+        /// failures.
+        keeps_stale: bool = false,
         /// The `Set-Cookie` fields that are stored.
         cookies: Cookies = Cookies::Short,
         /// Whether requests for a newer response than the stored one get the stored one (against RFC 9111 section 5.2.1).

@@ -88,7 +88,7 @@ fn judge(
         return Err(Why::CookieGuess);
     }
     let defined = is_heuristically_cacheable(status) || directives.public;
-    if !(rules.validated && defined) {
+    if !((rules.validated || rules.keeps_stale) && defined) {
         usable(&freshness, lifetime, defined)?;
     }
     if response.contains("set-cookie") && !rules.is_fixed && !is_plainly_fresh(&freshness, lifetime) {

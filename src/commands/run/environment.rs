@@ -49,6 +49,9 @@ pub(crate) const REPLACING: &[&str] = &[
     "HEX_CACERTS_PATH",
     "SYSTEM_CERTIFICATE_PATH",
     "CLOUDSDK_CORE_CUSTOM_CA_CERTS_FILE",
+    "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH",
+    "HTTPLIB2_CA_CERTS",
+    "PERL_LWP_SSL_CA_FILE",
 ];
 /// Variables with a file of certificates that a client adds to those that it trusts.
 pub(crate) const ADDING: &[&str] = &["NODE_EXTRA_CA_CERTS", "DENO_CERT"];
@@ -59,50 +62,74 @@ const NPM: &str = "npm_config_cafile";
 const JAVA: &str = "JAVA_TOOL_OPTIONS";
 const NODE: &str = "NODE_OPTIONS";
 const WGET: &str = "WGETRC";
+const HOMEBREW: &str = "HOMEBREW_CURLRC";
+/// The file that this process reads instead of the system's certificates.
+const OWN: &str = "SSL_CERT_FILE";
 const APT: &str = "APT_CONFIG";
 
 /// The variables of a command, and their files, which are removed at the end.
 pub(super) struct Environment {
     folder: PathBuf,
+    /// The certificates that the proxy trusts, if they are not those of this process.
+    trusted: Option<PathBuf>,
     variables: Vec<(&'static str, OsString)>,
 }
 
 impl Environment {
-    /// Writes the files for a proxy at this address. `outside` has the variables of this process.
+    /// Makes the directory of the files, and writes what the proxy trusts: also the certificates that single tools are told to
+    /// trust, since their registries may have them. `outside` has the variables of this process.
     ///
     /// # Errors
     /// The error of a file.
-    pub(super) fn new(
+    pub(super) fn new(outside: impl Fn(&str) -> Option<OsString>) -> io::Result<Self> {
+        let mut made = Self { folder: make_folder()?, trusted: None, variables: Vec::new() };
+        let names = REPLACING.iter().chain(ADDING).chain([&NPM]);
+        let mut files: Vec<_> = names.filter_map(|name| file_before(name, &outside)).collect();
+        let own = outside(OWN).map(PathBuf::from);
+        files.retain(|file| Some(file) != own.as_ref());
+        files.sort_unstable();
+        files.dedup();
+        let texts: Vec<_> = files.iter().filter_map(|file| fs::read_to_string(file).ok()).collect();
+        if !texts.is_empty() {
+            made.trusted = Some(made.write("trusted.pem", &[&bundle(""), &texts.join("\n")])?);
+        }
+        Ok(made)
+    }
+
+    /// Returns the variables for the process of the proxy.
+    pub(super) fn of_proxy(&self) -> Option<(&'static str, &Path)> {
+        self.trusted.as_deref().map(|file| (OWN, file))
+    }
+
+    /// Writes the files for a proxy at this address.
+    ///
+    /// # Errors
+    /// The error of a file.
+    pub(super) fn use_proxy(
+        &mut self,
         proxy: SocketAddr,
         authority: &CertificateAuthority,
         outside: impl Fn(&str) -> Option<OsString>,
-    ) -> io::Result<Self> {
-        let mut made = Self { folder: make_folder()?, variables: Vec::new() };
+    ) -> io::Result<()> {
         let url = OsString::from(format!("http://{proxy}"));
-        made.variables.extend(PROXY.iter().map(|name| (*name, url.clone())));
-        made.variables.extend(SWITCHES.iter().map(|(name, value)| (*name, OsString::from(value))));
+        self.variables.extend(PROXY.iter().map(|name| (*name, url.clone())));
+        self.variables.extend(SWITCHES.iter().map(|(name, value)| (*name, OsString::from(value))));
         let ca = authority.pem();
-        let bundle = made.write("bundle.pem", &[&bundle(ca)])?;
-        let alone = made.write("ca.pem", &[ca])?;
-        for (names, usual) in [(REPLACING, &bundle), (ADDING, &alone)] {
+        let bundle = self.write("bundle.pem", &[&bundle(ca)])?;
+        let alone = self.write("ca.pem", &[ca])?;
+        for (names, usual) in [(REPLACING, Some(&bundle)), (ADDING, Some(&alone)), (&[NPM], None)] {
             for name in names {
-                let value = match outside(name).map(fs::read_to_string) {
-                    Some(Ok(before)) => made.write(&format!("{name}.pem"), &[&before, "\n", ca])?,
-                    _ => usual.clone(),
+                let value = match file_before(name, &outside).map(fs::read_to_string) {
+                    Some(Ok(before)) => Some(self.write(&format!("{name}.pem"), &[&before, "\n", ca])?),
+                    _ => usual.cloned(),
                 };
-                made.variables.push((name, value.into()));
+                self.variables.extend(value.map(|value| (*name, value.into())));
             }
         }
-        if let Some(before) = outside(NPM).or_else(|| Some(registries::npm_certificates()?.into())) {
-            let before = fs::read_to_string(before).unwrap_or_default();
-            let path = made.write("npm.pem", &[&before, "\n", ca])?;
-            made.variables.push((NPM, path.into()));
-        }
-        made.of_java(proxy, authority, &outside)?;
-        let script = made.script_of_node()?;
-        made.append(NODE, &format!("--require \"{}\"", script.display()), &outside);
-        made.of_files(&bundle, &outside)?;
-        Ok(made)
+        self.of_java(proxy, authority, &outside)?;
+        let script = self.script_of_node()?;
+        self.append(NODE, &format!("--require \"{}\"", script.display()), &outside);
+        self.of_files(&bundle, &outside)
     }
 
     pub(super) fn variables(&self) -> impl Iterator<Item = (&'static str, &OsStr)> {
@@ -154,7 +181,8 @@ impl Environment {
         self.variables.push((name, [before.as_os_str(), OsStr::new(own)].join(OsStr::new(" "))));
     }
 
-    /// Writes the files of clients that read certificates from no variable: wget and apt.
+    /// Writes the files of clients that read certificates from no variable: wget, apt, and the curl of Homebrew, which passes no other
+    /// variables on.
     fn of_files(&mut self, bundle: &Path, outside: &impl Fn(&str) -> Option<OsString>) -> io::Result<()> {
         let bundle = bundle.display();
         let of_home = outside("HOME").map(|home| Path::new(&home).join(".wgetrc").into_os_string());
@@ -163,7 +191,9 @@ impl Environment {
         let wget = self.write("wgetrc", &[&before, &format!("\nca_certificate = {bundle}\n")])?;
         let before = outside(APT).and_then(|path| fs::read_to_string(path).ok()).unwrap_or_default();
         let apt = self.write("apt.conf", &[&before, &format!("\nAcquire::https::CAInfo \"{bundle}\";\n")])?;
-        self.variables.extend([(WGET, wget.into_os_string()), (APT, apt.into_os_string())]);
+        let before = outside(HOMEBREW).and_then(|path| fs::read_to_string(path).ok()).unwrap_or_default();
+        let brew = self.write("curlrc", &[&before, &format!("\ncacert = \"{bundle}\"\n")])?;
+        self.variables.extend([(WGET, wget.into()), (APT, apt.into()), (HOMEBREW, brew.into())]);
         Ok(())
     }
 
@@ -179,6 +209,11 @@ impl Drop for Environment {
         // Otherwise the system's cleaning of its directory for temporary files does it.
         let _ = fs::remove_dir_all(&self.folder);
     }
+}
+
+/// Returns the file of certificates that a variable names outside, or else the settings of its tool.
+fn file_before(name: &str, outside: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+    outside(name).map(PathBuf::from).or_else(|| registries::certificates(name))
 }
 
 /// Returns the certificates that this machine trusts, and that of an authority, `ca`, in PEM.

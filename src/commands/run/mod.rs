@@ -54,10 +54,11 @@ pub(crate) fn run(args: &RunArgs, watch_allocator: WatchAllocator) -> Result<(),
 fn run_command(args: &RunArgs) -> Result<(), Failure> {
     let place = authority::files(None, "run").map_err(Failure::Failed)?;
     let authority = authority::provide(&place).map_err(Failure::Failed)?;
-    let proxy = ProxyProcess::start()?;
-    let environment = Environment::new(proxy.address, &authority, |name| std::env::var_os(name));
-    let environment = environment
-        .map_err(|error| Failure::Failed(format!("cannot write the certificates: {}", unwritten(&error))))?;
+    let unwritten = |error| Failure::Failed(format!("cannot write the certificates: {}", unwritten(&error)));
+    let outside = |name: &str| std::env::var_os(name);
+    let mut environment = Environment::new(outside).map_err(unwritten)?;
+    let proxy = ProxyProcess::start(environment.of_proxy())?;
+    environment.use_proxy(proxy.address, &authority, outside).map_err(unwritten)?;
     let begun = Instant::now();
     let ended = child::run(&args.command, &environment);
     let command = ended.ok().map(|exit_code| EndedCommand { exit_code, took: begun.elapsed() });

@@ -9,6 +9,7 @@ use std::fmt;
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::SocketAddr;
 use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -37,13 +38,14 @@ pub(super) struct EndedCommand {
 }
 
 impl ProxyProcess {
-    /// Starts the proxy. Errors: the exit code of a proxy that cannot serve, and has said why; or that there is no
-    /// process.
-    pub(super) fn start() -> Result<Self, Failure> {
+    /// Starts the proxy, perhaps with a variable of its own. Errors: the exit code of a proxy that cannot serve, and has said why;
+    /// or that there is no process.
+    pub(super) fn start(variable: Option<(&str, &Path)>) -> Result<Self, Failure> {
         let failed = |error: io::Error| Failure::Failed(format!("cannot start the proxy: {error}"));
         let mut command = Command::new(env::current_exe().map_err(failed)?);
         // Words before are for the process that reads its own standard input.
         command.args(env::args_os().skip_while(|word| word != "run")).env(ROLE, "proxy");
+        command.envs(variable);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut process = command.spawn().map_err(failed)?;
         let mut line = String::new();

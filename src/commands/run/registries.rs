@@ -7,88 +7,80 @@ use std::path::{Path, PathBuf};
 use crate::config::names;
 
 /// Files below the home directory.
-const OF_HOME: &[&str] = &[
-    ".npmrc",
-    ".yarnrc",
-    ".yarnrc.yml",
-    ".bunfig.toml",
-    ".pip/pip.conf",
-    ".config/pip/pip.conf",
-    ".config/uv/uv.toml",
-    ".condarc",
-    ".cargo/config.toml",
-    ".cargo/config",
-    ".m2/settings.xml",
-    ".gradle/init.gradle",
-    ".gradle/init.gradle.kts",
-    ".gemrc",
-    ".bundle/config",
-    ".config/go/env",
-];
+const OF_HOME: &str = "\
+    .npmrc .yarnrc .yarnrc.yml .bunfig.toml .pip/pip.conf .config/pip/pip.conf .config/uv/uv.toml \
+    .condarc .cargo/config.toml .cargo/config .m2/settings.xml .gradle/init.gradle \
+    .gradle/init.gradle.kts .gemrc .bundle/config .config/go/env";
 /// Files of a project, in the working directory or above it.
-const OF_PROJECT: &[&str] = &[
-    ".npmrc",
-    ".yarnrc",
-    ".yarnrc.yml",
-    "bunfig.toml",
-    "pip.conf",
-    "uv.toml",
-    ".cargo/config.toml",
-    ".cargo/config",
-    ".bundle/config",
-];
+const OF_PROJECT: &str = "\
+    .npmrc .yarnrc .yarnrc.yml bunfig.toml pip.conf uv.toml .cargo/config.toml .cargo/config \
+    .bundle/config";
 /// Files of the system, and directories of such files.
-const OF_SYSTEM: &[&str] = &[
-    "/etc/npmrc",
-    "/usr/etc/npmrc",
-    "/usr/local/etc/npmrc",
-    "/etc/pip.conf",
-    "/etc/apt/sources.list",
-    "/etc/apt/sources.list.d",
-];
+const OF_SYSTEM: &str = "\
+    /etc/npmrc /usr/etc/npmrc /usr/local/etc/npmrc /etc/pip.conf /etc/apt/sources.list \
+    /etc/apt/sources.list.d";
 /// Variables with URLs.
-const VARIABLES: &[&str] = &[
-    "npm_config_registry",
-    "NPM_CONFIG_REGISTRY",
-    "YARN_NPM_REGISTRY_SERVER",
-    "PIP_INDEX_URL",
-    "PIP_EXTRA_INDEX_URL",
-    "UV_DEFAULT_INDEX",
-    "UV_INDEX",
-    "UV_INDEX_URL",
-    "UV_EXTRA_INDEX_URL",
-    "GOPROXY",
-    "BUNDLE_MIRROR__ALL",
+const VARIABLES: &str = "\
+    npm_config_registry NPM_CONFIG_REGISTRY YARN_NPM_REGISTRY_SERVER PIP_INDEX_URL PIP_EXTRA_INDEX_URL \
+    UV_DEFAULT_INDEX UV_INDEX UV_INDEX_URL UV_EXTRA_INDEX_URL GOPROXY BUNDLE_MIRROR__ALL";
+/// Variables with a file of certificates, and the settings that name one without them: the end of the settings' path, and a key.
+const CERTIFICATES: &[(&str, &str, &str)] = &[
+    ("npm_config_cafile", "npmrc", "cafile"),
+    ("YARN_HTTPS_CA_FILE_PATH", ".yarnrc.yml", "httpsCaFilePath"),
+    ("PIP_CERT", "pip.conf", "cert"),
+    ("REQUESTS_CA_BUNDLE", ".condarc", "ssl_verify"),
+    ("CARGO_HTTP_CAINFO", ".cargo/config.toml", "cainfo"),
+    ("CARGO_HTTP_CAINFO", ".cargo/config", "cainfo"),
+    ("BUNDLE_SSL_CA_CERT", ".bundle/config", "BUNDLE_SSL_CA_CERT"),
+    ("GIT_SSL_CAINFO", ".gitconfig", "sslCAInfo"),
+    ("CURL_CA_BUNDLE", ".curlrc", "cacert"),
 ];
+/// Files below the home directory whose URLs are not those of registries.
+const OF_CLIENTS: &str = ".gitconfig .curlrc";
 /// Longer files are not settings.
 const LONGEST: u64 = 1 << 20;
 
 /// Returns the hosts that the settings of tools name on this machine.
 pub(super) fn of_tools() -> Vec<String> {
     let texts = files().iter().flat_map(|path| texts_of(path)).collect::<Vec<_>>();
-    let variables = VARIABLES.iter().filter_map(|name| env::var(name).ok());
+    let variables = VARIABLES.split(' ').filter_map(|name| env::var(name).ok());
     let mut hosts: Vec<_> = texts.into_iter().chain(variables).flat_map(|text| hosts_in(&text)).collect();
     hosts.sort_unstable();
     hosts.dedup();
     hosts
 }
 
-/// Returns the file of certificates that npm's settings name: it replaces what npm trusts otherwise.
-pub(super) fn npm_certificates() -> Option<String> {
-    let is_of_npm = |path: &PathBuf| path.ends_with(".npmrc") || path.ends_with("npmrc");
-    let texts: Vec<_> =
-        files().iter().filter(|path| is_of_npm(path)).flat_map(|path| texts_of(path)).collect();
-    let mut settings = texts.iter().flat_map(|text| text.lines()).filter_map(|line| line.split_once('='));
-    let (_, value) = settings.find(|(key, _)| key.trim() == "cafile")?;
-    Some(value.trim().trim_matches('"').to_owned())
+/// Returns the file of certificates that the settings of a tool name in place of this variable. It replaces what the tool trusts
+/// otherwise.
+pub(super) fn certificates(variable: &str) -> Option<PathBuf> {
+    let of_clients = of_home(OF_CLIENTS);
+    let files: Vec<_> = files().into_iter().chain(of_clients).collect();
+    let rows = CERTIFICATES.iter().filter(|(name, ..)| *name == variable);
+    let mut named = rows.flat_map(|(_, end, key)| {
+        let files = files.iter().filter(move |path| path.to_string_lossy().ends_with(end));
+        files.flat_map(|path| texts_of(path)).filter_map(|text| certificates_in(&text, key))
+    });
+    named.find(|path| path.is_file())
+}
+
+/// Returns the absolute path that is the value of `key` in the settings of a tool.
+fn certificates_in(text: &str, key: &str) -> Option<PathBuf> {
+    let mut pairs = text.lines().filter_map(|line| line.trim_start().split_once(['=', ':', ' ']));
+    let (_, value) = pairs.find(|(name, _)| name.trim().eq_ignore_ascii_case(key))?;
+    let value = value.trim_start_matches(['=', ':', ' ']).trim().trim_matches(['"', '\'']);
+    Some(PathBuf::from(value)).filter(|path| path.is_absolute())
+}
+
+fn of_home(names: &str) -> Vec<PathBuf> {
+    let home = env::var_os("HOME").map(PathBuf::from);
+    names.split(' ').filter_map(|name| Some(home.as_ref()?.join(name))).collect()
 }
 
 fn files() -> Vec<PathBuf> {
-    let home = env::var_os("HOME").map(PathBuf::from);
-    let of_home = OF_HOME.iter().filter_map(|name| Some(home.as_ref()?.join(name)));
+    let of_home = of_home(OF_HOME).into_iter();
     let here = env::current_dir().unwrap_or_default();
-    let of_project = here.ancestors().flat_map(|folder| OF_PROJECT.iter().map(|name| folder.join(name)));
-    of_home.chain(of_project).chain(OF_SYSTEM.iter().map(PathBuf::from)).collect()
+    let of_project = here.ancestors().flat_map(|folder| OF_PROJECT.split(' ').map(|name| folder.join(name)));
+    of_home.chain(of_project).chain(OF_SYSTEM.split(' ').map(PathBuf::from)).collect()
 }
 
 /// Returns the text of a file, or of the files in a directory; nothing if it cannot be read.
@@ -123,7 +115,23 @@ fn host_at(rest: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::hosts_in;
+    use std::path::PathBuf;
+
+    use super::{certificates_in, hosts_in};
+
+    #[test]
+    fn files_of_certificates_are_found_in_the_settings_of_each_tool() {
+        for (text, key) in [
+            ("[global]\ncert = /corp.pem", "cert"),
+            ("//r/:_authToken=x\ncafile=\"/corp.pem\"", "cafile"),
+            ("httpsCaFilePath: '/corp.pem'", "httpsCaFilePath"),
+            ("[http]\n  sslcainfo = /corp.pem", "sslCAInfo"),
+            ("insecure\ncacert /corp.pem", "cacert"),
+        ] {
+            assert_eq!(certificates_in(text, key), Some(PathBuf::from("/corp.pem")), "{text}");
+        }
+        assert_eq!(certificates_in("ssl_verify: true", "ssl_verify"), None);
+    }
 
     #[test]
     fn hosts_of_urls_are_found_in_the_settings_of_each_tool() {

@@ -28,6 +28,9 @@ struct Request {
     outcome: String,
     reason: String,
     origin_micros: Option<u64>,
+    /// Bytes of a response in slices that were not stored.
+    #[serde(default)]
+    fetched_bytes: u64,
 }
 
 /// The report of a run.
@@ -150,15 +153,18 @@ impl Report {
         of_host.requests += 1;
         self.bytes += request.bytes;
         of_host.bytes += request.bytes;
+        let stored = request.bytes.saturating_sub(request.fetched_bytes);
         match request.outcome.as_str() {
             _ if request.is_hit() => {
                 self.hits += 1;
                 of_host.hits += 1;
-                self.bytes_from_cache += request.bytes;
+                self.bytes_from_cache += stored;
             }
+            // Not all of its slices were stored.
+            "hit" | "stale-hit" => self.bytes_from_cache += stored,
             "revalidated" => {
                 self.revalidated += 1;
-                self.bytes_from_cache += request.bytes;
+                self.bytes_from_cache += stored;
             }
             "failed" | "refused" => self.failed += 1,
             _ => {}
@@ -236,7 +242,7 @@ impl Report {
 
 impl Request {
     fn is_hit(&self) -> bool {
-        matches!(self.outcome.as_str(), "hit" | "stale-hit" | "coalesced")
+        matches!(self.outcome.as_str(), "hit" | "stale-hit" | "coalesced") && self.fetched_bytes == 0
     }
 
     fn decision(&self) -> String {

@@ -109,12 +109,14 @@ pub(super) const SECTIONS: &[Section] = &[
     },
     Section {
         name: "trace",
-        about: "Traces for OpenTelemetry; needs a build with the feature otlp (docs/logs.md). No request waits for them.",
+        about: "Traces and metrics for OpenTelemetry (docs/logs.md). No request waits for them.",
         keys: keys! {
             "endpoint" in trace.endpoint: OrWord("off", COLLECTOR),
-                "URL of the collector for OTLP over HTTP; /v1/traces is appended";
+                "URL of the collector for OTLP over HTTP; /v1/traces or /v1/metrics is appended";
             "sample" in trace.sample: Share,
                 "share of requests that are traced; a request with traceparent follows that instead";
+            "metrics" in trace.metrics: OrWord("off", AtLeast(100)),
+                "interval at which the collector gets the metrics of /metrics, too";
         },
     },
     Section {

@@ -18,7 +18,6 @@ use larder_evict::{By, Capacity, Spec};
 use larder_proxy::Settings;
 use larder_proxy::settings::{
     Acme, DiskTier, Doors, Forward, Health, MemoryTier, OriginTls, Prices, Site, SiteRule, Token,
-    TraceSettings,
 };
 
 use super::buckets;
@@ -51,7 +50,6 @@ pub(super) fn settle(draft: Draft) -> Result<Settings, Vec<String>> {
     let forward_rules = settle_rules(&draft.forward_rules, Owner::Forward, &mut problems);
     check_memory(&draft, &mut problems);
     check_disks(&draft.disks, &mut problems);
-    check_trace(&draft, &mut problems);
     let cluster = cluster::settle(&draft, &mut problems);
     let state = state_directory();
     let around = acme::AcmeContext::new(&listeners, &client_auth, cluster.as_ref(), state.as_deref());
@@ -134,16 +132,6 @@ fn admin_token(draft: &Draft, problems: &mut Problems<'_>) -> Option<Token> {
         problems.add(&["purge_edges"], "purge_edges needs admin_token, which the edges have, too");
     }
     token
-}
-
-/// Rejects a config with traces if the build does not support them.
-fn check_trace(draft: &Draft, problems: &mut Problems<'_>) {
-    if let Some(endpoint) = draft.trace.endpoint.as_ref().filter(|_| !TraceSettings::IS_BUILT_IN) {
-        let text = format!(
-            "trace.endpoint {endpoint}: this program was built without the feature otlp, and sends no traces"
-        );
-        problems.add(&["trace.endpoint"], &text);
-    }
 }
 
 fn check_sites(sites: &[SiteDraft], problems: &mut Problems<'_>) {

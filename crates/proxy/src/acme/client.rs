@@ -4,16 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Request, Response, header};
-use http_body::Frame;
+use http::{HeaderValue, Request, Response, header};
 use larder_acme::{Boxed, Http, HttpError, Problem};
 use parking_lot::Mutex;
 
 use super::failure_streak::Failure;
 use super::schedule::Cause;
 use crate::base::settings::{OriginTls, Timeouts};
-use crate::http::body::Upload;
-use crate::origin::{Client, Connector, Destinations, OriginRequest, OutgoingHead};
+use crate::origin::{Client, Connector, Destinations};
 
 /// Timeout of a directory for one response.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -42,37 +40,16 @@ impl DirectoryClient {
         Failure { cause, why, asked: self.asked.lock().take() }
     }
 
-    async fn ask(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
-        let (parts, content) = request.into_parts();
-        let authority = parts.uri.authority().ok_or("a URL without a host")?.as_str();
-        if parts.uri.scheme_str() != Some("https") {
-            return Err(format!("{} is not an https URL", parts.uri).into());
+    async fn ask(&self, mut request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
+        if request.uri().scheme_str() != Some("https") {
+            return Err(format!("{} is not an https URL", request.uri()).into());
         }
-        let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
-        let mut head = format!("{} {path} HTTP/1.1\r\nHost: {authority}\r\n", parts.method).into_bytes();
-        for (name, value) in &parts.headers {
-            let ours: &[u8] = if name == header::USER_AGENT {
-                concat!("Larder/", env!("CARGO_PKG_VERSION"), " ").as_bytes()
-            } else {
-                b""
-            };
-            head.extend([name.as_str().as_bytes(), b": ", ours, value.as_bytes(), b"\r\n"].concat());
+        if let Some(agent) = request.headers_mut().get_mut(header::USER_AGENT) {
+            let both = [concat!("Larder/", env!("CARGO_PKG_VERSION"), " ").as_bytes(), agent.as_bytes()];
+            *agent = HeaderValue::from_bytes(&both.concat())?;
         }
-        let mut upload = Upload::Empty;
-        if !content.is_empty() {
-            head.extend_from_slice(format!("Content-Length: {}\r\n", content.len()).as_bytes());
-            let (frames, made) = Upload::channel(Some(content.len() as u64));
-            frames.send(Ok(Frame::data(content))).await?;
-            upload = made;
-        }
-        head.extend_from_slice(b"\r\n");
-        let outgoing = OriginRequest::new(true, authority, &parts.method, &mut upload);
-        let (head, mut download) =
-            self.client.send(OutgoingHead::Http1(&head), outgoing).await.map_err(|error| error.detail)?;
-        let mut response = Response::new(Bytes::from(download.whole(LONGEST).await?));
-        *response.status_mut() = head.status;
-        *response.headers_mut() = head.fields.to_map();
-        if head.status.is_client_error() || head.status.is_server_error() {
+        let response = self.client.ask(request, LONGEST).await?;
+        if response.status().is_client_error() || response.status().is_server_error() {
             self.note(&response);
         }
         Ok(response)

@@ -64,6 +64,7 @@ use crate::flow::worker::ProcessState;
 use crate::net::tls;
 use crate::net::tls::admin::Acceptor;
 use crate::observe::ledger::{self, Ledger};
+use crate::observe::otlp::Collector;
 use crate::observe::trace::{self, Tracer};
 use crate::rpc::{self, RpcReport};
 
@@ -329,6 +330,19 @@ pub(crate) const MOST_LOOKS: usize = 4;
 const SILENT: Duration = Duration::from_secs(10);
 /// How long an answer may remain in the kernel because its client does not read it.
 const UNREAD: Duration = Duration::from_secs(60);
+
+/// Sends the metrics to the collector of the settings, if there is one that gets them, until the process ends.
+pub(crate) async fn send_metrics(state: Arc<State>) {
+    let plan = state.shared.plan();
+    let Some(every) = plan.settings.trace.metrics else { return };
+    let collector = Collector::new(&plan.settings, "metrics");
+    drop(plan);
+    match collector {
+        Ok(Some(collector)) => metrics::send(state, collector, every).await,
+        Ok(None) => {}
+        Err(error) => tracing::error!("{error}"),
+    }
+}
 
 /// Answers on `listener` until the process ends.
 pub(crate) async fn serve(state: Arc<State>, listener: TcpListener) {

@@ -168,7 +168,7 @@ pub struct Settings {
     pub statistics: Statistics,
     /// The cluster that this proxy is a node of; `None`: no cluster.
     pub cluster: Option<Cluster>,
-    /// The destination of traces.
+    /// The destination of traces and metrics.
     pub trace: TraceSettings,
     /// The name of this proxy in `Via` and `Cache-Status` (a token, RFC 9110 section 7.6.3).
     pub name: String,
@@ -434,23 +434,20 @@ named! {
     }
 }
 
-/// The destination and sampling of traces.
+/// The destination of traces and metrics, and the sampling of traces.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TraceSettings {
-    /// The collector, which accepts OTLP over HTTP: `http://host:port`, without a trailing slash; `None`: no traces.
+    /// The collector, which accepts OTLP over HTTP: `http://host:port`, without a trailing slash; `None`: there is none.
     pub endpoint: Option<String>,
     /// The traced share of the requests whose clients send no sampling decision: 0 to 1.
     pub sample: f64,
-}
-
-impl TraceSettings {
-    /// Whether this build can send spans.
-    pub const IS_BUILT_IN: bool = cfg!(feature = "otlp");
+    /// The interval at which metrics are sent; `None`: they are not.
+    pub metrics: Option<Duration>,
 }
 
 impl Default for TraceSettings {
     fn default() -> Self {
-        Self { endpoint: None, sample: 1.0 }
+        Self { endpoint: None, sample: 1.0, metrics: None }
     }
 }
 

@@ -1,5 +1,4 @@
-//! The span of a request, with a child span for each request to an origin. Without the feature `otlp`, `no_span`
-//! replaces this module.
+//! The span of a request, with a child span for each request to an origin.
 
 use std::time::{Duration, Instant};
 

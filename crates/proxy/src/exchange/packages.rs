@@ -279,7 +279,11 @@ pub(crate) fn ruled(
         // A part cannot be verified.
         (StatusCode::PARTIAL_CONTENT, _) if is_known => caching.stores_nothing = true,
         (StatusCode::OK, Keep::Forever) => keep(&mut caching, resource, is_known),
-        (StatusCode::OK, Keep::Validated) => caching.lifetimes.replace = Some(0),
+        (StatusCode::OK, Keep::Validated) => {
+            (caching.lifetimes.replace, caching.keeps_stale) = (Some(0), true);
+        }
+        // Some registries send neither dates nor tags.
+        (StatusCode::OK, Keep::AsSent) => caching.keeps_stale = true,
         _ => return None,
     }
     Some(Arc::new(ruling.with_caching(caching)))

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Version};
 use larder_packages::{Keep, Resource};
@@ -101,6 +101,8 @@ pub(crate) struct Request {
     pub(crate) query: QueryStrings,
     /// Its span, while requests are traced.
     pub(crate) trace: Option<Arc<Trace>>,
+    /// Counts the bytes of its response that were not stored, if that is one in slices, for the access log.
+    pub(crate) fetched: Option<Arc<AtomicU64>>,
     /// Whether heuristic lifetimes are forbidden for it.
     pub(crate) forbids_guess: bool,
     /// Whether it is a prefetch of the client: no user has asked for the response yet.
@@ -219,10 +221,8 @@ impl Request {
         let key = key_of(role, &address, ruling.query.as_ref());
         let inquiry = is_asked.then(|| ruling.inquiry(&fields)).flatten();
         let token = is_asked.then(|| ruling.token(&fields)).flatten();
-        let filled = ruling.request.has_placeholders.then(|| {
-            let parts = Parts::new(&key, client.ip(), id.map(AsRef::as_ref), &fields);
-            rulebook.fill(&ruling.numbers, &ruling.request, &parts, |effects| &effects.request)
-        });
+        let parts = Parts::new(&key, client.ip(), id.map(AsRef::as_ref), &fields);
+        let filled = filled(rulebook, &ruling, &parts);
         let edits = (&mut fields, taken, (!by_peer).then(|| edit(&head.method)));
         let (path, unchanged) = change(rulebook, &ruling, from_root(address.path), filled.as_ref(), edits);
         let mut request = in_place::boxed(|| Self {
@@ -257,6 +257,7 @@ impl Request {
             asks_peers: false,
             query: plan.settings.statistics.query,
             trace: None,
+            fetched: None,
             is_prefetch: head.is_prefetch,
             asked_for_certificate: false,
             certificate: identity.and_then(ClientIdentity::names).cloned(),
@@ -488,6 +489,7 @@ impl Request {
             asks_peers: self.asks_peers,
             query: self.query,
             trace: None,
+            fetched: self.fetched.clone(),
             forbids_guess: self.forbids_guess,
             is_prefetch: false,
             asked_for_certificate: self.asked_for_certificate,
@@ -506,6 +508,12 @@ fn key_of(role: Role, address: &Address<'_>, query: Option<&Query>) -> Vec<u8> {
     let mut key = Vec::with_capacity(address.authority.len() + address.path.len() + 16);
     write_key(&mut key, role, address, query);
     key
+}
+
+/// Returns what `ruling` changes in a request, with its `parts` in the places of placeholders; `None` if it has none.
+fn filled(rulebook: &Rulebook, ruling: &Ruling, parts: &Parts<'_>) -> Option<Edits> {
+    let fill = || rulebook.fill(&ruling.numbers, &ruling.request, parts, |effects| &effects.request);
+    ruling.request.has_placeholders.then(fill)
 }
 
 /// Returns the directives for caches in these fields of a request, as far as its rules obey them.

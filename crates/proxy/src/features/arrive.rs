@@ -194,6 +194,7 @@ impl Client {
         match request.and_then(|request| Ok((request, permit?))) {
             Ok((mut request, permit)) => {
                 request.trace = memo.as_ref().and_then(|memo| memo.trace.clone());
+                request.fetched = memo.as_mut().and_then(|memo| memo.count_fetched(plan));
                 request.awaited = awaited;
                 let (delimited, expects) = (head.framing, head.expects_continue);
                 Step::Ask(PendingRequest { request, role, delimited, expects, memo, permit })

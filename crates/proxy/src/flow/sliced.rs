@@ -16,6 +16,7 @@ use crate::base::outcome::{Kind, Outcome};
 use crate::base::settings::CountedRequests;
 use crate::cache::Cache;
 use crate::cluster::peers;
+use crate::counts::counters::add;
 use crate::exchange::limits;
 use crate::exchange::pieces::{Piece, PieceQueue, QueuedPiece};
 use crate::exchange::reply::{Content, Reply, Source};
@@ -102,7 +103,9 @@ impl Producer {
             FoundSlice::Stored(slice) => QueuedPiece::Ready(Piece::Stored(slice, part.start, part.end)),
             FoundSlice::Arriving(mut reader) => {
                 reader.narrow(part.start, part.end);
-                QueuedPiece::Arriving(reader, part.end - part.start)
+                let length = part.end - part.start;
+                self.source.request.fetched.iter().for_each(|count| add(count, length));
+                QueuedPiece::Arriving(reader, length)
             }
         }))
     }

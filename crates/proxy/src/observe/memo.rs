@@ -3,6 +3,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
 use http::{Method, Version};
@@ -55,6 +56,8 @@ pub(super) struct Visit {
     pub(super) agent: Option<String>,
     /// The media type of the response.
     pub(super) content_type: Option<String>,
+    /// The bytes of a response in slices that were not stored.
+    pub(super) fetched: Option<Arc<AtomicU64>>,
 }
 
 impl Visit {
@@ -68,6 +71,7 @@ impl Visit {
             referer: field("referer").map(|referer| plan.settings.statistics.query.kept(&referer).to_owned()),
             agent: field("user-agent"),
             content_type: None,
+            fetched: None,
         }
     }
 }
@@ -156,6 +160,12 @@ impl RequestRecord {
             begun,
             trace: None,
         }
+    }
+
+    /// Begins to count the bytes of a response in slices that were not stored, if the access log has them.
+    pub(crate) fn count_fetched(&mut self, plan: &Plan) -> Option<Arc<AtomicU64>> {
+        self.visit.fetched = (plan.settings.access_log == AccessLog::Json).then(Arc::default);
+        self.visit.fetched.clone()
     }
 
     /// Adds the data of the response for the logs.

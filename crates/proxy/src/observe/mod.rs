@@ -7,11 +7,11 @@ pub(crate) mod ended;
 pub(crate) mod failures;
 pub(crate) mod ledger;
 pub(crate) mod memo;
+pub(crate) mod otlp;
 pub(crate) mod repeats;
 pub(crate) mod sums;
 pub(crate) mod tap;
 pub(crate) mod top;
-#[cfg_attr(not(feature = "otlp"), path = "untraced.rs")]
 pub(crate) mod trace;
 pub(crate) mod transaction;
 pub(crate) mod validation;

@@ -1,7 +1,6 @@
 //! Traces for an OpenTelemetry collector: a span for each request, with a child span for each request to an origin.
 //!
-//! [`Trace`] holds the data of a request until it ends; then `otlp` creates and sends its spans. All of this requires
-//! the feature `otlp`; without it, `untraced` replaces this module.
+//! [`Trace`] holds the data of a request until it ends; then `exporter` makes and sends its spans.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,13 +9,14 @@ use larder_semantics::fields::Fields;
 use serde::Serialize;
 
 use super::memo::{RequestRecord, RequestResult};
+use super::otlp::Collector;
 use crate::base::error::Error;
 use crate::base::settings::Settings;
 use crate::counts::span::Trace;
 
-mod otlp;
+mod exporter;
 
-use otlp::Exporter;
+use exporter::Exporter;
 
 /// Creates and sends the spans of requests.
 #[derive(Debug)]
@@ -49,12 +49,10 @@ impl Tracer {
     /// Starts the export of spans, if tracing is configured. Fails when the export thread or its HTTP client cannot be
     /// created.
     pub(crate) fn start(settings: &Settings) -> Result<Option<Self>, Error> {
-        let tracing = &settings.trace;
-        let Some(endpoint) = &tracing.endpoint else { return Ok(None) };
-        let exporter = Exporter::start(endpoint, &settings.name);
+        let Some(collector) = Collector::new(settings, "traces")? else { return Ok(None) };
         let exporter =
-            exporter.map_err(|why| Error::new(format!("cannot send traces to {endpoint}"), why))?;
-        Ok(Some(Self { sample: tracing.sample, exporter }))
+            Exporter::start(collector).map_err(|why| Error::new("cannot start the thread of traces", why))?;
+        Ok(Some(Self { sample: settings.trace.sample, exporter }))
     }
 
     /// Begins the span of a request with `fields`. The client's sampling decision applies, or else chance.

@@ -38,6 +38,7 @@ mod stream_request;
 mod tests;
 pub mod tls_config;
 mod tls_fault;
+mod whole;
 
 use std::net::IpAddr;
 use std::sync::Arc;

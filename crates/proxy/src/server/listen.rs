@@ -229,9 +229,8 @@ impl Server {
         let settings = shared.plan().settings.doors.clone();
         let carried = |address: SocketAddr| (address, settings.takes_datagrams(address.ip()));
         let onc: Vec<_> = addresses.iter().filter(is_onc).map(|(_, address)| carried(*address)).collect();
-        let admin = admin
-            .map(|listener| (listener, admin::State::new(Arc::clone(&shared), rpc, done, admin_tls, config)));
-        let operators = Operators { admin, control: self.control };
+        let state = Arc::new(admin::State::new(Arc::clone(&shared), rpc, done, admin_tls, config));
+        let operators = Operators { admin, state, control: self.control };
         let supervisor =
             Supervisor { shared: Arc::clone(&shared), handover: Arc::clone(&handover), files, onc };
         let left = runtime.block_on(async {

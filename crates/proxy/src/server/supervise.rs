@@ -41,7 +41,8 @@ pub(super) struct Supervisor {
 
 /// The listeners of operators.
 pub(super) struct Operators {
-    pub(super) admin: Option<(StdListener, admin::State)>,
+    pub(super) admin: Option<StdListener>,
+    pub(super) state: Arc<admin::State>,
     pub(super) control: Option<StdUnixListener>,
 }
 
@@ -94,13 +95,14 @@ impl Supervisor {
     }
 }
 
-/// Accepts connections of operators. The result ends that.
+/// Accepts connections of operators, and sends metrics. The result ends that.
 fn accept_operators(operators: Operators, handover: &Arc<Handover>) -> Vec<AbortHandle> {
-    let mut tasks = Vec::new();
-    if let Some((listener, state)) = operators.admin
+    let state = operators.state;
+    let mut tasks = vec![tokio::spawn(admin::send_metrics(Arc::clone(&state))).abort_handle()];
+    if let Some(listener) = operators.admin
         && let Ok(listener) = TcpListener::from_std(listener)
     {
-        tasks.push(tokio::spawn(admin::serve(Arc::new(state), listener)).abort_handle());
+        tasks.push(tokio::spawn(admin::serve(state, listener)).abort_handle());
     }
     if let Some(listener) = operators.control {
         tasks.push(tokio::spawn(control::serve(listener, Arc::clone(handover))).abort_handle());

@@ -7,6 +7,12 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{ printf "%s-larder" .Release.Name | trunc 50 | trimSuffix "-" }}
 {{- end -}}
 
+{{- define "larder.image" -}}
+{{- with .Values.image -}}
+{{ .repository }}{{ if .digest }}@{{ .digest }}{{ else }}:{{ .tag | default $.Chart.AppVersion }}{{ end }}
+{{- end -}}
+{{- end -}}
+
 {{- define "larder.secret" -}}
 {{ .Values.existingSecret | default (include "larder.name" .) }}
 {{- end -}}

@@ -1,8 +1,9 @@
 //! `GET /metrics`: the figures of `/stats` and the counts of every site, for Prometheus.
 //!
-//! `table` lists the metrics, `text` writes them. The reference for users is rendered from that table, too. `observe`
+//! `table` lists the metrics, `text` writes them, and `otlp` sends them to a collector of OpenTelemetry. The reference for users is rendered from that table, too. `observe`
 //! does the counting.
 
+mod otlp;
 mod table;
 mod text;
 
@@ -10,8 +11,9 @@ use std::sync::Arc;
 
 use larder_advise::Report;
 
+pub(super) use self::otlp::send;
 use self::table::METRICS;
-use self::text::{Metric, Samples};
+use self::text::{Form, Metric, Samples};
 use super::{State, Stats};
 use crate::base::findings::Validation;
 use crate::counts::counters::Counts;
@@ -86,7 +88,7 @@ pub(super) fn page(state: &State) -> String {
     let moment = Moment::gather(state);
     let mut page = String::new();
     for metric in METRICS {
-        (metric.collect)(&moment, &mut Samples::of(metric, &mut page));
+        (metric.collect)(&moment, &mut Samples::of(metric, Form::Page(&mut page)));
     }
     page
 }

@@ -1,4 +1,4 @@
-//! The text format of Prometheus, version 0.0.4: a metric, and the format of its samples.
+//! The text format of Prometheus, version 0.0.4: a metric, and the format of its samples, unless they become points of OTLP.
 //!
 //! This module writes it itself because the official crate writes the later format, which not all scrapers understand,
 //! and needs its own counters.
@@ -6,6 +6,7 @@
 use std::fmt::{Display, Write as _};
 
 use super::Moment;
+use super::otlp::Points;
 use crate::base::named::named;
 use crate::counts::histogram::Distribution;
 
@@ -32,27 +33,39 @@ named! {
 }
 
 /// The bounds of histograms, as powers of two, in microseconds.
-const POWERS: std::ops::RangeInclusive<u32> = 4..=26;
+pub(super) const POWERS: std::ops::RangeInclusive<u32> = 4..=26;
 
 /// Writes the samples of one metric. A metric without samples is not on the page.
 pub(super) struct Samples<'p> {
     metric: &'static Metric,
-    page: &'p mut String,
+    form: Form<'p>,
     begun: bool,
 }
 
+/// Where samples are written.
+pub(super) enum Form<'p> {
+    Page(&'p mut String),
+    Points(&'p mut Points),
+}
+
 impl<'p> Samples<'p> {
-    pub(super) fn of(metric: &'static Metric, page: &'p mut String) -> Self {
-        Self { metric, page, begun: false }
+    pub(super) fn of(metric: &'static Metric, form: Form<'p>) -> Self {
+        Self { metric, form, begun: false }
     }
 
     /// Writes a sample; `labels` are the values of the metric's labels, in their order.
     pub(super) fn put(&mut self, labels: &[&str], value: impl Display) {
-        self.line("", labels, None, &value);
+        match &mut self.form {
+            Form::Page(_) => self.line("", labels, None, &value),
+            Form::Points(points) => points.put(self.metric, labels, &value.to_string()),
+        }
     }
 
     /// Writes the samples of a histogram.
     pub(super) fn put_times(&mut self, labels: &[&str], times: &Distribution) {
+        if let Form::Points(points) = &mut self.form {
+            return points.put_times(self.metric, labels, times);
+        }
         for power in POWERS {
             let bound = seconds(1 << power);
             self.line("_bucket", labels, Some(&bound), &times.below(power));
@@ -63,21 +76,22 @@ impl<'p> Samples<'p> {
     }
 
     fn line(&mut self, suffix: &str, labels: &[&str], bound: Option<&str>, value: &dyn Display) {
+        let Form::Page(page) = &mut self.form else { return };
         let Metric { name, kind, about, .. } = *self.metric;
         // Writing to a string does not fail.
         if !std::mem::replace(&mut self.begun, true) {
-            let _ = writeln!(self.page, "# HELP {name} {about}\n# TYPE {name} {}", kind.word());
+            let _ = writeln!(page, "# HELP {name} {about}\n# TYPE {name} {}", kind.word());
         }
-        let _ = write!(self.page, "{name}{suffix}");
+        let _ = write!(page, "{name}{suffix}");
         let labels = self.metric.labels.iter().copied().zip(labels.iter().copied());
         for (at, (label, value)) in labels.chain(bound.map(|bound| ("le", bound))).enumerate() {
-            self.page.push(if at == 0 { '{' } else { ',' });
-            let _ = write!(self.page, "{label}=\"{}\"", escaped(value));
+            page.push(if at == 0 { '{' } else { ',' });
+            let _ = write!(page, "{label}=\"{}\"", escaped(value));
         }
         if !self.metric.labels.is_empty() || bound.is_some() {
-            self.page.push('}');
+            page.push('}');
         }
-        let _ = writeln!(self.page, " {value}");
+        let _ = writeln!(page, " {value}");
     }
 }
 
@@ -111,7 +125,7 @@ mod tests {
     #[test]
     fn samples_are_written_with_their_labels() {
         let mut page = String::new();
-        let mut samples = Samples::of(&METRIC, &mut page);
+        let mut samples = Samples::of(&METRIC, Form::Page(&mut page));
         samples.put(&["x", "a\\b\"c\nd"], 7);
         samples.put(&["", "y"], 0.5);
         let expected = "# HELP larder_test_seconds a test\n# TYPE larder_test_seconds histogram\n\
@@ -128,7 +142,7 @@ mod tests {
         }
         all.add(&times);
         let mut page = String::new();
-        Samples::of(&METRIC, &mut page).put_times(&["x", "y"], all.of(Timed::Miss));
+        Samples::of(&METRIC, Form::Page(&mut page)).put_times(&["x", "y"], all.of(Timed::Miss));
         let value = |line: &str| {
             let start = format!("larder_test_seconds{line} ");
             page.lines()

@@ -4,6 +4,7 @@
 
 use std::io::Write as _;
 use std::net::{IpAddr, Ipv4Addr};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use http::Version;
@@ -68,6 +69,9 @@ struct Json<'l> {
     /// Time until the first byte of origins' responses.
     #[serde(skip_serializing_if = "Option::is_none")]
     origin_micros: Option<u64>,
+    /// Bytes of a response in slices that were not stored.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fetched_bytes: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     referer: Option<&'l str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -116,6 +120,7 @@ impl Entry<'_> {
 
     fn json(&self, line: &mut Vec<u8>, time: &str) {
         let Self { memo, ended: RequestResult { status, outcome, age, bytes, .. }, took, .. } = self;
+        let fetched = memo.visit.fetched.as_ref().map(|bytes| bytes.load(Ordering::Relaxed));
         let json = Json {
             time,
             client: self.client(),
@@ -136,6 +141,7 @@ impl Entry<'_> {
             tier: outcome.is_hit().then(|| outcome.tier.name()),
             age: *age,
             origin_micros: outcome.origin_time.map(|time| time.as_micros() as u64),
+            fetched_bytes: fetched.filter(|bytes| *bytes > 0),
             referer: memo.visit.referer.as_deref(),
             user_agent: memo.visit.agent.as_deref(),
             purpose: outcome.purpose(),
