@@ -158,14 +158,19 @@ pub fn same_fields(mut one: &[u8], mut other: &[u8]) -> bool {
 ///
 /// `content_language` is the response's: a response in the language that the client prefers to all others
 /// also matches a request that expresses this differently from the one it was stored for.
-pub fn matches(mut signature: &[u8], request: &impl Fields, content_language: Option<&[u8]>) -> bool {
+pub fn matches<'l>(
+    mut signature: &[u8],
+    request: &impl Fields,
+    content_language: impl Fn() -> Option<&'l [u8]>,
+) -> bool {
     while !signature.is_empty() {
         let Some((name, stored)) = take_field(&mut signature) else { return false };
         let same = match name.starts_with(COOKIE) {
             true => is_same(stored, &CookieFields(request), name),
             false => is_same(stored, request, name),
         };
-        let language = || name == "accept-language" && content_language.is_some_and(|l| prefers(request, l));
+        let language =
+            || name == "accept-language" && content_language().is_some_and(|l| prefers(request, l));
         if !same && !language() {
             return false;
         }
@@ -175,8 +180,22 @@ pub fn matches(mut signature: &[u8], request: &impl Fields, content_language: Op
 
 /// Whether the request's field `name` equals `stored`.
 fn is_same(stored: Option<&[u8]>, request: &impl Fields, name: &str) -> bool {
-    let has = request.contains(name);
-    stored.map_or(!has, |stored| equals(stored, request, name) && (!stored.is_empty() || has))
+    let mut lines = request.lines(name);
+    match (lines.next(), lines.next()) {
+        (Some(line), None) => stored.is_some_and(|stored| equals(stored, &OneLine(line), name)),
+        (first, _) => stored.map_or(first.is_none(), |stored| {
+            equals(stored, request, name) && (!stored.is_empty() || first.is_some())
+        }),
+    }
+}
+
+/// The only line of a field, so that it is not looked for among all lines again.
+struct OneLine<'l>(&'l [u8]);
+
+impl Fields for OneLine<'_> {
+    fn lines<'a>(&'a self, _name: &'a str) -> impl Iterator<Item = &'a [u8]> + 'a {
+        std::iter::once(self.0)
+    }
 }
 
 /// Takes a name and its value, if the request had one, from the start.

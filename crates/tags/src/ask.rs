@@ -119,7 +119,7 @@ fn listed(of: (&Pool, u64), place: &TargetKeys, request: &impl Fields) -> Option
 
 /// Returns the lines of the current tag for a request: the client's, or the shared one.
 fn current((pool, generation): (&Pool, u64), place: &TargetKeys, request: &impl Fields) -> Option<Arc<[u8]>> {
-    let selects = |tag: &Tag| vary::matches(&tag.signature, request, None);
+    let selects = |tag: &Tag| vary::matches(&tag.signature, request, || None);
     let Some(own) = &place.own else { return pool.find(&place.anyone, generation, selects) };
     let shared = || pool.find(&place.anyone, generation, |tag| tag.shared && selects(tag));
     pool.find(own, generation, selects).or_else(shared)

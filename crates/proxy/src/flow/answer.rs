@@ -26,8 +26,12 @@ pub(crate) fn take(resident: Resident, request: &impl Fields) -> Option<Entry> {
 
 /// Whether `request` selects `entry`.
 pub(crate) fn selects(entry: &Entry, request: &impl Fields) -> bool {
-    entry.signature().is_empty()
-        || vary::matches(entry.signature(), request, entry.fields().first("content-language"))
+    let signature = entry.signature();
+    if signature.is_empty() {
+        return true;
+    }
+    let fields = entry.fields();
+    vary::matches(signature, request, || fields.first("content-language"))
 }
 
 /// Whether `entry`, a part of a representation, lacks bytes that a request with these fields needs.

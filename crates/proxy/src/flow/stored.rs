@@ -126,7 +126,7 @@ pub(crate) fn expected(resident: &Resident, request: &Request) -> Vec<u8> {
 pub(crate) fn selects(head: &Head, request: &Request) -> bool {
     let fields = head.fields.view();
     head.signature.is_empty()
-        || vary::matches(&head.signature, &request.fields, fields.first("content-language"))
+        || vary::matches(&head.signature, &request.fields, || fields.first("content-language"))
 }
 
 /// Whether a stored response that is no error would answer a request without cache directives: the one that `request`

@@ -3,6 +3,10 @@ use proptest::prelude::*;
 
 use super::*;
 
+fn matches(signature: &[u8], request: &impl Fields, content_language: Option<&[u8]>) -> bool {
+    super::matches(signature, request, || content_language)
+}
+
 fn fields(lines: &[(&'static str, &str)]) -> HeaderMap {
     let mut map = HeaderMap::new();
     for (name, value) in lines {
