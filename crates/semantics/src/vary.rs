@@ -145,7 +145,10 @@ pub fn same_fields(mut one: &[u8], mut other: &[u8]) -> bool {
 pub fn matches(mut signature: &[u8], request: &impl Fields, content_language: Option<&[u8]>) -> bool {
     while !signature.is_empty() {
         let Some((name, stored)) = take_field(&mut signature) else { return false };
-        let same = is_same(stored, request, name);
+        let same = match name.starts_with(COOKIE) {
+            true => is_same(stored, &CookieFields(request), name),
+            false => is_same(stored, request, name),
+        };
         let language = || name == "accept-language" && content_language.is_some_and(|l| prefers(request, l));
         if !same && !language() {
             return false;
