@@ -96,6 +96,11 @@ pub(crate) fn run(purge: &Purge) -> Result<(), Failure> {
             "larder: warning: '{prefix}': a star stands for itself in a prefix; all URLs below are --prefix {meant}; --glob has stars"
         );
     }
+    for url in purge.urls.iter().filter(|url| url.contains('*')) {
+        eprintln!(
+            "larder: warning: '{url}': a star stands for itself in a URL; --glob '{url}' means any text"
+        );
+    }
     let remote = AdminClient::new(&purge.listener).map_err(Failure::Failed)?;
     let mut troubles = Vec::new();
     for query in queries {

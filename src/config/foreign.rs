@@ -2,10 +2,12 @@
 
 /// Returns the end of the error about an unknown key of `table` called `name`, if other programs have one of that name.
 pub(super) fn way(table: &str, name: &str) -> Option<String> {
-    let name = name.to_ascii_lowercase();
-    let is_of_site = matches!(table, "" | "site") || table.starts_with("rule");
+    let name = name.to_ascii_lowercase().replace('-', "_");
+    let is_of_site = matches!(table, "" | "site" | "reverse" | "forward") || table.starts_with("rule");
     let find = |table: &[(&[&str], &'static str)]| {
-        table.iter().find(|(words, _)| words.contains(&&*name)).map(|(_, way)| *way)
+        let short = PREFIXES.iter().find_map(|prefix| name.strip_prefix(prefix));
+        let known = |name: &str| table.iter().find(|(words, _)| words.contains(&name)).map(|(_, way)| *way);
+        known(&name).or_else(|| known(short?))
     };
     let absent = || Some(format!("; it is absent on purpose (docs/limits.md): {}", find(ABSENT)?));
     let renamed = find(RENAMED).filter(|_| is_of_site);
@@ -17,6 +19,9 @@ pub(super) fn table(name: &str) -> Option<String> {
     let name = name.to_ascii_lowercase();
     TABLES.iter().find(|(words, _)| words.contains(&&*name)).map(|(_, way)| format!("; {way}"))
 }
+
+/// Beginnings of words of other programs that say nothing here.
+const PREFIXES: &[&str] = &["proxy_cache_", "proxy_", "cache_", "beresp_"];
 
 /// Tables of other programs.
 const TABLES: &[(&[&str], &str)] = &[
@@ -37,9 +42,27 @@ const RENAMED: &[(&[&str], &str)] = &[
     (&["content_type", "mime", "mime_type"], "media types of responses are in match.type"),
     (&["ext", "suffix", "file"], "write match.extension = [\"css\", \"js\"]"),
     (&["day", "days", "hours"], "write match.weekday = \"mon-fri\" and match.time = \"08:00-17:00\""),
-    (&["delete", "unset", "hide"], "write remove"),
+    (
+        &["delete", "unset", "hide", "hide_header"],
+        "write remove, as in reply = { remove = [\"X-Powered-By\"] }",
+    ),
     (&["append"], "write add"),
-    (&["return", "block", "reject", "forbid"], "write respond = 403, or deny = [\"203.0.113.0/24\"]"),
+    (
+        &["return", "block", "reject", "forbid", "synth", "http_access", "acl"],
+        "write respond = 403, or deny = [\"203.0.113.0/24\"]",
+    ),
+    (
+        &["when", "if", "condition", "conditions", "paths", "methods", "statuses", "ignore_case"],
+        "conditions are in match, as in match = { path = [\"/a\", \"/b/*\"], method = \"GET\" }",
+    ),
+    (
+        &["then", "action", "effect", "http_request"],
+        "effects are keys of the rule, as respond = 403 or cache = false",
+    ),
+    (&["worker_processes", "workers", "nbthread"], "write threads above all tables"),
+    (&["http2"], "limits.streams = 0 turns HTTP/2 off"),
+    (&["priority"], "rules apply in the order in which they are written; stop = true ends it"),
+    (&["min_size", "max_size"], "lengths of responses are in match.min_length and match.max_length"),
     (&["retry"], "write retries = 2, and retry_on = [404, \"5xx\"] for answers"),
     (
         &["ip", "address", "src", "network", "remote_addr", "cidr", "client_ip"],
@@ -58,30 +81,128 @@ const RENAMED: &[(&[&str], &str)] = &[
             "set_headers",
             "request_headers",
             "response_headers",
+            "header_up",
+            "header_down",
         ],
         "fields are changed in request, response and reply, as in reply = { set = { X-Frame-Options = \"DENY\" } }",
     ),
     (
-        &["expires", "max_age", "s_maxage", "cache_ttl", "default_ttl", "grace", "stale", "swr"],
+        &[
+            "expires",
+            "max_age",
+            "s_maxage",
+            "ttl",
+            "default_ttl",
+            "edge_ttl",
+            "grace",
+            "keep",
+            "stale",
+            "swr",
+            "use_stale",
+            "background_update",
+            "refresh_pattern",
+        ],
         "lifetimes are ttl, ttl_default, stale_while_revalidate and stale_if_error",
     ),
-    (&["no_cache", "nocache", "bypass", "pass"], "write cache = false"),
+    (&["valid", "negative_ttl", "ttl_404"], "write ttl = { 200 = \"1h\", 404 = \"1m\" }"),
     (
-        &["cache_key", "key", "vary_by"],
+        &["browser_ttl", "surrogate_control"],
+        "browsers see the origin's Cache-Control, or that of reply = { set = { Cache-Control = \"max-age=60\" } }",
+    ),
+    (&["no_cache", "nocache", "bypass", "pass", "pipe", "level"], "write cache = false"),
+    (&["bypass_cache_on_cookie"], "write match = { cookie = \"session\" } and cache = false"),
+    (
+        &["ignore_headers"],
+        "ignore has directives of Cache-Control; response = { remove = [\"Vary\"] } removes fields",
+    ),
+    (&["ignore_vary", "vary_ignore"], "write response = { remove = \"Vary\" }"),
+    (
+        &["strip_cookies", "remove_cookies", "drop_cookies", "cookies"],
+        "write request = { cookies = \"drop\" }, and response = { cookies = \"drop\" } for Set-Cookie",
+    ),
+    (
+        &["sort_query", "normalize_query", "ignore_query", "query_string"],
+        "write query = \"drop\", or query = { drop = [\"@tracking\"], sort = true }",
+    ),
+    (
+        &["lock", "coalesce", "request_coalescing", "collapse"],
+        "requests for a URL share one fetch, without a key",
+    ),
+    (&["min_uses"], "an admission filter is a part of memory.policy (docs/cookbook.md, 110)"),
+    (&["buffering", "etag", "range", "keepalive", "soft"], "it needs no key here"),
+    (
+        &["key", "vary_by", "hash_data"],
         "query, key_fields, key_cookies and classes decide about the cache key",
     ),
-    (&["gzip", "brotli", "compression"], "write compress = [\"zstd\", \"br\", \"gzip\"]"),
+    (&["gzip", "brotli", "compression", "encode"], "write compress = [\"zstd\", \"br\", \"gzip\"]"),
     (
-        &["timeout", "timeouts", "read_timeout", "connect_timeout", "send_timeout"],
+        &["timeout", "timeouts", "read_timeout", "timeout_connect", "connect_timeout", "send_timeout"],
         "times for origins are connect, first_byte and origin_idle, in a rule or in [timeouts]",
     ),
-    (&["rate_limit", "ratelimit", "limit_req", "throttle"], "write limit = { requests = \"10/s\" }"),
     (
-        &["auth", "basic_auth", "password", "auth_basic"],
+        &[
+            "rate_limit",
+            "ratelimit",
+            "limit_req",
+            "throttle",
+            "limit_conn",
+            "stick_table",
+            "maxconn",
+            "max_conns",
+        ],
+        "write limit = { requests = \"10/s\", concurrent = 5 }",
+    ),
+    (&["limit_rate", "rate", "delay_pools"], "write bandwidth = \"1MiB\""),
+    (&["client_max_body_size", "max_body_size"], "write max_body = \"50MiB\""),
+    (&["real_ip_header", "set_real_ip_from"], "write trust and real_ip above all tables"),
+    (&["forwarded_for"], "write client_address above all tables, or in [forward]"),
+    (&["secure_link"], "write signed = \"signing-keys.txt\""),
+    (
+        &["try_files", "fallback", "index", "spa"],
+        "write retry_on = 404 with a second origin, or rewrite (docs/cookbook.md)",
+    ),
+    (
+        &["strip_prefix", "handle_path"],
+        "write rewrite = \"/{1}\" with match = { path = \"/app/*\" } and origin",
+    ),
+    (&["https_redirect", "force_ssl", "ssl_redirect"], "write https = \"redirect\" in the [[site]]"),
+    (&["canonical_host", "trailing_slash", "lowercase"], "write redirect (docs/cookbook.md)"),
+    (&["probe", "httpchk", "health_check"], "write health = \"/health\" in the [[site]]"),
+    (&["sticky_cookie", "session", "affinity"], "write sticky in the [[site]]"),
+    (&["circuit_breaker"], "write max_fails in the [[site]]"),
+    (
+        &["weight", "backup"],
+        "write it behind the URL, as in origin = [\"http://10.0.0.1 weight=2\", \"http://10.0.0.2 backup\"]",
+    ),
+    (
+        &["ban", "purge", "soft_purge"],
+        "write purge_from in the [[site]], or run larder purge (docs/purge.md)",
+    ),
+    (&["maintenance"], "write respond = { status = 503, file = \"sorry.html\" }"),
+    (
+        &["hotlink", "referers"],
+        "write match = { not = { field = { Referer = \"*://site.example/*\" } } } and respond = 403",
+    ),
+    (&["lets_encrypt", "letsencrypt"], "write acme in the [[site]]"),
+    (&["log_format"], "write access_log above all tables"),
+    (&["debug"], "larder why URL explains what is done with a request"),
+    (&["shield"], "write its URL as origin, and purge_edges there (docs/purge.md)"),
+    (
+        &["auth", "basic_auth", "password", "auth_basic", "basicauth"],
         "users names a file of passwords, and tokens one of tokens",
     ),
     (
-        &["upstream", "upstreams", "backend", "backends", "proxy_pass", "server"],
+        &[
+            "upstream",
+            "upstreams",
+            "backend",
+            "backends",
+            "proxy_pass",
+            "server",
+            "director",
+            "use_backend",
+            "reverse_proxy",
+        ],
         "write origin = \"http://127.0.0.1:3000\"",
     ),
     (
@@ -112,6 +233,15 @@ const ABSENT: &[(&[&str], &str)] = &[
         &["tproxy", "transparent", "intercept", "wccp"],
         "configure clients to use the forward proxy, as by a PAC file or https_proxy",
     ),
+    (
+        &["min_tls", "ssl_protocols", "tls_versions", "ciphers", "ssl_ciphers"],
+        "there are only TLS 1.2 and 1.3 with ciphers that testssl.sh finds no fault with",
+    ),
+    (
+        &["root", "file_server"],
+        "put a web server behind; rules with respond = { file = \"robots.txt\" } serve single files",
+    ),
+    (&["waf", "bot", "captcha"], "rules refuse what path, query, field and cookie say, as respond = 403"),
     (&["mirror", "shadow"], "send a share of the users there by split, or the requests of the access log"),
     (
         &["sub_filter", "replace"],

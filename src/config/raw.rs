@@ -223,7 +223,9 @@ impl Reader<'_> {
         let Some(table) = value.get_ref().as_table() else {
             return self.problem(
                 value.span().start,
-                format!("{name} is a table: write match = {{ path = \"/a/*\" }}"),
+                format!(
+                    "{name} is a table: write match = {{ path = \"/a/*\" }}, and a rule for each alternative"
+                ),
             );
         };
         let known: Vec<_> = MATCH.iter().map(|key| key.name).chain(["not"]).collect();
@@ -317,14 +319,15 @@ fn elsewhere(table: &str, name: &str) -> Option<String> {
 
 /// Returns the place of a key that belongs above all tables, or in those of the process.
 fn of_process(table: &str, name: &str) -> Option<String> {
+    let is_of_top = || names(TOP).any(|own| own == name).then(|| "; write it above all tables".to_owned());
     if !matches!(table, "" | "site" | "rule") {
-        return None;
+        return is_of_top();
     }
     let own = SECTIONS.iter().filter(|section| names(section.keys).any(|own| own == name)).take(2);
     let own: Vec<_> = own.map(|section| format!("[{}]", section.name)).collect();
     match own.is_empty() {
         false => Some(format!("; write it in {}", own.join(" or "))),
-        true => names(TOP).any(|own| own == name).then(|| "; write it above all tables".to_owned()),
+        true => is_of_top(),
     }
 }
 

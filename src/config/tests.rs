@@ -198,6 +198,15 @@ fn unknown_keys_get_the_nearest_name() {
             "[[site]]\norigin = 'http://a'\nserver_name = 'b'",
             "3: unknown key 'server_name' in [[site]]; the names of a site are in hosts, and conditions on them in match.host",
         ),
+        ("[reverse]\ntrust = '10.0.0.1'", "2: unknown key 'trust' in [reverse]; write it above all tables"),
+        (
+            "[[site]]\norigin = 'http://a'\n[[site.rule]]\nproxy_cache_valid = '10m'",
+            "4: unknown key 'proxy_cache_valid' in this rule; write ttl = { 200 = \"1h\", 404 = \"1m\" }",
+        ),
+        (
+            "[[site]]\norigin = 'http://a'\n[[site.rule]]\nkeep = '1h'",
+            "4: unknown key 'keep' in this rule; lifetimes are ttl, ttl_default, stale_while_revalidate and stale_if_error",
+        ),
         ("[limits]\nurl = '8KiB'", "2: unknown key 'url' in [limits]; did you mean 'uri'?"),
         (
             "[[site]]\norigin = 'http://a'\nhots = 'b'",

@@ -101,6 +101,28 @@ pub(crate) fn command(engine: &Engine, line: &str) {
 }
 
 #[test]
+fn a_change_or_purge_reaches_the_tenants_at_all_nodes() {
+    let (engine, pages) = (Engine::start(), Pages::default());
+    let origin = pages.origin();
+    let keys = [SHORT, "purge_from = ['127.0.0.1']\n[[site.rule]]\nkey_fields = 'X-Tenant'"];
+    let nodes: Vec<_> = ["a", "b"].map(|name| node(&engine, &origin, name, keys, "")).into();
+    wait_for(&nodes, &["a", "b"]);
+    let shown =
+        |node: &Larder, tenant: &str| version_in(node.ask(&format!("GET /page\nX-Tenant: {tenant}")).text());
+    for change in ["POST /page\nX-Tenant: 9", "PURGE /page\nLarder-Purge: hard"] {
+        let tenants = ["1", "2", "3"];
+        nodes.iter().for_each(|node| tenants.iter().for_each(|tenant| _ = shown(node, tenant)));
+        let now = pages.change();
+        nodes[0].ask(change);
+        for node in &nodes {
+            for tenant in tenants {
+                eventually("the new page", || (shown(node, tenant) == now).then_some(()));
+            }
+        }
+    }
+}
+
+#[test]
 fn an_acknowledged_purge_is_in_force_on_all_nodes() {
     let (engine, pages) = (Engine::start(), Pages::default());
     let origin = pages.origin();

@@ -63,3 +63,25 @@ fn a_corrupt_purge_journal_causes_validations_and_nothing_else() {
     larder.ask("POST /users");
     assert!(!larder.get("/users/1").is_hit(), "it is kept again");
 }
+
+#[test]
+fn a_change_of_a_url_reaches_all_tenants_also_after_a_restart() {
+    for stop in [end, kill] {
+        let (directory, origin) = (tempfile::tempdir().unwrap(), origin());
+        let config = config(directory.path(), &origin, "") + "[[site.rule]]\nkey_fields = 'X-Tenant'\n";
+        let ask = |larder: &Larder, path: &str, tenant: &str| {
+            larder.ask(&format!("GET {path}\nX-Tenant: {tenant}")).is_hit()
+        };
+        let larder = Larder::start(&config);
+        for (path, tenant) in [("/a", "1"), ("/a", "2"), ("/b", "1")] {
+            assert!(!ask(&larder, path, tenant) && ask(&larder, path, tenant));
+        }
+        written(&larder, 3);
+        larder.ask("POST /a\nX-Tenant: 3");
+        stop(larder);
+        let larder = Larder::start(&config);
+        ready(&larder);
+        let hits = [("/a", "1"), ("/a", "2"), ("/b", "1")].map(|(path, tenant)| ask(&larder, path, tenant));
+        assert_eq!(hits, [false, false, true]);
+    }
+}

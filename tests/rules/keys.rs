@@ -60,6 +60,65 @@ fn responses_are_stored_apart_by_fields_and_cookies() {
     assert!(!larder.ask("GET /\nCookie: lang=en").is_hit());
 }
 
+/// Asks for a page as each of 200 tenants, and returns the number of hits.
+fn hits_of_tenants(larder: &Larder) -> usize {
+    let mut client = larder.client();
+    let is_hit = |tenant: &usize| {
+        let answer = client.ask(&format!("GET /a?b\nX-Tenant: {tenant}"));
+        assert_eq!(answer.text(), tenant.to_string());
+        answer.is_hit()
+    };
+    (0..200).filter(is_hit).count()
+}
+
+#[test]
+fn tenants_beyond_max_variants_are_stored_and_purged_together() {
+    let origin = Origin::by(|seen| format!("{ECHO}{}", seen.field("x-tenant").unwrap_or("-")));
+    let keys = "purge_from = ['127.0.0.1']\n[[site.rule]]\nmatch = { path = '/a' }\nkey_fields = 'X-Tenant'\n\
+                tags = 'tenants'\n";
+    let larder = Larder::start(&format!("[memory]\nmax_variants = 2\n{}", site(&[&origin], keys)));
+    let purge = |scope: &str| {
+        let purged = larder.ask_admin(&format!("POST /purge?{scope}&hard&count\nLarder-Admin: 1"));
+        assert!(purged.text().contains(r#""objects": 200,"#), "{scope}: {}", purged.text());
+    };
+    let url = "url=http://site.test/a?b";
+    let ways: [&dyn Fn(); 6] = [
+        &|| purge(url),
+        &|| purge("prefix=http://site.test/a"),
+        &|| purge("glob=http://site.test/*a"),
+        &|| purge("tag=tenants"),
+        &|| _ = larder.ask("PURGE /a?b"),
+        &|| _ = larder.ask("POST /a?b\nX-Tenant: 7"),
+    ];
+    for (at, way) in ways.into_iter().enumerate() {
+        assert_eq!((hits_of_tenants(&larder), hits_of_tenants(&larder)), (0, 200), "{at}");
+        let listed = larder.ask_admin(&format!("GET /cache?{url}"));
+        assert_eq!(listed.text().lines().filter(|line| line.contains(r#""x-tenant":"7""#)).count(), 1);
+        assert_eq!(listed.text().lines().count(), 200);
+        way();
+    }
+    assert_eq!(hits_of_tenants(&larder), 0);
+}
+
+#[test]
+fn tenants_of_a_url_may_have_variants_each() {
+    let origin = Origin::by(|seen| {
+        let shown = ["x-tenant", "accept-language"].map(|name| seen.field(name).unwrap_or("-"));
+        format!("200 OK\nVary: Accept-Language\nCache-Control: max-age=100\n\n{}", shown.join("|"))
+    });
+    let larder = with_rules(&origin, "[[site.rule]]\nkey_fields = 'X-Tenant'\n");
+    for is_hit in [false, true] {
+        for (tenant, language) in [("1", "de"), ("1", "en"), ("2", "de"), ("2", "en")] {
+            let answer = larder.ask(&format!("GET /\nX-Tenant: {tenant}\nAccept-Language: {language}"));
+            assert_eq!(
+                (answer.text(), answer.is_hit()),
+                (&*format!("{tenant}|{language}"), is_hit),
+                "{tenant} {language}"
+            );
+        }
+    }
+}
+
 #[test]
 fn clients_are_distinguished_by_classes() {
     let origin = Origin::by(|seen| {

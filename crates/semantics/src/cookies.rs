@@ -37,13 +37,13 @@ mod tests {
     use std::collections::HashSet;
 
     use crate::fields::HeadLines;
-    use crate::vary;
+    use crate::partition;
 
     fn signature(cookie: &str) -> Vec<u8> {
         let (lines, names) = (format!("Cookie: {cookie}\r\n"), ["cookie:lang".to_owned()]);
         let mut signature = Vec::new();
         let request = HeadLines(lines.as_bytes());
-        vary::write_with(&HeadLines(b""), &names, &request, &mut signature).expect("a signature");
+        partition::write(&names, &request, &mut signature);
         signature
     }
 

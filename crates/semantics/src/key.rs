@@ -39,6 +39,14 @@ pub fn parse(mut key: &[u8]) -> Option<(&str, &[u8], &[u8])> {
     (!key.is_empty()).then_some((scheme, authority, key))
 }
 
+/// Returns the key of the URL in a `stored` key: that of its target, and a byte for the kind of its clients. What else tells
+/// stored content apart, such as a [partition](crate::partition), is behind a NUL, which no target has.
+pub fn of_url(stored: &[u8]) -> &[u8] {
+    let path = parse(stored).map_or(&[][..], |(_, _, path)| path);
+    let behind = path.iter().position(|byte| *byte == 0).map_or(0, |end| path.len() - end);
+    &stored[..stored.len() - behind]
+}
+
 /// Appends the key of a URI reference found in the content of `base`, a key. Returns `None` (and appends
 /// nothing) when it is not an HTTP URI. Fragments are dropped (RFC 3986 section 5.2).
 pub fn resolve(base: &[u8], reference: &[u8], buf: &mut Vec<u8>) -> Option<()> {

@@ -36,6 +36,7 @@ pub mod key;
 pub mod lifetimes;
 pub mod methods;
 pub mod no_vary_search;
+pub mod partition;
 pub mod purge;
 pub mod purpose;
 pub mod range;

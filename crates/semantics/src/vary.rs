@@ -10,8 +10,6 @@
 //! - `Authorization`, `Cookie`, `Origin`, `Referer`, `User-Agent`: each byte counts;
 //! - all others count line by line as written, except for white space around commas outside of quoted strings.
 
-use std::borrow::Cow;
-
 use http::{HeaderName, header};
 
 use crate::choices::Choices;
@@ -50,34 +48,21 @@ const LONGEST: usize = 1024;
 /// # Errors
 /// [`Why::VaryAny`] if no signature could ever match, or `Vary` lists too many names (nothing is appended then).
 pub fn write(response: &impl Fields, request: &impl Fields, out: &mut Vec<u8>) -> Result<(), Why> {
-    write_with(response, &[], request, out)
-}
-
-/// Returns the signature for a response that also varies by `more`: fields (lower case), and cookies as `cookie:NAME`.
-///
-/// # Errors
-/// The same as for [`write`].
-pub fn write_with(
-    response: &impl Fields,
-    more: &[String],
-    request: &impl Fields,
-    out: &mut Vec<u8>,
-) -> Result<(), Why> {
-    let mut names: Vec<Cow<'_, str>> = more.iter().map(|name| name.as_str().into()).collect();
+    let mut names = Vec::new();
     for member in members(response, "vary") {
-        let name = field_name(member).filter(|_| names.len() < MOST_NAMES).ok_or(Why::VaryAny)?;
-        names.push(name.as_str().to_owned().into());
+        names.push(field_name(member).filter(|_| names.len() < MOST_NAMES).ok_or(Why::VaryAny)?);
     }
-    names.sort_unstable();
+    names.sort_unstable_by(|one, other| one.as_str().cmp(other.as_str()));
     names.dedup();
     let is_ordered = response.contains("content-language");
     for name in names {
-        write_field(request, &name, is_ordered && *name == *header::ACCEPT_LANGUAGE.as_str(), out);
+        write_field(request, name.as_str(), is_ordered && name == header::ACCEPT_LANGUAGE, out);
     }
     Ok(())
 }
 
-fn write_field(request: &impl Fields, name: &str, is_ordered: bool, out: &mut Vec<u8>) {
+/// Appends the name and the value of a field of `request`, or of a cookie as `cookie:NAME`.
+pub(crate) fn write_field(request: &impl Fields, name: &str, is_ordered: bool, out: &mut Vec<u8>) {
     if name.starts_with(COOKIE) {
         put_field(&CookieFields(request), name, is_ordered, out)
     } else {
@@ -87,17 +72,21 @@ fn write_field(request: &impl Fields, name: &str, is_ordered: bool, out: &mut Ve
 
 fn put_field(request: &impl Fields, name: &str, is_ordered: bool, out: &mut Vec<u8>) {
     put_part(out, name.as_bytes());
-    if request.contains(name) {
-        let mut value = Vec::from(if is_ordered { ORDERED } else { b"" });
-        normalise(request, name, is_ordered, &mut |piece| {
-            value.extend_from_slice(piece);
-            true
-        });
-        put_length(out, value.len() + 1);
-        out.extend_from_slice(&value);
-    } else {
-        put_length(out, 0);
+    if !request.contains(name) {
+        return put_length(out, 0);
     }
+    let order = if is_ordered { ORDERED } else { b"" };
+    let mut length = order.len() + 1;
+    normalise(request, name, is_ordered, &mut |piece| {
+        length += piece.len();
+        true
+    });
+    put_length(out, length);
+    out.extend_from_slice(order);
+    normalise(request, name, is_ordered, &mut |piece| {
+        out.extend_from_slice(piece);
+        true
+    });
 }
 
 /// Returns the signature of `request` for a response that varies by the same fields as the one with this `signature`.
@@ -111,21 +100,16 @@ pub fn again(mut signature: &[u8], request: &impl Fields) -> Vec<u8> {
 }
 
 /// Returns the signature of a stored response whose fields are now those of `response`, since the origin has confirmed
-/// it for `request`, which selected it by the signature `stored`. `more` as for [`write_with`].
+/// it for `request`, which selected it by the signature `stored`.
 ///
 /// While the response varies by the same fields, its signature stays. Otherwise the values that other fields had in
 /// the request that fetched it are not known, so it answers only requests that select like the confirmed one.
 ///
 /// # Errors
 /// The same as for [`write`].
-pub fn confirmed(
-    stored: &[u8],
-    response: &impl Fields,
-    more: &[String],
-    request: &impl Fields,
-) -> Result<Vec<u8>, Why> {
+pub fn confirmed(stored: &[u8], response: &impl Fields, request: &impl Fields) -> Result<Vec<u8>, Why> {
     let mut signature = Vec::new();
-    write_with(response, more, request, &mut signature)?;
+    write(response, request, &mut signature)?;
     Ok(if again(stored, request) == signature { stored.to_vec() } else { signature })
 }
 

@@ -15,8 +15,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use http::StatusCode;
 use larder_semantics::fields::Fields;
-use larder_semantics::key;
 use larder_semantics::no_vary_search::{self, Variation};
+use larder_semantics::{key, partition};
 use parking_lot::{Mutex, MutexGuard};
 use siphasher::sip::SipHasher13;
 
@@ -247,7 +247,8 @@ impl Equivalents {
     }
 
     fn place<'k>(&self, key: &'k [u8]) -> Option<KeyParts<'k>> {
-        let (&clients, url) = key.split_last()?;
+        // A change of a URL could not be noted for its partitions, which nobody counts.
+        let (&clients, url) = key.split_last().filter(|_| !partition::is_key(key))?;
         let (start, query) = key::split_at_query(url);
         let mut hasher = self.hasher;
         hasher.write(start);

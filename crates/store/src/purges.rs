@@ -29,13 +29,15 @@ pub use self::copy::VERSION as COPY_VERSION;
 use self::group_table::GroupTable;
 pub use self::group_table::MOST_KNOWN;
 pub(crate) use self::journal_purge::PurgeKind;
-use self::journal_purge::{GlobLengths, UNKNOWN, end_of_name, of_any_site, written};
+use self::journal_purge::{
+    GlobLengths, UNKNOWN, end_of_name, of_any_site, of_partition, partitions, written,
+};
 pub use self::journal_purge::{JournalPurge, LONGEST_END, LONGEST_START};
 use self::response_purges::ResponsePurges;
 pub use self::response_purges::{MOST_OF_ALL, MOST_OF_ORIGIN};
 use larder_semantics::fields::Fields;
 use larder_semantics::purge::{Effect, Scope};
-use larder_semantics::{groups, key};
+use larder_semantics::{groups, key, partition};
 use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// The most rules before the oldest half is merged.
@@ -81,6 +83,7 @@ pub struct Purges {
     now: PurgeState,
     rules: RwLock<Rules>,
     sites: OnceLock<Arc<SiteOf>>,
+    partitions: OnceLock<Arc<HasPartitions>>,
     /// The latest second of a purge or a stored response; later purges get no earlier second.
     latest: AtomicU32,
     /// The generations of purges that the other process of an upgrade has ordered.
@@ -89,6 +92,9 @@ pub struct Purges {
 
 /// Returns the name of the site that a cache key belongs to.
 type SiteOf = dyn Fn(&[u8]) -> Option<String> + Send + Sync;
+
+/// Returns whether rules store the responses of the URL under a cache key in partitions.
+type HasPartitions = dyn Fn(&[u8]) -> bool + Send + Sync;
 
 /// Each hit reads this value: no data that is written shares its cache line.
 #[derive(Default)]
@@ -203,29 +209,51 @@ impl Purges {
         let _ = self.sites.set(site_of);
     }
 
+    /// Sets the function that tells whether the responses of a URL are in partitions; until then none are.
+    pub fn know_partitions(&self, has_partitions: Arc<HasPartitions>) {
+        let _ = self.partitions.set(has_partitions);
+    }
+
+    /// Whether rules store the responses of the URL under `key` in [partitions](larder_semantics::partition).
+    pub fn has_partitions(&self, key: &[u8]) -> bool {
+        !partition::is_key(key) && self.partitions.get().is_some_and(|has| has(key))
+    }
+
+    /// Returns the scopes of the responses in partitions of these URLs, where rules store responses so. Their
+    /// [`Effect::Invalid`] removes them.
+    pub fn partitions_of(&self, urls: &[Scope]) -> Vec<Scope> {
+        let key = |url| if let &Scope::Url(ref key) = url { Some(key) } else { None };
+        let keys = urls.iter().filter_map(key).filter(|key| self.has_partitions(key));
+        keys.filter_map(|key| partitions(key)).collect()
+    }
+
     /// From now on, responses create rules only for groups that are [known](Self::know) to belong to a stored
     /// response. To be called before any response is stored.
     pub(crate) fn know_groups(&self) {
         self.write().known.is_on = true;
     }
 
-    /// Notes the groups of a response to `key` that may be stored, and was fetched when `born` was in force.
-    /// To be called before any other client can get the response.
-    pub fn know(&self, key: &[u8], response: &impl Fields, born: Generation) {
-        if !response.contains(groups::GROUPS) {
-            return;
+    /// Notes the groups of a response to `key` with these fields that may be stored, and was fetched when `born` was in
+    /// force; and its partition. To be called before any other client can get the response.
+    pub fn know(&self, key: &[u8], response: Option<&impl Fields>, born: Generation) {
+        if let Some(JournalPurge { origin, hash, .. }) = of_partition(key) {
+            self.know_groups_of(origin, &[hash], born);
         }
+        let Some(response) = response.filter(|response| response.contains(groups::GROUPS)) else { return };
         let Some(origin) = key::origin(key) else { return };
         let groups = groups::groups(response);
         let hash = |name: &String| PurgeKind::AnsweredGroup.hash([origin, name.as_bytes()]);
         let groups: Vec<_> = groups.iter().map(hash).collect();
-        let origin = PurgeKind::AnsweredOrigin.hash([origin, b""]);
-        if self.read().known.has(origin, &groups, born) {
+        self.know_groups_of(PurgeKind::AnsweredOrigin.hash([origin, b""]), &groups, born);
+    }
+
+    fn know_groups_of(&self, origin: u64, groups: &[u64], born: Generation) {
+        if self.read().known.has(origin, groups, born) {
             return;
         }
         let mut rules = self.write();
         let now = self.now();
-        for (group, mark) in rules.known.insert(origin, &groups, born, now) {
+        for (group, mark) in rules.known.insert(origin, groups, born, now) {
             rules.answered.add_group(origin, group, mark);
         }
     }
@@ -400,6 +428,13 @@ impl Rules {
 
     /// Passes the rules that may reach every response under `key` to `see`.
     fn about_key(&self, key: &[u8], see: &mut dyn FnMut(&Rule)) {
+        if !self.answered.is_empty()
+            && let Some(JournalPurge { origin, hash, .. }) = of_partition(key)
+        {
+            let removed = &mut |mark| see(&Rule::by_answer(Effect::Remove, mark));
+            self.answered.about(origin, std::iter::once(hash), removed);
+        }
+        let key = key::of_url(key);
         let mut look = |hash| self.rules.get(&hash).into_iter().for_each(&mut *see);
         if self.has(PurgeKind::All) {
             look(PurgeKind::All.hash([b"", b""]));
@@ -472,15 +507,15 @@ impl Rules {
         }
         let hashes = groups.iter().map(|name| PurgeKind::AnsweredGroup.hash([origin, name.as_bytes()]));
         let origin = PurgeKind::AnsweredOrigin.hash([origin, b""]);
-        self.answered.about(origin, hashes, &mut |mark| see(&Rule::by_answer(mark)));
+        self.answered.about(origin, hashes, &mut |mark| see(&Rule::by_answer(Effect::Invalid, mark)));
     }
 }
 
 impl Rule {
-    /// Returns a rule from a response: its effect is always an invalidation.
-    fn by_answer(mark: Mark) -> Self {
+    /// Returns a rule from a response, with its effect on the responses that it reaches.
+    fn by_answer(effect: Effect, mark: Mark) -> Self {
         let mut marks = [None; 3];
-        marks[Effect::Invalid as usize] = Some(mark);
+        marks[effect as usize] = Some(mark);
         Self { kind: PurgeKind::AnsweredGroup, length: 0, marks }
     }
 

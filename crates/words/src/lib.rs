@@ -1,11 +1,12 @@
 //! The nearest valid word for a misspelt one.
 
-/// Returns the word of `known` that `word` most resembles, if at most a third of it differs.
+/// Returns the word of `known` that `word` most resembles, if at most some third of it differs: one letter of four, two of
+/// five.
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word = word.to_lowercase();
     let (distance, name) =
         known.into_iter().map(|name| (strsim::osa_distance(&word, &name.to_lowercase()), name)).min()?;
-    (distance <= name.len().div_ceil(3)).then_some(name)
+    (distance <= (name.len() + 1) / 3).then_some(name)
 }
 
 /// Returns `; did you mean 'NAME'?`, or an empty text if no name is near.
@@ -19,12 +20,14 @@ mod tests {
 
     #[test]
     fn only_near_words_are_proposed() {
-        let known = ["origin", "hosts", "retries"];
+        let known = ["origin", "hosts", "retries", "path"];
         let table = [
             ("orgin", Some("origin")),
             ("host", Some("hosts")),
             ("Origin", Some("origin")),
             ("retrise", Some("retries")),
+            ("pth", Some("path")),
+            ("root", None),
             ("colour", None),
             ("", None),
         ];

@@ -39,12 +39,24 @@ pub(crate) fn settle(drafts: &[RuleDraft], owner: Owner) -> Result<Vec<SiteRule>
     if problems.is_empty() { Ok(rules) } else { Err(problems) }
 }
 
+/// Checks the effects of a rule with conditions on the response.
+fn check_moment(effects: &Effects) -> Result<(), String> {
+    let Some(key) = effects.before_response() else { return Ok(()) };
+    let way = match key {
+        "reply" => "; response = { set = { .. } } changes the fields of such responses",
+        "respond" | "redirect" => "; error_page replaces the content of errors",
+        _ => "",
+    };
+    Err(format!(
+        "'{key}' takes effect before there is a response: match only the request, or write it in another rule{way}"
+    ))
+}
+
 /// Returns the rule, before it one for each lifetime by status, and after it those for `classes` and `cors`.
 fn settle_one(drafts: &[RuleDraft], at: usize, owner: Owner) -> Result<Vec<SiteRule>, String> {
     let (draft, number) = (&drafts[at], at + 1);
     let mut effects = effects(draft)?;
     auth::add_taken(draft, &mut effects)?;
-    let needs_response = draft.conditions.need_response();
     let stands_for_more = draft.cors.is_some()
         || draft.split.is_some()
         || !draft.classes.is_empty()
@@ -52,10 +64,8 @@ fn settle_one(drafts: &[RuleDraft], at: usize, owner: Owner) -> Result<Vec<SiteR
     if effects == Effects::default() && !stands_for_more && !draft.stop {
         return Err("the rule has no effect: add one, such as ttl = \"1h\", or stop = true".to_owned());
     }
-    if needs_response && let Some(key) = effects.before_response() {
-        return Err(format!(
-            "'{key}' takes effect before there is a response: match only the request, or write it in another rule"
-        ));
+    if draft.conditions.need_response() {
+        check_moment(&effects)?;
     }
     if !effects.apart.is_empty() && !draft.conditions.are_about_resource() {
         return Err("key_fields and key_cookies hold for all requests of a path: match only path, extension, host and scheme".to_owned());

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use larder_semantics::key;
 use serde::Serialize;
 
 use super::{Call, Outcome, json};
@@ -61,12 +62,8 @@ fn shares(shared: &ProcessState) -> Vec<SiteShare> {
     shares
 }
 
-/// Returns the site of a stored response, or of the response of a slice, whose key goes on behind a NUL.
+/// Returns the site of a stored response, or of the response of a slice.
 fn site_of(plan: &Plan, key: &[u8]) -> Option<Arc<str>> {
-    let whole = match key.iter().rposition(|byte| *byte == 0) {
-        Some(end) if key_role(key).is_none() => &key[..end],
-        _ => key,
-    };
-    let (role, (_, authority, path)) = (key_role(whole)?, url_parts(whole)?);
+    let (role, (_, authority, path)) = (key_role(key::of_url(key))?, url_parts(key)?);
     plan.sites.name(role, str::from_utf8(authority).ok()?, &String::from_utf8_lossy(path))
 }

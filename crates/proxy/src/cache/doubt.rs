@@ -89,6 +89,7 @@ impl Doubt {
         }
         let (doubts, memory) = (&cache.doubts, &cache.store.memory);
         let of_origin = |origin| doubts.has(memory.hash(origin), now);
+        let key = key::of_url(key);
         Self {
             url: doubts.has(memory.hash(key), now),
             path: doubts.has(memory.hash(path(key)), now),
@@ -130,11 +131,7 @@ pub(crate) fn begin(cache: &Cache, seconds: u32, scopes: Vec<Scope>) {
     }
     let (urls, others): (Vec<_>, Vec<_>) =
         scopes.into_iter().partition(|scope| matches!(scope, Scope::Url(_)));
-    for url in urls {
-        if let Scope::Url(key) = url {
-            cache.fills.purge(&key);
-        }
-    }
+    cache.purge(&urls);
     if !others.is_empty() {
         cache.fills.order(&others, Effect::Invalid, clock::now());
     }

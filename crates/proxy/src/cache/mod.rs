@@ -14,6 +14,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use larder_semantics::purge::{Effect, Scope};
 use larder_store::body::body_of;
 use larder_store::{Arena, Body, Budget, Disks, Entry, Fills, HintUsage, HitForMiss, Memory, Store};
 use serde::Serialize;
@@ -26,6 +27,7 @@ use self::history::Histories;
 use self::prefetches::Prefetches;
 use self::reclaim::Reclaim;
 use self::twin::Twin;
+use crate::base::clock;
 use crate::base::error::Error;
 use crate::base::settings::Settings;
 use crate::exchange::gateway_files::GatewayFiles;
@@ -125,6 +127,19 @@ impl Cache {
     /// Returns the body of `bytes`, a form of a stored response.
     fn body(&self, bytes: Vec<u8>) -> io::Result<Body> {
         body_of(bytes, |len| self.fills.arena().extent(Some(len)))
+    }
+
+    /// Removes the responses of these URLs, in all tiers and all partitions.
+    pub(crate) fn purge(&self, urls: &[Scope]) {
+        let partitions = self.store.purges.partitions_of(urls);
+        if !partitions.is_empty() {
+            self.fills.order(&partitions, Effect::Invalid, clock::now());
+        }
+        for url in urls {
+            if let Scope::Url(key) = url {
+                self.fills.purge(key);
+            }
+        }
     }
 
     /// Applies `new` settings from now on.

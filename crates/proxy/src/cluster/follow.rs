@@ -178,11 +178,7 @@ fn put_in_force(cache: &Arc<Cache>, order: Order) {
                 .with_equivalents(scopes)
                 .into_iter()
                 .partition(|scope| matches!(scope, Scope::Url(_)));
-            for scope in urls {
-                if let Scope::Url(key) = scope {
-                    cache.fills.purge(&key);
-                }
-            }
+            cache.purge(&urls);
             enforce(cache, Effect::Remove, &others);
         }
         Order::Purge(effect, scopes) => enforce(cache, effect, &cache.fills.with_equivalents(scopes)),

@@ -13,6 +13,7 @@ use super::{Cluster, session};
 use crate::base::settings::Role;
 use crate::exchange::position::RequiredPosition;
 use crate::exchange::request::Request;
+use crate::exchange::target::key_role;
 use crate::http::head::{Refusal, RequestHead, Target};
 
 /// The field in which a node describes the client of a request to another node: role and address; then the seal of
@@ -123,7 +124,7 @@ fn url_of<'b>(head: &RequestHead<'b>) -> [&'b str; 3] {
 
 /// Appends the field that names the client of `request` to the process called `to`, which has to be at `place`.
 pub(super) fn introduce(out: &mut Vec<u8>, cluster: &Cluster, to: &str, request: &Request, place: &str) {
-    let role = if request.key.last() == Some(&b'F') { Role::Forward } else { Role::Reverse };
+    let role = key_role(&request.key).unwrap_or(Role::Reverse);
     let client = request.client.to_string();
     let (method, role) = (request.method.as_str(), role.name());
     let url = [request.scheme, &*request.authority, &*request.path];

@@ -181,7 +181,7 @@ impl Packages {
     /// Learns what an index document says, whose URL has the cache key `index`. Returns the files with new digests of which
     /// content may be stored.
     pub(crate) fn learn(&self, document: Document, index: &[u8], content: &[u8]) -> Vec<StaleFile> {
-        let Some((role, target)) = index.split_last() else { return Vec::new() };
+        let Some((role, target)) = key::of_url(index).split_last() else { return Vec::new() };
         let path = key::parse(target).and_then(|(_, _, path)| str::from_utf8(path).ok()).unwrap_or_default();
         let path = path.split('?').next().unwrap_or_default();
         let mut registry = key::origin(target).unwrap_or_default().to_vec();
@@ -262,7 +262,7 @@ impl Packages {
 
 /// Returns the identity of `resource`, whose cache key is `key`.
 fn id(key: &[u8], resource: &Resource<'_>) -> UrlId {
-    UrlId::of(resource.coordinate.as_deref().map_or(key, str::as_bytes))
+    UrlId::of(resource.coordinate.as_deref().map_or(key::of_url(key), str::as_bytes))
 }
 
 /// Returns the settings for a response of this status to a request for `resource`, whose cache key is `key`, as far as they

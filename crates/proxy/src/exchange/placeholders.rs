@@ -59,7 +59,7 @@ impl<'r> Parts<'r> {
         id: Option<&'r str>,
         fields: &'r dyn FieldValues,
     ) -> Self {
-        let target = key.split_last().and_then(|(_, target)| key::parse(target));
+        let target = key::of_url(key).split_last().and_then(|(_, target)| key::parse(target));
         let (scheme, host, uri) = target.unwrap_or(("", b"", b""));
         let (host, uri) = (str::from_utf8(host).unwrap_or_default(), str::from_utf8(uri).unwrap_or_default());
         let (path, query) = uri.split_at(uri.find('?').unwrap_or(uri.len()));

@@ -13,7 +13,7 @@ use larder_semantics::coding::AcceptedCodings;
 use larder_semantics::directives::RequestDirectives;
 use larder_semantics::fields::Fields;
 use larder_semantics::freshness::Freshness;
-use larder_semantics::{purpose, revalidate};
+use larder_semantics::{key, partition, purpose, revalidate};
 use larder_store::{Entry, Memory};
 
 use super::position::RequiredPosition;
@@ -29,10 +29,10 @@ use crate::exchange::placeholders::Parts;
 use crate::exchange::plan::Plan;
 use crate::exchange::route::Route;
 use crate::exchange::rulebook::Rulebook;
-use crate::exchange::ruling::Ruling;
+use crate::exchange::ruling::{Ruling, RulingRef};
 use crate::exchange::target::{
-    AMBIGUOUS, Address, EVADED, RuledClient, RuledRequest, asked, from_root, host_in, rule, ruled_host,
-    unruled, url_parts, write_key,
+    AMBIGUOUS, Address, EVADED, RuledClient, asked, from_root, host_in, rule, ruled_host, unruled, url_parts,
+    write_key,
 };
 use crate::http::body::Upload;
 use crate::http::head::{Refusal, RequestHead};
@@ -63,9 +63,6 @@ pub(crate) struct Request {
     pub(crate) route: Route,
     /// The settings of its site and the rules that apply to it.
     pub(crate) ruling: Arc<Ruling>,
-    /// The fields and cookies by which rules store separate variants of its response, in the names of
-    /// `larder_semantics::vary`.
-    pub(crate) apart: Vec<String>,
     /// The codings that its client accepts, before rules change the request; `None` for a client that gets content as
     /// the origin sent it.
     pub(crate) accepted: Option<AcceptedCodings>,
@@ -130,7 +127,6 @@ struct RuledHead<'h> {
     address: Address<'h>,
     route: Route,
     ruling: Arc<Ruling>,
-    apart: Vec<String>,
 }
 
 impl Request {
@@ -179,7 +175,7 @@ impl Request {
             &'p Rulebook,
             &Address<'_>,
             (&Method, RuledClient<'_>, &HeaderMap),
-        ) -> RuledRequest<'p>,
+        ) -> RulingRef<'p>,
     ) -> Result<Box<Self>, Refusal> {
         let address = Address::of(head.target, asker.role)?;
         let route = plan.sites.route(asker.role, address.authority, address.path)?;
@@ -188,13 +184,11 @@ impl Request {
         if rulebook.is_evaded_by(address.path) {
             return Err(AMBIGUOUS);
         }
-        let RuledRequest { ruled, apart } =
-            rule(rulebook, &address, (&head.method, RuledClient::of(asker), &fields));
-        let ruling = ruled.share();
+        let ruling = rule(rulebook, &address, (&head.method, RuledClient::of(asker), &fields)).share();
         if ruling.is_evaded {
             return Err(EVADED);
         }
-        let ruled = RuledHead { head, address, route, ruling, apart };
+        let ruled = RuledHead { head, address, route, ruling };
         let mut request = Self::under(ruled, fields, memory, plan, asker);
         request.accept_fixed(plan);
         Ok(request)
@@ -209,7 +203,7 @@ impl Request {
         asker: &Requester<'_>,
     ) -> Box<Self> {
         let &Requester { role, address: client, identity, id, by_peer } = asker;
-        let RuledHead { head, address, route, ruling, apart } = ruled;
+        let RuledHead { head, address, route, ruling } = ruled;
         let rulebook = route.rulebook(&plan.forward);
         // A node that forwards a request has checked it.
         let is_asked = !by_peer && !is_purge(&head.method, &route);
@@ -235,11 +229,10 @@ impl Request {
             asked: directives(&ruling, &fields),
             accepted: Some(AcceptedCodings::of(&fields)),
             fields,
-            hash: memory.hash(&key),
+            hash: 0,
             key,
             route,
             ruling,
-            apart,
             credentials,
             inquiry,
             token,
@@ -268,7 +261,16 @@ impl Request {
             is_own_prefetch: false,
         });
         request.add_client(role, identity, &head.fields);
+        request.settle_key(memory);
         request
+    }
+
+    /// Adds the partition that its fields select to its key, and hashes it. To be called again when the fields or the
+    /// target change.
+    pub(crate) fn settle_key(&mut self, memory: &Memory) {
+        self.key.truncate(self.url_key().len());
+        partition::write(&self.ruling.apart, &self.fields, &mut self.key);
+        self.hash = memory.hash(&self.key);
     }
 
     /// Accepts a stored response that its protocol never changes: Maven demands a newer one with each request (`no-cache`). An
@@ -406,14 +408,19 @@ impl Request {
         self.scheme == "https" && !self.by_peer && self.method.as_str() != names::PURGE
     }
 
-    /// Returns the key of the target alone, as `larder_semantics::key` reads it.
-    pub(crate) fn target(&self) -> &[u8] {
-        self.key.split_last().map_or(&[], |(_, target)| target)
+    /// Returns its key without the partition.
+    pub(crate) fn url_key(&self) -> &[u8] {
+        key::of_url(&self.key)
     }
 
-    /// Returns the cache key, for listeners of the same role, of a target that its answer refers to.
+    /// Returns the key of the target alone, as `larder_semantics::key` reads it.
+    pub(crate) fn target(&self) -> &[u8] {
+        self.url_key().split_last().map_or(&[], |(_, target)| target)
+    }
+
+    /// Returns the key of a URL, for listeners of the same role, to which its answer refers by this target.
     pub(crate) fn key_of(&self, target: &[u8]) -> Vec<u8> {
-        [target, self.key.last().map_or(&[][..], std::slice::from_ref)].concat()
+        [target, self.url_key().last().map_or(&[][..], std::slice::from_ref)].concat()
     }
 
     /// Whether it is a `PURGE` of a site.
@@ -470,7 +477,6 @@ impl Request {
             hash: self.hash,
             route: self.route.clone(),
             ruling: Arc::clone(&self.ruling),
-            apart: self.apart.clone(),
             accepted: self.accepted,
             credentials: None,
             inquiry: None,

@@ -22,8 +22,8 @@ use crate::net::limiter::Limiter;
 pub(crate) struct Rulebook {
     set: RuleSet,
     rules: Vec<SiteRule>,
-    /// The rules that store responses as separate variants.
-    apart: VariantRules,
+    /// The rules that store responses in partitions.
+    apart: PartitionRules,
     /// Whether some of them have conditions on paths or change paths.
     looks_at_paths: bool,
     /// The limits of each rule.
@@ -40,14 +40,13 @@ pub(crate) struct Rulebook {
     several: Combinations<Ruling>,
 }
 
-/// Rules that store separate variants of responses by fields and cookies of requests. All that apply add up, and `stop`
-/// is ignored: the variants under one cache key must always be selected by the same fields.
+/// Rules that store responses in partitions by fields and cookies of requests. All that apply add up, and `stop` is ignored:
+/// the partitions of one URL must always be selected by the same fields.
 #[derive(Debug)]
-struct VariantRules {
+struct PartitionRules {
     set: RuleSet,
     /// The numbers of the rules among all rules of the site.
     numbers: Vec<u16>,
-    names: Vec<Vec<String>>,
     /// Whether one of them is behind a rule with `stop`.
     is_behind_stop: bool,
 }
@@ -92,7 +91,7 @@ impl Rulebook {
         };
         Self {
             set: RuleSet::new(rules.iter().map(|rule| rule.rule.clone()).collect()),
-            apart: VariantRules::new(rules),
+            apart: PartitionRules::new(rules),
             looks_at_paths: rules
                 .iter()
                 .any(|rule| rule.rule.conditions.look_at_path() || rule.effects.changes_paths()),
@@ -242,21 +241,9 @@ impl Rulebook {
         RulingRef::Shared(Arc::new(ruling))
     }
 
-    /// Returns the fields and cookies of `request`, in the names of `larder_semantics::vary`, that select separate
-    /// variants of its response.
-    pub(crate) fn apart<F: Fields>(&self, request: &larder_rules::Request<'_, F>) -> Vec<String> {
-        if self.apart.set.is_empty() {
-            return Vec::new();
-        }
-        let mut apart: Vec<String> = Vec::new();
-        for number in self.apart.set.on_request(request) {
-            for name in self.apart.names.get(usize::from(number)).into_iter().flatten() {
-                if !apart.contains(name) {
-                    apart.push(name.clone());
-                }
-            }
-        }
-        apart
+    /// Whether the responses of the URL of `request` are in partitions.
+    pub(crate) fn has_partitions<F: Fields>(&self, request: &larder_rules::Request<'_, F>) -> bool {
+        !self.apart.set.is_empty() && !self.apart.set.on_request(request).is_empty()
     }
 
     /// Returns the counts of requests by rules.
@@ -329,14 +316,13 @@ impl Rulebook {
     }
 }
 
-impl VariantRules {
+impl PartitionRules {
     fn new(rules: &[SiteRule]) -> Self {
         let apart = || rules.iter().enumerate().filter(|(_, rule)| !rule.effects.apart.is_empty());
         let rule = |rule: &SiteRule| Rule { conditions: rule.rule.conditions.clone(), stop: false };
         Self {
             set: RuleSet::new(apart().map(|(_, own)| rule(own)).collect()),
             numbers: apart().map(|(number, _)| number as u16).collect(),
-            names: apart().map(|(_, rule)| rule.effects.apart.clone()).collect(),
             is_behind_stop: apart()
                 .any(|(number, _)| rules[..number].iter().any(|earlier| earlier.rule.stop)),
         }

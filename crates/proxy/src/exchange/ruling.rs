@@ -84,6 +84,8 @@ impl Ruling {
                 [&signed.expires, &signed.signature].into_iter().flat_map(|name| Pattern::parse(name)),
             );
         }
+        effects.apart.sort_unstable();
+        effects.apart.dedup();
         let credential = site.owns_credential.then(|| take_credential(&mut effects.request)).flatten();
         effects.request.drop_cookies(&site.own_cookies);
         let of_rules = effects.own_cookies.iter().flat_map(|name| Pattern::parse(name));

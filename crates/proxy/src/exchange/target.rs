@@ -1,14 +1,14 @@
 //! The target of a request, its cache key, and the rules of its site that apply.
 
 use std::borrow::Cow;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use http::{HeaderMap, Method, StatusCode};
 use larder_rules::{CertificateNames, normal_path};
 use larder_semantics::directives::RequestDirectives;
 use larder_semantics::fields::Fields;
-use larder_semantics::key;
 use larder_semantics::storable::Rules;
+use larder_semantics::{key, partition};
 
 use crate::base::clock;
 use crate::base::networks::host_of;
@@ -17,7 +17,7 @@ use crate::exchange::arrival::Requester;
 use crate::exchange::plan::Plan;
 use crate::exchange::route::SiteNumber;
 use crate::exchange::rulebook::Rulebook;
-use crate::exchange::ruling::RulingRef;
+use crate::exchange::ruling::{Ruling, RulingRef};
 use crate::http::head::{Refusal, Target};
 use crate::net::tls::client_certificates::ClientIdentity;
 
@@ -71,6 +71,19 @@ pub(crate) fn write_key(key: &mut Vec<u8>, role: Role, address: &Address<'_>, qu
     key.push(role_in_keys(role));
 }
 
+/// Writes the cache key of a request with these fields in place of the one in `key`: that of its target, and its partition.
+#[inline]
+pub(crate) fn write_request_key(
+    key: &mut Vec<u8>,
+    (role, address): (Role, &Address<'_>),
+    ruling: &Ruling,
+    fields: &impl Fields,
+) {
+    key.clear();
+    write_key(key, role, address, ruling.query.as_ref());
+    partition::write(&ruling.apart, fields, key);
+}
+
 /// Returns the last byte of the keys for listeners of this role.
 pub(crate) fn role_in_keys(role: Role) -> u8 {
     match role {
@@ -82,21 +95,22 @@ pub(crate) fn role_in_keys(role: Role) -> u8 {
 const FORWARD: u8 = b'F';
 const REVERSE: u8 = b'R';
 
-/// Returns the role of the listeners to which a key belongs.
+/// Returns the role of the listeners to which the key of a request belongs; `None` for other keys, as those of slices.
 pub(crate) fn key_role(key: &[u8]) -> Option<Role> {
-    match *key.last()? {
+    let of_request = if partition::is_key(key) { key::of_url(key) } else { key };
+    match *of_request.last()? {
         FORWARD => Some(Role::Forward),
         REVERSE => Some(Role::Reverse),
         _ => None,
     }
 }
 
-/// Returns scheme, authority and path with the query of the URL of a cache key; `None` if it is not that of a request.
+/// Returns scheme, authority and path with the query of the URL of a cache key; `None` if the key is malformed.
 pub(crate) fn url_parts(key: &[u8]) -> Option<(&str, &[u8], &[u8])> {
-    key::parse(key.split_last()?.1)
+    key::parse(key::of_url(key).split_last()?.1)
 }
 
-/// Returns the URL of a cache key; `None` if it is not that of a request.
+/// Returns the URL of a cache key; `None` if the key is malformed.
 pub(crate) fn url(key: &[u8]) -> Option<String> {
     let (scheme, authority, path) = url_parts(key)?;
     Some(format!("{scheme}://{}{}", String::from_utf8_lossy(authority), String::from_utf8_lossy(path)))
@@ -133,21 +147,41 @@ pub(crate) fn cached_site<'p>(
     is_served.then_some((number, rulebook, ruled))
 }
 
-/// Returns the other keys that the URL of `key` has under the rules of its site about queries.
-pub(crate) fn ruled_keys(plan: &Plan, key: &[u8]) -> Vec<Vec<u8>> {
-    let parts = || {
+/// What the settings say about a URL.
+struct RuledUrl<'p> {
+    role: Role,
+    address: Address<'p>,
+    rulebook: &'p Rulebook,
+}
+
+impl<'p> RuledUrl<'p> {
+    /// Returns what `plan` says about the URL of `key`; `None` if no site has it.
+    fn of(plan: &'p Plan, key: &'p [u8]) -> Option<Self> {
         let (role, (scheme, authority, path)) = (key_role(key)?, url_parts(key)?);
         let scheme = if scheme == "https" { "https" } else { "http" };
         let (authority, path) = (str::from_utf8(authority).ok()?, str::from_utf8(path).ok()?);
-        Some((role, Address { scheme, authority, path }))
-    };
-    let Some((role, address)) = parts() else { return Vec::new() };
-    let rulebook = match role {
-        Role::Forward => Some(&plan.forward),
-        Role::Reverse => plan.sites.find(address.authority, address.path).map(|site| &site.rulebook),
-    };
+        let rulebook = match role {
+            Role::Forward => &plan.forward,
+            Role::Reverse => &plan.sites.find(authority, path)?.rulebook,
+        };
+        Some(Self { role, address: Address { scheme, authority, path }, rulebook })
+    }
+}
+
+/// Whether rules store the responses of the URL of `key` in partitions.
+pub(crate) fn has_partitions(plan: &Plan, key: &[u8]) -> bool {
+    RuledUrl::of(plan, key).is_some_and(|RuledUrl { address, rulebook, .. }| {
+        let nobody = RuledClient { address: Ipv4Addr::UNSPECIFIED.into(), certificate: None };
+        let (path, fields) = (normal_path(path_of(&address)), HeaderMap::new());
+        rulebook.has_partitions(&seen(&address, &path, (&Method::GET, nobody, &fields)))
+    })
+}
+
+/// Returns the other keys that the URL of `key` has under the rules of its site about queries.
+pub(crate) fn ruled_keys(plan: &Plan, key: &[u8]) -> Vec<Vec<u8>> {
     let mut keys: Vec<Vec<u8>> = Vec::new();
-    for query in rulebook.into_iter().flat_map(Rulebook::queries) {
+    let Some(RuledUrl { role, address, rulebook }) = RuledUrl::of(plan, key) else { return keys };
+    for query in rulebook.queries() {
         let mut ruled = Vec::with_capacity(key.len());
         write_key(&mut ruled, role, &address, Some(query));
         if ruled != key && !keys.contains(&ruled) {
@@ -173,30 +207,19 @@ impl<'r> RuledClient<'r> {
     }
 }
 
-/// The rules of a site that apply to a request.
-pub(super) struct RuledRequest<'p> {
-    pub(super) ruled: RulingRef<'p>,
-    /// The fields and cookies that select separate variants of its response.
-    pub(super) apart: Vec<String>,
-}
-
 /// Returns the rules of a site that apply to a request for `address`.
 pub(super) fn rule<'p>(
     rulebook: &'p Rulebook,
     address: &Address<'_>,
     (method, client, fields): (&Method, RuledClient<'_>, &HeaderMap),
-) -> RuledRequest<'p> {
-    if rulebook.is_empty() {
-        return unruled(rulebook);
-    }
+) -> RulingRef<'p> {
     let path = normal_path(path_of(address));
-    let request = seen(address, &path, (method, client, fields));
-    RuledRequest { ruled: rulebook.on_request(&request), apart: rulebook.apart(&request) }
+    rulebook.on_request(&seen(address, &path, (method, client, fields)))
 }
 
 /// Returns the settings of a site without its rules.
-pub(super) fn unruled(rulebook: &Rulebook) -> RuledRequest<'_> {
-    RuledRequest { ruled: RulingRef::Kept(rulebook.base()), apart: Vec::new() }
+pub(super) fn unruled(rulebook: &Rulebook) -> RulingRef<'_> {
+    RulingRef::Kept(rulebook.base())
 }
 
 /// Returns a request for `address` in the form for rules; `path` is its path in normal form.

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use larder_predict::PrefetchResult;
 use larder_semantics::status::Why;
-use larder_semantics::vary;
+use larder_semantics::{partition, vary};
 use larder_store::{Entry, JoinResult, Store};
 use parking_lot::Mutex;
 use serde::Serialize;
@@ -133,7 +133,7 @@ impl Offers {
 /// variants by a single cookie.
 fn request(worker: &Worker, plan: &Plan, entry: &Entry) -> Option<Box<Request>> {
     let mut fields = HeaderMap::new();
-    for (name, value) in vary::fields(entry.signature()) {
+    for (name, value) in partition::fields(entry.key()).chain(vary::fields(entry.signature())) {
         let (name, value) = (HeaderName::try_from(name).ok()?, value.map(HeaderValue::from_bytes));
         if let Some(value) = value.transpose().ok()? {
             fields.insert(name, value);

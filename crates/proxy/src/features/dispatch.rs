@@ -71,6 +71,8 @@ async fn answer(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut Request) -
         if let Err(reply) = Box::pin(auth_request::check(worker, plan, request)).await {
             return *reply;
         }
+        // Rules may store responses apart by what the check has added.
+        request.settle_key(&worker.cache.store.memory);
         if let Some(before) = request.rule_by_claims(plan) {
             own = match admit(plan, request, Some(&before)) {
                 Ok(own) => own,

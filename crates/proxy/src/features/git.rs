@@ -15,6 +15,7 @@ use larder_semantics::coding::Coding;
 use larder_semantics::directives::ResponseDirectives;
 use larder_semantics::fields::{Fields, members};
 use larder_semantics::freshness::Freshness;
+use larder_semantics::partition;
 use larder_semantics::status::Why;
 
 use crate::base::clock;
@@ -103,7 +104,7 @@ fn may_ask(request: &Request) -> bool {
         && request.path.ends_with("/git-upload-pack")
         && ruling.packages.is_some_and(|protocols| protocols.has(Protocol::Git))
         && ruling.caching().is_some()
-        && request.apart.is_empty()
+        && ruling.apart.is_empty()
         && ruling.inquiry(&request.fields).is_none()
         && !request.asked.no_store
         && !request.asked_for_certificate
@@ -147,7 +148,7 @@ fn lookup(worker: &Worker, request: &Request, mut wanted: Vec<u8>) -> Request {
     wanted.push(0);
     wanted.extend(request.fields.get(AUTHORIZATION).map_or(&[][..], |value| value.as_bytes()));
     let digest = Digest::of(Algorithm::Sha256, &wanted).to_string();
-    let key = request.key_of(&[request.target(), b"\0", digest.as_bytes()].concat());
+    let key = partition::named(&request.key, digest.as_bytes());
     let mut asked = request.in_background_for(&key, worker.cache.store.memory.hash(&key));
     asked.fields.remove(AUTHORIZATION);
     asked

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use http::uri::Authority;
 use larder_semantics::freshness::Freshness;
-use larder_semantics::vary;
+use larder_semantics::{key, partition, vary};
 use larder_store::disks::{ListedResponse, ResponseReader, VerifyResult};
 use larder_store::memory::KeyUsage;
 use larder_store::{Disks, Entry, Memory, Resident, Store, Tier};
@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::base::clock;
 use crate::base::settings::Role;
-use crate::exchange::target::{self, Address, write_key};
+use crate::exchange::target::{self, Address, key_role, write_key};
 
 /// A stored response. Times are in seconds since 1970.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -144,9 +144,10 @@ pub(crate) fn address(url: &str) -> Result<Address<'_>, String> {
     Ok(Address { scheme, authority, path })
 }
 
-/// Passes each stored object, or each one under `keys`, to `see` until `see` returns false. The objects are those in
-/// the near `tiers`, and those in memory if a proxy serves from all as one `store`. An object that is in memory and in
-/// another tier is shown once. Purges in force apply, also to objects that no request has used since.
+/// Passes each stored object, or each one of the URL with these `keys`, to `see` until `see` returns false. The objects are
+/// those in the near `tiers`, and those in memory if a proxy serves from all as one `store`. An object that is in memory and
+/// in another tier is shown once. Purges in force apply, also to objects that no request has used since. Where rules may
+/// store the responses of a URL in partitions, all objects are searched for them.
 pub fn list(
     tiers: &[Arc<dyn Tier>],
     store: Option<&Store>,
@@ -168,9 +169,12 @@ pub fn list(
         goes_on = goes_on && object.is_none_or(&mut *see);
         goes_on
     };
+    let is_asked = |key: &[u8]| keys.is_none_or(|keys| keys.iter().any(|own| *own == *key::of_url(key)));
+    let may_have = |key: &Vec<u8>| store.is_none_or(|store| store.purges.has_partitions(key));
+    let found = keys.filter(|keys| !keys.iter().any(may_have));
     for tier in tiers {
-        match keys {
-            None => tier.list(None, &mut show),
+        match found {
+            None => tier.list(None, &mut |stored| !is_asked(&stored.key) || show(stored)),
             Some(keys) => keys.iter().for_each(|key| tier.list(Some(key), &mut show)),
         }
     }
@@ -183,8 +187,12 @@ pub fn list(
             }
         }
     };
-    match keys {
-        None => memory.list(&mut show),
+    match found {
+        None => memory.list(&mut |resident, used| {
+            if resident.variants().first().is_some_and(|entry| is_asked(entry.key())) {
+                show(resident, used);
+            }
+        }),
         Some(keys) => {
             keys.iter().filter_map(|key| memory.used(key)).for_each(|(resident, used)| show(&resident, used))
         }
@@ -255,13 +263,9 @@ impl Object {
 
     /// Describes an object on a disk by its key, signature and freshness.
     fn named(key: &[u8], signature: &[u8], freshness: &Freshness, now: u32) -> Option<Self> {
-        let role = match key.last()? {
-            b'F' => "forward",
-            b'R' => "reverse",
-            _ => return None,
-        };
+        let role = key_role(key)?.name();
         let Freshness { received, initial_age, lifetime, .. } = *freshness;
-        let fields = vary::fields(signature);
+        let fields = partition::fields(key).chain(vary::fields(signature));
         Some(Self {
             name: String::new(),
             tier: ObjectTiers::Disk,

@@ -145,7 +145,7 @@ fn point(worker: &Worker, request: &mut Request, digest: Digest) {
     let Some(origin) = key::origin(request.target()) else { return };
     let target = [origin, path.as_bytes()].concat();
     (request.key, request.path) = (request.key_of(&target), path);
-    request.hash = worker.cache.store.memory.hash(&request.key);
+    request.settle_key(&worker.cache.store.memory);
 }
 
 /// Lets content with this digest answer that is stored for another URL. Its client has named the digest, so that it may

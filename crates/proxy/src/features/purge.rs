@@ -3,7 +3,8 @@
 //! A purge is answered when it is in force, which takes the same time for every amount of stored data. The entries
 //! that it reaches are counted and freed afterwards ([`reclaim`](crate::cache::reclaim)): memory in some tenths of a
 //! second for each 100,000 objects, the disks at the pace of the [schedule](crate::base::schedule). Only clients that
-//! request the count wait for it. The entries of a purge of URLs are found without a search and counted at once.
+//! request the count wait for it. The entries of a purge of URLs are found without a search and counted at once, unless rules
+//! store them in partitions.
 //! [`crate::admin`] and [`crate::features::purge_method`] decide which clients may purge.
 
 use std::fmt;
@@ -287,7 +288,9 @@ pub(crate) async fn purge(
 
 /// Puts a purge in force on this node, even if its entries cannot be counted.
 fn begin(cache: &Arc<Cache>, asked: PurgeRequest) -> PurgeInForce {
-    let begun = match asked.scopes.iter().all(|scope| matches!(scope, Scope::Url(_))) {
+    let is_found =
+        |scope: &Scope| matches!(scope, Scope::Url(key) if !cache.store.purges.has_partitions(key));
+    let begun = match asked.scopes.iter().all(is_found) {
         true => begin_with_urls(cache, asked),
         false => begin_with_more(cache, asked),
     };
@@ -297,7 +300,7 @@ fn begin(cache: &Arc<Cache>, asked: PurgeRequest) -> PurgeInForce {
     begun
 }
 
-/// Puts a purge of URLs in force. Its entries are counted without a search, unless responses on a disk vary.
+/// Puts a purge of URLs without partitions in force. Its entries are counted without a search, unless responses on a disk vary.
 fn begin_with_urls(cache: &Arc<Cache>, asked: PurgeRequest) -> PurgeInForce {
     let PurgeRequest { scopes, effect, counts, waits, .. } = asked;
     // 1. The purge is in force: no later request uses these responses. 2. They are counted. 3. They are removed.

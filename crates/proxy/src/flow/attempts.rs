@@ -58,7 +58,7 @@ pub(super) async fn at_site(
     let (mut tries_left, mut unsent) = (retries, true);
     // An answer that is used only if no other origin has one.
     let mut declined: Option<OriginAnswer<'_>> = None;
-    let mut next = chosen.pool.next(None, request.session.as_deref(), &request.key);
+    let mut next = chosen.pool.next(None, request.session.as_deref(), request.url_key());
     loop {
         let begun = Instant::now();
         let Attempt { turn, load, answered } = match sent.late(has_content) {
@@ -98,7 +98,7 @@ pub(super) async fn at_site(
                     };
                 }
                 tracing::debug!("{}: {error}; trying again", request.logged_url());
-                next = chosen.pool.next(Some(turn), request.session.as_deref(), &request.key);
+                next = chosen.pool.next(Some(turn), request.session.as_deref(), request.url_key());
                 tries_left -= 1;
                 // Let the doubt about a lost try begin before the next try is sent.
                 tokio::task::yield_now().await;
@@ -157,7 +157,7 @@ impl<'s> Sent<'s> {
             return None;
         }
         let pool = self.chosen.pool;
-        let other = pool.next(Some(turn), None, &self.request.key);
+        let other = pool.next(Some(turn), None, self.request.url_key());
         (!other.is_at(turn) && pool.may_retry()).then_some(other)
     }
 
@@ -208,7 +208,7 @@ impl<'s> Sent<'s> {
             return attempt;
         }
         let pool = self.chosen.pool;
-        let other = pool.next(Some(turn), None, &self.request.key);
+        let other = pool.next(Some(turn), None, self.request.url_key());
         if other.is_at(turn) || !pool.may_hedge() {
             return first.await;
         }

@@ -37,7 +37,7 @@ impl Change {
         (invalidate::is_unsafe(&request.method) && seconds > 0).then(|| Self {
             cache: Arc::clone(&shared.cache),
             cluster: shared.cluster.clone(),
-            url: request.key.clone(),
+            url: request.url_key().to_vec(),
             origin: key::origin(request.target()).map(<[u8]>::to_vec),
             seconds,
             is_over: false,

@@ -11,6 +11,7 @@ use http::{HeaderMap, Method, StatusCode, header};
 use larder_packages::{Document, Resource, Verifier};
 use larder_semantics::coding::Coding;
 use larder_semantics::fields::Fields;
+use larder_semantics::purge::Scope;
 use larder_semantics::status::Why;
 
 use self::dates::Registry;
@@ -130,7 +131,7 @@ fn reader(
         let Some(content) = decoded(&content, coding.as_deref()) else { return };
         for StaleFile { key, digests } in packages.learn(document, &index, &content) {
             match digests.is_empty() {
-                true => _ = worker.cache.fills.purge(&key),
+                true => worker.cache.purge(&[Scope::Url(key)]),
                 false => _ = runtime.spawn(verify_stored(Arc::clone(&worker), key, digests)),
             }
         }

@@ -131,7 +131,8 @@ pub(crate) async fn through(
         // The invalidation by this request does not apply to its own answer; any other one does.
         let is_left = |began| !worker.cache.fills.is_cancelled_by_others(request.hash, began, &spoiled);
         moment = before.and_then(|(_, began, _)| Some(epoch()).filter(|_| is_left(began)));
-        let groups = groups(request, &fields);
+        let mut groups = groups(request, &fields);
+        groups.extend(worker.cache.store.purges.partitions_of(&spoiled));
         if request.ruling.caching().is_none() {
             spoiled.clear();
         }

@@ -29,7 +29,7 @@ use crate::exchange::limits;
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Reply, Source};
 use crate::exchange::request::Request;
-use crate::exchange::target::{Address, RuledClient, asked, cached_site, write_key};
+use crate::exchange::target::{Address, RuledClient, asked, cached_site, write_request_key};
 use crate::flow::context::{Context, refused};
 use crate::flow::decide::{
     Decision, StoredResponse, Terms, before_lookup, bypass, decide, is_for_cache_only, may_stand_in,
@@ -70,8 +70,7 @@ pub(crate) fn at_once(
     if rules.compression.is_on() && range::is_resumed_by_date(&selecting) {
         return None;
     }
-    key.clear();
-    write_key(key, role, &address, ruling.query.as_ref());
+    write_request_key(key, (role, &address), &ruling, &selecting);
     let hash = worker.cache.store.memory.hash(key);
     let (entry, tier, is_own) = find_at_once(worker, key, hash, &selecting, head.is_prefetch, now)?;
     let stored = StoredResponse::of(&entry, is_own, (&head.method, &selecting), now);

@@ -49,13 +49,13 @@ pub(crate) fn judge(
 /// could ever match.
 pub(super) fn signature(request: &Request, fields: &impl Fields, stored: &[u8]) -> Result<Vec<u8>, Why> {
     // The usual response, whose `Vary` is then looked up once.
-    if fields.first("vary").is_none() && stored.is_empty() && request.apart.is_empty() {
+    if fields.first("vary").is_none() && stored.is_empty() {
         return Ok(Vec::new());
     }
     if vary::is_by_client(fields) {
         return Err(Why::VaryAny);
     }
-    vary::confirmed(stored, fields, &request.apart, &request.fields)
+    vary::confirmed(stored, fields, &request.fields)
 }
 
 /// Returns the lines of an answer that are stored, with this date (RFC 9111 section 3.1).

@@ -11,7 +11,6 @@ use std::task::Waker;
 
 use arc_swap::ArcSwap;
 use larder_evict::Spec;
-use larder_semantics::key;
 use larder_semantics::purge::{Effect, Scope};
 use parking_lot::Mutex;
 use rustls::ClientConfig;
@@ -31,7 +30,7 @@ use crate::counts::versions::{self, Versions};
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Reply, Source};
 use crate::exchange::route::{SiteNumber, SiteState};
-use crate::exchange::target::key_role;
+use crate::exchange::target::{self, key_role, url_parts};
 use crate::flow::interceptor::{Intercepted, Interceptor};
 use crate::flow::phases::Phases;
 use crate::net::byte_budget::ByteBudget;
@@ -175,6 +174,9 @@ impl ProcessState {
         });
         let known = Arc::downgrade(&shared);
         shared.cache.store.purges.know_sites(Arc::new(move |key| known.upgrade()?.site_of(key)));
+        let known = Arc::downgrade(&shared);
+        let has_partitions = move |key: &[u8]| Some(target::has_partitions(&known.upgrade()?.plan(), key));
+        shared.cache.store.purges.know_partitions(Arc::new(move |key| has_partitions(key).unwrap_or(false)));
         for origins in [&shared.origins.sites, &shared.origins.named] {
             let known = Arc::downgrade(&shared);
             origins.withdraw_by(move |key| _ = known.upgrade().inspect(|shared| shared.withdraw(key)));
@@ -191,8 +193,7 @@ impl ProcessState {
 
     /// Returns the name of the site that a cache key belongs to.
     fn site_of(&self, key: &[u8]) -> Option<String> {
-        let (_, authority, path) = key::parse(key).filter(|_| key_role(key) == Some(Role::Reverse))?;
-        let (_role, path) = path.split_last()?;
+        let (_, authority, path) = url_parts(key).filter(|_| key_role(key) == Some(Role::Reverse))?;
         let plan = self.plan();
         let site = plan.sites.find(std::str::from_utf8(authority).ok()?, std::str::from_utf8(path).ok()?)?;
         Some(site.settings.name.clone())

@@ -146,7 +146,8 @@ impl Fills {
         self.purge_noted(key, true)
     }
 
-    /// Removes what [`purge`](Self::purge) removes. Unless it `is_noted`, the other process of an upgrade is not told.
+    /// Removes what [`purge`](Self::purge) removes. Unless it `is_noted`, the other process of an upgrade is not told: it has
+    /// told this one, and may be one that does not know of partitions.
     pub(crate) fn purge_noted(&self, key: &[u8], is_noted: bool) -> (usize, u64) {
         // 1. Fills of the key are cancelled. One that publishes meanwhile looks again after it has put its response.
         // 2. The near tiers forget the key. A lookup that begins now finds nothing there.
@@ -157,6 +158,10 @@ impl Fills {
         self.cancel(key);
         self.store.forget_near(key);
         self.count_cancelled(key);
+        let partitions = self.store.purges.partitions_of(&[Scope::Url(key.to_vec())]);
+        if !is_noted && !partitions.is_empty() {
+            self.order(&partitions, Effect::Invalid, 0);
+        }
         self.store.remove_from_memory(key, is_noted)
     }
 

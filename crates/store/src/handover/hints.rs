@@ -23,7 +23,7 @@ impl Store {
         for record in SliceReader::new(copy, hints.lines(), &|_, _, _| None).records()? {
             let Record::Resident(variants, _) = record else { continue };
             for entry in variants {
-                self.purges.know(entry.key(), &entry.fields(), entry.checked());
+                self.purges.know(entry.key(), Some(&entry.fields()), entry.checked());
                 hints.put(self.memory.hash(entry.key()), entry);
             }
         }

@@ -95,9 +95,7 @@ impl MemoryImport {
     fn restore(&self, mut variants: Vec<Entry>, uses: Uses) {
         let store = self.fills.store();
         variants.retain(|entry| {
-            if let Some(fields) = entry.tagged() {
-                store.purges.know(entry.key(), &fields, entry.checked());
-            }
+            store.purges.know(entry.key(), entry.tagged().as_ref(), entry.checked());
             if !entry.says_queries() {
                 return true;
             }
@@ -121,9 +119,7 @@ impl MemoryImport {
         // The latest is put last.
         for entry in variants.iter().rev().filter(|entry| !entry.says_queries()) {
             entry.note_checked(began.generation());
-            if let Some(fields) = entry.tagged() {
-                store.purges.know(entry.key(), &fields, began.generation());
-            }
+            store.purges.know(entry.key(), entry.tagged().as_ref(), began.generation());
             self.fills.alone(entry.key(), began).publish(entry, None);
         }
     }

@@ -4,6 +4,7 @@ use std::hash::Hasher;
 use std::num::NonZeroU32;
 
 use larder_semantics::purge::{Effect, Scope};
+use larder_semantics::{key, partition};
 use siphasher::sip::SipHasher13;
 
 /// The origin of rules that an earlier process wrote to a journal, which does not contain the origin.
@@ -181,6 +182,20 @@ pub(super) fn written(scope: &Scope, effect: Effect, second: NonZeroU32) -> Jour
         _ => UNKNOWN,
     };
     JournalPurge { hash: kind.hash(parts), kind, length, effect, second, origin }
+}
+
+/// Returns the scope of the responses in partitions of the URL under `key`. They count as a cache group of an origin apart,
+/// which no field can name: so the rules that unsafe requests of clients cause have the limits of groups.
+pub(super) fn partitions(key: &[u8]) -> Option<Scope> {
+    let (url, start) = (key::of_url(key), key::origin(key)?);
+    let name = String::from_utf8_lossy(&url[start.len()..]).into_owned();
+    Some(Scope::Group { origin: [start, b"\0"].concat(), name })
+}
+
+/// Returns the rule of that scope, for the key of a response in a partition; `None` for other keys.
+pub(super) fn of_partition(key: &[u8]) -> Option<JournalPurge> {
+    let scope = partition::is_key(key).then(|| partitions(key))??;
+    Some(written(&scope, Effect::Invalid, NonZeroU32::MIN))
 }
 
 /// Returns a site's name and a byte that does not occur in names.

@@ -111,7 +111,7 @@ fn beyond_its_limit_any_group_may_be_that_of_something_stored() {
         let names: Vec<_> = (0..128).map(|m| named(&format!("{n} {m}"))).collect();
         let names = http::HeaderValue::try_from(names.join(", ")).expect("a value");
         let fields = HeaderMap::from_iter([(http::HeaderName::from_static("cache-groups"), names)]);
-        store.purges.know(&key_of("http", "a", "/"), &fields, store.purges.now());
+        store.purges.know(&key_of("http", "a", "/"), Some(&fields), store.purges.now());
     }
     fills.order(&[group("b", "g")], Effect::Invalid, THEN);
     assert_eq!(store.purges.len(), 1);
@@ -169,7 +169,7 @@ fn end(store: &Store, fetch: &Fetch, knows: bool) {
             http::HeaderName::from_static("cache-groups"),
             http::HeaderValue::try_from(name.as_str()).expect("a value"),
         )]);
-        store.purges.know(&key, &fields, fetch.born);
+        store.purges.know(&key, Some(&fields), fetch.born);
     }
     put_unknown(store, &key, &[("cache-groups", &name)], fetch.born);
 }

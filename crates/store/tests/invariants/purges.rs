@@ -50,7 +50,7 @@ fn freshness() -> Freshness {
 
 /// Stores a response to `key` that was fetched when `born` was in force.
 pub(super) fn put(store: &Store, key: &[u8], fields: &[(&'static str, &str)], born: Generation) {
-    store.purges.know(key, &lines(fields).view(), born);
+    store.purges.know(key, Some(&lines(fields).view()), born);
     put_unknown(store, key, fields, born);
 }
 
@@ -476,7 +476,7 @@ fn an_origin_with_too_many_invalid_groups_is_treated_as_a_whole() {
         let key = key_of("http", authority, "/known");
         store.purges.know(
             &key,
-            &lines(&[("cache-groups", &format!("\"{name}\""))]).view(),
+            Some(&lines(&[("cache-groups", &format!("\"{name}\""))]).view()),
             store.purges.now(),
         );
         fills.order(&[group(authority, name)], Effect::Invalid, THEN);
@@ -498,7 +498,7 @@ fn answers_of_many_origins_do_not_crowd_out_administrators() {
     put(&store, &tagged, &[("cache-tag", "t")], store.purges.now());
     for n in 0..2 * larder_store::purges::MOST_OF_ALL {
         let key = key_of("http", &n.to_string(), "/known");
-        store.purges.know(&key, &lines(&[("cache-groups", "\"g\"")]).view(), store.purges.now());
+        store.purges.know(&key, Some(&lines(&[("cache-groups", "\"g\"")]).view()), store.purges.now());
         fills.order(&[group(&n.to_string(), "g")], Effect::Invalid, THEN);
     }
     assert!(store.purges.len() <= larder_store::purges::MOST_OF_ALL + 1);

@@ -69,9 +69,7 @@ impl FillWriter {
 
     fn put_near(&self, entry: &Entry, replaces: Option<&Entry>) -> bool {
         let began = self.fills.epoch(&self.fill.key);
-        if let Some(fields) = entry.tagged() {
-            self.fills.store.purges.know(&self.fill.key, &fields, entry.checked());
-        }
+        self.fills.store.purges.know(&self.fill.key, entry.tagged().as_ref(), entry.checked());
         if self.is_cancelled() {
             return false;
         }
@@ -147,7 +145,7 @@ impl FillWriter {
         let Some(entry) = response.hint(&store.hints, key, self.born()) else {
             return store.hints.remove(key, hash);
         };
-        store.purges.know(key, &entry.fields(), entry.checked());
+        store.purges.know(key, Some(&entry.fields()), entry.checked());
         store.hints.put(hash, entry);
         // A key that was cancelled meanwhile has no hint.
         if self.is_cancelled() {
