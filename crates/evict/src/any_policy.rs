@@ -7,7 +7,7 @@
 use crate::filter::{FilteredParams, FilteredPolicy};
 use crate::filters::AnyFilter;
 use crate::listing::PolicyVisitor;
-use crate::params::{Param, Params};
+use crate::params::Params;
 use crate::policy::{Capacity, Object, Policy, Residents, Slot};
 use crate::spec::Spec;
 
@@ -129,14 +129,4 @@ impl Policy for AnyPolicy {
 }
 
 /// A spec is given as a whole: none of it can be set by name.
-impl Params for Spec {
-    const ALL: &'static [Param] = &[];
-
-    fn set(&mut self, _name: &str, _value: &str) -> Result<(), String> {
-        Err("no parameter".into())
-    }
-
-    fn get(&self, _name: &str) -> String {
-        String::new()
-    }
-}
+impl Params for Spec {}

@@ -14,30 +14,24 @@ pub struct Param {
     pub about: &'static str,
 }
 
-/// The parameters of a policy: a typed struct whose fields can be read and set by name. `()` has none.
+/// The parameters of a policy: a typed struct whose fields can be read and set by name; none by default.
 pub trait Params: Default + Clone + Debug + PartialEq + Send {
     /// Every parameter, in the order in which a spec prints them.
-    const ALL: &'static [Param];
-
-    /// Sets parameter `name`, one of [`ALL`](Self::ALL). The error describes valid values, such as "a share from 0 to
-    /// 1".
-    fn set(&mut self, name: &str, value: &str) -> Result<(), String>;
-
-    /// Returns the value of parameter `name`, one of [`ALL`](Self::ALL), in the syntax of [`set`](Self::set).
-    fn get(&self, name: &str) -> String;
-}
-
-impl Params for () {
     const ALL: &'static [Param] = &[];
 
+    /// Sets the parameter of this name, one of [`ALL`](Self::ALL). The error describes valid values, such as "a share
+    /// from 0 to 1".
     fn set(&mut self, _name: &str, _value: &str) -> Result<(), String> {
         Err("no parameter".into())
     }
 
+    /// Returns the value of the parameter of this name, one of [`ALL`](Self::ALL), in the syntax of [`set`](Self::set).
     fn get(&self, _name: &str) -> String {
         String::new()
     }
 }
+
+impl Params for () {}
 
 /// Reads a share of the capacity, for [`Params::set`].
 pub(crate) fn read_share(value: &str) -> Result<f64, String> {

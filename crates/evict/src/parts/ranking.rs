@@ -14,7 +14,7 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use crate::params::{Param, Params};
+use crate::params::Params;
 use crate::parts::by_slot::BySlot;
 use crate::parts::counts::Counts;
 use crate::parts::heap::{Heap, ascending};
@@ -93,17 +93,7 @@ pub(crate) struct Measure {
 }
 
 /// A user can set no parameter here: the measure follows from [`Objective`].
-impl Params for Measure {
-    const ALL: &'static [Param] = &[];
-
-    fn set(&mut self, _name: &str, _value: &str) -> Result<(), String> {
-        Err("no parameter".into())
-    }
-
-    fn get(&self, _name: &str) -> String {
-        String::new()
-    }
-}
+impl Params for Measure {}
 
 impl Measure {
     #[inline]
