@@ -47,8 +47,7 @@ pub struct Rules {
     /// Whether each use is validated, for any lifetime from the origin. So responses without a lifetime, or
     /// without a validator, may be stored as well.
     pub validated: bool,
-    /// Whether responses without a lifetime and a validator are stored, too: for requests that accept stale ones, and for
-    /// failures.
+    /// Whether responses without a lifetime and a validator are stored, for requests that accept stale ones, and for failures.
     pub keeps_stale: bool,
     /// The `Set-Cookie` fields that are stored.
     pub cookies: Cookies,
