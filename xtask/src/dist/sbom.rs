@@ -1,7 +1,7 @@
 //! The bill of materials of a release, in JSON of CycloneDX 1.5: every crate that the program is built from, with its
 //! licence and the checksum of its source.
 
-use super::{FEATURES, Release, output};
+use super::{Release, output};
 use crate::{cargo, root};
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
@@ -20,16 +20,7 @@ pub(super) fn write(release: &Release, folder: &Path) -> Result<PathBuf> {
 
 fn bill(release: &Release) -> Result<Value> {
     let mut tree = cargo();
-    tree.args([
-        "tree",
-        "--locked",
-        "--package",
-        "larder",
-        "--features",
-        FEATURES,
-        "--target",
-        &release.target,
-    ]);
+    tree.args(["tree", "--locked", "--package", "larder", "--target", &release.target]);
     tree.args(["--edges", "normal,build", "--prefix", "none", "--format", "{p}\t{l}"]);
     let tree = output(&mut tree)?;
     let lock = fs::read_to_string(root().join("Cargo.lock")).context("cannot read Cargo.lock")?;
