@@ -14,31 +14,25 @@ const HOSTS: &str = "
     # Python
     pypi.org files.pythonhosted.org conda.anaconda.org repo.anaconda.com repo.prefix.dev micro.mamba.pm
     download.pytorch.org download-r2.pytorch.org pypi.nvidia.com releases.astral.sh
-    # Rust
-    index.crates.io static.crates.io static.rust-lang.org
-    # Go
-    proxy.golang.org sum.golang.org go.dev dl.google.com
+    # Rust, Go
+    index.crates.io static.crates.io static.rust-lang.org proxy.golang.org sum.golang.org go.dev
+    dl.google.com
     # Java
     repo.maven.apache.org repo1.maven.org repo.spring.io packages.confluent.io plugins.gradle.org
     plugins-artifacts.gradle.org services.gradle.org downloads.gradle.org maven.google.com jitpack.io
-    # Ruby, PHP
-    rubygems.org index.rubygems.org repo.packagist.org getcomposer.org
-    # .NET
-    api.nuget.org www.nuget.org globalcdn.nuget.org builds.dotnet.microsoft.com
-    # Elixir, Dart, Haskell, OCaml, Lua
+    # Ruby, PHP, .NET
+    rubygems.org index.rubygems.org repo.packagist.org getcomposer.org api.nuget.org www.nuget.org
+    globalcdn.nuget.org builds.dotnet.microsoft.com
+    # Elixir, Dart, Haskell, OCaml, Lua, Perl, R, Julia, Swift
     repo.hex.pm builds.hex.pm pub.dev hackage.haskell.org downloads.haskell.org opam.ocaml.org luarocks.org
-    # Perl, R, Julia, Swift
     www.cpan.org cpan.metacpan.org cloud.r-project.org cran.r-project.org packagemanager.posit.co
     pkg.julialang.org storage.julialang.net cdn.cocoapods.org
-    # Debian, Ubuntu
+    # systems, and vendors for them
     deb.debian.org security.debian.org snapshot.debian.org archive.ubuntu.com security.ubuntu.com
-    ports.ubuntu.com ppa.launchpadcontent.net
-    # other systems
-    dl-cdn.alpinelinux.org mirrors.fedoraproject.org download.fedoraproject.org download.opensuse.org
-    geo.mirror.pkgbuild.com cache.nixos.org channels.nixos.org releases.nixos.org formulae.brew.sh
-    # vendors for systems
-    packages.microsoft.com download.docker.com pkgs.k8s.io apt.postgresql.org apt.llvm.org
-    deb.nodesource.com
+    ports.ubuntu.com ppa.launchpadcontent.net dl-cdn.alpinelinux.org mirrors.fedoraproject.org
+    download.fedoraproject.org download.opensuse.org geo.mirror.pkgbuild.com cache.nixos.org
+    channels.nixos.org releases.nixos.org formulae.brew.sh packages.microsoft.com download.docker.com
+    pkgs.k8s.io apt.postgresql.org apt.llvm.org deb.nodesource.com
     # containers
     registry-1.docker.io production.cloudflare.docker.com production.cloudfront.docker.com
     docker-images-prod.6aa30f8b08e16409b46e0173d6de2f56.r2.cloudflarestorage.com ghcr.io

@@ -43,6 +43,7 @@ usage: cargo x COMMAND
              --larder PATH   pack this program instead of building it for each package, which takes ten minutes each
              --target TRIPLE the target of tarball and image (a static program with musl, if rustc and gcc have that)
              --test          install, upgrade, remove and purge the .deb in a root of its own (as root)
+             --twice         build each program in a second folder, too; fails if it has other bytes
   fuzz     run the fuzz targets, as many at once as there are processors
              --seconds N     how long each runs (10)
              --only A,B      which (all in fuzz/targets)

@@ -86,7 +86,7 @@ fn formatting() -> Result<()> {
     run_cargo(&["fmt", "--all", "--check"])
 }
 
-/// The packages of tests. With others, Cargo would build many dependencies again.
+/// The packages of tests.
 const ALL: [&str; 1] = ["--workspace"];
 
 /// Lints and compiles everything.

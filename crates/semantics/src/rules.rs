@@ -49,8 +49,7 @@ with_defaults! {
         /// Whether each use is validated, for any lifetime from the origin. So responses without a lifetime, or
         /// without a validator, may be stored as well.
         validated: bool = false,
-        /// Whether responses without a lifetime and a validator are stored, too: for requests that accept stale ones, and for
-        /// failures.
+        /// Whether responses without a lifetime and a validator are stored, for requests that accept stale ones, and for failures.
         keeps_stale: bool = false,
         /// The `Set-Cookie` fields that are stored.
         cookies: Cookies = Cookies::Short,

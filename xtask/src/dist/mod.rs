@@ -12,7 +12,7 @@ mod sbom;
 mod tarball;
 
 use crate::{args, cargo, packages, program, root};
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use larder_testkit::programs::find;
 use std::ffi::OsString;
 use std::fs;
@@ -26,6 +26,15 @@ pub(crate) struct Dist {
     larder: Option<PathBuf>,
     target: Option<String>,
     test: bool,
+    /// Whether programs are built a second time in another folder, and compared.
+    twice: bool,
+}
+
+/// Where a program is built.
+struct Workplace {
+    sources: PathBuf,
+    /// The folder of all builds.
+    builds: PathBuf,
 }
 
 /// What is packed, and the names and times that the packages have.
@@ -44,12 +53,14 @@ struct Release {
 impl Dist {
     /// Reads the options. Fails on an unknown word, which the error names.
     pub(crate) fn parse(words: &[String]) -> Result<Self> {
-        let words = args::parse(words, &[("--larder", true), ("--target", true), ("--test", false)])?;
+        let options = [("--larder", true), ("--target", true), ("--test", false), ("--twice", false)];
+        let words = args::parse(words, &options)?;
         Ok(Self {
             // Other programs read it from other folders.
             larder: words.path("--larder").map(std::path::absolute).transpose()?,
             target: words.get("--target").map(str::to_owned),
             test: words.has("--test"),
+            twice: words.has("--twice"),
         })
     }
 
@@ -60,18 +71,23 @@ impl Dist {
         fs::create_dir_all(&folder).context("cannot create target/dist")?;
         let (host, epoch) = (host()?, epoch()?);
         let elsewhere = match (self.target, &self.larder) {
+            (Some(target), Some(larder)) if target.contains("musl") && is_dynamic(larder)? => {
+                bail!("{} is no static program: it is not for {target}", larder.display())
+            }
             (Some(target), _) => target,
             (None, Some(larder)) if is_dynamic(larder)? => host.clone(),
             (None, _) => portable(&host)?,
         };
         let release = |target: &str| -> Result<Release> {
             let target = target.to_owned();
-            let build = || build(&folder, (target != host).then_some(&target));
+            let build = || build(&Workplace::of_tree(), (target != host).then_some(&target), self.twice);
             let larder = self.larder.clone().map_or_else(build, Ok)?;
             let version = env!("CARGO_PKG_VERSION").to_owned();
             Ok(Release { larder, version, target, epoch, compression: "xz" })
         };
-        let release = [release(&host)?, release(&elsewhere)?];
+        let of_host = release(&host)?;
+        let other = if elsewhere == host { of_host.clone() } else { release(&elsewhere)? };
+        let release = [of_host, other];
         let deb = deb::pack(&release[0], &folder)?;
         let mut packages =
             vec![deb.clone(), tarball::pack(&release[1], &folder)?, image::pack(&release[1], &folder)?];
@@ -106,38 +122,67 @@ pub(crate) fn in_test() -> Result<()> {
     check::run(&release, &deb)
 }
 
-/// Builds the program for packages, without the paths of this machine in it.
-fn build(folder: &Path, target: Option<&str>) -> Result<PathBuf> {
-    let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
-    let home = home.or_else(|| std::env::home_dir().map(|home| home.join(".cargo")));
-    let paths = [
-        (root(), "/usr/src/larder"),
-        (program::target_folder(), "/usr/src/larder/target"),
-        (home.context("no CARGO_HOME")?, "/usr/src/cargo"),
-    ];
+/// Builds the program for packages, without the paths of this machine in it. If `twice`, fails if another build of the commit
+/// in another folder has other bytes.
+fn build(at: &Workplace, target: Option<&str>, twice: bool) -> Result<PathBuf> {
+    let paths = at.paths()?;
     let flags = |option: &str| {
-        let flag = |(from, to): &(PathBuf, &str)| format!(" {option}={}={to}", from.display());
+        let flag = |(from, to): &(PathBuf, String)| format!(" {option}={}={to}", from.display());
         paths.iter().map(flag).collect::<String>()
     };
     let before = |name: &str| std::env::var(name).unwrap_or_default();
     let mut build = cargo();
     build.args(["build", "--profile", "dist", "--locked", "--package", "larder"]);
+    build.current_dir(&at.sources).env("CARGO_TARGET_DIR", &at.builds);
     build.env("RUSTFLAGS", before("RUSTFLAGS") + &flags("--remap-path-prefix"));
     build.env("CFLAGS", format!("-g0 {}{}", before("CFLAGS"), flags("-ffile-prefix-map")));
     build.args(target.iter().flat_map(|target| ["--target", target]));
     ensure!(build.status().context("cannot start cargo")?.success(), "the build for packages failed");
-    let larder = match target {
-        Some(target) => folder.with_file_name(target).join("dist/larder"),
-        None => folder.join("larder"),
-    };
+    let larder = at.builds.join(target.unwrap_or_default()).join("dist/larder");
+    if twice {
+        let other = tempfile::tempdir().context("cannot create a folder")?;
+        let at = Workplace { sources: other.path().join("sources"), builds: other.path().join("builds") };
+        output(Command::new("git").args(["clone", "--quiet", "--shared"]).arg(root()).arg(&at.sources))?;
+        let again = self::build(&at, target, false)?;
+        ensure!(fs::read(&larder)? == fs::read(again)?, "another build of this commit has other bytes");
+        println!("two builds in two folders have the same bytes: {}", larder.display());
+    }
     Ok(larder)
+}
+
+impl Workplace {
+    fn of_tree() -> Self {
+        Self { sources: root(), builds: program::target_folder() }
+    }
+
+    /// Returns the paths of this machine that a build could write into the program, with those that are written instead. The
+    /// last that fits counts.
+    fn paths(&self) -> Result<Vec<(PathBuf, String)>> {
+        let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+        let home = home.or_else(|| std::env::home_dir().map(|home| home.join(".cargo")));
+        let sysroot = output(Command::new("rustc").args(["--print", "sysroot"]))?;
+        let of_library = Path::new(sysroot.trim()).join("lib/rustlib/src/rust");
+        let to = |path: &str| path.to_owned();
+        Ok(vec![
+            (self.sources.clone(), to("/usr/src/larder")),
+            (self.builds.clone(), to("/usr/src/larder/target")),
+            (home.context("no CARGO_HOME")?, to("/usr/src/cargo")),
+            // As without the sources of the library.
+            (of_library, format!("/rustc/{}", rustc("commit-hash")?)),
+        ])
+    }
 }
 
 /// Returns the target that rustc builds for on this machine.
 fn host() -> Result<String> {
+    rustc("host")
+}
+
+/// Returns what rustc tells of itself under this name.
+fn rustc(name: &str) -> Result<String> {
     let told = output(Command::new("rustc").args(["-vV"]))?;
-    let target = told.lines().find_map(|line| line.strip_prefix("host: "));
-    target.map(str::to_owned).context("rustc does not tell its host")
+    let value = told.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
+    value.map(str::to_owned).with_context(|| format!("rustc does not tell its {name}"))
 }
 
 /// Whether a program needs the C library of Debian: its file begins with the path of the loader.

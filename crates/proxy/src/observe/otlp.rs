@@ -15,9 +15,8 @@ use crate::base::error::Error;
 use crate::base::settings::Settings;
 use crate::origin::{Client, Connector, Destinations, tls_config};
 
-/// The variables of OpenTelemetry with fields for the collector, and with attributes of the service.
+/// The variable of OpenTelemetry with fields for the collector.
 const HEADERS: &str = "OTEL_EXPORTER_OTLP_HEADERS";
-const ATTRIBUTES: &str = "OTEL_RESOURCE_ATTRIBUTES";
 /// Timeout of the collector for one message.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The most bytes of its answer.
@@ -54,8 +53,9 @@ impl Collector {
         let Destinations { sites: common, .. } = &Destinations::new(1);
         let connector = Connector::new(PATIENCE, false, common).with_tls(&tls);
         let client = Client::new(connector, &settings.timeouts, common);
-        let (fields, resource) = (fields(), resource(&settings.name));
-        Ok(Some(Self { signal, endpoint, client, fields, resource, failing: AtomicBool::new(false) }))
+        let resource = resource(&settings.name);
+        let failing = AtomicBool::new(false);
+        Ok(Some(Self { signal, endpoint, client, fields: fields(), resource, failing }))
     }
 
     /// Sends spans or metrics. Returns whether the collector has accepted them; the log has the first failure in a row.
@@ -107,7 +107,7 @@ pub(crate) fn nanos(time: SystemTime) -> u64 {
 /// Returns the fields of a request to the collector.
 fn fields() -> HeaderMap {
     let mut fields = HeaderMap::new();
-    for (name, value) in pairs(&env::var(HEADERS).unwrap_or_default()) {
+    for (name, value) in pairs(HEADERS) {
         match (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_str(&value)) {
             (Ok(name), Ok(value)) => _ = fields.insert(name, value),
             _ => tracing::warn!("{HEADERS}: {name} is no field of HTTP, and is not sent"),
@@ -121,7 +121,7 @@ fn fields() -> HeaderMap {
 fn resource(name: &str) -> Message {
     let machine = rustix::system::uname();
     let machine = machine.nodename().to_string_lossy();
-    let mut attributes = pairs(&env::var(ATTRIBUTES).unwrap_or_default());
+    let mut attributes = pairs("OTEL_RESOURCE_ATTRIBUTES");
     attributes.retain(|(key, _)| key != "service.name");
     for (key, value) in
         [("service.name", name), ("service.version", VERSION), ("service.instance.id", &machine)]
@@ -133,8 +133,9 @@ fn resource(name: &str) -> Message {
     attributes.iter().fold(Message::default(), |all, (key, value)| all.attribute(1, key, &Value::Text(value)))
 }
 
-/// Parses the text of a variable of OpenTelemetry: `a=1,b=two%20words`.
-fn pairs(text: &str) -> Vec<(String, String)> {
+/// Returns the pairs in a variable of OpenTelemetry, such as `a=1,b=two%20words`.
+fn pairs(variable: &str) -> Vec<(String, String)> {
+    let text = env::var(variable).unwrap_or_default();
     let pairs = text.split(',').filter_map(|pair| pair.split_once('='));
     let decoded = |text: &str| percent_decode_str(text.trim()).decode_utf8_lossy().into_owned();
     pairs.map(|(name, value)| (decoded(name), decoded(value))).collect()

@@ -4,6 +4,7 @@
 //! does the counting.
 
 mod otlp;
+mod points;
 mod table;
 mod text;
 

@@ -6,7 +6,7 @@
 use std::fmt::{Display, Write as _};
 
 use super::Moment;
-use super::otlp::Points;
+use super::points::{POWERS, Points};
 use crate::base::named::named;
 use crate::counts::histogram::Distribution;
 
@@ -32,9 +32,6 @@ named! {
     }
 }
 
-/// The bounds of histograms, as powers of two, in microseconds.
-pub(super) const POWERS: std::ops::RangeInclusive<u32> = 4..=26;
-
 /// Writes the samples of one metric. A metric without samples is not on the page.
 pub(super) struct Samples<'p> {
     metric: &'static Metric,
@@ -57,14 +54,14 @@ impl<'p> Samples<'p> {
     pub(super) fn put(&mut self, labels: &[&str], value: impl Display) {
         match &mut self.form {
             Form::Page(_) => self.line("", labels, None, &value),
-            Form::Points(points) => points.put(self.metric, labels, &value.to_string()),
+            Form::Points(points) => points.put(self.metric.labels, labels, &value.to_string()),
         }
     }
 
     /// Writes the samples of a histogram.
     pub(super) fn put_times(&mut self, labels: &[&str], times: &Distribution) {
         if let Form::Points(points) = &mut self.form {
-            return points.put_times(self.metric, labels, times);
+            return points.put_times(self.metric.labels, labels, times);
         }
         for power in POWERS {
             let bound = seconds(1 << power);
