@@ -222,11 +222,11 @@ impl Purges {
     /// Returns the scopes of the responses in partitions of these URLs, where rules store responses so. Their
     /// [`Effect::Invalid`] removes them.
     pub fn partitions_of(&self, urls: &[Scope]) -> Vec<Scope> {
-        let of_url = |scope: &Scope| match scope {
+        let of = |url: &Scope| match url {
             Scope::Url(key) if self.has_partitions(key) => partitions(key),
             _ => None,
         };
-        urls.iter().filter_map(of_url).collect()
+        urls.iter().filter_map(of).collect()
     }
 
     /// From now on, responses create rules only for groups that are [known](Self::know) to belong to a stored
