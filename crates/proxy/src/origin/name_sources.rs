@@ -35,10 +35,8 @@ mod tests {
     fn name_servers_are_asked_where_nothing_else_comes_first() {
         for (switch, expected) in [
             ("", true),
-            ("passwd: files\nhosts: files dns\n", true),
             ("hosts:\tdns [!UNAVAIL=return] files myhostname # dns", true),
             ("hosts: files mdns4_minimal [NOTFOUND=return] dns", false),
-            ("hosts: files myhostname resolve [!UNAVAIL=return] dns", false),
             ("#hosts: db\nhosts: files # dns", false),
         ] {
             assert_eq!(come_first(switch), expected, "{switch}");
@@ -51,11 +49,8 @@ mod tests {
         for (host, expected) in [
             ("web.test", true),
             ("WEB.", true),
-            ("localhost", true),
             ("a.LocalHost", true),
-            ("192.0.2.1", false),
             ("old.test", false),
-            ("gone.test", false),
             ("notlocalhost", false),
         ] {
             assert_eq!(is_listed(host, hosts), expected, "{host}");

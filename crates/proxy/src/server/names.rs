@@ -56,10 +56,7 @@ async fn again(shared: Arc<ProcessState>, name: String, interval: Option<Duratio
     let mut was_failing = false;
     loop {
         let found = shared.origins.sites.resolve_again(&name).await;
-        let then = match &found {
-            Ok(left) => left.unwrap_or(UNKNOWN),
-            Err(_) => FAILING,
-        };
+        let then = found.as_ref().map_or(FAILING, |left| left.unwrap_or(UNKNOWN));
         let is_failing = found.is_err();
         match found {
             Err(why) if !was_failing => {
