@@ -73,6 +73,25 @@ fn a_response_that_only_a_larger_memory_can_fetch_is_predicted() {
 }
 
 #[test]
+fn a_larger_memory_is_predicted_to_validate_what_has_left() {
+    let origin = Origin::always("200 OK\nCache-Control: max-age=0\nETag: \"1\"\n\npage");
+    let larder = Larder::with(&origin, "[memory]\nentries = 4\npolicy = 'lru'\n");
+    walk(&larder, 6, 2);
+    let report = json(&larder, &["advise", "--json"]);
+    let bytes = |factor| cell(&report, "lru", factor)["byte_hit_ratio"].as_f64().expect("a ratio");
+    assert_eq!((bytes(1.0), bytes(4.0)), (0.0, 0.5), "{report}");
+}
+
+#[test]
+fn responses_that_may_not_be_stored_are_mentioned() {
+    let origin = Origin::always("200 OK\nCache-Control: no-store\n\npage");
+    let larder = Larder::with(&origin, "");
+    walk(&larder, 4, 3);
+    let table = printed(&larder, &["advise"]);
+    assert!(table.contains("100.0% of them were for responses that may not be stored\n"), "{table}");
+}
+
+#[test]
 fn a_policy_is_applied_with_its_contents() {
     let origin = Origin::always("200 OK\nCache-Control: max-age=60\n\npage");
     let larder = Larder::with(&origin, "[memory]\nentries = 20\npolicy = 'lru'\n");

@@ -87,6 +87,27 @@ fn prices_of_a_config_add_the_cost_of_a_month() {
 }
 
 #[test]
+fn advice_from_a_log_of_which_all_is_seen_equals_the_replay() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = example(folder.path());
+    let replayed = cells(&[&file, "--policy", "lru,fifo", "--capacity", "1,2,4,8,16"]);
+    let advised = cells(&[&file, "--advise", "--policy", "lru,fifo", "--capacity", "4"]);
+    assert_eq!(advised.len(), 10);
+    for cell in &advised {
+        // The log has five objects.
+        let size = cell["size"].as_u64().map(|size| size.min(5));
+        let is_it = |real: &&Value| {
+            let capacity = real["capacity"].as_u64().map(|size| size.min(5));
+            real["policy"] == cell["policy"] && capacity == size
+        };
+        let real = replayed.iter().find(is_it).unwrap_or_else(|| panic!("no {cell}"));
+        let ratio = |cell: &Value, name: &str| cell[name].as_f64().expect("a ratio");
+        let difference = (ratio(cell, "hit_ratio") - ratio(real, "hit_ratio")).abs();
+        assert!(difference < 1e-9 && ratio(cell, "hit_ratio_error") < 1e-9, "{cell}, not {real}");
+    }
+}
+
+#[test]
 fn a_table_marks_the_best_and_what_knows_the_future() {
     let page = stdout(&simulate(&[WEB, "--policy", "fifo,gdsf,belady", "--capacity", "1%,10MiB"]));
     let lines: Vec<_> = page.lines().map(|line| line.split_whitespace().collect::<Vec<_>>()).collect();

@@ -27,7 +27,7 @@ pub struct Advice {
 }
 
 /// The reason for which nothing is recommended.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Doubt {
     /// There were no requests.
     NoRequests,
@@ -35,6 +35,8 @@ pub enum Doubt {
     FewEvictions(u64),
     /// The shadow of the running configuration had another hit ratio than the cache.
     WrongPrediction(f64, f64),
+    /// A policy was better by so much that it would be advised, but that may be chance.
+    Chance(Advice),
 }
 
 impl Display for Doubt {
@@ -48,11 +50,20 @@ impl Display for Doubt {
                 )
             }
             Self::WrongPrediction(predicted, measured) => {
+                let is_less = predicted < measured;
                 let (predicted, measured) = (predicted * 100.0, measured * 100.0);
                 write!(
                     f,
                     "the running configuration was predicted to hit {predicted:.1}%, and hit {measured:.1}%"
-                )
+                )?;
+                if is_less {
+                    write!(f, "; predictions begin without the contents that a process takes over")?;
+                }
+                Ok(())
+            }
+            Self::Chance(Advice { policy, gain, error }) => {
+                let (gain, error) = (gain * 100.0, error * 100.0);
+                write!(f, "{policy} would have hit {gain:.1} +-{error:.1} points more, which may be chance")
             }
         }
     }
@@ -90,8 +101,11 @@ impl Panel {
             return Ok(None);
         };
         let Estimate { ratio, error } = gain(chosen, |group| group % 2 == 1);
-        let is_better = ratio > 2.0 * error && ratio >= LEAST_GAIN * (1.0 - measured);
+        if ratio < LEAST_GAIN * (1.0 - measured) {
+            return Ok(None);
+        }
         let policy = self.policies().nth(chosen).map(ToString::to_string).unwrap_or_default();
-        Ok(is_better.then_some(Advice { policy, gain: ratio, error }))
+        let advice = Advice { policy, gain: ratio, error };
+        if ratio > 2.0 * error { Ok(Some(advice)) } else { Err(Doubt::Chance(advice)) }
     }
 }

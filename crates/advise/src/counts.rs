@@ -1,6 +1,6 @@
 //! Counts of requests, bytes and the time that origins take, by the groups of a sample.
 
-use std::ops::{Add, AddAssign, Sub};
+use std::ops::{Add, AddAssign, Mul, Sub};
 
 use crate::sample::GROUPS;
 
@@ -53,6 +53,14 @@ impl Sub for Sums {
     fn sub(self, other: Self) -> Self {
         let (requests, bytes) = (self.requests - other.requests, self.bytes - other.bytes);
         Self { requests, bytes, micros: self.micros - other.micros }
+    }
+}
+
+impl Mul<f64> for Sums {
+    type Output = Self;
+
+    fn mul(self, times: f64) -> Self {
+        Self { requests: self.requests * times, bytes: self.bytes * times, micros: self.micros * times }
     }
 }
 

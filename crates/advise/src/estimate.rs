@@ -7,13 +7,16 @@
 //! sample. What is left of the differences between these parts is the standard error.
 //!
 //! A difference between the running cache and its shadow that is too large for chance corrects nothing: it is part of the error of
-//! all other estimates.
+//! all other estimates. So are their differences in the same requests for groups of the keys: a shadow may be wrong about the
+//! end of a lifetime, or about the size of a response.
 
 use crate::counts::{Counts, GroupCount, Sums, Traffic};
 use crate::sample::GROUPS;
 
 /// The differences in standard errors that chance may explain.
 const CHANCE: f64 = 3.0;
+/// The 97.5% quantile of Student's distribution over that of the normal one is about 1 + STUDENT / degrees of freedom.
+const STUDENT: f64 = 1.2;
 
 /// A ratio and its standard error, both from 0 to 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -36,6 +39,8 @@ pub(crate) struct Survey<'c> {
     pub(crate) traffic: &'c Traffic,
     /// The counts of its shadow.
     pub(crate) running: &'c Counts,
+    /// What its shadow gave beyond its own answers to the same requests, by groups of all keys.
+    pub(crate) wrong: &'c [Sums; GROUPS],
     /// The share of the keys in the sample.
     pub(crate) share: f64,
     pub(crate) of: Unit,
@@ -108,13 +113,29 @@ impl Survey<'_> {
     fn exactly(&self, counts: &Counts) -> Estimate {
         let asked = (self.of)(&counts.heavy.asked);
         let ratio = if asked > 0.0 { (self.of)(&counts.heavy.hit) / asked } else { 0.0 };
-        Estimate { ratio, error: 0.0 }
+        Estimate { ratio, error: self.excess().hypot(self.spread()) }
+    }
+
+    /// Returns by how much the hit ratio of the running configuration's shadow is above that of the cache in the same requests.
+    pub(crate) fn excess(&self) -> f64 {
+        self.wrong.iter().map(self.of).sum::<f64>() / self.seen()
+    }
+
+    /// Returns the same for groups of the keys, whose differences may cancel each other out here, but not in another shadow.
+    fn spread(&self) -> f64 {
+        let squares: f64 = self.wrong.iter().map(|wrong| (self.of)(wrong).powi(2)).sum();
+        squares.sqrt() / self.seen()
+    }
+
+    fn seen(&self) -> f64 {
+        (self.of)(&self.running.asked()).max(f64::MIN_POSITIVE)
     }
 
     fn ratio(&self, counts: &Counts, asked: f64, hits: &Variable, unexplained: f64) -> Estimate {
         let all = asked + (self.of)(&counts.heavy.asked);
         let ratio = (hits.total + (self.of)(&counts.heavy.hit)) / all;
-        Estimate { ratio, error: hits.error(self.share).hypot(unexplained) / all }
+        let error = hits.error(self.share).hypot(unexplained) / all;
+        Estimate { ratio, error: error.hypot(self.spread()) }
     }
 }
 
@@ -149,10 +170,12 @@ impl Variable {
         }
     }
 
-    /// Returns the standard error of the total, if the groups are from a `share` of all keys.
+    /// Returns the standard error of the total, if the groups are from a `share` of all keys: larger by as much as two standard errors
+    /// from few groups cover less than those of the normal distribution (Student's).
     fn error(&self, share: f64) -> f64 {
         let (count, known) = (self.groups.len() as f64, self.explained_by as f64);
+        let freedom = count - 1.0 - known;
         let squares = self.groups.iter().map(|group| group * group).sum::<f64>();
-        (count / (count - 1.0 - known) * squares * (1.0 - share)).sqrt()
+        (count / freedom * squares * (1.0 - share)).sqrt() * (1.0 + STUDENT / freedom)
     }
 }

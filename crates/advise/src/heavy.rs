@@ -74,6 +74,12 @@ impl Heavy {
         chosen
     }
 
+    /// Returns the key with the most bytes.
+    pub fn largest(&self) -> Option<u64> {
+        let bytes = |(key, weights): (&u64, &Weights)| (weights.bytes, *key);
+        self.counted.iter().map(bytes).max_by(|one, next| one.0.total_cmp(&next.0)).map(|(_, key)| key)
+    }
+
     fn heaviest(&self, weight: impl Fn(&Weights) -> f64) -> Vec<u64> {
         let least = self.counted.values().map(&weight).sum::<f64>() * Self::SHARE;
         let is_heavy = |weights: &Weights| {

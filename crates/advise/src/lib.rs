@@ -13,6 +13,7 @@ mod auto;
 mod counts;
 mod endless;
 mod estimate;
+mod giant;
 mod heavy;
 mod late;
 mod panel;

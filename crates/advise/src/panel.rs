@@ -5,7 +5,8 @@ use larder_evict::{By, Capacity, Object, Spec};
 
 use crate::counts::{Sums, Traffic};
 use crate::endless::Endless;
-use crate::request::{Answer, Request};
+use crate::giant::Giant;
+use crate::request::{Answer, Change, Request};
 use crate::sample::{Sample, units};
 use crate::selection::Selection;
 use crate::shadow::Shadow;
@@ -69,6 +70,7 @@ pub struct Panel {
     selection: Selection,
     /// The requests seen since the selection became smaller, and those of them for large objects.
     seen: (u64, u64),
+    giant: Giant,
     /// The keys that have entered the shadows without a request: their next request does not count.
     unseen: HashSet<u64>,
     pub(crate) window: Window,
@@ -114,6 +116,7 @@ impl Panel {
             endless: Endless::new(sample),
             selection: Selection::new(by, sample),
             seen: (0, 0),
+            giant: Giant::default(),
             unseen: HashSet::new(),
             window: Window::new(0),
             answered: 0,
@@ -186,8 +189,9 @@ impl Panel {
         self.rows.iter_mut().for_each(|row| row.shadows.set_sizes(rooms));
     }
 
-    /// Puts the `keys` into every sample, and removes those that were and are no longer.
-    pub fn set_heavy(&mut self, keys: &[u64]) {
+    /// Puts the `keys` into every sample, and removes those that were and are no longer. The `largest` has the most bytes.
+    pub fn set_heavy(&mut self, keys: &[u64], largest: Option<u64>) {
+        self.giant.set(largest.filter(|key| keys.contains(key)));
         let keys: HashSet<u64> = keys.iter().copied().collect();
         let before = std::mem::replace(&mut self.selection.heavy, keys);
         let Self { rows, endless, selection, unseen, .. } = self;
@@ -209,12 +213,15 @@ impl Panel {
     }
 
     /// Asks all shadows of a tier behind memory, which has given this answer. What memory answers is a hit whatever this tier has;
-    /// some of these requests count as uses here.
-    pub fn request_behind(&mut self, request: &Request, memory: Answer) {
+    /// some of these requests count as uses here. `real` is what the cache did.
+    pub fn request_behind(&mut self, request: &Request, memory: Answer, real: Answer) {
         let key = request.object.key;
         let Some(counts) = self.admit(request) else { return };
         if !memory.is_hit() {
-            self.answer(request, counts);
+            let shadow = self.answer(request, counts);
+            if counts {
+                self.compare(request, shadow, real);
+            }
             return;
         }
         if self.answered.is_multiple_of(TOUCHED) {
@@ -224,6 +231,20 @@ impl Panel {
             let (group, asked) = self.share_of(request, self.sample().share());
             let cells = &mut self.window.at(request.now).shadows;
             cells.iter_mut().for_each(|cell| cell.count(group, asked, asked));
+            self.compare(request, Answer::Hit, real);
+        }
+    }
+
+    /// Compares the `real` answer of the cache to a request that [counts](Self::request) with that of its `shadow`. Of several
+    /// requests, one was answered so, and the others by hits.
+    pub fn compare(&mut self, request: &Request, shadow: Answer, real: Answer) {
+        let (_, asked) = self.share_of(request, self.sample().share());
+        let one = asked * (1.0 / f64::from(request.requests.max(1)));
+        let group = self.sample().group(request.object.key);
+        let interval = self.window.at(request.now);
+        interval.wrong[group] += request.given(shadow, one) - request.given(real, one);
+        if request.freshness.is_none() {
+            interval.unstorable += asked.requests;
         }
     }
 
@@ -233,12 +254,9 @@ impl Panel {
         let each = request.bytes / u64::from(request.requests.max(1));
         let answer = self.answer(&Request { requests: 1, bytes: each, ..*request }, counts);
         if let Some(more) = request.requests.checked_sub(1).filter(|more| *more > 0) {
-            let later = Request {
-                requests: more,
-                bytes: request.bytes - each,
-                change: crate::Change::None,
-                ..*request
-            };
+            let bytes = request.bytes - each;
+            let change = Change::None;
+            let later = Request { requests: more, bytes, change, is_forced: false, ..*request };
             self.answer(&later, counts);
         }
         counts.then_some(answer)
@@ -282,7 +300,9 @@ impl Panel {
         let Object { key, size, .. } = request.object;
         let (group, asked) = self.share_of(request, self.sample().share());
         let (_, asked_endless) = self.share_of(request, self.endless_share());
-        let Self { rows, endless, selection, window, running, .. } = self;
+        let Self { rows, endless, selection, window, running, giant, .. } = self;
+        let shadows = rows.len() * FACTORS.len();
+        let mut giant = giant.count(key, asked.bytes, shadows).into_iter().flatten();
         let part = selection.part(key, size);
         let interval = window.at(request.now);
         let evicted = rows[*running].shadows.evictions();
@@ -294,7 +314,9 @@ impl Panel {
                 of_running = answers[RUNNING];
             }
             for (answer, cell) in answers.into_iter().zip(cells.by_ref()).filter(|_| counts) {
-                cell.count(group, asked, request.given(answer, asked));
+                let given = request.given(answer, asked);
+                cell.count(group, asked, given);
+                giant.by_ref().take(1).for_each(|hit| *hit += given.bytes);
             }
         }
         if group.is_none() || endless.sample.contains(key) {
@@ -394,6 +416,12 @@ impl Panel {
             Shadows::Lru(stack) => stack.caches().map(|cache| cache.objects),
             Shadows::Any(shadows) => shadows.each_ref().map(Shadow::len),
         })
+    }
+
+    /// Returns the errors of byte hit ratios that the object with the most bytes may cause, by policy and size.
+    pub(crate) fn errors_of_giant(&self) -> impl Iterator<Item = [f64; FACTORS.len()]> {
+        let unseen = (1.0 - self.sample().share()).sqrt();
+        (0..self.rows.len()).map(move |place| self.giant.errors(place).map(|error| error * unseen))
     }
 
     pub(crate) fn sizes(&self) -> &[Size; FACTORS.len()] {

@@ -32,6 +32,9 @@ pub struct Report {
     pub unlimited: Ratios,
     /// The share of the keys that are in the sample.
     pub sample: f64,
+    /// The share of the requests that were for responses that may not be stored.
+    #[serde(default)]
+    pub unstorable: f64,
     /// Requests of the sample that were lost since the queue was full.
     pub lost: u64,
     /// The bytes of memory that the shadows take.
@@ -139,11 +142,15 @@ impl Panel {
             Cell { tier, policy, size, ratios, current }
         });
         let mut cells: Vec<_> = cells.collect();
-        for (row, residents) in cells.chunks_mut(FACTORS.len()).zip(self.residents()) {
+        let errors = self.residents().zip(self.errors_of_giant());
+        for (row, (residents, of_giant)) in cells.chunks_mut(FACTORS.len()).zip(errors) {
             self.add_errors_of_room(row, residents);
+            for (cell, error) in row.iter_mut().zip(of_giant).filter(|(cell, _)| !cell.current) {
+                cell.ratios.byte_hit_ratio_error = cell.ratios.byte_hit_ratio_error.hypot(error);
+            }
         }
         let survey = self.survey(&counts, share, |sums| sums.requests);
-        let predicted = survey.uncorrected(survey.running).ratio;
+        let predicted = (measured.hit_ratio + survey.excess()).clamp(0.0, 1.0);
         let (advice, doubt) = match self.advise(&counts, &survey, predicted, measured.hit_ratio) {
             Ok(advice) => (advice, None),
             Err(doubt) => (None, Some(doubt.to_string())),
@@ -162,6 +169,7 @@ impl Panel {
             },
             check: Check { predicted, measured: measured.hit_ratio },
             sample: share,
+            unstorable: counts.unstorable / survey.running.asked().requests.max(1.0),
             lost: counts.lost,
             bytes: self.bytes(),
             lifetimes: Vec::new(),
@@ -190,7 +198,7 @@ impl Panel {
 
     fn survey<'c>(&self, counts: &'c Interval, share: f64, of: Unit) -> Survey<'c> {
         let running = &counts.shadows[self.running() * FACTORS.len() + RUNNING];
-        Survey { traffic: &counts.traffic, running, share, of }
+        Survey { traffic: &counts.traffic, running, wrong: &counts.wrong, share, of }
     }
 
     /// Returns the ratios of a shadow that sees this share of the keys.

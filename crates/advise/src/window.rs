@@ -2,7 +2,8 @@
 
 use std::collections::VecDeque;
 
-use crate::counts::{Counts, Traffic};
+use crate::counts::{Counts, Sums, Traffic};
+use crate::sample::GROUPS;
 
 /// The length of an interval in seconds, and the number of intervals that are kept.
 const INTERVAL: u32 = 300;
@@ -19,6 +20,10 @@ pub(crate) struct Interval {
     pub(crate) lost: u64,
     /// The objects that the shadow of the running configuration evicted.
     pub(crate) evictions: u64,
+    /// What this shadow gave beyond the answers of the cache to the same requests, by groups of all keys.
+    pub(crate) wrong: [Sums; GROUPS],
+    /// The requests for responses that may not be stored.
+    pub(crate) unstorable: f64,
     /// In the order of the shadows.
     pub(crate) shadows: Vec<Counts>,
 }
@@ -31,8 +36,16 @@ pub(crate) struct Window {
 
 impl Interval {
     fn new(now: u32, shadows: usize) -> Self {
-        let (traffic, shadows) = (Traffic::default(), vec![Counts::default(); shadows]);
-        Self { begun: now, ended: now, traffic, lost: 0, evictions: 0, shadows }
+        Self {
+            begun: now,
+            ended: now,
+            traffic: Traffic::default(),
+            lost: 0,
+            evictions: 0,
+            wrong: [Sums::default(); GROUPS],
+            unstorable: 0.0,
+            shadows: vec![Counts::default(); shadows],
+        }
     }
 }
 
@@ -65,6 +78,8 @@ impl Window {
             sum.traffic += interval.traffic;
             sum.lost += interval.lost;
             sum.evictions += interval.evictions;
+            sum.wrong.iter_mut().zip(interval.wrong).for_each(|(sum, wrong)| *sum += wrong);
+            sum.unstorable += interval.unstorable;
             sum.shadows.iter_mut().zip(&interval.shadows).for_each(|(sum, counts)| *sum += counts);
         }
         sum

@@ -5,7 +5,7 @@ mod sites;
 use std::time::Duration;
 
 use clap::Args;
-use larder_advise::{Cell, Check, LATE, LateRoute, Ratios, Report, Tier};
+use larder_advise::{Cell, Check, LATE, LateRoute, Prices, Ratios, Report, Tier};
 use serde_json::{Value, json};
 
 use crate::cli::admin::{AdminClient, AdminListener};
@@ -27,6 +27,9 @@ Examples:
       runs another policy, which keeps the stored responses, and says after ten minutes what it brought
 
 Figures are estimates with their standard errors; the real hit ratio of the running configuration is beside them.";
+
+/// The share of requests for responses that may not be stored from which it is mentioned.
+const MENTIONED: f64 = 0.05;
 
 /// The arguments of `advise`.
 #[derive(Debug, Args)]
@@ -183,7 +186,7 @@ fn page(report: &Report, width: Option<usize>) -> String {
 }
 
 fn heading(report: &Report) -> Vec<String> {
-    let Report { window, check, sample, lost, .. } = report;
+    let Report { window, check, sample, unstorable, lost, .. } = report;
     let period = show_duration(Duration::from_secs(window.seconds.into()));
     let requests = counted(window.requests, "cacheable request", "cacheable requests");
     let of = match *sample {
@@ -191,6 +194,9 @@ fn heading(report: &Report) -> Vec<String> {
         share => format!("one key in {:.0}", 1.0 / share),
     };
     let mut lines = vec![format!("the last {period}: {requests}, {}; seen: {of}", about_size(window.bytes))];
+    if *unstorable >= MENTIONED {
+        lines.push(format!("{} of them were for responses that may not be stored", percent(*unstorable)));
+    }
     if *lost > 0 {
         lines.push(format!("{} came too fast to be seen", counted(*lost, "request", "requests")));
     }
@@ -211,12 +217,17 @@ fn heading(report: &Report) -> Vec<String> {
 /// Returns a row for each size under the running policy, and one for no limit.
 fn sizes(report: &Report, tier: Tier, width: Option<usize>) -> Vec<String> {
     let column = |name, rank| Column { name, is_text: false, rank };
+    let is_last = tier == last_tier(report);
+    let (missed, missed_bytes) = match is_last {
+        true => ("requests to origins", "bytes to origins"),
+        false => ("requests to disks", "bytes to disks"),
+    };
     let columns = [
         Column { name: tier.name(), is_text: true, rank: 0 },
         column("hit ratio", 0),
         column("byte hit ratio", 0),
-        column("requests to origins", 1),
-        column("bytes to origins", 2),
+        column(missed, 1),
+        column(missed_bytes, 2),
         column("saved a request", 3),
     ];
     let columns: Vec<_> =
@@ -236,37 +247,43 @@ fn sizes(report: &Report, tier: Tier, width: Option<usize>) -> Vec<String> {
             about_size(bytes as u64),
             format!("{:.1} +-{:.1} ms", ratios.saved_ms, ratios.saved_ms_error),
         ];
-        let size = size.filter(|_| !report.by_entries && tier == Tier::Memory);
-        cells.extend(
-            report.prices.map(|prices| format!("{:.2}", prices.bill(&report.window, ratios, size).sum())),
-        );
+        let cost = |prices: Prices| match size.filter(|_| is_last) {
+            Some(size) => format!("{:.2}", prices.bill(&report.window, ratios, tier, size).sum()),
+            None => "-".to_owned(),
+        };
+        cells.extend(report.prices.map(cost));
         cells
     };
     let of_policy = of_tier().filter(|cell| cell.policy == *policy);
     let name = |cell: &Cell| {
         format!("{}{}", show_size(report, tier, cell.size), if cell.current { " *" } else { "" })
     };
-    let mut rows: Vec<_> = of_policy.map(|cell| row(name(cell), &cell.ratios, Some(cell.size))).collect();
+    let sold = |cell: &Cell| if has_entries(report, tier) { 0 } else { cell.size };
+    let mut rows: Vec<_> = of_policy.map(|cell| row(name(cell), &cell.ratios, Some(sold(cell)))).collect();
     if tier == Tier::Memory {
         rows.push(row("no limit".to_owned(), &report.unlimited, None));
     }
     fitted(&columns, &rows, 0, width)
 }
 
-/// Returns the price of memory at which twice the running size pays, if prices are known.
+/// Returns the tier whose misses go to origins.
+fn last_tier(report: &Report) -> Tier {
+    report.cells.last().map_or(Tier::Memory, |cell| cell.tier)
+}
+
+/// Returns the price at which twice the running size of the last tier pays, if prices are known.
 fn break_even(report: &Report) -> Option<String> {
-    let (prices, running) = (report.prices?, report.cells.iter().find(|cell| cell.current)?);
+    let (prices, tier) = (report.prices?, last_tier(report));
+    let running = report.cells.iter().find(|cell| cell.current && cell.tier == tier)?;
     let is_double = |cell: &&Cell| {
         (cell.tier, &cell.policy, cell.size) == (running.tier, &running.policy, running.size * 2)
     };
-    let double = report.cells.iter().find(is_double).filter(|_| !report.by_entries)?;
+    let double = report.cells.iter().find(is_double).filter(|_| !has_entries(report, tier))?;
     let price = prices.break_even(report, running, double)?;
-    let verdict = if prices.memory_gib_month < price { "worth it" } else { "not worth it" };
-    let size = about_size(double.size);
-    Some(format!(
-        "{size} pays below {price:.2} for a GiB of memory and month: {verdict} at {:.2}",
-        prices.memory_gib_month
-    ))
+    let (asked, _) = prices.of(tier);
+    let verdict = if asked < price { "worth it" } else { "not worth it" };
+    let (size, tier) = (about_size(double.size), tier.name());
+    Some(format!("{size} pays below {price:.2} for a GiB of {tier} and month: {verdict} at {asked:.2}"))
 }
 
 /// Returns a row for each policy, with the hit ratio at each size.
@@ -293,11 +310,12 @@ fn policies(report: &Report, width: Option<usize>) -> Vec<String> {
 }
 
 fn show_size(report: &Report, tier: Tier, size: u64) -> String {
-    if report.by_entries && tier == Tier::Memory {
-        counted(size, "entry", "entries")
-    } else {
-        about_size(size)
-    }
+    if has_entries(report, tier) { counted(size, "entry", "entries") } else { about_size(size) }
+}
+
+/// Whether sizes of a tier are numbers of entries.
+fn has_entries(report: &Report, tier: Tier) -> bool {
+    report.by_entries && tier == Tier::Memory
 }
 
 fn percent(ratio: f64) -> String {
@@ -310,7 +328,7 @@ fn with_error(ratio: f64, error: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use larder_advise::{Advice, Prices, WindowReport};
+    use larder_advise::{Advice, WindowReport};
 
     use super::*;
 
@@ -323,8 +341,7 @@ mod tests {
         assert_eq!(said, expected);
     }
 
-    #[test]
-    fn a_report_fits_on_one_screen() {
+    fn report() -> Report {
         let cell = |(policy, times): (&str, u64)| Cell {
             tier: Tier::Memory,
             policy: policy.to_owned(),
@@ -333,7 +350,7 @@ mod tests {
             current: (policy, times) == ("lru", 4),
         };
         let pairs = ["lru", "sieve"].map(|policy| [1, 2, 4, 8, 16].map(|times| (policy, times)));
-        let report = Report {
+        Report {
             cells: pairs.into_iter().flatten().map(cell).collect(),
             policy_of_config: None,
             by_entries: false,
@@ -341,6 +358,7 @@ mod tests {
             check: Check { predicted: 0.2, measured: 0.204 },
             unlimited: Ratios { hit_ratio: 0.9, byte_hit_ratio: 0.5, saved_ms: 12.34, ..Ratios::default() },
             sample: 0.125,
+            unstorable: 0.125,
             lost: 0,
             bytes: 0,
             lifetimes: vec![LateRoute { route: "a.test/api".to_owned(), share: 0.034 }],
@@ -352,9 +370,14 @@ mod tests {
             }),
             advice: Some(Advice { policy: "sieve".to_owned(), gain: 0.031, error: 0.004 }),
             doubt: None,
-        };
+        }
+    }
+
+    #[test]
+    fn a_report_fits_on_one_screen() {
         let expected = "\
 the last 90s: 2,000 cacheable requests, 4.00 MiB; seen: one key in 8
+12.5% of them were for responses that may not be stored
 memory of 4.00 MiB under lru: predicted 20.0%, measured 20.4%
 
 memory        hit ratio  byte hit ratio  requests to origins  bytes to origins  saved a request  cost a month
@@ -363,7 +386,7 @@ memory        hit ratio  byte hit ratio  requests to origins  bytes to origins  
 4.00 MiB *  20.0% +-0.4      0.0% +-0.0                1,600          4.00 MiB     0.0 +-0.0 ms      46080.39
 8.00 MiB    40.0% +-0.4      0.0% +-0.0                1,200          4.00 MiB     0.0 +-0.0 ms      34560.78
 16.0 MiB    80.0% +-0.4      0.0% +-0.0                  400          4.00 MiB     0.0 +-0.0 ms      11521.56
-no limit    90.0% +-0.0     50.0% +-0.0                  200          2.00 MiB    12.3 +-0.0 ms       5760.00
+no limit    90.0% +-0.0     50.0% +-0.0                  200          2.00 MiB    12.3 +-0.0 ms             -
 8.00 MiB pays below 2949120.00 for a GiB of memory and month: worth it at 100.00
 
 hit ratio       x 1/4        x 1/2           x 1          x 2          x 4
@@ -373,6 +396,17 @@ sieve      5.0% +-0.4  10.0% +-0.4   20.0% +-0.4  40.0% +-0.4  80.0% +-0.4
 lifetimes 60 s longer on a.test/api would answer 3.4% of the requests
 advice: sieve would hit 3.1 +-0.4 points more
 ";
-        assert_eq!(page(&report, None), expected);
+        assert_eq!(page(&report(), None), expected);
+    }
+
+    #[test]
+    fn memory_in_front_of_disks_saves_no_request_to_an_origin() {
+        let mut report = report();
+        let on_disk: Vec<_> =
+            report.cells.iter().map(|cell| Cell { tier: Tier::Disk, ..cell.clone() }).collect();
+        report.cells.extend(on_disk);
+        let (memory, disk) = (sizes(&report, Tier::Memory, None), sizes(&report, Tier::Disk, None));
+        assert!(memory[0].contains("requests to disks") && memory[1].ends_with('-'), "{memory:?}");
+        assert!(disk[0].contains("requests to origins") && disk[1].ends_with("54720.00"), "{disk:?}");
     }
 }

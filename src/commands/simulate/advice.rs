@@ -62,7 +62,7 @@ fn report(subject: &Subject, capacity: Capacity, settings: PanelSettings, seed: 
         }
         let asked = Sums { requests: 1.0, bytes: request.size as f64, ..Sums::default() };
         panel.count(0, Traffic { asked, hit: if is_hit { asked } else { Sums::default() } }, 0);
-        let _answer: Option<Answer> = panel.request(&Request {
+        let request = Request {
             object,
             now: 0,
             requests: 1,
@@ -72,14 +72,17 @@ fn report(subject: &Subject, capacity: Capacity, settings: PanelSettings, seed: 
             is_shared: false,
             is_confirmed: false,
             change: Change::None,
-        });
-        left = left.saturating_sub(Heavy::step(request.size));
+        };
+        if let Some(shadow) = panel.request(&request) {
+            panel.compare(&request, shadow, if is_hit { Answer::Hit } else { Answer::Miss });
+        }
+        left = left.saturating_sub(Heavy::step(object.size));
         if left == 0 {
             left = Heavy::DISTANCE;
-            heavy.count(object.key, request.size);
+            heavy.count(object.key, object.size);
         }
         if at % CHOSEN == CHOSEN - 1 {
-            panel.set_heavy(&heavy.choose());
+            panel.set_heavy(&heavy.choose(), heavy.largest());
         }
     }
     let mut report = panel.report(Tier::Memory, 0);

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use larder_advise::{Prices, Ratios, WindowReport};
+use larder_advise::{Prices, Ratios, Tier, WindowReport};
 use larder_evict::{By, Spec};
 use larder_lab::subject::Subject;
 use larder_lab::sweep::Cell;
@@ -44,9 +44,9 @@ pub(super) fn add(prices: &Prices, subject: &Subject, cells: &mut [Cell]) {
     }
     for cell in cells {
         let Cell { hit_ratio, byte_hit_ratio, .. } = *cell;
-        let size = (cell.capacity.by == By::Bytes).then_some(cell.capacity.amount);
+        let size = if cell.capacity.by == By::Bytes { cell.capacity.amount } else { 0 };
         let ratios = Ratios { hit_ratio, byte_hit_ratio, ..Ratios::default() };
-        cell.cost_a_month = Some(prices.bill(&window, &ratios, size).sum());
+        cell.cost_a_month = Some(prices.bill(&window, &ratios, Tier::Memory, size).sum());
     }
 }
 

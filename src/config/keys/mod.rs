@@ -127,6 +127,8 @@ pub(super) const SECTIONS: &[Section] = &[
             "per_million" in cost.per_million: Price, "of a million requests to origins";
             "memory_gib_month" in cost.memory_gib_month: Price, "of a GiB of memory in a month";
             "memory_step" in cost.memory_step: Size(MEMORY), "memory that is sold together";
+            "disk_gib_month" in cost.disk_gib_month: Price, "of a GiB of disk in a month";
+            "disk_step" in cost.disk_step: Size(MEMORY), "disk that is sold together";
         },
     },
     Section {

@@ -20,6 +20,7 @@ use larder_stats::Prediction;
 use larder_store::{Budget, Entry, Generation, Store};
 use parking_lot::Mutex;
 
+use super::allowance::{Allowance, thread_time};
 use crate::base::clock;
 use crate::base::outcome::{Kind, Tier as Place};
 use crate::base::settings::Settings;
@@ -29,11 +30,6 @@ use crate::exchange::target::url_parts;
 use crate::observe::Observers;
 use crate::observe::tap::{Queue, SeenRequest, Selection};
 
-/// The hits in a second beyond which the sample becomes smaller, and the seconds for which there may be more.
-const MOST_HITS: f64 = 4_096.0;
-const BURST: f64 = 4.0;
-/// The hits that take the shadows as long as a miss.
-const MISS: f64 = 4.0;
 /// The interval at which the heaviest keys are chosen.
 const CHOICE: Duration = Duration::from_secs(1);
 /// The interval at which the report about the whole time is made.
@@ -60,11 +56,9 @@ struct State {
     /// The shadows of the disks together, if there are any.
     disks: Option<Panel>,
     heavy: Heavy,
-    /// The time of the last choice of heavy keys, and that of the last requests.
+    /// The time of the last choice of heavy keys.
     chosen: Instant,
-    fed: Instant,
-    /// The hits that may still come before the sample becomes smaller.
-    credit: f64,
+    allowance: Allowance,
     known: KnownKeys,
     /// The counts of all requests up to now.
     counts: Counts,
@@ -139,8 +133,7 @@ impl Advisor {
             disks,
             heavy,
             chosen: Instant::now(),
-            fed: Instant::now(),
-            credit: BURST * MOST_HITS,
+            allowance: Allowance::new(),
             known,
             counts,
             late,
@@ -227,37 +220,34 @@ impl Advisor {
         }
         // Policies depend on the order of requests, also of those of different workers.
         requests.sort_unstable_by_key(|request| request.ended);
-        let mut work = 0.0;
-        for request in requests {
-            let entry = self.store.memory.latest(request.key);
-            let request = self.request(known, &request, entry.as_ref());
-            let answer = panel.request(&request);
-            work += answer.map_or(0.0, |answer| if answer.is_hit() { 1.0 } else { MISS });
-            if let (Some(disks), Some(answer)) = (&mut *disks, answer) {
-                disks.request_behind(&request, answer);
+        let begun = thread_time();
+        for seen in requests {
+            let entry = self.store.memory.latest(seen.key);
+            let request = self.request(known, &seen, entry.as_ref());
+            let Some(answer) = panel.request(&request) else { continue };
+            let real = |behind| real_answer(seen.kind, seen.tier, behind).unwrap_or(Answer::Miss);
+            panel.compare(&request, answer, real(Place::Memory));
+            if let Some(disks) = disks {
+                disks.request_behind(&request, answer, real(Place::Disk));
             }
-            if let Some(Answer::Stale(stale)) = answer
+            if let Answer::Stale(stale) = answer
                 && let Some(route) = entry.as_ref().and_then(route_of)
             {
                 late.count(&route, stale, panel.stands_for(&request));
             }
         }
         state.counts = counts;
-        let period = mem::replace(&mut state.fed, Instant::now()).elapsed();
-        state.credit += MOST_HITS * period.as_secs_f64() - work;
-        if lost > 0 || state.credit < 0.0 {
+        if state.allowance.is_exceeded(thread_time().saturating_sub(begun)) || lost > 0 {
             state.panel.thin();
-            state.credit = 0.0;
         }
-        state.credit = state.credit.min(BURST * MOST_HITS);
         let State { panel, disks, .. } = &mut *state;
         disks.iter_mut().for_each(|disks| disks.narrow(panel));
         if state.chosen.elapsed() >= CHOICE {
             state.chosen = Instant::now();
-            let heavy = state.heavy.choose();
-            let heavy = self.selection.set_heavy(&heavy);
-            state.panel.set_heavy(&heavy);
-            state.disks.iter_mut().for_each(|disks| disks.set_heavy(&heavy));
+            let heavy = self.selection.set_heavy(&state.heavy.choose());
+            let largest = state.heavy.largest();
+            state.panel.set_heavy(&heavy, largest);
+            state.disks.iter_mut().for_each(|disks| disks.set_heavy(&heavy, largest));
         }
         self.selection.set_sample(state.panel.sample(), state.panel.large_sent());
     }
@@ -280,8 +270,8 @@ impl Advisor {
             requests: *requests,
             bytes: *bytes,
             freshness: response.as_ref().map(|response| match entry.filter(|_| is_fetched) {
-                Some(entry) => lifetimes(&entry.freshness()),
-                None => lifetimes(&response.freshness),
+                Some(entry) => lifetimes(&entry.freshness(), entry.freshness().age(*now)),
+                None => lifetimes(&response.freshness, response.freshness.initial_age),
             }),
             is_forced: is_fetched && is_demanded(*why),
             is_shared: *kind == Kind::Coalesced,
@@ -352,10 +342,10 @@ fn predictions(report: &Report, hour: u32) -> Vec<Prediction> {
     if requests > 0.0 { report.cells.iter().map(row).collect() } else { Vec::new() }
 }
 
-/// Returns how long a response that an origin gives now may answer, as one did with this freshness.
-fn lifetimes(freshness: &StoredFreshness) -> Freshness {
+/// Returns how long a response of this `age` that an origin gives now may answer, as one did with this freshness.
+fn lifetimes(freshness: &StoredFreshness, age: u32) -> Freshness {
     let is_validated = freshness.flags.contains(Flags::NO_CACHE);
-    let lifetime = freshness.lifetime.saturating_sub(freshness.initial_age);
+    let lifetime = freshness.lifetime.saturating_sub(age);
     Freshness { lifetime: if is_validated { 0 } else { lifetime }, stale: freshness.stale_while_revalidate }
 }
 
@@ -402,27 +392,29 @@ fn is_demanded(why: Why) -> bool {
     )
 }
 
+/// Returns the answer of memory and the tier `behind` it to a request that ended so; `None` if it was not cacheable.
+fn real_answer(kind: Kind, tier: Place, behind: Place) -> Option<Answer> {
+    match kind {
+        Kind::Hit | Kind::StaleHit if tier != Place::Memory && tier != behind => Some(Answer::Miss),
+        Kind::Hit | Kind::StaleHit | Kind::Coalesced => Some(Answer::Hit),
+        Kind::Revalidated => Some(Answer::Stale(0)),
+        Kind::Miss => Some(Answer::Miss),
+        Kind::Pass | Kind::Refused | Kind::Failed => None,
+    }
+}
+
 /// Returns the cacheable requests among `counts`, and those that a fetch for another request has answered, memory, or the tier
 /// `behind` it.
 fn traffic(counts: &Counts, behind: Place) -> Traffic {
     let mut traffic = Traffic::default();
     for ends in counts.ends() {
         let sums = Sums { requests: ends.requests as f64, bytes: ends.bytes as f64, ..Sums::default() };
-        let (is_cacheable, is_hit) = match ends.kind {
-            Kind::Hit | Kind::StaleHit => (true, ends.tier == Place::Memory || ends.tier == behind),
-            Kind::Coalesced => (true, true),
-            Kind::Revalidated => {
-                traffic.hit.bytes += sums.bytes;
-                (true, false)
-            }
-            Kind::Miss => (true, false),
-            Kind::Pass | Kind::Refused | Kind::Failed => (false, false),
-        };
-        if is_cacheable {
-            traffic.asked += sums;
-        }
-        if is_hit {
-            traffic.hit += sums;
+        let Some(answer) = real_answer(ends.kind, ends.tier, behind) else { continue };
+        traffic.asked += sums;
+        match answer {
+            Answer::Hit => traffic.hit += sums,
+            Answer::Stale(_) => traffic.hit.bytes += sums.bytes,
+            Answer::Demanded | Answer::Miss => {}
         }
     }
     traffic

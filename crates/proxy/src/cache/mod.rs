@@ -2,6 +2,7 @@
 
 pub(crate) mod advisor;
 pub(crate) mod ahead;
+mod allowance;
 pub(crate) mod compressor;
 pub(crate) mod decoder;
 pub(crate) mod doubt;

@@ -2,7 +2,8 @@
 //!
 //! A hit pays three comparisons and a subtraction: whether its key is in the sample, whether it is one of the heaviest keys,
 //! whether its response is large, and whether it is the next of a few requests chosen at random, by which the heaviest keys are
-//! found. Each worker has a bounded queue. If it is full, requests are dropped and counted. Hits of one of the heaviest keys are queued many at a time.
+//! found. Each worker has a bounded queue. If it is full, requests are dropped and counted. Once the sample lacks keys, hits of one of
+//! the heaviest keys within some milliseconds are queued together.
 
 use std::mem;
 use std::sync::Arc;
@@ -10,20 +11,23 @@ use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 
 use larder_advise::{Heavy, Sample};
-use larder_semantics::freshness::Freshness;
+use larder_semantics::fields::Fields;
+use larder_semantics::freshness::{Flags, Freshness};
 use larder_semantics::status::Why;
 use parking_lot::Mutex;
 
 use super::memo::RequestResult;
 use crate::base::clock;
-use crate::base::outcome::Kind;
+use crate::base::outcome::{Kind, Outcome, Tier};
 use crate::counts::counters::add;
 use crate::exchange::reply::{Reply, Source};
 
 /// The places for the heaviest keys, each for keys with the same low bits.
 const PLACES: usize = 256;
-/// The hits of a heavy key that are queued at once.
+/// The hits of a heavy key that are queued together, and the milliseconds within which. Shadows take them for consecutive, although
+/// a small cache may have evicted a large object between two of them.
 const BATCH: u64 = 32;
+const BATCH_MILLIS: u64 = 64;
 /// The most requests in all queues, which are emptied several times a second, and the least limit of one.
 const QUEUED: usize = 8_192;
 const LEAST_QUEUED: usize = 128;
@@ -53,9 +57,17 @@ pub(crate) struct Tap {
 struct TapState {
     /// The steps until the next request that is chosen at random.
     left: AtomicU32,
-    /// Hits of heavy keys that wait for a full batch, and their bytes.
-    waiting: [(AtomicU64, AtomicU64); PLACES],
+    /// By place.
+    batches: [Batch; PLACES],
     queue: Mutex<Queue>,
+}
+
+/// Hits of a heavy key that wait, and when those before were queued, in [milliseconds](clock::millis).
+#[derive(Default)]
+struct Batch {
+    requests: AtomicU64,
+    bytes: AtomicU64,
+    queued: AtomicU64,
 }
 
 /// What one worker has seen.
@@ -77,6 +89,8 @@ pub(crate) struct SeenRequest {
     /// The time of the last one (UNIX seconds), and its place among those of all workers.
     pub(crate) now: u32,
     pub(crate) ended: Instant,
+    /// The tier that answered a hit.
+    pub(crate) tier: Tier,
     pub(crate) requests: u32,
     pub(crate) bytes: u64,
     /// The response, if it is stored or may be.
@@ -108,7 +122,7 @@ impl Selection {
     pub(crate) fn tap(self: &Arc<Self>) -> Tap {
         let state = Arc::new(TapState {
             left: AtomicU32::new(Heavy::DISTANCE),
-            waiting: [const { (AtomicU64::new(0), AtomicU64::new(0)) }; PLACES],
+            batches: std::array::from_fn(|_| Batch::default()),
             queue: Mutex::default(),
         });
         let mut taps = self.taps.lock();
@@ -162,7 +176,9 @@ impl Tap {
         state.left.store(left.wrapping_sub(step), Ordering::Relaxed);
         if is_in_sample || is_heavy || is_chosen {
             let most = selection.queued.load(Ordering::Relaxed);
-            state.put(reply, ended, (is_in_sample || is_heavy, is_heavy, is_chosen), most);
+            // If all keys are in the sample, there are few requests.
+            let is_batched = is_heavy && selection.limit.load(Ordering::Relaxed) < u64::MAX;
+            state.put(reply, ended, (is_in_sample || is_heavy, is_batched, is_chosen), most);
         }
     }
 }
@@ -174,7 +190,7 @@ impl TapState {
         &self,
         reply: &Reply,
         ended: &RequestResult,
-        (is_selected, is_heavy, is_chosen): (bool, bool, bool),
+        (is_selected, is_batched, is_chosen): (bool, bool, bool),
         most: usize,
     ) {
         if is_chosen {
@@ -186,16 +202,10 @@ impl TapState {
         }
         let (mut requests, mut bytes) = (1, ended.bytes);
         let mut is_complete = is_selected;
-        if is_heavy {
-            let (waiting, their_bytes) = &self.waiting[place(ended.hash)];
-            add(waiting, 1);
-            add(their_bytes, bytes);
-            requests = waiting.load(Ordering::Relaxed);
-            is_complete = requests >= BATCH || !ended.outcome.is_hit();
-            if is_complete {
-                bytes = their_bytes.load(Ordering::Relaxed);
-                waiting.store(0, Ordering::Relaxed);
-                their_bytes.store(0, Ordering::Relaxed);
+        if is_batched {
+            match self.batches[place(ended.hash)].add(bytes, ended.outcome.is_hit()) {
+                Some(complete) => (requests, bytes) = complete,
+                None => is_complete = false,
             }
         }
         if !is_complete && !is_chosen {
@@ -214,17 +224,36 @@ impl TapState {
         }
         let response = SeenResponse::of(reply, ended.bytes);
         let requests = requests.try_into().unwrap_or(u32::MAX);
-        let (key, kind, why) = (ended.hash, ended.outcome.kind, ended.outcome.why);
+        let (key, Outcome { kind, why, tier, .. }) = (ended.hash, ended.outcome);
         queue.seen.push(SeenRequest {
             key,
             kind,
             why,
+            tier,
             now: clock::now(),
             ended: Instant::now(),
             requests,
             bytes,
             response,
         });
+    }
+}
+
+impl Batch {
+    /// Adds a request. Returns the requests that are queued now, and their bytes: all of them up to a miss.
+    fn add(&self, sent: u64, is_hit: bool) -> Option<(u64, u64)> {
+        add(&self.requests, 1);
+        add(&self.bytes, sent);
+        let (requests, now) = (self.requests.load(Ordering::Relaxed), clock::millis());
+        let waited = now.saturating_sub(self.queued.load(Ordering::Relaxed));
+        if is_hit && requests < BATCH && waited < BATCH_MILLIS {
+            return None;
+        }
+        self.requests.store(0, Ordering::Relaxed);
+        self.queued.store(now, Ordering::Relaxed);
+        let bytes = self.bytes.load(Ordering::Relaxed);
+        self.bytes.store(0, Ordering::Relaxed);
+        Some((requests, bytes))
     }
 }
 
@@ -239,18 +268,25 @@ impl SeenResponse {
                 let length = head.length.or(reply.length).unwrap_or(bytes);
                 Some(Self { length, freshness: head.freshness, cost: head.cost })
             }
-            Source::Answer(_) | Source::Fields(_)
-                if reply.outcome.may_be_stored() || reply.outcome.why == Why::TooLarge =>
-            {
-                let lifetime = reply.outcome.ttl.and_then(|ttl| ttl.try_into().ok()).unwrap_or(0);
-                let cost = reply.outcome.origin_time.map_or(0, |time| time.as_micros());
-                Some(Self {
-                    length: reply.length.unwrap_or(bytes),
-                    freshness: Freshness { received: clock::now(), lifetime, ..Freshness::default() },
-                    cost: cost.try_into().unwrap_or(u32::MAX),
-                })
-            }
-            Source::Answer(_) | Source::Fields(_) => None,
+            Source::Answer(lines) => Self::forwarded(reply, bytes, &**lines),
+            Source::Fields(fields) => Self::forwarded(reply, bytes, &**fields),
         }
+    }
+
+    /// Returns a response whose `fields` were forwarded, if a cache, or a larger one, may store it.
+    fn forwarded(reply: &Reply, bytes: u64, fields: &impl Fields) -> Option<Self> {
+        let outcome = &reply.outcome;
+        if !outcome.may_be_stored() && outcome.why != Why::TooLarge {
+            return None;
+        }
+        let lifetime = outcome.ttl.and_then(|ttl| ttl.try_into().ok()).unwrap_or(0);
+        let has_validator = fields.contains("etag") || fields.contains("last-modified");
+        let flags = if has_validator { Flags::VALIDATOR } else { Flags::default() };
+        let cost = outcome.origin_time.map_or(0, |time| time.as_micros());
+        Some(Self {
+            length: reply.length.unwrap_or(bytes),
+            freshness: Freshness { received: clock::now(), lifetime, flags, ..Freshness::default() },
+            cost: cost.try_into().unwrap_or(u32::MAX),
+        })
     }
 }

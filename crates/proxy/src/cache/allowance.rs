@@ -1,0 +1,60 @@
+//! The CPU time that shadow caches may take: a small share of that of the process, and of what this leaves of a processor core.
+//! Who takes more has to do less.
+
+use std::time::{Duration, Instant};
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// The share of the CPU time of the process, and that of the rest of the time of one core.
+const OF_BUSY: f64 = 0.015;
+const OF_IDLE: f64 = 0.04;
+/// The most seconds that are saved for later.
+const SAVED: f64 = 0.25;
+
+/// Seconds of CPU time that are left.
+pub(super) struct Allowance {
+    left: f64,
+    /// The time and the CPU time of the process at which the last ones were given.
+    given: Instant,
+    busy: Duration,
+}
+
+impl Allowance {
+    pub(super) fn new() -> Self {
+        Self { left: SAVED, given: Instant::now(), busy: cpu_time(ClockId::ProcessCPUTime) }
+    }
+
+    /// Takes the time `used`. Returns whether that was too much; if so, nothing is owed for it.
+    pub(super) fn is_exceeded(&mut self, used: Duration) -> bool {
+        let (now, busy) = (Instant::now(), cpu_time(ClockId::ProcessCPUTime));
+        let time = now.duration_since(self.given).as_secs_f64();
+        let worked = busy.saturating_sub(self.busy).as_secs_f64();
+        (self.given, self.busy) = (now, busy);
+        self.left += OF_BUSY * worked + OF_IDLE * (time - worked).max(0.0) - used.as_secs_f64();
+        let is_exceeded = self.left < 0.0;
+        self.left = self.left.clamp(0.0, SAVED);
+        is_exceeded
+    }
+}
+
+/// Returns the CPU time that this thread has taken.
+pub(super) fn thread_time() -> Duration {
+    cpu_time(ClockId::ThreadCPUTime)
+}
+
+fn cpu_time(clock: ClockId) -> Duration {
+    clock_gettime(clock).try_into().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_exceeds_what_a_quiet_process_may_take() {
+        let mut allowance = Allowance::new();
+        assert!(!allowance.is_exceeded(Duration::from_millis(1)));
+        assert!(allowance.is_exceeded(Duration::from_secs(1)));
+        assert!(!allowance.is_exceeded(Duration::ZERO));
+    }
+}
