@@ -172,6 +172,19 @@ fn refusals_of_the_storage_are_statuses_without_its_text() {
 }
 
 #[test]
+fn a_stale_object_that_the_storage_denies_is_not_served() {
+    let storage = Origin::in_order([
+        "200 OK\nCache-Control: max-age=9\nAge: 19\n\nobject",
+        "403 Forbidden\n\n<Error><Code>AccessDenied</Code></Error>",
+        "403 Forbidden",
+        "400 Bad Request\n\n<Error><Code>ExpiredToken</Code></Error>",
+    ]);
+    let larder = before(&storage.url(), "", &KEYS);
+    let asked = ["GET /a", "GET /a", "HEAD /a", "GET /a"].map(|request| larder.ask(request).status);
+    assert_eq!(asked, [200, 403, 403, 200], "expired credentials say nothing about the object");
+}
+
+#[test]
 fn a_real_storage_accepts_the_signatures() {
     let mut command = Command::new("python3");
     command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/network/s3_server.py"));

@@ -481,7 +481,7 @@ fn failed(
         true => fetching,
         false => FetchScope::Alone(cx.worker.cache.fills.epoch_of(request.hash)),
     };
-    match stored.filter(|entry| fetched.may_stand_in(entry, Failure::Unreachable)) {
+    match stored.filter(|entry| fetched.may_stand_in(entry, error.outage())) {
         Some(entry) => fetched.stale(fetching, entry, None),
         None => {
             cx.observers().verdicts.note(request.hash, error.why, None::<(_, &HeaderMap)>, &[]);

@@ -294,7 +294,7 @@ pub(crate) async fn head(cx: Context<'_>, request: &Request, why: Why, lookup: L
         Some(Err(error)) => {
             warn(cx.worker, request, &error);
             let failed = || failure(error.status, error.why);
-            return stand_in(cx, request, stored.as_ref(), Failure::Unreachable).unwrap_or_else(failed);
+            return stand_in(cx, request, stored.as_ref(), error.outage()).unwrap_or_else(failed);
         }
     };
     let by_answer = Context { rules: &answer.ruling.as_ref().unwrap_or(&request.ruling).caching, ..cx };

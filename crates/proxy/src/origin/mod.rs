@@ -47,6 +47,7 @@ use std::time::Duration;
 
 use http::{HeaderMap, Method, StatusCode};
 use larder_semantics::methods::is_idempotent;
+use larder_semantics::reuse;
 use larder_semantics::status::Why;
 
 pub use self::common::{Common, Destinations};
@@ -74,7 +75,7 @@ use crate::http::response::Head;
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{}: {detail}", why.token())]
 pub struct OriginError {
-    /// 502, 503 or 504.
+    /// 502, 503 or 504; 403 if the origin has answered, and denies the response to the client.
     pub status: StatusCode,
     /// The reason, for `Cache-Status`, metrics and the client.
     pub why: Why,
@@ -90,6 +91,14 @@ impl OriginError {
     /// Creates the reason of a request that the origin may have received.
     pub(crate) fn new(status: StatusCode, why: Why, detail: impl Into<String>) -> Self {
         Self { status, why, detail: detail.into(), unsent: false, unconnected: false }
+    }
+
+    /// Returns the failure by which it is decided whether a stale response may answer instead.
+    pub(crate) fn outage(&self) -> reuse::Failure {
+        match self.status {
+            StatusCode::FORBIDDEN => reuse::Failure::Status(self.status),
+            _ => reuse::Failure::Unreachable,
+        }
     }
 }
 
