@@ -9,7 +9,7 @@ const HOSTS: &str = "
     registry.npmjs.org registry.yarnpkg.com repo.yarnpkg.com npm.jsr.io jsr.io deno.land dl.deno.land esm.sh
     nodejs.org
     # browsers, engines
-    cdn.playwright.dev playwright.download.prss.microsoft.com storage.googleapis.com download.cypress.io
+    cdn.playwright.dev playwright.download.prss.microsoft.com download.cypress.io
     cdn.cypress.io binaries.prisma.sh
     # Python
     pypi.org files.pythonhosted.org conda.anaconda.org repo.anaconda.com repo.prefix.dev micro.mamba.pm

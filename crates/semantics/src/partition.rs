@@ -19,7 +19,7 @@ pub fn write(names: &[String], request: &impl Fields, key: &mut Vec<u8>) {
         return;
     }
     key.push(0);
-    names.iter().for_each(|name| vary::write_field(request, name, false, key));
+    names.iter().for_each(|name| vary::write_field(request, name, name == "accept-language", key));
     key.push(MARK);
 }
 

@@ -50,11 +50,11 @@ pub(super) fn of_tools() -> Vec<String> {
     hosts
 }
 
-/// Returns the file of certificates that the settings of a tool name in place of this variable. It replaces what the tool trusts
-/// otherwise.
+/// Returns the file of certificates that the user's or the system's settings of a tool name in place of this variable. It replaces
+/// what the tool trusts otherwise. The files of a project do not count: their authors are others, and the proxy trusts what is named
+/// for all hosts.
 pub(super) fn certificates(variable: &str) -> Option<PathBuf> {
-    let of_clients = of_home(OF_CLIENTS);
-    let files: Vec<_> = files().into_iter().chain(of_clients).collect();
+    let files: Vec<_> = of_home(OF_HOME).into_iter().chain(of_home(OF_CLIENTS)).chain(of_system()).collect();
     let rows = CERTIFICATES.iter().filter(|(name, ..)| *name == variable);
     let mut named = rows.flat_map(|(_, end, key)| {
         let files = files.iter().filter(move |path| path.to_string_lossy().ends_with(end));
@@ -80,7 +80,11 @@ fn files() -> Vec<PathBuf> {
     let of_home = of_home(OF_HOME).into_iter();
     let here = env::current_dir().unwrap_or_default();
     let of_project = here.ancestors().flat_map(|folder| OF_PROJECT.split(' ').map(|name| folder.join(name)));
-    of_home.chain(of_project).chain(OF_SYSTEM.split(' ').map(PathBuf::from)).collect()
+    of_home.chain(of_project).chain(of_system()).collect()
+}
+
+fn of_system() -> impl Iterator<Item = PathBuf> {
+    OF_SYSTEM.split(' ').map(PathBuf::from)
 }
 
 /// Returns the text of a file, or of the files in a directory; nothing if it cannot be read.

@@ -130,7 +130,8 @@ fn reader(
     Box::new(move |content| {
         let Some(content) = decoded(&content, coding.as_deref()) else { return };
         for StaleFile { key, digests } in packages.learn(document, &index, &content) {
-            match digests.is_empty() {
+            // Those in partitions are not listed: all of them are fetched again.
+            match digests.is_empty() || worker.cache.store.purges.has_partitions(&key) {
                 true => worker.cache.purge(&[Scope::Url(key)]),
                 false => _ = runtime.spawn(verify_stored(Arc::clone(&worker), key, digests)),
             }

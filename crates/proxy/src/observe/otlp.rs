@@ -120,11 +120,12 @@ fn fields() -> HeaderMap {
 /// Returns this process as a resource, in the terms of OpenTelemetry.
 fn resource(name: &str) -> Message {
     let machine = rustix::system::uname();
-    let machine = machine.nodename().to_string_lossy();
+    // Several processes of a machine may have one name.
+    let instance = format!("{}:{}", machine.nodename().to_string_lossy(), std::process::id());
     let mut attributes = pairs("OTEL_RESOURCE_ATTRIBUTES");
     attributes.retain(|(key, _)| key != "service.name");
     for (key, value) in
-        [("service.name", name), ("service.version", VERSION), ("service.instance.id", &machine)]
+        [("service.name", name), ("service.version", VERSION), ("service.instance.id", &instance)]
     {
         if attributes.iter().all(|(known, _)| known != key) {
             attributes.push((key.to_owned(), value.to_owned()));

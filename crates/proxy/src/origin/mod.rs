@@ -95,8 +95,8 @@ impl OriginError {
 
     /// Returns the failure by which it is decided whether a stale response may answer instead.
     pub(crate) fn outage(&self) -> reuse::Failure {
-        match self.status {
-            StatusCode::FORBIDDEN => reuse::Failure::Status(self.status),
+        match (self.status, self.why) {
+            (StatusCode::FORBIDDEN, Why::BucketRefused) => reuse::Failure::Status(self.status),
             _ => reuse::Failure::Unreachable,
         }
     }

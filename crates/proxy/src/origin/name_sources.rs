@@ -4,7 +4,7 @@ use std::fs;
 
 /// Whether this machine asks name servers for the addresses of `host`, and nothing else before.
 pub(super) fn are_name_servers(host: &str) -> bool {
-    let text = |file| fs::read_to_string(file).unwrap_or_default();
+    let text = |file| String::from_utf8_lossy(&fs::read(file).unwrap_or_default()).into_owned();
     come_first(&text("/etc/nsswitch.conf")) && !is_listed(host, &text("/etc/hosts"))
 }
 

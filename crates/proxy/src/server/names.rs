@@ -23,8 +23,9 @@ pub(crate) fn start(shared: &Arc<ProcessState>) -> JoinSet<()> {
     let mut intervals = HashMap::new();
     for site in plan.sites.iter() {
         for (name, interval) in names(&site.settings, plan.parents_of(site)) {
+            // The lifetime of records is not known here, and mostly shorter than a fixed interval.
             let shortest = intervals.entry(name).or_insert(interval);
-            *shortest = interval.into_iter().chain(*shortest).min();
+            *shortest = (*shortest).min(interval);
         }
     }
     shared.origins.sites.watch(&intervals.keys().cloned().collect::<Vec<_>>());

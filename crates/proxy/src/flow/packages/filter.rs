@@ -135,7 +135,9 @@ impl<'r> FilteredIndex<'r> {
         let own = request.key_of(&target);
         let asked = request.in_background_for(&own, worker.cache.store.memory.hash(&own));
         let fields = self.asked(asked.fields.clone());
-        Some(Request { fields, ..asked })
+        let mut asked = Request { fields, ..asked };
+        asked.settle_key(&worker.cache.store.memory);
+        Some(asked)
     }
 
     fn failed(&self, why: &str) -> OriginError {

@@ -211,9 +211,9 @@ impl Signer {
                 let text = String::from_utf8_lossy(&text);
                 let part = |name| element(&text, name).unwrap_or_default();
                 let (code, message) = (part("Code"), part("Message"));
-                // Without text, in answers to HEAD, 403 is all that is known.
+                // Without text, in answers to HEAD, 403 is all that is known: the credentials may have expired.
                 let is_denied = matches!(code, "AccessDenied" | "AllAccessDisabled") || code.is_empty();
-                if !is_denied {
+                if !is_denied || code.is_empty() {
                     self.forget();
                 }
                 let status = match head.status == StatusCode::FORBIDDEN && is_denied {
