@@ -1,4 +1,5 @@
-//! Any bytes as a path, and behind a line end an index document of each kind: no panic, and what is left of a document is one again.
+//! Any bytes as a path, and behind a line end an index document of each kind: no panic, and what is left of a document is one again,
+//! or nothing.
 
 #![no_main]
 
@@ -16,7 +17,7 @@ fuzz_target!(|bytes: &[u8]| {
         assert!(items.len() <= content.len() * 2);
         if let Some(left) = document.without_young(content, &|number, _| number.len() % 2 == 0) {
             let none = document.without_young(&left, &|_, _| false);
-            assert!(none.is_some());
+            assert!(left.is_empty() || none.is_some());
         }
     }
 });
