@@ -67,6 +67,7 @@ impl Dist {
     /// Builds the program for Debian and for other systems, and packs both. Fails if a build, a program that packs, or
     /// a check of the packages fails.
     pub(crate) fn run(self) -> Result<()> {
+        ensure!(!self.twice || self.larder.is_none(), "--twice builds the program: leave --larder out");
         let folder = program::target_folder().join("dist");
         fs::create_dir_all(&folder).context("cannot create target/dist")?;
         let (host, epoch) = (host()?, epoch()?);

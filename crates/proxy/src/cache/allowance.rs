@@ -1,5 +1,5 @@
 //! The CPU time that shadow caches may take: a small share of that of the process, and of what this leaves of a processor core.
-//! Who takes more has to do less.
+//! A thread that takes more has to do less.
 
 use std::time::{Duration, Instant};
 
