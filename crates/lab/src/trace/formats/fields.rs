@@ -119,7 +119,9 @@ impl<'l> Fields<'l> {
         if let Some(query) = self.get(Field::Query).filter(|_| !key.contains('?')) {
             key = format!("{key}?{}", query.trim_start_matches('?')).into();
         }
-        if let Some(volume) = self.get(Field::Volume) {
+        // Blocks have numbers. Elsewhere a volume is mostly a number of bytes.
+        let is_block = key.bytes().all(|byte| byte.is_ascii_digit());
+        if let Some(volume) = self.get(Field::Volume).filter(|_| is_block) {
             return Ok(format!("{volume}:{key}").into());
         }
         if !key.starts_with('/') {
