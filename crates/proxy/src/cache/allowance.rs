@@ -1,13 +1,15 @@
-//! The CPU time that shadow caches may take: a small share of that of the process, and of what this leaves of a processor core.
+//! The CPU time that shadow caches may take: a small share of that of the process, and more while the process is nearly idle.
 //! A thread that takes more has to do less.
 
 use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// The share of the CPU time of the process, and that of the rest of the time of one core.
-const OF_BUSY: f64 = 0.015;
-const OF_IDLE: f64 = 0.04;
+/// The share of the CPU time of the process.
+const OF_BUSY: f64 = 0.012;
+/// The share of one core while the process is idle: less the more it takes, and none once it takes the `IDLE`th part of a core.
+const OF_IDLE: f64 = 0.02;
+const IDLE: f64 = 8.0;
 /// The most seconds that are saved for later.
 const SAVED: f64 = 0.25;
 
@@ -30,7 +32,7 @@ impl Allowance {
         let time = now.duration_since(self.given).as_secs_f64();
         let worked = busy.saturating_sub(self.busy).as_secs_f64();
         (self.given, self.busy) = (now, busy);
-        self.left += OF_BUSY * worked + OF_IDLE * (time - worked).max(0.0) - used.as_secs_f64();
+        self.left += OF_BUSY * worked + OF_IDLE * (time - IDLE * worked).max(0.0) - used.as_secs_f64();
         let is_exceeded = self.left < 0.0;
         self.left = self.left.clamp(0.0, SAVED);
         is_exceeded
