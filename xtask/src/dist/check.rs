@@ -21,16 +21,23 @@ pub(super) fn run(release: &Release, package: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Returns the root below the package's: an installation of Debian with what is essential if `mmdebstrap` can make it, or
-/// this machine's own files.
+/// Returns the root below the package's: an installation of this machine's version of Debian with what is essential if
+/// `mmdebstrap` can make it, or this machine's own files.
 fn base(work: &Path) -> PathBuf {
     let base = work.join("base");
     let mut make = Command::new("mmdebstrap");
-    let made = output(make.args(["--quiet", "--variant=essential", "stable"]).arg(&base));
+    let made = output(make.args(["--quiet", "--variant=essential", &version()]).arg(&base));
     if let Err(error) = made {
         let why = error.to_string();
         println!("this machine's files are below the package: {}", why.lines().next().unwrap_or_default());
         return "/".into();
     }
     base
+}
+
+/// Returns the name of this machine's version of Debian, whose keys it has, or `stable`.
+fn version() -> String {
+    let release = fs::read_to_string("/etc/os-release").unwrap_or_default();
+    let name = release.lines().find_map(|line| line.strip_prefix("VERSION_CODENAME="));
+    name.unwrap_or("stable").trim_matches('"').to_owned()
 }
