@@ -140,10 +140,12 @@ fn equal_blocks_of_two_volumes_are_two_objects() {
 #[test]
 fn operations_of_object_stores_are_read_by_their_names() {
     let columns = larder_lab::trace::columns("ibm").unwrap();
-    let ibm =
-        "1 REST.PUT.OBJECT a 7\n2 REST.GET.OBJECT a 7 0 6\n3 REST.HEAD.OBJECT b 9\n4 REST.DELETE.OBJECT b\n";
-    let (found, _) = requests(ibm, &Options { columns, ..Options::default() });
+    let ibm = "1 REST.PUT.OBJECT a 7\n2 REST.GET.OBJECT a 7 0 6\n1503 REST.HEAD.OBJECT b 9\n4 REST.DELETE.OBJECT b\n";
+    let options = Options { columns, ..Options::default() };
+    let (found, _) = requests(ibm, &options);
     assert_eq!(found, [("a".to_owned(), 7), ("b".to_owned(), 9)]);
+    let (trace, _) = read(ibm, &options).unwrap();
+    assert_eq!(trace.times(), Some(&[2_000, 1_503_000][..]), "in microseconds");
 }
 
 #[test]

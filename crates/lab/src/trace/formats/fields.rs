@@ -4,7 +4,9 @@ use std::borrow::Cow;
 
 use super::lines::{LineContent, LineResult};
 use super::names::Field;
-use super::words::{Access, LineError, cost, decimal, integer, keyed, no, seconds, size, status, time};
+use super::words::{
+    Access, LineError, cost, decimal, integer, keyed, no, seconds, size, status, time, time_in_millis,
+};
 use crate::trace::sink::{Fact, Facts, client};
 use crate::trace::summary::Exclusion;
 
@@ -144,7 +146,7 @@ impl<'l> Fields<'l> {
                 time(&format!("{date}T{hour}"))
             }
             (_, Some(text)) | (Some(text), None) => time(text),
-            (None, None) => Ok(0),
+            (None, None) => self.get(Field::TimeMillis).map_or(Ok(0), |text| time_in_millis(text.as_bytes())),
         }
     }
 

@@ -8,6 +8,8 @@ pub enum Field {
     /// The time of the request: seconds with decimals, a date in the format of HTTP, ISO 8601 or NCSA, or the time of
     /// day of a [`Self::Date`].
     Time,
+    /// The time of the request, in milliseconds.
+    TimeMillis,
     /// The day of the request.
     Date,
     /// The object.
@@ -53,6 +55,7 @@ pub enum Field {
 /// The names that options, errors and pages use.
 pub(super) const FIRST: &[&str] = &[
     "time",
+    "timems",
     "key",
     "host",
     "size",
@@ -87,11 +90,11 @@ const NAMES: &[(Field, &[&str])] = &[
             "optime",
             "receivedat",
             "relativeunix",
-            "timestampms",
             "edgestarttimestamp",
             "startutc",
         ],
     ),
+    (Field::TimeMillis, &["timestampms", "timems"]),
     (Field::Date, &["date"]),
     (
         Field::Key,
@@ -213,7 +216,7 @@ const TABLES: &[(&str, &str)] = &[
     ("msr", "time,_,volume,operation,key,size,_"),
     ("spc", "volume,key,size,operation,time"),
     ("alibaba", "volume,operation,key,size,time"),
-    ("ibm", "time,operation,key,size,_,_"),
+    ("ibm", "timems,operation,key,size,_,_"),
 ];
 
 /// Returns the meaning of a field with this name; [`Field::Ignored`] if it is unknown.

@@ -93,6 +93,11 @@ pub(super) fn time(text: &str) -> Result<u64, LineError> {
     of_this_century(word).or_else(|| seconds(word)).map_or_else(|| moment(text), Ok)
 }
 
+/// Reads a time as a number of milliseconds of any epoch, and returns microseconds.
+pub(super) fn time_in_millis(word: &[u8]) -> Result<u64, LineError> {
+    of_this_century(word).or_else(|| decimal(word, 3)).ok_or_else(|| no("a time", word))
+}
+
 /// Reads a number that is a time of this century: in seconds, milli-, micro- or nanoseconds since 1970, or in Windows' units of
 /// 100 ns since 1601. Returns microseconds since 1970.
 pub(super) fn of_this_century(word: &[u8]) -> Option<u64> {
