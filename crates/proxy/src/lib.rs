@@ -13,22 +13,20 @@
 //!
 //! `larder-semantics` decides which responses may be cached; `larder-store` stores them.
 
+use larder_transport::counts;
+pub use larder_transport::{base, http, net, origin};
+
 mod acme;
 mod admin;
-pub mod base;
 mod cache;
 mod cluster;
-mod counts;
 pub mod exchange;
 mod features;
 mod flow;
 mod handover;
-pub mod http;
 mod http1;
 mod http2;
-pub mod net;
 mod observe;
-pub mod origin;
 mod rpc;
 pub mod server;
 mod wire;

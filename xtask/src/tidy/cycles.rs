@@ -39,6 +39,7 @@ pub(super) const ROOTS: &[Root] = &[
     root("crates/tags/src/"),
     root("crates/testkit/src/"),
     root("crates/tower/src/"),
+    root("crates/transport/src/"),
     root("xtask/src/"),
 ];
 

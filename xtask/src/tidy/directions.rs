@@ -23,9 +23,11 @@ const EDGES: &[(&str, &str)] = &[
     ("stats", ""),
     ("tags", "evict semantics"),
     ("tower", "tags"),
+    ("transport", "advise engine evict packages rpc rules semantics stats store tags"),
     (
         "proxy",
-        "acme advise evict semantics coding engine rpc rules packages http2 cluster predict store stats tags words",
+        "acme advise evict semantics coding engine rpc rules packages http2 cluster predict store stats tags \
+         transport words",
     ),
     ("load", "rpc"),
     ("lab", "evict cluster predict load"),

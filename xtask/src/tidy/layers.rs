@@ -15,13 +15,14 @@ pub(super) struct Crate {
 
 pub(super) const CRATES: &[Crate] = &[
     Crate {
+        root: "crates/transport/src/",
+        layers: &[&["base"], &["net"], &["http"], &["counts"], &["origin"]],
+    },
+    Crate {
         root: "crates/proxy/src/",
         layers: &[
-            &["base"],
-            &["net"],
-            &["http"],
-            &["counts"],
-            &["origin"],
+            // Those of `larder-transport`.
+            &["base", "net", "http", "counts", "origin"],
             &["exchange"],
             &["observe"],
             &["cache"],

@@ -7,7 +7,7 @@
 use super::Text;
 use super::layers::without_tests;
 
-const ROOT: &str = "crates/proxy/src/";
+const ROOTS: [&str; 2] = ["crates/proxy/src/", "crates/transport/src/"];
 
 /// Functions, as a module and a function of it (or the name of a crate), the files that may use them, and what others
 /// do instead.
@@ -27,9 +27,8 @@ const DECIDED: &str = "decides a second time; call `flow::decide`";
 pub(super) fn check(files: &[Text]) -> Vec<String> {
     let mut problems = Vec::new();
     for file in files {
-        let Some(path) = file.path.strip_prefix(ROOT).filter(|path| !path.ends_with("tests.rs")) else {
-            continue;
-        };
+        let path = ROOTS.iter().find_map(|root| file.path.strip_prefix(root));
+        let Some(path) = path.filter(|path| !path.ends_with("tests.rs")) else { continue };
         for (number, line) in without_tests(&file.text).lines().enumerate() {
             let code = line.split("//").next().unwrap_or_default();
             let misplaced = PLACES.iter().filter(|(module, function, places, _)| {

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use http::{HeaderName, HeaderValue, StatusCode, header};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use larder_semantics::fields::{Fields, list};
 use larder_store::LinesRef;
 
@@ -23,6 +23,15 @@ pub(super) struct EditedFields<'e, W> {
     /// Which of the first 64 names that rules add to `Vary` have been written: one bit each, so that a hit allocates
     /// nothing.
     said: u64,
+}
+
+/// Returns the fields of a response of this status after the edits.
+pub(crate) fn edited(edits: &Edits, status: StatusCode, fields: &HeaderMap) -> HeaderMap {
+    let mut changed = HeaderMap::new();
+    let mut edited = EditedFields::new(&mut changed, status, Negotiation::default(), edits);
+    fields.iter().for_each(|(name, value)| edited.mapped(name, value));
+    edited.finish(false);
+    changed
 }
 
 impl<'e, W: FieldWriter> EditedFields<'e, W> {

@@ -183,13 +183,6 @@ fn is_site(named: &str, site: &str) -> bool {
     own.is_some_and(|(own, own_port)| own.eq_ignore_ascii_case(host) && own_port == port)
 }
 
-impl Trust {
-    /// Whether `address` is that of a trusted proxy.
-    pub(crate) fn has(&self, address: IpAddr) -> bool {
-        self.proxies.contains(address)
-    }
-}
-
 impl<'b> ForwardedFields<'b> {
     /// Reads the fields. `Forwarded` is ignored if there is any of the `X-Forwarded-*` fields, regardless of their
     /// content.

@@ -14,6 +14,7 @@ use crate::base::outcome::{Kind, Outcome};
 use crate::base::settings::{Origin, Role, Settings};
 use crate::counts::accounts::Accounts;
 use crate::exchange::arrival::Requester;
+use crate::exchange::edited::edited;
 use crate::exchange::gateway_files::GatewayFiles;
 use crate::exchange::gateways::Gateways;
 use crate::exchange::outgoing::is_trace;
@@ -132,7 +133,7 @@ impl DryRun {
         let length = fields.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
         let by_answer = request.rule_response(&self.plan, (*status, length, fields));
         let ruling = by_answer.as_ref().unwrap_or(&request.ruling);
-        let fields = request.response_edits(&self.plan, ruling).applied(*status, fields);
+        let fields = edited(&request.response_edits(&self.plan, ruling), *status, fields);
         let now = clock::now();
         let times = Times { requested: now, received: now, ..Times::default() };
         let judged = || storage_terms::judge(&ruling.caching, request, *status, &fields, times);

@@ -119,7 +119,7 @@ fn run(
         url: question.url.clone(),
         method: question.method.to_string(),
         role: role.name().to_owned(),
-        decision: explanation::Decision::of(Decision::Refuse(Why::Refused)),
+        decision: described(Decision::Refuse(Why::Refused)),
         ..Explanation::default()
     };
     match read {
@@ -156,15 +156,14 @@ fn is_unserved(plan: &Plan, head: &RequestHead<'_>, role: Role, tls: bool) -> bo
         && (tls || plan.settings.sockets.paths.is_empty())
 }
 
-impl explanation::Decision {
-    fn of(decision: Decision) -> Self {
-        Self {
-            outcome: decision.kind().word().to_owned(),
-            reason: Reason::of(decision.why()),
-            asks_origin: decision.asks_origin(),
-            validates: matches!(decision, Decision::Revalidate(_)),
-            refreshes: decision == Decision::StaleAndRefresh,
-        }
+/// Returns the parts of a decision by their names.
+fn described(decision: Decision) -> explanation::Decision {
+    explanation::Decision {
+        outcome: decision.kind().word().to_owned(),
+        reason: Reason::of(decision.why()),
+        asks_origin: decision.asks_origin(),
+        validates: matches!(decision, Decision::Revalidate(_)),
+        refreshes: decision == Decision::StaleAndRefresh,
     }
 }
 
@@ -375,7 +374,7 @@ impl Run<'_> {
     }
 
     fn describe(&self, decision: Decision) -> explanation::Decision {
-        let described = explanation::Decision::of(decision);
+        let described = described(decision);
         let refreshes = described.refreshes && serve::refreshes(self.plan, &self.request);
         explanation::Decision { refreshes, ..described }
     }
@@ -522,7 +521,7 @@ mod tests {
         ];
         for why in Why::ALL {
             for decision in decisions.map(|decision| decision(*why)) {
-                let explanation::Decision { outcome, reason, .. } = explanation::Decision::of(decision);
+                let explanation::Decision { outcome, reason, .. } = described(decision);
                 assert_eq!((&*outcome, &*reason.reason), (decision.kind().word(), why.token()));
                 assert!(!reason.section.is_empty() && !reason.explanation.is_empty(), "{why:?}");
             }

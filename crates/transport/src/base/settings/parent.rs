@@ -1,0 +1,93 @@
+//! Parent proxies: the HTTP proxies through which this one reaches origins; and what clients are told about the use of
+//! this one.
+
+use std::fmt;
+use std::time::Duration;
+
+use ipnet::IpNet;
+
+/// A parent proxy.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ParentProxy {
+    /// Whether it is reached over TLS.
+    pub https: bool,
+    /// Its host and port.
+    pub authority: String,
+    /// The user name and password of its URL, percent-encoded, with a colon between them.
+    pub user: Option<String>,
+}
+
+/// The parent proxies of requests to origins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParentSettings {
+    /// For http origins, the preferred one first; empty: they are reached directly.
+    pub http: Vec<ParentProxy>,
+    /// For https origins and tunnels.
+    pub https: Vec<ParentProxy>,
+    /// Destinations that are reached directly.
+    pub no_proxy: Vec<NoProxy>,
+    /// Whether origins are reached directly while no parent answers.
+    pub falls_back: bool,
+    /// Time for which a parent that could not be reached gets no further requests.
+    pub fail_timeout: Duration,
+}
+
+/// Destinations that are reached without a parent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NoProxy {
+    /// All.
+    All,
+    /// Addresses of this network. Names are not resolved for it.
+    Network(IpNet),
+    /// Names, at all ports or only at this one.
+    Domain {
+        /// A name in lower case, which includes the names below it; behind a dot: only those.
+        name: String,
+        /// The port.
+        port: Option<u16>,
+    },
+}
+
+/// The proxy auto-configuration file of forward listeners.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pac {
+    /// Whether listeners have the file.
+    pub is_on: bool,
+    /// Destinations that clients reach without this proxy.
+    pub direct: Vec<NoProxy>,
+    /// Whether clients reach all destinations directly while this proxy does not answer.
+    pub falls_back: bool,
+}
+
+impl Default for Pac {
+    fn default() -> Self {
+        Self { is_on: true, direct: Vec::new(), falls_back: false }
+    }
+}
+
+impl ParentProxy {
+    /// Returns the scheme of its URL.
+    pub fn scheme(&self) -> &'static str {
+        if self.https { "https" } else { "http" }
+    }
+}
+
+impl ParentSettings {
+    /// Returns these settings with other parents.
+    pub fn with(&self, parents: &[ParentProxy]) -> Self {
+        Self { http: parents.to_vec(), https: parents.to_vec(), ..self.clone() }
+    }
+}
+
+impl Default for ParentSettings {
+    fn default() -> Self {
+        let fail_timeout = Duration::from_secs(10);
+        Self { http: Vec::new(), https: Vec::new(), no_proxy: Vec::new(), falls_back: false, fail_timeout }
+    }
+}
+
+impl fmt::Debug for ParentProxy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}://{}", self.scheme(), self.authority)
+    }
+}

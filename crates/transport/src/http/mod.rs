@@ -1,0 +1,11 @@
+//! HTTP messages on the wire: heads, field lines, content.
+
+mod authority;
+pub mod body;
+pub mod chunked;
+mod edits;
+pub mod fields;
+pub mod head;
+mod name_lengths;
+pub mod names;
+pub mod response;
