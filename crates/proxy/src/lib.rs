@@ -14,7 +14,7 @@
 //! `larder-semantics` decides which responses may be cached; `larder-store` stores them.
 
 use larder_transport::counts;
-pub use larder_transport::{base, http, net, origin};
+pub use larder_transport::{base, effects, http, net, origin, verifies_signatures};
 
 mod acme;
 mod admin;

@@ -6,7 +6,9 @@ use std::env;
 use std::io::{self, IsTerminal, Stderr, Write};
 
 use larder_proxy::base::shown::is_hidden;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::cli::terminal::wants_plain;
 
@@ -15,15 +17,14 @@ use crate::cli::terminal::wants_plain;
 pub(crate) fn start(default: &str) -> Result<(), String> {
     let filter =
         env::var("LARDER_LOG").or_else(|_| env::var("RUST_LOG")).unwrap_or_else(|_| default.to_owned());
-    let parsed = EnvFilter::try_new(&filter);
+    let parsed = filter.parse::<Targets>();
     let filter = parsed.map_err(|error| format!("cannot read the log filter '{filter}': {error}"))?;
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
+    let lines = tracing_subscriber::fmt::layer()
         .with_writer(|| VisibleStderr(io::stderr()))
         .with_ansi(io::stderr().is_terminal() && !wants_plain())
         .with_target(false)
-        .log_internal_errors(false)
-        .init();
+        .log_internal_errors(false);
+    tracing_subscriber::registry().with(filter).with(lines).init();
     Ok(())
 }
 
