@@ -250,6 +250,10 @@ fn an_invalid_http2_response_is_not_delivered_and_harms_no_other_request() {
                     (0..33).for_each(|_| server.send(HEADERS, END_HEADERS, stream, &interim));
                     head(&[])
                 }
+                "/switch" => {
+                    server.send(HEADERS, END_HEADERS, stream, &section(&[(":status", "101")]));
+                    head(&[])
+                }
                 "/reset" => {
                     server.send(RST_STREAM, 0, stream, &CANCEL.to_be_bytes());
                     continue;
@@ -263,8 +267,18 @@ fn an_invalid_http2_response_is_not_delivered_and_harms_no_other_request() {
         }
     });
     let mut client = Client::new(&larder);
-    let paths =
-        ["/connection", "/upper", "/lengths", "/number", "/none", "/less", "/more", "/interim", "/reset"];
+    let paths = [
+        "/connection",
+        "/upper",
+        "/lengths",
+        "/number",
+        "/none",
+        "/less",
+        "/more",
+        "/interim",
+        "/switch",
+        "/reset",
+    ];
     for (number, path) in paths.iter().enumerate() {
         client.ask(2 * number as u32 + 1, "GET", path, &[]);
         let response = client.response(2 * number as u32 + 1);
