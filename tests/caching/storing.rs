@@ -53,6 +53,16 @@ fn section_3_any_final_status_with_a_lifetime_is_stored() {
 }
 
 #[test]
+fn rfc_6585_what_concerns_one_client_is_not_stored_for_others() {
+    check(&[
+        ("", "428 Precondition Required\nCache-Control: max-age=60", false),
+        ("", "429 Too Many Requests\nCache-Control: public, max-age=60", false),
+        ("", "431 Request Header Fields Too Large\nCache-Control: max-age=60", false),
+        ("", "511 Network Authentication Required\nExpires: Thu, 31 Dec 2099 23:59:59 GMT", false),
+    ]);
+}
+
+#[test]
 fn section_5_2_2_3_must_understand_overrides_no_store_when_understood() {
     check(&[
         ("", "200 OK\nCache-Control: max-age=60, must-understand, no-store", true),

@@ -164,13 +164,19 @@ fn rfc_9110_section_7_8_a_declined_upgrade_is_an_ordinary_answer() {
 fn rfc_9110_section_7_8_only_websocket_is_offered_to_the_origin() {
     let origin = Origin::always("200 OK\n\nbody");
     let larder = Larder::before(&origin);
-    for (protocol, offered) in [("h2c", None), ("TLS/1.2", None), ("websocket", Some("websocket"))] {
+    let offers = [
+        ("h2c", None),
+        ("TLS/1.2", None),
+        ("websocket", Some("websocket")),
+        ("h2c, WebSocket", Some("WebSocket")),
+    ];
+    for (protocol, offered) in offers {
         let wish = format!("Connection: Upgrade, HTTP2-Settings\nUpgrade: {protocol}\nHTTP2-Settings: x");
         assert_eq!(larder.ask(&format!("GET /\n{wish}")).text(), "body", "{protocol}");
         let seen = origin.last();
         assert_eq!((seen.field("upgrade"), seen.field("http2-settings")), (offered, None), "{protocol}");
     }
-    assert_eq!(origin.count(), 3);
+    assert_eq!(origin.count(), 4);
 }
 
 #[test]

@@ -11,6 +11,7 @@ use larder_testkit::{Gate, Larder, Origin, eventually};
 use super::server::{self, Heard, before};
 
 const OK: (&str, &str) = (":status", "200");
+const INTERNAL_ERROR: u32 = 2;
 const REFUSED_STREAM: u32 = 7;
 const CANCEL: u32 = 8;
 /// `SETTINGS_MAX_CONCURRENT_STREAMS`.
@@ -195,22 +196,23 @@ fn a_request_an_http2_origin_has_not_processed_is_sent_again() {
             match seen.target.as_str() {
                 "/refused" if is_first => server.send(RST_STREAM, 0, stream, &REFUSED_STREAM.to_be_bytes()),
                 // The origin closes the connection, with an earlier stream as the last one in GOAWAY.
-                "/left" if is_first => {
+                "/left" | "/failed" if is_first => {
                     let last = stream.saturating_sub(2).to_be_bytes();
-                    return server.send(GOAWAY, 0, 0, &[last, [0; 4]].concat());
+                    let code = if seen.target == "/failed" { INTERNAL_ERROR } else { 0 };
+                    return server.send(GOAWAY, 0, 0, &[last, code.to_be_bytes()].concat());
                 }
                 _ => server.answer(stream, &[OK, ("cache-control", "no-store")], &seen.body, &[]),
             }
         }
     });
     let mut client = Client::new(&larder);
-    for (number, path) in [(0, "/refused"), (1, "/left")] {
+    for (number, path) in [(0, "/refused"), (1, "/left"), (2, "/failed")] {
         assert_eq!(larder.get(path).status, 200);
         client.post(2 * number + 1, path, &[], &[b"some ", b"content"]);
         let response = client.response(2 * number + 1);
         assert_eq!((response.status, &response.body[..]), (200, &b"some content"[..]), "{path}");
     }
-    assert_eq!(origin.count(), 8);
+    assert_eq!(origin.count(), 12);
 }
 
 /// Appends a field that is encoded without an index.
@@ -250,6 +252,10 @@ fn an_invalid_http2_response_is_not_delivered_and_harms_no_other_request() {
                     (0..33).for_each(|_| server.send(HEADERS, END_HEADERS, stream, &interim));
                     head(&[])
                 }
+                "/switch" => {
+                    server.send(HEADERS, END_HEADERS, stream, &section(&[(":status", "101")]));
+                    head(&[])
+                }
                 "/reset" => {
                     server.send(RST_STREAM, 0, stream, &CANCEL.to_be_bytes());
                     continue;
@@ -263,8 +269,18 @@ fn an_invalid_http2_response_is_not_delivered_and_harms_no_other_request() {
         }
     });
     let mut client = Client::new(&larder);
-    let paths =
-        ["/connection", "/upper", "/lengths", "/number", "/none", "/less", "/more", "/interim", "/reset"];
+    let paths = [
+        "/connection",
+        "/upper",
+        "/lengths",
+        "/number",
+        "/none",
+        "/less",
+        "/more",
+        "/interim",
+        "/switch",
+        "/reset",
+    ];
     for (number, path) in paths.iter().enumerate() {
         client.ask(2 * number as u32 + 1, "GET", path, &[]);
         let response = client.response(2 * number as u32 + 1);

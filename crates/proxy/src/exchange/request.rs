@@ -11,7 +11,7 @@ use larder_packages::{Keep, Resource};
 use larder_rules::{CertificateNames, ClaimTexts};
 use larder_semantics::coding::AcceptedCodings;
 use larder_semantics::directives::RequestDirectives;
-use larder_semantics::fields::Fields;
+use larder_semantics::fields::{Fields, members};
 use larder_semantics::freshness::Freshness;
 use larder_semantics::{key, partition, purpose, revalidate};
 use larder_store::{Entry, Memory};
@@ -530,10 +530,12 @@ fn directives(ruling: &Ruling, fields: &HeaderMap) -> RequestDirectives {
     }
 }
 
-/// Returns the protocol to which a request may switch. Others (h2c) would carry requests past all checks of this proxy.
+/// Returns the one of the protocols in `Upgrade` to which a request may switch. Others (h2c) would carry requests past all
+/// checks of this proxy.
 fn upgrade(head: &RequestHead<'_>) -> Option<HeaderValue> {
-    let protocol = head.fields.first("upgrade").filter(|_| head.upgrade)?;
-    HeaderValue::from_bytes(protocol).ok().filter(|_| protocol.eq_ignore_ascii_case(b"websocket"))
+    let mut protocols = members(&head.fields, "upgrade").filter(|_| head.upgrade);
+    let protocol = protocols.find(|protocol| protocol.eq_ignore_ascii_case(b"websocket"))?;
+    HeaderValue::from_bytes(protocol).ok()
 }
 
 /// Whether a request is a `PURGE` of a site. The site, not its rules, decides which clients may send it.

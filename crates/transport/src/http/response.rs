@@ -156,6 +156,10 @@ pub(crate) fn of_stream(
     if lines.bytes.len() > LONGEST {
         return Err(Malformed("the head is too large"));
     }
+    // Clients in HTTP/1.1 would take all that follows for another protocol.
+    if status == StatusCode::SWITCHING_PROTOCOLS {
+        return Err(Malformed("a 101 in http/2, which has none"));
+    }
     let has_none =
         *method == Method::HEAD || status.is_informational() || matches!(status.as_u16(), 204 | 304);
     let framing = match length(&lines)? {

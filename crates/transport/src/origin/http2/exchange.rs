@@ -198,11 +198,10 @@ fn poll_head(
 
 /// Converts an error of the h2 library.
 pub(super) fn failed(error: h2::Error) -> Failure {
-    let says = |reason| error.is_remote() && error.reason() == Some(reason);
-    let is_unprocessed = error.is_reset() && says(Reason::REFUSED_STREAM)
-        // The library returns this error for streams above the last stream id of GOAWAY, never for one that the origin
-        // may have processed.
-        || error.is_go_away() && says(Reason::NO_ERROR);
+    // GOAWAY gives this error, whatever its code, to streams above its last stream id only, never to one that the origin may
+    // have processed (RFC 9113 section 6.8).
+    let is_refused = error.is_reset() && error.reason() == Some(Reason::REFUSED_STREAM);
+    let is_unprocessed = error.is_remote() && (error.is_go_away() || is_refused);
     if is_unprocessed {
         return Failure::Unprocessed(error);
     }
