@@ -5,4 +5,5 @@ pub(crate) mod counters;
 pub(crate) mod gauge;
 pub(crate) mod histogram;
 pub(crate) mod span;
+pub(crate) mod statuses;
 pub(crate) mod versions;
