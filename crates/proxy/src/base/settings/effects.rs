@@ -126,7 +126,7 @@ macro_rules! effects {
             first_byte: Option<Duration>, Request { "first_byte", "duration", kind[AtLeast(1)],
                 "for the origin's answer to begin (504), in place of that in [timeouts]"; }
             origin_idle: Option<Duration>, Request { "origin_idle", "duration", kind[AtLeast(1)],
-                "between two reads of that answer (502), in place of that in [timeouts]"; }
+                "between two reads of that answer (502), in place of that in [timeouts], also of a stream of events"; }
             stall: Option<Duration>, Request { "stall", "duration", kind[AtLeast(1)],
                 "without progress in any content (408, or closed), in place of that in [timeouts]"; }
             min_rate: Option<u64>, Request { "min_rate", "number", kind[Count(0..=10_000_000)],
