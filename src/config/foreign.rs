@@ -171,7 +171,7 @@ const RENAMED: &[(&[&str], &str)] = &[
     (&["sticky_cookie", "session", "affinity"], "write sticky in the [[site]]"),
     (&["circuit_breaker"], "write max_fails in the [[site]]"),
     (
-        &["weight", "backup"],
+        &["weight", "backup", "backups", "failover"],
         "write it behind the URL, as in origin = [\"http://10.0.0.1 weight=2\", \"http://10.0.0.2 backup\"]",
     ),
     (
