@@ -464,6 +464,15 @@ mod tests {
             match ScopeKind::Glob.scopes(&text, None) {
                 Err(why) => prop_assert_eq!(why.lines().count(), 1),
                 Ok(scopes) => {
+        let [longest, too_long] = [62, 63].map(|end| format!("http://a/*{}", "e".repeat(end)));
+        assert!(ScopeKind::Glob.scopes(&longest, None).is_ok());
+        for value in [too_long, format!("http://a/{}*e", "s".repeat(1_024))] {
+            let why = ScopeKind::Glob.scopes(&value, None).expect_err("too long");
+            assert!(
+                why.ends_with(": a glob has at most 1,000 bytes before its star, and 62 behind it"),
+                "{why}"
+            );
+        }
                     prop_assert!(text.matches('*').count() == 1 && !scopes.is_empty());
                     let url = inventory::encoded(&text).replace('*', "/x*y");
                     let keys = inventory::keys(&url).expect("a URL");
