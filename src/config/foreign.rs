@@ -69,7 +69,7 @@ const RENAMED: &[(&[&str], &str)] = &[
         "addresses and networks are in match.client",
     ),
     (
-        &["country", "geo", "geoip"],
+        &["country", "geo", "geoip", "geo_block"],
         "match.client takes a file of networks, such as \"@germany.txt\"; a field of a CDN is in match.field",
     ),
     (
@@ -134,25 +134,32 @@ const RENAMED: &[(&[&str], &str)] = &[
         &["key", "vary_by", "hash_data"],
         "query, key_fields, key_cookies and classes decide about the cache key",
     ),
+    (&["gzip_types", "brotli_types"], "write compress_types in the [[site]]"),
     (&["gzip", "brotli", "compression", "encode"], "write compress = [\"zstd\", \"br\", \"gzip\"]"),
     (
         &["timeout", "timeouts", "read_timeout", "timeout_connect", "connect_timeout", "send_timeout"],
         "times for origins are connect, first_byte and origin_idle, in a rule or in [timeouts]",
     ),
     (
-        &[
-            "rate_limit",
-            "ratelimit",
-            "limit_req",
-            "throttle",
-            "limit_conn",
-            "stick_table",
-            "maxconn",
-            "max_conns",
-        ],
+        &["rate_limit", "ratelimit", "limit_req", "throttle", "limit_conn", "stick_table"],
         "write limit = { requests = \"10/s\", concurrent = 5 }",
     ),
-    (&["limit_rate", "rate", "delay_pools"], "write bandwidth = \"1MiB\""),
+    (
+        &["maxconn", "max_conns", "max_connections", "concurrency"],
+        "write limit = { concurrent = 20, by = \"all\", count = \"misses\" } in a rule; with limits.in_flight, requests wait",
+    ),
+    (
+        &["whitelist", "allowlist", "allow_from"],
+        "write allow = [\"10.0.0.0/8\"] in a rule; for the forward proxy, clients",
+    ),
+    (&["blacklist", "blocklist", "denylist", "block_ips"], "write deny = [\"203.0.113.0/24\"] in a rule"),
+    (&["inactive"], "what is not used is evicted by itself (memory.policy)"),
+    (&["slow_log", "slowlog"], "write log = { slower = \"1s\" } in a rule"),
+    (&["default_backend"], "a [[site]] without hosts gets the requests for all others"),
+    (
+        &["limit_rate", "rate", "delay_pools"],
+        "write bandwidth = \"1MiB\", or { rate = \"1MiB\", by = \"all\" }",
+    ),
     (&["client_max_body_size", "max_body_size"], "write max_body = \"50MiB\""),
     (&["real_ip_header", "set_real_ip_from"], "write trust and real_ip above all tables"),
     (&["forwarded_for"], "write client_address above all tables, or in [forward]"),
@@ -165,20 +172,23 @@ const RENAMED: &[(&[&str], &str)] = &[
         &["strip_prefix", "handle_path"],
         "write rewrite = \"/{1}\" with match = { path = \"/app/*\" } and origin",
     ),
-    (&["https_redirect", "force_ssl", "ssl_redirect"], "write https = \"redirect\" in the [[site]]"),
+    (
+        &["https_redirect", "http_to_https", "force_https", "redirect_https", "force_ssl", "ssl_redirect"],
+        "write https = \"redirect\" in the [[site]]",
+    ),
     (&["canonical_host", "trailing_slash", "lowercase"], "write redirect (docs/cookbook.md)"),
     (&["probe", "httpchk", "health_check"], "write health = \"/health\" in the [[site]]"),
     (&["sticky_cookie", "session", "affinity"], "write sticky in the [[site]]"),
     (&["circuit_breaker"], "write max_fails in the [[site]]"),
     (
-        &["weight", "backup"],
+        &["weight", "backup", "backups", "failover"],
         "write it behind the URL, as in origin = [\"http://10.0.0.1 weight=2\", \"http://10.0.0.2 backup\"]",
     ),
     (
         &["ban", "purge", "soft_purge"],
         "write purge_from in the [[site]], or run larder purge (docs/purge.md)",
     ),
-    (&["maintenance"], "write respond = { status = 503, file = \"sorry.html\" }"),
+    (&["maintenance", "maintenance_page"], "write respond = { status = 503, file = \"sorry.html\" }"),
     (
         &["hotlink", "referers"],
         "write match = { not = { field = { Referer = \"*://site.example/*\" } } } and respond = 403",
@@ -241,6 +251,7 @@ const ABSENT: &[(&[&str], &str)] = &[
         &["root", "file_server"],
         "put a web server behind; rules with respond = { file = \"robots.txt\" } serve single files",
     ),
+    (&["set_method"], "let the origin accept the method that clients send"),
     (&["waf", "bot", "captcha"], "rules refuse what path, query, field and cookie say, as respond = 403"),
     (&["mirror", "shadow"], "send a share of the users there by split, or the requests of the access log"),
     (

@@ -4,10 +4,12 @@ use std::path::{Path, PathBuf};
 
 use http::Uri;
 use larder_proxy::settings::{Origin, is_service};
+use toml::de::{DeTable, DeValue};
 
 use super::buckets;
 use super::draft::ListenAddress;
 use super::names::{address, prefix, quoted};
+use crate::cli::words::nearest;
 
 /// The largest weight of an origin.
 const MOST_WEIGHT: u16 = 256;
@@ -72,13 +74,28 @@ pub(crate) fn origin(text: &str) -> Result<Origin, String> {
             Some(number) => origin.weight = weight(text, number)?,
             None if word == "backup" => origin.is_backup = true,
             None => {
-                let url = url.escape_debug();
-                let why = format!("expected a weight or 'backup' behind the URL, such as '{url} weight=3'");
+                let (url, name) = (url.escape_debug(), word.split('=').next().unwrap_or_default());
+                let backup = nearest(name, ["backup", "weight"]).filter(|near| *near == "backup");
+                let example = backup.unwrap_or("weight=3");
+                let why = format!("expected a weight or 'backup' behind the URL, such as '{url} {example}'");
                 return Err(format!("{}: {why}", quoted(text)));
             }
         }
     }
     Ok(origin)
+}
+
+/// Returns the error about an origin that is a table, as other programs have it, with what to write instead.
+pub(super) fn no_table(table: &DeTable<'_>) -> String {
+    let value = |name: &str| Some(table.iter().find(|(key, _)| key.get_ref() == name)?.1.get_ref());
+    let url = value("url").and_then(DeValue::as_str).unwrap_or("http://10.0.0.1");
+    let weight = value("weight").and_then(DeValue::as_integer);
+    let weight = weight.map(|number| format!(" weight={}", number.as_str())).unwrap_or_default();
+    let backup = if value("backup").and_then(DeValue::as_bool) == Some(true) { " backup" } else { "" };
+    format!(
+        "an origin is text, with its options behind its URL: write \"{}{weight}{backup}\"",
+        url.escape_debug()
+    )
 }
 
 /// Parses the URL of a service of a site, such as the one that decides about its requests.
@@ -251,6 +268,10 @@ mod tests {
             (
                 "http://a 3",
                 "'http://a 3': expected a weight or 'backup' behind the URL, such as 'http://a weight=3'",
+            ),
+            (
+                "http://a backup=true",
+                "'http://a backup=true': expected a weight or 'backup' behind the URL, such as 'http://a backup'",
             ),
             ("http://a weight=-1", "'http://a weight=-1': weight '-1' is not from 0 to 256"),
             ("http://a weight=", "'http://a weight=': weight '' is not from 0 to 256"),

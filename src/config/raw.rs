@@ -304,6 +304,7 @@ fn elsewhere(table: &str, name: &str) -> Option<String> {
     let of_sites = || is_in(Box::new(names(SITE).chain(names(CACHING))));
     match table {
         "site" if of_rules() => Some("; write it in a [[site.rule]] of this site".to_owned()),
+        "forward" if of_rules() => Some("; write it in a [[forward.rule]]".to_owned()),
         "rule" if MATCH.iter().any(|key| key.name == name) => {
             Some(format!("; conditions are in match, as in match = {{ {name} = .. }}"))
         }

@@ -100,6 +100,24 @@ fn values_of_the_wrong_kind() {
 }
 
 #[test]
+fn origins_in_the_words_of_other_programs() {
+    assert_problems(&[
+        (
+            "[[site]]\norigin = ['http://a', { url = 'http://b:1', weight = 2, backup = true }]",
+            "2: site.origin: an origin is text, with its options behind its URL: write \"http://b:1 weight=2 backup\"",
+        ),
+        (
+            "[[site]]\norigin = 'http://a'\n[[site.rule]]\norigin = [{ url = 'http://b', backup = true }]",
+            "4: rule.origin: an origin is text, with its options behind its URL: write \"http://b backup\"",
+        ),
+        (
+            "[[site]]\norigin = 'http://a'\nbackup = true",
+            "3: unknown key 'backup' in [[site]]; write it behind the URL, as in origin = [\"http://10.0.0.1 weight=2\", \"http://10.0.0.2 backup\"]",
+        ),
+    ]);
+}
+
+#[test]
 fn durations_without_a_unit() {
     assert_problems(&[
         ("[timeouts]\nhead = 3600", "2: timeouts.head: 3600 has no unit: write \"3600s\" for seconds"),

@@ -1,7 +1,7 @@
 //! Purges: stored responses of a URL, a tag, a group, a host or all are invalidated or removed, in every tier, for all
 //! variants and all clients.
 
-use larder_testkit::{Larder, Origin, Response, eventually, site};
+use larder_testkit::{Larder, Origin, Response, eventually, site, stderr};
 use serde_json::json;
 
 use super::{command, json, printed};
@@ -92,6 +92,29 @@ fn a_path_is_purged_of_the_only_site_whatever_its_host() {
     let refused = purge(&Larder::start(&sites), "url=/x");
     let expected = "'/x': write the whole URL: a path needs one site, and 2 are configured\n";
     assert_eq!((refused.status, refused.text()), (400, expected));
+}
+
+#[test]
+fn a_star_in_a_prefix_or_url_is_a_warning() {
+    let origin = origin();
+    let larder = Larder::before(&origin);
+    for (words, warning) in [
+        (
+            ["--prefix", "/a/*"],
+            "'/a/*': a star stands for itself in a prefix; all URLs below are --prefix /a/; --glob has stars",
+        ),
+        (
+            ["--hard", "/a/*.png"],
+            "'/a/*.png': a star stands for itself in a URL; --glob '/a/*.png' means any text",
+        ),
+        (["--prefix", "/a/"], ""),
+        (["--glob", "/a/*.png"], ""),
+    ] {
+        let done = command(&larder, &[&["purge"], &words[..]].concat());
+        let expected =
+            if warning.is_empty() { String::new() } else { format!("larder: warning: {warning}\n") };
+        assert_eq!((stderr(&done), done.status.success()), (expected, true), "{words:?}");
+    }
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 mod further;
+mod lines;
 
 use further::FURTHER;
 use larder_testkit::{Authority, Client, Larder, Origin, Response, Seen, eventually};
@@ -14,7 +15,7 @@ const PAGE: &str = include_str!("../../docs/cookbook.md");
 const TASKS: usize = 40;
 
 /// The files that the tasks refer to.
-const FILES: [(&str, &str); 13] = [
+const FILES: [(&str, &str); 14] = [
     ("users.txt", "bea:$2y$04$kTb6CD33HQu5TaNPdAbYNujtpQj1pW5VBgqhBLfyhnd.v0UWCPJza\n"),
     ("tokens.txt", "app 0123456789abcdef\n"),
     ("blocked.txt", "ads.test\n"),
@@ -27,6 +28,7 @@ const FILES: [(&str, &str); 13] = [
     ("hosts.txt", "shop.example tenant-1\n"),
     ("signing-keys.txt", "0123456789abcdef\n"),
     ("access.log", ""),
+    ("admin-token", "0123456789abcdef"),
     (
         "jwks.json",
         r#"{"keys":[{"kty":"EC","crv":"P-256","kid":"k","x":"MpYGbcO7-gxOD6F0DFQP_I9sbOzPSJRwmjs8-jbtB54","y":"zAH-SLsrsfDXbRq8MC3lrP4DkIcQbnfTGEF_1-4eGtw"}]}"#,
@@ -757,7 +759,8 @@ fn each_task_is_done_by_its_lines() {
         let lines = lines.replace("127.0.0.1:3000", &origin.address.to_string());
         let lines = lines.replace("127.0.0.1:3001", &other.address.to_string());
         let lines = lines.replace("127.0.0.1:3002", &silent);
-        let mut lines = lines.replace("/srv/errors/", "");
+        let lines = lines.replace("127.0.0.1:3003", &origin.address.to_string());
+        let mut lines = lines.replace("/srv/errors/", "").replace("/etc/larder/", "");
         lines =
             lines.replace("\"mon-fri\"", "[\"mon-fri\", \"sat-sun\"]").replace("08:00-17:00", "00:00-24:00");
         for (name, _) in FILES {
@@ -767,6 +770,7 @@ fn each_task_is_done_by_its_lines() {
             lines = lines.replace(&format!("\"{name}\""), &format!("{file:?}"));
         }
         lines = lines.replace("127.0.0.1:8080", "127.0.0.1:0").replace("127.0.0.1:8443", "127.0.0.1:0");
+        let lines = lines.replace("127.0.0.1:9145", "127.0.0.1:0");
         let trust = if lines.contains("trust = ") { "" } else { "trust = '127.0.0.1'\n" };
         check(&Larder::start(&format!("{trust}{lines}")), &origin);
     }

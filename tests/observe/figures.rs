@@ -92,7 +92,27 @@ fn an_origin_that_fails_is_seen_to() {
     assert_eq!(told, (&json!(bad.url()), &json!(false), &json!(2)));
     assert!(origins[0]["down_seconds"].as_u64().is_some_and(|seconds| seconds < 60), "{origins}");
     assert!(origins[0]["trouble"].as_str().is_some_and(|why| why.contains("refused")), "{origins}");
-    assert_eq!(origins[1], json!({"address": good.url(), "state": "up", "healthy": true, "failures": 0}));
+    assert_eq!(
+        origins[1],
+        json!({"address": good.url(), "state": "up", "healthy": true, "failures": 0, "answers": {"2xx": 8}})
+    );
+}
+
+#[test]
+fn answers_of_an_origin_count_by_status_and_errors_as_failures() {
+    let origin = Origin::by(|seen| format!("{} X\nETag: \"1\"\n\n", &seen.target[1..]));
+    let larder = Larder::with_site(&[&origin], "name = 's'");
+    for status in [200, 201, 404, 410, 500, 503, 503, 599] {
+        larder.get(&format!("/{status}"));
+    }
+    let shown = site(&larder.stats(), "s")["origins"][0].clone();
+    let answers = json!({"2xx": 2, "404": 1, "4xx": 1, "500": 1, "503": 2, "5xx": 1});
+    assert_eq!((&shown["answers"], &shown["failures"], &shown["state"]), (&answers, &json!(4), &json!("up")));
+    let page = larder.ask_admin("GET /metrics").text().to_owned();
+    for (code, sum) in [("2xx", 2), ("503", 2), ("5xx", 1), ("304", 0)] {
+        let labels = format!("site=\"s\",origin=\"{}\",code=\"{code}\"", origin.url());
+        assert!(page.contains(&format!("\nlarder_origin_responses_total{{{labels}}} {sum}\n")), "{page}");
+    }
 }
 
 #[test]

@@ -147,11 +147,16 @@ fn a_log_that_cannot_be_opened_is_reported_at_the_start() {
 }
 
 #[test]
-fn a_rule_leaves_lines_out_by_the_status_and_by_chance() {
+fn a_rule_leaves_lines_out_by_status_time_and_chance() {
     let folder = tempfile::tempdir().expect("a folder");
     let log = folder.path().join("access.log");
-    let origin = Origin::by(|seen| format!("{} X\n\n", &seen.target[1..4]));
-    let rules = "log = { status = ['4xx', 500] }\n[[site.rule]]\nmatch = { query = 'some' }\nlog = { share = '50%' }\n";
+    let origin = Origin::by(|seen| {
+        if seen.target.ends_with("any") {
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        }
+        format!("{} X\n\n", &seen.target[1..4])
+    });
+    let rules = "log = { status = ['4xx', 500] }\n[[site.rule]]\nmatch = { query = 'some' }\nlog = { share = '50%' }\n[[site.rule]]\nmatch = { query = 'slow' }\nlog = { slower = '1h' }\n[[site.rule]]\nmatch = { query = 'any' }\nlog = { slower = '1ms' }\n";
     let config = format!("{}{}", keys("json", &log), site(&[&origin], &format!("[[site.rule]]\n{rules}")));
     let larder = Larder::start(&config);
     // One connection stays on one worker, whose lines keep their order.
@@ -161,13 +166,14 @@ fn a_rule_leaves_lines_out_by_the_status_and_by_chance() {
     }
     // Fewer than one run in 10^11 has no line, or all of them.
     (0..40).for_each(|_| drop(client.ask("GET /200?some")));
-    client.ask("GET /400");
+    ["/200?slow", "/200?any", "/400"].iter().for_each(|path| drop(client.ask(&format!("GET {path}"))));
     let all = eventually("the last line", || {
         Some(lines(&log)).filter(|lines| lines.last().is_some_and(|last| last.contains("/400")))
     });
     let of = |text: &str| all.iter().filter(|line| line.contains(text)).count();
     assert_eq!((of("/404"), of("/500"), of("/502"), of("/200\"")), (1, 1, 0, 0), "{all:?}");
     assert!((1..40).contains(&of("some")), "{all:?}");
+    assert_eq!((of("slow"), of("any")), (0, 1), "{all:?}");
 }
 
 #[test]

@@ -126,6 +126,24 @@ fn a_miss_joins_its_clients_trace_with_the_origin_span_below() {
 }
 
 #[test]
+fn traces_have_the_id_that_origins_and_logs_have() {
+    let (collector, origin) = (Collector::start(), Origin::always("200 OK\n\n"));
+    let keys = "request_id = 'X-Request-Id'\ntrust = '127.0.0.1'\n";
+    let larder = Larder::with(&origin, &format!("{keys}{}", collector.config("")));
+    for (request, path) in [("GET /sent\nX-Request-Id: id-of-a-proxy", "/sent"), ("GET /made", "/made")] {
+        larder.ask(&format!("{request}\ntraceparent: 00-{TRACE}-{SPAN}-01"));
+        let seen = origin.last();
+        let told = seen.field("x-request-id").expect("an id").to_owned();
+        assert_eq!(told == "id-of-a-proxy", path == "/sent", "{told}");
+        let spans = collector.spans(path, 2);
+        let server =
+            spans.iter().find(|span| span.kind() == SpanKind::Server).expect("a span of the request");
+        assert_eq!((text(server, "request.id"), hex(&server.trace_id).as_str()), (Some(told), TRACE));
+        assert!(seen.field("traceparent").is_some_and(|own| own.starts_with(&format!("00-{TRACE}-"))));
+    }
+}
+
+#[test]
 fn clients_say_what_is_traced_and_chance_says_the_rest() {
     let (collector, origin) = (Collector::start(), Origin::always("200 OK\n\n"));
     let larder = Larder::with(&origin, &collector.config("sample = 0"));

@@ -1,4 +1,4 @@
-//! `bandwidth`: the rate of replies, of each alone or of all to a client.
+//! `bandwidth`: the rate of replies, of each alone, of all to a client, or of all of a site.
 
 use std::time::{Duration, Instant};
 
@@ -55,20 +55,21 @@ fn short_replies_at_a_rate_are_sent_whole() {
 }
 
 #[test]
-fn replies_to_one_client_share_its_rate() {
+fn replies_to_one_client_or_to_all_share_a_rate() {
     let body = "a".repeat(LONG / 2);
     let origin = Origin::by(move |_| format!("200 OK\nCache-Control: max-age=60\n\n{body}"));
-    let rule = "[[site.rule]]\nbandwidth = { rate = '100KiB', by = 'client' }";
+    let rule = "[[site.rule]]\nbandwidth = { rate = '100KiB', by = 'client' }\n[[site.rule]]\nmatch.path = '/all'\nbandwidth = { rate = '100KiB', by = 'all' }";
     let larder = Larder::start(&format!("trust = '127.0.0.1'\n{}", larder_testkit::site(&[&origin], rule)));
-    let time = |clients: [&str; 2]| {
+    let time = |path: &str, clients: [&str; 2]| {
         let begun = Instant::now();
         let mut asking = clients.map(|client| (client, larder.client()));
         for (client, asking) in &mut asking {
-            asking.send(&format!("GET /\nX-Forwarded-For: {client}"));
+            asking.send(&format!("GET {path}\nX-Forwarded-For: {client}"));
         }
         asking.iter_mut().for_each(|(_, asking)| assert_eq!(asking.receive("GET").body.len(), LONG / 2));
         begun.elapsed()
     };
-    assert!(time(["192.0.2.1", "192.0.2.1"]) >= LEAST);
-    assert!(time(["192.0.2.1", "192.0.2.2"]) < LEAST, "others have their own");
+    assert!(time("/", ["192.0.2.1", "192.0.2.1"]) >= LEAST);
+    assert!(time("/", ["192.0.2.1", "192.0.2.2"]) < LEAST, "others have their own");
+    assert!(time("/all", ["192.0.2.1", "192.0.2.2"]) >= LEAST);
 }

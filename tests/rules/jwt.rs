@@ -22,11 +22,13 @@ impl Issuer {
     fn new() -> Self {
         let keys = Arc::new(Mutex::new(vec![("one".to_owned(), pair())]));
         let shown = Arc::clone(&keys);
-        let origin = Origin::by(move |_| {
-            let all: Vec<_> = shown.lock().expect("keys").iter().map(|(id, pair)| jwk(id, pair)).collect();
-            format!("200 OK\n\n{}", json!({ "keys": all }))
-        });
+        let origin = Origin::by(move |_| format!("200 OK\n\n{}", set(&shown)));
         Self { origin, keys }
+    }
+
+    /// Returns the set of its keys.
+    fn shown(&self) -> String {
+        set(&self.keys)
     }
 
     /// Returns a token for `user` with this role, signed by the latest key.
@@ -56,6 +58,11 @@ fn pair() -> EcdsaKeyPair {
     let kind = &ECDSA_P256_SHA256_FIXED_SIGNING;
     let document = EcdsaKeyPair::generate_pkcs8(kind, &SystemRandom::new()).expect("a key");
     EcdsaKeyPair::from_pkcs8(kind, document.as_ref()).expect("a key")
+}
+
+fn set(keys: &Mutex<Vec<(String, EcdsaKeyPair)>>) -> String {
+    let all: Vec<_> = keys.lock().expect("keys").iter().map(|(id, pair)| jwk(id, pair)).collect();
+    json!({ "keys": all }).to_string()
 }
 
 fn jwk(id: &str, pair: &EcdsaKeyPair) -> Value {
@@ -91,18 +98,39 @@ fn a_valid_token_opens_hits_and_others_are_refused() {
 }
 
 #[test]
-fn a_new_key_is_fetched_when_a_token_names_it() {
-    let origin = Origin::always("200 OK\n\npage");
+fn keys_rotate_within_a_running_process() {
+    let origin = Origin::always("200 OK\nCache-Control: max-age=100\n\npage");
     let issuer = Issuer::new();
     let larder = with_rules(&origin, &issuer.rule(""));
     let old = issuer.token("ann", "user", 60);
     assert_eq!(ask(&larder, &old).status, 200);
-    issuer.keys.lock().expect("keys").push(("two".to_owned(), pair()));
+    let rotate = |id: &str| *issuer.keys.lock().expect("keys") = vec![(id.to_owned(), pair())];
+    rotate("two");
+    assert!(ask(&larder, &old).is_hit(), "nothing has asked for other keys");
     let new = issuer.token("ann", "user", 60);
-    assert_eq!(ask(&larder, &new).status, 401, "at most one fetch in a minute");
-    assert_eq!((ask(&larder, &old).status, issuer.origin.count()), (200, 1));
-    let later = with_rules(&origin, &issuer.rule(""));
-    eventually("the new key", || (ask(&later, &new).status == 200).then_some(()));
+    eventually("the new key", || (ask(&larder, &new).status == 200).then_some(()));
+    assert_eq!([&old, &new].map(|token| ask(&larder, token).status), [401, 200], "the old key has left");
+    rotate("three");
+    let third = issuer.token("ann", "user", 60);
+    assert_eq!([&third, &new].map(|token| ask(&larder, token).status), [401, 200]);
+    assert_eq!(issuer.origin.count(), 2, "unknown keys are asked for at most once a minute");
+}
+
+#[test]
+fn a_changed_file_of_keys_is_read_by_the_running_process() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("keys.json");
+    let (issuer, other) = (Issuer::new(), Issuer::new());
+    let write = |issuer: &Issuer| std::fs::write(&file, issuer.shown()).expect("written");
+    write(&issuer);
+    let origin = Origin::always("200 OK\n\npage");
+    let jwt = format!("jwks = '@{}', issuer = 'https://id.test', audience = 'shop'", file.display());
+    let larder = with_rules(&origin, &format!("[[site.rule]]\njwt = {{ {jwt} }}\n"));
+    let tokens = [&issuer, &other].map(|issuer| issuer.token("ann", "user", 60));
+    let statuses = || tokens.each_ref().map(|token| ask(&larder, token).status);
+    assert_eq!(statuses(), [200, 401]);
+    write(&other);
+    eventually("the new keys", || (statuses() == [401, 200]).then_some(()));
 }
 
 #[test]

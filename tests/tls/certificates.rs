@@ -249,6 +249,28 @@ fn a_chain_that_leads_nowhere_is_a_warning() {
 }
 
 #[test]
+fn a_certificate_without_its_intermediates_is_a_warning() {
+    let (authority, folder) = (Authority::new(), tempfile::tempdir().expect("a folder"));
+    let issued = authority.pair("site", &["a.test"]);
+    let own = larder_testkit::Pair::self_signed(folder.path(), "a.test");
+    let file = folder.path().join("larder.toml");
+    let warning = |pair: &larder_testkit::Pair| {
+        let config = pair.table() + "[[site]]\norigin = 'http://127.0.0.1:1'\nhosts = 'a.test'\n";
+        fs::write(&file, config).expect("written");
+        let mut larder = Command::new(env!("CARGO_BIN_EXE_larder"));
+        let output = larder.arg("check").arg("--config").arg(&file).output().expect("it runs");
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let expected = format!(
+        "larder: warning: {}:1: the certificate for a.test is alone in its file: append the intermediate certificates",
+        file.display()
+    );
+    assert!(warning(&issued).starts_with(&expected), "{}", warning(&issued));
+    assert_eq!(warning(&own), "", "nobody else has issued it");
+}
+
+#[test]
 fn an_expired_certificate_is_reported_in_log_statistics_and_metrics() {
     let (authority, origin) = (Authority::new(), Origin::always(PAGE));
     let folder = tempfile::tempdir().expect("a folder");

@@ -38,6 +38,8 @@ pub use base::error::Error;
 pub use base::settings::Settings;
 pub use base::{explanation, findings, settings};
 pub use exchange::arrival::Arrival;
+#[cfg(fuzzing)]
+pub use features::purge::glob_of_purge;
 pub use features::{dry_run, inventory};
 pub use handover::child::Predecessor;
 pub use handover::control::upgrade;

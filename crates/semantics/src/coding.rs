@@ -210,11 +210,17 @@ pub fn undoable(status: StatusCode, fields: &impl Fields) -> Option<Coding> {
 /// Whether a response may be compressed while it is sent. Events must not wait for each other, gRPC compresses messages
 /// itself, and trailers may be about the original bytes.
 pub fn is_streamable(fields: &impl Fields) -> bool {
-    let is = |value: &[u8], start: &str| {
-        value.get(..start.len()).is_some_and(|value| value.eq_ignore_ascii_case(start.as_bytes()))
-    };
-    let kind = fields.first("content-type").map_or(&[][..], trim);
-    !is(kind, "text/event-stream") && !is(kind, "application/grpc") && !fields.contains("trailer")
+    let kind = fields.first("content-type").unwrap_or_default();
+    !is_event_stream(kind) && !begins(kind, "application/grpc") && !fields.contains("trailer")
+}
+
+/// Whether this is the media type of a stream of events.
+pub fn is_event_stream(kind: &[u8]) -> bool {
+    begins(kind, "text/event-stream")
+}
+
+fn begins(value: &[u8], start: &str) -> bool {
+    trim(value).get(..start.len()).is_some_and(|value| value.eq_ignore_ascii_case(start.as_bytes()))
 }
 
 /// Whether a complete response may be transformed at all.

@@ -29,7 +29,7 @@ use values::{
     COUNTS, DIRECTORY, FILES, INTERCEPTED, LISTEN, MODE, NETWORK, NO_PROXY, NODE_URL, PARENT,
     PARENT_FALLBACK, POLICY, REAL_IP, REQUEST_ID, SECRET, TIMES, TOKEN,
 };
-pub(super) use values::{EARLY_HINTS, HOST_HEADER, PREFETCHES, SLICE};
+pub(super) use values::{EARLY_HINTS, HOST_HEADER, ORIGIN, PREFETCHES, SLICE};
 
 /// The keys above all tables: the process.
 pub(super) const TOP: &[Key<Draft>] = keys! {
@@ -171,7 +171,8 @@ pub(super) const SECTIONS: &[Section] = &[
                 "bytes a second that clients must send or read after stall (408, or closed); 0: any rate";
             "connect" in timeouts.connect: AtLeast(1), "for a connection to an origin, TLS included (504)";
             "first_byte" in timeouts.first_byte: AtLeast(1), "for the origin's answer to begin (504)";
-            "origin_idle" in timeouts.origin_idle: AtLeast(1), "between two reads of that answer (502)";
+            "origin_idle" in timeouts.origin_idle: AtLeast(1),
+                "between two reads of that answer (502); of a stream of events (text/event-stream), at least 5m";
             "unread_rate" in timeouts.unread_rate: Count(0..=MANY),
                 "bytes a second at which an answer without readers must arrive after stall (abandoned); 0: any rate";
             "tunnel" in timeouts.tunnel: AtLeast(1),

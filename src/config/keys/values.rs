@@ -13,9 +13,10 @@ use larder_proxy::settings::{
 use larder_semantics::coding::{Coding, MediaRange};
 use larder_semantics::early_hints::EarlyHints;
 use larder_semantics::storable::{Cookies, Prediction};
+use toml::de::DeValue;
 
 use crate::config::draft::{AdminAddress, ListenAddress};
-use crate::config::kinds::{Choice, OrWord, Secret, Size, Text};
+use crate::config::kinds::{Choice, Kind, OrWord, Secret, Size, Text, Words};
 use crate::config::{hsts, names, parents, places};
 
 pub(super) const ADDRESS: Text<SocketAddr> =
@@ -41,8 +42,7 @@ pub(super) const INTERCEPTED: Text<String> =
 pub(super) const PATH: Text<String> = Text("path", names::path, String::clone);
 pub(super) const PREFIX: Text<PathPrefix> = Text("path", names::site_path, PathPrefix::to_string);
 pub(super) const NAME: Text<String> = Text("word", names::token, String::clone);
-pub(super) const ORIGIN: Text<Origin> =
-    Text("URL with weight=number and backup if wanted", places::origin, places::show_origin);
+pub(crate) const ORIGIN: OriginText = OriginText;
 pub(super) const PARENT: Secret<Text<ParentProxy>> =
     Secret(Text("http:// or https://user:password@host:port", parents::proxy, parents::show_proxy));
 pub(super) const NO_PROXY: Text<NoProxy> =
@@ -85,3 +85,26 @@ pub(super) const HSTS: Text<Hsts> =
     Text("duration such as \"365d\", then includeSubDomains and preload if wanted", hsts::parse, hsts::show);
 pub(super) const HTTPS: Choice<bool> = Choice(&[("serve", false), ("redirect", true)]);
 pub(super) const CLIENT_ADDRESS: Choice<ClientAddress> = Choice(names::CLIENT_ADDRESSES);
+
+/// The text of an origin. The error about a table says how to write it.
+pub(crate) struct OriginText;
+
+/// The same as text alone.
+const ORIGIN_URL: Text<Origin> =
+    Text("URL with weight=number and backup if wanted", places::origin, places::show_origin);
+
+impl Words for OriginText {
+    fn words(&self) -> String {
+        ORIGIN_URL.words()
+    }
+}
+
+impl Kind<Origin> for OriginText {
+    fn read(&self, value: &DeValue<'_>) -> Result<Origin, String> {
+        value.as_table().map_or_else(|| ORIGIN_URL.read(value), |table| Err(places::no_table(table)))
+    }
+
+    fn show(&self, value: &Origin) -> String {
+        ORIGIN_URL.show(value)
+    }
+}

@@ -138,8 +138,9 @@ fn logged(value: &DeValue<'_>) -> Result<LoggedRequests, String> {
     for (key, value) in entries(table) {
         match key {
             "status" => logged.statuses = statuses(value)?,
+            "slower" => logged.slower = AtLeast(1).read(value)?,
             "share" => logged.share = Share.read(value)?,
-            _ => return Err(unknown(key, &["status", "share"])),
+            _ => return Err(unknown(key, &["status", "slower", "share"])),
         }
     }
     Ok(logged)

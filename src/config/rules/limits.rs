@@ -4,7 +4,7 @@ use std::num::NonZeroU64;
 use std::time::Duration;
 
 use http::HeaderName;
-use larder_proxy::settings::{Bandwidth, CountedRequests, Limit, LimitBy, Pattern, Rate};
+use larder_proxy::settings::{Bandwidth, BandwidthBy, CountedRequests, Limit, LimitBy, Pattern, Rate};
 use toml::de::{DeTable, DeValue};
 
 use super::values::{entries, field, unknown, word};
@@ -20,18 +20,22 @@ const MOST: Count = Count(1..=1_000_000);
 /// Bytes in a second.
 const RATE: Size = Size(1 << 10..=1 << 40);
 
+/// The replies that share a rate.
+const SHARED_BY: &[(&str, BandwidthBy)] =
+    &[("reply", BandwidthBy::Reply), ("client", BandwidthBy::Client), ("all", BandwidthBy::All)];
+
 /// Parses the rate of replies: a size, or a table with `rate` and `by`.
 pub(super) fn bandwidth(value: &DeValue<'_>) -> Result<Bandwidth, String> {
-    let (mut size, mut by_client) = (value.as_table().is_none().then_some(value), false);
+    let (mut size, mut by) = (value.as_table().is_none().then_some(value), BandwidthBy::Reply);
     for (key, value) in value.as_table().into_iter().flat_map(entries) {
         match key {
             "rate" => size = Some(value),
-            "by" => by_client = word(&string(value)?, &[("client", true), ("reply", false)])?,
+            "by" => by = word(&string(value)?, SHARED_BY)?,
             _ => return Err(unknown(key, &["rate", "by"])),
         }
     }
     let rate: u64 = RATE.read(size.ok_or("it has no 'rate', such as \"500KiB\"")?)?;
-    Ok(Bandwidth { rate: NonZeroU64::new(rate).unwrap_or(NonZeroU64::MIN), by_client })
+    Ok(Bandwidth { rate: NonZeroU64::new(rate).unwrap_or(NonZeroU64::MIN), by })
 }
 
 /// Parses one limit, or a list of limits.

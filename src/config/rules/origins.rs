@@ -3,14 +3,15 @@
 use larder_proxy::settings::{Conditions, Effects, Names, Origin, Template};
 use toml::de::DeValue;
 
-use super::values::each;
 use crate::config::draft::rule::RuleDraft;
+use crate::config::keys::ORIGIN;
+use crate::config::kinds::{Kind, List};
 use crate::config::lists::string;
 use crate::config::places;
 
 /// Parses a URL, or a list of URLs.
 pub(super) fn origins(value: &DeValue<'_>) -> Result<Vec<Origin>, String> {
-    let origins = each(value, places::origin)?;
+    let origins: Vec<Origin> = List(ORIGIN).read(value)?;
     if origins.is_empty() {
         return Err("expected at least one URL".to_owned());
     }

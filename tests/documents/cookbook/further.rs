@@ -1,8 +1,8 @@
 //! The checks of tasks that several servers do in their own ways: addresses of pages, cookies, crawlers, limits.
 
-use larder_testkit::{Client, Response};
+use larder_testkit::{Client, Response, eventually};
 
-use super::{Check, OTHER, hits, part, redirects};
+use super::{Check, FOLDER, OTHER, hits, part, redirects};
 
 fn set_cookie(answer: &Response) -> &str {
     answer.field("set-cookie").unwrap_or_default()
@@ -128,5 +128,65 @@ pub(super) const FURTHER: &[(usize, Check)] = &[
             (larder.ask("GET /\nUser-Agent: ").status, larder.ask("GET /\nUser-Agent: a").status),
             (403, 200)
         );
+    }),
+    (149, |larder, _| {
+        let vary = |path: &str| larder.get(&format!("{path}/cc:max-age=9")).field("vary").map(str::to_owned);
+        assert_eq!([vary(""), vary("/static")], [Some("Cookie".to_owned()), None]);
+        assert!(!larder.ask("GET /static/cc:max-age=9\nCookie: lang=de").is_hit());
+    }),
+    (150, |larder, origin| {
+        let purge = "POST /purge?tag=t\nLarder-Admin: 1\nAuthorization: Bearer 0123456789abcdef";
+        larder.ask_admin(purge);
+        let seen = origin.last();
+        assert_eq!(
+            (seen.method.as_str(), seen.field("authorization")),
+            ("POST", Some("Bearer 0123456789abcdef"))
+        );
+        assert!(
+            seen.target.starts_with("/purge?tag=t") && seen.target.contains("of_shield"),
+            "{}",
+            seen.target
+        );
+    }),
+    (151, |larder, origin| {
+        assert_eq!(larder.get("/status:503/a").status, 503);
+        let line = format!(
+            "larder_origin_responses_total{{site=\"site1\",origin=\"{}\",code=\"503\"}} 1\n",
+            origin.url()
+        );
+        let page = larder.ask_admin("GET /metrics").text().to_owned();
+        assert!(page.contains(&line), "{line}{page}");
+    }),
+    (152, |larder, origin| {
+        let stale = "GET /cc:max-age=9/age:20";
+        assert_eq!((larder.ask(stale).status, origin.count()), (504, 0));
+        assert_eq!(larder.ask(&format!("{stale}\nX-Forwarded-For: 10.0.0.1")).status, 200);
+        assert_eq!((larder.ask(stale).status, larder.get("/other").status, origin.count()), (200, 504, 1));
+    }),
+    (153, |larder, _| {
+        assert_eq!(larder.get("/health").text(), "ok\n");
+        redirects(larder, "GET /a?b\nHost: site.test", 308, "https://site.test/a?b");
+    }),
+    (154, |larder, _| {
+        let log = FOLDER.path().join("access.log");
+        ["/fast", "/slow:1/a", "/status:500/a"].iter().for_each(|path| drop(larder.get(path)));
+        let lines = eventually("the last line", || {
+            Some(std::fs::read_to_string(&log).expect("a log")).filter(|text| text.contains("/status:500/a"))
+        });
+        assert!(!lines.contains("/fast") && lines.contains("/slow:1/a"), "{lines}");
+    }),
+    (155, |larder, _| assert_eq!(larder.get("/download/long:64/a").status, 200)),
+    (156, |larder, _| {
+        for (language, location) in [("de-AT,en", "/de/"), ("en,de", "/en/")] {
+            let answer = larder.ask(&format!("GET /\nAccept-Language: {language}"));
+            assert_eq!(
+                (answer.field("location"), answer.field("vary")),
+                (Some(location), Some("Accept-Language"))
+            );
+        }
+    }),
+    (157, |larder, _| {
+        let shown = larder.get("/download/2026/a%20b.pdf").field("content-disposition").map(str::to_owned);
+        assert_eq!(shown.as_deref(), Some("attachment; filename=\"a%20b.pdf\""));
     }),
 ];

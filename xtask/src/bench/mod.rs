@@ -34,6 +34,7 @@ mod slices;
 mod table;
 mod tls;
 mod tls_load;
+mod unstored;
 mod upgrade;
 
 pub(crate) use self::origin::Origin;

@@ -5,8 +5,8 @@
 use larder_testkit as testkit;
 use std::io::Write;
 use std::ops::RangeInclusive;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::SystemTime;
 
 /// Requests for paths with this prefix get an answer that must not be stored.
@@ -77,11 +77,34 @@ fn hex_digits() -> impl Iterator<Item = u8> {
     std::iter::successors(Some(1_u64), next).map(|state| b"0123456789abcdef"[(state >> 60) as usize])
 }
 
+/// The path of a text that must not be stored, and that gzip makes three to five times shorter, as it does with pages.
+pub(super) const TEXT: &str = "miss-text";
+pub(super) const TEXT_BYTES: usize = 1 << 20;
+
+static WORDS: LazyLock<Vec<u8>> = LazyLock::new(|| {
+    let mut next = hex_digits();
+    let mut draw = |below: usize| {
+        let number = next.by_ref().take(4).fold(0, |sum, digit| sum << 4 | usize::from(digit % 16));
+        number % below
+    };
+    let words: Vec<String> =
+        (0..2_000).map(|_| (0..3 + draw(7)).map(|_| char::from(b'a' + draw(26) as u8)).collect()).collect();
+    let mut text = String::new();
+    while text.len() < TEXT_BYTES {
+        // Of two words the first: some are frequent, as in any language.
+        text += &words[draw(words.len()).min(draw(words.len()))];
+        text += if draw(16) == 0 { "</p>\n<p class=\"line\">" } else { " " };
+    }
+    text.truncate(TEXT_BYTES);
+    text.into_bytes()
+});
+
 /// Returns a complete response with the fields that file servers send; the path's first part may name a size.
 fn answer(path: &str, now: SystemTime) -> Vec<u8> {
     let name = path.split('/').nth(1);
     let length = match name {
         Some(HEX) => HEX_BYTES,
+        Some(TEXT) => TEXT_BYTES,
         Some("512") => 512,
         Some("4k") => 4 << 10,
         Some("10k") => 10 << 10,
@@ -109,6 +132,9 @@ fn answer(path: &str, now: SystemTime) -> Vec<u8> {
     if name == Some(HEX) {
         bytes.extend(hex_digits().take(length));
     }
+    if name == Some(TEXT) {
+        bytes.extend_from_slice(&WORDS);
+    }
     bytes.resize(end, b'x');
     bytes
 }
@@ -124,7 +150,9 @@ mod tests {
         let origin = Origin::start();
         let mut client = Client::connect(origin.port()).unwrap();
         for (number, (path, length)) in
-            [("/1k", 1024), ("/1m", 1 << 20), ("/10m/7", 10 << 20), ("/miss", 1024)].iter().enumerate()
+            [("/1k", 1024), ("/1m", 1 << 20), ("/10m/7", 10 << 20), ("/miss", 1024), ("/miss-text", 1 << 20)]
+                .iter()
+                .enumerate()
         {
             assert_eq!(client.get(path).unwrap(), *length, "{path}");
             assert_eq!(origin.requests(), number as u64 + 1);
@@ -135,6 +163,7 @@ mod tests {
     fn only_misses_must_not_be_stored() {
         let head = |path| String::from_utf8(answer(path, SystemTime::UNIX_EPOCH)).unwrap();
         assert!(head("/miss/1").contains("Cache-Control: no-store\r\n"));
+        assert!(head("/miss-text").contains("Cache-Control: no-store\r\n"));
         assert!(head("/1k").contains("Cache-Control: public, max-age=86400\r\n"));
         assert!(head("/1k").contains("Date: Thu, 01 Jan 1970 00:00:00 GMT\r\n"));
     }

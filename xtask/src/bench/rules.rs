@@ -1,5 +1,6 @@
 //! `cargo x bench rules`: the cost of rules for a hit of 1 KiB. Compares larders without rules, with rules of which a
-//! few match, with rules for many networks and domains, and with content that is compressed to that size.
+//! few match, with rules for many networks and domains, and with content that is compressed to that size. Also compares
+//! compression of what is not stored with that of NGINX.
 
 use super::goal::{self, Goal};
 use super::load::{self, Load, Script};
@@ -9,7 +10,7 @@ use super::origin::Origin;
 use super::peers::{self, Peer, Programs, Setup, Start, Which, start};
 use super::server::{self, Running};
 use super::table::{self, Cell, Row};
-use super::{CONNECTIONS, process};
+use super::{CONNECTIONS, process, unstored};
 use crate::packages;
 use anyhow::{Result, bail};
 use serde_json::json;
@@ -71,7 +72,7 @@ pub(super) fn parse(words: &[String]) -> Result<Options> {
 /// Runs the bench and prints its table, and the goal with its result. Fails if a program is missing, a build fails, or
 /// a request is not answered from the cache.
 pub(crate) fn run(options: &Options) -> Result<Vec<Goal>> {
-    options.missing(&[&packages::WRK], &[])?;
+    options.missing(&[&packages::WRK, &peers::NGINX], &[])?;
     let programs = Programs::given(&peers::program(options.larder.as_deref())?);
     claim_cores(&server::in_memory())?;
     let (origin, script) = (Origin::start(), Script::one()?);
@@ -109,12 +110,15 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Goal>> {
         Some(Goal::new(format!("{name} / {base}"), MOST, ratio(samples, base)))
     };
     let goals: Vec<_> = larders.iter().filter_map(goal).collect();
+    drop(larders);
+    let unstored = unstored::measure(options, &programs, &origin)?;
     table::print(&rows);
     goal::print(&goals);
+    table::print(&unstored);
     let told: Vec<_> = goals.iter().map(Goal::row).collect();
     table::write(
         options.json.as_deref(),
-        &json!({"rules": table::json(&rows), "goals": table::json(&told)}),
+        &json!({"rules": table::json(&rows), "goals": table::json(&told), "unstored": table::json(&unstored)}),
     )?;
     Ok(goals)
 }

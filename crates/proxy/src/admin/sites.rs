@@ -1,6 +1,6 @@
 //! The part of `/stats` about each site: the figures of the site, and the health of its origins.
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::counts::counters::{Ratios, Totals};
 use crate::exchange::route::{FORWARD, SiteState};
@@ -33,14 +33,37 @@ pub(super) struct Origin {
     /// Whether it is up; absent while that is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) healthy: Option<bool>,
-    /// Requests that it has not answered since the config was read.
+    /// Requests that it has not answered, or with 5xx, since the config was read.
     pub(super) failures: u64,
+    /// Its answers since then, by status or class.
+    #[serde(skip_serializing_if = "AnswerCounts::is_none")]
+    pub(super) answers: AnswerCounts,
     /// Seconds for which it has failed, if it is down.
     #[serde(skip_serializing_if = "Option::is_none")]
     down_seconds: Option<u64>,
     /// The reason of its first failure, if it is down.
     #[serde(skip_serializing_if = "Option::is_none")]
     trouble: Option<String>,
+}
+
+/// Answers by status or class, all of them known to the metrics; those without answers are not shown.
+#[derive(Debug)]
+pub(super) struct AnswerCounts(pub(super) Vec<(&'static str, u64)>);
+
+impl AnswerCounts {
+    fn some(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        self.0.iter().copied().filter(|(_, answers)| *answers > 0)
+    }
+
+    fn is_none(&self) -> bool {
+        self.some().next().is_none()
+    }
+}
+
+impl Serialize for AnswerCounts {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_map(self.some())
+    }
 }
 
 /// Returns the configured sites, and all others that had requests.
@@ -74,8 +97,10 @@ fn origins(site: &SiteState) -> Vec<Origin> {
         match origins.iter_mut().find(|(_, other)| *other == address) {
             Some((known, _)) => {
                 let failures = known.failures + health.failures;
+                let sum = |((code, one), (_, other)): (&(_, u64), &(_, u64))| (*code, one + other);
+                let answers = known.answers.iter().zip(&health.answers).map(sum).collect();
                 let worst = if health.state > known.state { health } else { known.clone() };
-                *known = OriginHealth { failures, ..worst };
+                *known = OriginHealth { failures, answers, ..worst };
             }
             None => origins.push((health, address)),
         }
@@ -85,9 +110,10 @@ fn origins(site: &SiteState) -> Vec<Origin> {
 
 impl Origin {
     fn of(health: OriginHealth, address: String) -> Self {
-        let OriginHealth { state, failures, down } = health;
+        let OriginHealth { state, failures, answers, down } = health;
         let (down_seconds, trouble) = down.map(|(time, why)| (time.as_secs(), why)).unzip();
         let healthy = (state != OriginState::Unknown).then_some(state == OriginState::Up);
-        Self { address, state: state.word(), healthy, failures, down_seconds, trouble }
+        let answers = AnswerCounts(answers);
+        Self { address, state: state.word(), healthy, failures, answers, down_seconds, trouble }
     }
 }

@@ -1,7 +1,7 @@
 //! Content at a limited rate, of a reply or of all replies to a client.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::num::NonZeroU64;
 use std::ops::Range;
 use std::sync::{Arc, LazyLock, Weak};
@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep_until};
 use super::route::SiteNumber;
 use super::sink::{SendError, Sink};
 use crate::base::networks::network;
-use crate::base::settings::Bandwidth;
+use crate::base::settings::{Bandwidth, BandwidthBy};
 use crate::net::content::ContentFile;
 
 /// The slices of a second.
@@ -38,7 +38,7 @@ pub(crate) struct SliceSchedule {
     next: Mutex<Instant>,
 }
 
-/// The schedules that clients have, by site and rate, for as long as replies are sent.
+/// The schedules that clients have, or all of them together, by site and rate, for as long as replies are sent.
 type Schedules = HashMap<(SiteNumber, NonZeroU64, IpAddr), Weak<SliceSchedule>>;
 
 /// The schedules, and the number of them at which those that have ended are removed.
@@ -49,17 +49,19 @@ const FEW: usize = 64;
 
 /// Returns the schedule of a reply of `site` to `client`.
 pub(crate) fn schedule(bandwidth: Bandwidth, site: SiteNumber, client: IpAddr) -> Arc<SliceSchedule> {
-    let Bandwidth { rate, by_client } = bandwidth;
+    let Bandwidth { rate, by } = bandwidth;
     let new = || Arc::new(SliceSchedule { rate, next: Mutex::new(Instant::now()) });
-    if !by_client {
-        return new();
-    }
+    let client = match by {
+        BandwidthBy::Reply => return new(),
+        BandwidthBy::Client => network(client, 32, 64),
+        BandwidthBy::All => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+    };
     let (schedules, most) = &mut *CLIENTS.lock();
     if schedules.len() >= *most {
         schedules.retain(|_, schedule| schedule.strong_count() > 0);
         *most = (2 * schedules.len()).max(FEW);
     }
-    let known = schedules.entry((site, rate, network(client, 32, 64))).or_default();
+    let known = schedules.entry((site, rate, client)).or_default();
     known.upgrade().unwrap_or_else(|| {
         let new = new();
         *known = Arc::downgrade(&new);

@@ -7,7 +7,7 @@ use http::{HeaderName, HeaderValue};
 use larder_rules::{Conditions, Pattern, normal_path, sent_captures};
 use larder_semantics::fields::Fields;
 use larder_semantics::key;
-use percent_encoding::AsciiSet;
+use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 
 use crate::base::clock;
 use crate::base::networks::host_of;
@@ -169,11 +169,14 @@ fn text<'v>(value: &[u8]) -> Cow<'v, str> {
 
 /// Returns a part of a URL as it may stand in a path.
 fn encoded(part: &str) -> String {
-    percent_encoding::utf8_percent_encode(part, UNSENT).to_string()
+    utf8_percent_encode(part, UNSENT).to_string()
 }
 
 /// The bytes that a client may send, but that a URL must not contain.
 const UNSENT: &AsciiSet = &IN_PATH.remove(b'%');
+
+/// The bytes that no URL may contain, whether from a client or from the file of a map.
+const NOT_IN_URL: &AsciiSet = &CONTROLS.add(b' ');
 
 /// Returns a path in lower case. Encoded letters are decoded, so that none of them stays in upper case.
 fn lower(path: &str) -> String {
@@ -194,9 +197,10 @@ fn lower(path: &str) -> String {
     text
 }
 
-/// Returns a URL: `template` filled with `parts`. Text from the client cannot change its host.
+/// Returns a URL: `template` filled with `parts`. Text from the client cannot change its host, and no text ends the URL.
 pub(crate) fn fill_url(template: &Template, parts: &Parts<'_>, rule: Option<&Conditions>) -> String {
     let filled = parts.fill(template, rule);
+    let filled = utf8_percent_encode(&filled, NOT_IN_URL).to_string();
     match template.begins_with_star() || filled.starts_with(['/', '\\']) {
         // Browsers take two slashes at the beginning, or a backslash, for the start of another host.
         true => format!("/{}", filled.trim_start_matches(['/', '\\'])),
@@ -233,12 +237,20 @@ mod tests {
     use std::sync::Arc;
 
     use http::HeaderMap;
-    use larder_rules::{MapBy, UrlMap};
+    use larder_rules::{MapBy, UrlMap, is_ambiguous};
+    use larder_semantics::groups;
     use proptest::prelude::*;
 
     use super::*;
     use crate::base::settings::Role;
     use crate::exchange::target::{Address, write_key};
+    use crate::http::head::{is_authority, is_target};
+
+    /// Returns the authority in a key.
+    fn host_in(key: &[u8]) -> String {
+        let (_, authority, _) = key::parse(key::of_url(key)).expect("a key");
+        String::from_utf8_lossy(authority).into_owned()
+    }
 
     const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
 
@@ -289,6 +301,16 @@ mod tests {
         assert_eq!(fill_lines(&edits, &parts, |_| Some(&by_host)).set[0].1, "of a");
     }
 
+    #[test]
+    fn text_of_a_map_stays_one_url() {
+        let map = Arc::new(UrlMap::parse("map", "/a /two words\u{e4}", MapBy::Path).unwrap());
+        let (key, fields) = (key("a.example", "/a"), HeaderMap::new());
+        let rule = Conditions { map: Some(map), ..Conditions::default() };
+        let template = Template::parse("{map}?{host}").unwrap();
+        let parts = Parts::new(&key, CLIENT, None, &fields);
+        assert_eq!(fill_url(&template, &parts, Some(&rule)), "/two%20words%C3%A4?a.example");
+    }
+
     /// A field of any bytes.
     struct SentField(Vec<u8>);
 
@@ -319,6 +341,71 @@ mod tests {
             let filled = fill_lines(&edits, &parts, |_| Some(&rule));
             prop_assert_eq!(filled.add.len(), 1);
             prop_assert!(!filled.add[0].1.as_bytes().iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0)));
+        }
+
+        /// No part of a request leads a redirect to another host, or adds a line to it.
+        #[test]
+        fn redirects_stay_at_the_host_that_the_rule_names(
+            path in "/(//|[.][.]/|[\\\\]|%0[aAdD]|%2[fF]|%5[cC]|[!-~]){0,16}", host in "[a-zA-Z0-9.!~$&'()*+;=_-]{1,12}",
+        ) {
+            prop_assume!(is_target(&path) && is_authority(&host));
+            let (key, fields) = (key(&host, &path), HeaderMap::new());
+            let parts = Parts::new(&key, CLIENT, None, &fields);
+            let by_path = Conditions { path: vec![Pattern::parse("*").unwrap()], ..Conditions::default() };
+            let by_group = Conditions { path: vec![Pattern::parse("~^/+(.*)$").unwrap()], ..Conditions::default() };
+            let by_host = Conditions { host: vec![Pattern::parse("*").unwrap()], ..Conditions::default() };
+            let host = host_in(&key);
+            for (text, rule, at) in [
+                ("{uri}", &by_path, None),
+                ("{1}{query}", &by_path, None),
+                ("{1}/{query:a}", &by_group, None),
+                ("{path:lower}{query}", &by_path, None),
+                ("/new/{1}?{query:a}", &by_group, None),
+                ("https://own.test{uri}", &by_path, Some("https://own.test".to_owned())),
+                ("https://own.test/{1}#{query:a}", &by_group, Some("https://own.test".to_owned())),
+                ("{scheme}://{host}/{1}", &by_group, Some(format!("https://{host}"))),
+                ("https://{1}.test{uri}", &by_host, Some(format!("https://{}.test", encoded(host.trim_end_matches('.'))))),
+            ] {
+                let url = fill_url(&Template::parse(text).unwrap(), &parts, Some(rule));
+                prop_assert!(url.bytes().all(|byte| byte.is_ascii_graphic()), "{} gives {}", text, url);
+                let rest = match &at {
+                    Some(start) => url.strip_prefix(start.as_str()),
+                    None => Some(&*url).filter(|url| !url[1..].starts_with(['/', '\\'])),
+                };
+                prop_assert!(rest.is_some_and(|rest| rest.starts_with('/')), "{} gives {}", text, url);
+            }
+        }
+
+        /// A rewritten path stays below the one that the rule names, or is refused as one that leads out.
+        #[test]
+        fn captures_stay_below_the_path_that_a_rule_writes(
+            path in "/(//|[.][.]/|[.]/|[.]|[\\\\]|%2[eEfF]|%5[cC]|%0[aAdD]|[!-~]){0,16}",
+        ) {
+            prop_assume!(is_target(&path));
+            let (key, fields) = (key("a.test", &path), HeaderMap::new());
+            let parts = Parts::new(&key, CLIENT, None, &fields);
+            let rule = Conditions { path: vec![Pattern::parse("/*").unwrap()], ..Conditions::default() };
+            let written = fill_url(&Template::parse("/app/{1}").unwrap(), &parts, Some(&rule));
+            prop_assert!(written.bytes().all(|byte| byte.is_ascii_graphic()), "{}", written);
+            let is_below = || normal_path(written.split('?').next().unwrap_or_default()).starts_with(b"/app/");
+            prop_assert!(is_ambiguous(&written) || is_below(), "{}", written);
+        }
+
+        /// A part of a request adds no tag, and changes no other one of its line.
+        #[test]
+        fn a_template_of_tags_makes_as_many_tags_as_it_names(
+            field in prop::collection::vec(any::<u8>(), 0..20), path in "/(,|\"|[!-~]){0,12}",
+        ) {
+            let (key, fields) = (key("a.test", &path), SentField(field));
+            let parts = Parts::new(&key, CLIENT, None, &fields).as_members();
+            let value = HeaderValue::from_static("all, t-{field:X-A}, p-{path}, c-{cookie:a}");
+            let edits = Edits { add: vec![(HeaderName::from_static("cache-tag"), value)], ..Edits::default() };
+            let filled = fill_lines(&edits, &parts, |_| None);
+            let lines = HeaderMap::from_iter(filled.add);
+            let tags: Vec<_> = groups::tags(&lines).collect();
+            // A value that no field may have makes the line empty.
+            let starts: Vec<_> = tags.iter().map(|tag| &tag[..tag.len().min(2)]).collect();
+            prop_assert!(tags.is_empty() || starts == [b"al", b"t-", b"p-", b"c-"], "{:?}", tags);
         }
     }
 }

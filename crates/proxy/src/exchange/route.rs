@@ -100,11 +100,12 @@ impl Sites {
             let before = old.and_then(|old| old.all.iter().find(|other| other.settings.name == site.name));
             let before = before.map(|before| &before.rulebook);
             let (caching, sticky) = ((&site.rules, site.cache), site.sticky.as_ref());
-            let rulebook = Rulebook::new(&site.site_rules, caching, sticky, accounts.workers(), before);
+            let workers = accounts.workers();
+            let rulebook = Rulebook::new(&site.site_rules, caching, sticky, workers, before);
             let tags = gateways.open(site);
             let (settings, pool, self_named) =
-                (site.clone(), Pool::new(&site.origins, site, 0), OnceLock::new());
-            let upstreams = Upstreams::new(site);
+                (site.clone(), Pool::new(&site.origins, site, 0, workers), OnceLock::new());
+            let upstreams = Upstreams::new(site, workers);
             let parents = site.parents.as_ref().map(|own| Parents::new(&parent.with(own)));
             Arc::new(SiteState { settings, pool, upstreams, parents, number, rulebook, tags, self_named })
         };

@@ -29,14 +29,14 @@ pub(crate) struct Branch {
 }
 
 impl Upstreams {
-    pub(crate) fn new(site: &Site) -> Self {
+    pub(crate) fn new(site: &Site, workers: usize) -> Self {
         let rules = || site.site_rules.iter().filter(|rule| rule.effects.redirect_to_origins());
         let condition = |rule: &SiteRule| Rule { conditions: rule.rule.conditions.clone(), stop: false };
         let branch = |(number, rule): (usize, &SiteRule)| Branch {
             conditions: rule.rule.conditions.clone(),
             rewrite: rule.effects.rewrite.clone(),
             host: rule.effects.host.clone(),
-            pool: rule.effects.origin.as_ref().map(|origins| Pool::new(origins, site, number + 1)),
+            pool: rule.effects.origin.as_ref().map(|origins| Pool::new(origins, site, number + 1, workers)),
         };
         Self {
             set: RuleSet::new(rules().map(condition).collect()),

@@ -1,7 +1,7 @@
 //! Verifies the JSON Web Tokens of requests whose rules require one.
 //!
-//! Keys at a URL are fetched when the first token needs them, again after ten minutes, and when a token names an unknown one,
-//! at most once a minute. If a fetch fails, the known keys stay in use.
+//! Keys at a URL are fetched when the first token needs them, again after ten minutes, and at once when a token names an
+//! unknown one, but for that at most once a minute. If a fetch fails, the known keys stay in use.
 //!
 //! Rules with conditions on claims hold once the token is verified: see [`Request::rule_by_claims`].
 
@@ -28,9 +28,9 @@ use crate::origin::Client;
 
 /// How old keys may become.
 const OLDEST: Duration = Duration::from_secs(600);
-/// The least time between two fetches of the same keys.
+/// The least time between two fetches of keys that a token names and the set lacks.
 const PAUSE: Duration = Duration::from_secs(60);
-/// The least time between two fetches while there are no keys.
+/// The least time between any two fetches of the same keys.
 const RETRY: Duration = Duration::from_secs(1);
 /// The most bytes of a set of keys.
 const LARGEST: usize = 256 << 10;
@@ -39,8 +39,15 @@ const LARGEST: usize = 256 << 10;
 #[derive(Default)]
 struct KeySet {
     keys: Mutex<Option<Arc<JwkSet>>>,
-    /// When the keys were last asked for.
-    asked: AsyncMutex<Option<Instant>>,
+    asked: AsyncMutex<Asked>,
+}
+
+/// When keys were asked for.
+#[derive(Default)]
+struct Asked {
+    last: Option<Instant>,
+    /// For a token that names an unknown one.
+    for_newer: Option<Instant>,
 }
 
 /// All keys, by their URL.
@@ -106,15 +113,15 @@ impl KeySet {
             false => self.asked.try_lock().ok(),
         };
         let Some(mut asked) = asked else { return known };
-        let least = match &known {
-            None => RETRY,
-            Some(_) if wants_newer => PAUSE,
-            Some(_) => OLDEST,
-        };
-        if asked.is_some_and(|asked| asked.elapsed() < least) {
+        let least = if known.is_none() || wants_newer { RETRY } else { OLDEST };
+        let is_within = |asked: Option<Instant>, least| asked.is_some_and(|asked| asked.elapsed() < least);
+        if is_within(asked.last, least) || (wants_newer && is_within(asked.for_newer, PAUSE)) {
             return self.keys.lock().clone();
         }
-        *asked = Some(Instant::now());
+        asked.last = Some(Instant::now());
+        if wants_newer {
+            asked.for_newer = asked.last;
+        }
         match fetch(client, place).await {
             Ok(keys) => *self.keys.lock() = Some(Arc::new(keys)),
             Err(why) => {

@@ -102,6 +102,15 @@ fn start(address: &Address<'_>) -> Vec<u8> {
     start
 }
 
+/// Returns the scopes of a glob, for a fuzz target.
+///
+/// # Errors
+/// The reason why it is none, in one line.
+#[cfg(fuzzing)]
+pub fn glob_of_purge(value: &str) -> Result<Vec<Scope>, String> {
+    glob(value)
+}
+
 /// Returns the scopes of a URL with one star. What is behind the star is the end of the path; any query may follow.
 fn glob(value: &str) -> Result<Vec<Scope>, String> {
     let wrong = |why: &str| format!("'{}': {why}", value.escape_debug());
@@ -454,6 +463,15 @@ mod tests {
             ),
         ] {
             assert_eq!(kind.scopes(value, host), Err(expected.to_owned()), "{kind:?} {value}");
+        }
+        let [longest, too_long] = [62, 63].map(|end| format!("http://a/*{}", "e".repeat(end)));
+        assert!(ScopeKind::Glob.scopes(&longest, None).is_ok());
+        for value in [too_long, format!("http://a/{}*e", "s".repeat(1_024))] {
+            let why = ScopeKind::Glob.scopes(&value, None).expect_err("too long");
+            assert!(
+                why.ends_with(": a glob has at most 1,000 bytes before its star, and 62 behind it"),
+                "{why}"
+            );
         }
     }
 

@@ -14,6 +14,7 @@ use crate::exchange::request_destination::{self, RequestDestination};
 use crate::exchange::route::SiteState;
 use crate::flow::rewrite::AnswerSource;
 use crate::flow::sending::{SiteAddress, once};
+use crate::flow::worker::Worker;
 use crate::http::body::Upload;
 use crate::http::response::Head;
 use crate::origin::{Client, Download, OriginError, OriginLoad, Turn, s3};
@@ -39,17 +40,18 @@ struct Attempt<'p> {
     answered: Answered,
 }
 
-/// Sends `request` with `fields` to an origin of `site`. The error is the reason why there is no answer, after the last
+/// Sends `request` of `worker` with `fields` to an origin of `site`. The error is the reason why there is no answer, after the last
 /// attempt.
 pub(super) async fn at_site(
-    client: &Client,
+    worker: &Worker,
     plan: &Plan,
     site: &SiteState,
     request: &Request,
     fields: &HeaderMap,
     content: &mut Upload,
 ) -> Answered {
-    let chosen = request_destination::of(site, request);
+    let (clients, chosen) = (worker.clients(plan), request_destination::of(site, request));
+    let client = clients.of_site(site.number);
     let has_content = !content.is_empty();
     check(&chosen, request, has_content)?;
     chosen.pool.requested();
@@ -69,7 +71,7 @@ pub(super) async fn at_site(
         match answered {
             Ok((head, download)) => {
                 turn.succeeded();
-                turn.answered(head.status, begun);
+                turn.answered(worker.number, head.status, begun);
                 let is_first = declined.is_none();
                 declined.take().into_iter().for_each(|earlier| earlier.download.spare());
                 let other = sent.instead_of(turn, head.status, has_content).filter(|_| tries_left > 0);

@@ -92,7 +92,7 @@ pub(crate) fn finish(to: &Destination<'_>, reply: &mut Reply) {
     if to.by_peer {
         return reply.for_node();
     }
-    reply.outcome.is_unlogged = to.ruling.log.as_ref().is_some_and(|own| !own.has(reply.status));
+    reply.outcome.logged_from = to.ruling.log.as_ref().and_then(|own| own.from(reply.status));
     to.rulebook.counts().count(to.worker, &to.ruling.numbers, &reply.outcome);
     reply.edits = to.ruling.reply_edits(to.worker).map(|edits| match edits.0.has_placeholders {
         true => Arc::new(ReplyEdits(to.fill(&edits.0, &reply.outcome))),

@@ -177,17 +177,15 @@ async fn ask(
     fields: &HeaderMap,
     content: &mut Upload,
 ) -> Result<(Head, Box<Download>), OriginError> {
-    let clients = worker.clients(plan);
     match &request.route {
         Route::Anywhere => {
             let (https, authority) = (request.scheme == "https", &request.authority);
             let (host, path) = (authority.as_str(), request.path.as_str());
             let to = SiteAddress { https, http2: false, authority, host, path, signed: None };
+            let clients = worker.clients(plan);
             once(&clients.forward, plan, request, fields, content, to).await
         }
-        Route::Site(site) => {
-            attempts::at_site(clients.of_site(site.number), plan, site, request, fields, content).await
-        }
+        Route::Site(site) => attempts::at_site(worker, plan, site, request, fields, content).await,
     }
 }
 

@@ -172,7 +172,7 @@ impl Witness {
 
     /// Tells the observers that need a record of each request.
     fn show(&self, plan: &Plan, ended: &RequestResult, memo: &RequestRecord, took: Duration) {
-        if plan.logs() && !ended.outcome.is_unlogged {
+        if plan.logs() && ended.outcome.logged_from.is_none_or(|least| took >= least) {
             self.observers.access.write(self.worker, &plan.settings, (memo, ended, took));
         }
         if let Some(tracer) = &self.observers.tracer {

@@ -190,6 +190,23 @@ fn a_soft_purge_leaves_the_size_of_each_response_unchanged() {
     assert_eq!(sizes(), before);
 }
 
+/// Each pair of lengths costs a lookup for each response that is used.
+#[test]
+fn a_glob_of_one_length_too_many_reaches_all_that_begins_alike() {
+    let (store, fills) = open(Disks::default());
+    let order = |scope: Scope| fills.order(&[scope], Effect::Remove, THEN);
+    for length in 0..64 {
+        order(glob(&format!("/{}", "x".repeat(length)), "~R"));
+    }
+    let keys = ["/a/1.png", "/a/1.css", "/ab/1"].map(|path| key_of("http", "a", path));
+    let left = || keys.each_ref().map(|key| find(&store, key).is_some());
+    keys.iter().for_each(|key| put(&store, key, &[], store.purges.now()));
+    order(glob("/a/", "~R"));
+    assert_eq!(left(), [true; 3], "its lengths are known: it stays a glob");
+    order(glob("/a/", ".pngR"));
+    assert_eq!(left(), [false, false, true]);
+}
+
 #[test]
 fn too_many_purges_become_one_that_asks_for_validation() {
     let (store, fills) = open(Disks::default());

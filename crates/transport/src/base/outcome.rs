@@ -30,8 +30,8 @@ pub struct Outcome {
     pub coding: Option<Coding>,
     /// Whether the request was a prefetch.
     pub is_prefetch: bool,
-    /// Whether a rule leaves it out of the access log.
-    pub is_unlogged: bool,
+    /// The time from which on it is in the access log, if a rule leaves out shorter ones.
+    pub logged_from: Option<Duration>,
 }
 
 named! {
@@ -69,7 +69,7 @@ impl Outcome {
             origin_time: None,
             coding: None,
             is_prefetch: false,
-            is_unlogged: false,
+            logged_from: None,
         }
     }
 

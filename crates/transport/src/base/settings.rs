@@ -69,7 +69,7 @@ pub use self::engine_tls::EngineTls;
 pub use self::hsts::Hsts;
 pub use self::intercept::Intercept;
 pub use self::jwt::{Claims, JwkSet, Jwt, KeySource, TokenFault};
-pub use self::limit::{Bandwidth, CountedRequests, Limit, LimitBy, Rate};
+pub use self::limit::{Bandwidth, BandwidthBy, CountedRequests, Limit, LimitBy, Rate};
 pub use self::listeners::{AdminTls, Listener, ProxyProtocol, Role, Trust, UnixSockets};
 pub use self::node_tls::{NodeTls, NodeTlsFiles};
 pub use self::origin::socket_of;

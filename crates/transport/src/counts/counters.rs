@@ -17,7 +17,7 @@ const TIERS: usize = Tier::ALL.len();
 const ENDS: usize = Kind::ALL.len() * TIERS;
 const REASONS: usize = Why::ALL.len();
 /// The classes of statuses (RFC 9110 section 15).
-const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
+pub(super) const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 /// The place of the class 2xx, the rest of all requests.
 const SUCCESS: usize = 1;
 

@@ -5,4 +5,5 @@ pub mod counters;
 pub mod gauge;
 pub mod histogram;
 pub mod span;
+pub mod statuses;
 pub mod versions;

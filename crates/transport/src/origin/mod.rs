@@ -46,6 +46,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use http::{HeaderMap, Method, StatusCode};
+use larder_semantics::coding;
+use larder_semantics::fields::Fields;
 use larder_semantics::methods::is_idempotent;
 use larder_semantics::reuse;
 use larder_semantics::status::Why;
@@ -165,6 +167,19 @@ struct Ways {
     prover: Option<Arc<dyn NodeProof>>,
 }
 
+/// The least time between two reads of a stream of events, unless a rule sets another one: events may be rare.
+const BETWEEN_EVENTS: Duration = Duration::from_secs(300);
+
+impl Ways {
+    /// Returns the time between two reads of the content behind `head`.
+    fn between(&self, waits: &Waits, head: &Head) -> Duration {
+        let is_events = || head.fields.first("content-type").is_some_and(coding::is_event_stream);
+        waits
+            .between
+            .unwrap_or_else(|| if is_events() { self.between.max(BETWEEN_EVENTS) } else { self.between })
+    }
+}
+
 impl Client {
     /// Creates a client that connects through `connector`.
     pub fn new(connector: Connector, timeouts: &Timeouts, common: &Common) -> Self {
@@ -226,7 +241,6 @@ impl Client {
         let idle = &self.0.idle;
         let connector = self.0.connector.within(request.waits.connect);
         let first_byte = request.waits.first_byte.unwrap_or(self.0.first_byte);
-        let between = request.waits.between.unwrap_or(self.0.between);
         let repeatable = request.content.is_empty() && is_idempotent(request.method);
         let is_safe = repeatable && matches!(*request.method, Method::GET | Method::HEAD);
         let (mut waited, mut unsent) = (idle.take(request.https, request.authority), true);
@@ -261,6 +275,7 @@ impl Client {
                     if let Some(error) = parent.and_then(|parent| parent.own_answer(head.status)) {
                         return Err(error);
                     }
+                    let between = self.0.between(&request.waits, &head);
                     let source = Source::http1(exchange, head.framing);
                     let mut download = Download::new(source, head.framing, between);
                     if head.status != StatusCode::SWITCHING_PROTOCOLS {

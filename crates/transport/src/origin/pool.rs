@@ -18,6 +18,7 @@ use super::s3::Signer;
 use super::session::{Session, Sessions};
 use crate::base::clock;
 use crate::base::settings::{Balance, Origin, Site};
+use crate::counts::statuses::StatusCounters;
 
 /// The origins of one site and their health. Shared by all workers.
 #[derive(Debug)]
@@ -56,8 +57,10 @@ struct Member {
     errors: AtomicU32,
     /// Consecutive failures.
     fails: AtomicU32,
-    /// Failures since the pool was created.
+    /// Requests without an answer since the pool was created.
     failures: AtomicU64,
+    /// The answers since then, of each worker.
+    answers: Box<[StatusCounters]>,
     /// The end of the backoff (`clock::millis`).
     until: AtomicU64,
     /// Whether the last active check failed.
@@ -75,8 +78,10 @@ struct Member {
 pub struct OriginHealth {
     /// What its last requests and active checks tell.
     pub state: OriginState,
-    /// Requests without a response since the config was read.
+    /// Requests without an answer, or with one of the class 5xx, since the config was read.
     pub failures: u64,
+    /// The answers since then, by status or class.
+    pub answers: Vec<(&'static str, u64)>,
     /// For an origin that is down: the time since its first failure, and the reason of that failure.
     pub down: Option<(Duration, String)>,
 }
@@ -115,13 +120,13 @@ const WHOLE: u32 = 100;
 
 impl Pool {
     /// Creates a pool of `origins`, all assumed to be well, with the settings of `site`, whose pool with this `number` it
-    /// is.
-    pub fn new(origins: &[Origin], site: &Site, number: usize) -> Self {
+    /// is, for this number of workers.
+    pub fn new(origins: &[Origin], site: &Site, number: usize, workers: usize) -> Self {
         let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         let sessions =
             Sessions::new(site, number, |sticky| origins.iter().map(|own| sticky.tags(own)).collect());
         Self {
-            origins: origins.iter().map(Member::new).collect(),
+            origins: origins.iter().map(|origin| Member::new(origin, workers)).collect(),
             balance: site.balance,
             turn: AtomicUsize::new(0),
             max_fails: site.max_fails,
@@ -233,7 +238,7 @@ impl Pool {
 }
 
 impl Member {
-    fn new(origin: &Origin) -> Self {
+    fn new(origin: &Origin, workers: usize) -> Self {
         Self {
             origin: origin.clone(),
             signer: origin.bucket.as_deref().map(Signer::new),
@@ -243,6 +248,7 @@ impl Member {
             has_answered: AtomicBool::new(false),
             fails: AtomicU32::new(0),
             failures: AtomicU64::new(0),
+            answers: (0..workers).map(|_| StatusCounters::default()).collect(),
             until: AtomicU64::new(0),
             sick: AtomicBool::new(false),
             well_since: AtomicU64::new(0),
@@ -317,10 +323,11 @@ impl<'p> Turn<'p> {
         })
     }
 
-    /// Notes the status of an answer and the time since `begun`. An origin with too many errors in a row is in its backoff
-    /// for a while, as long as another one is well.
-    pub fn answered(&self, status: StatusCode, begun: Instant) {
+    /// Notes the status of an answer to a `worker` and the time since `begun`. An origin with too many errors in a row is
+    /// in its backoff for a while, as long as another one is well.
+    pub fn answered(&self, worker: usize, status: StatusCode, begun: Instant) {
         let member = self.member();
+        member.answers.get(worker).into_iter().for_each(|counters| counters.count(status));
         if self.pool.balance == Balance::LeastTime {
             member.times.add(begun.elapsed());
         }
@@ -400,7 +407,9 @@ impl<'p> Turn<'p> {
         };
         let since = (state == OriginState::Down).then(|| Duration::from_millis(now.saturating_sub(since)));
         let down = since.map(|time| (time, member.trouble.lock().clone()));
-        OriginHealth { state, failures: member.failures.load(Ordering::Relaxed), down }
+        let answers = StatusCounters::sums(&member.answers);
+        let errors: u64 = answers.iter().filter(|(code, _)| code.starts_with('5')).map(|(_, sum)| sum).sum();
+        OriginHealth { state, failures: errors + member.failures.load(Ordering::Relaxed), answers, down }
     }
 
     /// Whether the origin failed its last request or active check, or is in its backoff.
@@ -439,7 +448,7 @@ mod tests {
 
     #[test]
     fn the_share_of_a_recovered_origin_grows_to_the_whole() {
-        let member = Member::new(&Origin::new(false, "a:1"));
+        let member = Member::new(&Origin::new(false, "a:1"), 1);
         assert_eq!(member.share(30_000, 5), WHOLE, "it has not failed");
         member.well_since.store(1_000, Ordering::Relaxed);
         let shares = [1_000, 4_000, 16_000, 31_000, 90_000].map(|now| member.share(30_000, now));

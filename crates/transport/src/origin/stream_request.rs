@@ -24,7 +24,6 @@ impl Client {
     ) -> Result<(Head, Box<Download>), OriginError> {
         let connector = self.0.connector.within(request.waits.connect);
         let first_byte = request.waits.first_byte.unwrap_or(self.0.first_byte);
-        let between = request.waits.between.unwrap_or(self.0.between);
         let has_content = !request.content.is_empty();
         let repeatable = !has_content && is_idempotent(request.method);
         let (mut unsent, mut tries) = (true, 0);
@@ -34,6 +33,7 @@ impl Client {
             let was_used = stream.was_used;
             let failure = match Exchange::ask(stream, &mut request, message.clone(), first_byte).await {
                 Ok((head, exchange)) => {
+                    let between = self.0.between(&request.waits, &head);
                     let source = Source::Http2(Box::new(exchange));
                     let mut download = Download::new(source, head.framing, between);
                     download.end_if_empty();

@@ -102,7 +102,14 @@ pub(super) const METRICS: &[Metric] = &[
         origin.healthy.iter().for_each(|healthy| to.put(labels, u8::from(*healthy)));
     })),
     figure!(Counter "larder_origin_failures_total" ["site", "origin"] origins.failures
-        "Requests that the origin did not answer, since the config was read."),
+        "Requests that the origin did not answer, or answered with 5xx, since the config was read."),
+    metric!(Counter "larder_origin_responses_total" ["site", "origin", "code"]
+    "Answers of the origin since the config was read, by status: 304, 401, 403, 404, 429, 500, 502, 503 and 504 by themselves, others by class as 5xx; code=~\"5..\" is the whole class."
+    |moment, to| origins(moment, |labels, origin| {
+        let was_asked = origin.healthy.is_some();
+        let answers = origin.answers.0.iter().filter(|_| was_asked);
+        answers.for_each(|(code, sum)| to.put(&[labels, &[code]].concat(), sum));
+    })),
     figure!(Gauge "larder_origin_requests" [] stats.in_flight "Requests to origins in progress."),
     figure!(Gauge "larder_origin_queue" [] stats.queued "Requests that wait for a permit."),
     figure!(Gauge "larder_fills" [] stats.fills "Responses in progress that are being stored."),

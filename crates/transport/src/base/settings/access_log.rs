@@ -1,6 +1,7 @@
 //! The access log.
 
 use std::ops::RangeInclusive;
+use std::time::Duration;
 
 use http::StatusCode;
 
@@ -24,20 +25,23 @@ pub enum AccessLog {
 pub struct LoggedRequests {
     /// The statuses of replies to them.
     pub statuses: Vec<RangeInclusive<u16>>,
-    /// The share of the others that have one, by chance: from 0 to 1.
+    /// The time that others have to take.
+    pub slower: Duration,
+    /// The share of the rest that have one, by chance: from 0 to 1.
     pub share: f64,
 }
 
 impl LoggedRequests {
     /// All requests, or none.
     pub fn all(are: bool) -> Self {
-        Self { statuses: Vec::new(), share: if are { 1.0 } else { 0.0 } }
+        Self { statuses: Vec::new(), slower: Duration::MAX, share: if are { 1.0 } else { 0.0 } }
     }
 
-    /// Whether a request with a reply of this status has a line.
-    pub fn has(&self, status: StatusCode) -> bool {
-        self.share >= 1.0
+    /// Returns the time that a request with a reply of this status has to take for a line; `None` if it has one anyway.
+    pub fn from(&self, status: StatusCode) -> Option<Duration> {
+        let is_logged = self.share >= 1.0
             || self.statuses.iter().any(|own| own.contains(&status.as_u16()))
-            || (self.share > 0.0 && fastrand::f64() < self.share)
+            || (self.share > 0.0 && fastrand::f64() < self.share);
+        (!is_logged).then_some(self.slower)
     }
 }

@@ -115,8 +115,8 @@ macro_rules! effects {
                 "as the site's key of this name"; }
             max_body: Option<u64>, Guard { "max_body", "size", kind[Size(1..=1 << 50)],
                 "longest content of requests, in place of limits.body; a longer one gets 413"; }
-            bandwidth: Option<Bandwidth>, Request { "bandwidth", "size, or { rate = size, by = \"client\" }", read[bandwidth],
-                "most bytes in a second of each reply; by = \"client\": of all replies to a client's address together; longer content is sent in slices"; }
+            bandwidth: Option<Bandwidth>, Request { "bandwidth", "size, or { rate = size, by = \"client\" or \"all\" }", read[bandwidth],
+                "most bytes in a second of each reply; by = \"client\": of all replies to a client's address together, \"all\": of all replies of the site; longer content is sent in slices"; }
             retry_on: Option<Vec<RangeInclusive<u16>>>, Request { "retry_on", "list of status codes", read[statuses],
                 "answers after which a request without content is sent to another origin of the site, as often as retries allows: 404, \"5xx\""; }
             retries: Option<u32>, Request { "retries", "number", kind[Count(0..=100)],
@@ -126,7 +126,7 @@ macro_rules! effects {
             first_byte: Option<Duration>, Request { "first_byte", "duration", kind[AtLeast(1)],
                 "for the origin's answer to begin (504), in place of that in [timeouts]"; }
             origin_idle: Option<Duration>, Request { "origin_idle", "duration", kind[AtLeast(1)],
-                "between two reads of that answer (502), in place of that in [timeouts]"; }
+                "between two reads of that answer (502), in place of that in [timeouts], also of a stream of events"; }
             stall: Option<Duration>, Request { "stall", "duration", kind[AtLeast(1)],
                 "without progress in any content (408, or closed), in place of that in [timeouts]"; }
             min_rate: Option<u64>, Request { "min_rate", "number", kind[Count(0..=10_000_000)],
@@ -154,8 +154,8 @@ macro_rules! effects {
             /// `Some(None)`: no token is required, even if earlier rules require one.
             jwt: Option<Option<Arc<Jwt>>>, Guard { "jwt", "{ jwks = URL or @file, issuer = text, audience = texts, from = \"bearer\", claims = { role = \"admin\" }, send = { X-User = \"sub\" }, skew = \"60s\" }, or false", read[jwt],
                 "requires a JSON Web Token with these claims that one of the keys has signed; others get 401, or 403 without a claim (docs/rules.md); false: requires none"; }
-            log: Option<LoggedRequests>, Request { "log", "true or false, or { status = [\"4xx\", \"5xx\"], share = \"1%\" }", read[logged],
-                "false: no line in the access log; metrics and statistics count the requests; a table: only lines for these statuses, and for a share of the others; true: undoes that of an earlier rule"; }
+            log: Option<LoggedRequests>, Request { "log", "true or false, or { status = [\"4xx\", \"5xx\"], slower = \"1s\", share = \"1%\" }", read[logged],
+                "false: no line in the access log; metrics and statistics count the requests; a table: only lines for these statuses, for requests that take this long, and for a share of the others; true: undoes that of an earlier rule"; }
             realm: Option<Arc<str>>, Request { "realm", "text", read[realm],
                 "text that clients show when they request the password from their user"; }
             limit: Option<Vec<Limit>>, Guard { "limit", "{ requests = \"10/s\", burst = 20, concurrent = 5, by = \"client\", count = \"misses\" }, or a list of such tables", read[limits],

@@ -36,8 +36,19 @@ pub struct Rate {
 pub struct Bandwidth {
     /// Bytes in a second.
     pub rate: NonZeroU64,
-    /// Whether all replies to a client address share it (to one /64 for IPv6); otherwise, each reply has its own.
-    pub by_client: bool,
+    /// The replies that share it.
+    pub by: BandwidthBy,
+}
+
+/// The replies that share a rate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BandwidthBy {
+    /// None: each reply has its own.
+    Reply,
+    /// Those to a client address (to one /64 for IPv6).
+    Client,
+    /// All of the site.
+    All,
 }
 
 /// The requests that share a limit.

@@ -116,6 +116,15 @@ impl Sticky {
     }
 }
 
+#[cfg(fuzzing)]
+impl Sticky {
+    /// Whether the cookies of a request name `origin`.
+    pub fn keeps(&self, origin: &Origin, fields: &impl Fields) -> bool {
+        let shown = self.read(fields);
+        self.tags(origin).iter().any(|own| shown.iter().any(|shown| shown.is(own)))
+    }
+}
+
 fn key(bytes: &[u8]) -> hmac::Key {
     hmac::Key::new(hmac::HMAC_SHA256, bytes)
 }
