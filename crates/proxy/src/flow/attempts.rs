@@ -13,7 +13,7 @@ use crate::exchange::request::Request;
 use crate::exchange::request_destination::{self, RequestDestination};
 use crate::exchange::route::SiteState;
 use crate::flow::rewrite::AnswerSource;
-use crate::flow::sending::{SiteAddress, once};
+use crate::flow::sending::{Protocol, SiteAddress, once};
 use crate::http::body::Upload;
 use crate::http::response::Head;
 use crate::origin::{Client, Download, OriginError, OriginLoad, Turn, s3};
@@ -190,7 +190,7 @@ impl<'s> Sent<'s> {
         };
         let to = SiteAddress {
             https: origin.https,
-            http2: origin.http2,
+            protocol: if origin.http2 { Protocol::Http2 } else { Protocol::Http1 },
             authority: &origin.authority,
             host,
             path: signed.as_ref().map_or(&path, |signed| &signed.path),
