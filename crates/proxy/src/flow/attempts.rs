@@ -185,7 +185,7 @@ impl<'s> Sent<'s> {
         let origin = turn.origin();
         let (host, path) = (chosen.host_at(origin, request), chosen.path_at(origin, request));
         let signed = match turn.signer() {
-            Some(signer) => Some(signer.sign(client, &request.method, host, &path).await?),
+            Some(signer) => Some(signer.sign(client, &request.method, (host, &path), fields).await?),
             None => None,
         };
         let to = SiteAddress {
