@@ -1,4 +1,4 @@
-//! The URL of a bucket: `s3://BUCKET/PREFIX?region=..&endpoint=..`.
+//! The URLs of a bucket, `s3://BUCKET/PREFIX?region=..&endpoint=..`, and of a container of Azure's Blob Storage.
 
 use std::env;
 
@@ -10,21 +10,76 @@ use super::draft::SiteDraft;
 use super::names::{prefix, quoted};
 use crate::cli::words::hint;
 
-/// The scheme of buckets.
-pub(super) const SCHEME: &str = "s3://";
+/// The schemes of buckets.
+const S3: &str = "s3://";
+const AZURE: &str = "azure://";
 const KEYS: [&str; 7] = ["region", "endpoint", "style", "index", "list", "credentials", "profile"];
+const AZURE_KEYS: [&str; 3] = ["endpoint", "index", "credentials"];
 
-/// Parses the URL of a bucket.
-pub(super) fn bucket(text: &str) -> Result<Origin, String> {
+/// Parses the URL of a bucket; `None` if it is none.
+pub(super) fn any(text: &str) -> Option<Result<Origin, String>> {
+    match (text.starts_with(S3), text.starts_with(AZURE)) {
+        (true, _) => Some(bucket(text)),
+        (_, true) => Some(container(text)),
+        _ => None,
+    }
+}
+
+/// Parses the URL of a container of Azure's Blob Storage.
+fn container(text: &str) -> Result<Origin, String> {
     let wrong = |why: &str| format!("{}: {why}", quoted(text));
-    let rest = text.strip_prefix(SCHEME).unwrap_or(text);
+    let rest = text.strip_prefix(AZURE).unwrap_or(text);
+    let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
+    let mut names = place.splitn(3, '/');
+    let (account, name) = (names.next().unwrap_or_default(), names.next().unwrap_or_default());
+    let below = names.next().unwrap_or_default();
+    let is_name = |name: &str| {
+        let is_known = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"$-".contains(&byte);
+        !name.is_empty() && name.bytes().all(is_known)
+    };
+    if !is_name(account) || !is_name(name) {
+        return Err(wrong("expected azure://ACCOUNT/CONTAINER/PREFIX"));
+    }
+    let options = Options::parse(query, &AZURE_KEYS).map_err(|why| wrong(&why))?;
+    let credentials = match options.value("credentials") {
+        None | Some("env") => None,
+        Some("none") => Some(CredentialSource::None),
+        Some(_) => return Err(wrong("credentials is one of: env none")),
+    };
+    // Other storages than Azure's own have the account in the path.
+    let (https, authority, root) = match options.value("endpoint") {
+        None => (true, format!("{account}.blob.core.windows.net"), format!("/{name}/")),
+        Some(url) => {
+            let (https, authority) = endpoint(url).ok_or_else(|| wrong(NO_ENDPOINT))?;
+            (https, authority, format!("/{account}/{name}/"))
+        }
+    };
+    let path: PathPrefix = prefix(&format!("{root}{below}"))?;
+    let bucket = S3Bucket {
+        url: text.to_owned(),
+        account: Some(account.to_owned()),
+        region: String::new(),
+        root,
+        index: options.value("index").map(str::to_owned),
+        lists: false,
+        credentials,
+        profile: None,
+    };
+    Ok(Origin { path: Some(path), bucket: Some(Box::new(bucket)), ..Origin::new(https, authority) })
+}
+
+const NO_ENDPOINT: &str = "endpoint is no http://HOST[:PORT] or https://HOST[:PORT]";
+
+fn bucket(text: &str) -> Result<Origin, String> {
+    let wrong = |why: &str| format!("{}: {why}", quoted(text));
+    let rest = text.strip_prefix(S3).unwrap_or(text);
     let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
     let (name, below) = place.split_once('/').unwrap_or((place, ""));
     let is_named = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
     if name.is_empty() || !name.bytes().all(is_named) || matches!(name, "." | "..") {
         return Err(wrong("expected s3://BUCKET/PREFIX?region=REGION"));
     }
-    let options = Options::parse(query).map_err(|why| wrong(&why))?;
+    let options = Options::parse(query, &KEYS).map_err(|why| wrong(&why))?;
     let value = |key: &str| options.value(key);
     let variable = |name: &str| env::var(name).ok().filter(|value| !value.is_empty());
     let region = value("region").map(str::to_owned);
@@ -35,9 +90,7 @@ pub(super) fn bucket(text: &str) -> Result<Origin, String> {
     }
     let (https, endpoint) = match value("endpoint") {
         None => (true, amazon(&region)),
-        Some(url) => {
-            endpoint(url).ok_or_else(|| wrong("endpoint is no http://HOST[:PORT] or https://HOST[:PORT]"))?
-        }
+        Some(url) => endpoint(url).ok_or_else(|| wrong(NO_ENDPOINT))?,
     };
     // A certificate for all buckets of an endpoint has one label in place of the bucket.
     let is_virtual = match value("style") {
@@ -65,6 +118,7 @@ pub(super) fn bucket(text: &str) -> Result<Origin, String> {
     let owned = |key: &str| value(key).map(str::to_owned);
     let bucket = S3Bucket {
         url: text.to_owned(),
+        account: None,
         region,
         root,
         index: owned("index"),
@@ -110,12 +164,13 @@ fn endpoint(url: &str) -> Option<(bool, String)> {
 struct Options(Vec<(String, String)>);
 
 impl Options {
-    fn parse(query: &str) -> Result<Self, String> {
+    fn parse(query: &str, keys: &[&'static str]) -> Result<Self, String> {
         let mut options = Vec::new();
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-            if !KEYS.contains(&key) {
-                return Err(format!("unknown parameter '{}'{}", key.escape_debug(), hint(key, KEYS)));
+            if !keys.contains(&key) {
+                let hint = hint(key, keys.iter().copied());
+                return Err(format!("unknown parameter '{}'{hint}", key.escape_debug()));
             }
             options.push((key.to_owned(), value.to_owned()));
         }
@@ -144,11 +199,14 @@ mod tests {
             ),
             ("s3://m/?region=r&endpoint=http://127.0.0.1:9000", "http", "127.0.0.1:9000", "/m/", "/m"),
             ("s3://m/x/?region=r&endpoint=https://Minio&style=virtual", "https", "m.minio", "/", "/x"),
+            ("azure://a/m/x", "https", "a.blob.core.windows.net", "/m/", "/m/x"),
+            ("azure://a/$web?endpoint=http://b:1&index=i", "http", "b:1", "/a/$web/", "/a/$web"),
             ("s3://m?region=cn-north-1&style=path", "https", "s3.cn-north-1.amazonaws.com.cn", "/m/", "/m"),
         ];
         for (text, scheme, authority, root, path) in rows {
             let origin = origin(text).expect(text);
             let bucket = origin.bucket.as_ref().expect(text);
+            assert_eq!(bucket.account.is_some(), text.starts_with("azure"));
             let found = (origin.scheme(), origin.authority.as_str(), bucket.root.as_str());
             assert_eq!(found, (scheme, authority, root), "{text}");
             assert_eq!(origin.path.as_ref().map(ToString::to_string).as_deref(), Some(path), "{text}");
@@ -160,6 +218,12 @@ mod tests {
     fn wrong_urls_of_buckets_are_explained() {
         for (text, error) in [
             ("s3://", "'s3://': expected s3://BUCKET/PREFIX?region=REGION"),
+            ("azure://a", "'azure://a': expected azure://ACCOUNT/CONTAINER/PREFIX"),
+            ("azure://a/b?list=true", "'azure://a/b?list=true': unknown parameter 'list'"),
+            (
+                "azure://a/b?credentials=imds",
+                "'azure://a/b?credentials=imds': credentials is one of: env none",
+            ),
             ("s3://b?regon=x", "'s3://b?regon=x': unknown parameter 'regon'; did you mean 'region'?"),
             ("s3://b?style=dns", "'s3://b?style=dns': style is 'path' or 'virtual'"),
             ("s3://b?region=a:b", "'s3://b?region=a:b': 'a:b' is no region"),

@@ -68,7 +68,7 @@ fn socket_origin(text: &str) -> Result<Origin, String> {
 pub(crate) fn origin(text: &str) -> Result<Origin, String> {
     let mut words = text.split(' ').filter(|word| !word.is_empty());
     let url = words.next().unwrap_or_default();
-    let mut origin = if url.starts_with(buckets::SCHEME) { buckets::bucket(url)? } else { server(url)? };
+    let mut origin = buckets::any(url).unwrap_or_else(|| server(url))?;
     for word in words {
         match word.strip_prefix("weight=") {
             Some(number) => origin.weight = weight(text, number)?,
@@ -153,7 +153,7 @@ fn server(text: &str) -> Result<Origin, String> {
         Some("h2c") => (false, true),
         Some("h2") => (true, true),
         Some(scheme) => {
-            return Err(wrong(&format!("scheme '{scheme}' is none of http, https, h2, h2c and s3")));
+            return Err(wrong(&format!("scheme '{scheme}' is none of http, https, h2, h2c, s3 and azure")));
         }
         None if text.starts_with('/') => {
             return Err(wrong("expected http://HOST[:PORT] or https://HOST[:PORT]"));
@@ -243,7 +243,7 @@ mod tests {
         assert_eq!(origin("HTTP://Docs.Example/"), Ok("http://docs.example/".to_owned()));
         assert_eq!(origin("http://a/B/c"), Ok("http://a/B/c/".to_owned()));
         let wrong = [
-            ("ftp://a", "'ftp://a': scheme 'ftp' is none of http, https, h2, h2c and s3"),
+            ("ftp://a", "'ftp://a': scheme 'ftp' is none of http, https, h2, h2c, s3 and azure"),
             ("localhost", "'localhost': write the scheme too, such as 'http://localhost'"),
             ("http://a:0", "'http://a:0': port '0' is not from 1 to 65535"),
             ("http://a:65536", "'http://a:65536': port '65536' is not from 1 to 65535"),

@@ -1,5 +1,5 @@
 //! A checker: an entity changes at random moments, in content and length, and is purged, while many clients read ranges of
-//! it by slices. Some of its versions come from an origin that ignores `If-Range`, as some storages do. No answer mixes two
+//! it by slices, and a few the whole. Some of its versions come from an origin that ignores `If-Range`, as some storages do. No answer mixes two
 //! versions, and none is older than a purge before its request. `LARDER_SLICE_READS=10000` reads more, and `LARDER_SEED`
 //! repeats the choices of a run that failed.
 
@@ -12,7 +12,7 @@ use crate::slices::{content, purge};
 
 const LEN: usize = 1_000_000;
 const READERS: usize = 50;
-/// One in this many reads changes the entity, and one in this many purges it.
+/// One in this many reads changes the entity, one purges it, and one is of the whole.
 const RARELY: usize = 10;
 
 /// The entity of the origin.
@@ -54,7 +54,10 @@ fn read(larder: &Larder, entity: &Entity, rng: &mut fastrand::Rng) -> bool {
     let first = rng.usize(..LEN - 1);
     let last = rng.usize(first..(first + 300_000).min(LEN));
     let (mut client, purged) = (larder.client(), entity.purged.load(Ordering::SeqCst));
-    client.send(&format!("GET /film\nRange: bytes={first}-{last}"));
+    match rng.usize(..RARELY) {
+        0 => client.send("GET /film"),
+        _ => client.send(&format!("GET /film\nRange: bytes={first}-{last}")),
+    }
     let head = client.head();
     if matches!(head.status, 416 | 502..=504) {
         // A version ends before the range; it has changed too often; or the machine is busy.

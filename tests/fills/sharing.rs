@@ -163,3 +163,61 @@ fn requests_with_credentials_wait_for_no_other_request_and_share_nothing() {
     }
     assert_eq!(larder.get("/").text(), "no user");
 }
+
+#[test]
+fn ranges_near_what_has_arrived_are_read_from_the_running_fetch() {
+    let body: Vec<u8> = (0..100_000_u32).map(|n| (n % 251) as u8).collect();
+    let sent = body.clone();
+    let (gate, origin) = Origin::gated(move |_, held| {
+        let head =
+            "HTTP/1.1 200 OK\r\nCache-Control: max-age=100\r\nETag: \"a\"\r\nContent-Length: 100000\r\n\r\n";
+        Answer::raw(head).then(&sent[..50_000]).then_wait(held).then(&sent[50_000..])
+    });
+    let larder = Larder::before(&origin);
+    let mut whole = larder.client();
+    whole.send("GET /");
+    assert_eq!(whole.head().status, 200);
+    let ranges: Vec<_> = (0..7).map(|n| n * 14_000..n * 14_000 + 10_000).collect();
+    let mut clients: Vec<_> = ranges.iter().map(|_| larder.client()).collect();
+    for (client, range) in clients.iter_mut().zip(&ranges) {
+        client.send(&format!("GET /\nRange: bytes={}-{}\nIf-Range: \"a\"", range.start, range.end - 1));
+        let head = client.head();
+        assert_eq!((head.status, head.cache().as_str()), (206, "fwd=uri-miss; collapsed"));
+        let place = format!("bytes {}-{}/100000", range.start, range.end - 1);
+        assert_eq!(head.field("content-range"), Some(&*place));
+    }
+    assert!(clients[0].exactly(10_000) == body[..10_000], "these bytes have arrived");
+    gate.open();
+    for (client, range) in clients[1..].iter_mut().zip(&ranges[1..]) {
+        assert!(client.exactly(range.len()) == body[range.clone()], "{range:?}");
+    }
+    assert!(whole.exactly(body.len()) == body);
+    assert_eq!(origin.count(), 1);
+}
+
+#[test]
+fn a_range_that_no_running_fetch_brings_soon_is_fetched_by_itself() {
+    let body = vec![b'x'; 3 << 20];
+    let gate = Gate::default();
+    let held = gate.clone();
+    let origin = Origin::answering(move |seen| match seen.field("range") {
+        Some(_) => Answer::file(seen, "\"a\"", "Cache-Control: max-age=100", &body),
+        None => {
+            let head = format!("{CACHED}\nETag: \"a\"\nContent-Length: {}", body.len());
+            Answer::with_body(&head, b"").then(&body[..100]).then_wait(&held).then(&body[100..])
+        }
+    });
+    let larder = Larder::before(&origin);
+    let mut whole = larder.client();
+    whole.send("GET /");
+    assert_eq!(whole.head().status, 200);
+    for (number, asked) in ["Range: bytes=2500000-2500009", "Range: bytes=5-9, 50-59"].iter().enumerate() {
+        let status = larder.client().ask(&format!("GET /\n{asked}")).status;
+        assert!(matches!(status, 200 | 206), "{asked}: {status}");
+        assert_eq!(origin.count(), number + 2, "{asked}");
+    }
+    let other = larder.client().ask("GET /\nRange: bytes=0-9\nIf-Range: \"b\"");
+    assert_eq!((other.status, other.body.len()), (200, 3 << 20), "the client has a part of another one");
+    gate.open();
+    assert_eq!(whole.exactly(3 << 20).len(), 3 << 20);
+}

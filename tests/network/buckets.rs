@@ -204,3 +204,26 @@ fn a_real_storage_accepts_the_signatures() {
     let wrong = [keys[0], ("AWS_SECRET_ACCESS_KEY", "wrong")];
     assert_eq!(before(words[1], "&credentials=env", &wrong).get("/index.html").status, 502);
 }
+
+#[test]
+fn a_container_of_azure_is_read_with_a_signature() {
+    let storage =
+        Origin::by(|seen| format!("200 OK\nCache-Control: max-age=100\nx-ms-version: 1\n\n{}", seen.target));
+    let url = format!("azure://account/media/site?endpoint={}&index=index.html", storage.url());
+    let start = |variables: &[(&str, &Path)]| {
+        Larder::start_in(&format!("[[site]]\norigin = '{url}'\nretries = 0\n"), variables)
+    };
+    let larder = start(&[("AZURE_STORAGE_KEY", Path::new("c2VjcmV0"))]);
+    let answer = larder.ask("GET /a%20b?comp=acl\nRange: bytes=0-4\nX-Ms-Copy-Source: x\nCookie: a=b");
+    assert_eq!((answer.status, answer.text(), answer.field("x-ms-version")), (206, "/acco", None));
+    let seen = storage.last();
+    assert_eq!(seen.target, "/account/media/site/a%20b");
+    assert!(seen.field("authorization").is_some_and(|value| value.starts_with("SharedKey account:")));
+    assert_eq!(["x-ms-copy-source", "cookie"].map(|name| seen.field(name)), [None, None]);
+    assert_eq!(larder.get("/x/").text(), "/account/media/site/x/index.html");
+    assert!(larder.get("/x/").is_hit());
+    assert_eq!(larder.ask("PUT /a\n\nnew").status, 405);
+    let without_key = start(&[]).get("/a");
+    assert_eq!(without_key.status, 502);
+    assert!(without_key.cache().contains("no-credentials"), "{}", without_key.cache());
+}

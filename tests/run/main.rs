@@ -3,6 +3,7 @@
 //! Registries are sites of another Larder over TLS, which stores nothing, before a scripted origin. Clients trust its
 //! authority by `SSL_CERT_FILE`, as on a machine with an authority of its own.
 
+mod chosen;
 mod clients;
 mod commands;
 mod failures;

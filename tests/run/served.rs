@@ -1,5 +1,6 @@
 //! `larder serve --intercept`, for the clients of a team.
 
+use std::path::Path;
 use std::process::{Command, Output};
 
 use larder_proxy::net::tls::authority::{AuthorityTerms, CertificateAuthority};
@@ -9,8 +10,8 @@ use tempfile::TempDir;
 use crate::{Registry, origin};
 
 /// A proxy that intercepts the registry, and the authority that its clients trust.
-struct Team {
-    proxy: Larder,
+pub(crate) struct Team {
+    pub(crate) proxy: Larder,
     state: TempDir,
 }
 
@@ -21,18 +22,22 @@ impl Team {
 
     /// Makes the authority with these options of `larder ca init`.
     fn with(registry: &Registry, options: &[&str], config: &str) -> Self {
+        Self::before(&[registry.port()], &registry.authority.file(), options, config)
+    }
+
+    /// Intercepts origins at these ports, with certificates of the authority in the file `roots`.
+    pub(crate) fn before(ports: &[u16], roots: &str, options: &[&str], config: &str) -> Self {
         let state = tempfile::tempdir().expect("a directory");
         let mut init = Command::new(programs::larder());
         output(init.args(["ca", "init"]).args(options).env("STATE_DIRECTORY", state.path()));
-        let forward = format!("[forward]\nallow_private = true\nconnect_ports = [{}]", registry.port());
-        let config = format!("{forward}\n[intercept]\nhosts = ['localhost', '127.0.0.1']\n{config}");
-        let roots = registry.authority.file();
-        let environment = [("STATE_DIRECTORY", state.path()), ("SSL_CERT_FILE", roots.as_ref())];
+        let forward = format!("[forward]\nallow_private = true\nconnect_ports = {ports:?}");
+        let config = format!("{forward}\n{config}\n[intercept]\nhosts = ['localhost', '127.0.0.1']\n");
+        let environment = [("STATE_DIRECTORY", state.path()), ("SSL_CERT_FILE", Path::new(roots))];
         Self { proxy: Larder::start_in(&config, &environment), state }
     }
 
     /// Asks through the proxy with curl, which trusts the authority.
-    fn curl(&self, words: &[&str]) -> Output {
+    pub(crate) fn curl(&self, words: &[&str]) -> Output {
         let (ca, proxy) = (self.state.path().join("ca.pem"), format!("http://{}", self.proxy.forward));
         let mut curl = Command::new("curl");
         curl.args(["-sS", "-x", &proxy, "--cacert"]).arg(ca).args(words).output().expect("curl runs")

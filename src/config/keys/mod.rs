@@ -221,6 +221,8 @@ pub(super) const SECTIONS: &[Section] = &[
                 "ports that CONNECT may reach (403)";
             "allow_private" in forward.allow_private: Flag,
                 "let clients reach loopback, link-local, private and metadata addresses";
+            "http2" in forward.http2: Flag,
+                "let origins over https choose HTTP/2 (docs/forward-proxy.md#http2-to-origins)";
             "client_address" in forward.client_address: CLIENT_ADDRESS,
                 "field that tells origins the client's address";
             "pac" in forward.pac.is_on: Flag,

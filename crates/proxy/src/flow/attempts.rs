@@ -13,7 +13,7 @@ use crate::exchange::request::Request;
 use crate::exchange::request_destination::{self, RequestDestination};
 use crate::exchange::route::SiteState;
 use crate::flow::rewrite::AnswerSource;
-use crate::flow::sending::{SiteAddress, once};
+use crate::flow::sending::{Protocol, SiteAddress, once};
 use crate::flow::worker::Worker;
 use crate::http::body::Upload;
 use crate::http::response::Head;
@@ -187,12 +187,12 @@ impl<'s> Sent<'s> {
         let origin = turn.origin();
         let (host, path) = (chosen.host_at(origin, request), chosen.path_at(origin, request));
         let signed = match turn.signer() {
-            Some(signer) => Some(signer.sign(client, &request.method, host, &path).await?),
+            Some(signer) => Some(signer.sign(client, &request.method, (host, &path), fields).await?),
             None => None,
         };
         let to = SiteAddress {
             https: origin.https,
-            http2: origin.http2,
+            protocol: if origin.http2 { Protocol::Http2 } else { Protocol::Http1 },
             authority: &origin.authority,
             host,
             path: signed.as_ref().map_or(&path, |signed| &signed.path),

@@ -18,7 +18,7 @@ use crate::flow::decide::{Decision, may_share};
 use crate::flow::fetch;
 use crate::flow::fetch_scope::FetchScope;
 use crate::flow::stored::{Lookup, StoredVariants, expected, find, selects};
-use crate::flow::{answer, equivalent, follow, sliced};
+use crate::flow::{answer, equivalent, follow, reload, sliced};
 use crate::http::names::CLIENT_CERT;
 
 /// A function by which a request joins a fetch.
@@ -26,6 +26,8 @@ type JoinFn = fn(&Arc<Fills>, &[u8], &[u8]) -> JoinResult;
 
 /// How many fetches a request tries to follow before it fetches separately.
 const TRIES: usize = 3;
+/// How many bytes before its range may still have to arrive if a request for a range follows the fetch of the whole.
+const NEAR: u64 = 1 << 20;
 
 impl Context<'_> {
     /// Follows a fetch in flight, or leads a new one. A fetched response that a purge before the lookup covers is not
@@ -93,6 +95,39 @@ impl Context<'_> {
         }
         let fetching = FetchScope::Alone(fills.epoch_of(request.hash));
         fetch::for_client(*self, request, fetching, why, lookup).await
+    }
+
+    /// Returns the reply to a request for a range from the fetch of the whole response that is in progress, if the range
+    /// begins among the bytes that have arrived or soon behind them.
+    pub(crate) async fn arriving(
+        &self,
+        request: &Request,
+        why: Why,
+        lookup: &Lookup,
+        resident: Option<&Resident>,
+    ) -> Option<Reply> {
+        let fills = &self.worker.cache.fills;
+        let expected = resident.map(|resident| expected(resident, request)).unwrap_or_default();
+        let may_follow = !request.is_reload() && !reload::is_for_client(&self.worker.cache, request);
+        let reader = may_follow.then(|| fills.follow(&request.key, &expected))??;
+        let patience = follow::patience(self.plan, request);
+        let verdict = match follow::verdict(self.plan, request, &reader, patience).await {
+            Ok(verdict) => verdict,
+            Err(reply) => return Some(*reply),
+        };
+        let is_current = fills.may_have(&reader, lookup.epoch.generation());
+        match verdict {
+            Verdict::Stream(head) if is_current && selects(&head, request) && reader.is_shared() => {
+                let part = fetch::wanted_part(request, &head)?;
+                let is_near = *part.range().start() <= reader.arrived() + NEAR;
+                (is_near && may_share(&head.freshness, request, clock::now()))
+                    .then(|| self.follow(request, &head, reader, why))
+            }
+            Verdict::Stored(entry) if is_current && may_share(&entry.freshness(), request, clock::now()) => {
+                self.share(request, entry, Kind::Coalesced, why)
+            }
+            _ => None,
+        }
     }
 
     /// Fetches for all followers, unless a usable response has been stored meanwhile, in this cache or in a far tier.

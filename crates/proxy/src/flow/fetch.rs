@@ -522,7 +522,7 @@ pub(crate) fn reply(
 }
 
 /// Returns the single range that the client requests of an arriving whole response, if its length is known.
-fn wanted_part(request: &Request, head: &Head) -> Option<ContentRange> {
+pub(crate) fn wanted_part(request: &Request, head: &Head) -> Option<ContentRange> {
     let complete = head.length.filter(|_| head.status == StatusCode::OK)?;
     let specs = request.fields.first("range").and_then(range::parse)?;
     if !range::if_range(&request.fields, &head.fields.view(), &head.freshness) {

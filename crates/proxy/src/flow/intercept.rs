@@ -47,7 +47,8 @@ pub(super) async fn open(
             let client = Some(request.client.ip());
             let probe = worker.clients(plan).forward.clone();
             // The certificate is signed while the origin makes its part of the handshake.
-            let (probed, tls) = tokio::join!(probe.warm(site, client), async { signed() });
+            let (probed, tls) =
+                tokio::join!(probe.warm(site, client, plan.settings.forward.http2), async { signed() });
             interceptor.judge(site, probed)?;
             tls
         }

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::net::IpAddr;
 
-use http::{HeaderMap, HeaderName, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use larder_semantics::fields::Fields;
 use larder_semantics::methods;
 
@@ -25,10 +25,19 @@ use crate::origin::{Client, Download, OriginError, OriginRequest, OutgoingHead, 
 /// The initial capacity for the head of a request to an origin, in bytes; few need more.
 const HEAD: usize = 1 << 10;
 
+/// The protocol of a request.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Protocol {
+    Http1,
+    Http2,
+    /// That which the origin chooses in the handshake of TLS, if the request profits from HTTP/2.
+    Chosen,
+}
+
 /// The destination of a request.
 pub(super) struct SiteAddress<'t> {
     pub(super) https: bool,
-    pub(super) http2: bool,
+    pub(super) protocol: Protocol,
     pub(super) authority: &'t str,
     /// The value of `Host`.
     pub(super) host: &'t str,
@@ -49,14 +58,17 @@ pub(super) async fn once(
 ) -> Result<(Head, Box<Download>), OriginError> {
     let asking = request.trace.as_deref().map(|trace| trace.ask(to.authority));
     let own = asking.as_ref().map(|asking| asking.traceparent());
+    let in_http2 = |content: &Upload| {
+        let mut sent = HeaderMap::new();
+        write_fields(&mut sent, plan, request, fields, content, (own.as_deref(), to.signed));
+        sent
+    };
+    let chosen = (to.protocol == Protocol::Chosen && profits_from_http2(request, fields, content))
+        .then(|| in_http2(content));
     let mut bytes;
-    let head = match to.http2 {
-        true => {
-            let mut sent = HeaderMap::new();
-            write_fields(&mut sent, plan, request, fields, content, (own.as_deref(), to.signed));
-            OutgoingHead::Http2 { host: to.host, path: to.path, fields: sent }
-        }
-        false => {
+    let head = match to.protocol {
+        Protocol::Http2 => OutgoingHead::Http2 { host: to.host, path: to.path, fields: in_http2(content) },
+        Protocol::Http1 | Protocol::Chosen => {
             bytes = Vec::with_capacity(HEAD);
             write_request_line(&mut bytes, request, &to);
             write_fields(&mut bytes, plan, request, fields, content, (own.as_deref(), to.signed));
@@ -64,12 +76,13 @@ pub(super) async fn once(
             OutgoingHead::Http1(&bytes)
         }
     };
-    let outgoing = OriginRequest {
+    let mut on_interim = interims_of(request);
+    let mut outgoing = OriginRequest {
         https: to.https,
         authority: to.authority,
         method: &request.method,
         content,
-        on_interim: Some(&mut interims_of(request)),
+        on_interim: Some(&mut on_interim),
         key: Some(&request.key),
         lost_try: Some(&request.lost_try),
         client: Some(request.client.ip()),
@@ -79,12 +92,37 @@ pub(super) async fn once(
             between: request.ruling.origin_idle,
         },
     };
-    let answered = client.send(head, outgoing).await;
+    let by_choice = match chosen {
+        None => Ok(None),
+        // In a box: otherwise the state of all other requests would be larger.
+        Some(fields) => Box::pin(client.send_by_choice((to.host, to.path, fields), &mut outgoing)).await,
+    };
+    let answered = match by_choice.transpose() {
+        Some(answered) => answered,
+        None => client.send(head, outgoing).await,
+    };
     if let Some(asking) = asking {
         let status = answered.as_ref().map(|(head, _)| head.status.as_u16());
         asking.ended(status.map_err(|error| error.why));
     }
     answered
+}
+
+/// Whether a request without content is better sent in HTTP/2. One with a range wants a part of large content, which a
+/// connection of its own carries faster; an upgrade is one of HTTP/1.1, as are the schemes that authorise a connection.
+fn profits_from_http2(request: &Request, fields: &HeaderMap, content: &Upload) -> bool {
+    let is_small = content.is_empty() && !fields.contains_key(header::RANGE);
+    let authorises = |scheme: &[u8]| {
+        let given = fields.get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
+        given.is_some_and(|given| {
+            given.len() >= scheme.len() && given[..scheme.len()].eq_ignore_ascii_case(scheme)
+        })
+    };
+    matches!(request.method, Method::GET | Method::HEAD)
+        && is_small
+        && request.upgrade.is_none()
+        && !authorises(b"ntlm ")
+        && !authorises(b"negotiate ")
 }
 
 /// Writes the request line and `Host`.

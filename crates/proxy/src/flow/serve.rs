@@ -269,7 +269,14 @@ impl Context<'_> {
                 Err(reply) => *reply,
             };
         }
-        let is_alone = is_alone || request.fields.contains("range");
+        let wants_part = request.fields.contains("range");
+        if wants_part
+            && !is_alone
+            && let Some(reply) = Box::pin(self.arriving(request, why, &lookup, resident.as_ref())).await
+        {
+            return reply;
+        }
+        let is_alone = is_alone || wants_part;
         if is_alone && !sliced::begins(*self, request, lookup.entry.as_ref()) {
             let scope = FetchScope::Alone(lookup.epoch);
             return fetch::for_client(*self, request, scope, why, lookup).await;

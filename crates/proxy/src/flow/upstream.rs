@@ -21,7 +21,7 @@ use crate::exchange::ruling::Ruling;
 use crate::exchange::upgrade;
 use crate::flow::attempts;
 use crate::flow::packages;
-use crate::flow::sending::{SiteAddress, is_expecting, once};
+use crate::flow::sending::{Protocol, SiteAddress, is_expecting, once};
 use crate::flow::worker::Worker;
 use crate::http::body::Upload;
 use crate::http::response::{Head, Lines};
@@ -181,7 +181,9 @@ async fn ask(
         Route::Anywhere => {
             let (https, authority) = (request.scheme == "https", &request.authority);
             let (host, path) = (authority.as_str(), request.path.as_str());
-            let to = SiteAddress { https, http2: false, authority, host, path, signed: None };
+            let protocol =
+                if https && plan.settings.forward.http2 { Protocol::Chosen } else { Protocol::Http1 };
+            let to = SiteAddress { https, protocol, authority, host, path, signed: None };
             let clients = worker.clients(plan);
             once(&clients.forward, plan, request, fields, content, to).await
         }

@@ -69,7 +69,9 @@ async fn look(client: &Client, turn: &Turn<'_>, health: &Health, host: &str) -> 
     let origin = turn.origin();
     let authority = &origin.authority;
     let signed = match turn.signer() {
-        Some(signer) => Some(signer.sign(client, &Method::GET, host, &health.path).await),
+        Some(signer) => {
+            Some(signer.sign(client, &Method::GET, (host, &health.path), &HeaderMap::new()).await)
+        }
         None => None,
     };
     let signed = signed.transpose().map_err(|error| error.to_string())?;

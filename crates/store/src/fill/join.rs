@@ -60,6 +60,12 @@ impl Fills {
         }
     }
 
+    /// Follows the fill of `key` and `signature` that is in progress, if there is one.
+    pub fn follow(&self, key: &[u8], signature: &[u8]) -> Option<Reader> {
+        let hashed = self.hashed(key);
+        self.to_follow(&self.part(hashed.hash), hashed, signature)
+    }
+
     /// Follows, for `key`, a fill of another URL in progress, if the fill began after this number of
     /// removals, and no purge of `key` is later.
     pub(crate) fn follow_for(

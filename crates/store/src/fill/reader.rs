@@ -75,6 +75,11 @@ impl Reader {
         self.fill.late.store(true, Ordering::Relaxed);
     }
 
+    /// Returns how many bytes of the content have arrived.
+    pub fn arrived(&self) -> u64 {
+        self.fill.progress().len
+    }
+
     /// Returns whether the complete response has been stored; `None` before its end.
     pub fn result(&self) -> Option<Result<(), StoreRefusal>> {
         self.fill.progress().result

@@ -355,6 +355,8 @@ with_defaults! {
         connect_ports: Vec<u16> = vec![443],
         /// Whether clients may reach loopback, link-local, private and metadata addresses.
         allow_private: bool = false,
+        /// Whether origins over https may choose HTTP/2.
+        http2: bool = true,
         /// Whether all clients are one user, who may know what each of them has been told.
         one_user: bool = false,
         /// Its own parent proxies; empty: origins are reached directly.

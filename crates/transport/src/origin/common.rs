@@ -13,7 +13,12 @@ pub struct Common {
     pub(super) careless: Arc<CarelessOrigins>,
     pub(super) quota: Arc<Quota>,
     pub(super) resolver: Arc<Resolver>,
+    /// The responses in HTTP/2 from origins that the config does not name.
+    pub(super) windows: Arc<Quota>,
 }
+
+/// The most responses in HTTP/2 at once from origins that the config does not name. Others come in HTTP/1.1.
+const MOST_WINDOWS: usize = 128;
 
 /// The shared state for each kind of destination. So a client of the forward proxy that requests many hosts neither
 /// closes the connections to sites nor delays the resolution of their names.
@@ -61,7 +66,8 @@ impl Common {
     /// Creates shared state with at most `most_idle` idle connections.
     fn new(most_idle: usize) -> Self {
         let quota = Arc::new(Quota::new(most_idle));
-        Self { careless: Arc::default(), quota, resolver: Arc::default() }
+        let windows = Arc::new(Quota::new(MOST_WINDOWS));
+        Self { careless: Arc::default(), quota, resolver: Arc::default(), windows }
     }
 
     /// Resolves names of services, too.

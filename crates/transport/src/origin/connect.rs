@@ -31,6 +31,28 @@ use crate::net::stream::{self, Stream};
 /// The ALPN name of HTTP/2 over TLS (RFC 9113 section 3.2).
 const HTTP2: &[u8] = b"h2";
 
+/// The protocols of requests on a new connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Protocols {
+    /// HTTP/1.1.
+    Http1,
+    /// HTTP/2, which the origin has to negotiate under TLS.
+    Http2,
+    /// HTTP/2 if the origin negotiates it under TLS, else HTTP/1.1.
+    Either,
+}
+
+impl Protocols {
+    /// Returns the names to offer by ALPN (RFC 7301); some servers that only know HTTP/1.1 do not know ALPN.
+    fn offered(self) -> &'static [&'static [u8]] {
+        match self {
+            Self::Http1 => &[],
+            Self::Http2 => &[HTTP2],
+            Self::Either => &[HTTP2, b"http/1.1"],
+        }
+    }
+}
+
 /// A connection for requests to an origin.
 #[derive(Debug)]
 pub(super) struct Opened {
@@ -40,6 +62,11 @@ pub(super) struct Opened {
 }
 
 impl Opened {
+    /// Whether the origin has negotiated HTTP/2.
+    pub(super) fn is_http2(&self) -> bool {
+        matches!(&self.stream, Stream::Tls(stream) if stream.get_ref().1.alpn_protocol() == Some(HTTP2))
+    }
+
     /// Returns the address that was found for the origin `authority`, if that is a name and no parent proxy is in between.
     /// Its port is 0 unless the name is that of a service.
     pub(super) fn found(&self, authority: &str) -> Option<SocketAddr> {
@@ -152,12 +179,7 @@ impl Connector {
         authority: &str,
         client: Option<IpAddr>,
     ) -> Result<Opened, ConnectError> {
-        self.open_for(https, authority, client, None).await
-    }
-
-    /// Opens a connection for HTTP/2, which the origin has to negotiate under TLS.
-    pub(super) async fn open_for_http2(&self, https: bool, authority: &str) -> Result<Opened, ConnectError> {
-        self.open_for(https, authority, None, Some(HTTP2)).await
+        self.open_for(https, authority, client, Protocols::Http1).await
     }
 
     /// Opens a connection over TLS to `authority`, for a request of `client`. Also returns whether the origin has asked
@@ -166,6 +188,7 @@ impl Connector {
         &self,
         authority: &str,
         client: Option<IpAddr>,
+        protocols: Protocols,
     ) -> (Result<Opened, ConnectError>, bool) {
         let watch = Arc::<CertificateRequest>::default();
         let tls = self.tls.as_ref().map(|tls| {
@@ -175,16 +198,17 @@ impl Connector {
             tls.resumption = Resumption::disabled();
             Arc::new(tls)
         });
-        let opened = Self { tls, ..self.clone() }.open(true, authority, client).await;
+        let opened = Self { tls, ..self.clone() }.open_for(true, authority, client, protocols).await;
         (opened, watch.0.load(Ordering::Relaxed))
     }
 
-    async fn open_for(
+    /// Opens a connection to `authority` for requests by these protocols, under TLS for https, for a request of `client`.
+    pub(super) async fn open_for(
         &self,
         https: bool,
         authority: &str,
         client: Option<IpAddr>,
-        protocol: Option<&'static [u8]>,
+        protocols: Protocols,
     ) -> Result<Opened, ConnectError> {
         if let Some(path) = socket_of(authority) {
             let stream = self.socket(path, authority).await.map(Stream::Plain)?;
@@ -194,9 +218,9 @@ impl Connector {
         let port = authority[host.len()..].strip_prefix(':').and_then(|port| port.parse().ok());
         let port = port.unwrap_or(if https { 443 } else { 80 });
         // Proxies translate no HTTP/2.
-        let by_tunnel = https || protocol.is_some();
+        let by_tunnel = https || protocols != Protocols::Http1;
         let (stream, parent) = self.reach((https, host, port), by_tunnel, client).await?;
-        let stream = if https { self.secured(stream, authority, protocol).await? } else { stream };
+        let stream = if https { self.secured(stream, authority, protocols).await? } else { stream };
         Ok(Opened { stream, parent })
     }
 
@@ -243,7 +267,7 @@ impl Connector {
         let (https, host, port) = parent.address();
         let opened = async {
             let stream = Stream::Plain(near.tcp(host, port, None).await?);
-            if https { near.secured(stream, host, None).await } else { Ok(stream) }
+            if https { near.secured(stream, host, Protocols::Http1).await } else { Ok(stream) }
         };
         let stream = opened.await.map_err(|why| parent.unreached(why))?;
         if !by_tunnel {
@@ -261,10 +285,10 @@ impl Connector {
         &self,
         stream: Stream,
         authority: &str,
-        protocol: Option<&'static [u8]>,
+        protocols: Protocols,
     ) -> Result<Stream, ConnectError> {
         let host = host_of(authority);
-        let secured = async { self.secure(host, stream.relayed()?, protocol).await };
+        let secured = async { self.secure(host, stream.relayed()?, protocols).await };
         match tokio::time::timeout(self.handshake, secured).await {
             Ok(secured) => secured.map_err(|error| ConnectError::Tls(authority.to_owned(), error.into())),
             Err(_) => Err(ConnectError::Timeout(authority.to_owned(), self.handshake)),
@@ -296,23 +320,19 @@ impl Connector {
         }
     }
 
-    async fn secure(
-        &self,
-        host: &str,
-        stream: TcpStream,
-        protocol: Option<&'static [u8]>,
-    ) -> io::Result<Stream> {
+    async fn secure(&self, host: &str, stream: TcpStream, protocols: Protocols) -> io::Result<Stream> {
         let mut config = Arc::clone(self.tls.as_ref().ok_or(io::ErrorKind::Unsupported)?);
-        if let Some(protocol) = protocol {
-            // Such connections are few, so a clone of the config is cheap enough. It shares the store of sessions.
-            Arc::make_mut(&mut config).alpn_protocols = vec![protocol.to_vec()];
+        if protocols != Protocols::Http1 {
+            // A clone of the config costs little beside the handshake. It shares the store of sessions.
+            let names = protocols.offered().iter().map(|name| name.to_vec());
+            Arc::make_mut(&mut config).alpn_protocols = names.collect();
         }
         let name = match &self.name {
             Some(name) => name.clone(),
             None => ServerName::try_from(bare(host).to_owned()).map_err(io::Error::other)?,
         };
         let secured = TlsConnector::from(config).connect(name, stream).await?;
-        if protocol.is_some() && secured.get_ref().1.alpn_protocol() != protocol {
+        if protocols == Protocols::Http2 && secured.get_ref().1.alpn_protocol() != Some(HTTP2) {
             return Err(io::Error::other("it does not offer HTTP/2 (ALPN h2)"));
         }
         Ok(Stream::Tls(Box::new(secured)))

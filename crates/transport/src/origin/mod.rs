@@ -54,6 +54,7 @@ use larder_semantics::status::Why;
 
 pub use self::common::{Common, Destinations};
 pub use self::connect::Connector;
+use self::connect::Protocols;
 pub use self::connect_error::ConnectError;
 use self::connection::Connection;
 pub use self::download::{Chunk, Download, UpgradedConnection};
@@ -207,16 +208,22 @@ impl Client {
         Self(Arc::new(Ways { connector, idle, places, first_byte, between, prover }))
     }
 
-    /// Opens a connection over TLS to `authority` in advance, for the next request. Also returns whether the origin has
-    /// asked for a certificate; then the connection is not kept.
-    pub async fn warm(&self, authority: &str, client: Option<IpAddr>) -> (Result<(), ConnectError>, bool) {
-        let (opened, asks) = self.0.connector.open_watching(authority, client).await;
-        let kept = opened.map(|opened| {
-            if !asks {
-                self.0.idle.put(Box::new(Connection::new(opened, true, authority)));
+    /// Opens a connection over TLS to `authority` in advance, for the next request, which may be one of HTTP/2 if
+    /// `has_choice`. Also returns whether the origin has asked for a certificate; then the connection is not kept.
+    pub async fn warm(
+        &self,
+        authority: &str,
+        client: Option<IpAddr>,
+        has_choice: bool,
+    ) -> (Result<(), ConnectError>, bool) {
+        let protocols = if has_choice { Protocols::Either } else { Protocols::Http1 };
+        match self.0.connector.open_watching(authority, client, protocols).await {
+            (Ok(opened), false) => {
+                self.0.places.keep(opened, authority, &self.0.idle).await;
+                (Ok(()), false)
             }
-        });
-        (kept, asks)
+            (opened, asks) => (opened.map(drop), asks),
+        }
     }
 
     /// Sends a request and waits for the head of the final response.
@@ -235,7 +242,7 @@ impl Client {
             OutgoingHead::Http1(head) => head,
             OutgoingHead::Http2 { host, path, fields } => {
                 let message = http2::message(request.https, request.method, host, path, fields)?;
-                return Box::pin(self.send_on_stream(message, request)).await;
+                return Box::pin(self.send_on_stream(message, &mut request)).await;
             }
         };
         let idle = &self.0.idle;

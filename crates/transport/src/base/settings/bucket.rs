@@ -8,9 +8,11 @@ use crate::base::named::named;
 pub struct S3Bucket {
     /// Its URL in the config.
     pub url: String,
+    /// The account, if it is a container of Azure's Blob Storage; `None`: a bucket of S3 or a storage like it.
+    pub account: Option<String>,
     /// The region in signatures.
     pub region: String,
-    /// The path of the bucket, before the names of its objects: `/`, or `/BUCKET/`.
+    /// The path of the bucket, before the names of its objects: `/`, or that of the bucket.
     pub root: String,
     /// The object below a path that ends with a slash, such as `index.html`; `None`: the one of that name.
     pub index: Option<String>,

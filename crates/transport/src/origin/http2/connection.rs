@@ -20,14 +20,13 @@ use crate::base::networks::{bare, host_of};
 use crate::http::response::LONGEST;
 use crate::net::stream;
 use crate::origin::connect::Opened;
+use crate::origin::quota::QuotaPermit;
 use crate::origin::resolve::Resolver;
 
-/// Bytes of a response that the origin may send before they are consumed.
-const WINDOW: u32 = 256 << 10;
+/// Bytes of a response that an origin of the config may send before they are consumed.
+pub(super) const WINDOW: u32 = 256 << 10;
 /// Maximum of concurrent requests on a connection, if the origin permits that many.
 const MOST_STREAMS: usize = 100;
-/// Window of the connection. With this size, an unread response takes no window from others.
-const WHOLE_WINDOW: u32 = WINDOW * MOST_STREAMS as u32;
 /// The longest list of fields of a response, in which each counts 32 bytes more (RFC 9113 section 6.5.2). The bytes of a
 /// head decide: see [`LONGEST`].
 const LONGEST_LIST: u32 = 8 * LONGEST as u32;
@@ -40,7 +39,7 @@ const SILENCE: Duration = Duration::from_secs(30);
 
 /// A connection to an origin.
 #[derive(Debug)]
-pub(super) struct Connection {
+pub(in crate::origin) struct Connection {
     sender: SendRequest<Bytes>,
     streams: AtomicUsize,
     /// The end of its last stream, in `clock::millis`.
@@ -51,6 +50,8 @@ pub(super) struct Connection {
     host: Box<str>,
     /// The address of the other end, if the host is a name and not an address.
     found: Option<SocketAddr>,
+    /// Its place among the connections that are kept, if the config does not name its origin.
+    _counted: Option<QuotaPermit>,
 }
 
 /// A slot for one request on a connection.
@@ -59,14 +60,17 @@ pub(in crate::origin) struct Stream {
     connection: Arc<Connection>,
     /// Whether the connection had earlier requests.
     pub(in crate::origin) was_used: bool,
+    /// Its share of the large windows, if the config does not name its origin.
+    counted: Option<QuotaPermit>,
 }
 
 impl Connection {
-    /// Starts HTTP/2 with the origin `authority` at the other end of a connection. The connection's task calls `look`
-    /// periodically, and when the connection has ended.
+    /// Starts HTTP/2 with the origin `authority` at the other end of a connection, with this window for each response. The
+    /// connection's task calls `look` periodically, and when the connection has ended.
     pub(super) async fn begin(
         opened: Opened,
         authority: &str,
+        (window, counted): (u32, Option<QuotaPermit>),
         look: impl Fn() + Send + 'static,
     ) -> Result<Arc<Self>, h2::Error> {
         let host = bare(host_of(authority)).into();
@@ -74,11 +78,11 @@ impl Connection {
         match opened.stream {
             stream::Stream::Plain(stream) => {
                 watch(&stream);
-                Self::speak(stream, (host, found), look).await
+                Self::speak(stream, (host, found), (window, counted), look).await
             }
             stream::Stream::Tls(stream) => {
                 watch(stream.get_ref().0);
-                Self::speak(*stream, (host, found), look).await
+                Self::speak(*stream, (host, found), (window, counted), look).await
             }
         }
     }
@@ -86,13 +90,15 @@ impl Connection {
     async fn speak<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
         stream: S,
         (host, found): (Box<str>, Option<SocketAddr>),
+        (window, counted): (u32, Option<QuotaPermit>),
         look: impl Fn() + Send + 'static,
     ) -> Result<Arc<Self>, h2::Error> {
         let mut builder = Builder::new();
         builder
             .enable_push(false)
-            .initial_window_size(WINDOW)
-            .initial_connection_window_size(WHOLE_WINDOW)
+            .initial_window_size(window)
+            // With this size, an unread response takes no window from others.
+            .initial_connection_window_size(window * MOST_STREAMS as u32)
             .max_header_list_size(LONGEST_LIST)
             .initial_max_send_streams(MOST_STREAMS);
         let (sender, connection) = builder.handshake(stream).await?;
@@ -105,6 +111,7 @@ impl Connection {
             was_used: AtomicBool::new(false),
             host,
             found,
+            _counted: counted,
         }))
     }
 
@@ -112,7 +119,7 @@ impl Connection {
     pub(super) fn stream(self: &Arc<Self>) -> Stream {
         self.streams.fetch_add(1, Ordering::Relaxed);
         let was_used = self.was_used.swap(true, Ordering::Relaxed);
-        Stream { connection: Arc::clone(self), was_used }
+        Stream { connection: Arc::clone(self), was_used, counted: None }
     }
 
     /// Returns the number of requests in progress.
@@ -142,6 +149,12 @@ impl Connection {
 }
 
 impl Stream {
+    /// Holds `counted` until the stream is dropped.
+    pub(super) fn counted(mut self, counted: QuotaPermit) -> Self {
+        self.counted = Some(counted);
+        self
+    }
+
     /// Sends a request's head. `end`: whether neither content nor trailers follow. Errors: the connection has ended, or
     /// accepts no further requests.
     pub(super) fn send(

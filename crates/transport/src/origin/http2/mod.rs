@@ -12,4 +12,4 @@ mod sending;
 
 pub(super) use self::exchange::Exchange;
 pub(super) use self::message::message;
-pub(super) use self::places::Places;
+pub(super) use self::places::{Choice, Places};

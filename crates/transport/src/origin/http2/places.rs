@@ -1,6 +1,7 @@
 //! The connections of one client to origins that speak HTTP/2.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -8,19 +9,42 @@ use http::StatusCode;
 use larder_semantics::status::Why;
 use parking_lot::Mutex;
 
-use super::connection::{Connection, Stream};
+use super::connection::{Connection, Stream, WINDOW};
+use crate::base::clock;
+use crate::origin::connect::{Opened, Protocols};
+use crate::origin::connection;
+use crate::origin::idle::Idle;
+use crate::origin::quota::Quota;
 use crate::origin::resolve::Resolver;
-use crate::origin::{Common, Connector, OriginError};
+use crate::origin::{Common, ConnectError, Connector, OriginError};
 
 /// Maximum of connections to one origin.
 const MOST: usize = 32;
+/// Maximum of origins that are remembered; beyond it, those without connections are forgotten.
+const MOST_ORIGINS: usize = 1_024;
+/// Bytes of a response that an origin may send before they are consumed, if it has negotiated HTTP/2: large enough for
+/// 160 Mbit/s over 100 ms.
+const LARGE_WINDOW: u32 = 2 << 20;
+/// How long an origin that wants HTTP/1.1 is asked in that, in milliseconds.
+const REMEMBERED: u64 = 600_000;
 
-/// The HTTP/2 connections of one client. Only the config contains such origins, so they are few.
+/// The HTTP/2 connections of one client.
 #[derive(Debug)]
 pub(in crate::origin) struct Places {
     /// Connections by authority: first without TLS, then with TLS.
     places: [Mutex<HashMap<Box<str>, Arc<OriginConnections>>>; 2],
     resolver: Arc<Resolver>,
+    quota: Arc<Quota>,
+    /// The responses that have a large window.
+    windows: Arc<Quota>,
+}
+
+/// A request whose origin chooses the protocol.
+pub(in crate::origin) struct Choice<'c> {
+    /// The client, which gets its share of the lookups of names.
+    pub(in crate::origin) client: Option<IpAddr>,
+    /// Where a connection goes if the origin has chosen HTTP/1.1.
+    pub(in crate::origin) idle: &'c Arc<Idle>,
 }
 
 /// The connections to one origin.
@@ -31,15 +55,75 @@ struct OriginConnections {
     opening: tokio::sync::Mutex<()>,
     failures: AtomicU64,
     failure: Mutex<Option<OriginError>>,
+    /// The time until which the origin is asked in HTTP/1.1, in `clock::millis`.
+    http1_until: AtomicU64,
 }
 
 impl Places {
     /// Creates an empty set.
     pub(in crate::origin) fn new(common: &Common) -> Self {
-        Self { places: Default::default(), resolver: Arc::clone(&common.resolver) }
+        let (quota, windows) = (Arc::clone(&common.quota), Arc::clone(&common.windows));
+        Self { places: Default::default(), resolver: Arc::clone(&common.resolver), quota, windows }
     }
 
-    /// Returns a slot for a request on a connection to the origin `authority`.
+    /// Returns a slot for a request on a connection over TLS to the origin `authority`. `None`: the request is to be sent
+    /// in HTTP/1.1.
+    pub(in crate::origin) async fn negotiated(
+        &self,
+        connector: &Connector,
+        authority: &str,
+        choice: &Choice<'_>,
+    ) -> Result<Option<Stream>, ConnectError> {
+        let place = self.place(true, authority);
+        let Some(counted) = self.windows.count().filter(|_| !place.is_http1()) else { return Ok(None) };
+        if let Some(stream) = place.take(&self.resolver) {
+            return Ok(Some(stream.counted(counted)));
+        }
+        let failures = place.failures.load(Ordering::Relaxed);
+        // The first request finds out for those that come meanwhile.
+        let _opening = place.opening.lock().await;
+        // A failure may have been due to its client.
+        if place.is_http1() || place.failures.load(Ordering::Relaxed) != failures {
+            return Ok(None);
+        }
+        if let Some(stream) = place.take(&self.resolver) {
+            return Ok(Some(stream.counted(counted)));
+        }
+        let opened = connector.open_for(true, authority, choice.client, Protocols::Either).await;
+        let opened = opened.inspect_err(|_| _ = place.failures.fetch_add(1, Ordering::Relaxed))?;
+        let connection = self.keep(opened, authority, choice.idle).await;
+        Ok(connection.map(|connection| connection.stream().counted(counted)))
+    }
+
+    /// Keeps a connection over TLS to `authority`, whose origin has chosen the protocol. Returns it if that is HTTP/2.
+    pub(in crate::origin) async fn keep(
+        &self,
+        opened: Opened,
+        authority: &str,
+        idle: &Arc<Idle>,
+    ) -> Option<Arc<Connection>> {
+        let place = self.place(true, authority);
+        if !opened.is_http2() {
+            place.want_http1();
+            idle.put(Box::new(connection::Connection::new(opened, true, authority)));
+            return None;
+        }
+        let counted = self.quota.count();
+        let is_kept = counted.is_some();
+        let begun = Connection::begin(opened, authority, (LARGE_WINDOW, counted), self.look(&place)).await;
+        let begun = begun.inspect_err(|_| place.want_http1()).ok()?;
+        if is_kept {
+            place.connections.lock().push(Arc::clone(&begun));
+        }
+        Some(begun)
+    }
+
+    /// Sends the following requests to the origin `authority` in HTTP/1.1 for a while.
+    pub(in crate::origin) fn want_http1(&self, authority: &str) {
+        self.place(true, authority).want_http1();
+    }
+
+    /// Returns a slot for a request on a connection to the origin `authority`, which has to speak HTTP/2.
     pub(in crate::origin) async fn stream(
         &self,
         connector: &Connector,
@@ -78,10 +162,8 @@ impl Places {
         authority: &str,
         place: &Arc<OriginConnections>,
     ) -> Result<Arc<Connection>, OriginError> {
-        let opened = connector.open_for_http2(https, authority).await?;
-        let (place, resolver) = (Arc::downgrade(place), Arc::clone(&self.resolver));
-        let look = move || place.upgrade().iter().for_each(|place| place.tidy(&resolver));
-        let begun = Connection::begin(opened, authority, look).await;
+        let opened = connector.open_for(https, authority, None, Protocols::Http2).await?;
+        let begun = Connection::begin(opened, authority, (WINDOW, None), self.look(place)).await;
         begun.map_err(|error| OriginError {
             status: StatusCode::BAD_GATEWAY,
             why: Why::OriginClosed,
@@ -91,16 +173,33 @@ impl Places {
         })
     }
 
+    /// Returns a function that drops connections in `place` that are of no more use.
+    fn look(&self, place: &Arc<OriginConnections>) -> impl Fn() + Send + use<> {
+        let (place, resolver) = (Arc::downgrade(place), Arc::clone(&self.resolver));
+        move || place.upgrade().iter().for_each(|place| place.tidy(&resolver))
+    }
+
     fn place(&self, https: bool, authority: &str) -> Arc<OriginConnections> {
         let mut places = self.places[usize::from(https)].lock();
-        match places.get(authority) {
-            Some(place) => Arc::clone(place),
-            None => Arc::clone(places.entry(authority.into()).or_default()),
+        if let Some(place) = places.get(authority) {
+            return Arc::clone(place);
         }
+        if places.len() >= MOST_ORIGINS {
+            places.retain(|_, place| Arc::strong_count(place) > 1 || !place.connections.lock().is_empty());
+        }
+        Arc::clone(places.entry(authority.into()).or_default())
     }
 }
 
 impl OriginConnections {
+    fn is_http1(&self) -> bool {
+        self.http1_until.load(Ordering::Relaxed) > clock::millis()
+    }
+
+    fn want_http1(&self) {
+        self.http1_until.store(clock::millis() + REMEMBERED, Ordering::Relaxed);
+    }
+
     /// Returns a slot on a usable connection: on the first one with room, or on the one with the fewest requests if no
     /// further connection may be opened.
     fn take(&self, resolver: &Resolver) -> Option<Stream> {
@@ -116,5 +215,30 @@ impl OriginConnections {
     fn tidy(&self, resolver: &Resolver) {
         let is_kept = |connection: &Arc<Connection>| connection.is_good(resolver) && !connection.is_idle();
         self.connections.lock().retain(is_kept);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::origin::Destinations;
+
+    #[tokio::test]
+    async fn origins_and_large_windows_are_bounded() {
+        let common = Destinations::new(8).named;
+        let (places, idle) = (Places::new(&common), Idle::new(&common));
+        (0..3 * MOST_ORIGINS).for_each(|number| places.want_http1(&format!("{number}.test")));
+        assert!(places.places[1].lock().len() <= MOST_ORIGINS);
+        let held: Vec<_> = std::iter::from_fn(|| common.windows.count()).collect();
+        assert_eq!(held.len(), 128);
+        // A connection would fail: there is no listener.
+        let connector = Connector::new(Duration::from_secs(20), false, &common);
+        let choice = Choice { client: None, idle: &idle };
+        let found = places.negotiated(&connector, "127.0.0.1:1", &choice).await;
+        assert!(matches!(found, Ok(None)), "it goes in HTTP/1.1");
+        drop(held);
+        assert!(places.negotiated(&connector, "127.0.0.1:1", &choice).await.is_err());
     }
 }

@@ -5,6 +5,7 @@
 //! signature covers the host, the path and the time; ranges and conditions need none.
 
 mod credentials;
+mod shared_key;
 mod sigv4;
 mod sources;
 
@@ -12,8 +13,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwapOption;
-use http::{Method, StatusCode};
+use http::{HeaderMap, Method, StatusCode};
 use jiff::Timestamp;
+use larder_semantics::date;
 use larder_semantics::fields::Fields;
 use larder_semantics::status::Why;
 use percent_encoding::percent_decode_str;
@@ -33,7 +35,7 @@ const PAUSE: u64 = 30;
 /// The same without valid ones: each request would wait for the sources.
 const SHORT_PAUSE: u64 = 5;
 /// Fields of these beginnings are between this proxy and the storage.
-const PRIVATE: &str = "x-amz-";
+const PRIVATE: [&str; 2] = ["x-amz-", "x-ms-"];
 
 /// Signs the requests to one bucket. Shared by all workers.
 #[derive(Debug)]
@@ -59,7 +61,7 @@ pub struct SignedTarget {
 
 /// Whether a field of a client's request is kept from a bucket.
 pub fn is_private(name: &str) -> bool {
-    name == "authorization" || name == "cookie" || name.starts_with(PRIVATE)
+    name == "authorization" || name == "cookie" || PRIVATE.iter().any(|begin| name.starts_with(begin))
 }
 
 /// Checks whether a bucket may be asked for `path`, which may have a query. Errors: the error for another method than
@@ -93,25 +95,35 @@ impl Signer {
         }
     }
 
-    /// Returns the form of a request for `path` at `host`. Credentials are requested through `client`. The error is the
-    /// reason why there are no credentials.
+    /// Returns the form of a request for `path` at `host` with the fields `sent`. Credentials are requested through
+    /// `client`. The error is the reason why there are no credentials.
     pub async fn sign(
         &self,
         client: &Client,
         method: &Method,
-        host: &str,
-        path: &str,
+        (host, path): (&str, &str),
+        sent: &HeaderMap,
     ) -> Result<SignedTarget, OriginError> {
         let (path, query) = self.target(path);
         let whole = if query.is_empty() { path.clone() } else { format!("{path}?{query}") };
         if self.bucket.credentials == Some(CredentialSource::None) {
             return Ok(SignedTarget { path: whole, fields: Vec::new() });
         }
-        let credentials = self.credentials(client).await.map_err(|detail| OriginError {
+        let missing = |detail: String| OriginError {
             unsent: true,
             unconnected: true,
             ..OriginError::new(StatusCode::BAD_GATEWAY, Why::NoCredentials, detail)
-        })?;
+        };
+        let credentials = self.credentials(client).await.map_err(missing)?;
+        if let Some(account) = &self.bucket.account {
+            let moment = String::from_utf8_lossy(&date::format(clock::now())).into_owned();
+            let account = (account.as_str(), credentials.secret.as_str());
+            let value = shared_key::authorization(account, (method.as_str(), &path, sent), &moment);
+            let value = value.ok_or_else(|| missing("AZURE_STORAGE_KEY is not in Base64".to_owned()))?;
+            let version = ("x-ms-version", shared_key::VERSION.to_owned());
+            let fields = vec![("x-ms-date", moment), version, ("authorization", value)];
+            return Ok(SignedTarget { path: whole, fields });
+        }
         let moment = moment(clock::now());
         let mut signed =
             vec![("host", host), ("x-amz-content-sha256", sigv4::EMPTY), ("x-amz-date", &moment)];
@@ -194,9 +206,10 @@ impl Signer {
     /// Removes the fields of the storage from an answer with this `head`. Errors: the error for an answer that refuses
     /// the request: its text is for the owner of the credentials.
     pub async fn accept(&self, head: &mut Head, download: &mut Download) -> Result<(), OriginError> {
-        let is_kept = |name: &[u8]| {
-            !name.get(..PRIVATE.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(PRIVATE.as_bytes()))
+        let begins = |name: &[u8], begin: &str| {
+            name.get(..begin.len()).is_some_and(|found| found.eq_ignore_ascii_case(begin.as_bytes()))
         };
+        let is_kept = |name: &[u8]| !PRIVATE.iter().any(|begin| begins(name, begin));
         let refused = |status, detail| Err(OriginError::new(status, Why::BucketRefused, detail));
         match head.status.as_u16() {
             301 | 307 | 308 => {
@@ -212,7 +225,9 @@ impl Signer {
                 let part = |name| element(&text, name).unwrap_or_default();
                 let (code, message) = (part("Code"), part("Message"));
                 // Without text, in answers to HEAD, 403 is all that is known: the credentials may have expired.
-                let is_denied = matches!(code, "AccessDenied" | "AllAccessDisabled") || code.is_empty();
+                let is_denied = matches!(code, "AccessDenied" | "AllAccessDisabled" | "")
+                    || code.starts_with("Authorization")
+                    || code.starts_with("Insufficient");
                 if !is_denied || code.is_empty() {
                     self.forget();
                 }
@@ -260,6 +275,7 @@ mod tests {
     fn signer(index: Option<&str>, lists: bool) -> Signer {
         Signer::new(&S3Bucket {
             url: "s3://b".to_owned(),
+            account: None,
             region: "us-east-1".to_owned(),
             root: "/b/".to_owned(),
             index: index.map(str::to_owned),

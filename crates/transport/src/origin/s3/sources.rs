@@ -27,6 +27,10 @@ type Found = Result<Option<Credentials>, String>;
 
 /// Finds credentials for `bucket`. Errors: what each source said, in one line.
 pub(super) async fn find(client: &Client, bucket: &S3Bucket) -> Result<Credentials, String> {
+    if let Some(account) = &bucket.account {
+        let key = variable("AZURE_STORAGE_KEY").ok_or("AZURE_STORAGE_KEY is not set")?;
+        return Ok(Credentials::of(account, key.trim()));
+    }
     let mut told = Vec::new();
     for source in CredentialSource::ORDER {
         if bucket.credentials.is_some_and(|only| only != source) {
