@@ -7,7 +7,7 @@ mod config;
 use std::process::ExitCode;
 
 use larder_cli::{Failure, Program, exit_with_parent};
-use larder_proxy::Predecessor;
+use larder_server::Predecessor;
 
 use crate::cli::WatchAllocator;
 use crate::commands::CommandLine;

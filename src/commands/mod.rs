@@ -29,7 +29,7 @@ mod workload;
 use std::ffi::OsString;
 
 use clap::{CommandFactory, Parser, Subcommand};
-use larder_proxy::Predecessor;
+use larder_server::Predecessor;
 
 use crate::cli::{Failure, WatchAllocator, say};
 use crate::config::flags::Run;

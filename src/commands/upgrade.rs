@@ -46,6 +46,6 @@ pub(crate) fn run(upgrade: &Upgrade) -> Result<(), Failure> {
     let binary = upgrade.binary.as_ref().map(absolute).transpose();
     let binary = binary.map_err(|error| Failure::Refused(format!("--binary: {error}")))?;
     let admin = upgrade.admin.strip_prefix("https://").unwrap_or(&upgrade.admin);
-    say(&larder_proxy::upgrade(admin, binary.as_deref(), upgrade.timeout).map_err(Failure::Failed)?);
+    say(&larder_server::upgrade(admin, binary.as_deref(), upgrade.timeout).map_err(Failure::Failed)?);
     Ok(())
 }

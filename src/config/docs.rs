@@ -193,7 +193,7 @@ mod tests {
     fn the_files_in_the_tree_are_in_step_with_the_table() {
         let table = [
             ("docs/config.md", reference(), "larder check --reference"),
-            ("docs/metrics.md", larder_proxy::metrics_reference(), "larder check --reference metrics"),
+            ("docs/metrics.md", larder_server::metrics_reference(), "larder check --reference metrics"),
             ("larder.example.toml", example(), "larder check --example"),
         ];
         for (name, expected, command) in table {

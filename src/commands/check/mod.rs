@@ -56,7 +56,7 @@ pub(crate) fn run(check: &Check) -> Result<(), Failure> {
     if let Some(reference) = check.reference {
         let page = match reference {
             Reference::Config => docs::reference(),
-            Reference::Metrics => larder_proxy::metrics_reference(),
+            Reference::Metrics => larder_server::metrics_reference(),
         };
         say(page.trim_end());
         return Ok(());

@@ -8,8 +8,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
+use larder_proxy::Settings;
 use larder_proxy::settings::AccessLog;
-use larder_proxy::{Control, GivenSockets, Server, Settings};
+use larder_server::{Control, GivenSockets, Server};
 use rustix::fs::{MemfdFlags, memfd_create};
 use signal_hook::iterator::Signals;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};

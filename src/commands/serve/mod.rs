@@ -11,7 +11,8 @@ use std::thread;
 
 use larder_proxy::base::notify;
 use larder_proxy::settings::Role;
-use larder_proxy::{Arrival, ConfigFile, Control, Front, GivenSockets, Predecessor, Server, Settings};
+use larder_proxy::{Arrival, Settings};
+use larder_server::{ConfigFile, Control, Front, GivenSockets, Predecessor, Server};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR2, SIGXFSZ};
 use signal_hook::iterator::Signals;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};

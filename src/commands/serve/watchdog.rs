@@ -3,8 +3,8 @@
 use std::time::Duration;
 use std::{env, io, thread};
 
-use larder_proxy::Liveness;
 use larder_proxy::base::notify;
+use larder_server::Liveness;
 use tracing::error;
 
 /// Sends a ping in each quarter of the watchdog's limit, if there is a limit, as long as all threads serve. The first one

@@ -34,6 +34,7 @@ pub(super) const ROOTS: &[Root] = &[
     root("crates/rpc/src/"),
     root("crates/rules/src/"),
     root("crates/semantics/src/"),
+    root("crates/server/src/"),
     root("crates/stats/src/"),
     root("crates/store/src/"),
     root("crates/tags/src/"),

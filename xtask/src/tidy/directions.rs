@@ -27,13 +27,17 @@ const EDGES: &[(&str, &str)] = &[
     (
         "proxy",
         "acme advise evict semantics coding engine rpc rules packages http2 cluster predict store stats tags \
-         transport words",
+         transport",
     ),
+    ("server", "advise cluster evict predict proxy semantics stats store tags words"),
     ("load", "rpc"),
     ("lab", "evict cluster predict load"),
     ("cli", "words"),
     ("experiment", "cli evict heap lab load"),
-    ("larder", "advise evict semantics rpc http2 cluster predict store heap stats tags proxy lab load cli"),
+    (
+        "larder",
+        "advise evict semantics rpc http2 cluster predict store heap stats tags proxy server lab load cli",
+    ),
     ("bench", ""),
     ("fuzz", "larder cluster disk evict http2 lab packages proxy rpc rules semantics store"),
     ("testkit", "http2"),

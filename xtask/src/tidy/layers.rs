@@ -33,6 +33,17 @@ pub(super) const CRATES: &[Crate] = &[
             &["wire"],
             &["http2"],
             &["http1", "rpc"],
+            &["accept"],
+        ],
+    },
+    Crate {
+        root: "crates/server/src/",
+        layers: &[
+            // Those of `larder-transport` and `larder-proxy`.
+            &[
+                "base", "net", "http", "counts", "origin", "exchange", "observe", "cache", "cluster", "acme",
+                "flow", "features", "rpc", "accept",
+            ],
             &["admin"],
             &["handover"],
             &["server"],

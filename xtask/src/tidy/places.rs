@@ -7,7 +7,7 @@
 use super::Text;
 use super::layers::without_tests;
 
-const ROOTS: [&str; 2] = ["crates/proxy/src/", "crates/transport/src/"];
+const ROOTS: [&str; 3] = ["crates/proxy/src/", "crates/server/src/", "crates/transport/src/"];
 
 /// Functions, as a module and a function of it (or the name of a crate), the files that may use them, and what others
 /// do instead.

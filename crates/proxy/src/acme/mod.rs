@@ -30,7 +30,7 @@ use self::account::Accounts;
 use self::answers::{Answer, Answers, Offer, challenge_field};
 use self::files::Files;
 use self::name::{Name, NameCertificate, Obstacle};
-pub(crate) use self::report::{AcmeReport, OfName};
+pub use self::report::{AcmeReport, OfName};
 use self::shared::SharedState;
 use crate::base::clock;
 use crate::base::error::Error;
@@ -47,7 +47,7 @@ const AT_ONCE: usize = 4;
 const ANSWERED: u64 = 3_600;
 
 /// The certificates of this process. One instance per process with TLS listeners.
-pub(crate) struct Acme {
+pub struct Acme {
     /// The state directory.
     state: PathBuf,
     timeouts: Timeouts,
@@ -117,7 +117,7 @@ impl Acme {
     }
 
     /// Renews the certificates in time, until the process ends.
-    pub(crate) async fn run(self: Arc<Self>) {
+    pub async fn run(self: Arc<Self>) {
         let mut keepers: HashMap<String, (Arc<Wanted>, AbortHandle)> = HashMap::new();
         let mut ticks = tokio::time::interval(LOOK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -7,18 +7,20 @@ use super::name::{Name, NameCertificate, Obstacle};
 
 /// The report about all names.
 #[derive(Debug, Serialize)]
-pub(crate) struct AcmeReport {
+pub struct AcmeReport {
     /// Orders that succeeded, since the process began.
-    pub(crate) issued: u64,
+    pub issued: u64,
     /// Orders that failed.
-    pub(crate) failed: u64,
-    pub(crate) names: Vec<OfName>,
+    pub failed: u64,
+    /// The names with certificates.
+    pub names: Vec<OfName>,
 }
 
 /// The report about a name.
 #[derive(Debug, Serialize)]
-pub(crate) struct OfName {
-    pub(crate) name: String,
+pub struct OfName {
+    /// The name.
+    pub name: String,
     /// `valid`; `awaited`, before the first certificate; `expired`.
     pub(crate) state: &'static str,
     /// Whether an order is in progress.
@@ -28,9 +30,9 @@ pub(crate) struct OfName {
     pub(crate) not_after: Option<u64>,
     /// The time of its renewal, in UNIX seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) renewal: Option<u64>,
+    pub renewal: Option<u64>,
     /// Consecutive failed orders.
-    pub(crate) failures: u32,
+    pub failures: u32,
     /// The reason of the last failure, or the obstacle to an order.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) trouble: Option<String>,
@@ -44,7 +46,7 @@ pub(crate) struct OfName {
 
 impl Acme {
     /// Returns the current report; `None` if no site has certificates by ACME.
-    pub(crate) fn report(&self) -> Option<AcmeReport> {
+    pub fn report(&self) -> Option<AcmeReport> {
         let (names, now) = (self.names.lock(), super::now());
         let issued = self.issued.load(std::sync::atomic::Ordering::Relaxed);
         let failed = self.failed.load(std::sync::atomic::Ordering::Relaxed);

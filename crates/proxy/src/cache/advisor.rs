@@ -42,7 +42,7 @@ const HOUR: u32 = 3_600;
 const KNOWN: usize = 1 << 15;
 
 /// The shadow caches of a process.
-pub(crate) struct Advisor {
+pub struct Advisor {
     selection: Arc<Selection>,
     store: Arc<Store>,
     observers: Arc<Observers>,
@@ -151,13 +151,13 @@ impl Advisor {
     }
 
     /// Returns the table about the last `period`, up to this moment.
-    pub(crate) fn report(&self, period: Duration) -> Report {
+    pub fn report(&self, period: Duration) -> Report {
         self.feed();
         self.table(period)
     }
 
     /// Returns the table about all that is kept, as it was some seconds ago.
-    pub(crate) fn latest(&self) -> Arc<Report> {
+    pub fn latest(&self) -> Arc<Report> {
         Arc::clone(&self.latest.lock().1)
     }
 
@@ -175,7 +175,7 @@ impl Advisor {
     }
 
     /// Records the predictions of the present hour up to now in the statistics database, if there is one.
-    pub(crate) fn record(&self) {
+    pub fn record(&self) {
         self.feed();
         self.record_hour(&mut self.state.lock());
     }

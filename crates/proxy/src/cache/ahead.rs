@@ -22,7 +22,7 @@ const OBSERVED: usize = 1_024;
 const TRIED: usize = 1_024;
 
 /// The state and the counters of refreshes before expiry.
-pub(crate) struct RefreshesAhead {
+pub struct RefreshesAhead {
     running: Arc<AtomicUsize>,
     observed: Semaphore,
     /// By slot: the upper half of a key's hash, and the second of the last try.
@@ -38,15 +38,15 @@ pub(crate) struct Refresh(Arc<AtomicUsize>);
 
 /// The counts of refreshes so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub(crate) struct RefreshCounts {
+pub struct RefreshCounts {
     /// Refreshes that were started.
-    pub(crate) started: u64,
+    pub started: u64,
     /// Popular responses that were due but not refreshed, because the budget was used up.
-    pub(crate) skipped: u64,
+    pub skipped: u64,
     /// Refreshes whose response was observed until it expired again or was removed.
-    pub(crate) measured: u64,
+    pub measured: u64,
     /// Measured refreshes whose response was requested after the time at which it would have expired without them.
-    pub(crate) used: u64,
+    pub used: u64,
 }
 
 impl Default for RefreshesAhead {
@@ -84,7 +84,7 @@ impl RefreshesAhead {
     }
 
     /// Returns the number of refreshes and prefetches in progress.
-    pub(crate) fn running(&self) -> usize {
+    pub fn running(&self) -> usize {
         self.running.load(Ordering::Relaxed)
     }
 
@@ -112,7 +112,7 @@ impl RefreshesAhead {
     }
 
     /// Returns the counts so far.
-    pub(crate) fn figures(&self) -> RefreshCounts {
+    pub fn figures(&self) -> RefreshCounts {
         let of = |count: &AtomicU64| count.load(Ordering::Acquire);
         // Read in this order, no count exceeds the count that includes it.
         let (used, measured, started) = (of(&self.used), of(&self.measured), of(&self.started));

@@ -24,7 +24,7 @@ pub(crate) const LONGEST: u64 = 16 << 20;
 const WORTH: u64 = 10;
 /// The queue of forms to be made, and counters.
 #[derive(Default)]
-pub(crate) struct Compressor {
+pub struct Compressor {
     list: Mutex<List>,
     figures: Figures,
 }
@@ -50,23 +50,23 @@ struct Figures {
 
 /// The counts of the compressor so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub(crate) struct CompressorCounts {
+pub struct CompressorCounts {
     /// Forms made.
-    pub(crate) forms: u64,
+    pub forms: u64,
     /// Bytes of the contents from which forms were made.
-    pub(crate) bytes_before: u64,
+    pub bytes_before: u64,
     /// Bytes of these forms.
-    pub(crate) bytes_after: u64,
+    pub bytes_after: u64,
     /// Forms that were not short enough, or for which there was no room.
     pub(crate) useless: u64,
     /// Forms that were dropped because the queue was full.
-    pub(crate) dropped: u64,
+    pub dropped: u64,
     /// Forms in the queue, including the one in progress.
     pub(crate) waiting: usize,
     /// Replies that were compressed while they were sent.
-    pub(crate) passing: u64,
+    pub passing: u64,
     /// Replies that were not, beyond the limit.
-    pub(crate) refused: u64,
+    pub refused: u64,
 }
 
 /// The form of a stored response to be made.
@@ -128,7 +128,7 @@ impl Compressor {
     }
 
     /// Returns the counts so far.
-    pub(crate) fn figures(&self) -> CompressorCounts {
+    pub fn figures(&self) -> CompressorCounts {
         let Figures { forms, before, after, useless, dropped, passing, refused } = &self.figures;
         let [forms, bytes_before, bytes_after, useless, dropped, passing, refused] =
             [forms, before, after, useless, dropped, passing, refused]

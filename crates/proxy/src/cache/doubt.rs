@@ -24,7 +24,7 @@ const COARSE: u64 = 10;
 
 /// The ends of the doubts, in milliseconds of [`clock::millis`].
 #[derive(Debug)]
-pub(crate) struct Doubts {
+pub struct Doubts {
     /// The end of the last doubt; 0 before the first one.
     latest: AtomicU64,
     /// The end of the doubt by the hash of a cache key, of its path, or of an origin.
@@ -54,19 +54,19 @@ impl Doubts {
 
     /// Iterates over the doubts that have not ended: their place, and their end in milliseconds of [`clock::millis`], which
     /// is the same for all processes of this machine.
-    pub(crate) fn all(&self) -> impl Iterator<Item = (u64, u64)> {
+    pub fn all(&self) -> impl Iterator<Item = (u64, u64)> {
         let now = clock::millis();
         let ends = self.until.iter().map(|until| until.load(Ordering::SeqCst));
         (0..).zip(ends).filter(move |(_, until)| *until > now)
     }
 
     /// Returns the end of the last doubt; 0 before the first one.
-    pub(crate) fn latest(&self) -> u64 {
+    pub fn latest(&self) -> u64 {
         self.latest.load(Ordering::SeqCst)
     }
 
     /// Restores a doubt of the process before this one.
-    pub(crate) fn restore(&self, (place, until): (u64, u64)) {
+    pub fn restore(&self, (place, until): (u64, u64)) {
         self.begin(place, until);
     }
 

@@ -10,7 +10,7 @@ const PLACES: usize = 1 << 14;
 
 /// The histories. They take 128 KiB, allocated with the first one.
 #[derive(Default)]
-pub(crate) struct Histories(OnceLock<Box<[AtomicU64]>>);
+pub struct Histories(OnceLock<Box<[AtomicU64]>>);
 
 impl Histories {
     /// Returns the history of the URL whose key has this hash.
@@ -25,13 +25,13 @@ impl Histories {
     }
 
     /// Iterates over the slots in use: their number and content.
-    pub(crate) fn all(&self) -> impl Iterator<Item = (u64, u64)> {
+    pub fn all(&self) -> impl Iterator<Item = (u64, u64)> {
         let places = self.0.get().into_iter().flatten().map(|place| place.load(Ordering::Relaxed));
         (0..).zip(places).filter(|(_, word)| *word != 0)
     }
 
     /// Restores a slot of the process before this one.
-    pub(crate) fn restore(&self, (place, word): (u64, u64)) {
+    pub fn restore(&self, (place, word): (u64, u64)) {
         self.places()[place as usize % PLACES].store(word, Ordering::Relaxed);
     }
 

@@ -1,13 +1,13 @@
 //! The state of the cache: stored responses, fills, and purges.
 
 pub(crate) mod advisor;
-pub(crate) mod ahead;
+pub mod ahead;
 mod allowance;
-pub(crate) mod compressor;
+pub mod compressor;
 pub(crate) mod decoder;
 pub(crate) mod doubt;
 pub(crate) mod history;
-pub(crate) mod prefetches;
+pub mod prefetches;
 pub(crate) mod reclaim;
 pub(crate) mod twin;
 
@@ -35,44 +35,44 @@ use crate::exchange::gateway_files::GatewayFiles;
 use crate::exchange::gateways::Gateways;
 
 /// The cache: one per process.
-pub(crate) struct Cache {
+pub struct Cache {
     /// The stored responses.
-    pub(crate) store: Arc<Store>,
+    pub store: Arc<Store>,
     /// The fetches in flight.
-    pub(crate) fills: Arc<Fills>,
+    pub fills: Arc<Fills>,
     /// The keys that are marked as hit-for-miss.
-    pub(crate) hit_for_miss: HitForMiss,
+    pub hit_for_miss: HitForMiss,
     /// Doubts about changes with an unknown result.
-    pub(crate) doubts: Doubts,
+    pub doubts: Doubts,
     /// The tag pools of all gateways.
-    pub(crate) gateways: Gateways,
+    pub gateways: Gateways,
     /// Purges whose entries have to be freed.
     pub(crate) reclaim: Reclaim,
     /// Refreshes of popular responses before they expire.
-    pub(crate) ahead: RefreshesAhead,
+    pub ahead: RefreshesAhead,
     /// Predictions of the next requests of clients, and prefetches.
-    pub(crate) prefetches: Prefetches,
+    pub prefetches: Prefetches,
     /// The validation histories of URLs.
-    pub(crate) histories: Histories,
+    pub histories: Histories,
     /// The other process of an upgrade.
-    pub(crate) twin: Twin,
+    pub twin: Twin,
     /// The number of 103 responses sent from stored responses.
     hints_sent: AtomicU64,
     /// The queue of coded forms to be made.
-    pub(crate) compressor: Compressor,
+    pub compressor: Compressor,
     /// Decodes contents for clients that do not accept the coding of the origin.
     pub(crate) decoder: Decoder,
 }
 
 /// The counts of early hints so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub(crate) struct HintFigures {
+pub struct HintFigures {
     /// 103 responses that were sent from stored or evicted responses.
-    pub(crate) sent: u64,
+    pub sent: u64,
     /// URLs whose links are kept after the eviction of the response.
     pub(crate) kept: u64,
     /// Bytes that these links take.
-    pub(crate) bytes: u64,
+    pub bytes: u64,
 }
 
 impl Cache {
@@ -113,7 +113,7 @@ impl Cache {
     }
 
     /// Returns the counts of early hints so far, and their use of memory.
-    pub(crate) fn hints(&self) -> HintFigures {
+    pub fn hints(&self) -> HintFigures {
         let HintUsage { hints, bytes } = self.store.hints.usage();
         HintFigures { sent: self.hints_sent.load(Ordering::Relaxed), kept: hints, bytes }
     }

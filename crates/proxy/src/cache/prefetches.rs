@@ -14,7 +14,7 @@ use crate::base::clock;
 const MARKS: usize = 4_096;
 
 /// The planner of prefetches. It is allocated with the first request of a site that has prefetches.
-pub(crate) struct Prefetches {
+pub struct Prefetches {
     planner: Mutex<Option<Box<Planner>>>,
     hasher: RandomState,
     /// By slot: the upper half of a key's hash, and the second in which its response was prefetched.
@@ -23,7 +23,7 @@ pub(crate) struct Prefetches {
 
 /// The counts of prefetches so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub(crate) struct PrefetchTotals {
+pub struct PrefetchTotals {
     /// Prefetches by [`Predictor::Association`].
     pub(crate) association: PrefetchCounts,
     /// Prefetches by [`Predictor::Sequence`].
@@ -32,25 +32,25 @@ pub(crate) struct PrefetchTotals {
 
 /// The counts of one kind of prefetches so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub(crate) struct PrefetchCounts {
+pub struct PrefetchCounts {
     /// Prefetches that were started.
-    pub(crate) started: u64,
+    pub started: u64,
     /// Prefetches that were not sent because no permit was free.
     pub(crate) unsent: u64,
     /// Prefetches whose response a client requested within a minute.
-    pub(crate) used: u64,
+    pub used: u64,
     /// Prefetches whose response no client requested.
-    pub(crate) unused: u64,
+    pub unused: u64,
     /// Prefetches whose response may not be stored.
-    pub(crate) refused: u64,
+    pub refused: u64,
     /// The share of used prefetches among those whose use is known, 0 to 1.
     pub(crate) precision: f64,
     /// Bytes of content that were prefetched.
-    pub(crate) bytes: u64,
+    pub bytes: u64,
     /// Bytes of prefetched content that no client requested.
-    pub(crate) unused_bytes: u64,
+    pub unused_bytes: u64,
     /// Sites for which these prefetches are off at present, since too few were of use.
-    pub(crate) off: u64,
+    pub off: u64,
 }
 
 impl Default for Prefetches {
@@ -67,12 +67,12 @@ impl Prefetches {
     }
 
     /// Returns a copy of what the planner has learned, for the next process; empty without a planner.
-    pub(crate) fn copy(&self) -> Vec<u8> {
+    pub fn copy(&self) -> Vec<u8> {
         self.planner.lock().as_ref().map(|planner| planner.copy()).unwrap_or_default()
     }
 
     /// Takes such a copy. Returns `None`, and changes nothing, if it is malformed.
-    pub(crate) fn restore(&self, copy: &[u8]) -> Option<()> {
+    pub fn restore(&self, copy: &[u8]) -> Option<()> {
         if copy.is_empty() { Some(()) } else { self.plan(|planner| planner.restore(copy)) }
     }
 
@@ -102,7 +102,7 @@ impl Prefetches {
     }
 
     /// Returns the counts so far.
-    pub(crate) fn figures(&self) -> PrefetchTotals {
+    pub fn figures(&self) -> PrefetchTotals {
         let mut planner = self.planner.lock();
         let Some(planner) = planner.as_mut() else { return PrefetchTotals::default() };
         let mut done = |kind| PrefetchCounts::from(planner.figures(kind, clock::millis()));
@@ -117,7 +117,7 @@ impl Prefetches {
 
 impl PrefetchTotals {
     /// Returns the counts of each kind, with its name.
-    pub(crate) fn each(&self) -> [(&'static str, PrefetchCounts); 2] {
+    pub fn each(&self) -> [(&'static str, PrefetchCounts); 2] {
         [(Predictor::Association.name(), self.association), (Predictor::Sequence.name(), self.sequence)]
     }
 }

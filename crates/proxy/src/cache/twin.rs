@@ -18,7 +18,7 @@ const NOBODY: u64 = u64::MAX;
 
 /// The other process, if there is one.
 #[derive(Debug)]
-pub(crate) struct Twin {
+pub struct Twin {
     /// The purges that wait for the other process have numbers up to this one.
     asked: AtomicU64,
     /// The number up to which the other process obeys, or [`NOBODY`].
@@ -38,13 +38,13 @@ impl Default for Twin {
 
 impl Twin {
     /// From now on, another process answers requests, too.
-    pub(crate) fn meet(&self) {
+    pub fn meet(&self) {
         [&self.asked, &self.heard].into_iter().for_each(|number| number.store(0, Ordering::SeqCst));
         self.obeyed.send_replace(0);
     }
 
     /// From now on, no other process answers requests.
-    pub(crate) fn leave(&self) {
+    pub fn leave(&self) {
         self.obeyed.send_replace(NOBODY);
     }
 
@@ -60,7 +60,7 @@ impl Twin {
     }
 
     /// Notes the hashes of all keys that the earlier process is fetching. What it has fetched is stored here already.
-    pub(crate) fn note_fetches(&self, hashes: HashSet<u64>) {
+    pub fn note_fetches(&self, hashes: HashSet<u64>) {
         self.fetches.send_replace(hashes);
     }
 
@@ -75,12 +75,12 @@ impl Twin {
     }
 
     /// Returns the number of the last purge that waits for the other process.
-    pub(crate) fn asked(&self) -> u64 {
+    pub fn asked(&self) -> u64 {
         self.asked.load(Ordering::SeqCst)
     }
 
     /// Notes that the other process obeys up to this number.
-    pub(crate) fn note_obeyed(&self, number: u64) {
+    pub fn note_obeyed(&self, number: u64) {
         self.obeyed.send_if_modified(|obeyed| {
             let is_later = number > *obeyed;
             *obeyed = number.max(*obeyed);
@@ -89,12 +89,12 @@ impl Twin {
     }
 
     /// Notes that this process obeys the other one up to this number.
-    pub(crate) fn note_heard(&self, number: u64) {
+    pub fn note_heard(&self, number: u64) {
         self.heard.store(number, Ordering::SeqCst);
     }
 
     /// Returns the number up to which this process obeys the other one.
-    pub(crate) fn heard(&self) -> u64 {
+    pub fn heard(&self) -> u64 {
         self.heard.load(Ordering::SeqCst)
     }
 }

@@ -42,7 +42,7 @@ pub(crate) struct Engine {
 
 /// The reason why a command was not answered.
 #[derive(Clone, Debug, thiserror::Error)]
-pub(crate) enum EngineError {
+pub enum EngineError {
     /// There is no connection, or it broke, or no answer arrived in time.
     #[error("{0}")]
     Unreachable(Arc<str>),
@@ -65,17 +65,17 @@ struct Health {
 
 /// The health of the engine, as `/cluster` shows it.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct EngineReport {
+pub struct EngineReport {
     /// The engine's address, without the password.
     pub(crate) place: String,
-    pub(crate) up: bool,
+    pub up: bool,
     /// Seconds since the last change of `up`.
     pub(crate) seconds: f64,
     /// The reason why it is down.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) trouble: Option<String>,
     /// Commands that were not answered.
-    pub(crate) failures: u64,
+    pub failures: u64,
     /// The round trip of the last command that was answered, in microseconds.
     pub(crate) round_trip_micros: u64,
 }

@@ -29,7 +29,7 @@ const ANSWER: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Begins to follow; waits until `deadline` at most for the purges that this node missed while it was away.
-pub(crate) fn start(cluster: &Arc<Cluster>, cache: &Arc<Cache>, deadline: Instant) {
+pub fn start(cluster: &Arc<Cluster>, cache: &Arc<Cache>, deadline: Instant) {
     if let Some(drive) = cache.store.disks.drives().first() {
         cluster.invalidations.stream.keep_note(drive.path());
     }

@@ -18,12 +18,12 @@ use crate::base::settings::cluster::Settings;
 
 /// The invalidations of this process.
 #[derive(Debug)]
-pub(crate) struct Invalidations {
+pub struct Invalidations {
     pub(crate) lease: Lease,
     pub(crate) stream: Stream,
     pub(crate) positions: StreamPositions,
     /// The position up to which the stream was obeyed: this node's answers to others are as recent as that.
-    pub(crate) follower: watch::Sender<Follower>,
+    pub follower: watch::Sender<Follower>,
     /// The position up to which the stream was read, and the entries that this node has added: the answers of others
     /// to this node have to be as recent as that. Answers obtained after an entry was obeyed are not judged by that
     /// entry any more.
@@ -36,7 +36,7 @@ pub(crate) struct Invalidations {
 impl Invalidations {
     /// Continues from the place of the process before this one, whose stored responses this one has. Call it before the
     /// stream is followed.
-    pub(crate) fn go_on_from(&self, follower: Follower) {
+    pub fn go_on_from(&self, follower: Follower) {
         self.positions.begin(follower.clone());
         self.follower.send_replace(follower);
     }
@@ -117,25 +117,25 @@ impl Invalidations {
 
 /// A node's state in the stream of purges.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct InvalidationsReport {
+pub struct InvalidationsReport {
     /// Whether stored responses may answer without revalidation.
-    pub(crate) trusted: bool,
+    pub trusted: bool,
     /// Seconds since this node last knew of all purges; `None` if it never has.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) lag_seconds: Option<f64>,
+    pub lag_seconds: Option<f64>,
     /// The last entry of the stream that it has obeyed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) position: Option<String>,
     /// Orders that were published to other nodes.
-    pub(crate) published: u64,
+    pub published: u64,
     /// Orders that could not be published at once, whether published since or waiting.
     pub(crate) late: u64,
     /// Orders that wait to be published.
-    pub(crate) waiting: usize,
+    pub waiting: usize,
     /// Orders of other nodes that were put in force.
-    pub(crate) obeyed: u64,
+    pub obeyed: u64,
     /// How often everything had to be revalidated, since purges were unknown.
-    pub(crate) distrusted: u64,
+    pub distrusted: u64,
 }
 
 /// The place of a node that does not follow the stream yet: it knows of no purge that others might have missed.

@@ -13,7 +13,7 @@ use crate::base::named::named;
 use crate::base::settings::Origin;
 
 /// The members, as last read from the engine.
-pub(crate) struct Members {
+pub struct Members {
     view: ArcSwap<View>,
     changes: watch::Sender<u64>,
     /// The nodes that left, the last one at the end.
@@ -27,13 +27,13 @@ const MOST_GONE: usize = 16;
 
 /// The members at one time.
 #[derive(Clone, Debug)]
-pub(crate) struct View {
+pub struct View {
     /// The standing of this node.
-    pub(crate) standing: MemberState,
+    pub standing: MemberState,
     /// The reason why it is alone, if it is.
     pub(crate) trouble: Option<String>,
     /// The nodes in the order of their names, with this one as long as it is a member.
-    pub(crate) nodes: Vec<Member>,
+    pub nodes: Vec<Member>,
     /// The owners of keys; its indices are those of `nodes`.
     pub(crate) ring: Ring,
     /// The owners of keys before nodes began to drain, with the same indices; `None` while none drains.
@@ -44,7 +44,7 @@ pub(crate) struct View {
 
 named! {
     /// The standing of a node in the cluster.
-    pub(crate) enum MemberState, word {
+    pub enum MemberState, word {
         /// It has just started, and has not tried to join yet.
         Joining = "joining",
         /// It is a member.
@@ -58,8 +58,9 @@ named! {
 
 /// A node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Member {
-    pub(crate) name: String,
+pub struct Member {
+    /// Its name.
+    pub name: String,
     /// The identifier of the process.
     pub(crate) id: String,
     /// The address at which other nodes reach it.
@@ -78,7 +79,8 @@ impl Members {
         Self { view, changes: watch::Sender::new(0), gone: Mutex::default() }
     }
 
-    pub(crate) fn view(&self) -> Arc<View> {
+    /// Returns what this node knows of the members now.
+    pub fn view(&self) -> Arc<View> {
         self.view.load_full()
     }
 

@@ -6,12 +6,12 @@ pub(crate) mod acknowledge;
 pub(crate) mod change;
 pub(crate) mod cipher;
 pub(crate) mod engine;
-pub(crate) mod follow;
+pub mod follow;
 mod heartbeat;
 mod hot;
-pub(crate) mod invalidations;
+pub mod invalidations;
 pub(crate) mod lease;
-pub(crate) mod members;
+pub mod members;
 mod peer;
 pub(crate) mod peer_request;
 pub(crate) mod peers;
@@ -24,8 +24,8 @@ mod sealed;
 pub(crate) mod session;
 mod stream;
 mod stream_position;
-pub(crate) mod ticket_keys;
-pub(crate) mod tier;
+pub mod ticket_keys;
+pub mod tier;
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -49,7 +49,7 @@ use self::invalidations::Invalidations;
 pub(crate) use self::members::Members;
 use self::members::{Member, MemberState};
 use self::peers::Figures;
-pub(crate) use self::report::ClusterReport;
+pub use self::report::ClusterReport;
 use self::sealed::ForgeryCounts;
 use self::tier::EngineTier;
 use crate::base::error::Error;
@@ -62,18 +62,20 @@ use crate::net::tls::nodes::{Fault, Nodes};
 const FAREWELL: Duration = Duration::from_secs(2);
 
 /// The cluster from the view of one of its nodes. There is one per process.
-pub(crate) struct Cluster {
-    pub(crate) settings: Settings,
+pub struct Cluster {
+    /// The settings.
+    pub settings: Settings,
     /// Distinguishes this process from others with the same name.
-    pub(crate) id: String,
+    pub id: String,
     pub(crate) engine: Engine,
-    pub(crate) members: Members,
+    /// The members.
+    pub members: Members,
     /// Distinguishes data of nodes from forged data.
     pub(crate) seal: Seal,
     /// Encrypts secrets on the engine; `None` without a token.
     pub(crate) cipher: Option<Cipher>,
     /// The encryption of connections between nodes, if they are encrypted.
-    pub(crate) tls: Option<Nodes>,
+    pub tls: Option<Nodes>,
     /// Whether the log has warned that a node does not encrypt.
     told_of_clear: AtomicBool,
     /// Counts forged data that was ignored.
@@ -85,7 +87,7 @@ pub(crate) struct Cluster {
     /// Copies of responses that other nodes own.
     pub(crate) hot: HotCopies,
     /// The purges of this node and of the others.
-    pub(crate) invalidations: Invalidations,
+    pub invalidations: Invalidations,
     /// The second tier, if the engine keeps responses.
     pub(crate) tier: Option<EngineTier>,
     /// The runtime of the tasks that talk to the engine.
@@ -132,7 +134,7 @@ impl Cluster {
     }
 
     /// Joins the cluster, as a node that others reach at `address`. Errors: the thread cannot be started.
-    pub(crate) fn start(self: &Arc<Self>, address: SocketAddr) -> Result<(), Error> {
+    pub fn start(self: &Arc<Self>, address: SocketAddr) -> Result<(), Error> {
         let runtime = self.runtime.lock().take();
         let Some(runtime) = runtime else { return Ok(()) };
         let beating = heartbeat::run(Arc::clone(self), address);
@@ -143,7 +145,7 @@ impl Cluster {
 
     /// Waits until this node has tried to join, or until `deadline`. Before that, it knows no other node, and asks the origin
     /// for their keys.
-    pub(crate) fn wait_for_members(&self, deadline: Instant) {
+    pub fn wait_for_members(&self, deadline: Instant) {
         let mut changes = self.members.changes();
         let tried = async { changes.wait_for(|changes| *changes > 0).await.is_ok() };
         // An engine that does not answer must not keep this node from serving.
@@ -151,7 +153,7 @@ impl Cluster {
     }
 
     /// Announces to the other nodes that this node ends, and waits for a short time until they know.
-    pub(crate) async fn leave(&self) {
+    pub async fn leave(&self) {
         self.leaving.notify_one();
         // Without the announcement, they notice it themselves.
         let _ = tokio::time::timeout(FAREWELL, self.left.notified()).await;
@@ -176,7 +178,7 @@ impl Cluster {
 
     /// Whether clients may be sent here: the node is a member that does not drain, or the engine is down and the node
     /// serves alone.
-    pub(crate) fn is_ready(&self) -> bool {
+    pub fn is_ready(&self) -> bool {
         let view = self.members.view();
         let drains = view.nodes.iter().any(|node| node.id == self.id && node.draining);
         matches!(view.standing, MemberState::Member | MemberState::Alone) && !drains
@@ -196,7 +198,7 @@ impl Cluster {
 
     /// Takes the keys from the node called `name`, or returns keys to it. Returns whether that changed anything on the
     /// engine. The error is the reason why the engine has not stored the change.
-    pub(crate) async fn drain(&self, name: &str, drains: bool) -> Result<bool, EngineError> {
+    pub async fn drain(&self, name: &str, drains: bool) -> Result<bool, EngineError> {
         let left = !drains && name == self.settings.node && self.leaves.swap(false, Ordering::AcqRel);
         let mut command = redis::cmd(if drains { "SADD" } else { "SREM" });
         command.arg(self.key("draining")).arg(self.sealed_name(name));

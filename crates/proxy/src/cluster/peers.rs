@@ -51,15 +51,15 @@ pub(crate) struct Figures {
 
 /// The same counters, as `/cluster` shows them.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub(crate) struct PeersReport {
+pub struct PeersReport {
     /// Requests for which another node was asked.
-    pub(crate) asked: u64,
+    pub asked: u64,
     /// Asked requests that the node answered from its cache.
-    pub(crate) hits: u64,
+    pub hits: u64,
     /// Asked requests that the node did not answer: this node asked the origin.
-    pub(crate) failed: u64,
+    pub failed: u64,
     /// Requests that did not go to the owner because it had too many in flight.
-    pub(crate) spilled: u64,
+    pub spilled: u64,
 }
 
 /// The result of asking the node that owns a key: its answer; or this node asks the origin itself, and counts as busy

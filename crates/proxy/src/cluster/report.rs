@@ -9,32 +9,36 @@ use super::{Cluster, engine, invalidations, peers, sealed, tier};
 
 /// The state of the cluster from the view of this node.
 #[derive(Debug, Serialize)]
-pub(crate) struct ClusterReport {
+pub struct ClusterReport {
     /// The name of this node.
     pub(crate) node: String,
     /// `joining`, `member`, `alone` or `name taken`.
-    pub(crate) standing: &'static str,
+    pub standing: &'static str,
     /// The reason why the node is alone, if it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     trouble: Option<String>,
-    pub(crate) engine: engine::EngineReport,
-    pub(crate) invalidations: invalidations::InvalidationsReport,
-    pub(crate) nodes: Vec<Node>,
+    /// The engine.
+    pub engine: engine::EngineReport,
+    /// The stream of purges.
+    pub invalidations: invalidations::InvalidationsReport,
+    /// The members.
+    pub nodes: Vec<Node>,
     /// The nodes that left the cluster within the last hour and have not returned.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) gone: Vec<DepartedNode>,
-    pub(crate) peers: peers::PeersReport,
+    /// Requests to other nodes.
+    pub peers: peers::PeersReport,
     /// Counts of forged data that was ignored.
-    pub(crate) forged: sealed::SealsReport,
+    pub forged: sealed::SealsReport,
     /// The number of copies of responses that other nodes own.
-    pub(crate) copies: usize,
+    pub copies: usize,
     /// The second tier, if the engine keeps responses.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) tier: Option<tier::TierReport>,
+    pub tier: Option<tier::TierReport>,
 }
 
 #[derive(Debug, Serialize)]
-pub(crate) struct Node {
+pub struct Node {
     name: String,
     is_self: bool,
     advertise: String,
@@ -63,7 +67,8 @@ pub(crate) struct DepartedNode {
 }
 
 impl ClusterReport {
-    pub(crate) fn of(cluster: &Cluster) -> Self {
+    /// Returns the state of a cluster.
+    pub fn of(cluster: &Cluster) -> Self {
         let view = cluster.members.view();
         let nodes = view.nodes.iter().zip(&view.peers).enumerate();
         let nodes = nodes.map(|(index, (node, peer))| Node {

@@ -26,19 +26,19 @@ pub(crate) struct ForgeryCounts {
 
 /// The same counts, as `/cluster` and the metrics show them.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub(crate) struct SealsReport {
+pub struct SealsReport {
     /// Records of nodes, and other data about them, each time they were read.
-    pub(crate) members: u64,
+    pub members: u64,
     /// Entries of the stream of purges.
-    pub(crate) entries: u64,
+    pub entries: u64,
     /// Responses of the second tier, and their chunks.
-    pub(crate) records: u64,
+    pub records: u64,
     /// Requests on the listener for nodes.
-    pub(crate) requests: u64,
+    pub requests: u64,
     /// Connections to servers that did not prove to be nodes.
-    pub(crate) proofs: u64,
+    pub proofs: u64,
     /// Connections of strangers to the listener for nodes, if nodes encrypt them.
-    pub(crate) connections: u64,
+    pub connections: u64,
 }
 
 impl ForgeryCounts {

@@ -293,7 +293,7 @@ impl Cluster {
     }
 
     /// Waits for at most `patience` until no order waits. Orders that still wait are lost, unless there is a note.
-    pub(crate) async fn finish_telling(&self, patience: Duration) {
+    pub async fn finish_telling(&self, patience: Duration) {
         let begun = Instant::now();
         let stream = &self.invalidations.stream;
         while stream.waiting() > 0 && begun.elapsed() < patience {

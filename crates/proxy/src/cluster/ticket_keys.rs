@@ -33,7 +33,7 @@ redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
 return ARGV[1]";
 
 /// Starts to share the keys of `tickets` with the other nodes of `cluster`.
-pub(crate) fn share(cluster: &Arc<Cluster>, tickets: &Arc<Tickets>) {
+pub fn share(cluster: &Arc<Cluster>, tickets: &Arc<Tickets>) {
     let (this, tickets) = (Arc::clone(cluster), Arc::clone(tickets));
     cluster.spawn(async move {
         let Some(cipher) = &this.cipher else { return };

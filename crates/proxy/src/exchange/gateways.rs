@@ -13,7 +13,7 @@ use crate::base::clock;
 use crate::base::settings::{HostHeader, Origin, PathPrefix, Site};
 
 /// The pools of all gateways. A site is identified by its name, and keeps its pools when the config is reloaded.
-pub(crate) struct Gateways {
+pub struct Gateways {
     all: Mutex<Vec<Gateway>>,
     settled: GatewayFiles,
     /// Whether the process forwards no more changes.
@@ -34,9 +34,11 @@ struct Gateway {
 
 /// The contents and counts of a gateway's pools.
 #[derive(Debug, Serialize)]
-pub(crate) struct Holdings {
-    pub(crate) site: String,
-    pub(crate) pools: Vec<PoolReport>,
+pub struct Holdings {
+    /// The name of the site.
+    pub site: String,
+    /// Its pools of tags.
+    pub pools: Vec<PoolReport>,
 }
 
 impl Gateways {
@@ -119,7 +121,7 @@ impl Gateways {
 
     /// Records for the next process which gateways have no change in progress and are not in doubt. Must be called
     /// after the last connection has ended.
-    pub(crate) fn ended(&self) {
+    pub fn ended(&self) {
         let all = self.all.lock();
         // Set first: a change that a worker begins now either counts as open below, or finds this flag set.
         self.closed.store(true, Ordering::SeqCst);
@@ -133,7 +135,7 @@ impl Gateways {
     }
 
     /// Returns the contents and counts of all gateways.
-    pub(crate) fn report(&self) -> Vec<Holdings> {
+    pub fn report(&self) -> Vec<Holdings> {
         self.all
             .lock()
             .iter()

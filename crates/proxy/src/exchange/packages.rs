@@ -36,7 +36,7 @@ const DOCUMENTS: usize = 256 << 20;
 
 /// The state of registries, kept for the life of the process.
 #[derive(Debug)]
-pub(crate) struct Packages {
+pub struct Packages {
     learned: Mutex<Learned>,
     is_loaded: AtomicBool,
     /// The file that tells later processes what was learned; `None` without a disk.
@@ -52,13 +52,13 @@ pub(crate) struct Packages {
 
 /// The counts of contents of packages so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub(crate) struct PackageCounts {
+pub struct PackageCounts {
     /// Contents that are compared with a digest.
-    pub(crate) verified: u64,
+    pub verified: u64,
     /// Files whose digest is not known.
-    pub(crate) unverified: u64,
+    pub unverified: u64,
     /// Contents that were refused, since their digest is another one.
-    pub(crate) refused: u64,
+    pub refused: u64,
 }
 
 /// A file whose digest is new, although content of it may be stored.
@@ -86,7 +86,7 @@ impl Packages {
     }
 
     /// Returns the counts so far.
-    pub(crate) fn counts(&self) -> PackageCounts {
+    pub fn counts(&self) -> PackageCounts {
         let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
         PackageCounts {
             verified: of(&self.verified),

@@ -16,11 +16,13 @@ use crate::origin::Parents;
 
 /// The settings in the form that requests use.
 #[derive(Debug)]
-pub(crate) struct Plan {
-    pub(crate) settings: Settings,
-    pub(crate) sites: Sites,
+pub struct Plan {
+    /// The settings.
+    pub settings: Settings,
+    /// The sites.
+    pub sites: Sites,
     /// The rules of the forward proxy.
-    pub(crate) forward: Rulebook,
+    pub forward: Rulebook,
     /// The parent proxies of requests to origins of sites that have none of their own.
     pub(crate) parents: Arc<Parents>,
     /// The parent proxies of requests of the forward proxy.
@@ -28,11 +30,12 @@ pub(crate) struct Plan {
     pub(crate) banner: Banner,
     /// The banners of replies over https, by the numbers of the sites that have `hsts`; empty if none has.
     secure: Vec<Option<Banner>>,
-    pub(crate) concurrency: Arc<ConcurrencyLimit>,
+    /// The limit of requests to origins.
+    pub concurrency: Arc<ConcurrencyLimit>,
     /// Permits for replies that are compressed while they are sent.
     pub(crate) compressions: Arc<ConcurrencyLimit>,
     /// What is known about packages; kept for the life of the process.
-    pub(crate) packages: Arc<Packages>,
+    pub packages: Arc<Packages>,
     /// Whether each request is logged or traced.
     pub(crate) tells: bool,
     /// The hasher for the numbers of URLs in `Via`; kept for the life of the process.
@@ -98,12 +101,12 @@ impl Plan {
     }
 
     /// Returns the parent proxies of requests to the origins of `site`.
-    pub(crate) fn parents_of<'p>(&'p self, site: &'p SiteState) -> &'p Arc<Parents> {
+    pub fn parents_of<'p>(&'p self, site: &'p SiteState) -> &'p Arc<Parents> {
         site.parents.as_ref().unwrap_or(&self.parents)
     }
 
     /// Returns the limits of all rules, with names that they also have in another process with the same rules.
-    pub(crate) fn limits(&self) -> impl Iterator<Item = (String, &Arc<Limiter>)> {
+    pub fn limits(&self) -> impl Iterator<Item = (String, &Arc<Limiter>)> {
         let of_site = |site: &'_ Arc<SiteState>| format!("site {:?}", site.settings.name);
         let sites = self.sites.iter().map(move |site| (of_site(site), &site.rulebook));
         let books = sites.chain([("forward".to_owned(), &self.forward)]);

@@ -29,19 +29,21 @@ const OTHER_SITE: Refusal =
     Refusal::bad("an origin could read this path as one of another site: send it without special characters");
 
 /// The name in place of a site's for requests to any origin.
-pub(crate) const FORWARD: &str = "forward";
+pub const FORWARD: &str = "forward";
 
 /// A configured site and the state of its origins.
 #[derive(Debug)]
-pub(crate) struct SiteState {
-    pub(crate) settings: Site,
+pub struct SiteState {
+    /// The settings of the site.
+    pub settings: Site,
     pub(crate) pool: Pool,
     /// Other origins and paths to which rules send requests.
     pub(crate) upstreams: Upstreams,
     /// Its own parent proxies, if it has some.
     pub(crate) parents: Option<Arc<Parents>>,
     pub(crate) number: SiteNumber,
-    pub(crate) rulebook: Rulebook,
+    /// The rules.
+    pub rulebook: Rulebook,
     /// The tag pools, if the site is a gateway.
     pub(crate) tags: Option<Arc<Pools>>,
     /// The first field in which an origin named itself, for a site that does not rewrite URLs.
@@ -50,7 +52,7 @@ pub(crate) struct SiteState {
 
 /// The configured sites, in order.
 #[derive(Debug)]
-pub(crate) struct Sites {
+pub struct Sites {
     all: Vec<Arc<SiteState>>,
     /// Their accounts, by their numbers.
     accounts: Vec<Arc<Account>>,
@@ -174,7 +176,7 @@ impl Sites {
     }
 
     /// Returns the name of the site of a request for `path` at `authority`, for statistics.
-    pub(crate) fn name(&self, role: Role, authority: &str, path: &str) -> Option<Arc<str>> {
+    pub fn name(&self, role: Role, authority: &str, path: &str) -> Option<Arc<str>> {
         match role {
             Role::Forward => Some(Arc::clone(self.account(SiteNumber::FORWARD).site())),
             Role::Reverse => {
@@ -188,7 +190,8 @@ impl Sites {
         &self.accounts[number.0]
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<SiteState>> {
+    /// Iterates over all sites.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<SiteState>> {
         self.all.iter()
     }
 }
@@ -199,7 +202,7 @@ impl SiteState {
     }
 
     /// Returns all pools of origins, first that of the site itself.
-    pub(crate) fn pools(&self) -> impl Iterator<Item = &Pool> {
+    pub fn pools(&self) -> impl Iterator<Item = &Pool> {
         std::iter::once(&self.pool).chain(self.upstreams.pools())
     }
 

@@ -27,19 +27,19 @@ struct Counts {
 
 /// A rule and its counts.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct RuleReport {
+pub struct RuleReport {
     /// The name of the rule, or its number within the site.
-    pub(crate) name: String,
+    pub name: String,
     /// The place of the rule in the config.
     pub(crate) place: String,
     /// Requests to which it applied; for a rule on responses, responses of origins.
-    pub(crate) requests: u64,
+    pub requests: u64,
     /// Requests among these that the cache answered.
-    pub(crate) hits: u64,
+    pub hits: u64,
     /// Requests that a rule answered.
-    pub(crate) answered: u64,
+    pub answered: u64,
     /// Requests that were refused.
-    pub(crate) refused: u64,
+    pub refused: u64,
 }
 
 impl RuleCounts {

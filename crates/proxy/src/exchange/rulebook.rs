@@ -19,7 +19,7 @@ use crate::net::limiter::Limiter;
 
 /// The compiled rules of a site or of the forward proxy.
 #[derive(Debug)]
-pub(crate) struct Rulebook {
+pub struct Rulebook {
     set: RuleSet,
     rules: Vec<SiteRule>,
     /// The rules that store responses in partitions.
@@ -253,7 +253,7 @@ impl Rulebook {
     }
 
     /// Returns the rules and their counts.
-    pub(crate) fn report(&self) -> Vec<RuleReport> {
+    pub fn report(&self) -> Vec<RuleReport> {
         self.counts.report(&self.rules)
     }
 

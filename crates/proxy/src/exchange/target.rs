@@ -96,7 +96,7 @@ const FORWARD: u8 = b'F';
 const REVERSE: u8 = b'R';
 
 /// Returns the role of the listeners to which the key of a request belongs; `None` for other keys, as those of slices.
-pub(crate) fn key_role(key: &[u8]) -> Option<Role> {
+pub fn key_role(key: &[u8]) -> Option<Role> {
     let of_request = if partition::is_key(key) { key::of_url(key) } else { key };
     match *of_request.last()? {
         FORWARD => Some(Role::Forward),
@@ -106,7 +106,7 @@ pub(crate) fn key_role(key: &[u8]) -> Option<Role> {
 }
 
 /// Returns scheme, authority and path with the query of the URL of a cache key; `None` if the key is malformed.
-pub(crate) fn url_parts(key: &[u8]) -> Option<(&str, &[u8], &[u8])> {
+pub fn url_parts(key: &[u8]) -> Option<(&str, &[u8], &[u8])> {
     key::parse(key::of_url(key).split_last()?.1)
 }
 

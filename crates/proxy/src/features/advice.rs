@@ -16,7 +16,7 @@ const INTERVAL: Duration = Duration::from_millis(250);
 
 /// Starts the thread that feeds the shadow caches, if there are any, until the process ends. Errors: the kernel's
 /// error, if it refuses a thread.
-pub(crate) fn start(shared: &Arc<ProcessState>) -> io::Result<()> {
+pub fn start(shared: &Arc<ProcessState>) -> io::Result<()> {
     if shared.advisor.is_none() {
         return Ok(());
     }

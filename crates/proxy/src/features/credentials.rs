@@ -49,7 +49,7 @@ static FAILURES: LazyLock<Arc<Limiter>> = LazyLock::new(|| {
 static RIGHT: Mutex<Option<HashMap<Print, Instant>>> = Mutex::new(None);
 
 /// Returns the limit on wrong passwords.
-pub(crate) fn failures() -> &'static Arc<Limiter> {
+pub fn failures() -> &'static Arc<Limiter> {
     &FAILURES
 }
 

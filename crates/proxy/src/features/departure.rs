@@ -39,7 +39,7 @@ const AT_ONCE: usize = 32;
 
 /// What became of the responses of a node that leaves.
 #[derive(Clone, Debug, Default, Serialize)]
-pub(crate) struct Departure {
+pub struct Departure {
     /// Responses that the new owners have taken, and their bytes.
     objects: u64,
     bytes: u64,
@@ -60,7 +60,7 @@ struct Offers {
 }
 
 /// Gives the keys of this node to the others, with its responses, until the time is up.
-pub(crate) async fn leave(worker: &Arc<Worker>, cluster: &Arc<Cluster>, until: Instant) -> Departure {
+pub async fn leave(worker: &Arc<Worker>, cluster: &Arc<Cluster>, until: Instant) -> Departure {
     // If the others do not hear of it in time, no offer would be taken.
     if timeout_at(until, cluster.give_up_keys()).await.is_err() {
         return Departure::default();

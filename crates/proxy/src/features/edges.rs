@@ -15,7 +15,7 @@ use crate::http::body::Upload;
 use crate::origin::{Client, Connector, OriginRequest, OutgoingHead};
 
 /// The parameter of a purge that is not to be repeated at edges.
-pub(crate) const OF_SHIELD: &str = "of_shield";
+pub const OF_SHIELD: &str = "of_shield";
 
 /// How often a purge is sent to an edge that does not answer, and the time for each answer.
 const TRIES: u32 = 3;

@@ -104,7 +104,7 @@ pub fn keys(url: &str) -> Result<Keys, String> {
 
 /// Returns `url` as clients send it: non-ASCII characters in its path and query are percent-encoded (RFC 3986 section
 /// 2.1).
-pub(crate) fn encoded(url: &str) -> Cow<'_, str> {
+pub fn encoded(url: &str) -> Cow<'_, str> {
     let host = url.find("://").map_or(0, |at| at + "://".len());
     let Some(path) = url[host..].find(['/', '?']).filter(|_| !url.is_ascii()) else {
         return Cow::Borrowed(url);

@@ -33,14 +33,14 @@ const SYNC: Duration = Duration::from_secs(10);
 const SNAPSHOT: Duration = Duration::from_secs(300);
 
 /// The thread that maintains the tiers.
-pub(crate) struct Upkeep {
+pub struct Upkeep {
     end: Sender<()>,
     thread: JoinHandle<()>,
 }
 
 /// Counters of the schedule's work.
 #[derive(Debug, Default)]
-pub(crate) struct ScheduleCounts {
+pub struct ScheduleCounts {
     runs: AtomicU64,
     looked: AtomicU64,
     expired: AtomicU64,
@@ -50,7 +50,7 @@ pub(crate) struct ScheduleCounts {
 
 /// The same counters, as `/stats` shows them.
 #[derive(Debug, Serialize)]
-pub(crate) struct MaintenanceReport {
+pub struct MaintenanceReport {
     /// Passes over all objects.
     runs: u64,
     /// Objects examined.
@@ -64,7 +64,8 @@ pub(crate) struct MaintenanceReport {
 }
 
 impl ScheduleCounts {
-    pub(crate) fn report(&self) -> MaintenanceReport {
+    /// Returns the counts.
+    pub fn report(&self) -> MaintenanceReport {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         MaintenanceReport {
             runs: get(&self.runs),
@@ -81,7 +82,7 @@ impl Upkeep {
     /// a message arrives or the sender is dropped; this does not wait for it. Errors: a directory that cannot become
     /// usable by itself: its path is wrong. The proxy serves without directories that fail for other reasons, and tries
     /// to open them again.
-    pub(crate) fn start(
+    pub fn start(
         shared: &Arc<ProcessState>,
         done: &Arc<ScheduleCounts>,
         turn: Option<Receiver<()>>,
@@ -112,7 +113,7 @@ impl Upkeep {
     }
 
     /// Makes all data durable and writes a snapshot. Waits for the disks.
-    pub(crate) fn finish(self) {
+    pub fn finish(self) {
         drop(self.end);
         // The thread has reported a panic itself.
         let _ = self.thread.join();

@@ -11,7 +11,7 @@ use crate::flow::worker::ProcessState;
 /// and differ in their paths. They follow from the hosts, or from the addresses of the listeners if the site accepts
 /// every host, and from the responses in memory. Errors: there is no site, or there are several with different hosts;
 /// in one line.
-pub(crate) fn origins(shared: &ProcessState) -> Result<BTreeSet<String>, String> {
+pub fn origins(shared: &ProcessState) -> Result<BTreeSet<String>, String> {
     let plan = shared.plan();
     let mut sites = plan.sites.iter();
     let first = sites.next();

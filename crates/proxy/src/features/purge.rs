@@ -35,19 +35,26 @@ use crate::flow::worker::ProcessState;
 
 /// The kinds of scopes of a purge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ScopeKind {
+pub enum ScopeKind {
+    /// One URL.
     Url,
+    /// URLs with this beginning.
     Prefix,
+    /// URLs that match a pattern.
     Glob,
+    /// Responses with a tag.
     Tag,
+    /// Responses of a cache group.
     Group,
+    /// URLs of a host.
     Host,
+    /// All responses.
     All,
 }
 
 impl ScopeKind {
     /// All kinds, with their names.
-    pub(crate) const ALL: &[(&str, Self)] = &[
+    pub const ALL: &[(&str, Self)] = &[
         ("url", Self::Url),
         ("prefix", Self::Prefix),
         ("glob", Self::Glob),
@@ -63,7 +70,7 @@ impl ScopeKind {
 
     /// Returns the scopes for `value`. A group's origin is `host`, with its scheme or for both schemes. The error is
     /// the reason why `value` names no scope, in one line.
-    pub(crate) fn scopes(self, value: &str, host: Option<&str>) -> Result<Vec<Scope>, String> {
+    pub fn scopes(self, value: &str, host: Option<&str>) -> Result<Vec<Scope>, String> {
         if value.is_empty() && self != Self::All {
             let name = self.name();
             return Err(format!("no {name}: write {name}=VALUE"));
@@ -86,7 +93,7 @@ impl ScopeKind {
 
 /// Adds the keys under which rules store the URLs of `scopes`: without ignored parameters, or with parameters in
 /// another order.
-pub(crate) fn add_ruled(plan: &Plan, scopes: &mut Vec<Scope>) {
+pub fn add_ruled(plan: &Plan, scopes: &mut Vec<Scope>) {
     let urls = scopes.iter().filter_map(|scope| match scope {
         Scope::Url(key) => Some(ruled_keys(plan, key)),
         _ => None,
@@ -171,24 +178,27 @@ fn origins(host: &str) -> Result<Vec<Vec<u8>>, String> {
 
 /// The scopes of a purge, and its options.
 #[derive(Debug)]
-pub(crate) struct PurgeRequest {
-    pub(crate) scopes: Vec<Scope>,
-    pub(crate) effect: Effect,
+pub struct PurgeRequest {
+    /// What is purged.
+    pub scopes: Vec<Scope>,
+    /// Whether it is removed, or has to be revalidated.
+    pub effect: Effect,
     /// Whether the answer waits until the entries in memory have been counted; with `waits`, also those on the disks.
-    pub(crate) counts: bool,
+    pub counts: bool,
     /// Whether the answer waits for the other nodes.
-    pub(crate) waits: bool,
+    pub waits: bool,
     /// The longest wait for the other nodes.
-    pub(crate) patience: Duration,
+    pub patience: Duration,
     /// The same scopes for the edges; empty for a purge by the cache before this one.
-    pub(crate) at_edges: Queries,
+    pub at_edges: Queries,
 }
 
 /// The default of the longest wait for the other nodes.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
+pub const PATIENCE: Duration = Duration::from_secs(5);
 
+/// The result of a purge.
 #[derive(Debug, Default, Serialize)]
-pub(crate) struct PurgeResult {
+pub struct PurgeResult {
     /// `stale`: the responses were marked as stale, to be revalidated; `removed`: they were removed.
     pub(crate) effect: &'static str,
     /// The number of purged responses, if they were counted. A response in both memory and on a disk counts once;
@@ -213,7 +223,7 @@ pub(crate) struct PurgeResult {
     pub(crate) edges: Option<EdgePurges>,
     /// The position of the purge in the stream of purges, as clients show it.
     #[serde(skip)]
-    pub(crate) position: Option<HeaderValue>,
+    pub position: Option<HeaderValue>,
 }
 
 impl PurgeResult {
@@ -254,10 +264,7 @@ struct PurgeInForce {
 
 /// Purges on this node and on the other nodes, and returns the result. Errors: the task failed, and the purge was not
 /// done.
-pub(crate) async fn purge(
-    shared: &Arc<ProcessState>,
-    mut asked: PurgeRequest,
-) -> Result<PurgeResult, JoinError> {
+pub async fn purge(shared: &Arc<ProcessState>, mut asked: PurgeRequest) -> Result<PurgeResult, JoinError> {
     asked.scopes = shared.cache.fills.with_equivalents(asked.scopes);
     let patience = asked.waits.then_some(asked.patience);
     let (at_edges, removes) = (std::mem::take(&mut asked.at_edges), asked.effect == Effect::Remove);

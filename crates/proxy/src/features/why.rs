@@ -65,7 +65,7 @@ const ONLY_TLS: Refusal = Refusal::misdirected(
 
 /// Explains the decision on the request in `question`. The caller is a thread of a runtime that may block. The error is
 /// the reason why it is not a request, in one line.
-pub(crate) fn explain(shared: &ProcessState, question: &WhyQuery) -> Result<Explanation, String> {
+pub fn explain(shared: &ProcessState, question: &WhyQuery) -> Result<Explanation, String> {
     let plan = shared.plan();
     let (target, fields) = question.message()?;
     let lines = head::lines(&fields);

@@ -7,12 +7,15 @@ use crate::features::inventory;
 
 /// A request to be explained.
 #[derive(Clone, Debug)]
-pub(crate) struct WhyQuery {
-    pub(crate) url: String,
-    pub(crate) method: Method,
-    pub(crate) fields: Vec<(HeaderName, HeaderValue)>,
+pub struct WhyQuery {
+    /// The URL.
+    pub url: String,
+    /// The method.
+    pub method: Method,
+    /// The fields.
+    pub fields: Vec<(HeaderName, HeaderValue)>,
     /// The role of the client's listener; `None`: the role for which there is most to explain.
-    pub(crate) role: Option<Role>,
+    pub role: Option<Role>,
 }
 
 impl WhyQuery {

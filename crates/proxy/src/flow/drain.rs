@@ -48,37 +48,38 @@ impl Drop for Acceptor {
 
 impl ProcessState {
     /// Whether there are connections, or tasks that may just have accepted one.
-    pub(crate) fn has_clients(&self) -> bool {
+    pub fn has_clients(&self) -> bool {
         self.accepting.count() > 0 || self.connections.count() > 0
     }
 
     /// Begins a drain at the end of the process: connections end after their requests.
-    pub(crate) fn drain(&self) {
+    pub fn drain(&self) {
         self.phases.enter(&[Phase::Serving, Phase::HandingOver, Phase::HandedOver], Phase::Ending);
         self.cache.reclaim.end();
         self.wake_connections();
     }
 
     /// Begins a drain for a successor. Returns whether this process served until now.
-    pub(crate) fn hand_over(&self) -> bool {
+    pub fn hand_over(&self) -> bool {
         let is_first = self.phases.enter(&[Phase::Serving], Phase::HandingOver);
         self.wake_connections();
         is_first
     }
 
     /// Accepts connections again, since the successor has failed.
-    pub(crate) fn take_back(&self) {
+    pub fn take_back(&self) {
         self.phases.enter(&[Phase::HandingOver], Phase::Serving);
     }
 
     /// Leaves all new connections to the successor. Returns whether that is still wanted.
-    pub(crate) fn handed_over(&self) -> bool {
+    pub fn handed_over(&self) -> bool {
         let is_wanted = self.phases.enter(&[Phase::HandingOver], Phase::HandedOver);
         self.cache.reclaim.end();
         is_wanted
     }
 
-    pub(crate) fn is_draining(&self) -> bool {
+    /// Whether the process drains.
+    pub fn is_draining(&self) -> bool {
         self.phases.changes.load(Ordering::Acquire) % 2 == 1
     }
 

@@ -36,4 +36,4 @@ mod slow;
 pub(crate) mod storage_terms;
 pub(crate) mod stored;
 pub(crate) mod upstream;
-pub(crate) mod worker;
+pub mod worker;

@@ -23,7 +23,7 @@ pub(crate) enum Phase {
 
 /// The phase of this process, and its changes.
 #[derive(Debug, Default)]
-pub(crate) struct Phases {
+pub struct Phases {
     /// Twice the number of changes so far, plus 1 unless the phase is [`Phase::Serving`]: a check costs one atomic load.
     pub(super) changes: AtomicU64,
     phase: watch::Sender<Phase>,
@@ -55,7 +55,7 @@ impl Phases {
     }
 
     /// Returns once a successor accepts connections.
-    pub(crate) async fn handed_over(&self) {
+    pub async fn handed_over(&self) {
         // The sender lives as long as the process's state.
         let _ = self.phase.subscribe().wait_for(|phase| *phase == Phase::HandedOver).await;
     }

@@ -43,35 +43,39 @@ use crate::observe::validation::limits::Sampler;
 use crate::origin::{Client, Connector, Destinations, tls_config};
 
 /// The state that all workers share: one per process.
-pub(crate) struct ProcessState {
+pub struct ProcessState {
     plan: ArcSwap<Plan>,
     version: AtomicU64,
     /// Held while settings change: the policy that an administrator or `auto` has applied, if it is not the config's.
     applied: Mutex<Option<AppliedPolicy>>,
-    pub(crate) cache: Arc<Cache>,
-    pub(crate) observers: Arc<Observers>,
+    /// The cache.
+    pub cache: Arc<Cache>,
+    /// Who is told of ended requests.
+    pub observers: Arc<Observers>,
     /// The shadow caches, if there are any.
-    pub(crate) advisor: Option<Arc<Advisor>>,
+    pub advisor: Option<Arc<Advisor>>,
     /// The cluster of which this process is a node, if there is one.
-    pub(crate) cluster: Option<Arc<Cluster>>,
+    pub cluster: Option<Arc<Cluster>>,
     /// The addresses on which this process listens.
-    pub(crate) own: OwnListeners,
-    pub(crate) connections: Gauge,
+    pub own: OwnListeners,
+    /// The connections of clients.
+    pub connections: Gauge,
     /// The tasks that accept connections.
     pub(crate) accepting: Gauge,
     /// The connections that were closed on arrival because there were too many.
-    pub(crate) closed_on_arrival: AtomicU64,
-    pub(crate) phases: Phases,
+    pub closed_on_arrival: AtomicU64,
+    /// The phases of the end of the process.
+    pub phases: Phases,
     /// TLS of the listeners, if any of them uses it.
-    pub(crate) listener_tls: Option<Arc<Server>>,
+    pub listener_tls: Option<Arc<Server>>,
     /// The certificates that an authority issues to the listeners by ACME.
-    pub(crate) acme: Option<Arc<Acme>>,
+    pub acme: Option<Arc<Acme>>,
     /// Intercepts tunnels, from the first settings that ask for it.
     pub(crate) interceptor: OnceLock<Interceptor>,
     /// TLS settings for connections to origins.
     pub(crate) tls: Arc<ClientConfig>,
     /// The state of connections to origins that workers share.
-    pub(crate) origins: Destinations,
+    pub origins: Destinations,
     /// The bytes of heads and trailers that wait because clients of HTTP/2 do not read.
     pub(crate) unsent: ByteBudget,
     workers: Mutex<Vec<Arc<Worker>>>,
@@ -79,24 +83,25 @@ pub(crate) struct ProcessState {
 
 /// A policy of the memory tier that was applied to a running process.
 #[derive(Clone, Debug)]
-pub(crate) struct AppliedPolicy {
-    pub(crate) policy: Spec,
+pub struct AppliedPolicy {
+    /// The policy.
+    pub policy: Spec,
     /// The policy of the config in its place.
-    pub(crate) of_config: Spec,
+    pub of_config: Spec,
 }
 
 /// The most bytes of heads and trailers that wait because clients of HTTP/2 do not read.
 const UNSENT: usize = 16 << 20;
 
 /// The state of one thread that serves requests.
-pub(crate) struct Worker {
+pub struct Worker {
     pub(crate) shared: Arc<ProcessState>,
     /// The cache of `shared`, here as well to save an indirection on each hit.
     pub(crate) cache: Arc<Cache>,
     /// The number of the worker, from 0.
     pub(crate) number: usize,
     /// Its open connections.
-    pub(crate) connections: Gauge,
+    pub connections: Gauge,
     /// The durations of its requests.
     pub(crate) times: Times,
     /// The requests that it has read, by HTTP version.
@@ -133,7 +138,7 @@ impl ProcessState {
     }
 
     /// Returns the shared state of a process with these `own` listeners.
-    pub(crate) fn new(
+    pub fn new(
         settings: Settings,
         own: OwnListeners,
         listener_tls: Option<Arc<Server>>,
@@ -199,12 +204,13 @@ impl ProcessState {
         Some(site.settings.name.clone())
     }
 
-    pub(crate) fn plan(&self) -> Arc<Plan> {
+    /// Returns the settings in force.
+    pub fn plan(&self) -> Arc<Plan> {
         self.plan.load_full()
     }
 
     /// Puts another policy of the memory tier in force, until settings have another one than those in force.
-    pub(crate) fn run_policy(&self, policy: Spec) {
+    pub fn run_policy(&self, policy: Spec) {
         let mut applied = self.applied.lock();
         let settings = self.plan().settings.clone();
         let of_config = match applied.take() {
@@ -219,7 +225,7 @@ impl ProcessState {
 
     /// Puts new settings in force for every request that begins from now on. An applied policy stays if they have the same policy as
     /// those before.
-    pub(crate) fn reload(&self, mut settings: Settings) {
+    pub fn reload(&self, mut settings: Settings) {
         let mut applied = self.applied.lock();
         if let Some(AppliedPolicy { policy, of_config }) = &*applied {
             if settings.memory.policy == *of_config {
@@ -233,7 +239,7 @@ impl ProcessState {
     }
 
     /// Returns the applied policy, if there is one.
-    pub(crate) fn applied_policy(&self) -> Option<AppliedPolicy> {
+    pub fn applied_policy(&self) -> Option<AppliedPolicy> {
         self.applied.lock().clone()
     }
 
@@ -267,7 +273,7 @@ impl ProcessState {
     }
 
     /// Reopens the access log under its name, so that the old file may be moved away.
-    pub(crate) fn reopen(&self) {
+    pub fn reopen(&self) {
         self.observers.access.reopen(self.plan().settings.access_log_file.as_deref());
     }
 
@@ -278,18 +284,19 @@ impl ProcessState {
     }
 
     /// Returns the durations of all requests so far.
-    pub(crate) fn times(&self) -> Distributions {
+    pub fn times(&self) -> Distributions {
         let mut all = Distributions::default();
         self.workers().iter().for_each(|worker| all.add(&worker.times));
         all
     }
 
     /// Returns the number of requests of clients that could be read so far, by HTTP version.
-    pub(crate) fn versions(&self) -> impl IntoIterator<Item = (&'static str, u64)> + use<> {
+    pub fn versions(&self) -> impl IntoIterator<Item = (&'static str, u64)> + use<> {
         versions::sum(self.workers().iter().map(|worker| &worker.versions))
     }
 
-    pub(crate) fn workers(&self) -> Vec<Arc<Worker>> {
+    /// Returns the workers that run.
+    pub fn workers(&self) -> Vec<Arc<Worker>> {
         self.workers.lock().clone()
     }
 }

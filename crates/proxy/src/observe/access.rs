@@ -28,7 +28,7 @@ use crate::base::settings::Settings;
 const FAILED: &str = "cannot write the access log";
 
 /// The destination of the lines.
-pub(crate) struct Log(Pages);
+pub struct Log(Pages);
 
 impl Log {
     /// Opens the log of `settings` at the end of its file, or on standard output. Fails when the file cannot be opened.
@@ -60,12 +60,12 @@ impl Log {
     }
 
     /// Writes all lines that wait for others.
-    pub(crate) fn flush(&self) {
+    pub fn flush(&self) {
         self.0.flush();
     }
 
     /// Returns the number of lines that could not be written.
-    pub(crate) fn lost(&self) -> u64 {
+    pub fn lost(&self) -> u64 {
         self.0.lost()
     }
 }

@@ -25,11 +25,7 @@ const READ: usize = 500;
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// Starts the thread for snapshots, at the interval in the settings. Fails when the thread cannot be started.
-pub(crate) fn start(
-    ledger: Option<Arc<Ledger>>,
-    store: Arc<Store>,
-    settings: &Statistics,
-) -> Result<(), Error> {
+pub fn start(ledger: Option<Arc<Ledger>>, store: Arc<Store>, settings: &Statistics) -> Result<(), Error> {
     let (Some(ledger), Some(every)) = (ledger, settings.contents) else { return Ok(()) };
     let query = settings.query;
     let thread = thread::Builder::new().name("contents".to_owned());

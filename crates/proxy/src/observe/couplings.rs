@@ -326,7 +326,7 @@ fn quoted(name: &str) -> String {
 
 /// The observations of all workers.
 #[derive(Debug)]
-pub(crate) struct Couplings {
+pub struct Couplings {
     since: Instant,
     history: Mutex<History>,
 }
@@ -377,7 +377,7 @@ impl Couplings {
         }
     }
 
-    pub(crate) fn found(&self, plan: &Plan) -> findings::Couplings {
+    pub fn found(&self, plan: &Plan) -> findings::Couplings {
         let gateways: Vec<_> = plan.settings.sites.iter().filter_map(|site| site.tags.as_ref()).collect();
         let couples = |written: &str, read: &str| {
             gateways.iter().any(|tags| tags.couplings.of(written).iter().any(|coupled| **coupled == *read))

@@ -25,7 +25,7 @@ const HALF: Duration = Duration::from_secs(300);
 
 /// The failed requests of the last minutes.
 #[derive(Debug)]
-pub(crate) struct Failures(Mutex<[Half; 2]>);
+pub struct Failures(Mutex<[Half; 2]>);
 
 /// The failed requests of half of the time.
 #[derive(Debug)]
@@ -53,7 +53,7 @@ struct Sum {
 
 /// The report about the last minutes.
 #[derive(Debug, Serialize)]
-pub(crate) struct FailuresReport {
+pub struct FailuresReport {
     /// The covered time in seconds.
     seconds: f64,
     requests: u64,
@@ -137,7 +137,7 @@ impl Failures {
     }
 
     /// Returns the report at the time `now`.
-    pub(crate) fn report(&self, now: Instant) -> FailuresReport {
+    pub fn report(&self, now: Instant) -> FailuresReport {
         let halves = &*self.0.lock();
         let (mut causes, mut urls) = (HashMap::new(), HashMap::new());
         let left = halves.iter().filter(|half| now.saturating_duration_since(half.begun) < 2 * HALF);

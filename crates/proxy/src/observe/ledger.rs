@@ -34,7 +34,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const LOOKED_AT: u32 = 20_000;
 
 /// The statistics database of this process.
-pub(crate) struct Ledger {
+pub struct Ledger {
     pub(super) recorder: Recorder,
     url: String,
     /// The URL without its password.
@@ -54,14 +54,19 @@ struct Lock {
 
 /// The statistics database in `/stats`: requests by the result of their rows, and the state of the database.
 #[derive(Debug, Serialize)]
-pub(crate) struct StatisticsReport {
+pub struct StatisticsReport {
     pub(crate) recorded: u64,
-    pub(crate) written: u64,
-    pub(crate) queued: u64,
-    pub(crate) dropped: u64,
+    /// Rows written.
+    pub written: u64,
+    /// Rows that wait.
+    pub queued: u64,
+    /// Rows that found no place in the queue.
+    pub dropped: u64,
     pub(crate) rows: u64,
-    pub(crate) failed_writes: u64,
-    pub(crate) connected: bool,
+    /// Attempts to write that failed.
+    pub failed_writes: u64,
+    /// Whether the database is connected.
+    pub connected: bool,
 }
 
 impl From<Figures> for StatisticsReport {
@@ -170,7 +175,7 @@ impl Ledger {
     }
 
     /// Returns the URL for opening the database again.
-    pub(crate) fn url(&self) -> &str {
+    pub fn url(&self) -> &str {
         &self.url
     }
 
@@ -201,28 +206,29 @@ impl Ledger {
     }
 
     /// Returns the location of the database, without a password; `None` while another process uses it.
-    pub(crate) fn place(&self) -> Option<&str> {
+    pub fn place(&self) -> Option<&str> {
         self.lock.as_ref().is_none_or(|lock| lock.is_held()).then_some(&*self.place)
     }
 
     /// Returns the lock of the database for a successor of this process; `None` if there is none, or another process has
     /// it. Both processes write until this one ends, each with connections of its own. Errors: there are too many open
     /// files.
-    pub(crate) fn lock(&self) -> io::Result<Option<File>> {
+    pub fn lock(&self) -> io::Result<Option<File>> {
         self.lock.as_ref().and_then(|lock| lock.held.lock().as_ref().map(File::try_clone)).transpose()
     }
 
-    pub(crate) fn report(&self) -> StatisticsReport {
+    /// Returns the counts.
+    pub fn report(&self) -> StatisticsReport {
         self.recorder.figures().into()
     }
 
     /// Makes a [`Ledger::close`] on another thread return at once.
-    pub(crate) fn hurry(&self) {
+    pub fn hurry(&self) {
         self.recorder.close(Duration::ZERO);
     }
 
     /// Writes the waiting rows and closes the database. Waits for a limited time.
-    pub(crate) fn close(&self) {
+    pub fn close(&self) {
         let before = self.recorder.figures().dropped;
         let lost = self.recorder.close(PATIENCE).dropped - before;
         if lost > 0 {

@@ -1,22 +1,22 @@
 //! Observability: the access log, the statistics database, the live log, traces, and findings about origins.
 
 pub(crate) mod access;
-pub(crate) mod contents;
+pub mod contents;
 pub(crate) mod couplings;
 pub(crate) mod ended;
 pub(crate) mod failures;
-pub(crate) mod ledger;
+pub mod ledger;
 pub(crate) mod memo;
-pub(crate) mod otlp;
+pub mod otlp;
 pub(crate) mod repeats;
 pub(crate) mod sums;
 pub(crate) mod tap;
-pub(crate) mod top;
-pub(crate) mod trace;
-pub(crate) mod transaction;
+pub mod top;
+pub mod trace;
+pub mod transaction;
 pub(crate) mod validation;
 pub(crate) mod verdicts;
-pub(crate) mod watch;
+pub mod watch;
 
 use std::fs::File;
 use std::sync::Arc;
@@ -37,27 +37,27 @@ use crate::base::settings::Settings;
 use crate::counts::accounts::Accounts;
 
 /// The logs and statistics of requests, and the findings from them.
-pub(crate) struct Observers {
+pub struct Observers {
     /// The counts of each site.
-    pub(crate) accounts: Accounts,
+    pub accounts: Accounts,
     /// The access log.
-    pub(crate) access: access::Log,
+    pub access: access::Log,
     /// The statistics database, if there is one.
-    pub(crate) ledger: Option<Arc<Ledger>>,
+    pub ledger: Option<Arc<Ledger>>,
     /// The spans of requests, if they are traced.
-    pub(crate) tracer: Option<Tracer>,
+    pub tracer: Option<Tracer>,
     /// The live log.
-    pub(crate) watch: Watch,
+    pub watch: Watch,
     /// The requests that failed in the last minutes.
-    pub(crate) failures: Failures,
+    pub failures: Failures,
     /// The reasons why responses were not stored.
     pub(crate) verdicts: Verdicts,
     /// Repeated warnings, which are counted instead of logged.
     pub(crate) repeats: Repeats,
     /// Writes that seem to change other responses.
-    pub(crate) couplings: Couplings,
+    pub couplings: Couplings,
     /// The results of comparing hits with the origin's current responses.
-    pub(crate) validator: Validator,
+    pub validator: Validator,
     /// The requests that shadow caches see, if there are any.
     pub(crate) selection: Option<Arc<Selection>>,
 }

@@ -1,6 +1,6 @@
 //! The collector of OpenTelemetry, which gets spans and metrics with OTLP over HTTP (opentelemetry.io/docs/specs/otlp).
 
-pub(crate) mod protobuf;
+pub mod protobuf;
 
 use std::env;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,7 +25,7 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// A collector. Each thread that sends has its own.
 #[derive(Debug)]
-pub(crate) struct Collector {
+pub struct Collector {
     /// What it gets: `traces` or `metrics`.
     signal: &'static str,
     endpoint: String,
@@ -38,15 +38,17 @@ pub(crate) struct Collector {
 }
 
 /// The value of an attribute.
-pub(crate) enum Value<'v> {
+pub enum Value<'v> {
+    /// A text.
     Text(&'v str),
+    /// A whole number.
     Number(u64),
 }
 
 impl Collector {
     /// Returns the collector of the settings for the `signal` `traces` or `metrics`, if there is one. Fails if TLS cannot be set
     /// up.
-    pub(crate) fn new(settings: &Settings, signal: &'static str) -> Result<Option<Self>, Error> {
+    pub fn new(settings: &Settings, signal: &'static str) -> Result<Option<Self>, Error> {
         let Some(endpoint) = settings.trace.endpoint.clone() else { return Ok(None) };
         let tls = tls_config::tls();
         let tls = tls.map_err(|why| Error::new(format!("cannot send {signal} to {endpoint}"), why))?;
@@ -59,7 +61,7 @@ impl Collector {
     }
 
     /// Sends spans or metrics. Returns whether the collector has accepted them; the log has the first failure in a row.
-    pub(crate) async fn send(&self, items: &[Message]) -> bool {
+    pub async fn send(&self, items: &[Message]) -> bool {
         // The messages for spans and metrics have the same form.
         let scope = Message::default().text(1, "larder").text(2, VERSION);
         let of_scope =
@@ -90,7 +92,7 @@ impl Collector {
 
 impl Message {
     /// Adds an attribute.
-    pub(crate) fn attribute(self, field: u32, key: &str, value: &Value<'_>) -> Self {
+    pub fn attribute(self, field: u32, key: &str, value: &Value<'_>) -> Self {
         let value = match value {
             Value::Text(text) => Self::default().text(1, text),
             Value::Number(number) => Self::default().number(3, *number),
@@ -100,7 +102,7 @@ impl Message {
 }
 
 /// Returns a time as nanoseconds since 1970.
-pub(crate) fn nanos(time: SystemTime) -> u64 {
+pub fn nanos(time: SystemTime) -> u64 {
     time.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
 }
 

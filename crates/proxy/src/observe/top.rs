@@ -24,12 +24,17 @@ const SHOWN: usize = 50;
 
 /// The order of URLs in a report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Rank {
+pub enum Rank {
+    /// Requests.
     #[default]
     Requests,
+    /// Hits.
     Hits,
+    /// Requests after which the origin confirmed the response.
     Validated,
+    /// Misses.
     Misses,
+    /// Bytes sent.
     Bytes,
     /// The time of origins.
     Time,
@@ -37,7 +42,7 @@ pub(crate) enum Rank {
 
 impl Rank {
     /// All orders, with the names that users write.
-    pub(crate) const ALL: &[(&str, Self)] = &[
+    pub const ALL: &[(&str, Self)] = &[
         ("requests", Self::Requests),
         ("hits", Self::Hits),
         ("validated", Self::Validated),
@@ -147,7 +152,7 @@ impl Half {
 
 /// The sums of the last minutes.
 #[derive(Debug)]
-pub(crate) struct Top {
+pub struct Top {
     halves: [Half; 2],
     /// The beginning of each of them, and its length.
     begun: [Instant; 2],
@@ -156,7 +161,7 @@ pub(crate) struct Top {
 
 /// The report about the last minutes.
 #[derive(Debug, Serialize)]
-pub(crate) struct TopReport<'t> {
+pub struct TopReport<'t> {
     /// The covered time in seconds.
     seconds: f64,
     /// The first URLs in the requested order.
@@ -191,11 +196,12 @@ struct Route<'t> {
 
 impl Top {
     /// Creates the sums over `window`, which begins now.
-    pub(crate) fn new(now: Instant, window: Duration) -> Self {
+    pub fn new(now: Instant, window: Duration) -> Self {
         Self { halves: Default::default(), begun: [now; 2], length: window / 2 }
     }
 
-    pub(crate) fn count(&mut self, seen: &EndedRequest, now: Instant) {
+    /// Counts a request.
+    pub fn count(&mut self, seen: &EndedRequest, now: Instant) {
         if now - self.begun[1] >= self.length {
             self.halves.swap(0, 1);
             self.halves[1] = Half::default();
@@ -205,7 +211,7 @@ impl Top {
     }
 
     /// Returns the report at the time `now`; `dropped` requests were not counted.
-    pub(crate) fn report(&self, rank: Rank, now: Instant, dropped: u64) -> TopReport<'_> {
+    pub fn report(&self, rank: Rank, now: Instant, dropped: u64) -> TopReport<'_> {
         let urls = merged(self.halves.iter().flat_map(|half| &half.urls));
         let urls: Vec<_> = urls.into_iter().map(|(url, sums)| Url { url, sums }).collect();
         let routes = merged(self.halves.iter().flat_map(|half| &half.routes));

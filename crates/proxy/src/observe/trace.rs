@@ -20,7 +20,7 @@ use exporter::Exporter;
 
 /// Creates and sends the spans of requests.
 #[derive(Debug)]
-pub(crate) struct Tracer {
+pub struct Tracer {
     /// The traced share of the requests whose clients send no sampling decision.
     sample: f64,
     exporter: Exporter,
@@ -28,7 +28,7 @@ pub(crate) struct Tracer {
 
 /// The spans in `/stats`: sent, waiting and dropped ones.
 #[derive(Debug, Serialize)]
-pub(crate) struct TraceReport {
+pub struct TraceReport {
     pub(crate) sent: u64,
     pub(crate) queued: u64,
     pub(crate) dropped: u64,
@@ -36,11 +36,12 @@ pub(crate) struct TraceReport {
 
 impl TraceReport {
     /// Returns the counts of spans that no longer wait, by result.
-    pub(crate) fn fates(&self) -> [(&'static str, u64); 2] {
+    pub fn fates(&self) -> [(&'static str, u64); 2] {
         [("sent", self.sent), ("dropped", self.dropped)]
     }
 
-    pub(crate) fn queued(&self) -> u64 {
+    /// Returns the number of spans that wait.
+    pub fn queued(&self) -> u64 {
         self.queued
     }
 }
@@ -67,12 +68,13 @@ impl Tracer {
         }
     }
 
-    pub(crate) fn report(&self) -> TraceReport {
+    /// Returns the counts.
+    pub fn report(&self) -> TraceReport {
         self.exporter.report()
     }
 
     /// Sends the waiting spans within a short time, and ends the export.
-    pub(crate) fn finish(&self) {
+    pub fn finish(&self) {
         self.exporter.finish();
     }
 }

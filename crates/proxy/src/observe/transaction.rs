@@ -12,7 +12,7 @@ use crate::counts::versions;
 
 /// A request in the live log, with its outcome and reason.
 #[derive(Debug, Serialize)]
-pub(crate) struct Transaction<'s> {
+pub struct Transaction<'s> {
     /// The arrival, in milliseconds since 1970.
     time: u64,
     client: String,
@@ -63,7 +63,8 @@ pub(crate) struct Transaction<'s> {
 }
 
 impl<'s> Transaction<'s> {
-    pub(crate) fn of(seen: &'s EndedRequest) -> Self {
+    /// Returns the parts of a request by their names.
+    pub fn of(seen: &'s EndedRequest) -> Self {
         let EndedRequest { memo, ended, took } = seen;
         let outcome = ended.outcome;
         let since = memo.begun.elapsed().as_millis() as u64;
@@ -97,7 +98,8 @@ impl<'s> Transaction<'s> {
 
 /// A filter of status codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Statuses {
+pub enum Statuses {
+    /// Exactly this status.
     One(u16),
     /// All codes that begin with this digit.
     Class(u16),
@@ -105,18 +107,22 @@ pub(crate) enum Statuses {
 
 /// A filter of requests, which have to meet all conditions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Filter {
-    pub(crate) site: Option<String>,
-    pub(crate) statuses: Option<Statuses>,
-    pub(crate) outcome: Option<Kind>,
+pub struct Filter {
+    /// The name of the site.
+    pub site: Option<String>,
+    /// The statuses.
+    pub statuses: Option<Statuses>,
+    /// The outcome.
+    pub outcome: Option<Kind>,
     /// A part of the URL.
-    pub(crate) url: Option<String>,
+    pub url: Option<String>,
     /// The request took longer than this.
-    pub(crate) slower: Option<Duration>,
+    pub slower: Option<Duration>,
 }
 
 impl Filter {
-    pub(crate) fn takes(&self, seen: &EndedRequest) -> bool {
+    /// Whether a request passes the filter.
+    pub fn takes(&self, seen: &EndedRequest) -> bool {
         let EndedRequest { memo, ended, took } = seen;
         self.site.as_deref().is_none_or(|site| memo.site.as_deref().unwrap_or_default() == site)
             && self.statuses.is_none_or(|statuses| statuses.take(ended.status))
@@ -128,7 +134,7 @@ impl Filter {
 
 impl Statuses {
     /// Parses `404` or `4xx`.
-    pub(crate) fn read(text: &str) -> Option<Self> {
+    pub fn read(text: &str) -> Option<Self> {
         let number =
             |text: &str| text.parse().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()));
         match text.strip_suffix("xx") {

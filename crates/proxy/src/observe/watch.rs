@@ -20,7 +20,7 @@ use super::memo::{RequestRecord, RequestResult, Visit};
 use crate::base::shown::cut;
 
 /// Maximum of concurrent watchers.
-pub(crate) const MOST: usize = 16;
+pub const MOST: usize = 16;
 /// Interval at which queues are emptied.
 const EVERY: Duration = Duration::from_millis(100);
 /// Maximum of requests in all queues together.
@@ -35,8 +35,9 @@ const LONGEST_URL: usize = 2048;
 const LONGEST_METHOD: usize = 32;
 const LONG_METHOD: &[u8] = b"LONG-METHOD";
 
+/// A request that has ended, with its reply.
 #[derive(Clone, Debug)]
-pub(crate) struct EndedRequest {
+pub struct EndedRequest {
     pub(crate) memo: RequestRecord,
     pub(crate) ended: RequestResult,
     pub(crate) took: Duration,
@@ -75,7 +76,7 @@ struct Count(AtomicUsize);
 
 /// The state that watchers share.
 #[derive(Debug)]
-pub(crate) struct Watch {
+pub struct Watch {
     count: Arc<Count>,
     begun: Notify,
     batches: Sender<Arc<Batch>>,
@@ -107,7 +108,7 @@ impl Watch {
     }
 
     /// Takes a seat for a long-lived response; `None` if all seats are taken.
-    pub(crate) fn seat(&self) -> Option<OwnedSemaphorePermit> {
+    pub fn seat(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.seats).try_acquire_owned().ok()
     }
 
@@ -139,7 +140,7 @@ impl Watch {
     }
 
     /// Starts to watch the requests that end from now on.
-    pub(crate) fn begin(&self) -> Watcher {
+    pub fn begin(&self) -> Watcher {
         if !self.is_on() {
             // Discards outdated requests that were queued after the last watcher had left.
             self.collect();
@@ -151,7 +152,7 @@ impl Watch {
     }
 
     /// Sends the content of the queues to the watchers, until the process ends.
-    pub(crate) async fn pump(&self) {
+    pub async fn pump(&self) {
         let mut first = 0;
         loop {
             self.begun.notified().await;
@@ -200,7 +201,7 @@ impl Queue {
 }
 
 /// A watching client.
-pub(crate) struct Watcher {
+pub struct Watcher {
     count: Arc<Count>,
     batches: Receiver<Arc<Batch>>,
     /// The number of the next request.
@@ -210,7 +211,7 @@ pub(crate) struct Watcher {
 
 impl Watcher {
     /// Waits for ended requests and passes them to `see`.
-    pub(crate) async fn watch(&mut self, mut see: impl FnMut(&EndedRequest)) {
+    pub async fn watch(&mut self, mut see: impl FnMut(&EndedRequest)) {
         loop {
             match self.batches.recv().await {
                 Ok(batch) => {
@@ -230,7 +231,7 @@ impl Watcher {
     }
 
     /// Returns the number of requests that ended since the first call and were not passed on.
-    pub(crate) fn missed(&self) -> u64 {
+    pub fn missed(&self) -> u64 {
         self.missed
     }
 }

@@ -18,11 +18,11 @@ const LONGEST: u64 = 3_600_000_000;
 
 /// The counts of all doors.
 #[derive(Debug, Default)]
-pub(crate) struct Figures([Tally; Door::ALL.len()]);
+pub struct Figures([Tally; Door::ALL.len()]);
 
 /// The counts of one door.
 #[derive(Debug, Default)]
-pub(crate) struct Tally(Mutex<Counts>);
+pub struct Tally(Mutex<Counts>);
 
 #[derive(Debug)]
 struct Counts {
@@ -41,7 +41,7 @@ impl Default for Counts {
 
 /// The counts of a door at one moment. Times are in microseconds, ratios from 0 to 1.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub(crate) struct RpcReport {
+pub struct RpcReport {
     requests: u64,
     hits: u64,
     validated: u64,
@@ -56,7 +56,7 @@ pub(crate) struct RpcReport {
 }
 
 impl Figures {
-    pub(crate) fn of(&self, door: Door) -> &Tally {
+    pub fn of(&self, door: Door) -> &Tally {
         &self.0[door as usize]
     }
 }
@@ -75,7 +75,7 @@ impl Tally {
         *self.0.lock() = fresh;
     }
 
-    pub(crate) fn report(&self) -> RpcReport {
+    pub fn report(&self) -> RpcReport {
         let counts = self.0.lock();
         let mut sum = Sum::default();
         sum.add(&counts.counters);

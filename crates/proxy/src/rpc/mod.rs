@@ -30,15 +30,15 @@ mod rpcbind;
 
 pub(crate) use connection::welcome;
 pub(crate) use datagram::serve as serve_datagrams;
-pub(crate) use figures::RpcReport;
+pub use figures::RpcReport;
 use figures::{Figures, statistics};
-pub(crate) use rpcbind::Registration;
+pub use rpcbind::Registration;
 
 /// State of the doors that all workers share.
 #[derive(Debug)]
-pub(crate) struct State {
+pub struct State {
     /// The counts of the doors.
-    pub(crate) figures: Figures,
+    pub figures: Figures,
     /// The memory budget for buffered pages.
     budget: ByteBudget,
 }

@@ -17,14 +17,14 @@ use crate::base::error::cause;
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A registration with rpcbind.
-pub(crate) struct Registration {
+pub struct Registration {
     socket: PathBuf,
 }
 
 impl Registration {
     /// Registers the program at `addresses`, over TCP, and over UDP where the boolean is set. Replaces existing
     /// registrations. `None` if there is no address or no rpcbind, or the registration failed; the log has the reason.
-    pub(crate) async fn make(socket: Option<&Path>, addresses: &[(SocketAddr, bool)]) -> Option<Self> {
+    pub async fn make(socket: Option<&Path>, addresses: &[(SocketAddr, bool)]) -> Option<Self> {
         let socket = socket.filter(|_| !addresses.is_empty())?;
         if !socket.exists() {
             tracing::info!(
@@ -53,7 +53,7 @@ impl Registration {
     }
 
     /// Removes the registration.
-    pub(crate) async fn withdraw(self) {
+    pub async fn withdraw(self) {
         if let Err(error) = ask(&self.socket, &[Request::Unset]).await {
             tracing::warn!("still registered with rpcbind at {}: {}", self.socket.display(), cause(&error));
         }

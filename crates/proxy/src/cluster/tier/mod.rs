@@ -54,31 +54,31 @@ struct Side {
 
 /// The counters of the tier, and its state as `/cluster` and the metrics show it.
 #[derive(Clone, Debug, Default, Serialize)]
-pub(crate) struct TierReport {
+pub struct TierReport {
     /// The breaker of reads: `closed`, or `open` while the tier is not used, or `trying`.
-    pub(crate) reads: &'static str,
+    pub reads: &'static str,
     /// The breaker of writes.
-    pub(crate) writes: &'static str,
+    pub writes: &'static str,
     /// Requests for which the tier was asked.
-    pub(crate) asked: u64,
+    pub asked: u64,
     /// Asked requests that the tier answered.
-    pub(crate) hits: u64,
+    pub hits: u64,
     /// Asked requests with a response that had been purged, or whose purges are not known.
-    pub(crate) outdated: u64,
+    pub outdated: u64,
     /// Asked requests with a response that was damaged, or not whole.
-    pub(crate) damaged: u64,
+    pub damaged: u64,
     /// Asked requests without an answer in time.
-    pub(crate) failed: u64,
+    pub failed: u64,
     /// Requests for which the tier was not asked, since its breaker was open.
-    pub(crate) skipped: u64,
+    pub skipped: u64,
     /// Responses that were written to it.
-    pub(crate) written: u64,
+    pub written: u64,
     /// Bytes of these responses, as written.
-    pub(crate) written_bytes: u64,
+    pub written_bytes: u64,
     /// Responses that were not written to it: its breaker was open, or it failed, or too many waited.
-    pub(crate) dropped: u64,
+    pub dropped: u64,
     /// Responses that wait to be written.
-    pub(crate) waiting: usize,
+    pub waiting: usize,
 }
 
 impl EngineTier {

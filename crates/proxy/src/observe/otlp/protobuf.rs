@@ -2,7 +2,7 @@
 
 /// A message: its fields so far.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Message(Vec<u8>);
+pub struct Message(Vec<u8>);
 
 /// How the value of a field is written.
 #[derive(Clone, Copy)]
@@ -14,24 +14,24 @@ enum WireType {
 
 impl Message {
     /// Adds an integer.
-    pub(crate) fn number(self, field: u32, value: u64) -> Self {
+    pub fn number(self, field: u32, value: u64) -> Self {
         self.tag(field, WireType::Varint).varint(value)
     }
 
     /// Adds an integer of eight bytes.
-    pub(crate) fn fixed(self, field: u32, value: u64) -> Self {
+    pub fn fixed(self, field: u32, value: u64) -> Self {
         let mut message = self.tag(field, WireType::Fixed64);
         message.0.extend(value.to_le_bytes());
         message
     }
 
     /// Adds a floating-point number.
-    pub(crate) fn double(self, field: u32, value: f64) -> Self {
+    pub fn double(self, field: u32, value: f64) -> Self {
         self.fixed(field, value.to_bits())
     }
 
     /// Adds several values of eight bytes in one field.
-    pub(crate) fn packed(self, field: u32, values: impl Iterator<Item = u64>) -> Self {
+    pub fn packed(self, field: u32, values: impl Iterator<Item = u64>) -> Self {
         let bytes: Vec<_> = values.flat_map(u64::to_le_bytes).collect();
         self.bytes(field, &bytes)
     }
@@ -42,15 +42,18 @@ impl Message {
         message
     }
 
-    pub(crate) fn text(self, field: u32, value: &str) -> Self {
+    /// Appends a text.
+    pub fn text(self, field: u32, value: &str) -> Self {
         self.bytes(field, value.as_bytes())
     }
 
-    pub(crate) fn message(self, field: u32, value: &Self) -> Self {
+    /// Appends a message.
+    pub fn message(self, field: u32, value: &Self) -> Self {
         self.bytes(field, &value.0)
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    /// Whether there are no fields.
+    pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 

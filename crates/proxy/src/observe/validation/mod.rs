@@ -12,14 +12,14 @@ use crate::exchange::plan::Plan;
 
 /// The results and limits of the validator.
 #[derive(Debug, Default)]
-pub(crate) struct Validator {
+pub struct Validator {
     pub(crate) limits: Limits,
     pub(crate) record: Record,
 }
 
 impl Validator {
     /// Returns the results, with the settings of `plan`.
-    pub(crate) fn report(&self, plan: &Plan) -> Validation {
+    pub fn report(&self, plan: &Plan) -> Validation {
         let ValidatorSettings { sample, rate, cookies } = plan.settings.validate;
         let (verdicts, routes) = self.record.report();
         let (under_way, skipped) = (self.limits.under_way(), self.limits.skipped());

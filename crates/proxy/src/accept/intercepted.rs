@@ -8,7 +8,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Instant, timeout_at};
 
-use super::accept::ConnectionContext;
+use super::admit::ConnectionContext;
 use crate::base::networks::host_of;
 use crate::base::settings::Role;
 use crate::exchange::arrival::Arrival;

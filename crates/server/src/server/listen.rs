@@ -12,8 +12,10 @@ use std::time::{Duration, Instant};
 
 use larder_store::Store;
 use tokio::runtime::Builder;
-use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::sync::mpsc::UnboundedReceiver;
 
+use crate::accept;
+use crate::accept::front::{Front, Sockets};
 use crate::admin::{self, config::ConfigFile};
 use crate::base::error::{Error, cause};
 use crate::base::notify;
@@ -22,7 +24,7 @@ use crate::cluster::{follow, ticket_keys};
 use crate::exchange::arrival::Arrival;
 use crate::features::advice;
 use crate::features::maintenance::{ScheduleCounts, Upkeep};
-use crate::flow::worker::{ProcessState, Worker};
+use crate::flow::worker::ProcessState;
 use crate::handover::child::Predecessor;
 use crate::handover::listeners::Listeners;
 use crate::handover::parent::Handover;
@@ -35,15 +37,12 @@ use crate::observe::contents;
 use crate::observe::ledger::Ledger;
 use crate::observe::trace::Tracer;
 use crate::rpc;
-use crate::server::accept::{ConnectionContext, work};
 use crate::server::bind::SocketFile;
 use crate::server::binding::Binding;
 use crate::server::control::Control;
-use crate::server::front::{Front, Sockets};
+
 use crate::server::given::GivenSockets;
-use crate::server::intercepted;
 use crate::server::liveness::Liveness;
-use crate::server::seats::Seats;
 use crate::server::supervise::{Operators, Supervisor, stopped};
 
 /// Maximum time for the last lines of the access log.
@@ -260,29 +259,13 @@ impl Server {
 
     /// Starts the threads that accept connections.
     fn start_workers(&mut self) -> Result<(), Error> {
-        let sockets = std::mem::take(&mut self.sockets);
-        let worker = |_: &Sockets| {
-            let (intercepting, intercepted) = unbounded_channel();
-            (Worker::new(&self.shared, intercepting), intercepted)
-        };
-        let (workers, intercepted): (Vec<_>, Vec<_>) = sockets.iter().map(worker).unzip();
-        let (seats, newcomers) = Seats::new(&workers);
-        let seats = Arc::new(seats);
-        let arrivals = newcomers.into_iter().zip(intercepted);
-        for ((worker, sockets), (newcomers, intercepted)) in workers.into_iter().zip(sockets).zip(arrivals) {
-            let runtime = Builder::new_current_thread().enable_all().build();
-            let runtime = runtime.map_err(|error| Error::new("cannot start a worker", error))?;
+        let runtime = || {
+            let runtime = Builder::new_current_thread().enable_all().build()?;
             self.liveness.watch(&runtime);
-            let thread = std::thread::Builder::new().name(format!("worker-{}", worker.number));
-            let (idle, rpc, seats) = (Arc::default(), Arc::clone(&self.rpc), Arc::clone(&seats));
-            let context = ConnectionContext { worker, idle, rpc, seats };
-            let work = move || {
-                runtime.spawn(intercepted::accept(context.clone(), intercepted));
-                runtime.block_on(work(context, sockets, newcomers))
-            };
-            thread.spawn(work).map_err(|error| Error::new("cannot start a worker", error))?;
-        }
-        Ok(())
+            Ok(runtime)
+        };
+        let started = accept::start(&self.shared, &self.rpc, std::mem::take(&mut self.sockets), runtime);
+        started.map_err(|error| Error::new("cannot start a worker", error))
     }
 }
 

@@ -7,8 +7,8 @@ use std::os::unix::net::UnixListener as StdUnixListener;
 use std::path::Path;
 
 use super::bind::{self, SocketFile, datagram_socket, explain, socket};
-use super::front::{Front, Sockets};
 use super::given::GivenSockets;
+use crate::accept::front::{Front, Sockets};
 use crate::base::error::{Error, cause};
 use crate::base::settings::{Listener, Role, Settings};
 use crate::exchange::arrival::Arrival;

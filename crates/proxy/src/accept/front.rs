@@ -33,15 +33,19 @@ impl Front {
         )
     }
 
-    pub(super) fn is_onc(self) -> bool {
+    /// Whether this is ONC RPC, which also comes in datagrams.
+    pub fn is_onc(self) -> bool {
         matches!(self, Self::Door { door: Door::Onc, .. })
     }
 }
 
 /// The sockets of one worker.
 #[derive(Default)]
-pub(super) struct Sockets {
-    pub(super) streams: Vec<(Front, StdListener)>,
-    pub(super) unix: Vec<(Front, StdUnixListener)>,
-    pub(super) datagrams: Vec<StdUdpSocket>,
+pub struct Sockets {
+    /// Listeners on addresses.
+    pub streams: Vec<(Front, StdListener)>,
+    /// Unix sockets.
+    pub unix: Vec<(Front, StdUnixListener)>,
+    /// Sockets for datagrams of ONC RPC.
+    pub datagrams: Vec<StdUdpSocket>,
 }
