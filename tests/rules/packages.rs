@@ -259,6 +259,28 @@ fn archives_of_go_have_the_files_that_the_checksum_database_names() {
 }
 
 #[test]
+fn artifacts_of_maven_are_verified_the_first_time() {
+    // A mirror of the second artifact has no digests.
+    let (jar, other) = ("/a/b/1.0/b-1.0.jar", "/a/b/2.0/b-2.0.jar");
+    let (origin, step) = stepped(|seen, step| match (&*seen.target, step) {
+        ("/a/b/1.0/b-1.0.jar.sha1", _) => "200 OK\n\nf572d396fae9206628714fb2ce00f72e94f2258f\n".to_owned(),
+        (path, _) if path.ends_with(".sha1") => "404 Not Found\n\n".to_owned(),
+        (_, 0) => "200 OK\n\nHELLO\n".to_owned(),
+        _ => "200 OK\n\nhello\n".to_owned(),
+    });
+    let larder = with_rules(&origin, RULE);
+    assert_eq!(whole(&larder, jar), None);
+    assert_eq!(whole(&larder, other).as_deref(), Some("HELLO\n"));
+    step.store(1, Ordering::Release);
+    for _ in 0..2 {
+        assert_eq!(whole(&larder, jar).as_deref(), Some("hello\n"));
+    }
+    assert!(larder.get(&format!("{jar}.sha1")).is_hit());
+    let counts = [jar, other].map(|path| [origin.count_of(path), origin.count_of(&format!("{path}.sha1"))]);
+    assert_eq!(counts, [[2, 1], [1, 1]]);
+}
+
+#[test]
 fn clients_that_always_ask_for_a_newer_response_get_what_never_changes() {
     let origin = Origin::always("200 OK\nCache-Control: max-age=100\n\nhello\n");
     let larder = with_rules(&origin, RULE);

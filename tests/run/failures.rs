@@ -8,7 +8,7 @@ use larder_proxy::net::tls::authority::{AuthorityTerms, CertificateAuthority};
 use larder_testkit::{Answer, Gate, Origin, Process, children, eventually, is_over, not_tested};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::clients::files;
+use crate::shelf::Shelf;
 use crate::{Registry, User, origin};
 
 const LENGTH: usize = 400_000;
@@ -105,7 +105,8 @@ fn an_interrupted_download_leaves_no_process_and_no_part() {
 #[test]
 fn a_full_disk_fails_no_download_and_is_told() {
     let body = vec![b'x'; 3_000_000];
-    let registry = Registry::before(files(&[("/a", body.clone()), ("/b", body.clone())]));
+    let registry =
+        Shelf::of("localhost", &[], ["/a", "/b"].map(|path| (path.into(), body.clone())).into()).registry;
     let user = User::of(&registry);
     let report = user.home().join("report.json").display().to_string();
     let script = format!("curl -sS -o a {0}/a && curl -sS -o b {0}/b", registry.url());
@@ -142,7 +143,12 @@ fn a_forged_package_is_refused_in_each_run_with_both_digests() {
     let page = format!("<a href=\"tiny-1.0-py3-none-any.whl#sha256={digest}\">tiny-1.0-py3-none-any.whl</a>");
     let forgery = vec![b'x'; 200_000];
     let wheel = "/simple/tiny/tiny-1.0-py3-none-any.whl";
-    let registry = Registry::before(files(&[("/simple/tiny/", page.into_bytes()), (wheel, forgery.clone())]));
+    let registry = Shelf::of(
+        "localhost",
+        &[],
+        vec![("/simple/tiny/".into(), page.into()), (wheel.into(), forgery.clone())],
+    )
+    .registry;
     let user = User::of(&registry);
     let script = format!("curl -sS -o page {0}/simple/tiny/ && curl -sS -o wheel {0}{wheel}", registry.url());
     for count in [1, 2] {

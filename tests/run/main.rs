@@ -3,19 +3,22 @@
 //! Registries are sites of another Larder over TLS, which stores nothing, before a scripted origin. Clients trust its
 //! authority by `SSL_CERT_FILE`, as on a machine with an authority of its own.
 
+mod browser;
 mod chosen;
 mod clients;
 mod commands;
 mod failures;
 mod served;
+mod shelf;
 mod systems;
+mod tools;
 mod tunnels;
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use larder_testkit::{Authority, Larder, Origin, programs, site, stderr, stdout};
+use larder_testkit::{Authority, Larder, Origin, output, programs, site, stderr, stdout};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -84,6 +87,11 @@ impl User {
     fn command(&self, options: &[&str], command: &[&str]) -> Command {
         let mut run = Command::new(programs::larder());
         run.arg("run").args(options).arg("--").args(command);
+        self.at_home(run)
+    }
+
+    /// Sets the environment of a command of this user.
+    fn at_home(&self, mut run: Command) -> Command {
         // This machine may have other proxies and authorities.
         let is_of_trust =
             |name: &str| name.contains("PROXY") || name.contains("CERT") || name.contains("CA_");
@@ -91,16 +99,41 @@ impl User {
             run.env_remove(name);
         }
         run.env_remove("GIT_SSL_CAINFO").env_remove("CARGO_HTTP_CAINFO").env_remove("CURL_CA_BUNDLE");
+        let tools = ["npm", "uv"].map(|program| of_tools(program).parent().expect("a folder").to_owned());
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let path = std::env::join_paths(std::env::split_paths(&path).chain(tools)).expect("folders");
         run.env("HOME", self.home())
+            .env("PATH", path)
             .env("XDG_CACHE_HOME", self.home().join("cache"))
             .env("STATE_DIRECTORY", self.home().join("state"))
             .env("SSL_CERT_FILE", &self.roots)
             .env("TMPDIR", self.home().join("tmp"))
             .env("NODE_EXTRA_CA_CERTS", &self.roots)
+            // The settings of npm on this machine may name others.
+            .env("npm_config_cafile", &self.roots)
             .env_remove("LARDER_LOG")
             .env_remove("RUST_LOG")
             .current_dir(self.home());
         run
+    }
+
+    /// Runs a script without Larder, with the same trust, and returns what it says.
+    fn directly(&self, script: &str) -> String {
+        let mut shell = Command::new("sh");
+        shell.args(["-ec", script]);
+        let mut shell = self.at_home(shell);
+        for name in ["PIP_CERT", "CARGO_HTTP_CAINFO", "BUNDLE_SSL_CA_CERT"] {
+            shell.env(name, &self.roots);
+        }
+        output(&mut shell)
+    }
+
+    /// Runs a script whose tunnels to `host` are not intercepted, and returns what it says.
+    fn tunnelled(&self, host: &str, script: &str) -> String {
+        let run = self.run(&[], &["sh", "-ec", script]).succeeded();
+        assert_eq!((run.number("requests"), run.number("failed")), (0, 0), "{}", run.told());
+        assert_eq!(run.report["unseen"][host]["reason"], "method", "{}", run.told());
+        run.said()
     }
 
     /// Runs `command`, and returns what it has said.
@@ -111,6 +144,12 @@ impl User {
         let report = std::fs::read_to_string(&report).unwrap_or_default();
         Run { output, report: serde_json::from_str(&report).unwrap_or_default() }
     }
+}
+
+/// Returns the place of a program that `cargo x test` installs, since Debian does not have it.
+fn of_tools(program: &str) -> PathBuf {
+    let folder = if program == "uv" { "uv/bin" } else { "npm/node_modules/.bin" };
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("target/tools").join(folder).join(program)
 }
 
 /// A run that has ended.

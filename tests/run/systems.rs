@@ -2,22 +2,22 @@
 
 use std::fs;
 use std::io::Write;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use larder_testkit::{Answer, Authority, Origin, Seen, output, programs};
+use larder_testkit::{
+    Answer, Authority, Origin, PATIENCE, Process, Seen, free, not_tested, output, programs,
+};
+use tempfile::TempDir;
 
+use crate::shelf::{ANY, Shelf, sha256};
 use crate::{Registry, User};
 
-fn sha256(content: &[u8]) -> String {
-    let sum = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, content);
-    sum.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 /// A mirror of Debian: the versions of its `Release`, its `Packages` and its package, which differ in the middle of an update.
-const MIRROR: [([u8; 3], bool); 5] = [
+const MIRROR: [([usize; 3], bool); 5] = [
     ([0, 0, 0], true),
     // The index of another version than `Release` says.
     ([1, 0, 0], false),
@@ -27,56 +27,56 @@ const MIRROR: [([u8; 3], bool); 5] = [
     ([1, 1, 1], true),
 ];
 
+/// Makes a repository with the package `p`, which contains a file with this text.
+fn repository(text: &str) -> TempDir {
+    let folder = tempfile::tempdir().expect("a directory");
+    let make = "mkdir -p conf tree/DEBIAN; echo $0 > tree/p\n\
+        printf 'Package: p\nVersion: 1\nArchitecture: all\nMaintainer: n <n@e.test>\nDescription: p\n' > tree/DEBIAN/control\n\
+        dpkg-deb --root-owner-group --build tree p.deb >/dev/null\n\
+        printf 'Codename: stable\nArchitectures: amd64\nComponents: main\n' > conf/distributions\n\
+        reprepro --silent -S admin -P optional includedeb stable p.deb";
+    output(Command::new("sh").args(["-ec", make, text]).current_dir(folder.path()));
+    folder
+}
+
 fn mirror(step: &Arc<AtomicUsize>) -> Origin {
-    let package = |version: u8| [b'0' + version; 5_000];
-    let packages = move |version: u8| {
-        let digest = sha256(&package(version));
-        format!(
-            "Package: p\nVersion: 1\nArchitecture: all\nMaintainer: n <n@e.test>\nFilename: pool/p_1_all.deb\nSize: 5000\n\
-             SHA256: {digest}\nDescription: p\n\n"
-        )
-    };
-    let step = Arc::clone(step);
+    let (step, trees) = (Arc::clone(step), ["old", "new"].map(repository));
     Origin::answering(move |seen| {
-        let ([release, index, deb], _) = MIRROR[step.load(Ordering::Acquire)];
-        let (version, content) = match &*seen.target {
-            "/dists/stable/Release" => {
-                let index = packages(release);
-                let (digest, length) = (sha256(index.as_bytes()), index.len());
-                let text = format!(
-                    "Suite: stable\nCodename: stable\nDate: Fri, 01 Jan 2021 00:00:0{release} UTC\nArchitectures: all\nComponents: main\n\
-                     SHA256:\n {digest} {length} main/binary-all/Packages\n"
-                );
-                (release, text.into_bytes())
-            }
-            "/dists/stable/main/binary-all/Packages" => (index, packages(index).into_bytes()),
-            "/pool/p_1_all.deb" => (deb, package(deb).to_vec()),
-            _ => return Answer::with_body("404 Not Found", b""),
+        let (versions, _) = MIRROR[step.load(Ordering::Acquire)];
+        let version = match &*seen.target {
+            "/dists/stable/Release" => versions[0],
+            index if index.starts_with("/dists/") => versions[1],
+            _ => versions[2],
         };
-        Answer::file(
-            seen,
-            &format!("\"{version}\""),
-            "Last-Modified: Fri, 01 Jan 2021 00:00:00 GMT",
-            &content,
-        )
+        match fs::read(trees[version].path().join(&seen.target[1..])) {
+            Ok(content) => Answer::file(
+                seen,
+                &format!("\"{version}\""),
+                "Last-Modified: Fri, 01 Jan 2021 00:00:00 GMT",
+                &content,
+            ),
+            Err(_) => Answer::with_body("404 Not Found", b""),
+        }
     })
 }
 
 #[test]
 fn apt_gets_what_the_current_index_says_or_nothing() {
-    if programs::find("apt-get").is_none() {
-        eprintln!("skipped: apt-get is not installed");
-        return;
+    for program in ["apt-get", "dpkg-deb", "reprepro"] {
+        if programs::find(program).is_none() {
+            return not_tested(program);
+        }
     }
     let step = Arc::new(AtomicUsize::new(0));
     let registry = Registry::before(mirror(&step));
     let user = User::of(&registry);
     let script = format!(
         "rm -rf m; mkdir -p m/etc/apt/preferences.d m/state/lists/partial m/cache/archives/partial; cd m; : > status\n\
-         echo 'deb [trusted=yes arch=all] {} stable main' > etc/apt/sources.list\n\
+         echo 'deb [trusted=yes arch=amd64] {} stable main' > etc/apt/sources.list\n\
          apt() {{ apt-get -qq -o Dir=$PWD -o Dir::State=state -o Dir::State::status=$PWD/status -o Dir::Cache=cache \
-         -o Acquire::Languages=none -o Acquire::Retries=0 -o APT::Sandbox::User= -o APT::Update::Error-Mode=any \"$@\"; }}\n\
-         apt update && apt download p && cat p_1_all.deb",
+         -o APT::Architecture=amd64 -o Acquire::Languages=none -o Acquire::Retries=0 -o APT::Sandbox::User= \
+         -o APT::Update::Error-Mode=any \"$@\"; }}\n\
+         apt update && apt download p && dpkg-deb --fsys-tarfile p_1_all.deb | tar -xO ./p",
         registry.url()
     );
     for (at, (versions, is_whole)) in MIRROR.into_iter().enumerate() {
@@ -84,29 +84,39 @@ fn apt_gets_what_the_current_index_says_or_nothing() {
         let run = user.run(&["--host", "localhost"], &["sh", "-c", &script]);
         assert_eq!(run.code() == 0, is_whole, "{versions:?} {}{}", run.said(), run.told());
         if is_whole {
-            assert_eq!(run.said().as_bytes(), [b'0' + versions[2]; 5_000]);
+            assert_eq!(run.said(), ["old\n", "new\n"][versions[2]]);
         } else {
             assert!(run.told().contains(" is refused: the content has the digest "), "{}", run.told());
         }
     }
     // The forged one, and each of the good ones once.
-    assert_eq!(registry.origin.count_of("/pool/p_1_all.deb"), 3);
+    let package = "/pool/main/p/p/p_1_all.deb";
+    assert_eq!(registry.origin.count_of(package), 3);
+    assert_eq!(user.tunnelled("localhost", &script), "new\n");
+    assert_eq!(registry.origin.count_of(package), 4);
 }
 
-/// A registry of images that wants a token, and can refuse to tell what tags mean.
-fn images(layers: &[Vec<u8>], url: Arc<OnceLock<String>>, is_limited: Arc<AtomicBool>) -> Origin {
+const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
+
+/// Returns the manifest of an image with this config and these layers.
+fn manifest(config: &[u8], layers: &[&[u8]]) -> Vec<u8> {
     let descriptor = |kind: &str, content: &[u8]| {
         let kind = format!("application/vnd.oci.image.{kind}");
         serde_json::json!({"mediaType": kind, "digest": format!("sha256:{}", sha256(content)), "size": content.len()})
     };
+    let layers: Vec<_> = layers.iter().map(|layer| descriptor("layer.v1.tar", layer)).collect();
+    let config = descriptor("config.v1+json", config);
+    let manifest =
+        serde_json::json!({"schemaVersion": 2, "mediaType": MANIFEST, "config": config, "layers": layers});
+    manifest.to_string().into_bytes()
+}
+
+/// A registry of images that wants a token, and can refuse to tell what tags mean.
+fn images(layers: &[Vec<u8>], url: Arc<OnceLock<String>>, is_limited: Arc<AtomicBool>) -> Origin {
     let config =
         br#"{"architecture":"amd64","os":"linux","config":{},"rootfs":{"type":"layers","diff_ids":[]}}"#
             .to_vec();
-    let described: Vec<_> = layers.iter().map(|layer| descriptor("layer.v1.tar", layer)).collect();
-    let media_type = "application/vnd.oci.image.manifest.v1+json";
-    let manifest = serde_json::json!({"schemaVersion": 2, "mediaType": media_type,
-        "config": descriptor("config.v1+json", &config), "layers": described});
-    let manifest = manifest.to_string().into_bytes();
+    let manifest = manifest(&config, &layers.iter().map(Vec::as_slice).collect::<Vec<_>>());
     let contents: Vec<_> = [layers, &[config, manifest.clone()]].concat();
     Origin::answering(move |seen: &Seen| {
         let url = url.get().expect("it listens");
@@ -127,7 +137,7 @@ fn images(layers: &[Vec<u8>], url: Arc<OnceLock<String>>, is_limited: Arc<Atomic
             digest => contents.iter().find(|content| digest == format!("sha256:{}", sha256(content))),
         };
         let Some(content) = found else { return Answer::with_body("200 OK", b"") };
-        let kind = if is_manifest { media_type } else { "application/octet-stream" };
+        let kind = if is_manifest { MANIFEST } else { "application/octet-stream" };
         let head = format!("200 OK\nContent-Type: {kind}\nDocker-Content-Digest: sha256:{}", sha256(content));
         match &*seen.method {
             "HEAD" => Answer::raw(format!(
@@ -143,20 +153,17 @@ fn images(layers: &[Vec<u8>], url: Arc<OnceLock<String>>, is_limited: Arc<Atomic
 #[test]
 fn skopeo_gets_blobs_of_several_repositories_once() {
     if programs::find("skopeo").is_none() {
-        eprintln!("skipped: skopeo is not installed");
-        return;
+        return not_tested("skopeo");
     }
     let (url, is_limited) = (Arc::new(OnceLock::new()), Arc::new(AtomicBool::new(false)));
     let layers: Vec<_> = [b'a', b'b'].map(|byte| vec![byte; 100_000]).to_vec();
     let origin = images(&layers, Arc::clone(&url), Arc::clone(&is_limited));
-    // Programs in Go use no proxy for loopback addresses; this one is none to them, and leads to the same machine.
-    let host = "0.0.0.0";
-    let registry = Registry::with(origin, Authority::new(), &[host], "");
-    url.set(format!("https://{host}:{}", registry.port())).expect("once");
+    let registry = Registry::with(origin, Authority::new(), &[ANY], "");
+    url.set(format!("https://{ANY}:{}", registry.port())).expect("once");
     let user = User::of(&registry);
     let pull_with = |options: &[&str], image: &str| {
         let _ = fs::remove_dir_all(user.home().join("image"));
-        let image = format!("docker://{host}:{}/{image}:v1", registry.port());
+        let image = format!("docker://{ANY}:{}/{image}:v1", registry.port());
         let words = ["skopeo", "--insecure-policy", "copy", "-q", &image, "dir:image"];
         let run = user.run(options, &words).succeeded();
         for layer in &layers {
@@ -164,7 +171,7 @@ fn skopeo_gets_blobs_of_several_repositories_once() {
         }
         run
     };
-    let pull = |image: &str| pull_with(&["--host", host], image);
+    let pull = |image: &str| pull_with(&["--host", ANY], image);
     pull("a");
     let asked = registry.origin.count_of(&format!("/v2/a/blobs/sha256:{}", sha256(&layers[0])));
     assert_eq!((asked, pull("b").number("hits")), (1, 4), "the manifest, its config, and two layers");
@@ -175,8 +182,74 @@ fn skopeo_gets_blobs_of_several_repositories_once() {
     is_limited.store(true, Ordering::Release);
     assert_eq!(pull("a").number("hits"), 4);
     let asked = registry.count();
-    assert_eq!(pull_with(&["--host", host, "--offline"], "a").number("hits"), 4);
+    assert_eq!(pull_with(&["--host", ANY, "--offline"], "a").number("hits"), 4);
     assert_eq!(registry.count(), asked);
+}
+
+/// Starts Debian's registry of images with the tags `one` and `two` of `a`, which share a layer, and returns the layers: of both,
+/// of one, and of two.
+fn docker_registry(folder: &Path) -> (Process, SocketAddr, [Vec<u8>; 3]) {
+    let address = free();
+    let config = format!(
+        "version: 0.1\nlog: {{level: error, accesslog: {{disabled: true}}}}\nstorage: {{filesystem: {{rootdirectory: {}}}}}\nhttp: {{addr: '{address}'}}\n",
+        folder.join("storage").display()
+    );
+    fs::write(folder.join("config.yml"), config).expect("written");
+    let mut server = Command::new("docker-registry");
+    server.arg("serve").arg(folder.join("config.yml")).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut server = Process::start(&mut server).expect("it starts");
+    server.listens(&[address], PATIENCE).expect("it listens");
+    let layers = [b'0', b'1', b'2'].map(|byte| vec![byte; 100_000]);
+    for (tag, number) in [("one", 1), ("two", 2)] {
+        let image = folder.join(tag);
+        fs::create_dir(&image).expect("made");
+        let config = format!(
+            "{{\"architecture\":\"amd64\",\"os\":\"linux\",\"config\":{{\"User\":\"{tag}\"}},\"rootfs\":{{\"type\":\"layers\",\"diff_ids\":[]}}}}"
+        );
+        let manifest = manifest(config.as_bytes(), &[&layers[0], &layers[number]]);
+        fs::write(image.join("version"), "Directory Transport Version: 1.1\n").expect("written");
+        fs::write(image.join("manifest.json"), manifest).expect("written");
+        for content in [config.as_bytes(), &layers[0], &layers[number]] {
+            fs::write(image.join(sha256(content)), content).expect("written");
+        }
+        let mut skopeo = Command::new("skopeo");
+        skopeo.args(["--insecure-policy", "copy", "-q", "--preserve-digests", "--dest-tls-verify=false"]);
+        output(skopeo.args([format!("dir:{}", image.display()), format!("docker://{address}/a:{tag}")]));
+    }
+    (server, address, layers)
+}
+
+#[test]
+fn tags_of_a_docker_registry_share_the_layers_that_one_has_fetched() {
+    for program in ["skopeo", "docker-registry"] {
+        if programs::find(program).is_none() {
+            return not_tested(program);
+        }
+    }
+    let folder = tempfile::tempdir().expect("a directory");
+    let (_server, address, layers) = docker_registry(folder.path());
+    let blobs = layers.each_ref().map(|layer| format!("/v2/a/blobs/sha256:{}", sha256(layer)));
+    let shelf = Shelf::before(ANY, &blobs, address);
+    let user = User::of(&shelf.registry);
+    let script = |tag: &str| {
+        let image = format!("docker://{}/a:{tag}", shelf.url.trim_start_matches("https://"));
+        format!("rm -rf image; skopeo --insecure-policy copy -q {image} dir:image; sha256sum image/*")
+    };
+    let mut said = Vec::new();
+    for (tag, downloads) in [("one", 2), ("two", 3), ("one", 3), ("two", 3)] {
+        let run = user.run(&["--host", ANY], &["sh", "-ec", &script(tag)]).succeeded();
+        assert_eq!(shelf.downloads(), downloads, "{tag} {}", run.told());
+        let layer = &layers[if tag == "one" { 1 } else { 2 }];
+        assert!(
+            run.said().contains(&sha256(layer)) && run.said().contains(&sha256(&layers[0])),
+            "{}",
+            run.said()
+        );
+        said.push(run.said());
+    }
+    assert_eq!(said[..2], said[2..]);
+    assert_eq!(user.tunnelled(ANY, &script("two")), said[1]);
+    assert_eq!(shelf.downloads(), 5);
 }
 
 /// A server of the repositories in `folder`, as `git http-backend` serves them.
@@ -228,9 +301,12 @@ fn git_clones_and_fetches_what_is_current() {
         assert_eq!(run.said(), content);
         commit(next);
     }
+    assert_eq!(user.tunnelled("localhost", &clone), "three");
+    user.run(&["--host", "localhost"], &["sh", "-c", &clone]).succeeded();
+    commit("four");
     let fetch = "cd clone && git pull -q && git log --oneline | wc -l";
     let run = user.run(&["--host", "localhost"], &["sh", "-c", fetch]).succeeded();
-    assert_eq!((run.said().trim(), run.number("hits")), ("3", 0), "{}", run.told());
+    assert_eq!((run.said().trim(), run.number("hits")), ("4", 0), "{}", run.told());
 }
 
 #[test]

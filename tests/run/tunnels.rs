@@ -128,7 +128,12 @@ fn a_registry_is_trusted_as_the_settings_of_its_tool_say() {
     std::fs::create_dir_all(user.home().join(".pip")).expect("a directory");
     std::fs::write(user.home().join(".pip/pip.conf"), settings).expect("written");
     let mut run = user.command(&[], &["sh", "-c", "curl -sSf $0/a && cat $PIP_CERT", &registry.url()]);
-    let run = run.env_remove("SSL_CERT_FILE").env_remove("NODE_EXTRA_CA_CERTS").output().expect("it runs");
+    let run = run
+        .env_remove("SSL_CERT_FILE")
+        .env_remove("NODE_EXTRA_CA_CERTS")
+        .env_remove("npm_config_cafile")
+        .output()
+        .expect("it runs");
     let own = std::fs::read_to_string(registry.authority.file()).expect("a file");
     let said = stdout(&run);
     assert!(said.starts_with("/a") && said.contains(own.trim()), "{said}{}", stderr(&run));

@@ -11,6 +11,7 @@ mod dist;
 mod fuzz;
 mod go;
 mod h2spec;
+mod javascript;
 mod ledger;
 mod packages;
 mod program;

@@ -1,25 +1,38 @@
-//! The Python library of a client of the tests, of which Debian has no package.
+//! Packages of Python that tests use, and Debian does not have.
 
 use crate::root;
 use anyhow::{Context, Result, ensure};
 use std::process::Command;
 
-/// The library, and the libraries that it needs.
-const LIBRARIES: [&str; 3] = ["tlslite-ng==0.8.2", "ecdsa==0.19.2", "six==1.17.0"];
-/// The folder that pip makes for this version.
-const INSTALLED: &str = "tlslite_ng-0.8.2.dist-info";
+/// A package of PyPI with the packages that it needs, and the folder that pip makes for this version.
+struct Package {
+    name: &'static str,
+    requirements: &'static [&'static str],
+    installed: &'static str,
+}
 
-/// Installs the library in `target/tools`, where `tests/tls` expects it. Fails if pip cannot install it.
+const PACKAGES: [Package; 2] = [
+    Package {
+        name: "tlslite-ng",
+        requirements: &["tlslite-ng==0.8.2", "ecdsa==0.19.2", "six==1.17.0"],
+        installed: "tlslite_ng-0.8.2.dist-info",
+    },
+    Package { name: "uv", requirements: &["uv==0.13.9"], installed: "uv-0.13.9.dist-info" },
+];
+
+/// Installs each in a folder of `target/tools`, where the tests expect it. Fails if pip cannot install one.
 pub(crate) fn for_tests() -> Result<()> {
-    let folder = root().join("target/tools/tlslite-ng");
-    if folder.join(INSTALLED).is_dir() {
-        return Ok(());
+    for Package { name, requirements, installed } in PACKAGES {
+        let folder = root().join("target/tools").join(name);
+        if folder.join(installed).is_dir() {
+            continue;
+        }
+        println!("  installing {} with pip", requirements[0]);
+        let mut pip = Command::new("/usr/bin/python3");
+        pip.args(["-m", "pip", "install", "--quiet", "--no-deps", "--upgrade", "--root-user-action=ignore"]);
+        pip.arg("--target").arg(&folder).args(requirements);
+        let status = pip.status().context("cannot start python3")?;
+        ensure!(status.success(), "`pip install {}` failed", requirements.join(" "));
     }
-    println!("  installing {} with pip", LIBRARIES[0]);
-    let mut pip = Command::new("/usr/bin/python3");
-    pip.args(["-m", "pip", "install", "--quiet", "--no-deps", "--upgrade", "--root-user-action=ignore"]);
-    pip.arg("--target").arg(&folder).args(LIBRARIES);
-    let status = pip.status().context("cannot start python3")?;
-    ensure!(status.success(), "`pip install {}` failed", LIBRARIES.join(" "));
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! `cargo x test`: the steps between a change and its merge, each with its time. It stops at the first step that fails.
 
-use crate::{cargo, dist, fuzz, go, h2spec, packages, python, test_programs, tidy};
+use crate::{cargo, dist, fuzz, go, h2spec, javascript, packages, python, test_programs, tidy};
 use anyhow::{Context, Result, bail};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -79,7 +79,8 @@ fn run(steps: &[Step]) -> Result<()> {
 fn install() -> Result<()> {
     packages::install(&packages::missing(packages::FOR_TESTS))?;
     go::for_tests()?;
-    python::for_tests()
+    python::for_tests()?;
+    javascript::for_tests()
 }
 
 fn formatting() -> Result<()> {

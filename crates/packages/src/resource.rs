@@ -99,6 +99,12 @@ impl<'p> Resource<'p> {
         }
     }
 
+    /// Returns the path of the document with the digest of this file, which is at `path`, if its protocol has one beside each.
+    pub fn digest_beside(&self, path: &str) -> Option<String> {
+        let has_one = self.protocol == Protocol::Maven && self.is_file() && !path.ends_with(".asc");
+        has_one.then(|| format!("{path}.sha1"))
+    }
+
     /// Whether it is a file of a version, which may be too young.
     pub fn is_file(&self) -> bool {
         matches!(self.kind, Kind::File | Kind::FixedFile)

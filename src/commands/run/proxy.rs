@@ -46,8 +46,9 @@ pub(super) fn serve(args: &RunArgs, watch_allocator: WatchAllocator) -> Result<(
     cache.keep_port(proxy.address.port());
     // Without a command, there is nothing to tell; without its process, there is nobody to be told, nor to be waited for.
     let Some(ended) = EndedCommand::read(io::stdin()) else { return Ok(()) };
-    proxy.end();
+    let refused = proxy.end();
     let mut report = Report::of(&log.path(), cache.times());
+    report.refused = refused;
     report.command = args.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     (report.exit_code, report.seconds) = (ended.exit_code, ended.took.as_secs_f64());
     if let Err(error) = cache.keep_times(&report.times) {
@@ -96,6 +97,8 @@ struct Proxy {
     address: SocketAddr,
     control: UnboundedSender<Control>,
     thread: JoinHandle<()>,
+    /// Returns the number of contents that were refused.
+    refused: Box<dyn Fn() -> u64>,
 }
 
 impl Proxy {
@@ -113,6 +116,7 @@ impl Proxy {
             .map_err(|error| failed(&format!("cannot watch the allocator: {error}")))?;
         let address = server.addresses().first().map(|(_, address)| *address);
         let address = address.ok_or_else(|| failed(&"the proxy has no address"))?;
+        let refused = Box::new(server.refused_contents());
         let (control, commands) = unbounded_channel();
         let serve = move || {
             if let Err(error) = server.run(commands, |_| ()) {
@@ -121,14 +125,15 @@ impl Proxy {
         };
         let thread = thread::Builder::new().name("proxy".to_owned()).spawn(serve);
         let thread = thread.map_err(|error| failed(&format!("cannot start the proxy: {error}")))?;
-        Ok(Self { address, control, thread })
+        Ok(Self { address, control, thread, refused })
     }
 
-    /// Ends the proxy, after a short time for its last requests.
-    fn end(self) {
+    /// Ends the proxy, after a short time for its last requests. Returns the number of contents that were refused.
+    fn end(self) -> u64 {
         // It may have ended with an error, which it has logged.
         let _ = self.control.send(Control::Drain);
         let _ = self.thread.join();
+        (self.refused)()
     }
 }
 

@@ -48,6 +48,8 @@ pub(super) struct Report {
     revalidated: u64,
     /// Requests without an answer, refused ones, and tunnels that could not be opened.
     failed: u64,
+    /// Contents with another digest than their registry tells.
+    pub(super) refused: u64,
     /// Bytes of responses.
     bytes: u64,
     /// Bytes of responses from the cache.
@@ -195,8 +197,12 @@ impl Report {
                     failed => format!(", {} failed", about_count(failed)),
                 };
                 let saved = self.seconds_saved.map_or_else(String::new, |saved| format!(", {saved:.1} s saved"));
+                let refused = match self.refused {
+                    0 => String::new(),
+                    refused => format!(", {} with a wrong digest", about_count(refused)),
+                };
                 format!(
-                    "{}, {} and {} revalidated ({hits}%){failed}, {} of {} from the cache{saved}",
+                    "{}, {} and {} revalidated ({hits}%){failed}{refused}, {} of {} from the cache{saved}",
                     counted(requests, "request", "requests"),
                     counted(self.hits, "hit", "hits"),
                     about_count(self.revalidated),

@@ -138,8 +138,11 @@ mod tests {
         let path = "/junit/junit/4.13.2/junit-4.13.2.jar.sha1";
         let digest = Digest::of(Algorithm::Sha1, b"hello\n");
         let document = resource(path).unwrap().document().unwrap();
+        let (file, signature) = (&path[..path.len() - 5], path.replace(".sha1", ".asc"));
+        assert_eq!(resource(file).unwrap().digest_beside(file).as_deref(), Some(path));
+        assert_eq!(resource(&signature).and_then(|own| own.digest_beside(&signature)), None);
         let items =
             document.read(path, b"f572d396fae9206628714fb2ce00f72e94f2258f  junit-4.13.2.jar\n", None);
-        assert_eq!(items, [Item::url("/junit/junit/4.13.2/junit-4.13.2.jar", Some(digest))]);
+        assert_eq!(items, [Item::url(file, Some(digest))]);
     }
 }

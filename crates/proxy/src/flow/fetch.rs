@@ -56,7 +56,12 @@ pub(crate) async fn for_client(
     lookup: Lookup,
 ) -> Reply {
     match limits::enter(request, CountedRequests::Misses) {
-        Ok(()) => fetch(cx, request, fetching, why, lookup).await,
+        Ok(()) => {
+            if let Some(beside) = packages::digest_beside(cx.worker, cx.plan, request) {
+                Box::pin(prefetch::beside(cx, &beside)).await;
+            }
+            fetch(cx, request, fetching, why, lookup).await
+        }
         Err(reply) => *reply,
     }
 }

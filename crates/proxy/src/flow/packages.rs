@@ -11,6 +11,7 @@ use http::{HeaderMap, Method, StatusCode, header};
 use larder_packages::{Document, Resource, Verifier};
 use larder_semantics::coding::Coding;
 use larder_semantics::fields::Fields;
+use larder_semantics::key;
 use larder_semantics::purge::Scope;
 use larder_semantics::status::Why;
 
@@ -34,6 +35,35 @@ const XZ_MEMORY: u32 = 72 << 10;
 pub(super) fn is_verified(plan: &Plan, request: &Request) -> bool {
     let resource = request.package(&request.ruling);
     resource.is_some_and(|resource| !plan.packages.digests(&request.key, &resource).is_empty())
+}
+
+/// Returns the request for the digest beside the file that `request` names, if none is known: the file can be verified then. Most
+/// clients ask for that digest next.
+pub(super) fn digest_beside(worker: &Worker, plan: &Plan, request: &Request) -> Option<Request> {
+    let resource = request.package(&request.ruling).filter(|_| request.method == Method::GET)?;
+    let path = resource.digest_beside(request.path.split('?').next()?)?;
+    let is_known = !plan.packages.digests(&request.key, &resource).is_empty();
+    beside(worker, request, &path, |fields| fields).filter(|_| !is_known)
+}
+
+/// Returns a request for what `reference` names beside what `request` does, with its fields as `change` returns them; `None` if that
+/// is at another origin.
+fn beside(
+    worker: &Worker,
+    request: &Request,
+    reference: &str,
+    change: impl FnOnce(HeaderMap) -> HeaderMap,
+) -> Option<Request> {
+    let mut target = Vec::new();
+    key::resolve(request.target(), reference.as_bytes(), &mut target)?;
+    if !key::same_origin(request.target(), &target) {
+        return None;
+    }
+    let (own, memory) = (request.key_of(&target), &worker.cache.store.memory);
+    let mut asked = request.in_background_for(&own, memory.hash(&own));
+    asked.fields = change(asked.fields);
+    asked.settle_key(memory);
+    Some(asked)
 }
 
 /// Returns the fields of the request to the origin. Digests are those of content without a coding; an index from which young

@@ -176,6 +176,12 @@ impl Server {
         &self.shared.cache.store
     }
 
+    /// Returns what counts the contents so far that were refused, since their digest is another one.
+    pub fn refused_contents(&self) -> impl Fn() -> u64 + use<> {
+        let packages = Arc::clone(&self.shared.plan().packages);
+        move || packages.counts().refused
+    }
+
     /// Returns the location of the statistics database, without its password; `None` if there is none, or it is not
     /// open yet.
     pub fn statistics(&self) -> Option<&str> {

@@ -7,6 +7,7 @@ use larder_semantics::fields::Fields;
 use larder_semantics::range::ContentRange;
 use larder_semantics::status::Why;
 use larder_semantics::storable::Times;
+use larder_store::JoinResult;
 use larder_store::fill::FillWriter;
 
 use super::{Meaning, OriginAnswer};
@@ -20,6 +21,18 @@ use crate::flow::revalidation::Revalidation;
 use crate::flow::stored::Lookup;
 use crate::flow::upstream::{self, Answer};
 use crate::http::body::Upload;
+
+/// The longest document that is fetched for the sake of a file, in bytes.
+const LONGEST_BESIDE: u64 = 64 << 10;
+
+/// Fetches and stores the document that `request` is for, unless another request does.
+pub(crate) async fn beside(cx: Context<'_>, request: &Request) {
+    let fills = &cx.worker.cache.fills;
+    if let JoinResult::Writer(writer) = fills.join_own(&request.key, &[]) {
+        let lookup = Lookup { entry: None, epoch: fills.epoch_of(request.hash) };
+        prefetch(cx, request, writer, lookup, LONGEST_BESIDE).await;
+    }
+}
 
 /// Fetches at most `most` bytes of content for `request`, which no client has made, after `lookup`.
 pub(crate) async fn prefetch(

@@ -4,11 +4,10 @@ use http::{HeaderMap, HeaderValue, StatusCode, header};
 use larder_packages::age::{Dates, MinAge, http_date};
 use larder_packages::{Document, Protocol, Resource, Version};
 use larder_semantics::fields::Fields;
-use larder_semantics::key;
 use larder_semantics::status::Why;
 
 use super::dates::{self, Registry};
-use super::decoded;
+use super::{beside, decoded};
 use crate::base::clock;
 use crate::exchange::plan::Plan;
 use crate::exchange::request::Request;
@@ -76,8 +75,8 @@ impl<'r> FilteredIndex<'r> {
         let whole = whole.ok_or_else(|| self.failed("it cannot be decoded"))?;
         let left = match self.document {
             Document::MavenVersionsDigest => {
-                let beside = request.path.split('?').next().and_then(|path| path.strip_suffix(".sha1"));
-                let asked = beside.and_then(|path| self.asked_for(request, &registry.worker, path));
+                let path = request.path.split('?').next().and_then(|path| path.strip_suffix(".sha1"));
+                let asked = path.and_then(|path| self.asked_for(request, &registry.worker, path));
                 registry.digest(asked).await
             }
             _ => Some(self.without_young((registry, plan, request), &*head.fields, &whole).await),
@@ -127,17 +126,7 @@ impl<'r> FilteredIndex<'r> {
 
     /// Returns a request for what this reference in the document names; `None` if that is at another origin.
     fn asked_for(&self, request: &Request, worker: &Worker, reference: &str) -> Option<Request> {
-        let mut target = Vec::new();
-        key::resolve(request.target(), reference.as_bytes(), &mut target)?;
-        if !key::same_origin(request.target(), &target) {
-            return None;
-        }
-        let own = request.key_of(&target);
-        let asked = request.in_background_for(&own, worker.cache.store.memory.hash(&own));
-        let fields = self.asked(asked.fields.clone());
-        let mut asked = Request { fields, ..asked };
-        asked.settle_key(&worker.cache.store.memory);
-        Some(asked)
+        beside(worker, request, reference, |fields| self.asked(fields))
     }
 
     fn failed(&self, why: &str) -> OriginError {
