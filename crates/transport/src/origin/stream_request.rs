@@ -70,7 +70,7 @@ impl Client {
     ///
     /// # Errors
     /// The reason why there is no answer, whatever the protocol.
-    pub(crate) async fn send_by_choice(
+    pub async fn send_by_choice(
         &self,
         (host, path, fields): (&str, &str, HeaderMap),
         request: &mut OriginRequest<'_>,
