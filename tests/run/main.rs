@@ -3,10 +3,12 @@
 //! Registries are sites of another Larder over TLS, which stores nothing, before a scripted origin. Clients trust its
 //! authority by `SSL_CERT_FILE`, as on a machine with an authority of its own.
 
+mod authority;
 mod clients;
 mod commands;
 mod failures;
 mod served;
+mod settings;
 mod systems;
 mod tunnels;
 
