@@ -3,6 +3,7 @@
 
 use std::io::Write as _;
 use std::net::TcpStream;
+use std::path::Path;
 use std::process::Command;
 
 use http::{HeaderMap, HeaderName, Method, StatusCode};
@@ -93,8 +94,9 @@ fn exercise(why: Why) -> Exercise {
         Why::OriginUnreachable => Staged(unreachable),
         Why::OriginUnresolved => Staged(unresolved),
         Why::OriginTls | Why::OriginTlsUntrusted | Why::OriginTlsExpired => exercise_ways(why),
-        Why::OriginTlsName | Why::OriginNotTls | Why::ParentUnreachable => exercise_ways(why),
-        Why::ParentRefused | Why::NoCredentials | Why::BucketRefused | Why::ReadOnly => exercise_ways(why),
+        Why::OriginTlsName | Why::OriginTlsCertificate | Why::OriginNotTls => exercise_ways(why),
+        Why::ParentUnreachable | Why::ParentRefused | Why::NoCredentials => exercise_ways(why),
+        Why::BucketRefused | Why::ReadOnly => exercise_ways(why),
         Why::OriginClosed => Staged(closed),
         Why::OriginTimeout => Staged(silent),
         Why::OriginMalformed => Staged(malformed),
@@ -140,6 +142,7 @@ fn exercise_ways(why: Why) -> Exercise {
         Why::OriginTlsUntrusted => untrusted,
         Why::OriginTlsExpired => expired,
         Why::OriginTlsName => by_another_name,
+        Why::OriginTlsCertificate => not_for_servers,
         Why::OriginNotTls => without_tls,
         Why::ParentUnreachable => parent_unreachable,
         Why::ParentRefused => parent_refused,
@@ -364,21 +367,26 @@ fn ends_in_the_handshake() -> Value {
 }
 
 fn untrusted() -> Value {
-    by_tls("127.0.0.1", 2040, false)
+    by_tls(|folder| Pair::self_signed(folder, "127.0.0.1"), false)
 }
 
 fn expired() -> Value {
-    by_tls("127.0.0.1", 2020, true)
+    by_tls(|folder| Pair::self_signed_until(folder, "127.0.0.1", 2020), true)
 }
 
 fn by_another_name() -> Value {
-    by_tls("site.test", 2040, true)
+    by_tls(|folder| Pair::self_signed(folder, "site.test"), true)
 }
 
-/// Returns the event of a request to an origin whose certificate is for `name` until `year`, and may be trusted.
-fn by_tls(name: &str, year: i32, is_trusted: bool) -> Value {
+fn not_for_servers() -> Value {
+    let terms = ["subjectAltName=IP:127.0.0.1", "basicConstraints=CA:FALSE", "extendedKeyUsage=clientAuth"];
+    by_tls(|folder| Pair::by_openssl(folder, &terms), true)
+}
+
+/// Returns the event of a request to an origin with this certificate, which may be trusted.
+fn by_tls(certificate: impl Fn(&Path) -> Pair, is_trusted: bool) -> Value {
     let folder = tempfile::tempdir().expect("a folder");
-    let certificate = Pair::self_signed_until(folder.path(), name, year);
+    let certificate = certificate(folder.path());
     let listen = "[reverse]\nlisten_tls = '127.0.0.1:0'\n[[site]]\norigin = 'http://127.0.0.1:1'\n";
     let origin = Larder::start(&format!("{listen}{}", certificate.table()));
     let config = format!("[[site]]\norigin = 'https://{}'", origin.door("reverse, TLS"));

@@ -1,9 +1,10 @@
 //! The command of a run: its exit code, its signals, and the lines that Larder adds.
 
 use std::io::{BufRead, BufReader};
-use std::process::Stdio;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, Stdio};
 
-use larder_testkit::{Gate, Origin, Process, eventually};
+use larder_testkit::{Gate, Origin, Process, eventually, output, stderr, stdout};
 use rustix::process::Signal;
 
 use crate::{Registry, User, origin};
@@ -154,4 +155,140 @@ fn registries_of_the_tools_settings_are_cached() {
     assert_eq!(run.number("requests"), 1);
     let line = format!("larder: GET {}/ 200 ", registry.url());
     assert!(run.told().contains(&line), "{}", run.told());
+}
+
+#[test]
+fn a_run_may_intercept_all_hosts() {
+    let registry = Registry::before(origin());
+    let user = User::of(&registry);
+    let run = user.run(&["--all"], &["curl", "-sS", &registry.at("/a")]).succeeded();
+    assert_eq!((run.said().as_str(), run.number("requests")), ("/a", 1), "{}", run.told());
+}
+
+#[test]
+fn young_versions_are_hidden_from_a_command() {
+    let registry = Registry::before(Origin::by(|seen| {
+        match &*seen.target {
+        "/pad" => "200 OK\nContent-Type: application/json\n\n{\"name\":\"pad\",\"dist-tags\":{\"latest\":\"2.0.0\"},\
+            \"versions\":{\"1.0.0\":{\"dist\":{\"tarball\":\"/pad/-/pad-1.0.0.tgz\"}},\"2.0.0\":{\"dist\":{\"tarball\":\"/pad/-/pad-2.0.0.tgz\"}}},\
+            \"time\":{\"1.0.0\":\"2020-01-01T00:00:00Z\",\"2.0.0\":\"2999-01-01T00:00:00Z\"}}"
+            .to_owned(),
+        // The index of cargo.
+        "/pa/dd/padd" => "200 OK\n\n{\"name\":\"padd\",\"vers\":\"1.0.0\",\"deps\":[],\"cksum\":\"\",\"pubtime\":\"2020-01-01T00:00:00Z\"}\n\
+            {\"name\":\"padd\",\"vers\":\"2.0.0\",\"deps\":[],\"cksum\":\"\",\"pubtime\":\"2999-01-01T00:00:00Z\"}\n"
+            .to_owned(),
+        _ => "200 OK\n\nx".to_owned(),
+    }
+    }));
+    let user = User::of(&registry);
+    let script = "curl -sS $0/pad $0/pa/dd/padd; curl -sS $0/pad/-/pad-2.0.0.tgz";
+    let run = user.run(&["--host", "localhost", "--min-age", "7d"], &["sh", "-c", script, &registry.url()]);
+    let said = run.said();
+    assert!(said.contains("\"latest\":\"1.0.0\"") && said.contains("\"vers\":\"1.0.0\""), "{said}");
+    assert!(!said.contains("2999") && said.contains("403: pad 2.0.0 is younger than 7 days"), "{said}");
+}
+
+#[test]
+fn the_proxy_of_the_environment_is_used_but_for_hosts_without_one() {
+    let registry = Registry::before(origin());
+    let user = User::of(&registry);
+    let outside = Origin::by(|seen| format!("200 OK\n\nfetched {}", seen.target));
+    for (direct, said, counted) in [
+        ("", "fetched http://far.test/a", "larder: 1 request, "),
+        ("far.test", "", "larder: no request came: "),
+    ] {
+        let mut run = user.command(&[], &["curl", "-sS", "http://far.test/a"]);
+        let run = run.env("HTTP_PROXY", format!("http://{}", outside.address)).env("NO_PROXY", direct);
+        let output = run.output().expect("it runs");
+        assert_eq!(stdout(&output), said, "{}", stderr(&output));
+        assert!(stderr(&output).contains(counted), "{}", stderr(&output));
+    }
+    assert_eq!(outside.count(), 1);
+}
+
+#[test]
+fn a_signal_that_ends_the_command_ends_the_run() {
+    let registry = Registry::before(origin());
+    let user = User::of(&registry);
+    for signal in [2, 15] {
+        let run = user.run(&[], &["sh", "-c", &format!("kill -{signal} $$")]);
+        assert_eq!(run.output.status.signal(), Some(signal), "{}", run.told());
+        assert_eq!(run.number("exit_code"), 128 + signal as u64);
+    }
+}
+
+#[test]
+fn signals_of_users_reach_the_command_and_ignored_ones_stay_ignored() {
+    let registry = Registry::before(origin());
+    let user = User::of(&registry);
+    let script = "trap 'exit 3' USR1; kill -USR1 $PPID; while :; do sleep 0.05; done";
+    assert_eq!(user.run(&[], &["sh", "-c", script]).code(), 3);
+    let run = user.command(&[], &["grep", "SigIgn", "/proc/self/status"]);
+    let mut ignoring = Command::new("sh");
+    ignoring.args(["-c", "trap '' HUP; exec \"$@\"", "sh"]).arg(run.get_program()).args(run.get_args());
+    ignoring.env("HOME", user.home()).env("STATE_DIRECTORY", user.home().join("state"));
+    let said = output(ignoring.env("XDG_CACHE_HOME", user.home().join("cache")));
+    assert!(said.trim().ends_with('1'), "{said}");
+}
+
+#[test]
+fn an_interrupt_of_the_terminal_reaches_the_command_once() {
+    let registry = Registry::before(origin());
+    let user = User::of(&registry);
+    let command = "trap 'echo interrupt >> seen' INT; : > ready; while ! test -e end; do sleep 0.02; done";
+    // With all streams elsewhere, the terminal is still that of the command.
+    let terminal = "import os, pty, sys, time\n\
+        child, terminal = pty.fork()\n\
+        if child == 0:\n    \
+            for stream in range(3): os.dup2(os.open('/dev/null', os.O_RDWR), stream)\n    \
+            os.execvp(sys.argv[1], sys.argv[1:])\n\
+        def wait(file):\n    \
+            while not os.path.exists(file): time.sleep(0.01)\n\
+        wait('ready'); os.write(terminal, b'\\x03'); wait('seen'); time.sleep(0.1); open('end', 'w')\n\
+        os.waitpid(child, 0)";
+    let run = user.command(&[], &["sh", "-c", command]);
+    let mut python = Command::new("python3");
+    python.args(["-c", terminal]).arg(run.get_program()).args(run.get_args()).current_dir(user.home());
+    python.env("HOME", user.home()).env("STATE_DIRECTORY", user.home().join("state"));
+    output(python.env("XDG_CACHE_HOME", user.home().join("cache")));
+    let seen = std::fs::read_to_string(user.home().join("seen")).expect("a file");
+    assert_eq!(seen, "interrupt\n");
+}
+
+#[test]
+fn settings_of_the_command_change_no_line_of_the_run() {
+    let registry = Registry::before(origin());
+    let user = User::of(&registry);
+    for filter in ["trace", "=no filter="] {
+        let mut run = user.command(&[], &["true"]);
+        let told = stderr(&run.env("RUST_LOG", filter).output().expect("it runs"));
+        assert_eq!(told.lines().count(), 2, "{told}");
+    }
+}
+
+#[test]
+fn files_with_settings_of_the_user_are_for_the_user_alone() {
+    let registry = Registry::before(origin());
+    let user = User::of(&registry);
+    std::fs::write(user.home().join(".wgetrc"), "http_password = secret\n").expect("written");
+    let script = "grep -c secret $WGETRC; stat -c %a $WGETRC $APT_CONFIG $HOMEBREW_CURLRC $SSL_CERT_FILE $(dirname $SSL_CERT_FILE)";
+    let run = user.command(&[], &["sh", "-c", script]);
+    let mut strict = Command::new("sh");
+    strict.args(["-c", "umask 077; exec \"$@\"", "sh"]).arg(run.get_program()).args(run.get_args());
+    strict.env("HOME", user.home()).env("STATE_DIRECTORY", user.home().join("state"));
+    let said = output(strict.env("XDG_CACHE_HOME", user.home().join("cache")).env("TMPDIR", user.home()));
+    assert_eq!(said.split_whitespace().collect::<Vec<_>>(), ["1", "600", "600", "600", "644", "755"]);
+}
+
+#[test]
+fn a_limit_on_the_size_of_files_is_told() {
+    let registry = Registry::before(origin());
+    let user = User::of(&registry);
+    let run = user.command(&[], &["true"]);
+    let mut limited = Command::new("sh");
+    limited.args(["-c", "ulimit -f 1; exec \"$@\"", "sh"]).arg(run.get_program()).args(run.get_args());
+    limited.env("HOME", user.home()).env("STATE_DIRECTORY", user.home().join("state"));
+    let limited = limited.env("XDG_CACHE_HOME", user.home().join("cache")).output().expect("it runs");
+    assert_eq!(limited.status.code(), Some(1), "{limited:?}");
+    assert!(stderr(&limited).starts_with("larder: cannot "), "{}", stderr(&limited));
 }

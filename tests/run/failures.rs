@@ -2,10 +2,13 @@
 //! words are clear.
 
 use std::fs;
-use std::process::{Command, Stdio};
+use std::net::TcpStream;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Command, ExitStatus, Stdio};
 
 use larder_proxy::net::tls::authority::{AuthorityTerms, CertificateAuthority};
-use larder_testkit::{Answer, Gate, Origin, Process, children, eventually, is_over, not_tested};
+use larder_testkit::{Answer, Gate, Origin, Process, children, eventually, is_over, not_tested, output};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::shelf::Shelf;
@@ -53,8 +56,8 @@ impl HalfDone {
         children(self.run.id()).into_iter().find(is_proxy).expect("a process")
     }
 
-    /// Waits for the end of the run, and returns its exit code. A run after it gets the whole file, and stores it.
-    fn ended(mut self) -> (Option<i32>, User) {
+    /// Waits for the end of the run, and returns how it ended. A run after it gets the whole file, and stores it.
+    fn ended(mut self) -> (ExitStatus, User) {
         let status = eventually("the end of the run", || self.run.try_wait().expect("a child"));
         self.rest.open();
         let url = format!("{}/large", self.registry.url());
@@ -63,7 +66,7 @@ impl HalfDone {
             assert_eq!(fs::read(self.user.home().join("whole")).expect("a file"), vec![b'x'; LENGTH]);
             assert_eq!(self.registry.count(), count);
         }
-        (status.code(), self.user)
+        (status, self.user)
     }
 }
 
@@ -71,8 +74,8 @@ impl HalfDone {
 fn a_killed_proxy_leaves_the_command_its_exit_code() {
     let download = HalfDone::start();
     kill_process(download.proxy(), Signal::KILL).expect("it runs");
-    let (code, user) = download.ended();
-    assert_eq!(code, Some(7));
+    let (status, user) = download.ended();
+    assert_eq!(status.code(), Some(7));
     let read = |name: &str| fs::read_to_string(user.home().join(name)).expect("a file");
     assert_ne!(read("code").trim(), "0", "curl has noticed");
     assert!(read("told").contains("larder: the proxy was ended by signal 9"), "{}", read("told"));
@@ -84,7 +87,7 @@ fn the_proxy_ends_with_a_run_that_is_killed() {
     let proxy = download.proxy();
     download.run.end();
     eventually("the end of the proxy", || is_over(proxy).then_some(()));
-    assert_eq!(download.ended().0, None);
+    assert_eq!(download.ended().0.signal(), Some(9));
 }
 
 #[test]
@@ -98,7 +101,8 @@ fn an_interrupted_download_leaves_no_process_and_no_part() {
         let _ = kill_process(*process, Signal::INT);
     }
     download.run.signal(Signal::INT);
-    assert_eq!(download.ended().0, Some(130));
+    // A shell ends its script after it.
+    assert_eq!(download.ended().0.signal(), Some(2));
     assert!(processes.into_iter().chain(curl).all(is_over));
 }
 
@@ -205,4 +209,28 @@ fn a_daemon_finds_the_proxy_again_in_the_next_run() {
     let second = user.run(&["--host", "localhost"], &second).succeeded();
     assert_eq!((first.number("requests"), second.number("requests")), (0, 1));
     assert_eq!(second.said(), "/a");
+}
+
+#[test]
+fn a_proxy_stays_for_a_daemon_and_ends_with_it() {
+    let registry = Registry::before(origin());
+    let user = User::of(&registry);
+    let leave = "sleep 1000 >/dev/null 2>&1 & echo $! $HTTPS_PROXY $SSL_CERT_FILE";
+    let run = user.run(&["--host", "localhost"], &["sh", "-c", leave]).succeeded();
+    let said = run.said();
+    let [daemon, proxy, bundle] = said.split_whitespace().collect::<Vec<_>>()[..] else { panic!("{said}") };
+    assert!(
+        run.told().contains(&format!("larder: left by the command: sleep ({daemon}); ")),
+        "{}",
+        run.told()
+    );
+    let url = registry.at("/a");
+    let curl = || output(Command::new("curl").args(["-sS", "--proxy", proxy, "--cacert", bundle, &url]));
+    let address = proxy.trim_start_matches("http://");
+    eventually("a proxy", || TcpStream::connect(address).ok());
+    assert_eq!((curl(), curl(), registry.count()), ("/a".to_owned(), "/a".to_owned(), 1));
+    let daemon = daemon.parse().ok().and_then(Pid::from_raw).expect("a number");
+    kill_process(daemon, Signal::KILL).expect("it runs");
+    eventually("the end of the proxy", || TcpStream::connect(address).is_err().then_some(()));
+    eventually("the end of its files", || (!Path::new(bundle).exists()).then_some(()));
 }

@@ -3,12 +3,14 @@
 //! Registries are sites of another Larder over TLS, which stores nothing, before a scripted origin. Clients trust its
 //! authority by `SSL_CERT_FILE`, as on a machine with an authority of its own.
 
+mod authority;
 mod browser;
 mod chosen;
 mod clients;
 mod commands;
 mod failures;
 mod served;
+mod settings;
 mod shelf;
 mod systems;
 mod tools;

@@ -12,11 +12,11 @@ use crate::{Registry, origin};
 /// A proxy that intercepts the registry, and the authority that its clients trust.
 pub(crate) struct Team {
     pub(crate) proxy: Larder,
-    state: TempDir,
+    pub(super) state: TempDir,
 }
 
 impl Team {
-    fn new(registry: &Registry, config: &str) -> Self {
+    pub(super) fn new(registry: &Registry, config: &str) -> Self {
         Self::with(registry, &[], config)
     }
 
@@ -141,4 +141,13 @@ fn without_an_authority_or_with_an_expired_one_nothing_is_served() {
         expired.contains("the authority has expired; larder ca init --renew makes a new one"),
         "{expired}"
     );
+}
+
+#[test]
+fn hosts_that_are_never_intercepted_keep_their_certificates() {
+    let registry = Registry::before(origin());
+    let team = Team::new(&registry, "never = ['localhost']");
+    let url = registry.at("/a");
+    assert_eq!(team.curl(&[&url]).status.code(), Some(60));
+    assert_eq!(stdout(&team.curl(&["--cacert", &registry.authority.file(), &url])), "/a");
 }

@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 use std::net::TcpListener;
 
-use larder_testkit::{Authority, stderr, stdout};
+use larder_testkit::{Authority, Larder, Pair, site, stderr, stdout};
 
 use crate::{Registry, User, origin};
 
@@ -137,4 +137,24 @@ fn a_registry_is_trusted_as_the_settings_of_its_tool_say() {
     let own = std::fs::read_to_string(registry.authority.file()).expect("a file");
     let said = stdout(&run);
     assert!(said.starts_with("/a") && said.contains(own.trim()), "{said}{}", stderr(&run));
+}
+
+#[test]
+fn a_certificate_that_is_its_own_authority_counts_if_it_is_trusted() {
+    let (origin, unrelated) = (origin(), Registry::before(origin()));
+    let folder = tempfile::tempdir().expect("a directory");
+    let own = Pair::by_openssl(folder.path(), &["subjectAltName=DNS:localhost"]);
+    let listen = "[reverse]\nlisten_tls = '127.0.0.1:0'\n";
+    let front = Larder::start(&format!("{listen}{}{}", own.table(), site(&[&origin], "cache = false")));
+    let port = front.door("reverse, TLS").port();
+    let untrusted = "502: no trusted authority has signed the origin's certificate";
+    for (roots, host, expected) in [
+        (own.cert.display().to_string(), "localhost", "/a"),
+        (own.cert.display().to_string(), "127.0.0.1", "502: the origin's certificate is for another name"),
+        (unrelated.authority.file(), "localhost", untrusted),
+    ] {
+        let user = User { roots, ..User::of(&unrelated) };
+        let run = user.run(&["--all"], &["curl", "-sS", &format!("https://{host}:{port}/a")]).succeeded();
+        assert_eq!(run.said().trim(), expected, "{}", run.told());
+    }
 }

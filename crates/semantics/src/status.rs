@@ -235,6 +235,9 @@ reasons! {
     OriginTlsName "origin-tls-name" "RFC 9110 4.3.4"
         "the origin's certificate is for another name"
         "tls_name in the site's table, or the name in the URL of the origin; the proxy's log has the names";
+    OriginTlsCertificate "origin-tls-certificate" "RFC 5280 6"
+        "the origin's certificate is not valid"
+        "the proxy's log has the cause, such as a certificate that is not for servers, or is one of an authority";
     OriginNotTls "origin-not-tls" "RFC 9110 4.3.4"
         "the server at the origin's port does not use TLS"
         "http:// instead of https:// in origin, or the port for TLS";

@@ -2,12 +2,15 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use rcgen::{
     BasicConstraints, Certificate, CertificateParams, DnType, IsCa, Issuer, KeyPair, PKCS_ECDSA_P256_SHA256,
     PKCS_ED25519, PKCS_RSA_SHA256, SignatureAlgorithm, date_time_ymd,
 };
 use tempfile::TempDir;
+
+use crate::output;
 
 /// The year in which certificates expire.
 const LATE: i32 = 2040;
@@ -31,6 +34,17 @@ impl Pair {
         let key = KeyPair::generate().expect("a key");
         let certificate = params.self_signed(&key).expect("a certificate");
         Self { cert: folder.join("cert"), key: folder.join("key") }.written(&certificate, &key)
+    }
+
+    /// Creates a self-signed certificate as `openssl req -x509` does, with these extensions.
+    pub fn by_openssl(folder: &Path, extensions: &[&str]) -> Self {
+        let pair = Self { cert: folder.join("cert"), key: folder.join("key") };
+        let mut openssl = Command::new("openssl");
+        openssl.args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]);
+        openssl.args(["-subj", "/CN=the origin", "-out"]).arg(&pair.cert).arg("-keyout").arg(&pair.key);
+        extensions.iter().for_each(|extension| _ = openssl.args(["-addext", extension]));
+        output(&mut openssl);
+        pair
     }
 
     fn written(self, certificate: &Certificate, key: &KeyPair) -> Self {

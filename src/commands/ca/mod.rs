@@ -34,7 +34,8 @@ Examples:
 
 const UNTRUST_EXAMPLES: &str = "\
 Examples:
-  sudo larder ca untrust --directory ~/.local/state/larder";
+  larder ca untrust --dry-run
+  sudo larder ca untrust";
 
 /// The arguments of `ca`.
 #[derive(Debug, Args)]
@@ -54,9 +55,14 @@ enum CaCommand {
     /// Show its files, its validity and its fingerprint
     #[command(after_help = SHOW_EXAMPLES)]
     Show(Place),
-    /// Add its certificate to the stores of this machine: that of the system, and that of Chromium
+    /// Add its certificate to the stores of this machine: those of the system, of Chromium, and of Java
     #[command(after_help = TRUST_EXAMPLES)]
-    Trust(Change),
+    Trust {
+        #[command(flatten)]
+        change: Change,
+        #[command(flatten)]
+        place: Place,
+    },
     /// Remove its certificate from these stores
     #[command(after_help = UNTRUST_EXAMPLES)]
     Untrust(Change),
@@ -67,8 +73,6 @@ struct Change {
     /// Print the steps, and do nothing
     #[arg(long)]
     dry_run: bool,
-    #[command(flatten)]
-    place: Place,
 }
 
 #[derive(Debug, Args)]
@@ -107,16 +111,12 @@ pub(crate) fn run(args: &CaArgs) -> Result<(), Failure> {
             Ok(())
         }
         CaCommand::Show(place) => place.show(),
-        CaCommand::Trust(change) => change.run(true),
-        CaCommand::Untrust(change) => change.run(false),
-    }
-}
-
-impl Change {
-    fn run(&self, trust: bool) -> Result<(), Failure> {
-        // A certificate that cannot be used is not added.
-        self.place.read()?;
-        trust::change(&self.place.files()?.cert, trust, self.dry_run)
+        CaCommand::Trust { change, place } => {
+            // A certificate that cannot be used is not added.
+            place.read()?;
+            trust::change(Some(&place.files()?.cert), change.dry_run)
+        }
+        CaCommand::Untrust(change) => trust::change(None, change.dry_run),
     }
 }
 

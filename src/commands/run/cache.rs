@@ -3,16 +3,24 @@
 use std::env;
 use std::fs::{self, File};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::{self, Path, PathBuf};
+use std::process;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use larder_store::private;
 use rustix::fs::{FlockOperation, flock};
+use rustix::process::{Pid, Signal, kill_process};
 
+use super::process::is_lingering;
 use super::report::Times;
 use crate::cli::files::unwritten;
 
 /// The most runs at once.
 const MOST: usize = 64;
+/// The longest wait for a proxy that lingers, and the time between two looks at it.
+const PATIENCE: Duration = Duration::from_secs(5);
+const MOMENT: Duration = Duration::from_millis(10);
 
 /// A part of the cache that this run alone uses.
 pub(super) struct Cache {
@@ -22,20 +30,40 @@ pub(super) struct Cache {
 }
 
 impl Cache {
-    /// Opens the first free part of the cache in `folder`, or in the user's directory for caches. The error is the
-    /// reason why there is none, in one line.
+    /// Opens the first free part of the cache in `folder`, or in the user's directory for caches. A proxy that lingers there ends. The
+    /// error is the reason why there is none, in one line.
     pub(super) fn open(folder: Option<&Path>) -> Result<Self, String> {
-        let none =
-            "there is no directory for the cache: set XDG_CACHE_HOME or HOME, or name one with --cache";
-        let folder = folder.map(Path::to_owned).or_else(of_user).ok_or(none)?;
+        let folder = absolute(folder)?;
         let unmade = |error| format!("cannot use {}: {}", folder.display(), unwritten(&error));
         for number in 0..MOST {
             let part = folder.join(number.to_string());
-            if let Some(lock) = lock(&part).map_err(unmade)? {
+            let mut locked = lock(&part).map_err(unmade)?;
+            if locked.is_none() && end_lingering(&part) {
+                locked = lock(&part).map_err(unmade)?;
+            }
+            if let Some(lock) = locked {
                 return Ok(Self { folder: part, _lock: lock });
             }
         }
         Err(format!("{MOST} runs use {} already", folder.display()))
+    }
+
+    /// Opens the part that a run with this port had, until the next run ends this process. The error is the reason why there is none,
+    /// in one line.
+    pub(super) fn linger(folder: Option<&Path>, port: u16) -> Result<Self, String> {
+        let folder = absolute(folder)?;
+        let parts = (0..MOST).map(|number| folder.join(number.to_string()));
+        let mut had = parts.filter(|part| port_in(part) == Some(port));
+        let free = had.find_map(|part| {
+            // A run that finds the part locked knows by whom. If this cannot be written, it takes another part.
+            let _ = private::write(&part.join(LINGERING), process::id().to_string().as_bytes());
+            Some(Self { _lock: lock(&part).ok()??, folder: part })
+        });
+        free.ok_or_else(|| format!("no part of {} is for port {port}", folder.display()))
+    }
+
+    pub(super) fn linger_no_more(&self) {
+        let _ = fs::remove_file(self.folder.join(LINGERING));
     }
 
     /// Returns the directory for stored responses.
@@ -45,7 +73,7 @@ impl Cache {
 
     /// Returns the port of the last run.
     pub(super) fn port(&self) -> Option<u16> {
-        fs::read_to_string(self.folder.join(PORT)).ok()?.parse().ok()
+        port_in(&self.folder)
     }
 
     /// Keeps the port for the next run.
@@ -74,6 +102,27 @@ impl Cache {
 
 const TIMES: &str = "times.json";
 const PORT: &str = "port";
+const LINGERING: &str = "lingering";
+
+fn port_in(part: &Path) -> Option<u16> {
+    fs::read_to_string(part.join(PORT)).ok()?.parse().ok()
+}
+
+/// Ends the proxy that lingers in a part, and waits for its end. Whether there was one.
+fn end_lingering(part: &Path) -> bool {
+    let process = fs::read_to_string(part.join(LINGERING)).ok().and_then(|text| text.parse().ok());
+    let Some(process) = process.and_then(Pid::from_raw) else { return false };
+    // The number may be that of another process by now.
+    let lingers = || is_lingering(process);
+    if !lingers() || kill_process(process, Signal::TERM).is_err() {
+        return false;
+    }
+    let end = Instant::now() + PATIENCE;
+    while lingers() && Instant::now() < end {
+        thread::sleep(MOMENT);
+    }
+    true
+}
 
 /// Returns the lock of a part, which is made if it is not there; `None` if another run holds it.
 fn lock(part: &Path) -> io::Result<Option<File>> {
@@ -86,8 +135,14 @@ fn lock(part: &Path) -> io::Result<Option<File>> {
     }
 }
 
-/// Returns the directory of this user for the caches of all runs.
-pub(super) fn of_user() -> Option<PathBuf> {
+/// Returns the directory of the caches of all runs: `folder`, or that of this user.
+fn absolute(folder: Option<&Path>) -> Result<PathBuf, String> {
+    let none = "there is no directory for the cache: set XDG_CACHE_HOME or HOME, or name one with --cache";
+    let folder = folder.map(Path::to_owned).or_else(of_user).ok_or(none)?;
+    path::absolute(&folder).map_err(|error| format!("cannot use {}: {error}", folder.display()))
+}
+
+fn of_user() -> Option<PathBuf> {
     let absolute = |name: &str| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let caches = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")))?;
     Some(caches.join("larder"))

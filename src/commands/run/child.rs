@@ -1,40 +1,45 @@
 //! The command of a run: its process, and the signals that this process passes on to it.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::fs;
 use std::io::{self, ErrorKind};
 use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
 use std::process::{Command, ExitStatus};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-use rustix::process::{Pid, Signal, getpgrp, kill_process};
-use rustix::termios::tcgetpgrp;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
-use signal_hook::iterator::Signals;
+use rustix::process::{Pid, Signal, kill_process};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+use signal_hook::iterator::SignalsInfo;
+use signal_hook::iterator::exfiltrator::WithOrigin;
+use signal_hook::low_level::emulate_default_handler;
+use signal_hook::low_level::siginfo::{Cause, Origin};
 
 use super::environment::Environment;
+use crate::cli::files::unread;
 
 /// The exit codes of a shell for commands that cannot be started, and its base for those that a signal has ended.
-pub(super) const NOT_FOUND: u8 = 127;
+const NOT_FOUND: u8 = 127;
 const NOT_STARTED: u8 = 126;
 const BY_SIGNAL: i32 = 128;
 
-/// The signals that a terminal or a supervisor sends, which are for the command.
-pub(super) const PASSED_ON: [i32; 4] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM];
+/// The signals that a terminal, a supervisor or a user sends, which are for the command.
+pub(super) const PASSED_ON: [i32; 6] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2];
 
 /// The process of the command, until it has ended.
 type Running = Arc<Mutex<Option<Pid>>>;
 
-/// Runs `command` in this environment and returns its exit code. Errors: the exit code for a command that cannot be
-/// started.
-pub(super) fn run(command: &[OsString], environment: &Environment) -> Result<u8, u8> {
-    // From here on, a signal no longer ends this process.
-    let signals = Signals::new(PASSED_ON);
-    let mut child = Command::new(&command[0])
-        .args(&command[1..])
-        .envs(environment.variables())
-        .spawn()
-        .map_err(|error| if error.kind() == ErrorKind::NotFound { NOT_FOUND } else { NOT_STARTED })?;
+/// Runs `command` in this environment.
+///
+/// # Errors
+/// The command cannot be started.
+pub(super) fn run(command: &[OsString], environment: &Environment) -> io::Result<ExitStatus> {
+    // From here on, a signal no longer ends this process. One that is ignored, as by nohup, stays ignored for both.
+    let ignored = ignored();
+    let signals = PASSED_ON.into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0);
+    let signals = SignalsInfo::<WithOrigin>::new(signals);
+    let mut child = Command::new(&command[0]).args(&command[1..]).envs(environment.variables()).spawn()?;
     let running: Running = Arc::new(Mutex::new(Some(Pid::from_child(&child))));
     if let Ok(signals) = signals {
         let running = Arc::clone(&running);
@@ -43,13 +48,14 @@ pub(super) fn run(command: &[OsString], environment: &Environment) -> Result<u8,
     }
     let status = child.wait();
     *running.lock().unwrap_or_else(PoisonError::into_inner) = None;
-    Ok(status.map_or(NOT_STARTED, exit_code))
+    status
 }
 
 /// Passes signals on to the command for as long as the process lives.
-fn pass_on(mut signals: Signals, running: &Running) {
-    for signal in signals.forever() {
-        let is_of_terminal = matches!(signal, SIGINT | SIGQUIT) && is_in_foreground();
+fn pass_on(mut signals: SignalsInfo<WithOrigin>, running: &Running) {
+    for Origin { signal, cause, .. } in signals.forever() {
+        // The kernel has sent it to the command, too, for the keys of a terminal.
+        let is_of_terminal = matches!(signal, SIGINT | SIGQUIT) && cause == Cause::Kernel;
         let signal = Signal::from_named_raw(signal).filter(|_| !is_of_terminal);
         let running = running.lock().unwrap_or_else(PoisonError::into_inner);
         if let (Some(process), Some(signal)) = (*running, signal) {
@@ -59,12 +65,32 @@ fn pass_on(mut signals: Signals, running: &Running) {
     }
 }
 
-/// Whether the terminal has sent its signals to the command, too: both processes are in the group that it addresses.
-fn is_in_foreground() -> bool {
-    [tcgetpgrp(io::stdin()), tcgetpgrp(io::stderr())].contains(&Ok(getpgrp()))
+/// Returns the signals that this process ignores, as bits; none if that is not known.
+fn ignored() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let bits = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    bits.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok()).unwrap_or_default()
 }
 
-fn exit_code(status: ExitStatus) -> u8 {
+/// Returns the exit code of a shell for a command that has ended.
+pub(super) fn exit_code(status: ExitStatus) -> u8 {
     let by_signal = || BY_SIGNAL + status.signal().unwrap_or_default();
     u8::try_from(status.code().unwrap_or_else(by_signal)).unwrap_or(u8::MAX)
+}
+
+/// Returns the exit code of a shell for a command that cannot be started, and the reason.
+pub(super) fn unstarted(command: &OsStr, error: &io::Error) -> (u8, String) {
+    match error.kind() {
+        ErrorKind::NotFound if !Path::new(command).exists() => (NOT_FOUND, "no such command".to_owned()),
+        _ => (NOT_STARTED, format!("it cannot be started: {}", unread(error))),
+    }
+}
+
+/// Ends this process by the signal that has ended the command, if its sender expects that: a shell stops its script after an interrupt
+/// only if the interrupt has ended the program.
+pub(super) fn end_as(status: ExitStatus) {
+    if let Some(signal) = status.signal().filter(|signal| [SIGHUP, SIGINT, SIGTERM].contains(signal)) {
+        // Without it, the exit code tells.
+        let _ = emulate_default_handler(signal);
+    }
 }

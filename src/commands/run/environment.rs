@@ -2,25 +2,26 @@
 //!
 //! Most variables for certificates replace a client's own list, so they name a file with the roots that were trusted
 //! before and the authority. Some add to that list, so they name the authority alone. The files are in a directory that
-//! every user may read, since apt downloads as another user; they hold no secrets.
+//! every user may read, since apt downloads as another user. It stays for as long as processes use it that the command has left.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, DirBuilder};
-use std::io;
+use std::fs::{self, DirBuilder, Permissions};
+use std::io::{self, ErrorKind, Write};
 use std::net::SocketAddr;
-use std::os::unix::fs::DirBuilderExt;
-use std::path::{Path, PathBuf};
-use std::process;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::path::{self, Path, PathBuf};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use larder_proxy::net::tls::authority::CertificateAuthority;
+use larder_store::private;
 use rustix::process::geteuid;
 use rustls::pki_types::CertificateDer;
 use rustls_native_certs::load_native_certs;
 
-use super::{cache, registries, truststore};
+use super::lingering::Left;
+use super::{registries, truststore};
 
 /// Variables with the URL of the proxy.
 pub(crate) const PROXY: &[&str] = &[
@@ -63,73 +64,52 @@ const JAVA: &str = "JAVA_TOOL_OPTIONS";
 const NODE: &str = "NODE_OPTIONS";
 const WGET: &str = "WGETRC";
 const HOMEBREW: &str = "HOMEBREW_CURLRC";
-/// The file that this process reads instead of the system's certificates.
-const OWN: &str = "SSL_CERT_FILE";
+/// The file that a process of Larder reads instead of the system's certificates.
+pub(super) const OWN: &str = "SSL_CERT_FILE";
 const APT: &str = "APT_CONFIG";
 
-/// The variables of a command, and their files, which are removed at the end.
+/// Modes of the files that every user may read, and of those that only this one may.
+const PUBLIC: u32 = 0o644;
+const PRIVATE: u32 = 0o600;
+
+/// The variables of a command, and the directory of their files.
 pub(super) struct Environment {
     folder: PathBuf,
-    /// The certificates that the proxy trusts, if they are not those of this process.
-    trusted: Option<PathBuf>,
     variables: Vec<(&'static str, OsString)>,
 }
 
 impl Environment {
-    /// Makes the directory of the files, and writes what the proxy trusts: also the certificates that single tools are told to
-    /// trust, since their registries may have them. `outside` has the variables of this process.
+    /// Writes the files for a proxy at this address. `outside` has the variables of this process. A later run with the same port has the
+    /// same files.
     ///
     /// # Errors
     /// The error of a file.
-    pub(super) fn new(outside: impl Fn(&str) -> Option<OsString>) -> io::Result<Self> {
-        let mut made = Self { folder: make_folder()?, trusted: None, variables: Vec::new() };
-        let names = REPLACING.iter().chain(ADDING).chain([&NPM]);
-        let mut files: Vec<_> = names.filter_map(|name| file_before(name, &outside)).collect();
-        let own = outside(OWN).map(PathBuf::from);
-        files.retain(|file| Some(file) != own.as_ref());
-        files.sort_unstable();
-        files.dedup();
-        let texts: Vec<_> = files.iter().filter_map(|file| fs::read_to_string(file).ok()).collect();
-        if !texts.is_empty() {
-            made.trusted = Some(made.write("trusted.pem", &[&bundle(""), &texts.join("\n")])?);
-        }
-        Ok(made)
-    }
-
-    /// Returns the variables for the process of the proxy.
-    pub(super) fn of_proxy(&self) -> Option<(&'static str, &Path)> {
-        self.trusted.as_deref().map(|file| (OWN, file))
-    }
-
-    /// Writes the files for a proxy at this address.
-    ///
-    /// # Errors
-    /// The error of a file.
-    pub(super) fn use_proxy(
-        &mut self,
+    pub(super) fn new(
         proxy: SocketAddr,
         authority: &CertificateAuthority,
         outside: impl Fn(&str) -> Option<OsString>,
-    ) -> io::Result<()> {
+    ) -> io::Result<Self> {
+        let mut made = Self { folder: make_folder(proxy.port())?, variables: Vec::new() };
         let url = OsString::from(format!("http://{proxy}"));
-        self.variables.extend(PROXY.iter().map(|name| (*name, url.clone())));
-        self.variables.extend(SWITCHES.iter().map(|(name, value)| (*name, OsString::from(value))));
+        made.variables.extend(PROXY.iter().map(|name| (*name, url.clone())));
+        made.variables.extend(SWITCHES.iter().map(|(name, value)| (*name, OsString::from(value))));
         let ca = authority.pem();
-        let bundle = self.write("bundle.pem", &[&bundle(ca)])?;
-        let alone = self.write("ca.pem", &[ca])?;
+        let bundle = made.write("bundle.pem", &bundle(ca))?;
+        let alone = made.write("ca.pem", ca)?;
         for (names, usual) in [(REPLACING, Some(&bundle)), (ADDING, Some(&alone)), (&[NPM], None)] {
             for name in names {
                 let value = match file_before(name, &outside).map(fs::read_to_string) {
-                    Some(Ok(before)) => Some(self.write(&format!("{name}.pem"), &[&before, "\n", ca])?),
+                    Some(Ok(before)) => Some(made.write(&format!("{name}.pem"), &format!("{before}\n{ca}"))?),
                     _ => usual.cloned(),
                 };
-                self.variables.extend(value.map(|value| (*name, value.into())));
+                made.variables.extend(value.map(|value| (*name, value.into())));
             }
         }
-        self.of_java(proxy, authority, &outside)?;
-        let script = self.script_of_node()?;
-        self.append(NODE, &format!("--require \"{}\"", script.display()), &outside);
-        self.of_files(&bundle, &outside)
+        made.of_java(proxy, authority, &outside)?;
+        let script = made.write("node-proxy.cjs", include_str!("node-proxy.cjs"))?;
+        made.append(NODE, &format!("--require \"{}\"", script.display()), &outside);
+        made.of_files(&bundle, &outside)?;
+        Ok(made)
     }
 
     pub(super) fn variables(&self) -> impl Iterator<Item = (&'static str, &OsStr)> {
@@ -144,35 +124,18 @@ impl Environment {
         outside: &impl Fn(&str) -> Option<OsString>,
     ) -> io::Result<()> {
         let (roots, ca) = (load_native_certs().certs, authority.der());
-        let path = self.folder.join("truststore.jks");
-        fs::write(&path, truststore::jks(roots.iter().map(AsRef::as_ref).chain([ca])))?;
+        let store = truststore::jks(roots.iter().map(AsRef::as_ref).chain([ca]));
+        let path = self.replace("truststore.jks", &store, PUBLIC)?;
         let direct = outside("NO_PROXY").or_else(|| outside("no_proxy")).unwrap_or_default();
         let (ip, port, store) = (proxy.ip(), proxy.port(), path.display());
         let own = format!(
             "-Dhttp.proxyHost={ip} -Dhttp.proxyPort={port} -Dhttps.proxyHost={ip} -Dhttps.proxyPort={port} \
-             -Dhttp.nonProxyHosts={} -Djavax.net.ssl.trustStore={store} -Djavax.net.ssl.trustStorePassword={}",
+             -Dhttp.nonProxyHosts={} \"-Djavax.net.ssl.trustStore={store}\" -Djavax.net.ssl.trustStorePassword={}",
             java_hosts(&direct.to_string_lossy()),
             truststore::PASSWORD,
         );
         self.append(JAVA, &own, outside);
         Ok(())
-    }
-
-    /// Writes the module that Node.js loads first, and returns its path. Daemons that the command leaves load it later, too, so it
-    /// stays in the user's cache; not in that of root, which other users cannot read.
-    fn script_of_node(&self) -> io::Result<PathBuf> {
-        const NAME: &str = "node-proxy.cjs";
-        const SCRIPT: &str = include_str!("node-proxy.cjs");
-        let new = self.write(NAME, &[SCRIPT])?;
-        let Some(folder) = cache::of_user().filter(|_| !geteuid().is_root()) else { return Ok(new) };
-        let kept = folder.join(NAME);
-        if fs::read_to_string(&kept).is_ok_and(|text| text == SCRIPT) {
-            return Ok(kept);
-        }
-        // Other runs may read it at the same time.
-        let beside = folder.join(format!("{NAME}.{}", process::id()));
-        let written = fs::create_dir_all(&folder).and_then(|()| fs::write(&beside, SCRIPT));
-        Ok(if written.and_then(|()| fs::rename(&beside, &kept)).is_ok() { kept } else { new })
     }
 
     /// Adds options of this proxy to those that a variable has outside.
@@ -182,33 +145,62 @@ impl Environment {
     }
 
     /// Writes the files of clients that read certificates from no variable: wget, apt, and the curl of Homebrew, which passes no other
-    /// variables on.
+    /// variables on. The user's own settings in them may have secrets.
     fn of_files(&mut self, bundle: &Path, outside: &impl Fn(&str) -> Option<OsString>) -> io::Result<()> {
         let bundle = bundle.display();
         let of_home = outside("HOME").map(|home| Path::new(&home).join(".wgetrc").into_os_string());
         let before =
             outside(WGET).or(of_home).and_then(|path| fs::read_to_string(path).ok()).unwrap_or_default();
-        let wget = self.write("wgetrc", &[&before, &format!("\nca_certificate = {bundle}\n")])?;
+        let wget =
+            self.replace("wgetrc", format!("{before}\nca_certificate = {bundle}\n").as_bytes(), PRIVATE)?;
         let before = outside(APT).and_then(|path| fs::read_to_string(path).ok()).unwrap_or_default();
-        let apt = self.write("apt.conf", &[&before, &format!("\nAcquire::https::CAInfo \"{bundle}\";\n")])?;
+        let apt = self.replace(
+            "apt.conf",
+            format!("{before}\nAcquire::https::CAInfo \"{bundle}\";\n").as_bytes(),
+            PRIVATE,
+        )?;
         let before = outside(HOMEBREW).and_then(|path| fs::read_to_string(path).ok()).unwrap_or_default();
-        let brew = self.write("curlrc", &[&before, &format!("\ncacert = \"{bundle}\"\n")])?;
+        let brew =
+            self.replace("curlrc", format!("{before}\ncacert = \"{bundle}\"\n").as_bytes(), PRIVATE)?;
         self.variables.extend([(WGET, wget.into()), (APT, apt.into()), (HOMEBREW, brew.into())]);
         Ok(())
     }
 
-    fn write(&self, name: &str, parts: &[&str]) -> io::Result<PathBuf> {
-        let path = self.folder.join(name);
-        fs::write(&path, parts.concat())?;
+    fn write(&self, name: &str, text: &str) -> io::Result<PathBuf> {
+        self.replace(name, text.as_bytes(), PUBLIC)
+    }
+
+    /// Writes a file at once: processes of an earlier run may read it.
+    fn replace(&self, name: &str, content: &[u8], mode: u32) -> io::Result<PathBuf> {
+        let (path, new) = (self.folder.join(name), self.folder.join("new"));
+        let mut file = private::replace(&new)?;
+        file.write_all(content)?;
+        file.set_permissions(Permissions::from_mode(mode))?;
+        fs::rename(&new, &path)?;
         Ok(path)
+    }
+
+    /// Removes the files, unless processes that the command has left use them. Returns those.
+    pub(super) fn leave(self) -> Left {
+        let left = Left::after_a_moment(self.folder);
+        if left.is_empty() {
+            left.remove_files();
+        }
+        left
     }
 }
 
-impl Drop for Environment {
-    fn drop(&mut self) {
-        // Otherwise the system's cleaning of its directory for temporary files does it.
-        let _ = fs::remove_dir_all(&self.folder);
-    }
+/// Returns the certificates that the proxy trusts if they are not those of this process: also those that single tools are told to trust,
+/// since their registries may have them.
+pub(super) fn trusted(outside: impl Fn(&str) -> Option<OsString>) -> Option<String> {
+    let names = REPLACING.iter().chain(ADDING).chain([&NPM]);
+    let mut files: Vec<_> = names.filter_map(|name| file_before(name, &outside)).collect();
+    let own = outside(OWN).map(PathBuf::from);
+    files.retain(|file| Some(file) != own.as_ref());
+    files.sort_unstable();
+    files.dedup();
+    let texts: Vec<_> = files.iter().filter_map(|file| fs::read_to_string(file).ok()).collect();
+    (!texts.is_empty()).then(|| bundle("") + &texts.join("\n"))
 }
 
 /// Returns the file of certificates that a variable names outside, or else the settings of its tool.
@@ -223,16 +215,20 @@ pub(crate) fn bundle(ca: &str) -> String {
     roots
 }
 
-/// Makes a directory that nobody else could have made.
-fn make_folder() -> io::Result<PathBuf> {
-    for number in 0.. {
-        let path = env::temp_dir().join(format!("larder-run-{}-{number}", process::id()));
-        match DirBuilder::new().mode(0o755).create(&path) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            made => return made.map(|()| path),
+/// Makes the directory for runs with this port, which no other user can change.
+fn make_folder(port: u16) -> io::Result<PathBuf> {
+    let (parent, user) = (path::absolute(env::temp_dir())?, geteuid().as_raw());
+    let mut paths = (0..100).map(|number| parent.join(format!("larder-run-{user}-{port}-{number}")));
+    let mine = paths.find_map(|path| match DirBuilder::new().mode(0o700).create(&path) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            let about = fs::symlink_metadata(&path).ok()?;
+            (about.is_dir() && about.uid() == user && about.mode() & 0o022 == 0).then_some(Ok(path))
         }
-    }
-    Err(io::ErrorKind::AlreadyExists.into())
+        made => {
+            Some(made.and_then(|()| fs::set_permissions(&path, Permissions::from_mode(0o755))).map(|()| path))
+        }
+    });
+    mine.unwrap_or_else(|| Err(ErrorKind::AlreadyExists.into()))
 }
 
 /// Formats a certificate as PEM (RFC 7468).

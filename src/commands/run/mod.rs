@@ -6,6 +6,7 @@ mod args;
 mod cache;
 mod child;
 pub(super) mod environment;
+mod lingering;
 mod process;
 mod proxy;
 mod registries;
@@ -14,9 +15,12 @@ mod truststore;
 
 use std::time::Instant;
 
+use signal_hook::consts::SIGXFSZ;
+use signal_hook::iterator::Signals;
+
 pub(crate) use self::args::RunArgs;
 use self::environment::Environment;
-use self::process::{EndedCommand, ProxyProcess};
+use self::process::{EndedCommand, ProxyProcess, Role};
 use self::report::tell;
 use crate::cli::files::unwritten;
 use crate::cli::{Failure, WatchAllocator};
@@ -36,17 +40,22 @@ Examples:
       exit code 1 if no request came through the proxy
 
 The command's exit code is that of larder. A daemon that runs already does not see the environment of the command:
-docker build, and a Gradle daemon. larder env docker prints settings for it.";
+docker build, and a Gradle daemon. larder env docker prints settings for it. For daemons that the command starts,
+the proxy stays until they end.";
 
 /// What is logged: errors, content that is not what it should be, and a disk that is full.
 const LOGGED: &str = "error,larder_proxy::flow::packages=warn,larder_proxy::features::maintenance=warn";
 
 /// Runs the command, or the proxy for it.
 pub(crate) fn run(args: &RunArgs, watch_allocator: WatchAllocator) -> Result<(), Failure> {
-    logging::start(LOGGED).map_err(Failure::Refused)?;
-    match process::is_proxy() {
-        true => proxy::serve(args, watch_allocator),
-        false => run_command(args),
+    // A file of more than the permitted size is an error.
+    let _outlived = Signals::new([SIGXFSZ]);
+    // RUST_LOG is for the command.
+    logging::start(LOGGED, &["LARDER_LOG"]).map_err(Failure::Refused)?;
+    match Role::of_this_process() {
+        Role::Command => run_command(args),
+        Role::Proxy => proxy::serve(args, watch_allocator),
+        Role::Lingering(port, folder) => lingering::serve(args, (port, folder), watch_allocator),
     }
 }
 
@@ -56,22 +65,29 @@ fn run_command(args: &RunArgs) -> Result<(), Failure> {
     let authority = authority::provide(&place).map_err(Failure::Failed)?;
     let unwritten = |error| Failure::Failed(format!("cannot write the certificates: {}", unwritten(&error)));
     let outside = |name: &str| std::env::var_os(name);
-    let mut environment = Environment::new(outside).map_err(unwritten)?;
-    let proxy = ProxyProcess::start(environment.of_proxy())?;
-    environment.use_proxy(proxy.address, &authority, outside).map_err(unwritten)?;
+    let trusted = environment::trusted(outside);
+    let proxy = ProxyProcess::start(trusted.as_deref())?;
+    let address = proxy.address;
+    let environment = Environment::new(address, &authority, outside).map_err(unwritten)?;
     let begun = Instant::now();
     let ended = child::run(&args.command, &environment);
-    let command = ended.ok().map(|exit_code| EndedCommand { exit_code, took: begun.elapsed() });
+    let left = environment.leave();
+    let command = ended.as_ref().ok();
+    let command =
+        command.map(|status| EndedCommand { exit_code: child::exit_code(*status), took: begun.elapsed() });
     let told = proxy.end(command);
-    drop(environment);
-    let exit_code = ended.map_err(|code| {
-        let program = args.command[0].to_string_lossy();
-        tell(&match code {
-            child::NOT_FOUND => format!("{program}: no such command"),
-            _ => format!("{program}: it cannot be started"),
-        });
+    let status = ended.map_err(|error| {
+        let (code, why) = child::unstarted(&args.command[0], &error);
+        tell(&format!("{}: {why}", args.command[0].to_string_lossy()));
         Failure::Ended(code)
     })?;
+    if !left.is_empty() {
+        tell(&left.told());
+        if let Err(error) = process::linger(address.port(), &left.folder, trusted.as_deref()) {
+            tell(&format!("cannot start a proxy for them: {error}"));
+        }
+    }
+    child::end_as(status);
     match told {
         Ok(0) => Ok(()),
         Ok(code) => Err(Failure::Ended(code)),
@@ -80,7 +96,7 @@ fn run_command(args: &RunArgs) -> Result<(), Failure> {
                 "the proxy was ended by signal {signal} while the command ran: requests failed from then on, \
                  and nothing is known about those before"
             ));
-            match exit_code {
+            match child::exit_code(status) {
                 0 if args.require => {
                     Err(Failure::Failed("--require: the proxy did not live to the end".to_owned()))
                 }

@@ -5,22 +5,84 @@
 //! code if the proxy is killed: a kernel without memory takes the largest process.
 
 use std::env;
+use std::ffi::{OsStr, OsString};
 use std::fmt;
+use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::SocketAddr;
-use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
+use std::os::fd::AsRawFd;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::process::Pid;
+
+use super::environment::OWN;
 use crate::cli::Failure;
 
-/// The variable that makes this program the proxy of a run.
+/// The variable by which a process of this program knows its part in a run.
 const ROLE: &str = "LARDER_RUN_ROLE";
+const PROXY: &str = "proxy";
 
-/// Whether this process is the proxy of a run.
-pub(super) fn is_proxy() -> bool {
-    env::var_os(ROLE).is_some()
+/// The part of a process in a run.
+pub(super) enum Role {
+    /// It runs the command.
+    Command,
+    Proxy,
+    /// It is the proxy of processes that the command has left, at this port, with their files in this directory.
+    Lingering(u16, PathBuf),
+}
+
+impl Role {
+    pub(super) fn of_this_process() -> Self {
+        let role = env::var_os(ROLE).unwrap_or_default();
+        let lingering = role.to_str().and_then(|role| role.split_once(' '));
+        match lingering.and_then(|(port, folder)| Some((port.parse().ok()?, folder.into()))) {
+            Some((port, folder)) => Self::Lingering(port, folder),
+            None if role == PROXY => Self::Proxy,
+            None => Self::Command,
+        }
+    }
+}
+
+/// Starts a process of this program with the same arguments and these streams, perhaps with other certificates that it trusts.
+fn start(role: &OsStr, trusted: Option<&str>, [input, said, told]: [Stdio; 3]) -> io::Result<Child> {
+    // Also if the program was replaced meanwhile.
+    let mut command = Command::new("/proc/self/exe");
+    let mut words = env::args_os();
+    words.next().iter().for_each(|name| _ = command.arg0(name));
+    // Words before are for the process that reads its own standard input.
+    command.args(words.skip_while(|word| word != "run")).env(ROLE, role);
+    let file = trusted.map(in_memory).transpose()?;
+    command.envs(file.iter().map(|file| (OWN, format!("/proc/self/fd/{}", file.as_raw_fd()))));
+    command.stdin(input).stdout(said).stderr(told).spawn()
+}
+
+/// Returns a file that processes inherit.
+fn in_memory(text: &str) -> io::Result<File> {
+    let mut file = File::from(memfd_create("trusted", MemfdFlags::empty())?);
+    file.write_all(text.as_bytes())?;
+    Ok(file)
+}
+
+/// Whether a process is a proxy that [`linger`] has started.
+pub(super) fn is_lingering(process: Pid) -> bool {
+    let variables = fs::read(format!("/proc/{}/environ", process.as_raw_nonzero())).unwrap_or_default();
+    let roles =
+        variables.split(|byte| *byte == 0).filter_map(|variable| variable.strip_prefix(ROLE.as_bytes()));
+    roles.into_iter().any(|role| role != b"=proxy")
+}
+
+/// Starts a proxy for processes that the command has left.
+///
+/// # Errors
+/// The operating system's error.
+pub(super) fn linger(port: u16, folder: &Path, trusted: Option<&str>) -> io::Result<()> {
+    let mut role = OsString::from(format!("{port} "));
+    role.push(folder);
+    start(&role, trusted, [Stdio::null(), Stdio::null(), Stdio::null()]).map(drop)
 }
 
 /// The process of a proxy that serves.
@@ -38,16 +100,12 @@ pub(super) struct EndedCommand {
 }
 
 impl ProxyProcess {
-    /// Starts the proxy, perhaps with a variable of its own. Errors: the exit code of a proxy that cannot serve, and has said why;
-    /// or that there is no process.
-    pub(super) fn start(variable: Option<(&str, &Path)>) -> Result<Self, Failure> {
-        let failed = |error: io::Error| Failure::Failed(format!("cannot start the proxy: {error}"));
-        let mut command = Command::new(env::current_exe().map_err(failed)?);
-        // Words before are for the process that reads its own standard input.
-        command.args(env::args_os().skip_while(|word| word != "run")).env(ROLE, "proxy");
-        command.envs(variable);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut process = command.spawn().map_err(failed)?;
+    /// Starts the proxy, perhaps with other certificates that it trusts. Errors: the exit code of a proxy that cannot serve, and has said
+    /// why; or that there is no process.
+    pub(super) fn start(trusted: Option<&str>) -> Result<Self, Failure> {
+        let process = start(PROXY.as_ref(), trusted, [Stdio::piped(), Stdio::piped(), Stdio::inherit()]);
+        let mut process =
+            process.map_err(|error| Failure::Failed(format!("cannot start the proxy: {error}")))?;
         let mut line = String::new();
         // Without a line, the process has ended.
         let _ = process.stdout.take().map(|said| BufReader::new(said).read_line(&mut line));

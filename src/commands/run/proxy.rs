@@ -36,11 +36,10 @@ const THREADS: usize = 4;
 /// Serves until the command has ended, and then tells what the cache has saved. The error is the reason why it cannot
 /// serve, and the exit code of the run if that is not 0.
 pub(super) fn serve(args: &RunArgs, watch_allocator: WatchAllocator) -> Result<(), Failure> {
-    // A terminal sends them to all of its processes. They are for the command.
-    let _ignored = Signals::new(child::PASSED_ON);
+    let _outlived = outlive_signals();
     let cache = Cache::open(args.cache.as_deref()).map_err(Failure::Failed)?;
     let log = RequestLog::new().map_err(|error| Failure::Failed(format!("cannot log requests: {error}")))?;
-    let proxy = Proxy::start(args, &cache, &log, watch_allocator)?;
+    let proxy = Proxy::start(args, &cache, Some(&log), watch_allocator)?;
     // The command begins while the port is written.
     say(&proxy.address.to_string());
     cache.keep_port(proxy.address.port());
@@ -55,6 +54,11 @@ pub(super) fn serve(args: &RunArgs, watch_allocator: WatchAllocator) -> Result<(
         tell(&format!("cannot keep the durations of requests: {}", unwritten(&error)));
     }
     conclude(args, &report)
+}
+
+/// Makes this process outlive the signals that a terminal sends to all of its processes: they are for the command.
+pub(super) fn outlive_signals() -> io::Result<Signals> {
+    Signals::new(child::PASSED_ON)
 }
 
 /// Prints and writes the report, and returns the exit code of the run.
@@ -80,7 +84,7 @@ fn conclude(args: &RunArgs, report: &Report) -> Result<(), Failure> {
 }
 
 /// The access log of a run, in memory: it is complete even if the disk is full.
-struct RequestLog(OwnedFd);
+pub(super) struct RequestLog(OwnedFd);
 
 impl RequestLog {
     fn new() -> io::Result<Self> {
@@ -93,7 +97,7 @@ impl RequestLog {
 }
 
 /// A proxy that serves.
-struct Proxy {
+pub(super) struct Proxy {
     address: SocketAddr,
     control: UnboundedSender<Control>,
     thread: JoinHandle<()>,
@@ -103,10 +107,10 @@ struct Proxy {
 
 impl Proxy {
     /// Starts the proxy. The error is the reason why it cannot serve.
-    fn start(
+    pub(super) fn start(
         args: &RunArgs,
         cache: &Cache,
-        log: &RequestLog,
+        log: Option<&RequestLog>,
         watch_allocator: WatchAllocator,
     ) -> Result<Self, Failure> {
         let failed = |error: &dyn std::fmt::Display| Failure::Failed(error.to_string());
@@ -129,7 +133,7 @@ impl Proxy {
     }
 
     /// Ends the proxy, after a short time for its last requests. Returns the number of contents that were refused.
-    fn end(self) -> u64 {
+    pub(super) fn end(self) -> u64 {
         // It may have ended with an error, which it has logged.
         let _ = self.control.send(Control::Drain);
         let _ = self.thread.join();
@@ -137,7 +141,7 @@ impl Proxy {
     }
 }
 
-fn settings(args: &RunArgs, cache: &Cache, log: &RequestLog) -> Result<Settings, Failure> {
+fn settings(args: &RunArgs, cache: &Cache, log: Option<&RequestLog>) -> Result<Settings, Failure> {
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let flags = Flags {
         forward: vec![address(cache.port())],
@@ -147,8 +151,8 @@ fn settings(args: &RunArgs, cache: &Cache, log: &RequestLog) -> Result<Settings,
         memory: Some(MEMORY),
         disk: vec![cache.responses()],
         disk_size: args.size.into_iter().collect(),
-        access_log: Some(AccessLog::Json),
-        access_log_file: Some(log.path()),
+        access_log: log.map(|_| AccessLog::Json),
+        access_log_file: log.map(RequestLog::path),
         // The command could reach them itself.
         allow_private: true,
         ..Flags::default()

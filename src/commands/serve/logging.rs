@@ -12,11 +12,13 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::cli::terminal::wants_plain;
 
-/// Starts the log of this process, at the level `default` if the environment names none. Call it once. Errors: a line,
+/// The variables with a filter, the first of which counts.
+pub(super) const FILTERS: &[&str] = &["LARDER_LOG", "RUST_LOG"];
+
+/// Starts the log of this process, at the level `default` if none of the `variables` names one. Call it once. Errors: a line,
 /// if the filter is invalid.
-pub(crate) fn start(default: &str) -> Result<(), String> {
-    let filter =
-        env::var("LARDER_LOG").or_else(|_| env::var("RUST_LOG")).unwrap_or_else(|_| default.to_owned());
+pub(crate) fn start(default: &str, variables: &[&str]) -> Result<(), String> {
+    let filter = variables.iter().find_map(|name| env::var(name).ok()).unwrap_or_else(|| default.to_owned());
     let parsed = filter.parse::<Targets>();
     let filter = parsed.map_err(|error| format!("cannot read the log filter '{filter}': {error}"))?;
     let lines = tracing_subscriber::fmt::layer()

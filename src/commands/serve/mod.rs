@@ -49,7 +49,7 @@ pub(crate) fn run(
     watch_allocator: WatchAllocator,
 ) -> Result<(), Failure> {
     let given = GivenSockets::from_environment();
-    logging::start("info").map_err(Failure::Refused)?;
+    logging::start("info", logging::FILTERS).map_err(Failure::Refused)?;
     open_files::raise();
     let files = WatchedFiles::default();
     let source = ConfigSource { run: run.clone(), files: files.clone() };

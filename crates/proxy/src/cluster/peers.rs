@@ -180,7 +180,8 @@ pub(crate) fn owner(cluster: &Cluster, key: &[u8]) -> Option<String> {
 
 /// Whether TLS with a node failed, so that it does not prove to be a node.
 fn is_of_tls(why: Why) -> bool {
-    matches!(why, Why::OriginTls | Why::OriginTlsUntrusted | Why::OriginTlsName | Why::OriginNotTls)
+    use Why::{OriginNotTls, OriginTls, OriginTlsCertificate, OriginTlsName, OriginTlsUntrusted};
+    matches!(why, OriginTls | OriginTlsUntrusted | OriginTlsName | OriginTlsCertificate | OriginNotTls)
 }
 
 fn timed_out() -> OriginError {

@@ -2,9 +2,15 @@
 
 use std::sync::Arc;
 
-use rustls::pki_types::ServerName;
-use rustls::{ClientConfig, RootCertStore};
+use rustls::client::danger::{ServerCertVerified, ServerCertVerifier};
+use rustls::client::{WantsClientCert, WebPkiServerVerifier, verify_server_name};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::server::ParsedCertificate;
+use rustls::{CertificateError, ClientConfig, ConfigBuilder, Error, RootCertStore};
+use webpki::anchor_from_trusted_cert;
+use x509_cert::der::Decode;
 
+use super::tls_fault::is_of_authority;
 use crate::base::settings::{CertificateFault, OriginTls, OriginTlsFiles};
 use crate::net::tls::certificates::{self, Certificate};
 use crate::net::tls::provider;
@@ -31,9 +37,8 @@ pub fn tls_of_site(files: &OriginTlsFiles) -> Result<OriginTls, OriginTlsFault> 
         None => of_system(),
         Some(path) => certificates::authorities(path).map_err(OriginTlsFault::Authorities)?,
     };
-    let config = ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions();
+    let config = trusting(roots);
     let config = config.map_err(|error| OriginTlsFault::Other(format!("cannot set up TLS: {error}")))?;
-    let config = config.with_root_certificates(roots);
     let config = match &files.client {
         None => config.with_no_client_auth(),
         Some(pair) => {
@@ -52,8 +57,56 @@ pub fn tls_of_site(files: &OriginTlsFiles) -> Result<OriginTls, OriginTlsFault> 
 /// # Errors
 /// When the cryptography provider cannot be set up.
 pub fn tls() -> Result<Arc<ClientConfig>, rustls::Error> {
+    Ok(Arc::new(trusting(of_system())?.with_no_client_auth()))
+}
+
+fn trusting(roots: RootCertStore) -> Result<ConfigBuilder<ClientConfig, WantsClientCert>, Error> {
     let config = ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions()?;
-    Ok(Arc::new(config.with_root_certificates(of_system()).with_no_client_auth()))
+    let roots = Arc::new(roots);
+    Ok(match WebPkiServerVerifier::builder_with_provider(Arc::clone(&roots), provider()).build() {
+        Ok(usual) => config.dangerous().with_custom_certificate_verifier(Arc::new(Verifier { usual, roots })),
+        // Nothing is trusted.
+        Err(_) => config.with_root_certificates(roots),
+    })
+}
+
+/// Verifies certificates of origins. As for OpenSSL, a trusted certificate may also be that of the origin itself, although it is
+/// one of an authority: `openssl req -x509` makes such certificates.
+#[derive(Debug)]
+struct Verifier {
+    usual: Arc<WebPkiServerVerifier>,
+    roots: Arc<RootCertStore>,
+}
+
+impl ServerCertVerifier for Verifier {
+    fn verify_server_cert(
+        &self,
+        own: &CertificateDer<'_>,
+        between: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        let is_trusted = || anchor_from_trusted_cert(own).is_ok_and(|own| self.roots.roots.contains(&own));
+        match self.usual.verify_server_cert(own, between, name, ocsp, now) {
+            // Its validity was verified before.
+            Err(Error::InvalidCertificate(fault)) if is_of_authority(&fault) && is_trusted() => {
+                verify_server_name(&ParsedCertificate::try_from(own)?, name)?;
+                Ok(ServerCertVerified::assertion())
+            }
+            Err(Error::InvalidCertificate(fault)) if is_of_authority(&fault) && signs_itself(own) => {
+                Err(CertificateError::UnknownIssuer.into())
+            }
+            verdict => verdict,
+        }
+    }
+
+    crate::verifies_signatures!();
+}
+
+fn signs_itself(certificate: &[u8]) -> bool {
+    let parsed = x509_cert::Certificate::from_der(certificate);
+    parsed.is_ok_and(|parsed| parsed.tbs_certificate.issuer == parsed.tbs_certificate.subject)
 }
 
 /// Returns the root certificates that the system trusts.

@@ -17,6 +17,8 @@ pub enum TlsFault {
     OtherName(Vec<String>),
     /// The server does not use TLS.
     NoTls,
+    /// The certificate is not valid for another reason.
+    Certificate(&'static str),
     /// Any other error.
     Other(String),
 }
@@ -29,6 +31,7 @@ impl TlsFault {
             Self::OutOfDate(_) => Why::OriginTlsExpired,
             Self::OtherName(_) => Why::OriginTlsName,
             Self::NoTls => Why::OriginNotTls,
+            Self::Certificate(_) => Why::OriginTlsCertificate,
             Self::Other(_) => Why::OriginTls,
         }
     }
@@ -51,14 +54,6 @@ impl TlsFault {
     fn of_certificate(fault: &CertificateError) -> Self {
         match fault {
             CertificateError::UnknownIssuer => Self::Untrusted,
-            // `openssl req -x509` makes such certificates.
-            CertificateError::Other(other)
-                if other.0.downcast_ref() == Some(&webpki::Error::CaUsedAsEndEntity) =>
-            {
-                Self::Other(
-                    "its certificate is one of an authority (CA:TRUE), which cannot be a server's".to_owned(),
-                )
-            }
             CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
                 Self::OutOfDate("its certificate has expired")
             }
@@ -67,15 +62,16 @@ impl TlsFault {
             }
             CertificateError::NotValidForName => Self::OtherName(Vec::new()),
             CertificateError::NotValidForNameContext { presented, .. } => Self::OtherName(presented.clone()),
-            CertificateError::Revoked => Self::Other("its certificate has been revoked".to_owned()),
-            CertificateError::BadEncoding => Self::Other("its certificate cannot be read".to_owned()),
-            CertificateError::BadSignature => {
-                Self::Other("the signature of its certificate is wrong".to_owned())
-            }
+            CertificateError::Revoked => Self::Certificate("its certificate has been revoked"),
+            CertificateError::BadEncoding => Self::Certificate("its certificate cannot be read"),
+            CertificateError::BadSignature => Self::Certificate("the signature of its certificate is wrong"),
             CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
-                Self::Other("its certificate is not for servers".to_owned())
+                Self::Certificate("its certificate is not for servers")
             }
-            _ => Self::Other("its certificate is not valid".to_owned()),
+            fault if is_of_authority(fault) => {
+                Self::Certificate("its certificate is one of an authority (CA:TRUE), not one of a server")
+            }
+            _ => Self::Certificate("its certificate is not valid"),
         }
     }
 }
@@ -98,7 +94,7 @@ impl fmt::Display for TlsFault {
             Self::Untrusted => {
                 write!(f, "no trusted authority has signed its certificate")
             }
-            Self::OutOfDate(text) => f.write_str(text),
+            Self::OutOfDate(text) | Self::Certificate(text) => f.write_str(text),
             Self::OtherName(names) if names.is_empty() => write!(f, "its certificate is for another name"),
             Self::OtherName(names) => {
                 let names = names.iter().map(|name| name_in(name).escape_debug().to_string());
@@ -108,6 +104,11 @@ impl fmt::Display for TlsFault {
             Self::Other(text) => f.write_str(text),
         }
     }
+}
+
+/// Whether a certificate is refused for being one of an authority.
+pub(super) fn is_of_authority(fault: &CertificateError) -> bool {
+    matches!(fault, CertificateError::Other(other) if other.0.downcast_ref() == Some(&webpki::Error::CaUsedAsEndEntity))
 }
 
 /// Returns the name in `DnsName("docs.example")`, the form in which errors report a certificate's names.

@@ -246,3 +246,42 @@ fn limit(params: &mut CertificateParams, start: u64, end: u64) {
     params.not_before = epoch + Duration::from_secs(start);
     params.not_after = epoch + Duration::from_secs(end);
 }
+
+#[cfg(test)]
+mod tests {
+    use rustls::pki_types::{CertificateDer, UnixTime};
+    use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConnection};
+
+    use super::*;
+
+    #[test]
+    fn certificates_are_bounded_in_number_and_accepted_by_rustls() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let files = CertificateAuthority::files(folder.path(), "test");
+        let now = UnixTime::now().as_secs();
+        let terms = AuthorityTerms { days: 3, only: Vec::new() };
+        CertificateAuthority::make(&files, &terms, now).expect("written");
+        let authority = CertificateAuthority::read(&files).expect("an authority");
+        for number in 0..MOST + 9 {
+            authority.config_for(&format!("host-{number}.test"), false, now).expect("a certificate");
+        }
+        assert!(authority.hosts.lock().len() <= MOST);
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from(authority.der().to_vec())).expect("an authority");
+        let client = ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions();
+        let client = client.expect("versions").with_root_certificates(roots).with_no_client_auth();
+        let name = "a.test".try_into().expect("a name");
+        let mut client = ClientConnection::new(Arc::new(client), name).expect("a client");
+        let server = authority.config_for("a.test", false, now).expect("a certificate");
+        let mut server = ServerConnection::new(server).expect("a server");
+        while client.is_handshaking() {
+            let (mut asked, mut answered) = (Vec::new(), Vec::new());
+            client.write_tls(&mut asked).expect("bytes");
+            server.read_tls(&mut &*asked).expect("bytes");
+            server.process_new_packets().expect("a handshake");
+            server.write_tls(&mut answered).expect("bytes");
+            client.read_tls(&mut &*answered).expect("bytes");
+            client.process_new_packets().expect("a trusted certificate");
+        }
+    }
+}
