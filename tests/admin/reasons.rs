@@ -91,8 +91,7 @@ fn exercise(why: Why) -> Exercise {
         Why::FillBudget => Staged(budget_used_up),
         Why::NotWritten => Staged(not_written),
         Why::OnlyIfCached => Asked(&[], &["GET\nCache-Control: only-if-cached"]),
-        Why::OriginUnreachable => Staged(unreachable),
-        Why::OriginUnresolved => Staged(unresolved),
+        Why::OriginUnreachable | Why::OriginUnresolved => exercise_ways(why),
         Why::OriginTls | Why::OriginTlsUntrusted | Why::OriginTlsExpired => exercise_ways(why),
         Why::OriginTlsName | Why::OriginTlsCertificate | Why::OriginNotTls => exercise_ways(why),
         Why::ParentUnreachable | Why::ParentRefused | Why::NoCredentials => exercise_ways(why),
@@ -138,6 +137,8 @@ fn exercise_tunnels(why: Why) -> Exercise {
 /// Exercises the reasons why origins behind TLS, parent proxies and signatures give no answer.
 fn exercise_ways(why: Why) -> Exercise {
     Exercise::Staged(match why {
+        Why::OriginUnreachable => unreachable,
+        Why::OriginUnresolved => unresolved,
         Why::OriginTls => ends_in_the_handshake,
         Why::OriginTlsUntrusted => untrusted,
         Why::OriginTlsExpired => expired,

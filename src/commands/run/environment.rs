@@ -20,7 +20,8 @@ use rustix::process::geteuid;
 use rustls::pki_types::CertificateDer;
 use rustls_native_certs::load_native_certs;
 
-use super::lingering::Left;
+use super::left::Left;
+use super::process::OWN;
 use super::{registries, truststore};
 
 /// Variables with the URL of the proxy.
@@ -64,8 +65,6 @@ const JAVA: &str = "JAVA_TOOL_OPTIONS";
 const NODE: &str = "NODE_OPTIONS";
 const WGET: &str = "WGETRC";
 const HOMEBREW: &str = "HOMEBREW_CURLRC";
-/// The file that a process of Larder reads instead of the system's certificates.
-pub(super) const OWN: &str = "SSL_CERT_FILE";
 const APT: &str = "APT_CONFIG";
 
 /// Modes of the files that every user may read, and of those that only this one may.

@@ -6,6 +6,7 @@ mod args;
 mod cache;
 mod child;
 pub(super) mod environment;
+mod left;
 mod lingering;
 mod process;
 mod proxy;

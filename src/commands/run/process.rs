@@ -19,12 +19,13 @@ use std::time::Duration;
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::process::Pid;
 
-use super::environment::OWN;
 use crate::cli::Failure;
 
 /// The variable by which a process of this program knows its part in a run.
 const ROLE: &str = "LARDER_RUN_ROLE";
 const PROXY: &str = "proxy";
+/// The variable with the file that a process of Larder reads instead of the system's certificates.
+pub(super) const OWN: &str = "SSL_CERT_FILE";
 
 /// The part of a process in a run.
 pub(super) enum Role {
