@@ -220,7 +220,7 @@ fn a_proxy_stays_for_a_daemon_and_ends_with_it() {
     let said = run.said();
     let [daemon, proxy, bundle] = said.split_whitespace().collect::<Vec<_>>()[..] else { panic!("{said}") };
     assert!(
-        run.told().contains(&format!("larder: left by the command: sleep ({daemon}); ")),
+        run.told().contains(&format!("larder: left by this command or an earlier one: sleep ({daemon}); ")),
         "{}",
         run.told()
     );

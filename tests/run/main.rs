@@ -87,7 +87,9 @@ impl User {
 
     /// Returns `larder run` with these options, for `command`.
     fn command(&self, options: &[&str], command: &[&str]) -> Command {
-        let mut run = Command::new(programs::larder());
+        let mut run = Command::new("env");
+        // In the background of a script, the tests ignore interrupts, and so would the run.
+        run.arg("--default-signal=INT,QUIT").arg(programs::larder());
         run.arg("run").args(options).arg("--").args(command);
         self.at_home(run)
     }

@@ -29,8 +29,9 @@ pub(super) fn change(certificate: Option<&Path>, dry_run: bool) -> Result<(), Fa
     let certificate = certificate.map(|path| path.display().to_string());
     let certificate = certificate.as_deref();
     let system = SYSTEM.iter().find(|(folder, program)| Path::new(folder).is_dir() && in_path(program));
-    let mut steps = system.map_or_else(Vec::new, |store| of_system(*store, certificate));
-    steps.extend(of_browsers(certificate));
+    // The user's own first: the others need root.
+    let mut steps = of_browsers(certificate);
+    steps.extend(system.map_or_else(Vec::new, |store| of_system(*store, certificate)));
     for store in java_stores() {
         steps.extend(of_java(&store, certificate, system.is_some()));
     }

@@ -12,6 +12,7 @@ use larder_store::private;
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, Signal, kill_process};
 
+use super::environment::PROXY;
 use super::process::is_lingering;
 use super::report::Times;
 use crate::cli::files::unwritten;
@@ -37,6 +38,10 @@ impl Cache {
         let unmade = |error| format!("cannot use {}: {}", folder.display(), unwritten(&error));
         for number in 0..MOST {
             let part = folder.join(number.to_string());
+            // A process that an earlier run has left runs this one, behind the proxy that lingers for it.
+            if port_in(&part).is_some_and(is_of_environment) {
+                continue;
+            }
             let mut locked = lock(&part).map_err(unmade)?;
             if locked.is_none() && end_lingering(&part) {
                 locked = lock(&part).map_err(unmade)?;
@@ -106,6 +111,12 @@ const LINGERING: &str = "lingering";
 
 fn port_in(part: &Path) -> Option<u16> {
     fs::read_to_string(part.join(PORT)).ok()?.parse().ok()
+}
+
+/// Whether the environment names the proxy at this port of this machine.
+fn is_of_environment(port: u16) -> bool {
+    let address = format!("http://127.0.0.1:{port}");
+    PROXY.iter().any(|name| env::var(name).is_ok_and(|url| url.trim_end_matches('/') == address))
 }
 
 /// Ends the proxy that lingers in a part, and waits for its end. Whether there was one.

@@ -3,9 +3,11 @@
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
+use std::process;
 use std::thread;
 use std::time::Duration;
 
+use super::process::role_in;
 use crate::cli::units::counted;
 use crate::cli::words::printable;
 
@@ -24,11 +26,13 @@ impl Left {
     pub(super) fn of(folder: PathBuf) -> Self {
         let mark = [folder.as_os_str().as_bytes(), b"/"].concat();
         let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-        let named = entries.filter_map(|process| {
-            let number = process.file_name().to_string_lossy().parse::<u32>().ok()?;
-            let variables = fs::read(process.path().join("environ")).ok()?;
-            variables.windows(mark.len()).any(|part| part == mark).then_some(())?;
-            let name = fs::read_to_string(process.path().join("comm")).ok()?;
+        let named = entries.filter_map(|entry| {
+            let number = entry.file_name().to_string_lossy().parse::<u32>().ok()?;
+            let variables = fs::read(entry.path().join("environ")).ok()?;
+            // A proxy may have inherited the mark from a process that has ended.
+            let is_left = role_in(&variables).is_none() && number != process::id();
+            (is_left && variables.windows(mark.len()).any(|part| part == mark)).then_some(())?;
+            let name = fs::read_to_string(entry.path().join("comm")).ok()?;
             Some(format!("{} ({number})", printable(name.trim())))
         });
         Self { processes: named.collect(), folder }
@@ -60,7 +64,9 @@ impl Left {
             }
             [] => "no process".to_owned(),
         };
-        format!("left by the command: {named}; a proxy serves until the end of the last, or the next run")
+        format!(
+            "left by this command or an earlier one: {named}; a proxy serves until the end of the last, or the next run"
+        )
     }
 
     pub(super) fn remove_files(&self) {

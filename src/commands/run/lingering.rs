@@ -33,6 +33,12 @@ pub(super) fn serve(
     let mut signals = signals.map_err(|error| Failure::Failed(format!("cannot receive signals: {error}")))?;
     let cache = Cache::linger(args.cache.as_deref(), port).map_err(Failure::Failed)?;
     let proxy = Proxy::start(args, &cache, None, watch_allocator)?;
+    if proxy.address.port() != port {
+        // Another program has taken the port.
+        proxy.end();
+        cache.linger_no_more();
+        return Ok(());
+    }
     // Neither the end of the terminal nor a directory that is to be removed waits for it.
     let _ = setsid();
     let _ = env::set_current_dir("/");

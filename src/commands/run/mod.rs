@@ -77,18 +77,21 @@ fn run_command(args: &RunArgs) -> Result<(), Failure> {
     let command =
         command.map(|status| EndedCommand { exit_code: child::exit_code(*status), took: begun.elapsed() });
     let told = proxy.end(command);
-    let status = ended.map_err(|error| {
-        let (code, why) = child::unstarted(&args.command[0], &error);
-        tell(&format!("{}: {why}", args.command[0].to_string_lossy()));
-        Failure::Ended(code)
-    })?;
+    // Also those of an earlier run, if this command has not started.
     if !left.is_empty() {
         tell(&left.told());
         if let Err(error) = process::linger(address.port(), &left.folder, trusted.as_deref()) {
             tell(&format!("cannot start a proxy for them: {error}"));
         }
     }
-    child::end_as(status);
+    let status = ended.map_err(|error| {
+        let (code, why) = child::unstarted(&args.command[0], &error);
+        tell(&format!("{}: {why}", args.command[0].to_string_lossy()));
+        Failure::Ended(code)
+    })?;
+    if told.is_ok() {
+        child::end_as(status);
+    }
     match told {
         Ok(0) => Ok(()),
         Ok(code) => Err(Failure::Ended(code)),
@@ -97,6 +100,7 @@ fn run_command(args: &RunArgs) -> Result<(), Failure> {
                 "the proxy was ended by signal {signal} while the command ran: requests failed from then on, \
                  and nothing is known about those before"
             ));
+            child::end_as(status);
             match child::exit_code(status) {
                 0 if args.require => {
                     Err(Failure::Failed("--require: the proxy did not live to the end".to_owned()))

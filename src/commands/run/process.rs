@@ -71,9 +71,13 @@ fn in_memory(text: &str) -> io::Result<File> {
 /// Whether a process is a proxy that [`linger`] has started.
 pub(super) fn is_lingering(process: Pid) -> bool {
     let variables = fs::read(format!("/proc/{}/environ", process.as_raw_nonzero())).unwrap_or_default();
-    let roles =
-        variables.split(|byte| *byte == 0).filter_map(|variable| variable.strip_prefix(ROLE.as_bytes()));
-    roles.into_iter().any(|role| role != b"=proxy")
+    role_in(&variables).is_some_and(|role| role != PROXY.as_bytes())
+}
+
+/// Returns the part in a run of a process with these variables; `None` if it is no proxy.
+pub(super) fn role_in(variables: &[u8]) -> Option<&[u8]> {
+    let mut variables = variables.split(|byte| *byte == 0);
+    variables.find_map(|variable| variable.strip_prefix(ROLE.as_bytes())?.strip_prefix(b"="))
 }
 
 /// Starts a proxy for processes that the command has left.

@@ -98,7 +98,7 @@ impl RequestLog {
 
 /// A proxy that serves.
 pub(super) struct Proxy {
-    address: SocketAddr,
+    pub(super) address: SocketAddr,
     control: UnboundedSender<Control>,
     thread: JoinHandle<()>,
     /// Returns the number of contents that were refused.

@@ -113,7 +113,10 @@ impl Context<'_> {
         let patience = follow::patience(self.plan, request);
         let verdict = match follow::verdict(self.plan, request, &reader, patience).await {
             Ok(verdict) => verdict,
-            Err(reply) => return Some(*reply),
+            Err(reply) => {
+                let lookup = Lookup { entry: lookup.entry.clone(), epoch: lookup.epoch };
+                return Some(self.waited_in_vain(request, *reply, lookup));
+            }
         };
         let is_current = fills.may_have(&reader, lookup.epoch.generation());
         match verdict {
@@ -126,6 +129,10 @@ impl Context<'_> {
             Verdict::Stored(entry) if is_current && may_share(&entry.freshness(), request, clock::now()) => {
                 self.share(request, entry, Kind::Coalesced, why)
             }
+            Verdict::StandIn(entry) if is_current && self.may_stand_in(&entry, request) => {
+                self.share(request, entry, Kind::StaleHit, Why::StaleIfError)
+            }
+            Verdict::Failed(status, failed) if is_current => Some(failure(status, failed)),
             _ => None,
         }
     }

@@ -79,7 +79,6 @@ impl Client {
         let (places, authority) = (&self.0.places, request.authority);
         let connector = self.0.connector.within(request.waits.connect);
         let first_byte = request.waits.first_byte.unwrap_or(self.0.first_byte);
-        let between = request.waits.between.unwrap_or(self.0.between);
         let choice = Choice { client: request.client, idle: &self.0.idle };
         for _ in 0..TRIES {
             let found = places.negotiated(&connector, authority, &choice).await?;
@@ -88,6 +87,7 @@ impl Client {
             match Exchange::ask(stream, request, message.clone(), first_byte).await {
                 Ok((head, _)) if head.status == StatusCode::MISDIRECTED_REQUEST => break,
                 Ok((head, exchange)) => {
+                    let between = self.0.between(&request.waits, &head);
                     let mut download =
                         Download::new(Source::Http2(Box::new(exchange)), head.framing, between);
                     if download.length().is_some_and(|length| length >= LARGE) {

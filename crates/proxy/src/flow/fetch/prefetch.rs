@@ -1,6 +1,8 @@
 //! Fetches that no client has requested. A fetch that stores no response has no other effect: the URL is not marked as
 //! hit-for-miss, no reason is recorded for `why`, and a client that waits for the fetch leads the next one.
 
+use std::time::Duration;
+
 use http::StatusCode;
 use larder_predict::PrefetchResult;
 use larder_semantics::fields::Fields;
@@ -8,7 +10,7 @@ use larder_semantics::range::ContentRange;
 use larder_semantics::status::Why;
 use larder_semantics::storable::Times;
 use larder_store::JoinResult;
-use larder_store::fill::FillWriter;
+use larder_store::fill::{FillWriter, Piece};
 
 use super::{Meaning, OriginAnswer};
 use crate::base::clock;
@@ -24,14 +26,27 @@ use crate::http::body::Upload;
 
 /// The longest document that is fetched for the sake of a file, in bytes.
 const LONGEST_BESIDE: u64 = 64 << 10;
+/// The longest time that the file waits for it.
+const PATIENCE_BESIDE: Duration = Duration::from_secs(10);
 
-/// Fetches and stores the document that `request` is for, unless another request does.
+/// Fetches and stores the document that `request` is for, or waits until another request has done so.
 pub(crate) async fn beside(cx: Context<'_>, request: &Request) {
     let fills = &cx.worker.cache.fills;
-    if let JoinResult::Writer(writer) = fills.join_own(&request.key, &[]) {
-        let lookup = Lookup { entry: None, epoch: fills.epoch_of(request.hash) };
-        prefetch(cx, request, writer, lookup, LONGEST_BESIDE).await;
-    }
+    let stored = async {
+        match fills.join_own(&request.key, &[]) {
+            JoinResult::Writer(writer) => {
+                let lookup = Lookup { entry: None, epoch: fills.epoch_of(request.hash) };
+                prefetch(cx, request, writer, lookup, LONGEST_BESIDE).await;
+            }
+            JoinResult::Follow(mut reader) => {
+                while !matches!(reader.next().await, Piece::End(_)) {
+                    reader.sent();
+                }
+            }
+        }
+    };
+    // Without the document, the file is fetched as though there were none.
+    let _ = tokio::time::timeout(PATIENCE_BESIDE, stored).await;
 }
 
 /// Fetches at most `most` bytes of content for `request`, which no client has made, after `lookup`.

@@ -16,6 +16,7 @@ use crate::origin::connection;
 use crate::origin::idle::Idle;
 use crate::origin::quota::Quota;
 use crate::origin::resolve::Resolver;
+use crate::origin::tls_fault::TlsFault;
 use crate::origin::{Common, ConnectError, Connector, OriginError};
 
 /// Maximum of connections to one origin.
@@ -89,8 +90,18 @@ impl Places {
         if let Some(stream) = place.take(&self.resolver) {
             return Ok(Some(stream.counted(counted)));
         }
-        let opened = connector.open_for(true, authority, choice.client, Protocols::Either).await;
-        let opened = opened.inspect_err(|_| _ = place.failures.fetch_add(1, Ordering::Relaxed))?;
+        // A connection that cannot be kept would carry one request, while the others wait to open theirs.
+        if self.quota.count().is_none() {
+            return Ok(None);
+        }
+        let opened = match connector.open_for(true, authority, choice.client, Protocols::Either).await {
+            // It may refuse each protocol that is offered; HTTP/1.1 offers none.
+            Err(ConnectError::Tls(_, TlsFault::Other(_))) => {
+                place.want_http1();
+                return Ok(None);
+            }
+            opened => opened.inspect_err(|_| _ = place.failures.fetch_add(1, Ordering::Relaxed))?,
+        };
         let connection = self.keep(opened, authority, choice.idle).await;
         Ok(connection.map(|connection| connection.stream().counted(counted)))
     }
