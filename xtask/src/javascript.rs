@@ -5,7 +5,7 @@ use anyhow::{Context, Result, ensure};
 use std::fs;
 use std::process::Command;
 
-/// The packages. Verdaccio 6 names a version of `node-fetch` that its registry does not have.
+/// The packages. Verdaccio depends on two versions of `node-fetch`, of which one is enough.
 const MANIFEST: &str = r#"{
   "private": true,
   "dependencies": { "pnpm": "9.15.9", "verdaccio": "6.8.0", "yarn": "1.22.22" },
