@@ -102,7 +102,7 @@ fn an_unreadable_trace_is_reported_in_one_line_with_exit_2() {
         (&[], "TRACE"),
         (&["x", "--format", "squit"], "csv plain custom; did you mean 'squid'?"),
         (&["x", "--sample", "0"], "a sample of 0 selects nothing"),
-        (&["x", "--columns", "tme"], "unknown column 'tme'; known: time key host size "),
+        (&["x", "--columns", "tme"], "unknown column 'tme'; known: time timems key host size "),
     ];
     for (words, why) in wrong {
         let output = describe(words);

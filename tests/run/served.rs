@@ -146,7 +146,10 @@ fn without_an_authority_or_with_an_expired_one_nothing_is_served() {
 #[test]
 fn hosts_that_are_never_intercepted_keep_their_certificates() {
     let registry = Registry::before(origin());
-    let team = Team::new(&registry, "never = ['localhost']");
+    let Team { state, .. } = Team::new(&registry, "");
+    let forward = format!("[forward]\nallow_private = true\nconnect_ports = [{}]", registry.port());
+    let config = format!("{forward}\n[intercept]\nhosts = ['localhost']\nnever = ['localhost']");
+    let team = Team { proxy: Larder::start_in(&config, &[("STATE_DIRECTORY", state.path())]), state };
     let url = registry.at("/a");
     assert_eq!(team.curl(&[&url]).status.code(), Some(60));
     assert_eq!(stdout(&team.curl(&["--cacert", &registry.authority.file(), &url])), "/a");

@@ -99,7 +99,7 @@ fn separated_values() {
     let wrong = "tme".parse::<Field>().unwrap_err();
     assert_eq!(
         wrong,
-        "unknown column 'tme'; known: time key host size micros millis seconds method status cache client operation volume _"
+        "unknown column 'tme'; known: time timems key host size micros millis seconds method status cache client operation volume _"
     );
 }
 
