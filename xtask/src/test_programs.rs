@@ -14,8 +14,18 @@ use std::time::Instant;
 const AT_ONCE: usize = 2;
 
 /// The programs that take longest begin first, so that none of them runs alone at the end.
-const SLOWEST: [&str; 10] =
-    ["run", "cluster", "experiment", "dashboard", "upgrade", "control", "hostile", "directory", "traces", "disk"];
+const SLOWEST: [&str; 10] = [
+    "run",
+    "cluster",
+    "experiment",
+    "dashboard",
+    "upgrade",
+    "control",
+    "hostile",
+    "directory",
+    "traces",
+    "disk",
+];
 
 #[derive(Debug, PartialEq)]
 pub(crate) struct TestProgram {
