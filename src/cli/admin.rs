@@ -74,6 +74,11 @@ impl AdminListener {
         Self { admin: admin.to_owned(), token: None, admin_ca: None }
     }
 
+    /// Returns a client of it. Errors: the system has no resources for it, or the arguments contradict each other.
+    pub(crate) fn client(&self) -> Result<AdminClient, Failure> {
+        AdminClient::new(self).map_err(Failure::Failed)
+    }
+
     /// Returns the token to send to it, if there is one. Errors: the environment's value is not a token.
     fn secret(&self) -> Result<Option<Secret>, String> {
         Secret::of(self.token.as_ref())
