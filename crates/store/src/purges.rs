@@ -83,7 +83,7 @@ pub struct Purges {
     now: PurgeState,
     rules: RwLock<Rules>,
     sites: OnceLock<Arc<SiteOf>>,
-    partitions: OnceLock<Arc<HasPartitions>>,
+    partitions: OnceLock<Arc<PartitionTest>>,
     /// The latest second of a purge or a stored response; later purges get no earlier second.
     latest: AtomicU32,
     /// The generations of purges that the other process of an upgrade has ordered.
@@ -94,7 +94,7 @@ pub struct Purges {
 type SiteOf = dyn Fn(&[u8]) -> Option<String> + Send + Sync;
 
 /// Returns whether rules store the responses of the URL under a cache key in partitions.
-type HasPartitions = dyn Fn(&[u8]) -> bool + Send + Sync;
+type PartitionTest = dyn Fn(&[u8]) -> bool + Send + Sync;
 
 /// Each hit reads this value: no data that is written shares its cache line.
 #[derive(Default)]
@@ -210,7 +210,7 @@ impl Purges {
     }
 
     /// Sets the function that tells whether the responses of a URL are in partitions; until then none are.
-    pub fn know_partitions(&self, has_partitions: Arc<HasPartitions>) {
+    pub fn know_partitions(&self, has_partitions: Arc<PartitionTest>) {
         let _ = self.partitions.set(has_partitions);
     }
 

@@ -122,7 +122,7 @@ pub(crate) struct Request {
 }
 
 /// The head of a request, with its route and the rules that apply to it.
-struct RuledHead<'h> {
+struct HeadRules<'h> {
     head: &'h RequestHead<'h>,
     address: Address<'h>,
     route: Route,
@@ -188,7 +188,7 @@ impl Request {
         if ruling.is_evaded {
             return Err(EVADED);
         }
-        let ruled = RuledHead { head, address, route, ruling };
+        let ruled = HeadRules { head, address, route, ruling };
         let mut request = Self::under(ruled, fields, memory, plan, asker);
         request.accept_fixed(plan);
         Ok(request)
@@ -196,14 +196,14 @@ impl Request {
 
     /// Returns the request with these `fields` for which rules have been found.
     fn under(
-        ruled: RuledHead<'_>,
+        ruled: HeadRules<'_>,
         mut fields: HeaderMap,
         memory: &Memory,
         plan: &Plan,
         asker: &Requester<'_>,
     ) -> Box<Self> {
         let &Requester { role, address: client, identity, id, by_peer } = asker;
-        let RuledHead { head, address, route, ruling } = ruled;
+        let HeadRules { head, address, route, ruling } = ruled;
         let rulebook = route.rulebook(&plan.forward);
         // A node that forwards a request has checked it.
         let is_asked = !by_peer && !is_purge(&head.method, &route);
