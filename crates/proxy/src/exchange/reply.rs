@@ -7,12 +7,13 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Version, header};
+use larder_semantics::cache_status::CacheStatus;
 use larder_semantics::coding::Coding;
 use larder_semantics::date;
 use larder_semantics::fields::Fields;
 use larder_semantics::range::{self, ContentRange};
 use larder_semantics::revalidate;
-use larder_semantics::status::{CacheStatus, Why};
+use larder_semantics::status::Why;
 use larder_store::fill::{self, Head, Reader};
 use larder_store::{Entry, LinesRef};
 
