@@ -9,17 +9,17 @@ pub(crate) mod prefetch;
 use std::pin::pin;
 use std::sync::Arc;
 
-use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use http::{HeaderMap, HeaderValue, StatusCode};
 use larder_semantics::early_hints::EarlyHints;
 use larder_semantics::fields::Fields;
 use larder_semantics::freshness::Freshness;
 use larder_semantics::history::History;
 use larder_semantics::range::{self, ContentRange};
 use larder_semantics::reuse::Failure;
-use larder_semantics::revalidate::{self, Precondition};
+use larder_semantics::revalidate;
 use larder_semantics::status::Why;
 use larder_semantics::storable::{self, Rules, Times};
-use larder_store::fill::{FillWriter, Head, Reader, StoragePlace, Verdict};
+use larder_store::fill::{FillWriter, Head, StoragePlace, Verdict};
 use larder_store::tier::FetchStart;
 use larder_store::{Entry, HintSource, Lines as KeptLines};
 
@@ -27,7 +27,7 @@ use crate::base::outcome::{Kind, Outcome};
 use crate::base::{clock, settings::CountedRequests};
 use crate::cache::doubt::Doubt;
 use crate::exchange::limits;
-use crate::exchange::reply::{Content, Reply, Source};
+use crate::exchange::reply::{Reply, Source};
 use crate::exchange::request::Request;
 use crate::flow::context::{Context, failure};
 use crate::flow::decide::may_stand_in;
@@ -38,7 +38,7 @@ use crate::flow::slices::FirstSlice;
 use crate::flow::storage_terms::{self, News, StorageTerms, Update, is_by_request, judge};
 use crate::flow::stored::Lookup;
 use crate::flow::upstream::{self, Answer};
-use crate::flow::{answer, conditions, follow, generated_etag, packages, pass, stored};
+use crate::flow::{answer, arriving, conditions, follow, generated_etag, packages, pass, stored};
 use crate::http::body::Upload;
 use crate::origin::{Download, OriginError};
 
@@ -417,7 +417,7 @@ impl OriginAnswer<'_> {
         // What is too large here may fit into a larger memory.
         let ttl = (may_be_stored || why == Why::TooLarge).then(|| head.freshness.ttl(self.times.received));
         let outcome = Outcome::forwarded(Kind::Miss, why).answered(answered);
-        reply(self.request, head, fields, reader, Outcome { stored, ttl, ..outcome })
+        arriving::reply(self.request, head, fields, reader, Outcome { stored, ttl, ..outcome })
     }
 
     /// Keeps the links of a shareable response for early hints.
@@ -493,50 +493,5 @@ fn failed(
             fetching.settle(Verdict::Failed(error.status, error.why));
             failure(error.status, error.why)
         }
-    }
-}
-
-/// Returns the reply to `request` from a response that is arriving.
-pub(crate) fn reply(
-    request: &Request,
-    head: &Head,
-    fields: Source,
-    mut reader: Reader,
-    outcome: Outcome,
-) -> Reply {
-    let lines = head.fields.view();
-    let date = Some(head.freshness.date);
-    let condition = revalidate::precondition(&request.method, &request.fields, head.status, &lines, date);
-    let mut reply = Reply { length: head.length, ..Reply::new(head.status, fields, outcome) };
-    if matches!(reply.fields, Source::Fill(_)) && head.freshness.initial_age > 0 {
-        reply.age = Some(head.freshness.age(clock::now()));
-    }
-    if condition == Precondition::NotModified {
-        return conditions::not_modified(reply);
-    }
-    if request.method == Method::HEAD {
-        return reply;
-    }
-    if let Some(part) = wanted_part(request, head) {
-        reader.narrow(*part.range().start(), part.range().end() + 1);
-        reply.status = StatusCode::PARTIAL_CONTENT;
-        reply.narrow(part);
-    }
-    reply.content = Content::Fill(reader.into());
-    reply
-}
-
-/// Returns the single range that the client requests of an arriving whole response, if its length is known.
-pub(crate) fn wanted_part(request: &Request, head: &Head) -> Option<ContentRange> {
-    let complete = head.length.filter(|_| head.status == StatusCode::OK)?;
-    let specs = request.fields.first("range").and_then(range::parse)?;
-    if !range::if_range(&request.fields, &head.fields.view(), &head.freshness) {
-        return None;
-    }
-    match range::resolve(&specs, complete) {
-        range::RangeSelection::Satisfied(ranges) if ranges.len() == 1 => {
-            ContentRange::new(ranges.into_iter().next()?, complete)
-        }
-        _ => None,
     }
 }
