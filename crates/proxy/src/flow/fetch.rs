@@ -187,10 +187,7 @@ impl OriginAnswer<'_> {
         match revalidation {
             Revalidation::Validate(entry) if status == StatusCode::NOT_MODIFIED => {
                 let is_own = |own: &HeaderValue| fields.first("etag").is_none_or(|tag| tag == own.as_bytes());
-                let stored = entry.fields();
-                let is_same = revalidate::same_representation(&stored, fields)
-                    && revalidate::tells_variants(entry.signature(), &stored, status, fields);
-                match self.own_tag.is_some_and(is_own) || is_same {
+                match self.own_tag.is_some_and(is_own) || is_confirmed(entry, fields) {
                     true => Meaning::StillGood(entry.clone()),
                     false => Meaning::AskAgain,
                 }
@@ -221,10 +218,20 @@ impl OriginAnswer<'_> {
         let length = ContentRange::of(&*rest.fields)?.complete();
         let mut fields = revalidate::update(&entry.fields().to_map(), &rest.written());
         range::remove_about_content(&mut fields);
-        let by_answer = self.request.rule_response(self.cx.plan, (StatusCode::OK, length, &fields));
-        let rules = &by_answer.as_ref().unwrap_or(&self.request.ruling).caching;
-        let keeping = self.judge(rules, StatusCode::OK, &fields).ok()?;
+        let keeping = self.judge_whole(length, &fields)?;
         Some(CombinedParts { fields, length, keeping })
+    }
+
+    /// Returns how a whole response with these `fields` may be stored, if it may be.
+    fn judge_whole(&self, length: Option<u64>, fields: &HeaderMap) -> Option<StorageTerms> {
+        let by_answer = self.request.rule_response(self.cx.plan, (StatusCode::OK, length, fields));
+        let rules = &by_answer.as_ref().unwrap_or(&self.request.ruling).caching;
+        self.judge(rules, StatusCode::OK, fields).ok()
+    }
+
+    /// Returns the stored response, if it is one of the request's own URL.
+    fn own(&self) -> Option<&Entry> {
+        self.stored.filter(|entry| *entry.key() == *self.request.key)
     }
 
     fn judge(&self, rules: &Rules, status: StatusCode, fields: &impl Fields) -> Result<StorageTerms, Why> {
@@ -234,11 +241,10 @@ impl OriginAnswer<'_> {
 
     /// Returns the validation history of the URL, with this answer.
     fn history(&self, meaning: &Meaning, answer: &Answer) -> History {
-        let own = self.stored.filter(|entry| *entry.key() == *self.request.key);
         let news = match meaning {
             _ if self.by_peer => return History::default(),
             Meaning::StillGood(entry) => News::Confirms(entry),
-            Meaning::Answer => News::Is(answer.status, &*answer.fields, own),
+            Meaning::Answer => News::Is(answer.status, &*answer.fields, self.own()),
             _ => return History::default(),
         };
         let (histories, now) = (&self.cx.worker.cache.histories, self.times.received);
@@ -371,8 +377,7 @@ impl OriginAnswer<'_> {
 
     fn task(&self, mut writer: FillWriter, expected: Option<ContentRange>, whole: Option<u64>) -> FillTask {
         self.tell(&mut writer, expected.is_none());
-        let own = self.stored.filter(|entry| *entry.key() == *self.request.key);
-        let replaces = own.cloned();
+        let replaces = self.own().cloned();
         FillTask { expected, whole, replaces, ..FillTask::new(self.cx.worker, writer) }
     }
 
@@ -466,6 +471,13 @@ impl OriginAnswer<'_> {
         }
         conditions::pass_on(self.request, status, fields, download, outcome)
     }
+}
+
+/// Whether a 304 with these `fields` is about the stored response.
+fn is_confirmed(entry: &Entry, fields: &impl Fields) -> bool {
+    let (stored, status) = (entry.fields(), StatusCode::NOT_MODIFIED);
+    revalidate::same_representation(&stored, fields)
+        && revalidate::tells_variants(entry.signature(), &stored, status, fields)
 }
 
 fn failed(
