@@ -258,6 +258,13 @@ impl Reply {
         Self { length, content, ..Self::new(status, fields, outcome) }
     }
 
+    /// Makes `bytes` its content, of which a reply to HEAD has only the length.
+    pub(crate) fn with_bytes(mut self, method: &Method, bytes: Bytes) -> Self {
+        self.length = Some(bytes.len() as u64);
+        self.content = if *method == Method::HEAD { Content::None } else { Content::Bytes(bytes) };
+        self
+    }
+
     /// Returns the first line of this name as text, if it is not about the framing.
     pub fn field(&self, name: &str) -> Option<String> {
         let text = |value: &[u8]| String::from_utf8_lossy(value).into_owned();
