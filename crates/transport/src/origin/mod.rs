@@ -96,6 +96,11 @@ impl OriginError {
         Self { status, why, detail: detail.into(), unsent: false, unconnected: false }
     }
 
+    /// Creates the reason of a request that was not sent.
+    pub fn unsent(status: StatusCode, why: Why, detail: impl Into<String>) -> Self {
+        Self { unsent: true, ..Self::new(status, why, detail) }
+    }
+
     /// Returns the failure by which it is decided whether a stale response may answer instead.
     pub fn outage(&self) -> reuse::Failure {
         match (self.status, self.why) {
