@@ -64,7 +64,16 @@ impl Request {
 
     /// Passes it to `judge` as its client sent it, in the form for rules.
     fn judged<T>(&self, judge: impl FnOnce(&larder_rules::Request<'_, HeaderMap>) -> T) -> T {
-        let path = self.sent_path();
+        self.judged_as(self.sent_path(), self.sent_fields(), judge)
+    }
+
+    /// Passes it to `judge` with this path and query and these fields, in the form for rules.
+    pub(in crate::exchange) fn judged_as<T>(
+        &self,
+        path: &str,
+        fields: &HeaderMap,
+        judge: impl FnOnce(&larder_rules::Request<'_, HeaderMap>) -> T,
+    ) -> T {
         let (path, query) = path.split_once('?').map_or((path, None), |(path, query)| (path, Some(query)));
         let request = larder_rules::Request {
             method: self.method.as_str(),
@@ -76,7 +85,7 @@ impl Request {
             certificate: self.certificate.as_deref(),
             claims: self.claims.as_deref(),
             now: clock::now,
-            fields: self.sent_fields(),
+            fields,
         };
         judge(&request)
     }
