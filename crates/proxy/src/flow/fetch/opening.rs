@@ -6,7 +6,6 @@ use std::sync::Arc;
 use http::{HeaderMap, StatusCode};
 use larder_semantics::fields::Fields;
 use larder_semantics::range::{self, ContentRange, RangeSelection};
-use larder_store::entry::Parts;
 use larder_store::fill::Verdict;
 use larder_store::{Body, Entry, SlicedBody};
 
@@ -162,16 +161,7 @@ impl OriginAnswer<'_> {
         self.tell(&mut writer, false);
         let stored = self.stored_fields(fields, keeping.freshness.date);
         let head = self.head(StatusCode::OK, stored, keeping, Some(sliced.len()));
-        let entry = Entry::new(Parts {
-            key: &self.request.key,
-            signature: &head.signature,
-            status: head.status,
-            freshness: head.freshness,
-            cost: head.cost,
-            born: writer.born(),
-            fields: &head.fields,
-            body: Body::sliced(Arc::clone(sliced)),
-        })?;
+        let entry = head.entry(&self.request.key, writer.born(), Body::sliced(Arc::clone(sliced)))?;
         begin(&entry);
         writer.put(&entry, self.stored.filter(|stored| *stored.key() == *self.request.key));
         self.cx.worker.cache.hit_for_miss.clear(self.request.hash);
