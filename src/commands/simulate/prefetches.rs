@@ -1,7 +1,7 @@
 //! `larder simulate --prefetch`: the simulation of prefetching, and its output.
 
-use larder_evict::By;
-use larder_lab::plot::{Axis, Plot, Unit};
+use larder_lab::curve::plot_misses;
+use larder_lab::plot::Plot;
 use larder_lab::prefetch::{Cell, Plan};
 use larder_lab::subject::unit;
 use larder_lab::sweep;
@@ -103,28 +103,11 @@ fn table(cells: &[Cell]) -> String {
 /// Plots the miss ratios of one trace's `cells` against the capacity: a line for each policy with prefetching, and one
 /// without.
 pub(super) fn plot(title: &str, cells: &[Cell]) -> Plot {
-    let unit = match cells.first().map(|cell| cell.capacity.by) {
-        Some(By::Entries) => Unit::Count,
-        _ => Unit::Bytes,
-    };
-    let plot = Plot::new(title, Axis::log("capacity", unit), Axis::linear("miss ratio", Unit::Share));
-    let mut specs: Vec<_> = Vec::new();
-    for cell in cells {
-        if !specs.contains(&&cell.spec) {
-            specs.push(&cell.spec);
-        }
-    }
-    specs.into_iter().fold(plot, |plot, spec| {
-        let points = |ratio: fn(&Cell) -> f64| {
-            let of_it = cells.iter().filter(|cell| cell.spec == *spec);
-            let mut points: Vec<_> =
-                of_it.map(|cell| (cell.capacity.amount as f64, 1.0 - ratio(cell))).collect();
-            points.sort_by(|one, next| one.0.total_cmp(&next.0));
-            points
-        };
-        let with = plot.line(&format!("{spec} with prefetching"), points(|cell| cell.counts.hit_ratio()));
-        with.line(&format!("{spec} without"), points(|cell| cell.counts.plain_hit_ratio()))
-    })
+    let lines: [(&str, fn(&Cell) -> f64); 2] = [
+        (" with prefetching", |cell| cell.counts.hit_ratio()),
+        (" without", |cell| cell.counts.plain_hit_ratio()),
+    ];
+    plot_misses(title, cells, |cell| (&cell.spec, cell.capacity), &lines)
 }
 
 fn kinds(kinds: Predictors) -> Vec<&'static str> {
