@@ -74,6 +74,11 @@ impl AdminListener {
         Self { admin: admin.to_owned(), token: None, admin_ca: None }
     }
 
+    /// Returns a client of it. Errors: the system has no resources for it, or the arguments contradict each other.
+    pub(crate) fn client(&self) -> Result<AdminClient, Failure> {
+        AdminClient::new(self).map_err(Failure::Failed)
+    }
+
     /// Returns the token to send to it, if there is one. Errors: the environment's value is not a token.
     fn secret(&self) -> Result<Option<Secret>, String> {
         Secret::of(self.token.as_ref())
@@ -88,11 +93,16 @@ pub(crate) fn address(text: &str) -> Result<String, String> {
         None => ("", text.strip_prefix("http://").unwrap_or(text)),
     };
     let address = rest.strip_suffix('/').unwrap_or(rest);
-    let parts = address.rsplit_once(':').filter(|(host, _)| !host.is_empty() && !host.contains('/'));
-    match parts.and_then(|(_, port)| port.parse::<u16>().ok()) {
-        Some(_) => Ok(format!("{scheme}{address}")),
-        None => Err(format!("expected a host and a port, such as {ADMIN}, or http://{ADMIN}/")),
+    match has_port(address) {
+        true => Ok(format!("{scheme}{address}")),
+        false => Err(format!("expected a host and a port, such as {ADMIN}, or http://{ADMIN}/")),
     }
+}
+
+/// Whether `address` is a host and a port.
+pub(crate) fn has_port(address: &str) -> bool {
+    let parts = address.rsplit_once(':').filter(|(host, _)| !host.is_empty() && !host.contains('/'));
+    parts.is_some_and(|(_, port)| port.parse::<u16>().is_ok())
 }
 
 /// The reason why a request to the admin listener failed.

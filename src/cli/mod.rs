@@ -10,6 +10,7 @@ pub(crate) mod admin_tls;
 pub(crate) mod admin_token;
 pub(crate) mod clock;
 pub(crate) mod counters;
+pub(crate) mod json;
 pub(crate) mod open_files;
 pub(crate) mod state;
 pub(crate) mod tables;

@@ -1,5 +1,7 @@
 //! Rows of text in columns, and texts that are too long for them.
 
+use super::terminal::{Tone, coloured};
+
 /// Returns the lines of `rows` with the first `left` columns aligned to the left, the others to the right, and `gap`
 /// between.
 pub(crate) fn aligned(rows: &[Vec<String>], left: usize, gap: &str) -> Vec<String> {
@@ -24,6 +26,57 @@ pub(crate) struct Column {
     pub(crate) is_text: bool,
     /// If there is no room, the columns with the highest ranks are omitted first, and those of rank 0 never.
     pub(crate) rank: u8,
+}
+
+impl Column {
+    /// Returns a column of numbers.
+    pub(crate) const fn number(name: &'static str, rank: u8) -> Self {
+        Self { name, is_text: false, rank }
+    }
+
+    /// Returns a column of texts.
+    pub(crate) const fn text(name: &'static str, rank: u8) -> Self {
+        Self { name, is_text: true, rank }
+    }
+}
+
+/// A column of what is known about each `T`.
+pub(crate) struct Figure<T> {
+    column: Column,
+    text: fn(&T) -> String,
+}
+
+impl<T> Figure<T> {
+    /// Returns a column of numbers.
+    pub(crate) const fn number(name: &'static str, rank: u8, text: fn(&T) -> String) -> Self {
+        Self { column: Column::number(name, rank), text }
+    }
+
+    /// Returns a column of texts.
+    pub(crate) const fn text(name: &'static str, rank: u8, text: fn(&T) -> String) -> Self {
+        Self { column: Column::text(name, rank), text }
+    }
+}
+
+/// Returns a table with a row for each of `items`, as [`fitted`] does.
+pub(crate) fn of_figures<'f, T: 'f>(
+    figures: impl IntoIterator<Item = &'f Figure<T>>,
+    items: &[T],
+    flexible: usize,
+    width: Option<usize>,
+) -> Vec<String> {
+    let figures: Vec<_> = figures.into_iter().collect();
+    let columns: Vec<_> = figures.iter().map(|figure| figure.column).collect();
+    let row = |item: &T| figures.iter().map(|figure| (figure.text)(item)).collect::<Vec<_>>();
+    fitted(&columns, &items.iter().map(row).collect::<Vec<_>>(), flexible, width)
+}
+
+/// Colours the first line of a table.
+pub(crate) fn with_heading(mut lines: Vec<String>) -> Vec<String> {
+    if let Some(heading) = lines.first_mut() {
+        *heading = coloured(Tone::Heading, heading);
+    }
+    lines
 }
 
 /// Characters of the flexible column that are kept by omitting other columns.
@@ -134,8 +187,7 @@ mod tests {
 
     #[test]
     fn a_narrow_table_omits_columns_by_rank_and_then_shortens_values() {
-        let column = |name, is_text, rank| Column { name, is_text, rank };
-        let columns = [column("count", false, 0), column("why", true, 1), column("url", true, 0)];
+        let columns = [Column::number("count", 0), Column::text("why", 1), Column::text("url", 0)];
         let url = format!("http://a/{}.html", "b".repeat(60));
         let rows = [vec!["1".to_owned(), "w".repeat(22), url.clone()]];
         let whole = fitted(&columns, &rows, 2, None);

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use clap::{Args, Subcommand};
 use serde_json::Value;
 
-use crate::cli::admin::{AdminClient, AdminListener};
+use crate::cli::admin::AdminListener;
+use crate::cli::json::Parts;
 use crate::cli::tables::aligned;
 use crate::cli::units::{about_count, about_size, counted, parse_duration};
 use crate::cli::words::printable;
@@ -74,8 +75,8 @@ struct Node {
 /// Runs the command.
 pub(crate) fn run(args: &ClusterArgs) -> Result<(), Failure> {
     let change = |path, node: &Node, done| {
-        let told: Value = remote(&node.listener)?.post(path, &[("node", node.name.clone())])?;
-        say(&format!("{}: {done}", printable(told["node"].as_str().unwrap_or_default())));
+        let told: Value = node.listener.client()?.post(path, &[("node", node.name.clone())])?;
+        say(&format!("{}: {done}", told.word("node")));
         Ok(())
     };
     match &args.change {
@@ -83,7 +84,7 @@ pub(crate) fn run(args: &ClusterArgs) -> Result<(), Failure> {
         Some(Change::Resume(node)) => change("cluster/resume", node, "owns keys from the next heartbeat on"),
         Some(Change::Leave(leaving)) => leave(leaving),
         None => {
-            let cluster: Value = remote(&args.listener)?.get("cluster", &[])?;
+            let cluster: Value = args.listener.client()?.get("cluster", &[])?;
             match args.json {
                 true => say(&cluster.to_string()),
                 false => lines(&cluster).iter().for_each(|line| say(line)),
@@ -97,7 +98,7 @@ pub(crate) fn run(args: &ClusterArgs) -> Result<(), Failure> {
 fn leave(Leave { timeout, pause, listener }: &Leave) -> Result<(), Failure> {
     let begun = Instant::now();
     let timeout = [("timeout", timeout.as_secs_f64().to_string())];
-    let left = remote(listener).and_then(|node| Ok(node.post::<Value>("cluster/leave", &timeout)?));
+    let left = listener.client().and_then(|node| Ok(node.post::<Value>("cluster/leave", &timeout)?));
     thread::sleep(pause.saturating_sub(begun.elapsed()));
     say(&departure(&left?));
     Ok(())
@@ -105,40 +106,30 @@ fn leave(Leave { timeout, pause, listener }: &Leave) -> Result<(), Failure> {
 
 /// Formats what became of the responses of a node that leaves.
 fn departure(left: &Value) -> String {
-    let number = |name: &str| left[name].as_u64().unwrap_or_default();
     let nodes = left["nodes"].as_object().into_iter().flatten();
     let nodes: Vec<_> = nodes.map(|(name, count)| format!("{count} to {}", printable(name))).collect();
-    let given = counted(number("objects"), "response", "responses");
-    let mut line = format!(
-        "{}: owns no keys; gave {given}, {}",
-        printable(left["node"].as_str().unwrap_or_default()),
-        about_size(number("bytes"))
-    );
+    let given = counted(left.count("objects"), "response", "responses");
+    let size = about_size(left.count("bytes"));
+    let mut line = format!("{}: owns no keys; gave {given}, {size}", left.word("node"));
     if !nodes.is_empty() {
         line.push_str(&format!(" ({})", nodes.join(", ")));
     }
     for (name, what) in [("known", "known there"), ("refused", "refused"), ("left", "not offered in time")] {
-        if number(name) > 0 {
-            line.push_str(&format!("; {what}: {}", about_count(number(name))));
+        if left.count(name) > 0 {
+            line.push_str(&format!("; {what}: {}", about_count(left.count(name))));
         }
     }
     line
 }
 
-fn remote(listener: &AdminListener) -> Result<AdminClient, Failure> {
-    AdminClient::new(listener).map_err(Failure::Failed)
-}
-
 /// Formats the cluster for people.
 fn lines(cluster: &Value) -> Vec<String> {
-    let text = |value: &Value| value.as_str().map(printable).unwrap_or_default().to_string();
     let engine = &cluster["engine"];
     let health = match engine["up"].as_bool() {
         Some(true) => format!("answers in {} us", engine["round_trip_micros"]),
-        _ => format!("does not answer: {}", text(&engine["trouble"])),
+        _ => format!("does not answer: {}", engine.word("trouble")),
     };
-    let nodes = cluster["nodes"].as_array().map_or(&[][..], Vec::as_slice);
-    let rows = nodes.iter().map(|node| {
+    let rows = cluster.list("nodes").iter().map(|node| {
         let is_self = node["is_self"] == true;
         let state = match (node["draining"] == true, node["reachable"] == false) {
             (_, true) => "unreachable",
@@ -146,8 +137,8 @@ fn lines(cluster: &Value) -> Vec<String> {
             (false, false) => "serving",
         };
         let share = node["share"].as_f64().unwrap_or_default() * 100.0;
-        let name = format!("{}{}", text(&node["name"]), if is_self { " *" } else { "" });
-        let (advertise, version) = (text(&node["advertise"]), text(&node["version"]));
+        let name = format!("{}{}", node.word("name"), if is_self { " *" } else { "" });
+        let (advertise, version) = (node.word("advertise"), node.word("version"));
         vec![name, state.to_owned(), advertise, version, node["weight"].to_string(), format!("{share:.1}%")]
     });
     let heading = ["NODE", "STATE", "ADDRESS", "VERSION", "WEIGHT", "SHARE"].map(str::to_owned).to_vec();
@@ -155,16 +146,15 @@ fn lines(cluster: &Value) -> Vec<String> {
     let trouble = cluster["trouble"].as_str().filter(|_| engine["up"] == true);
     let trouble = trouble.map(|why| format!(", the engine refuses its commands: {}", printable(why)));
     let trouble = trouble.unwrap_or_default();
-    let standing = format!("node {}: {}{trouble}", text(&cluster["node"]), text(&cluster["standing"]));
-    let engine = format!("engine {}: {health}", text(&engine["place"]));
+    let standing = format!("node {}: {}{trouble}", cluster.word("node"), cluster.word("standing"));
+    let engine = format!("engine {}: {health}", engine.word("place"));
     let mut lines = vec![standing, engine];
     lines.extend(cluster.get("tier").map(tier));
     if rows.len() > 1 {
         lines.extend(aligned(&rows, 4, "  "));
     }
-    let gone = cluster["gone"].as_array().map_or(&[][..], Vec::as_slice);
-    lines.extend(gone.iter().map(|node| {
-        let (name, advertise) = (text(&node["name"]), text(&node["advertise"]));
+    lines.extend(cluster.list("gone").iter().map(|node| {
+        let (name, advertise) = (node.word("name"), node.word("advertise"));
         format!("node {name} ({advertise}) left the cluster or was lost {} s ago", node["seconds"])
     }));
     lines
@@ -172,16 +162,13 @@ fn lines(cluster: &Value) -> Vec<String> {
 
 /// Formats the second tier.
 fn tier(tier: &Value) -> String {
-    let number = |name: &str| tier[name].as_u64().unwrap_or_default();
-    let (hits, asked) =
-        (counted(number("hits"), "hit", "hits"), counted(number("asked"), "request", "requests"));
-    let written = counted(number("written"), "response", "responses");
-    let counts = format!("{hits} of {asked}, {written} kept, {} dropped", about_count(number("dropped")));
-    let side = |name: &str| tier[name].as_str().unwrap_or_default();
-    match (side("reads"), side("writes")) {
+    let number = |name, one, many| counted(tier.count(name), one, many);
+    let (hits, asked) = (number("hits", "hit", "hits"), number("asked", "request", "requests"));
+    let written = number("written", "response", "responses");
+    let counts = format!("{hits} of {asked}, {written} kept, {} dropped", about_count(tier.count("dropped")));
+    match (&*tier.word("reads"), &*tier.word("writes")) {
         ("closed", "closed") => format!("second tier: {counts}"),
         (reads, writes) => {
-            let (reads, writes) = (printable(reads), printable(writes));
             format!("second tier: not used for a while (reads {reads}, writes {writes}): {counts}")
         }
     }

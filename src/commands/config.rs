@@ -5,7 +5,8 @@
 use clap::{Args, Subcommand};
 use serde_json::Value;
 
-use crate::cli::admin::{AdminClient, AdminListener};
+use crate::cli::admin::AdminListener;
+use crate::cli::json::Parts;
 use crate::cli::tables::aligned;
 use crate::cli::units::counted;
 use crate::cli::words::printable;
@@ -47,16 +48,16 @@ struct Diff {
 /// Runs the command.
 pub(crate) fn run(args: &ConfigArgs) -> Result<(), Failure> {
     let ConfigCommand::Diff(diff) = &args.command;
-    let client = AdminClient::new(&diff.listener).map_err(Failure::Failed)?;
+    let client = diff.listener.client()?;
     let report: Value = client.get("config", &[])?;
     if diff.json {
         say(&report.to_string());
     }
-    let problems: Vec<_> = list(&report["problems"]).iter().map(text).collect();
+    let problems: Vec<_> = report.list("problems").iter().map(text).collect();
     if !problems.is_empty() {
         return Err(Failure::Failed(problems.join("\n")));
     }
-    let differences = list(&report["differences"]);
+    let differences = report.list("differences");
     match (differences.len() as u64, report["file"].as_str()) {
         (0, Some(_)) => Ok(()),
         (0, None) => Err(Failure::Failed("it was started without a config file".to_owned())),
@@ -79,14 +80,10 @@ fn lines(differences: &[Value]) -> Vec<String> {
             (_, value) => text(value),
         };
         let needed = if difference["needs_restart"] == true { "restart" } else { "reload" };
-        vec![text(&difference["key"]), shown("running"), shown("file"), needed.to_owned()]
+        vec![difference.word("key"), shown("running"), shown("file"), needed.to_owned()]
     };
     let rows: Vec<_> = [heading].into_iter().chain(differences.iter().map(row)).collect();
     aligned(&rows, 4, "  ")
-}
-
-fn list(value: &Value) -> &[Value] {
-    value.as_array().map_or(&[], Vec::as_slice)
 }
 
 fn text(value: &Value) -> String {

@@ -9,12 +9,12 @@ use jiff::tz::TimeZone;
 use serde_json::{Value, from_slice};
 
 use crate::cli::Failure;
-use crate::cli::admin::{AdminClient, AdminListener};
+use crate::cli::admin::AdminListener;
+use crate::cli::json::Parts;
 use crate::cli::numbers::whole;
 use crate::cli::tables::shortened;
 use crate::cli::terminal::{self, Keys, Tone, coloured};
 use crate::cli::units::{about_size, about_time, counted, parse_duration};
-use crate::cli::words::printable;
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -69,7 +69,7 @@ const NARROW_HEADING: [&str; 5] = ["time", "status", "outcome, reason", "took", 
 
 /// Shows requests until the reader has left, or until the time or number of the options is reached.
 pub(crate) fn run(log: &Log) -> Result<(), Failure> {
-    let client = AdminClient::new(&log.listener).map_err(Failure::Failed)?;
+    let client = log.listener.client()?;
     let _keys = (!log.json).then(Keys::quit_on_q);
     let zone = TimeZone::system();
     let (mut is_first, mut left) = (true, log.limit.unwrap_or(u64::MAX));
@@ -79,7 +79,7 @@ pub(crate) fn run(log: &Log) -> Result<(), Failure> {
         }
         let read = || from_slice::<Value>(data).map_err(|error| error.to_string());
         if name == "dropped" {
-            let dropped = read()?["dropped"].as_u64().unwrap_or_default();
+            let dropped = read()?.count("dropped");
             eprintln!("larder: {} so far came too fast to be shown", counted(dropped, "request", "requests"));
             return Ok(true);
         }
@@ -135,16 +135,15 @@ fn print(line: &str) -> bool {
 
 /// Formats a request for people, in at most `width` characters.
 fn line(seen: &Value, zone: &TimeZone, width: Option<usize>) -> String {
-    let word = |name: &str| printable(seen[name].as_str().unwrap_or_default());
     let number = |name: &str| seen[name].as_u64();
     let time = number("time").and_then(|time| Timestamp::from_millisecond(i64::try_from(time).ok()?).ok());
     let time =
         time.map_or_else(String::new, |time| time.to_zoned(zone.clone()).strftime("%T%.3f").to_string());
     let took = |name: &str| number(name).map_or_else(|| "-".to_owned(), |micros| about_time(micros as f64));
-    let (outcome, reason) = (word("outcome"), word("reason"));
-    let tier = if word("tier") == "disk" { " disk" } else { "" };
-    let status = number("status").unwrap_or_default().to_string();
-    let request = format!("{} {}", word("method"), word("url"));
+    let (outcome, reason) = (seen.word("outcome"), seen.word("reason"));
+    let tier = if seen["tier"] == "disk" { " disk" } else { "" };
+    let status = seen.count("status").to_string();
+    let request = format!("{} {}", seen.word("method"), seen.word("url"));
     let mut cells = match is_narrow(width) {
         Some(width) => {
             let decision = format!("{outcome}, {reason}");
@@ -152,7 +151,7 @@ fn line(seen: &Value, zone: &TimeZone, width: Option<usize>) -> String {
             narrow([time, &status, &decision, &took("service_us"), &request], width).to_vec()
         }
         None => {
-            let bytes = about_size(number("bytes").unwrap_or_default());
+            let bytes = about_size(seen.count("bytes"));
             let outcome = format!("{outcome}{tier}");
             let (took, origin) = (took("service_us"), took("origin_us"));
             wide([&time, &status, &outcome, &reason, &bytes, &took, &origin, &request]).to_vec()

@@ -6,7 +6,7 @@ use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 use serde_json::Value;
 
-use crate::cli::admin::{AdminClient, AdminListener};
+use crate::cli::admin::AdminListener;
 use crate::cli::units::{about_size, counted, parse_duration};
 use crate::cli::words::printable;
 use crate::cli::{Failure, say};
@@ -101,7 +101,7 @@ pub(crate) fn run(purge: &Purge) -> Result<(), Failure> {
             "larder: warning: '{url}': a star stands for itself in a URL; --glob '{url}' means any text"
         );
     }
-    let remote = AdminClient::new(&purge.listener).map_err(Failure::Failed)?;
+    let remote = purge.listener.client()?;
     let mut troubles = Vec::new();
     for query in queries {
         let purged: Value = remote.post("purge", &query)?;

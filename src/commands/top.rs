@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use serde_json::{Value, from_slice};
 
-use crate::cli::admin::{AdminClient, AdminListener};
+use crate::cli::admin::AdminListener;
+use crate::cli::json::Parts;
 use crate::cli::numbers::whole;
-use crate::cli::tables::{Column, fitted, shortened};
-use crate::cli::terminal::{self, CLEAR, Keys, Tone, coloured};
+use crate::cli::tables::{Figure, of_figures, shortened, with_heading};
+use crate::cli::terminal::{self, CLEAR, Keys};
 use crate::cli::units::{about_count, about_size, about_time, counted, parse_duration};
-use crate::cli::words::printable;
 use crate::cli::{Failure, say};
 
 pub(super) const EXAMPLES: &str = "\
@@ -53,7 +53,7 @@ const FRAME: usize = 9;
 
 /// Shows the table until the user ends it, or for the requested time.
 pub(crate) fn run(top: &Top) -> Result<(), Failure> {
-    let remote = AdminClient::new(&top.listener).map_err(Failure::Failed)?;
+    let remote = top.listener.client()?;
     let is_live = io::stdout().is_terminal() && !top.json;
     let _keys = is_live.then(Keys::quit_on_q);
     let limit = top.period.or((!is_live).then_some(LOOK));
@@ -99,100 +99,61 @@ const LONGEST_SITE: usize = 24;
 /// Returns the tables of URLs and of routes, with at most `rows` rows of the first, in lines of at most `width`
 /// characters.
 fn page(report: &Value, rows: usize, width: Option<usize>) -> String {
-    let list = |name: &str| report[name].as_array().map(Vec::as_slice).unwrap_or_default();
-    let number = |name: &str| report[name].as_u64().unwrap_or_default();
+    let requests = |name| counted(report.count(name), "request", "requests");
     let mut lines = vec![format!("the last {:.0} s", report["seconds"].as_f64().unwrap_or_default())];
-    if number("dropped") > 0 {
-        let dropped = counted(number("dropped"), "request", "requests");
-        lines.push(format!("{dropped} came too fast to be shown"));
+    if report.count("dropped") > 0 {
+        lines.push(format!("{} came too fast to be shown", requests("dropped")));
     }
-    if number("others") > 0 {
-        let others = counted(number("others"), "request", "requests");
-        lines.push(format!("{others} for URLs beyond those that are summed"));
+    if report.count("others") > 0 {
+        lines.push(format!("{} for URLs beyond those that are summed", requests("others")));
     }
-    if list("urls").is_empty() {
+    let (urls, routes) = (report.list("urls"), report.list("routes"));
+    if urls.is_empty() {
         lines.push("no requests".to_owned());
     } else {
-        lines.extend(urls(&list("urls")[..list("urls").len().min(rows)], width));
+        lines.extend(table(URLS, &urls[..urls.len().min(rows)], width));
         lines.push(String::new());
-        lines.extend(routes(&list("routes")[..list("routes").len().min(rows / 3 + 1)], width));
+        lines.extend(table(ROUTES, &routes[..routes.len().min(rows / 3 + 1)], width));
         lines.extend(LEGEND.map(str::to_owned));
     }
     lines.iter().map(|line| format!("{line}\n")).collect()
 }
 
-fn column(name: &'static str, rank: u8) -> Column {
-    Column { name, is_text: false, rank }
-}
+/// The columns of both tables. The last one is shortened if it does not fit.
+const URLS: &[Figure<Value>] = &[
+    Figure::number("requests", 0, |url| about_count(url.count("requests"))),
+    Figure::number("hits", 0, |url| about_count(url.count("hits"))),
+    Figure::number("validated", 4, |url| about_count(url.count("validated"))),
+    Figure::number("misses", 0, |url| about_count(url.count("misses"))),
+    Figure::number("bytes", 1, |url| about_size(url.count("bytes"))),
+    Figure::number("origin", 3, |url| match url.count("origin_us") {
+        0 => "-".to_owned(),
+        origin => about_time(origin as f64),
+    }),
+    Figure::text("why", 2, |url| url.word("why")),
+    Figure::text("url", 0, |url| url.word("url")),
+];
+const ROUTES: &[Figure<Value>] = &[
+    Figure::number("requests", 0, |route| about_count(route.count("requests"))),
+    Figure::number("hits", 1, |route| about_count(route.count("hits"))),
+    Figure::number("validated", 4, |route| about_count(route.count("validated"))),
+    Figure::number("misses", 1, |route| about_count(route.count("misses"))),
+    Figure::number("hit ratio", 0, |route| ratio(route, "hit_ratio")),
+    Figure::number("+validated", 3, |route| ratio(route, "validated_hit_ratio")),
+    Figure::number("of bytes", 2, |route| ratio(route, "byte_hit_ratio")),
+    Figure::text("site", 0, |route| shortened(&route.word("site"), LONGEST_SITE)),
+    Figure::text("route", 0, |route| format!("/{}", route.word("route"))),
+];
 
-fn text(name: &'static str, rank: u8) -> Column {
-    Column { name, is_text: true, rank }
-}
-
-fn urls(urls: &[Value], width: Option<usize>) -> Vec<String> {
-    let columns = [
-        column("requests", 0),
-        column("hits", 0),
-        column("validated", 4),
-        column("misses", 0),
-        column("bytes", 1),
-        column("origin", 3),
-        text("why", 2),
-        text("url", 0),
-    ];
-    let row = |url: &Value| {
-        let number = |name: &str| url[name].as_u64().unwrap_or_default();
-        let word = |name: &str| printable(url[name].as_str().unwrap_or_default());
-        let origin = number("origin_us");
-        vec![
-            about_count(number("requests")),
-            about_count(number("hits")),
-            about_count(number("validated")),
-            about_count(number("misses")),
-            about_size(number("bytes")),
-            if origin == 0 { "-".to_owned() } else { about_time(origin as f64) },
-            word("why"),
-            word("url"),
-        ]
-    };
-    table(&columns, &urls.iter().map(row).collect::<Vec<_>>(), width)
-}
-
-fn routes(routes: &[Value], width: Option<usize>) -> Vec<String> {
-    let columns = [
-        column("requests", 0),
-        column("hits", 1),
-        column("validated", 4),
-        column("misses", 1),
-        column("hit ratio", 0),
-        column("+validated", 3),
-        column("of bytes", 2),
-        text("site", 0),
-        text("route", 0),
-    ];
-    let row = |route: &Value| {
-        let number = |name: &str| about_count(route[name].as_u64().unwrap_or_default());
-        let word = |name: &str| printable(route[name].as_str().unwrap_or_default());
-        let any = CACHEABLE.iter().any(|name| route[*name].as_u64().is_some_and(|count| count > 0));
-        let ratio = |name: &str| match route[name].as_f64() {
-            Some(ratio) if any => format!("{:.1}%", ratio * 100.0),
-            _ => "-".to_owned(),
-        };
-        let counts = ["requests"].iter().chain(CACHEABLE).map(|name| number(name));
-        let ratios = ["hit_ratio", "validated_hit_ratio", "byte_hit_ratio"].map(ratio);
-        let names = [shortened(&word("site"), LONGEST_SITE), format!("/{}", word("route"))];
-        counts.chain(ratios).chain(names).collect()
-    };
-    table(&columns, &routes.iter().map(row).collect::<Vec<_>>(), width)
-}
-
-/// Returns a table with its heading. The last column is shortened if it does not fit.
-fn table(columns: &[Column], rows: &[Vec<String>], width: Option<usize>) -> Vec<String> {
-    let mut lines = fitted(columns, rows, columns.len() - 1, width);
-    if let Some(heading) = lines.first_mut() {
-        *heading = coloured(Tone::Heading, heading);
+fn ratio(route: &Value, name: &str) -> String {
+    match route[name].as_f64() {
+        Some(ratio) if CACHEABLE.iter().any(|name| route.count(name) > 0) => format!("{:.1}%", ratio * 100.0),
+        _ => "-".to_owned(),
     }
-    lines
+}
+
+fn table(figures: &[Figure<Value>], rows: &[Value], width: Option<usize>) -> Vec<String> {
+    with_heading(of_figures(figures, rows, figures.len() - 1, width))
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use larder_proxy::explanation::{
 };
 use larder_semantics::status::Why as Word;
 
-use crate::cli::admin::{AdminClient, AdminListener};
+use crate::cli::admin::AdminListener;
 use crate::cli::tables::aligned;
 use crate::cli::units::about_size;
 use crate::cli::words::printable;
@@ -65,7 +65,7 @@ pub(crate) fn run(why: &Why) -> Result<(), Failure> {
         say(reasons().trim_end());
         return Ok(());
     };
-    let remote = AdminClient::new(&why.listener).map_err(Failure::Failed)?;
+    let remote = why.listener.client()?;
     let mut query = vec![("url", url.clone())];
     query.extend(why.headers.iter().map(|line| ("header", line.clone())));
     query.extend(why.method.iter().map(|method| ("method", method.clone())));

@@ -133,7 +133,7 @@ fn bucket(text: &str) -> Result<Origin, String> {
 /// do not reach them.
 pub(super) fn share(site: &SiteDraft, site_rules: &[SiteRule], rules: &mut Rules) {
     let of_rules = site_rules.iter().filter_map(|rule| rule.effects.origin.as_ref()).flatten();
-    if site.origins.iter().chain(of_rules).all(|origin| origin.bucket.is_some()) {
+    if site.values.origins.iter().chain(of_rules).all(|origin| origin.bucket.is_some()) {
         rules.shares_authorized = true;
         rules.guesses_with_cookies |= !site.is_written("heuristic_cookies");
     }

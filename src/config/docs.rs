@@ -77,12 +77,12 @@ pub(crate) fn chapters() -> Vec<Chapter> {
     for section in SECTIONS {
         let mut keys = rows(section.keys, &defaults);
         if section.name == "forward" {
-            keys.extend(rows(CACHING, &defaults.forward.rules));
+            keys.extend(rows(CACHING, &defaults.values.forward.rules));
         }
         chapters.push(chapter(&format!("`[{}]`", section.name), section.about, keys));
     }
     let site = SiteDraft::default();
-    let of_site = rows(SITE, &site).into_iter().chain(rows(CACHING, &site.rules)).collect();
+    let of_site = rows(SITE, &site).into_iter().chain(rows(CACHING, &site.values.rules)).collect();
     let edits = ["request.", "response.", "reply."].map(|table| rule_rows(table, EDITS));
     let rule = [rule_rows("", RULE), rule_rows("match.", MATCH)].into_iter().chain(edits).flatten().collect();
     chapters.extend([
@@ -154,7 +154,7 @@ pub(crate) fn example() -> String {
         file += &format!("\n# {}\n[{}]\n", section.about, section.name);
         lines(&mut file, "", section.keys, &defaults);
         if section.name == "forward" {
-            lines(&mut file, "", CACHING, &defaults.forward.rules);
+            lines(&mut file, "", CACHING, &defaults.values.forward.rules);
         }
     }
     file += &format!("\n# {CERTIFICATES}\n# {NONE}\n#[[tls]]\n");
@@ -164,7 +164,7 @@ pub(crate) fn example() -> String {
     let site = SiteDraft::default();
     file += &format!("\n# {SITES}\n# {NONE}\n#[[site]]\n");
     lines(&mut file, "#", SITE, &site);
-    lines(&mut file, "#", CACHING, &site.rules);
+    lines(&mut file, "#", CACHING, &site.values.rules);
     file
 }
 
@@ -222,6 +222,6 @@ mod tests {
         let settings = parse("larder.example.toml", &lines, &Flags::default()).expect("valid");
         let site = &settings.sites[0];
         assert_eq!((site.name.as_str(), site.hosts.len(), site.origins.len()), ("docs.example", 2, 1));
-        assert_eq!(format!("{:?}", site.rules), format!("{:?}", SiteDraft::default().rules));
+        assert_eq!(format!("{:?}", site.rules), format!("{:?}", SiteDraft::default().values.rules));
     }
 }

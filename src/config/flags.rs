@@ -9,11 +9,10 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use larder_evict::Spec;
-use larder_proxy::settings::{AccessLog, CertificateFiles, Counts, DiskTier, HostHeader, Origin};
+use larder_proxy::settings::{AccessLog, CertificateFiles, Counts, DiskTier, HostHeader, Origin, Site};
 
 use super::bounds::{DISK, ENTRIES, MEMORY, THREADS};
-use super::draft::statistics::DatabasePlace;
-use super::draft::{AdminAddress, DiskDraft, Draft, ListenAddress, SiteDraft};
+use super::draft::{AdminAddress, DatabasePlace, DiskDraft, Draft, ListenAddress, SiteDraft};
 use super::names::{self, ACCESS_LOGS, COUNTS};
 use super::places;
 use super::registries;
@@ -116,11 +115,11 @@ impl Flags {
         let mut said = |key: &str, flag: &str| places.insert(key.to_owned(), flag.to_owned());
         if let Some(size) = self.memory {
             said("memory.size", "--memory");
-            (draft.memory.size, draft.memory.entries) = (Some(size), None);
+            (draft.memory_size, draft.memory_entries) = (Some(size), None);
         }
         if let Some(entries) = self.entries {
             said("memory.entries", "--entries");
-            (draft.memory.size, draft.memory.entries) = (None, Some(entries));
+            (draft.memory_size, draft.memory_entries) = (None, Some(entries));
         }
         if !self.listen.is_empty() {
             said("reverse.listen", "--listen");
@@ -150,10 +149,10 @@ impl Flags {
             draft.admin = admin.0;
         }
         if !self.tls_cert.is_empty() {
-            draft.certificates = self.certificates();
+            draft.values.certificates = self.certificates();
         }
         if self.tls_self_signed {
-            draft.certificates.push(self_signed::files());
+            draft.values.certificates.push(self_signed::files());
         }
         if !self.origin.is_empty() {
             draft.sites = vec![only_site(&self.origin)];
@@ -162,12 +161,13 @@ impl Flags {
             draft.disks = self.disks();
         }
         draft.threads = self.threads.or(draft.threads);
-        draft.statistics.place = self.stats.clone().unwrap_or_else(|| draft.statistics.place.clone());
-        draft.memory.policy = self.policy.clone().unwrap_or_else(|| draft.memory.policy.clone());
-        draft.memory.counts = self.count.unwrap_or(draft.memory.counts);
-        draft.access_log = self.access_log.unwrap_or(draft.access_log);
-        draft.access_log_file = self.access_log_file.clone().or(draft.access_log_file.take());
-        draft.forward.allow_private |= self.allow_private;
+        draft.database = self.stats.clone().unwrap_or_else(|| draft.database.clone());
+        let values = &mut draft.values;
+        values.memory.policy = self.policy.clone().unwrap_or_else(|| values.memory.policy.clone());
+        values.memory.counts = self.count.unwrap_or(values.memory.counts);
+        values.access_log = self.access_log.unwrap_or(values.access_log);
+        values.access_log_file = self.access_log_file.clone().or(values.access_log_file.take());
+        values.forward.allow_private |= self.allow_private;
         if self.intercept && draft.intercept.hosts.is_empty() {
             places.insert("intercept.hosts".to_owned(), "--intercept".to_owned());
             draft.intercept.hosts = vec![registries::WORD.to_owned()];
@@ -199,15 +199,15 @@ impl Flags {
 }
 
 fn only_site(origins: &[Origin]) -> SiteDraft {
+    // A server of another operator knows its own name only, and so does its certificate.
+    let host = match origins.iter().any(|origin| origin.https) {
+        true => HostHeader::Origin,
+        false => HostHeader::Preserve,
+    };
     SiteDraft {
         place: "--origin".to_owned(),
         name: Some("default".to_owned()),
-        origins: origins.to_vec(),
-        // A server of another operator knows its own name only, and so does its certificate.
-        host: match origins.iter().any(|origin| origin.https) {
-            true => HostHeader::Origin,
-            false => HostHeader::Preserve,
-        },
+        values: Site { origins: origins.to_vec(), host, ..Site::default() },
         ..SiteDraft::default()
     }
 }

@@ -41,8 +41,8 @@ use larder_proxy::base::whole_file;
 
 use crate::cli::files::unread;
 use crate::cli::units::counted;
+pub(crate) use draft::DatabasePlace;
 use draft::Draft;
-pub(crate) use draft::statistics::DatabasePlace;
 use flags::Flags;
 pub(crate) use settle::priced;
 pub(crate) use summary::{needs_restart, summary};

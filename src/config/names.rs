@@ -16,7 +16,7 @@ use larder_semantics::early_hints::EarlyHints;
 use larder_semantics::storable::Prediction;
 
 use super::draft::AdminAddress;
-use super::draft::statistics::DatabasePlace;
+use super::draft::DatabasePlace;
 use super::registries::WORD;
 use crate::cli::words::{hint, nearest};
 

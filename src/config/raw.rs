@@ -69,7 +69,7 @@ impl Reader<'_> {
             if name == "site" {
                 draft.sites.extend(self.tables("site", value, Self::site));
             } else if name == "tls" {
-                draft.certificates.extend(self.tables("tls", value, Self::certificate));
+                draft.values.certificates.extend(self.tables("tls", value, Self::certificate));
             } else if name == "disk" {
                 draft.disks.extend(self.tables("disk", value, Self::disk));
             } else if let Some(section) = SECTIONS.iter().find(|section| section.name == name) {
@@ -111,7 +111,7 @@ impl Reader<'_> {
                 continue;
             }
             let outcome = set(keys, draft, key.get_ref(), value.get_ref())
-                .or_else(|| set(caching, &mut draft.forward.rules, key.get_ref(), value.get_ref()));
+                .or_else(|| set(caching, &mut draft.values.forward.rules, key.get_ref(), value.get_ref()));
             draft.places.insert(path(name, key.get_ref()), self.place(key.span().start));
             self.judge((name, key.get_ref()), &known, key.span().start, outcome);
         }
@@ -183,7 +183,7 @@ impl Reader<'_> {
                 continue;
             }
             let outcome = set(SITE, &mut site, key.get_ref(), value.get_ref())
-                .or_else(|| set(CACHING, &mut site.rules, key.get_ref(), value.get_ref()));
+                .or_else(|| set(CACHING, &mut site.values.rules, key.get_ref(), value.get_ref()));
             site.places.insert(key.get_ref().to_string(), self.place(key.span().start));
             self.judge(("site", key.get_ref()), &known, key.span().start, outcome);
         }

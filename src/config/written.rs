@@ -46,9 +46,9 @@ pub(super) fn keys(draft: &Draft) -> ConfigKeys {
     for section in SECTIONS {
         keys.add(section.name, section.name, section.keys, (draft, &defaults));
     }
-    keys.add("forward", "forward", CACHING, (&draft.forward.rules, &defaults.forward.rules));
+    keys.add("forward", "forward", CACHING, (&draft.values.forward.rules, &defaults.values.forward.rules));
     keys.rules("forward", &draft.forward_rules);
-    for files in &draft.certificates {
+    for files in &draft.values.certificates {
         let name = format!("tls[{}]", files.cert.display());
         keys.add("tls", &name, TLS_KEYS, (files, &CertificateFiles::default()));
     }
@@ -60,7 +60,7 @@ pub(super) fn keys(draft: &Draft) -> ConfigKeys {
     for (at, site) in draft.sites.iter().enumerate() {
         let name = format!("site[{}]", site.name_at(at));
         keys.add("site", &name, SITE, (site, &defaults));
-        keys.add("site", &name, CACHING, (&site.rules, &defaults.rules));
+        keys.add("site", &name, CACHING, (&site.values.rules, &defaults.values.rules));
         keys.rules(&name, &site.site_rules);
     }
     keys.0

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use larder_testkit::{Answer, Gate, Larder, Origin};
+use larder_testkit::{Answer, Client, Gate, Larder, Origin};
 
 /// Starts an origin whose response, with this head, stops after five of ten digits until the gate opens.
 fn halting(head: &'static str, gate: &Gate) -> Origin {
@@ -11,6 +11,14 @@ fn halting(head: &'static str, gate: &Gate) -> Origin {
         "GET" => Answer::raw(head).then("01234").then_wait(&gate).then("56789"),
         _ => Answer::with_body("200 OK", b""),
     })
+}
+
+/// Returns a client that has received the head of its answer.
+fn reading(larder: &Larder) -> Client {
+    let mut client = larder.client();
+    client.send("GET /");
+    client.head();
+    client
 }
 
 const TEN: &str = "HTTP/1.1 200 OK\r\nCache-Control: max-age=100\r\nContent-Length: 10\r\n\r\n";
@@ -70,9 +78,7 @@ fn section_4_4_an_unsafe_request_wins_over_a_fetch_under_way() {
     let gate = Gate::default();
     let origin = halting(TEN, &gate);
     let larder = Larder::before(&origin);
-    let mut early = larder.client();
-    early.send("GET /");
-    early.head();
+    let mut early = reading(&larder);
     assert_eq!(larder.client().ask("POST /\n\nnew").status, 200);
     // A request after the POST must get a response from after the POST.
     let mut late = larder.client();
@@ -87,9 +93,7 @@ fn section_4_4_a_response_requested_before_a_delete_is_not_stored() {
     let gate = Gate::default();
     let origin = halting(TEN, &gate);
     let larder = Larder::before(&origin);
-    let mut early = larder.client();
-    early.send("GET /");
-    early.head();
+    let mut early = reading(&larder);
     larder.client().ask("DELETE /");
     gate.open();
     assert_eq!(early.exactly(10), b"0123456789");

@@ -3,6 +3,8 @@
 use larder_testkit::http2::*;
 use larder_testkit::{Answer, Larder, Origin, eventually};
 
+use super::limits::with_large_pages;
+
 const STORED: &str = "200 OK\nCache-Control: max-age=60\n\nhello";
 const PROTOCOL_ERROR: u32 = 1;
 const ENHANCE_YOUR_CALM: u32 = 11;
@@ -150,9 +152,7 @@ fn a_client_that_does_not_finish_is_given_up() {
 
 #[test]
 fn many_streams_that_stall_take_little_memory() {
-    let content = vec![b'x'; 100_000];
-    let origin = Origin::answering(move |_| Answer::with_body("200 OK\nCache-Control: max-age=60", &content));
-    let larder = Larder::before(&origin);
+    let (_origin, larder) = with_large_pages();
     larder.client().ask("GET /\nHost: a.example");
     larder.settle();
     let before = larder.resident();

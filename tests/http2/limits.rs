@@ -138,12 +138,18 @@ fn a_client_that_only_pings_is_idle() {
     assert_eq!(client.farewell, Some(NO_ERROR));
 }
 
-/// Returns the bytes that 1,000 streams with stalled responses hold, if each head has `fields` fields of 4,000 bytes
-/// that are encoded in one byte each.
-fn held(fields: usize) -> u64 {
+/// Starts an origin with pages of 100,000 bytes that may be stored, and a larder before it.
+pub(super) fn with_large_pages() -> (Origin, Larder) {
     let content = vec![b'x'; 100_000];
     let origin = Origin::answering(move |_| Answer::with_body("200 OK\nCache-Control: max-age=60", &content));
     let larder = Larder::before(&origin);
+    (origin, larder)
+}
+
+/// Returns the bytes that 1,000 streams with stalled responses hold, if each head has `fields` fields of 4,000 bytes
+/// that are encoded in one byte each.
+fn held(fields: usize) -> u64 {
+    let (_origin, larder) = with_large_pages();
     larder.client().ask("GET /\nHost: a.example");
     larder.settle();
     let before = larder.resident();
@@ -174,9 +180,7 @@ fn large_heads_of_small_blocks_are_not_kept_while_responses_stall() {
 
 #[test]
 fn a_window_that_opens_byte_by_byte_is_an_attack() {
-    let content = vec![b'x'; 100_000];
-    let origin = Origin::answering(move |_| Answer::with_body("200 OK\nCache-Control: max-age=60", &content));
-    let larder = Larder::before(&origin);
+    let (_origin, larder) = with_large_pages();
     let mut client = Client::with(larder.address(), &[(4, 0)]);
     client.reads = false;
     client.ask(1, "GET", "/", &[]);

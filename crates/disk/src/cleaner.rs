@@ -188,10 +188,10 @@ impl Engine {
         let mut open = self.log.take(Class::Moved)?;
         open.segment.holds(fixed.serial);
         let copied = self.copy(victim, at, fixed.len(), &open);
-        self.note(&open.segment.name, &copied);
         if copied.is_err() {
             self.shared.index.remove_at(fixed.hash, from);
-            self.spoil(&open.segment);
+        }
+        if !self.wrote(&open, &copied) {
             return copied;
         }
         if let Some(to) = Location::new(open.segment.number, open.at) {

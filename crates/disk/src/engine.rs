@@ -228,9 +228,7 @@ impl Engine {
         }
         let Some(mut open) = self.open(class) else { return false };
         let written = self.log.write(&open, &bytes, open.at);
-        self.note(&open.segment.name, &written);
-        if written.is_err() {
-            self.spoil(&open.segment);
+        if !self.wrote(&open, &written) {
             return false;
         }
         open.at += bytes.len() as u64;
@@ -246,10 +244,14 @@ impl Engine {
         }
     }
 
-    /// Appends no more to a segment after a failed write.
-    pub(crate) fn spoil(&mut self, segment: &crate::segment::Segment) {
-        // Reads will detect bytes that are not durable.
-        let _ = self.log.seal(segment);
+    /// Notes the result of a write, and appends no more to a segment after a failed one. Returns whether it succeeded.
+    pub(crate) fn wrote(&mut self, open: &crate::log::OpenSegment, written: &io::Result<()>) -> bool {
+        self.note(&open.segment.name, written);
+        if written.is_err() {
+            // Reads will detect bytes that are not durable.
+            let _ = self.log.seal(&open.segment);
+        }
+        written.is_ok()
     }
 
     fn forget_all(&mut self) {

@@ -20,14 +20,18 @@ pub enum AtOnce<T = StoredObject> {
     Waits,
 }
 
+impl<T> AtOnce<T> {
+    /// Returns the object, if it was found.
+    pub fn found(self) -> Option<T> {
+        if let Self::Found(found) = self { Some(found) } else { None }
+    }
+}
+
 impl Disk {
     /// Finds the object of `key`, and counts a use at `now`, in seconds since 1970. Reads the head of its
     /// record, and with it the whole body if it has at most `whole` bytes.
     pub fn find(&self, key: &[u8], now: u32, whole: u64) -> Option<StoredObject> {
-        match self.answer(key, now, ReadMode { whole, at_once: false }) {
-            AtOnce::Found(found) => Some(found),
-            AtOnce::Absent | AtOnce::Waits => None,
-        }
+        self.answer(key, now, ReadMode { whole, at_once: false }).found()
     }
 
     /// Finds a record as [`find`](Self::find) does, if that need not wait for the disk.
@@ -37,10 +41,7 @@ impl Disk {
 
     /// Finds a record as [`find`](Self::find) does, without counting a use.
     pub fn peek(&self, key: &[u8], whole: u64) -> Option<StoredObject> {
-        match self.look(self.shared.hash(key), key, ReadMode { whole, at_once: false }) {
-            AtOnce::Found(found) => Some(found),
-            AtOnce::Absent | AtOnce::Waits => None,
-        }
+        self.look(self.shared.hash(key), key, ReadMode { whole, at_once: false }).found()
     }
 
     /// Finds the object with this `hash`, as in lists, and its key, without counting a use. Reads as

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use rustix::time::{ClockId, clock_gettime};
+use larder_load::spent_by_thread as spent;
 
 /// Bytes of a cache line of common processors. They fetch two lines at once.
 const LINE: usize = 64;
@@ -104,12 +104,6 @@ fn count(table: &[AtomicU64], places: &[usize], operations: u32) -> Duration {
         table[at + 1].fetch_add(1, Ordering::Relaxed);
     }
     spent().saturating_sub(before)
-}
-
-/// Returns the processor time of this thread.
-pub(crate) fn spent() -> Duration {
-    let now = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(now.tv_sec.unsigned_abs(), u32::try_from(now.tv_nsec).unwrap_or(0))
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! For any policy, a curve consists of the cells of a sweep over many sizes, of a sample or of a whole trace. For LRU
 //! there is another way: all sizes in one pass, from stack distances.
 
-use larder_evict::By;
+use larder_evict::{By, Capacity, Spec};
 
 use crate::plot::{Axis, Plot, Unit};
 use crate::replay::ratio;
@@ -86,28 +86,41 @@ impl Curve {
     }
 }
 
-/// Returns a plot of the miss ratios of one trace's `cells` against their capacity, a line for each policy, together
-/// with `every` curve of LRU.
-pub fn plot<'a>(title: &str, cells: &[Cell], every: impl Iterator<Item = &'a Curve>) -> Plot {
-    let unit = match cells.first().map(|cell| cell.capacity.by) {
+/// Returns a plot of the miss ratios of one trace's `cells` against their capacity: for each policy, a line for each of
+/// `lines`, which have what follows the policy in their names, and their hit ratios.
+pub fn plot_misses<C>(
+    title: &str,
+    cells: &[C],
+    subject: fn(&C) -> (&Spec, Capacity),
+    lines: &[(&str, fn(&C) -> f64)],
+) -> Plot {
+    let unit = match cells.first().map(|cell| subject(cell).1.by) {
         Some(By::Entries) => Unit::Count,
         _ => Unit::Bytes,
     };
-    let (x, y) = (Axis::log("capacity", unit), Axis::linear("miss ratio", Unit::Share));
-    let mut plot = Plot::new(title, x, y);
-    let mut specs: Vec<_> = Vec::new();
-    for cell in cells {
-        if !specs.contains(&&cell.spec) {
-            specs.push(&cell.spec);
+    let mut plot = Plot::new(title, Axis::log("capacity", unit), Axis::linear("miss ratio", Unit::Share));
+    let mut specs: Vec<&Spec> = Vec::new();
+    for (spec, _) in cells.iter().map(subject) {
+        if !specs.contains(&spec) {
+            specs.push(spec);
         }
     }
     for spec in specs {
-        let of_it = cells.iter().filter(|cell| cell.spec == *spec);
-        let mut points: Vec<_> =
-            of_it.map(|cell| (cell.capacity.amount as f64, 1.0 - cell.hit_ratio)).collect();
-        points.sort_by(|one, next| one.0.total_cmp(&next.0));
-        plot = plot.line(&spec.to_string(), points);
+        for (name, hit_ratio) in lines {
+            let of_it = cells.iter().filter(|cell| subject(cell).0 == spec);
+            let point = |cell: &C| (subject(cell).1.amount as f64, 1.0 - hit_ratio(cell));
+            let mut points: Vec<_> = of_it.map(point).collect();
+            points.sort_by(|one, next| one.0.total_cmp(&next.0));
+            plot = plot.line(&format!("{spec}{name}"), points);
+        }
     }
+    plot
+}
+
+/// Returns a plot of the miss ratios of one trace's `cells` against their capacity, a line for each policy, together
+/// with `every` curve of LRU.
+pub fn plot<'a>(title: &str, cells: &[Cell], every: impl Iterator<Item = &'a Curve>) -> Plot {
+    let plot = plot_misses(title, cells, |cell| (&cell.spec, cell.capacity), &[("", |cell| cell.hit_ratio)]);
     every.fold(plot, |plot, curve| {
         let points = curve.points.iter().map(|point| (point.capacity as f64, 1.0 - point.hit_ratio));
         let name = if curve.is_exact { "lru, every size" } else { "lru, about" };

@@ -431,7 +431,7 @@ impl RunState {
 }
 
 /// Returns the processor time of this thread.
-fn spent_by_thread() -> Duration {
+pub fn spent_by_thread() -> Duration {
     let now = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(now.tv_sec.unsigned_abs(), u32::try_from(now.tv_nsec).unwrap_or(0))
 }

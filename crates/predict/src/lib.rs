@@ -71,8 +71,8 @@ impl Predictors {
 /// The maximum time between two requests of a sequence, in milliseconds.
 pub const WINDOW: u64 = 30_000;
 
-/// Spreads numbers evenly (the finaliser of SplitMix64).
-pub(crate) fn mix(number: u64) -> u64 {
+/// Spreads numbers evenly (the finaliser of SplitMix64), in the same way on every machine.
+pub fn mix(number: u64) -> u64 {
     let number = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let number = (number ^ number >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
     number ^ number >> 31

@@ -19,6 +19,7 @@
 //! Times are seconds since 1970 and durations are seconds, both `u32` and saturating. This crate has no
 //! clock, no socket and no store.
 
+pub mod cache_status;
 mod choices;
 pub mod coding;
 mod cookies;

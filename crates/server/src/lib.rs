@@ -14,6 +14,7 @@ use larder_proxy::{
 pub use accept::front::Front;
 pub use admin::config::ConfigFile;
 pub use admin::metrics::reference as metrics_reference;
+pub use admin::shares::SiteShare;
 pub use handover::child::Predecessor;
 pub use handover::control::upgrade;
 pub use server::control::Control;

@@ -1,12 +1,11 @@
 //! State that the callers and the writing thread share.
 
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 
-use crate::figures::{Counters, Figures};
+use crate::figures::Figures;
 use crate::sums::SumTable;
 use crate::tally::Tally;
 use crate::transaction::{Content, Prediction, Transaction};
@@ -24,7 +23,8 @@ pub(crate) struct WriterState {
     tallies: Mutex<Vec<Tally>>,
     contents: Mutex<Option<Vec<Content>>>,
     predictions: Mutex<Vec<Prediction>>,
-    pub(crate) counters: Counters,
+    /// What the writing thread did.
+    done: Mutex<Figures>,
     wake: Notify,
     closed: Notify,
     /// The deadline for the last writes, once the recorder is being closed.
@@ -47,7 +47,7 @@ impl WriterState {
             tallies: Mutex::default(),
             contents: Mutex::default(),
             predictions: Mutex::default(),
-            counters: Counters::default(),
+            done: Mutex::default(),
             wake: Notify::new(),
             closed: Notify::new(),
             closing: Mutex::default(),
@@ -142,7 +142,8 @@ impl WriterState {
         };
         drop(waiting);
         lock(&self.tallies).iter().for_each(Tally::close);
-        self.counters.dropped.fetch_add(self.figures().queued, Relaxed);
+        let queued = self.figures().queued;
+        self.done().dropped += queued;
     }
 
     pub(crate) fn closing(&self) -> Option<Instant> {
@@ -159,6 +160,11 @@ impl WriterState {
         self.wake.notified().await;
     }
 
+    /// Returns the figures of what the writing thread did, for its additions.
+    pub(crate) fn done(&self) -> MutexGuard<'_, Figures> {
+        lock(&self.done)
+    }
+
     pub(crate) fn figures(&self) -> Figures {
         let inlet = lock(&self.inlet);
         let counts = (inlet.recorded, inlet.refused);
@@ -166,7 +172,9 @@ impl WriterState {
         let tallies = lock(&self.tallies);
         let add = |(recorded, refused), (more, lost)| (recorded + more, refused + lost);
         let (recorded, refused) = tallies.iter().map(Tally::counts).fold(counts, add);
-        self.counters.figures(recorded, refused)
+        let done = *self.done();
+        let dropped = done.dropped + refused;
+        Figures { recorded, queued: recorded.saturating_sub(done.written + dropped), dropped, ..done }
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -131,19 +130,19 @@ impl Writer {
     /// Writes a batch, and repeats that until it is written or refused.
     async fn deliver(&mut self, batch: Batch) {
         self.store.begin();
-        let counters = &Arc::clone(&self.intake.shared).counters;
         loop {
             let written = self.intake.during(self.store.write(&batch)).await;
             self.note(&written);
             match written {
                 Ok(()) => {
-                    counters.written.fetch_add(batch.requests(), Relaxed);
-                    counters.rows.fetch_add(batch.rows().len() as u64, Relaxed);
+                    let mut done = self.intake.shared.done();
+                    done.written += batch.requests();
+                    done.rows += batch.rows().len() as u64;
                     break;
                 }
                 Err(failure) if failure.is_about_rows() => {
                     let requests = batch.requests();
-                    counters.dropped.fetch_add(requests, Relaxed);
+                    self.intake.shared.done().dropped += requests;
                     (self.intake.report)(Event::Rejected { requests, why: failure.to_string() });
                     break;
                 }
@@ -158,9 +157,7 @@ impl Writer {
         let written = self.intake.during(self.store.write_contents(&contents)).await;
         self.note(&written);
         match written {
-            Ok(()) => {
-                self.intake.shared.counters.snapshots.fetch_add(1, Relaxed);
-            }
+            Ok(()) => self.intake.shared.done().snapshots += 1,
             Err(failure) if failure.is_about_rows() => {}
             Err(_) => {
                 self.intake.shared.return_contents(contents);
@@ -212,11 +209,13 @@ impl Writer {
 
     /// Counts the result of an operation, and reports changes.
     fn note<T>(&mut self, result: &Result<T, Failure>) {
-        let counters = &self.intake.shared.counters;
         let is_refused = result.as_ref().is_err_and(Failure::is_about_rows);
-        counters.is_connected.store(result.is_ok() || is_refused, Relaxed);
+        let mut done = self.intake.shared.done();
+        done.is_connected = result.is_ok() || is_refused;
+        done.failed += u64::from(result.is_err());
+        drop(done);
         match result {
-            Err(_) if is_refused => drop(counters.failed.fetch_add(1, Relaxed)),
+            Err(_) if is_refused => {}
             Ok(_) => {
                 if self.failures > 0 {
                     (self.intake.report)(Event::Back);
@@ -224,7 +223,6 @@ impl Writer {
                 self.failures = 0;
             }
             Err(failure) => {
-                counters.failed.fetch_add(1, Relaxed);
                 if self.failures == 0 {
                     (self.intake.report)(Event::Lost { why: failure.to_string() });
                 }
@@ -270,7 +268,7 @@ impl Intake {
         self.waiting.drain(..).for_each(|transaction| take(transaction, 1));
         let second = if is_last { u32::MAX } else { second() };
         self.shared.collect(second, &mut self.sums, take);
-        self.shared.counters.dropped.fetch_add(dropped, Relaxed);
+        self.shared.done().dropped += dropped;
         let is_news = self.told_of_drops.is_none_or(|told| now - told >= MINUTE);
         if dropped + refused > self.refused && is_news {
             self.told_of_drops = Some(now);

@@ -30,7 +30,6 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 
 use crate::Entry;
-use crate::entry::Parts;
 use crate::purges::Generation;
 
 use buffer::Buffer;
@@ -161,17 +160,7 @@ impl Fill {
         if !Entry::has_room(&self.key, &head.signature, &head.fields.view()) {
             return None;
         }
-        let parts = |body| Parts {
-            key: &self.key,
-            signature: &head.signature,
-            status: head.status,
-            freshness: head.freshness,
-            cost: head.cost,
-            born: self.born,
-            fields: &head.fields,
-            body,
-        };
-        self.buffer.lock().seal(|body| Entry::new(parts(body)))
+        self.buffer.lock().seal(|body| head.entry(&self.key, self.born, body))
     }
 
     /// Returns the position of the slowest reader; `None` without readers.

@@ -4,7 +4,9 @@ use http::StatusCode;
 use larder_semantics::freshness::Freshness;
 use larder_semantics::stored_head::StoredHead;
 
-use crate::Lines;
+use crate::entry::Parts;
+use crate::purges::Generation;
+use crate::{Body, Entry, Lines};
 
 /// The head of a response in progress.
 #[derive(Clone, Debug)]
@@ -24,6 +26,12 @@ pub struct Head {
 }
 
 impl Head {
+    /// Returns an entry with this head, in the cases in which [`Entry::new`] does.
+    pub fn entry(&self, key: &[u8], born: Generation, body: Body) -> Option<Entry> {
+        let Self { status, ref fields, ref signature, freshness, cost, .. } = *self;
+        Entry::new(Parts { key, signature, status, freshness, cost, born, fields, body })
+    }
+
     /// Returns its encodable form, without a key. `own` are the [own lines](crate::LinesRef::own) of `fields`.
     pub(crate) fn stored_head<'h>(&'h self, own: &'h [u8]) -> StoredHead<'h> {
         StoredHead {

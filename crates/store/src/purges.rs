@@ -17,24 +17,20 @@ mod copy;
 mod group_table;
 mod journal_purge;
 mod response_purges;
+mod rules;
 
-use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap, HashSet};
-use std::hash::Hasher;
+use std::collections::HashSet;
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 pub use self::copy::VERSION as COPY_VERSION;
-use self::group_table::GroupTable;
 pub use self::group_table::MOST_KNOWN;
 pub(crate) use self::journal_purge::PurgeKind;
-use self::journal_purge::{
-    GlobLengths, UNKNOWN, end_of_name, of_any_site, of_partition, partitions, written,
-};
 pub use self::journal_purge::{JournalPurge, LONGEST_END, LONGEST_START};
-use self::response_purges::ResponsePurges;
+use self::journal_purge::{UNKNOWN, of_any_site, of_partition, partitions, written};
 pub use self::response_purges::{MOST_OF_ALL, MOST_OF_ORIGIN};
+use self::rules::{Rule, Rules};
 use larder_semantics::fields::Fields;
 use larder_semantics::purge::{Effect, Scope};
 use larder_semantics::{groups, key, partition};
@@ -42,9 +38,6 @@ use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// The most rules before the oldest half is merged.
 pub const MOST: usize = 1 << 16;
-
-/// The most pairs of lengths of globs. A glob of further lengths reaches all that begins as it does.
-const MOST_GLOB_LENGTHS: usize = 64;
 
 /// The number of purges up to some moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -83,7 +76,7 @@ pub struct Purges {
     now: PurgeState,
     rules: RwLock<Rules>,
     sites: OnceLock<Arc<SiteOf>>,
-    partitions: OnceLock<Arc<HasPartitions>>,
+    partitions: OnceLock<Arc<PartitionTest>>,
     /// The latest second of a purge or a stored response; later purges get no earlier second.
     latest: AtomicU32,
     /// The generations of purges that the other process of an upgrade has ordered.
@@ -94,37 +87,12 @@ pub struct Purges {
 type SiteOf = dyn Fn(&[u8]) -> Option<String> + Send + Sync;
 
 /// Returns whether rules store the responses of the URL under a cache key in partitions.
-type HasPartitions = dyn Fn(&[u8]) -> bool + Send + Sync;
+type PartitionTest = dyn Fn(&[u8]) -> bool + Send + Sync;
 
 /// Each hit reads this value: no data that is written shares its cache line.
 #[derive(Default)]
 #[repr(align(128))]
 struct PurgeState(AtomicU64);
-
-#[derive(Default)]
-struct Rules {
-    /// The rules by [`PurgeKind::hash`].
-    rules: HashMap<u64, Rule>,
-    /// The number of rules of each kind.
-    counts: [usize; PurgeKind::ALL.len()],
-    /// The lengths of prefixes, and the number of rules for each.
-    lengths: BTreeMap<u16, usize>,
-    /// The lengths of globs, and the number of rules for each.
-    globs: BTreeMap<u16, usize>,
-    /// The rules from responses, which are not among the others.
-    answered: ResponsePurges,
-    known: GroupTable,
-}
-
-/// All purges of one scope.
-#[derive(Clone, Copy)]
-struct Rule {
-    kind: PurgeKind,
-    /// The length, for a prefix or a glob.
-    length: u16,
-    /// The last purge with each effect.
-    marks: [Option<Mark>; Effect::ALL.len()],
-}
 
 /// The time of a purge.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -210,7 +178,7 @@ impl Purges {
     }
 
     /// Sets the function that tells whether the responses of a URL are in partitions; until then none are.
-    pub fn know_partitions(&self, has_partitions: Arc<HasPartitions>) {
+    pub fn know_partitions(&self, has_partitions: Arc<PartitionTest>) {
         let _ = self.partitions.set(has_partitions);
     }
 
@@ -325,215 +293,4 @@ fn stronger(one: Option<Reach>, other: Option<Reach>) -> Option<Reach> {
     let (Some(a), Some(b)) = (one, other) else { return one.or(other) };
     let is_a = a.effect > b.effect || (a.effect == b.effect && a.second <= b.second);
     Some(if is_a { a } else { b })
-}
-
-impl Rules {
-    /// Whether a stored response may have the group or origin that a response invalidates. If not, responses
-    /// in flight may still have it.
-    fn is_needed(&mut self, written: &JournalPurge, generation: Generation) -> bool {
-        let origin = match written.kind {
-            PurgeKind::AnsweredGroup => written.origin,
-            PurgeKind::AnsweredOrigin => written.hash,
-            _ => return true,
-        };
-        let may_have = self.known.may_have(written.hash);
-        if !may_have {
-            self.known.skip(origin, Mark { generation, second: written.second });
-        }
-        may_have
-    }
-
-    fn add(&mut self, written: &JournalPurge, generation: Generation) {
-        let JournalPurge { hash, kind, length, effect, second, origin } = *written;
-        let mark = Mark { generation, second };
-        match kind {
-            PurgeKind::AnsweredGroup => return self.answered.add_group(origin, hash, mark),
-            PurgeKind::AnsweredOrigin => return self.answered.add_origin(hash, mark),
-            PurgeKind::AnsweredAll => return self.answered.add_all(mark),
-            PurgeKind::All if effect == Effect::Remove => {
-                self.forget(|rule| rule.last() <= Some(mark));
-                self.answered.forget(mark);
-                self.known.forget(mark);
-            }
-            _ => {}
-        }
-        let rule = self.rules.entry(hash).or_insert_with(|| {
-            self.counts[kind as usize] += 1;
-            match kind {
-                PurgeKind::Prefix => *self.lengths.entry(length).or_default() += 1,
-                PurgeKind::Glob => *self.globs.entry(length).or_default() += 1,
-                _ => {}
-            }
-            Rule { kind, length, marks: [None; 3] }
-        });
-        let last = &mut rule.marks[effect as usize];
-        *last = (*last).max(Some(mark));
-    }
-
-    fn forget(&mut self, is_over: impl Fn(&Rule) -> bool) {
-        let over: Vec<_> =
-            self.rules.iter().filter(|(_, rule)| is_over(rule)).map(|(hash, _)| *hash).collect();
-        over.into_iter().for_each(|hash| self.remove(hash));
-    }
-
-    fn remove(&mut self, hash: u64) {
-        let Some(rule) = self.rules.remove(&hash) else { return };
-        self.counts[rule.kind as usize] -= 1;
-        let lengths = match rule.kind {
-            PurgeKind::Prefix => &mut self.lengths,
-            PurgeKind::Glob => &mut self.globs,
-            _ => return,
-        };
-        if let Some(count) = lengths.get_mut(&rule.length) {
-            *count -= 1;
-            if *count == 0 {
-                lengths.remove(&rule.length);
-            }
-        }
-    }
-
-    /// Returns `scope`, or the prefix of a glob if there are globs of too many lengths already: each takes a lookup.
-    fn within_bounds<'s>(&self, scope: &'s Scope) -> Cow<'s, Scope> {
-        let is_known = |lengths: GlobLengths| self.globs.contains_key(&lengths.packed());
-        match scope {
-            Scope::Glob { start, end }
-                if self.globs.len() >= MOST_GLOB_LENGTHS
-                    && !GlobLengths::of(start, end).is_some_and(is_known) =>
-            {
-                Cow::Owned(Scope::Prefix(start.clone()))
-            }
-            scope => Cow::Borrowed(scope),
-        }
-    }
-
-    /// Merges the oldest half into one or two rules, if there are too many.
-    fn fold(&mut self) {
-        if self.rules.len() <= MOST {
-            return;
-        }
-        let mut ages: Vec<_> = self.rules.iter().map(|(hash, rule)| (rule.last(), *hash)).collect();
-        ages.sort_unstable();
-        for (last, hash) in ages.drain(..MOST / 2) {
-            let Some(kind) = self.rules.get(&hash).map(|rule| rule.kind.folded()) else { continue };
-            self.remove(hash);
-            if let Some(mark) = last {
-                let (hash, effect, second) = (kind.hash([b"", b""]), Effect::Invalid, mark.second);
-                let folded = JournalPurge { hash, kind, length: 0, effect, second, origin: UNKNOWN };
-                self.add(&folded, mark.generation);
-            }
-        }
-    }
-
-    fn has(&self, kind: PurgeKind) -> bool {
-        self.counts[kind as usize] > 0
-    }
-
-    /// Passes the rules that may reach every response under `key` to `see`.
-    fn about_key(&self, key: &[u8], see: &mut dyn FnMut(&Rule)) {
-        if !self.answered.is_empty()
-            && let Some(JournalPurge { origin, hash, .. }) = of_partition(key)
-        {
-            let removed = &mut |mark| see(&Rule::by_answer(Effect::Remove, mark));
-            self.answered.about(origin, std::iter::once(hash), removed);
-        }
-        let key = key::of_url(key);
-        let mut look = |hash| self.rules.get(&hash).into_iter().for_each(&mut *see);
-        if self.has(PurgeKind::All) {
-            look(PurgeKind::All.hash([b"", b""]));
-        }
-        if self.has(PurgeKind::Url) {
-            look(PurgeKind::Url.hash([key, b""]));
-        }
-        if self.has(PurgeKind::Prefix) {
-            let (mut hasher, mut at) = (PurgeKind::Prefix.hasher(), 0);
-            for length in self.lengths.keys().map(|length| usize::from(*length)) {
-                let Some(next) = key.get(at..length) else { break };
-                hasher.write(next);
-                at = length;
-                look(hasher.finish());
-            }
-        }
-        if self.has(PurgeKind::Glob) {
-            let (path, _) = key::split_at_query(key);
-            self.globs
-                .keys()
-                .filter_map(|lengths| GlobLengths::new(*lengths).hash_in(path))
-                .for_each(&mut look);
-        }
-        if self.has(PurgeKind::Host)
-            && let Some((_, authority, _)) = key::parse(key)
-        {
-            let host = key::host(authority);
-            look(PurgeKind::Host.hash([host, b""]));
-            if host.len() < authority.len() {
-                look(PurgeKind::Host.hash([authority, b""]));
-            }
-        }
-    }
-
-    /// Passes the rules about the tags and groups of a response to `see`.
-    fn about_tags(
-        &self,
-        key: &[u8],
-        response: &impl Fields,
-        sites: Option<&SiteOf>,
-        see: &mut dyn FnMut(&Rule),
-    ) {
-        self.about_groups(key, response, see);
-        let mut look = |hash| self.rules.get(&hash).into_iter().for_each(&mut *see);
-        if self.has(PurgeKind::Tagged) {
-            look(PurgeKind::Tagged.hash([b"", b""]));
-        }
-        if self.has(PurgeKind::Tag) {
-            groups::tags(response).for_each(|tag| look(PurgeKind::Tag.hash([tag, b""])));
-        }
-        if self.has(PurgeKind::SiteTag)
-            && let Some(site) = sites.and_then(|site_of| site_of(key))
-        {
-            let site = end_of_name(&site);
-            groups::tags(response).for_each(|tag| look(PurgeKind::SiteTag.hash([&site, tag])));
-        }
-    }
-
-    /// Passes the rules about the groups of a response to `see`.
-    fn about_groups(&self, key: &[u8], response: &impl Fields, see: &mut dyn FnMut(&Rule)) {
-        if !self.has(PurgeKind::Group) && self.answered.is_empty() {
-            return;
-        }
-        let (groups, Some(origin)) = (groups::groups(response), key::origin(key)) else { return };
-        if groups.is_empty() {
-            return;
-        }
-        for name in &groups {
-            self.rules.get(&PurgeKind::Group.hash([origin, name.as_bytes()])).into_iter().for_each(&mut *see);
-        }
-        let hashes = groups.iter().map(|name| PurgeKind::AnsweredGroup.hash([origin, name.as_bytes()]));
-        let origin = PurgeKind::AnsweredOrigin.hash([origin, b""]);
-        self.answered.about(origin, hashes, &mut |mark| see(&Rule::by_answer(Effect::Invalid, mark)));
-    }
-}
-
-impl Rule {
-    /// Returns a rule from a response, with its effect on the responses that it reaches.
-    fn by_answer(effect: Effect, mark: Mark) -> Self {
-        let mut marks = [None; 3];
-        marks[effect as usize] = Some(mark);
-        Self { kind: PurgeKind::AnsweredGroup, length: 0, marks }
-    }
-
-    fn last(&self) -> Option<Mark> {
-        self.marks.iter().copied().max().flatten()
-    }
-
-    fn reach(&self, since: PurgeStart, until: Generation) -> Option<Reach> {
-        let is_later = |mark: &Mark| match since {
-            PurgeStart::Generation(generation) => mark.generation > generation,
-            PurgeStart::Second(second) => mark.second.get() >= second,
-        };
-        let counts = |mark: &Mark| is_later(mark) && mark.generation <= until;
-        Effect::ALL.into_iter().rev().find_map(|effect| {
-            let mark = self.marks[effect as usize].filter(counts)?;
-            Some(Reach { effect, second: mark.second.get() })
-        })
-    }
 }

@@ -57,7 +57,7 @@ pub(crate) struct Advise {
 /// Shows the table.
 pub(crate) fn run(advise: &Advise) -> Result<(), Failure> {
     let since = advise.since.map(|since| ("since", since.as_secs().to_string()));
-    let client = AdminClient::new(&advise.listener).map_err(Failure::Failed)?;
+    let client = advise.listener.client()?;
     match &advise.apply {
         Some(policy) => apply(&client, policy, advise.wait),
         None if advise.site => {
@@ -216,22 +216,21 @@ fn heading(report: &Report) -> Vec<String> {
 
 /// Returns a row for each size under the running policy, and one for no limit.
 fn sizes(report: &Report, tier: Tier, width: Option<usize>) -> Vec<String> {
-    let column = |name, rank| Column { name, is_text: false, rank };
     let is_last = tier == last_tier(report);
     let (missed, missed_bytes) = match is_last {
         true => ("requests to origins", "bytes to origins"),
         false => ("requests to disks", "bytes to disks"),
     };
     let columns = [
-        Column { name: tier.name(), is_text: true, rank: 0 },
-        column("hit ratio", 0),
-        column("byte hit ratio", 0),
-        column(missed, 1),
-        column(missed_bytes, 2),
-        column("saved a request", 3),
+        Column::text(tier.name(), 0),
+        Column::number("hit ratio", 0),
+        Column::number("byte hit ratio", 0),
+        Column::number(missed, 1),
+        Column::number(missed_bytes, 2),
+        Column::number("saved a request", 3),
     ];
     let columns: Vec<_> =
-        columns.into_iter().chain(report.prices.map(|_| column("cost a month", 0))).collect();
+        columns.into_iter().chain(report.prices.map(|_| Column::number("cost a month", 0))).collect();
     let of_tier = || report.cells.iter().filter(|cell| cell.tier == tier);
     let Some(policy) = of_tier().find(|cell| cell.current).map(|cell| &cell.policy) else {
         return Vec::new();
@@ -289,8 +288,8 @@ fn break_even(report: &Report) -> Option<String> {
 /// Returns a row for each policy, with the hit ratio at each size.
 fn policies(report: &Report, width: Option<usize>) -> Vec<String> {
     let names = ["x 1/4", "x 1/2", "x 1", "x 2", "x 4"];
-    let mut columns = vec![Column { name: "hit ratio", is_text: true, rank: 0 }];
-    columns.extend(names.map(|name| Column { name, is_text: false, rank: 0 }));
+    let mut columns = vec![Column::text("hit ratio", 0)];
+    columns.extend(names.map(|name| Column::number(name, 0)));
     let rows: Vec<Vec<_>> = report
         .cells
         .chunk_by(|one, next| one.policy == next.policy && one.tier == next.tier)

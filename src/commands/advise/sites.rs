@@ -1,6 +1,6 @@
 //! `larder advise --site`: what each site takes of the memory, and gives for it.
 
-use serde::{Deserialize, Serialize};
+use larder_server::SiteShare;
 use serde_json::json;
 
 use crate::cli::say;
@@ -8,17 +8,6 @@ use crate::cli::tables::{Column, fitted};
 use crate::cli::terminal;
 use crate::cli::units::{about_count, about_size};
 use crate::cli::words::printable;
-
-/// What a site takes and gives, as the admin listener says it.
-#[derive(Debug, Deserialize, Serialize)]
-pub(super) struct SiteShare {
-    site: String,
-    memory: u64,
-    requests: u64,
-    hits: u64,
-    bytes: u64,
-    bytes_from_cache: u64,
-}
 
 /// Prints the sites.
 pub(super) fn show(shares: &[SiteShare], as_json: bool) {

@@ -31,7 +31,7 @@ impl CacheSource {
     /// Opens the source that the user named.
     pub(super) fn open(place: &args::SourceArgs) -> Result<Self, Failure> {
         if place.disk.is_empty() {
-            return AdminClient::new(&place.listener).map(Self::Serving).map_err(Failure::Failed);
+            return place.listener.client().map(Self::Serving);
         }
         let reading = Bar::wait("reading the index".to_owned());
         let damaged = Arc::new(AtomicU64::new(0));

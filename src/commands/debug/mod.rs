@@ -16,7 +16,7 @@ use rustix::system::uname;
 
 use self::tar::Tar;
 use super::{doctor, version};
-use crate::cli::admin::{AdminClient, AdminListener};
+use crate::cli::admin::AdminListener;
 use crate::cli::files::{unread, unwritten};
 use crate::cli::units::about_size;
 use crate::cli::{Failure, clock, say};
@@ -107,7 +107,7 @@ fn parts(bundle: &Bundle) -> Result<Vec<Part>, Failure> {
         })?;
         parts.push(Part { name: "log.txt", content: without_users(&without_queries(&tail)) });
     }
-    let client = AdminClient::new(&bundle.listener).map_err(Failure::Failed)?;
+    let client = bundle.listener.client()?;
     let mut missing = String::new();
     for (name, path) in ANSWERS {
         match client.text(path) {

@@ -216,10 +216,9 @@ fn statistics_source(text: &str) -> Result<String, String> {
 }
 
 fn server(text: &str) -> Result<String, String> {
-    let parts = text.rsplit_once(':').filter(|(host, _)| !host.is_empty() && !host.contains('/'));
-    match parts.and_then(|(_, port)| port.parse::<u16>().ok()) {
-        Some(_) => Ok(text.to_owned()),
-        None => Err("expected a host and a port, such as 127.0.0.1:3128".to_owned()),
+    match admin::has_port(text) {
+        true => Ok(text.to_owned()),
+        false => Err("expected a host and a port, such as 127.0.0.1:3128".to_owned()),
     }
 }
 

@@ -11,7 +11,9 @@ use serde_json::json;
 use super::args::Simulate;
 use super::data::{self, Column};
 use super::policies;
-use super::table::{Figure, capacity, figure_rows, percent};
+use super::table::{by_trace, capacity, percent};
+use crate::cli::tables::{Figure, of_figures};
+use crate::cli::terminal;
 use crate::cli::units::{about_count, about_size, counted};
 
 /// The meaning of the figures.
@@ -51,17 +53,19 @@ const COLUMNS: &[Column<Cell>] = &[
 
 /// The columns for people.
 const FIGURES: &[Figure<Cell>] = &[
-    ("nodes", 0, |cell| cell.nodes.to_string()),
-    ("hot", 0, hot),
-    ("hit ratio", 0, |cell| percent(cell.counts.hit_ratio())),
-    ("byte hit ratio", 4, |cell| percent(cell.counts.byte_hit_ratio())),
-    ("local", 1, |cell| percent(cell.counts.local_hit_ratio())),
-    ("origin requests", 5, |cell| about_count(cell.counts.origin_requests())),
-    ("peer requests", 2, |cell| format!("{:.3}", cell.counts.peer_requests_per_request())),
-    ("peer bytes", 3, |cell| about_size(cell.counts.peer_bytes_per_request().round() as u64)),
-    ("busiest", 6, |cell| format!("{:.2}", cell.counts.request_imbalance)),
-    ("by bytes", 7, |cell| format!("{:.2}", cell.counts.byte_imbalance)),
-    ("around the loss", 0, around_the_loss),
+    Figure::text("capacity each", 0, |cell| capacity(cell.capacity)),
+    Figure::text("policy", 0, |cell| cell.spec.to_string()),
+    Figure::number("nodes", 0, |cell| cell.nodes.to_string()),
+    Figure::number("hot", 0, hot),
+    Figure::number("hit ratio", 0, |cell| percent(cell.counts.hit_ratio())),
+    Figure::number("byte hit ratio", 4, |cell| percent(cell.counts.byte_hit_ratio())),
+    Figure::number("local", 1, |cell| percent(cell.counts.local_hit_ratio())),
+    Figure::number("origin requests", 5, |cell| about_count(cell.counts.origin_requests())),
+    Figure::number("peer requests", 2, |cell| format!("{:.3}", cell.counts.peer_requests_per_request())),
+    Figure::number("peer bytes", 3, |cell| about_size(cell.counts.peer_bytes_per_request().round() as u64)),
+    Figure::number("busiest", 6, |cell| format!("{:.2}", cell.counts.request_imbalance)),
+    Figure::number("by bytes", 7, |cell| format!("{:.2}", cell.counts.byte_imbalance)),
+    Figure::number("around the loss", 0, around_the_loss),
 ];
 
 const OFFLINE: &str = "policies that use future requests cannot run in a cluster";
@@ -93,18 +97,8 @@ pub(super) fn page(args: &Simulate, cells: &[Cell]) -> String {
 }
 
 fn table(cells: &[Cell]) -> String {
-    let mut page = String::new();
-    for trace in cells.chunk_by(|one, next| one.trace == next.trace) {
-        page += &format!(
-            "{}: {} counted\n",
-            trace[0].trace,
-            counted(trace[0].counts.requests, "request", "requests")
-        );
-        for line in rows(trace) {
-            page += &(line + "\n");
-        }
-        page.push('\n');
-    }
+    let heading = |cell: &Cell| format!("{} counted", counted(cell.counts.requests, "request", "requests"));
+    let mut page = by_trace(cells, |cell| &cell.trace, heading, rows);
     page += LEGEND;
     if cells.iter().any(|cell| cell.counts.around_loss.is_some()) {
         page += LEGEND_OF_LOSS;
@@ -116,7 +110,7 @@ fn table(cells: &[Cell]) -> String {
 fn rows(cells: &[Cell]) -> Vec<String> {
     let is_lossy = cells.iter().any(|cell| cell.counts.around_loss.is_some());
     let figures = &FIGURES[..FIGURES.len() - usize::from(!is_lossy)];
-    figure_rows("capacity each", |cell| (cell.capacity, &cell.spec), figures, cells)
+    of_figures(figures, cells, 1, terminal::columns())
 }
 
 fn around_the_loss(cell: &Cell) -> String {

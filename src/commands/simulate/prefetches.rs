@@ -1,7 +1,7 @@
 //! `larder simulate --prefetch`: the simulation of prefetching, and its output.
 
-use larder_evict::By;
-use larder_lab::plot::{Axis, Plot, Unit};
+use larder_lab::curve::plot_misses;
+use larder_lab::plot::Plot;
 use larder_lab::prefetch::{Cell, Plan};
 use larder_lab::subject::unit;
 use larder_lab::sweep;
@@ -12,7 +12,9 @@ use serde_json::json;
 use super::args::Simulate;
 use super::data::{self, Column};
 use super::policies;
-use super::table::{Figure, figure_rows, percent};
+use super::table::{by_trace, capacity, percent};
+use crate::cli::tables::{Figure, of_figures};
+use crate::cli::terminal;
 use crate::cli::units::{about_count, about_time, counted};
 
 /// The meaning of the figures.
@@ -49,14 +51,20 @@ const COLUMNS: &[Column<Cell>] = &[
 
 /// The columns for people.
 const FIGURES: &[Figure<Cell>] = &[
-    ("hit ratio", 0, |cell| percent(cell.counts.hit_ratio())),
-    ("without", 2, |cell| percent(cell.counts.plain_hit_ratio())),
-    ("early", 0, |cell| percent(cell.counts.early_ratio())),
-    ("prefetches", 5, |cell| about_count(cell.counts.prefetches)),
-    ("precision", 0, |cell| cell.counts.precision().map_or_else(|| "-".to_owned(), percent)),
-    ("extra requests", 1, |cell| share(cell.counts.extra_requests() as f64, cell.counts.requests as f64)),
-    ("extra bytes", 3, |cell| share(cell.counts.extra_bytes() as f64, cell.counts.bytes as f64)),
-    ("saved", 4, saved),
+    Figure::text("capacity", 0, |cell| capacity(cell.capacity)),
+    Figure::text("policy", 0, |cell| cell.spec.to_string()),
+    Figure::number("hit ratio", 0, |cell| percent(cell.counts.hit_ratio())),
+    Figure::number("without", 2, |cell| percent(cell.counts.plain_hit_ratio())),
+    Figure::number("early", 0, |cell| percent(cell.counts.early_ratio())),
+    Figure::number("prefetches", 5, |cell| about_count(cell.counts.prefetches)),
+    Figure::number("precision", 0, |cell| cell.counts.precision().map_or_else(|| "-".to_owned(), percent)),
+    Figure::number("extra requests", 1, |cell| {
+        share(cell.counts.extra_requests() as f64, cell.counts.requests as f64)
+    }),
+    Figure::number("extra bytes", 3, |cell| {
+        share(cell.counts.extra_bytes() as f64, cell.counts.bytes as f64)
+    }),
+    Figure::number("saved", 4, saved),
 ];
 
 const OFFLINE: &str =
@@ -80,48 +88,26 @@ pub(super) fn page(args: &Simulate, cells: &[Cell]) -> String {
 }
 
 fn table(cells: &[Cell]) -> String {
-    let mut page = String::new();
-    for trace in cells.chunk_by(|one, next| one.trace == next.trace) {
-        let Cell { trace: name, kinds: predicted, share, counts, .. } = &trace[0];
-        page += &format!(
-            "{name}: {} counted, prefetched by {}, at most {} of the traffic for prefetches of no use\n",
+    let heading = |Cell { kinds: predicted, share, counts, .. }: &Cell| {
+        format!(
+            "{} counted, prefetched by {}, at most {} of the traffic for prefetches of no use",
             counted(counts.requests, "request", "requests"),
             kinds(*predicted).join(" and "),
             percent(share.part()),
-        );
-        for line in figure_rows("capacity", |cell| (cell.capacity, &cell.spec), FIGURES, trace) {
-            page += &(line + "\n");
-        }
-        page.push('\n');
-    }
-    page + LEGEND
+        )
+    };
+    let lines = |trace: &[Cell]| of_figures(FIGURES, trace, 1, terminal::columns());
+    by_trace(cells, |cell| &cell.trace, heading, lines) + LEGEND
 }
 
 /// Plots the miss ratios of one trace's `cells` against the capacity: a line for each policy with prefetching, and one
 /// without.
 pub(super) fn plot(title: &str, cells: &[Cell]) -> Plot {
-    let unit = match cells.first().map(|cell| cell.capacity.by) {
-        Some(By::Entries) => Unit::Count,
-        _ => Unit::Bytes,
-    };
-    let plot = Plot::new(title, Axis::log("capacity", unit), Axis::linear("miss ratio", Unit::Share));
-    let mut specs: Vec<_> = Vec::new();
-    for cell in cells {
-        if !specs.contains(&&cell.spec) {
-            specs.push(&cell.spec);
-        }
-    }
-    specs.into_iter().fold(plot, |plot, spec| {
-        let points = |ratio: fn(&Cell) -> f64| {
-            let of_it = cells.iter().filter(|cell| cell.spec == *spec);
-            let mut points: Vec<_> =
-                of_it.map(|cell| (cell.capacity.amount as f64, 1.0 - ratio(cell))).collect();
-            points.sort_by(|one, next| one.0.total_cmp(&next.0));
-            points
-        };
-        let with = plot.line(&format!("{spec} with prefetching"), points(|cell| cell.counts.hit_ratio()));
-        with.line(&format!("{spec} without"), points(|cell| cell.counts.plain_hit_ratio()))
-    })
+    let lines: [(&str, fn(&Cell) -> f64); 2] = [
+        (" with prefetching", |cell| cell.counts.hit_ratio()),
+        (" without", |cell| cell.counts.plain_hit_ratio()),
+    ];
+    plot_misses(title, cells, |cell| (&cell.spec, cell.capacity), &lines)
 }
 
 fn kinds(kinds: Predictors) -> Vec<&'static str> {

@@ -1,11 +1,11 @@
 //! The results for people: a table for each trace, a row for each cell, the best of each column marked.
 
-use larder_evict::{By, Capacity, Spec};
+use larder_evict::{By, Capacity};
 use larder_lab::sweep::Cell;
 
 use super::data::is_offline;
 use super::results::Results;
-use crate::cli::tables::{self, aligned, fitted};
+use crate::cli::tables::aligned;
 use crate::cli::terminal;
 use crate::cli::units::{about_count, about_size, counted};
 
@@ -53,16 +53,14 @@ const COST: &str = "cost a month";
 
 /// Formats all results, trace by trace.
 pub(super) fn page(results: &Results) -> String {
-    let (mut page, cells) = (String::new(), &results.cells);
-    for trace in cells.chunk_by(|one, next| one.trace == next.trace) {
-        page +=
-            &format!("{}: {} counted\n", trace[0].trace, counted(trace[0].requests, "request", "requests"));
-        let whole = results.whole.get(&trace[0].trace).copied();
-        for line in lines(trace, whole) {
-            page += &(line + "\n");
-        }
-        page.push('\n');
-    }
+    let cells = &results.cells;
+    let heading = |cell: &Cell| format!("{} counted", counted(cell.requests, "request", "requests"));
+    let mut page = by_trace(
+        cells,
+        |cell| &cell.trace,
+        heading,
+        |trace| lines(trace, results.whole.get(&trace[0].trace).copied()),
+    );
     if cells.iter().any(|cell| cell.error.is_some()) {
         page += &format!("{SAMPLED}\n");
     }
@@ -72,6 +70,20 @@ pub(super) fn page(results: &Results) -> String {
         }
     }
     page
+}
+
+/// Formats the cells of each trace: its name and `heading`, the lines of its table, and an empty line.
+pub(super) fn by_trace<C>(
+    cells: &[C],
+    name: fn(&C) -> &str,
+    heading: impl Fn(&C) -> String,
+    lines: impl Fn(&[C]) -> Vec<String>,
+) -> String {
+    let table = |trace: &[C]| {
+        let lines: String = lines(trace).into_iter().map(|line| line + "\n").collect();
+        format!("{}: {}\n{lines}\n", name(&trace[0]), heading(&trace[0]))
+    };
+    cells.chunk_by(|one, next| name(one) == name(next)).map(table).collect()
 }
 
 /// Returns a table that fits the terminal: without its last columns if necessary.
@@ -115,29 +127,6 @@ fn best(column: &Column, cells: &[Cell]) -> Option<String> {
     let best = able.iter().min_by(|one, next| rank(one).total_cmp(&rank(next)))?;
     let text = (column.text)(best);
     able.iter().any(|cell| (column.text)(cell) != text).then_some(text)
-}
-
-/// A column of figures of clusters or prefetches: its name, a rank in the order of omission if there is no room, and a
-/// formatter of a cell.
-pub(super) type Figure<C> = (&'static str, u8, fn(&C) -> String);
-
-/// Returns a table that fits the terminal, with capacity, policy and `figures` of each cell; all columns if there is no
-/// terminal. `capacity_name` is the heading of the capacities, and `subject` returns capacity and policy of a cell.
-pub(super) fn figure_rows<C>(
-    capacity_name: &'static str,
-    subject: fn(&C) -> (Capacity, &Spec),
-    figures: &[Figure<C>],
-    cells: &[C],
-) -> Vec<String> {
-    let names = [capacity_name, "policy"].map(|name| tables::Column { name, is_text: true, rank: 0 });
-    let columns = figures.iter().map(|(name, rank, _)| tables::Column { name, is_text: false, rank: *rank });
-    let columns: Vec<_> = names.into_iter().chain(columns).collect();
-    let row = |cell: &C| {
-        let (amount, spec) = subject(cell);
-        let figures = figures.iter().map(|(_, _, text)| text(cell));
-        [capacity(amount), spec.to_string()].into_iter().chain(figures).collect()
-    };
-    fitted(&columns, &cells.iter().map(row).collect::<Vec<_>>(), 1, terminal::columns())
 }
 
 /// Formats a capacity in its unit, rounded for people.

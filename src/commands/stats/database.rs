@@ -6,12 +6,12 @@ use std::time::{Duration, SystemTime};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgGroup, Args};
 use jiff::Timestamp;
-use larder_stats::{Counts, Database, Dimension, Group, Measure, QueryError, Table};
+use larder_stats::{Database, Dimension, Group, Measure, QueryError, Table};
 use serde_json::{Map, Value, json};
 
 use crate::cli::numbers::whole;
-use crate::cli::tables::{Column, aligned, fitted};
-use crate::cli::terminal::{self, Tone, coloured};
+use crate::cli::tables::{Figure, aligned, of_figures, with_heading};
+use crate::cli::terminal;
 use crate::cli::units::{about_count, about_size, about_time, parse_duration, show_duration};
 use crate::cli::{Failure, say};
 use crate::config::flags::Flags;
@@ -122,45 +122,36 @@ fn name_of(dimension: Dimension) -> &'static str {
     Dimension::ALL.iter().find(|(_, known)| *known == dimension).map_or("", |(name, _)| name)
 }
 
-/// A column of figures: its name, its rank in the order of omission, and the formatter of its text.
-type Figure = (&'static str, u8, fn(&Counts) -> String);
-
-const FIGURES: &[Figure] = &[
-    ("requests", 0, |counts| about_count(counts.requests)),
-    ("hits", 0, |counts| about_count(counts.hits)),
-    ("validated", 5, |counts| about_count(counts.validated)),
-    ("misses", 1, |counts| about_count(counts.misses)),
-    ("hit ratio", 0, |counts| ratio(counts.hit_ratio(), counts.cacheable())),
-    ("+validated", 4, |counts| ratio(counts.validated_hit_ratio(), counts.cacheable())),
-    ("of bytes", 6, |counts| ratio(counts.byte_hit_ratio(), counts.bytes_cacheable)),
-    ("bytes", 2, |counts| about_size(counts.bytes)),
-    ("mean time", 3, |counts| time(counts.mean_service_us(), counts.requests)),
-    ("of origins", 7, |counts| time(counts.mean_origin_us(), counts.origin_requests)),
+const FIGURES: &[Figure<Group>] = &[
+    Figure::number("requests", 0, |of| about_count(of.counts.requests)),
+    Figure::number("hits", 0, |of| about_count(of.counts.hits)),
+    Figure::number("validated", 5, |of| about_count(of.counts.validated)),
+    Figure::number("misses", 1, |of| about_count(of.counts.misses)),
+    Figure::number("hit ratio", 0, |of| ratio(of.counts.hit_ratio(), of.counts.cacheable())),
+    Figure::number("+validated", 4, |of| ratio(of.counts.validated_hit_ratio(), of.counts.cacheable())),
+    Figure::number("of bytes", 6, |of| ratio(of.counts.byte_hit_ratio(), of.counts.bytes_cacheable)),
+    Figure::number("bytes", 2, |of| about_size(of.counts.bytes)),
+    Figure::number("mean time", 3, |of| time(of.counts.mean_service_us(), of.counts.requests)),
+    Figure::number("of origins", 7, |of| time(of.counts.mean_origin_us(), of.counts.origin_requests)),
 ];
 
 /// Returns the groups in lines of at most `width` characters.
 fn table(name: &'static str, groups: &[Group], width: Option<usize>) -> Vec<String> {
-    let figures = FIGURES.iter().map(|(name, rank, _)| Column { name, is_text: false, rank: *rank });
-    let columns: Vec<_> = [Column { name, is_text: true, rank: 0 }].into_iter().chain(figures).collect();
-    let row = |group: &Group| {
-        let figures = FIGURES.iter().map(|(_, _, text)| text(&group.counts));
-        std::iter::once(shown(name, &group.name)).chain(figures).collect()
-    };
-    let mut lines = fitted(&columns, &groups.iter().map(row).collect::<Vec<_>>(), 0, width);
-    if let Some(heading) = lines.first_mut() {
-        *heading = coloured(Tone::Heading, heading);
-    }
-    lines
+    let names = Figure::text(name, 0, if name == "hour" { hour } else { shown });
+    with_heading(of_figures([&names].into_iter().chain(FIGURES), groups, 0, width))
 }
 
-/// Returns a group's name for people.
-fn shown(dimension: &str, name: &str) -> String {
-    let hour = name.parse().ok().filter(|_| dimension == "hour");
-    match hour.and_then(|millis| Timestamp::from_millisecond(millis).ok()) {
+/// Returns the hour of a group.
+fn hour(group: &Group) -> String {
+    match group.name.parse().ok().and_then(|millis| Timestamp::from_millisecond(millis).ok()) {
         Some(hour) => hour.strftime("%Y-%m-%d %H:%M UTC").to_string(),
-        None if name.is_empty() => "-".to_owned(),
-        None => name.escape_debug().to_string(),
+        None => shown(group),
     }
+}
+
+/// Returns the name of a group.
+fn shown(group: &Group) -> String {
+    if group.name.is_empty() { "-".to_owned() } else { group.name.escape_debug().to_string() }
 }
 
 /// Formats a share of `whole` as a percentage; `-` if `whole` is 0.
@@ -211,6 +202,8 @@ fn found_json(found: &Table) -> String {
 
 #[cfg(test)]
 mod tests {
+    use larder_stats::Counts;
+
     use super::*;
 
     #[test]
@@ -239,7 +232,8 @@ mod tests {
         let narrow = table("route", &groups, Some(80));
         assert!(narrow.iter().all(|line| line.chars().count() <= 80), "{narrow:?}");
         assert!(narrow[0].contains("hit ratio") && !narrow[0].contains("of origins"), "{narrow:?}");
-        assert_eq!(shown("hour", "1600002000000"), "2020-09-13 13:00 UTC");
+        let group = Group { name: "1600002000000".to_owned(), ..groups[0].clone() };
+        assert_eq!(hour(&group), "2020-09-13 13:00 UTC");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use larder_proxy::findings::{
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::cli::admin::{AdminClient, AdminListener};
+use crate::cli::admin::AdminListener;
 use crate::cli::tables::{Column, fitted};
 use crate::cli::terminal;
 use crate::cli::units::{about_count, show_duration};
@@ -48,7 +48,7 @@ fn show<T: DeserializeOwned + Serialize>(
     as_json: bool,
     lines: fn(&T) -> Vec<String>,
 ) -> Result<(), Failure> {
-    let found: T = AdminClient::new(listener).map_err(Failure::Failed)?.get(path, &[])?;
+    let found: T = listener.client()?.get(path, &[])?;
     match as_json {
         true => say(&serde_json::to_string_pretty(&found).unwrap_or_default()),
         false => lines(&found).iter().for_each(|line| say(line)),

@@ -4,23 +4,14 @@ pub(super) mod acme;
 pub(super) mod cluster;
 pub(super) mod control;
 pub(super) mod rule;
-pub(super) mod statistics;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use http::HeaderName;
-use ipnet::IpNet;
-use larder_evict::Spec;
-use larder_proxy::settings::{
-    AccessLog, Balance, CertificateFiles, ClientAddress, ClientDetail, Counts, DiskTier, Doors, Forward,
-    HostHeader, Hsts, Limits, MemoryTier, NoProxy, Origin, ParentProxy, ParentSettings, PathPrefix, Prices,
-    ProxyProtocol, ResolveInterval, Schedule, Sticky, Timeouts, Token, TraceSettings, Trust, UnixSockets,
-    ValidatorSettings,
-};
-use larder_semantics::storable::Rules;
+use larder_proxy::Settings;
+use larder_proxy::settings::{DiskTier, NoProxy, ParentProxy, ParentSettings, Site};
 use larder_semantics::with_defaults;
 
 use self::rule::RuleDraft;
@@ -33,32 +24,12 @@ with_defaults! {
         include: Vec<String> = Vec::new(),
         threads: Option<usize> = None,
         admin: Option<AdminAddress> = Some(AdminAddress { address: SocketAddr::from(([127, 0, 0, 1], 9145)), tls: false }),
-        admin_token: Option<Token> = None,
-        purge_edges: Vec<Origin> = Vec::new(),
-        access_log: AccessLog = AccessLog::Off,
-        access_log_file: Option<PathBuf> = None,
-        access_log_by_line: bool = false,
-        access_log_client: ClientDetail = ClientDetail::Whole,
-        name: String = "Larder".to_owned(),
-        x_cache: bool = false,
-        client_address: ClientAddress = ClientAddress::XForwardedFor,
-        request_id: Option<HeaderName> = None,
-        trust: Trust = Trust::default(),
-        memory: Memory = Memory::default(),
+        database: DatabasePlace = DatabasePlace::Default,
+        memory_size: Option<u64> = None,
+        memory_entries: Option<u64> = None,
         disks: Vec<DiskDraft> = Vec::new(),
-        schedule: Schedule = Schedule::default(),
-        statistics: statistics::Draft = statistics::Draft::default(),
         cluster: cluster::Draft = cluster::Draft::default(),
-        trace: TraceSettings = TraceSettings::default(),
-        validate: ValidatorSettings = ValidatorSettings::default(),
-        advise: bool = true,
-        cost: Prices = Prices::default(),
-        limits: Limits = Limits::default(),
-        timeouts: Timeouts = Timeouts::default(),
-        certificates: Vec<CertificateFiles> = Vec::new(),
-        proxy_protocol: ProxyProtocol = ProxyProtocol::default(),
         reverse_listen: Option<Vec<ListenAddress>> = None,
-        socket_mode: u32 = UnixSockets::default().mode,
         reverse_listen_tls: Option<Vec<SocketAddr>> = None,
         reverse_client: ClientDraft = ClientDraft::default(),
         sites: Vec<SiteDraft> = Vec::new(),
@@ -66,19 +37,29 @@ with_defaults! {
         forward_listen: Option<Vec<SocketAddr>> = None,
         forward_listen_tls: Vec<SocketAddr> = Vec::new(),
         forward_client: ClientDraft = ClientDraft::default(),
-        forward: Forward = Forward::default(),
         forward_rules: Vec<RuleDraft> = Vec::new(),
         intercept: InterceptDraft = InterceptDraft::default(),
         thrift_listen: Vec<SocketAddr> = Vec::new(),
         onc_listen: Vec<SocketAddr> = Vec::new(),
         line_listen: Vec<SocketAddr> = Vec::new(),
-        /// All keys of RPC listeners except their addresses.
-        doors: Doors = Doors::default(),
+        /// The values of all other keys, as they are in force.
+        values: Settings = Settings::default(),
         /// The place of each key that was written, as errors name it: `memory.size` -> `larder.toml:7`.
         places: BTreeMap<String, String> = BTreeMap::new(),
         /// The tables, and the keys above all tables, with parts that could not be read.
         unread: BTreeSet<String> = BTreeSet::new(),
     }
+}
+
+/// The database of the statistics.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum DatabasePlace {
+    /// In the state directory.
+    Default,
+    /// There is none.
+    Off,
+    /// In the database at this URL.
+    At(String),
 }
 
 /// An address at which clients of sites connect.
@@ -130,18 +111,6 @@ pub(crate) struct InterceptDraft {
     pub(crate) ca: Option<PathBuf>,
 }
 
-/// The memory tier, as written.
-#[derive(Clone, Debug)]
-pub(crate) struct Memory {
-    pub(crate) size: Option<u64>,
-    pub(crate) entries: Option<u64>,
-    pub(crate) counts: Counts,
-    pub(crate) policy: Spec,
-    pub(crate) auto: bool,
-    pub(crate) max_object: Option<u64>,
-    pub(crate) max_variants: usize,
-}
-
 /// A directory of the disk tier, as written.
 #[derive(Clone, Debug)]
 pub(crate) struct DiskDraft {
@@ -161,38 +130,18 @@ with_defaults! {
         /// Whether a part of it could not be read.
         is_unread: bool = false,
         name: Option<String> = None,
-        hosts: Vec<String> = Vec::new(),
-        path: PathPrefix = PathPrefix::default(),
-        origins: Vec<Origin> = Vec::new(),
-        balance: Balance = Balance::default(),
-        sticky: Option<Sticky> = None,
-        parents: Option<Vec<ParentProxy>> = None,
-        host: HostHeader = HostHeader::Preserve,
-        rewrite_urls: bool = false,
-        only_https: bool = false,
-        hsts: Option<Hsts> = None,
         acme: Option<acme::Draft> = None,
         ca: Option<PathBuf> = None,
         client_cert: Option<PathBuf> = None,
         client_key: Option<PathBuf> = None,
         tls_name: Option<String> = None,
-        cache: bool = true,
-        retries: u32 = 1,
-        max_fails: u32 = 3,
-        fail_timeout: Duration = Duration::from_secs(10),
-        max_errors: Option<u32> = None,
-        retry_budget: Option<u8> = None,
-        hedge: Option<u8> = None,
-        slow_start: Duration = Duration::ZERO,
-        resolve_interval: ResolveInterval = ResolveInterval::Auto,
         health: Option<String> = None,
         health_text: Option<String> = None,
         health_interval: Duration = Duration::from_secs(10),
-        purge_from: Vec<IpNet> = Vec::new(),
-        // Sites have users; responses to clients of a forward proxy come with all kinds of cookies.
-        rules: Rules = Rules { guesses_with_cookies: false, ..Rules::default() },
         /// The rules in its `[[site.rule]]` tables.
         site_rules: Vec<RuleDraft> = Vec::new(),
+        /// The values of all other keys, as they are in force.
+        values: Site = Site::default(),
         control: control::Draft = control::Draft::default(),
     }
 }
@@ -208,8 +157,8 @@ impl Draft {
 impl SiteDraft {
     /// Returns the name of the site, which is the one with the number `at` from 0.
     pub(crate) fn name_at(&self, at: usize) -> String {
-        let path = if self.path.is_root() { String::new() } else { self.path.to_string() };
-        let by_host = || self.hosts.first().map(|host| format!("{host}{path}"));
+        let path = if self.values.path.is_root() { String::new() } else { self.values.path.to_string() };
+        let by_host = || self.values.hosts.first().map(|host| format!("{host}{path}"));
         self.name.clone().or_else(by_host).unwrap_or_else(|| format!("site{}{path}", at + 1))
     }
 
@@ -221,13 +170,6 @@ impl SiteDraft {
     /// Returns the place where `key` was written, or else where the site begins.
     pub(crate) fn place_of(&self, key: &str) -> &str {
         self.places.get(key).unwrap_or(&self.place)
-    }
-}
-
-impl Default for Memory {
-    fn default() -> Self {
-        let MemoryTier { counts, policy, auto, max_object, max_variants, .. } = MemoryTier::default();
-        Self { size: None, entries: None, counts, policy, auto, max_object, max_variants }
     }
 }
 

@@ -39,27 +39,27 @@ pub(super) const TOP: &[Key<Draft>] = keys! {
     "threads" in threads: OrWord("auto", Count(THREADS)), "worker threads; auto: one for each core";
     "admin" in admin: OrWord("off", ADMIN),
         "address of the admin listener: metrics, live log, health; addresses other than loopback need admin_token; https:// in front: over TLS (docs/tls.md)";
-    "admin_token" in admin_token: OrWord("off", SECRET),
+    "admin_token" in values.admin_token: OrWord("off", SECRET),
         "token that clients on other machines must present to the admin listener; also $LARDER_TOKEN";
-    "purge_edges" in purge_edges: List(NODE_URL),
+    "purge_edges" in values.purge_edges: List(NODE_URL),
         "admin listeners of caches that get their responses from this one, with the same admin_token: each purge here is repeated there (docs/purge.md)";
-    "advise" in advise: ADVISE,
+    "advise" in values.advise: ADVISE,
         "whether shadow caches, without contents, show what other policies and sizes would bring (docs/advise.md)";
-    "access_log" in access_log: ACCESS_LOG, "one line for each request, in this form (docs/logs.md)";
-    "access_log_file" in access_log_file: OrWord("stdout", DIRECTORY),
+    "access_log" in values.access_log: ACCESS_LOG, "one line for each request, in this form (docs/logs.md)";
+    "access_log_file" in values.access_log_file: OrWord("stdout", DIRECTORY),
         "file of the access log; SIGHUP reopens it";
-    "access_log_flush" in access_log_by_line: ACCESS_LOG_FLUSH,
+    "access_log_flush" in values.access_log_by_line: ACCESS_LOG_FLUSH,
         "when lines are written: many together, each within 100 ms, or each line at once";
-    "access_log_client" in access_log_client: CLIENT_DETAIL,
+    "access_log_client" in values.access_log_client: CLIENT_DETAIL,
         "part of clients' addresses in the access log; truncated: 24 bits of IPv4, 48 of IPv6; off: 0.0.0.0";
-    "name" in name: TOKEN, "name of the proxy in Via and Cache-Status";
-    "x_cache" in x_cache: Flag, "also send the traditional X-Cache: HIT or MISS";
-    "client_address" in client_address: CLIENT_ADDRESS, "field that tells origins of sites the client's address";
-    "request_id" in request_id: OrWord("off", REQUEST_ID),
+    "name" in values.name: TOKEN, "name of the proxy in Via and Cache-Status";
+    "x_cache" in values.x_cache: Flag, "also send the traditional X-Cache: HIT or MISS";
+    "client_address" in values.client_address: CLIENT_ADDRESS, "field that tells origins of sites the client's address";
+    "request_id" in values.request_id: OrWord("off", REQUEST_ID),
         "field with an id for each request, as X-Request-Id: from proxies in trust, or made; in logs, traces and requests to origins";
-    "trust" in trust.proxies: NetworkList,
+    "trust" in values.trust.proxies: NetworkList,
         "proxies in front of this one, whose X-Forwarded-For, -Proto and -Host (or Forwarded) are accepted; \"@FILE\": the networks in this file";
-    "real_ip" in trust.real_ip: OrWord("off", REAL_IP),
+    "real_ip" in values.trust.real_ip: OrWord("off", REAL_IP),
         "field in which these proxies send the client's address alone, before X-Forwarded-For: CF-Connecting-IP, True-Client-IP, X-Real-IP";
 };
 
@@ -69,32 +69,32 @@ pub(super) const SECTIONS: &[Section] = &[
         name: "memory",
         about: "The memory tier. Its capacity is either a size or a number of entries.",
         keys: keys! {
-            "size" in memory.size: OrWord("auto", Size(MEMORY)),
+            "size" in memory_size: OrWord("auto", Size(MEMORY)),
                 "capacity in bytes; auto: 1GiB or a quarter of the machine's memory, whichever is less";
-            "entries" in memory.entries: OrWord("off", Count(ENTRIES)), "capacity in responses instead of bytes";
-            "count" in memory.counts: COUNTS,
+            "entries" in memory_entries: OrWord("off", Count(ENTRIES)), "capacity in responses instead of bytes";
+            "count" in values.memory.counts: COUNTS,
                 "size of a response, for the capacity and the policy: all: with head, key and bookkeeping; content: of its content, as in \
                  a simulation, so the process takes more memory than the capacity";
-            "policy" in memory.policy: POLICY, "eviction policy";
-            "auto" in memory.auto: AUTO,
+            "policy" in values.memory.policy: POLICY, "eviction policy";
+            "auto" in values.memory.auto: AUTO,
                 "policy: another policy runs, until the config names another one, once shadow caches have shown for an hour that it is better (docs/advise.md)";
-            "max_object" in memory.max_object: OrWord("auto", Size(MEMORY)),
+            "max_object" in values.memory.max_object: OrWord("auto", Size(MEMORY)),
                 "largest content that is stored; auto: no limit but the capacity";
-            "max_variants" in memory.max_variants: Count(1..=65_536), "variants kept for one URL (Vary)";
+            "max_variants" in values.memory.max_variants: Count(1..=65_536), "variants kept for one URL (Vary)";
         },
     },
     Section {
         name: "schedule",
         about: "Removal of stored responses by age or time. Off by default: responses are evicted when room is needed.",
         keys: keys! {
-            "every" in schedule.every: AtLeast(1), "interval between checks of all stored responses";
-            "expired" in schedule.expired: OrWord("off", AtLeast(0)),
+            "every" in values.schedule.every: AtLeast(1), "interval between checks of all stored responses";
+            "expired" in values.schedule.expired: OrWord("off", AtLeast(0)),
                 "remove responses this long after they are stale and can no longer replace an error";
-            "unused" in schedule.unused: OrWord("off", AtLeast(1_000)),
+            "unused" in values.schedule.unused: OrWord("off", AtLeast(1_000)),
                 "remove responses without a request for this long";
-            "everything" in schedule.everything: OrWord("off", TIMES),
+            "everything" in values.schedule.everything: OrWord("off", TIMES),
                 "remove all responses at these times (local time)";
-            "rate" in schedule.rate: Count(1..=MANY), "objects on disk that are checked in a second";
+            "rate" in values.schedule.rate: Count(1..=MANY), "objects on disk that are checked in a second";
         },
     },
     Section {
@@ -111,11 +111,11 @@ pub(super) const SECTIONS: &[Section] = &[
         name: "trace",
         about: "Traces and metrics for OpenTelemetry (docs/logs.md). No request waits for them.",
         keys: keys! {
-            "endpoint" in trace.endpoint: OrWord("off", COLLECTOR),
+            "endpoint" in values.trace.endpoint: OrWord("off", COLLECTOR),
                 "URL of the collector for OTLP over HTTP; /v1/traces or /v1/metrics is appended";
-            "sample" in trace.sample: Share,
+            "sample" in values.trace.sample: Share,
                 "share of requests that are traced; a request with traceparent follows that instead";
-            "metrics" in trace.metrics: OrWord("off", AtLeast(100)),
+            "metrics" in values.trace.metrics: OrWord("off", AtLeast(100)),
                 "interval at which the collector gets the metrics of /metrics, too";
         },
     },
@@ -123,40 +123,40 @@ pub(super) const SECTIONS: &[Section] = &[
         name: "cost",
         about: "Prices in any currency, by which larder advise shows sizes as money (docs/advise.md). Policies with cost=money take the fee from here.",
         keys: keys! {
-            "per_gb" in cost.per_gb: Price, "of 1,000,000,000 bytes from origins";
-            "per_million" in cost.per_million: Price, "of a million requests to origins";
-            "memory_gib_month" in cost.memory_gib_month: Price, "of a GiB of memory in a month";
-            "memory_step" in cost.memory_step: Size(MEMORY), "memory that is sold together";
-            "disk_gib_month" in cost.disk_gib_month: Price, "of a GiB of disk in a month";
-            "disk_step" in cost.disk_step: Size(MEMORY), "disk that is sold together";
+            "per_gb" in values.cost.per_gb: Price, "of 1,000,000,000 bytes from origins";
+            "per_million" in values.cost.per_million: Price, "of a million requests to origins";
+            "memory_gib_month" in values.cost.memory_gib_month: Price, "of a GiB of memory in a month";
+            "memory_step" in values.cost.memory_step: Size(MEMORY), "memory that is sold together";
+            "disk_gib_month" in values.cost.disk_gib_month: Price, "of a GiB of disk in a month";
+            "disk_step" in values.cost.disk_step: Size(MEMORY), "disk that is sold together";
         },
     },
     Section {
         name: "validate",
         about: "A sample of hits that are fetched again from the origin to detect stale ones (docs/validator.md).",
         keys: keys! {
-            "sample" in validate.sample: Share,
+            "sample" in values.validate.sample: Share,
                 "share of hits that are checked: 0.001 is one in a thousand; 0: none";
-            "rate" in validate.rate: Count(1..=MANY), "largest number of checks in a second";
-            "cookies" in validate.cookies: Flag, "also repeat requests with Cookie or Authorization";
+            "rate" in values.validate.rate: Count(1..=MANY), "largest number of checks in a second";
+            "cookies" in values.validate.cookies: Flag, "also repeat requests with Cookie or Authorization";
         },
     },
     Section {
         name: "limits",
         about: "Limits for clients. A request beyond a limit gets the status in brackets.",
         keys: keys! {
-            "head" in limits.head_bytes: Size(256..=16 << 20), "a request's head (431)";
-            "fields" in limits.head_fields: Count(1..=256), "field lines of a request's head (431)";
-            "uri" in limits.target_bytes: Size(16..=65_535), "a request's target (414)";
-            "body" in limits.body_bytes: Size(0..=*MEMORY.end()), "a request's content (413)";
-            "connections" in limits.connections: Count(1..=MANY), "client connections at once (closed)";
-            "streams" in limits.streams: Count(0..=1_000),
+            "head" in values.limits.head_bytes: Size(256..=16 << 20), "a request's head (431)";
+            "fields" in values.limits.head_fields: Count(1..=256), "field lines of a request's head (431)";
+            "uri" in values.limits.target_bytes: Size(16..=65_535), "a request's target (414)";
+            "body" in values.limits.body_bytes: Size(0..=*MEMORY.end()), "a request's content (413)";
+            "connections" in values.limits.connections: Count(1..=MANY), "client connections at once (closed)";
+            "streams" in values.limits.streams: Count(0..=1_000),
                 "requests at once on an HTTP/2 connection (refused); 0: HTTP/2 is off";
-            "in_flight" in limits.in_flight: Count(1..=MANY),
+            "in_flight" in values.limits.in_flight: Count(1..=MANY),
                 "requests to origins in progress at once, each with a permit (queued); one client or site leaves a \
                  sixteenth, at least 1 or 2, to others; if several wait, the client that holds the fewest is next";
-            "queue" in limits.queue: Count(0..=MANY), "requests that may wait for a permit (503)";
-            "compressions" in limits.compressions: Count(0..=MANY),
+            "queue" in values.limits.queue: Count(0..=MANY), "requests that may wait for a permit (503)";
+            "compressions" in values.limits.compressions: Count(0..=MANY),
                 "replies compressed at once while they are sent (sent uncompressed); 0: only stored ones are compressed";
         },
     },
@@ -164,20 +164,20 @@ pub(super) const SECTIONS: &[Section] = &[
         name: "timeouts",
         about: "Time limits for clients and origins.",
         keys: keys! {
-            "head" in timeouts.head: AtLeast(1), "from a head's first byte to its last (408)";
-            "idle" in timeouts.idle: AtLeast(1), "between two requests of a connection (closed)";
-            "stall" in timeouts.stall: AtLeast(1), "without progress in any content (408, or closed)";
-            "min_rate" in timeouts.min_rate: Count(0..=MANY),
+            "head" in values.timeouts.head: AtLeast(1), "from a head's first byte to its last (408)";
+            "idle" in values.timeouts.idle: AtLeast(1), "between two requests of a connection (closed)";
+            "stall" in values.timeouts.stall: AtLeast(1), "without progress in any content (408, or closed)";
+            "min_rate" in values.timeouts.min_rate: Count(0..=MANY),
                 "bytes a second that clients must send or read after stall (408, or closed); 0: any rate";
-            "connect" in timeouts.connect: AtLeast(1), "for a connection to an origin, TLS included (504)";
-            "first_byte" in timeouts.first_byte: AtLeast(1), "for the origin's answer to begin (504)";
-            "origin_idle" in timeouts.origin_idle: AtLeast(1),
+            "connect" in values.timeouts.connect: AtLeast(1), "for a connection to an origin, TLS included (504)";
+            "first_byte" in values.timeouts.first_byte: AtLeast(1), "for the origin's answer to begin (504)";
+            "origin_idle" in values.timeouts.origin_idle: AtLeast(1),
                 "between two reads of that answer (502); of a stream of events (text/event-stream), at least 5m";
-            "unread_rate" in timeouts.unread_rate: Count(0..=MANY),
+            "unread_rate" in values.timeouts.unread_rate: Count(0..=MANY),
                 "bytes a second at which an answer without readers must arrive after stall (abandoned); 0: any rate";
-            "tunnel" in timeouts.tunnel: AtLeast(1),
+            "tunnel" in values.timeouts.tunnel: AtLeast(1),
                 "without a byte in either direction of a tunnel (closed)";
-            "drain" in timeouts.drain: AtLeast(0), "for requests in progress after SIGTERM";
+            "drain" in values.timeouts.drain: AtLeast(0), "for requests in progress after SIGTERM";
         },
     },
     Section {
@@ -186,10 +186,10 @@ pub(super) const SECTIONS: &[Section] = &[
         keys: keys! {
             "listen" in reverse_listen: OrWord("auto", List(LISTEN)),
                 "addresses or Unix sockets, such as \"unix:/run/larder/http.sock\"; auto: 127.0.0.1:8080 if there is a site";
-            "socket_mode" in socket_mode: MODE, "permissions of the files of its Unix sockets, in octal";
+            "socket_mode" in values.sockets.mode: MODE, "permissions of the files of its Unix sockets, in octal";
             "listen_tls" in reverse_listen_tls: OrWord("auto", List(ADDRESS)),
                 "addresses for TLS; auto: 127.0.0.1:8443 if there is a site, and a [[tls]] or a site with acme";
-            "proxy_protocol" in proxy_protocol.reverse: List(NETWORK),
+            "proxy_protocol" in values.proxy_protocol.reverse: List(NETWORK),
                 "proxies in front of this one whose connections begin with a PROXY header, version 1 or 2: the client's address is the one that it names";
             "client_ca" in reverse_client.ca: OrWord("none", DIRECTORY),
                 "PEM file with the authorities that are trusted for certificates of clients; TLS listeners then \
@@ -206,32 +206,32 @@ pub(super) const SECTIONS: &[Section] = &[
                 "addresses; auto: 127.0.0.1:3128 if there is no site";
             "listen_tls" in forward_listen_tls: List(ADDRESS),
                 "addresses for clients that reach the proxy over TLS";
-            "proxy_protocol" in proxy_protocol.forward: List(NETWORK),
+            "proxy_protocol" in values.proxy_protocol.forward: List(NETWORK),
                 "proxies in front of this one whose connections begin with a PROXY header, version 1 or 2: the client's address is the one that it names";
             "client_ca" in forward_client.ca: OrWord("none", DIRECTORY),
                 "PEM file with the authorities that are trusted for certificates of clients; TLS listeners then \
                  request a certificate from each client (docs/tls.md)";
             "client_auth" in forward_client.is_required: OrWord("auto", CLIENT_AUTH),
                 "require: clients over TLS without a certificate are refused; request: they are served; auto: require, if there is a client_ca";
-            "clients" in forward.clients: List(NETWORK),
+            "clients" in values.forward.clients: List(NETWORK),
                 "addresses and networks whose clients may use it (403); a listener for all addresses needs it";
-            "ports" in forward.ports: List(Ports),
+            "ports" in values.forward.ports: List(Ports),
                 "ports of origins that requests other than CONNECT may reach (403)";
-            "connect_ports" in forward.connect_ports: List(Count(1..=65_535)),
+            "connect_ports" in values.forward.connect_ports: List(Count(1..=65_535)),
                 "ports that CONNECT may reach (403)";
-            "allow_private" in forward.allow_private: Flag,
+            "allow_private" in values.forward.allow_private: Flag,
                 "let clients reach loopback, link-local, private and metadata addresses";
-            "http2" in forward.http2: Flag,
+            "http2" in values.forward.http2: Flag,
                 "let origins over https choose HTTP/2 (docs/forward-proxy.md#http2-to-origins)";
-            "client_address" in forward.client_address: CLIENT_ADDRESS,
+            "client_address" in values.forward.client_address: CLIENT_ADDRESS,
                 "field that tells origins the client's address";
-            "pac" in forward.pac.is_on: Flag,
+            "pac" in values.forward.pac.is_on: Flag,
                 "answer requests for /proxy.pac and /wpad.dat with a script by which clients configure themselves (docs/forward-proxy.md#clients-that-configure-themselves)";
-            "pac_direct" in forward.pac.direct: List(NO_PROXY),
+            "pac_direct" in values.forward.pac.direct: List(NO_PROXY),
                 "destinations that clients reach without the proxy by this script";
-            "pac_fallback" in forward.pac.falls_back: PARENT_FALLBACK,
+            "pac_fallback" in values.forward.pac.falls_back: PARENT_FALLBACK,
                 "while the proxy does not answer, clients: off: reach nothing; direct: reach origins directly";
-            "parent" in forward.parents: OrWord("default", List(PARENT)),
+            "parent" in values.forward.parents: OrWord("default", List(PARENT)),
                 "parent proxies through which origins are reached; default: those of [parent]; []: none";
         },
     },

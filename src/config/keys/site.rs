@@ -16,30 +16,30 @@ use crate::config::kinds::{AtLeast, Count, Flag, Kind, List, OrWord, Percent, Se
 pub(crate) const SITE: &[Key<SiteDraft>] = keys! {
     "name" in name: OrWord("auto", NAME),
         "name of the site in logs and statistics; auto: its first host, or its number as in site1, with its path";
-    "hosts" in hosts: List(HOST),
+    "hosts" in values.hosts: List(HOST),
         "host names without ports; *.example.com matches all subdomains; none: every host";
-    "path" in path: PREFIX, "only this path and those below it";
-    "origin" in origins: List(ORIGIN),
+    "path" in values.path: PREFIX, "only this path and those below it";
+    "origin" in values.origins: List(ORIGIN),
         "origin servers, http://host:port, https://, h2c:// or h2:// (HTTP/2 without or over TLS, as for gRPC) or \
          unix:/socket or http+srv://_http._tcp.example (the servers of a service by DNS SRV) or s3://bucket?region=.. or azure://account/container (docs/recipes/object-storage.md#private-buckets), each with a weight if wanted, as in \"http://a weight=3\" (0: no new clients), or with backup, as in \
          \"http://b backup\": only while no other answers; at least one; a path at the end, \
          if only a slash, replaces the site's own path (docs/reverse-proxy.md)";
-    "balance" in balance: BALANCE,
+    "balance" in values.balance: BALANCE,
         "choice of the origin for a request: round-robin: in turn; two-choices: of two random origins, the one with \
          fewer requests in progress; least-time: of two random origins, the one with the shorter times and fewer requests \
          in progress; hash: the same origin for the same URL; all by weight";
-    "sticky" in sticky: OrWord("off", Sticky),
+    "sticky" in values.sticky: OrWord("off", Sticky),
         "a cookie that keeps a client at the origin that answered it first (docs/reverse-proxy.md#sticky-sessions)";
-    "parent" in parents: OrWord("default", List(PARENT)),
+    "parent" in values.parents: OrWord("default", List(PARENT)),
         "parent proxies through which its origins are reached; default: those of [parent]; []: none";
-    "host" in host: HOST_HEADER, "Host field sent to the origin: the client's, the origin's own, or this one";
-    "rewrite_urls" in rewrite_urls: Flag,
+    "host" in values.host: HOST_HEADER, "Host field sent to the origin: the client's, the origin's own, or this one";
+    "rewrite_urls" in values.rewrite_urls: Flag,
         "whether Location, Content-Location and the Domain and Path of cookies that name the origin are changed to name the site";
     "role" in control.role: control::ROLE,
         "tags: a gateway beside its backend, which stores only tags (docs/control.md)";
-    "https" in only_https: HTTPS,
+    "https" in values.only_https: HTTPS,
         "redirect: a request that arrives without TLS is redirected to the same URL under https";
-    "hsts" in hsts: OrWord("off", HSTS),
+    "hsts" in values.hsts: OrWord("off", HSTS),
         "Strict-Transport-Security of replies to requests for https, unless the origin sends it: how long browsers use TLS only";
     "acme" in acme: OrWord("off", Acme),
         "get a certificate for each of its hosts from an authority by ACME, and renew it (docs/tls.md)";
@@ -51,7 +51,7 @@ pub(crate) const SITE: &[Key<SiteDraft>] = keys! {
     "tls_name" in tls_name: OrWord("origin", HOST),
         "name that is requested from https origins (SNI) and that their certificates must have; origin: the host of \
          their URL";
-    "cache" in cache: Flag, "false: nothing is stored, and every request is forwarded";
+    "cache" in values.cache: Flag, "false: nothing is stored, and every request is forwarded";
     "validate" in control.validate: control::VALIDATE,
         "always: revalidate before each use; stale_if_error is then 0s by default (docs/control.md)";
     "couple" in control.couple: control::Couple, "role tags: further pools that a change to a pool blanks";
@@ -68,25 +68,25 @@ pub(crate) const SITE: &[Key<SiteDraft>] = keys! {
     "push" in control.push: Flag, "role tags: send cache groups and their invalidations to caches (RFC 9875)";
     "push_lifetime" in control.push_lifetime: Seconds,
         "role tags: with push, lifetime of responses for which the backend sets none";
-    "retries" in retries: Count(0..=100), "retries of an idempotent request without an answer";
-    "max_fails" in max_fails: Count(1..=MANY), "failures in a row after which an origin gets no requests";
-    "fail_timeout" in fail_timeout: AtLeast(1), "for how long it gets none";
-    "max_errors" in max_errors: OrWord("off", Count(1..=MANY)),
+    "retries" in values.retries: Count(0..=100), "retries of an idempotent request without an answer";
+    "max_fails" in values.max_fails: Count(1..=MANY), "failures in a row after which an origin gets no requests";
+    "fail_timeout" in values.fail_timeout: AtLeast(1), "for how long it gets none";
+    "max_errors" in values.max_errors: OrWord("off", Count(1..=MANY)),
         "answers with 500, 502, 503 or 504 in a row after which an origin gets no requests for fail_timeout, if another is well";
-    "retry_budget" in retry_budget: OrWord("off", Percent),
+    "retry_budget" in values.retry_budget: OrWord("off", Percent),
         "retries of all requests, at most, as a share of the requests; ten more are always allowed";
-    "hedge" in hedge: OrWord("off", Percent),
+    "hedge" in values.hedge: OrWord("off", Percent),
         "share of the requests that are sent to a second origin when the answer is later than 95% of them: GET and HEAD; the \
          first answer is used";
-    "slow_start" in slow_start: AtLeast(0),
+    "slow_start" in values.slow_start: AtLeast(0),
         "time in which the share of an origin that answers again grows to that of its weight";
-    "resolve_interval" in resolve_interval: Interval,
+    "resolve_interval" in values.resolve_interval: Interval,
         "when names of origins are resolved again; auto: when the lifetime of the DNS records is over, between 1s and 1h, or after 30s \
          where it is unknown; kept connections to addresses that are not found any more get no further requests";
     "health" in health: OrWord("off", PATH),
         "path of health checks, which each origin must answer with 2xx or 3xx";
     "health_text" in health_text: OrWord("off", TEXT), "text that the first 64 KiB of these answers must have";
     "health_interval" in health_interval: AtLeast(100), "interval between health checks";
-    "purge_from" in purge_from: List(NETWORK),
+    "purge_from" in values.purge_from: List(NETWORK),
         "clients that may send PURGE (docs/purge.md); others need admin_token";
 };

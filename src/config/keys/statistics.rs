@@ -4,27 +4,26 @@ use larder_proxy::settings::{ClientDetail, QueryStrings};
 
 use super::key::{Key, MANY, keys};
 use crate::config::bounds::DISK;
-use crate::config::draft::Draft;
-use crate::config::draft::statistics::DatabasePlace;
+use crate::config::draft::{DatabasePlace, Draft};
 use crate::config::kinds::{AtLeast, Choice, Count, Kind, OrWord, Secret, Size, Text, Words};
 use crate::config::names::{self, CLIENT_DETAILS};
 
 /// The keys of `[stats]`.
 pub(super) const KEYS: &[Key<Draft>] = keys! {
-    "url" in statistics.place: DATABASE,
+    "url" in database: DATABASE,
         "sqlite:PATH, mysql://.., mariadb://.. or postgres://..; auto: statistics.db in $STATE_DIRECTORY, \
          $XDG_STATE_HOME/larder or ~/.local/state/larder (root: /var/lib/larder)";
-    "keep" in statistics.keep: AtLeast(1_000),
+    "keep" in values.statistics.keep: AtLeast(1_000),
         "retention of the rows of requests; sums by the hour stay for 400 days";
-    "client" in statistics.client: CLIENT_DETAIL,
+    "client" in values.statistics.client: CLIENT_DETAIL,
         "recorded part of clients' addresses; truncated: 24 bits of IPv4, 48 of IPv6";
-    "query" in statistics.query: QUERY, "whether the database and all logs contain query strings";
-    "rate" in statistics.rate: Count(1..=MANY),
+    "query" in values.statistics.query: QUERY, "whether the database and all logs contain query strings";
+    "rate" in values.statistics.rate: Count(1..=MANY),
         "number of rows in a second beyond which equal requests share a row";
-    "queue" in statistics.queue: Count(1..=MANY), "rows that may wait while the database is slow or down";
-    "max_size" in statistics.max_size: Size(DISK),
+    "queue" in values.statistics.queue: Count(1..=MANY), "rows that may wait while the database is slow or down";
+    "max_size" in values.statistics.max_size: Size(DISK),
         "size of a SQLite file beyond which the oldest rows of requests are deleted";
-    "contents" in statistics.contents: OrWord("off", AtLeast(1_000)),
+    "contents" in values.statistics.contents: OrWord("off", AtLeast(1_000)),
         "interval between snapshots of the cache's content";
 };
 

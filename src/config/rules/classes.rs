@@ -1,10 +1,9 @@
 //! `classes`: responses stored apart by classes of clients, such as devices and countries.
 
-use http::HeaderValue;
 use larder_proxy::settings::{Conditions, Effects, NamedPatterns, Names, Networks, Pattern};
 use toml::de::DeValue;
 
-use super::values::{each, entries, field, unknown, written_field};
+use super::values::{each, entries, entries_in_order, field, field_value, unknown, written_field};
 use crate::config::draft::rule::{Class, Members};
 use crate::config::lists::{networks, string};
 
@@ -30,7 +29,7 @@ fn class(value: &DeValue<'_>) -> Result<Class, String> {
             "field" => name = Some(written_field(&string(value)?)?),
             "of" => of = Some(string(value)?),
             "values" => values = Some(value),
-            "else" => otherwise = Some(word(&string(value)?)?),
+            "else" => otherwise = Some(field_value(&string(value)?)?),
             _ => return Err(unknown(key, &KEYS)),
         }
     }
@@ -42,18 +41,9 @@ fn class(value: &DeValue<'_>) -> Result<Class, String> {
         of => Ok(Members::Values { of: field(of)?, patterns: each(value, Pattern::parse)? }),
     };
     let values = values.as_table().ok_or("values is a table such as { phone = \"*Mobile*\" }")?;
-    let mut written: Vec<_> = values.iter().collect();
-    written.sort_by_key(|(key, _)| key.span().start);
-    let value = |(key, value): (&toml::Spanned<_>, &toml::Spanned<DeValue<'_>>)| -> Result<_, String> {
-        let key: &toml::de::DeString<'_> = key.get_ref();
-        Ok((word(key)?, members(value.get_ref())?))
-    };
-    let values = written.into_iter().map(value).collect::<Result<Vec<_>, _>>()?;
+    let value = |(key, value): (&str, &DeValue<'_>)| Ok((field_value(key)?, members(value)?));
+    let values = entries_in_order(values).map(value).collect::<Result<Vec<_>, String>>()?;
     Ok(Class { name, values, otherwise })
-}
-
-fn word(text: &str) -> Result<HeaderValue, String> {
-    HeaderValue::from_str(text).map_err(|_| format!("'{}' is not a value of a field", text.escape_debug()))
 }
 
 /// Returns the rules for `class` under these conditions. The first value whose members include the client counts.

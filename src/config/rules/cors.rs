@@ -13,7 +13,7 @@ use larder_proxy::settings::{Answer, Conditions, Effects, NamedPatterns, Pattern
 use toml::de::DeValue;
 
 use super::files;
-use super::values::{each, entries, unknown};
+use super::values::{each, entries, field_value, unknown};
 use crate::config::draft::rule::Cors;
 use crate::config::kinds::{Flag, Kind, Seconds};
 use crate::config::names;
@@ -122,7 +122,7 @@ pub(super) fn rules(cors: &Cors, conditions: &Conditions) -> Result<Vec<(Conditi
     let mut all = Effects::default();
     all.reply.remove = vec![ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_ALLOW_CREDENTIALS];
     if !cors.expose.is_empty() {
-        all.reply.set.push((ACCESS_CONTROL_EXPOSE_HEADERS, value(&cors.expose.join(", "))?));
+        all.reply.set.push((ACCESS_CONTROL_EXPOSE_HEADERS, field_value(&cors.expose.join(", "))?));
     }
     let mut rules = Vec::new();
     if cors.origins == ["*"] {
@@ -134,7 +134,7 @@ pub(super) fn rules(cors: &Cors, conditions: &Conditions) -> Result<Vec<(Conditi
         for origin in &cors.origins {
             let mut one = Effects::default();
             let allowed = if origin.contains(SUBDOMAINS) { "{field:origin}" } else { origin };
-            one.reply.set.push((ACCESS_CONTROL_ALLOW_ORIGIN, value(allowed)?));
+            one.reply.set.push((ACCESS_CONTROL_ALLOW_ORIGIN, field_value(allowed)?));
             one.reply.has_placeholders = origin.contains(SUBDOMAINS);
             if cors.credentials {
                 one.reply.set.push((ACCESS_CONTROL_ALLOW_CREDENTIALS, HeaderValue::from_static("true")));
@@ -167,8 +167,8 @@ fn answer(cors: &Cors) -> Result<Effects, String> {
         ..Effects::default()
     };
     effects.reply.set = vec![
-        (ACCESS_CONTROL_ALLOW_METHODS, value(&cors.methods.join(", "))?),
-        (ACCESS_CONTROL_ALLOW_HEADERS, value(&cors.fields.join(", "))?),
+        (ACCESS_CONTROL_ALLOW_METHODS, field_value(&cors.methods.join(", "))?),
+        (ACCESS_CONTROL_ALLOW_HEADERS, field_value(&cors.fields.join(", "))?),
         (ACCESS_CONTROL_MAX_AGE, HeaderValue::from(cors.max_age)),
     ];
     Ok(effects)
@@ -180,8 +180,4 @@ fn with(conditions: &Conditions, name: &str, values: Vec<Pattern>) -> Conditions
     conditions.field.each.push(NamedPatterns { name: name.into(), values });
     conditions.field.all = true;
     conditions
-}
-
-fn value(text: &str) -> Result<HeaderValue, String> {
-    HeaderValue::from_str(text).map_err(|_| format!("'{}' is not a value of a field", text.escape_debug()))
 }

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use http::{HeaderName, HeaderValue};
+use http::HeaderName;
 use larder_proxy::settings::{Bucket, Conditions, Effects, Split};
 use toml::de::DeValue;
 
-use super::values::{entries, unknown, written_field};
+use super::values::{entries, entries_in_order, field_value, unknown, written_field};
 use crate::config::draft::rule::Division;
 use crate::config::kinds::{Count, Kind, Seconds};
 use crate::config::lists::string;
@@ -44,13 +44,9 @@ pub(super) fn split(value: &DeValue<'_>) -> Result<Division, String> {
 /// Reads the weights of the buckets, in their written order.
 fn weights(value: &DeValue<'_>) -> Result<Vec<(Box<str>, u32)>, String> {
     let table = value.as_table().ok_or("values is a table such as { stable = 95, canary = 5 }")?;
-    let mut written: Vec<_> = table.iter().collect();
-    written.sort_by_key(|(key, _)| key.span().start);
-    let bucket = |(name, weight): (&toml::Spanned<_>, &toml::Spanned<DeValue<'_>>)| -> Result<_, String> {
-        let name: &toml::de::DeString<'_> = name.get_ref();
-        Ok((plain(name)?, Count(0..=1_000_000).read(weight.get_ref())?))
-    };
-    written.into_iter().map(bucket).collect()
+    let bucket =
+        |(name, weight): (&str, &DeValue<'_>)| Ok((plain(name)?, Count(0..=1_000_000).read(weight)?));
+    entries_in_order(table).map(bucket).collect()
 }
 
 /// Parses a word that is a name or value of a cookie, a value of a field, and no pattern.
@@ -78,18 +74,14 @@ pub(super) fn rules(
         let bucket = |is_new| Bucket { split: Arc::clone(split), at, is_new };
         let of = |is_new| Conditions { bucket: Some(bucket(is_new)), ..conditions.clone() };
         let mut effects = Effects::default();
-        effects.request.set.push((field.clone(), text(name)?));
+        effects.request.set.push((field.clone(), field_value(name)?));
         rules.push((of(false), effects));
         if let Some(cookie) = &split.cookie {
-            let line = text(&format!("{cookie}={name}; Path=/; Max-Age={ttl}; SameSite=Lax"))?;
+            let line = field_value(&format!("{cookie}={name}; Path=/; Max-Age={ttl}; SameSite=Lax"))?;
             let mut effects = Effects::default();
             effects.reply.add.push((HeaderName::from_static("set-cookie"), line));
             rules.push((of(true), effects));
         }
     }
     Ok(rules)
-}
-
-fn text(text: &str) -> Result<HeaderValue, String> {
-    HeaderValue::from_str(text).map_err(|_| format!("'{}' is not a value of a field", text.escape_debug()))
 }

@@ -45,6 +45,15 @@ pub(super) fn entries<'t>(table: &'t DeTable<'_>) -> impl Iterator<Item = (&'t s
     table.iter().map(|(key, value)| (&**key.get_ref(), value.get_ref()))
 }
 
+/// Returns the keys and values of a table in the order in which they are written.
+pub(super) fn entries_in_order<'t>(
+    table: &'t DeTable<'_>,
+) -> impl Iterator<Item = (&'t str, &'t DeValue<'t>)> {
+    let mut written: Vec<_> = table.iter().collect();
+    written.sort_by_key(|(key, _)| key.span().start);
+    written.into_iter().map(|(key, value)| (&**key.get_ref(), value.get_ref()))
+}
+
 /// Parses the name of a cookie or parameter, which is a pattern.
 pub(super) fn name_pattern(text: &str) -> Result<Pattern, String> {
     match text.split_once('=').filter(|_| !text.starts_with('~')) {
@@ -116,12 +125,15 @@ pub(super) fn fields(value: &DeValue<'_>) -> Result<Vec<(HeaderName, HeaderValue
         format!("expected a table such as {{ X-Frame-Options = \"DENY\" }}, got type {}", value.type_str())
     })?;
     let pair = |(key, value): (&str, &DeValue<'_>)| {
-        let text = string(value)?;
-        let value = HeaderValue::from_str(&text);
-        let value = value.map_err(|_| format!("'{}' is not a value of a field", text.escape_debug()))?;
+        let value = field_value(&string(value)?)?;
         Ok((written_field(key)?, value))
     };
     entries(table).map(pair).collect()
+}
+
+/// Parses the value of a field.
+pub(super) fn field_value(text: &str) -> Result<HeaderValue, String> {
+    HeaderValue::from_str(text).map_err(|_| format!("'{}' is not a value of a field", text.escape_debug()))
 }
 
 /// Parses the name of a field that rules may change.

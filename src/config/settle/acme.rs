@@ -98,21 +98,22 @@ fn settle_site(
 /// Whether requests for the files of HTTP-01 reach a site, for every host of `site`.
 fn takes_files(site: &SiteDraft, sites: &[SiteDraft]) -> bool {
     let takes = |host: &String| {
-        let of_host =
-            sites.iter().filter(|one| one.hosts.is_empty() || one.hosts.iter().any(|of| covers(of, host)));
-        of_host.into_iter().any(|one| one.path.rest(FILES).is_some())
+        let of_host = sites
+            .iter()
+            .filter(|one| one.values.hosts.is_empty() || one.values.hosts.iter().any(|of| covers(of, host)));
+        of_host.into_iter().any(|one| one.values.path.rest(FILES).is_some())
     };
-    site.hosts.iter().all(takes)
+    site.values.hosts.iter().all(takes)
 }
 
 /// Returns the reasons why an authority would not issue certificates for the hosts of `site`, or why two would be
 /// asked.
 fn unfit(site: &SiteDraft, earlier: &[SiteDraft]) -> Vec<String> {
-    if site.hosts.is_empty() {
+    if site.values.hosts.is_empty() {
         return vec!["a certificate is for names: list them in 'hosts'".to_owned()];
     }
     let mut found = Vec::new();
-    for host in &site.hosts {
+    for host in &site.values.hosts {
         if host.starts_with("*.") {
             found.push(format!(
                 "'{host}': http-01 and tls-alpn-01 prove single names, and no wildcard: list the names in 'hosts', or \
@@ -123,7 +124,7 @@ fn unfit(site: &SiteDraft, earlier: &[SiteDraft]) -> Vec<String> {
                 "'{host}' is an address, and certificates by acme are for names: use a [[tls]]"
             ));
         }
-        let other = earlier.iter().find(|other| other.acme.is_some() && other.hosts.contains(host));
+        let other = earlier.iter().find(|other| other.acme.is_some() && other.values.hosts.contains(host));
         let directory = |site: &SiteDraft| site.acme.as_ref().map(|acme| acme.directory.clone());
         if let Some(other) = other.filter(|other| directory(other) != directory(site)) {
             let place = other.place_of("acme");

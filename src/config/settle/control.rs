@@ -16,10 +16,10 @@ pub(super) fn check(site: &SiteDraft, problems: &mut Problems<'_>) {
     if role == Role::Tags && validate == ValidationTime::Always {
         problem("role = \"tags\" stores no responses, so validate = \"always\" has no effect");
     }
-    if validate == ValidationTime::Always && !site.cache {
+    if validate == ValidationTime::Always && !site.values.cache {
         problem("cache = false stores no responses, so validate = \"always\" has no effect");
     }
-    if role == Role::Tags && !site.cache {
+    if role == Role::Tags && !site.values.cache {
         problem("cache = false and role = \"tags\": a gateway answers from its tags");
     }
     if role == Role::Tags && site.site_rules.iter().any(|rule| rule.effects.redirect_to_origins()) {
@@ -38,7 +38,7 @@ pub(super) fn check(site: &SiteDraft, problems: &mut Problems<'_>) {
 pub(super) fn settle(site: &SiteDraft) -> (bool, Option<Settings>, Rules) {
     let Draft { role, validate, stale_if_error, couple, transitive, tags, push, push_lifetime } =
         &site.control;
-    let mut rules = Rules { validated: *validate == ValidationTime::Always, ..site.rules.clone() };
+    let mut rules = Rules { validated: *validate == ValidationTime::Always, ..site.values.rules.clone() };
     if rules.validated && !stale_if_error {
         rules.stale_if_error = 0;
     }
@@ -47,7 +47,7 @@ pub(super) fn settle(site: &SiteDraft) -> (bool, Option<Settings>, Rules) {
         push: push.then_some(Push { lifetime: *push_lifetime }),
         ..tags.clone()
     });
-    (site.cache && tags.is_none(), tags, rules)
+    (site.values.cache && tags.is_none(), tags, rules)
 }
 
 #[cfg(test)]

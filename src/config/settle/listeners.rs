@@ -37,7 +37,7 @@ impl Listeners {
         if draft.reverse_listen.is_none() {
             reverse = default(has_sites, REVERSE);
         }
-        let has_certificates = !draft.certificates.is_empty() || has_acme(draft);
+        let has_certificates = !draft.values.certificates.is_empty() || has_acme(draft);
         let reverse_tls = draft.reverse_listen_tls.clone();
         let reverse_tls = reverse_tls.unwrap_or_else(|| default(has_sites && has_certificates, REVERSE_TLS));
         let forward = draft.forward_listen.clone().unwrap_or_else(|| default(!has_sites, FORWARD_PROXY));
@@ -57,7 +57,7 @@ impl Listeners {
         };
         Self {
             http: http.into_iter().flat_map(listeners).collect(),
-            sockets: UnixSockets { paths, mode: draft.socket_mode },
+            sockets: UnixSockets { paths, mode: draft.values.sockets.mode },
             doors: doors
                 .into_iter()
                 .flat_map(|(door, listen)| listen.iter().map(move |address| (door, *address)))
@@ -103,7 +103,7 @@ impl Listeners {
             (true, None) => {
                 let is_only_tls = !self.has_sockets() && self.have_sites_only_tls();
                 let key = if is_only_tls { "reverse.listen_tls" } else { "reverse.listen" };
-                let text = match is_only_tls && draft.certificates.is_empty() {
+                let text = match is_only_tls && draft.values.certificates.is_empty() {
                     true => {
                         "reverse.listen_tls needs an origin and a certificate: add a [[site]] and a [[tls]], or --origin URL with \
                          --tls-cert and --tls-key"
@@ -157,11 +157,12 @@ impl Listeners {
 
     /// Checks that listeners for TLS have a certificate, and that certificates have such a listener.
     fn check_certificates(&self, draft: &Draft, problems: &mut Problems<'_>) {
-        let doors = [(draft.doors.thrift_tls, "thrift.tls"), (draft.doors.line_tls, "line.tls")];
+        let doors =
+            [(draft.values.doors.thrift_tls, "thrift.tls"), (draft.values.doors.line_tls, "line.tls")];
         let door = || doors.iter().find(|(is_on, _)| *is_on).map(|(_, key)| *key);
         let over_tls = self.http.iter().find(|listener| listener.tls).map(http_key).or_else(door);
         let is_for_admin = draft.admin.is_some_and(|admin| admin.tls);
-        match (over_tls, draft.certificates.first()) {
+        match (over_tls, draft.values.certificates.first()) {
             // A site is missing, too, and that error is reported with it.
             (Some("reverse.listen_tls"), None) if draft.sites.is_empty() && self.have_sites_only_tls() => {}
             (Some(_), None) if has_acme(draft) => {}
@@ -193,12 +194,12 @@ impl Listeners {
         if self.http.iter().any(|listener| listener.role == Role::Reverse && listener.tls) {
             return;
         }
-        if let Some(site) = draft.sites.iter().find(|site| site.only_https) {
+        if let Some(site) = draft.sites.iter().find(|site| site.values.only_https) {
             problems
                 .add_to_site(site, "https = \"redirect\" needs a listener for TLS: set reverse.listen_tls");
         }
-        if let Some(site) = draft.sites.iter().find(|site| site.hsts.is_some())
-            && draft.trust.proxies.is_empty()
+        if let Some(site) = draft.sites.iter().find(|site| site.values.hsts.is_some())
+            && draft.values.trust.proxies.is_empty()
         {
             let text = "hsts needs a listener for TLS, or a proxy that terminates it: set reverse.listen_tls or trust";
             problems.add_to_site(site, text);

@@ -17,12 +17,12 @@ use std::{env, thread};
 use larder_evict::{By, Capacity, Spec};
 use larder_proxy::Settings;
 use larder_proxy::settings::{
-    Acme, DiskTier, Doors, Forward, Health, MemoryTier, OriginTls, Prices, Site, SiteRule, Token,
+    Acme, DiskTier, Doors, Forward, Health, Limits, MemoryTier, OriginTls, Prices, Site, SiteRule, Token,
 };
 
 use super::buckets;
 use super::draft::rule::RuleDraft;
-use super::draft::{DiskDraft, Draft, Memory, SiteDraft};
+use super::draft::{DiskDraft, Draft, SiteDraft};
 use super::machine::Machine;
 use super::names::covers;
 use super::parents;
@@ -64,51 +64,34 @@ pub(super) fn settle(draft: Draft) -> Result<Settings, Vec<String>> {
     let (without_effect, keys) = (without_effect::find(&draft), written::keys(&draft));
     let parts = draft.sites.into_iter().zip(tls.into_iter().zip(acme)).zip(rules).enumerate();
     let sites = parts.map(|(at, ((site, tls), rules))| settle_site(at, site, tls, rules)).collect();
+    let (capacity, values) = (capacity(draft.memory_size, draft.memory_entries), draft.values);
     Ok(Settings {
         without_effect,
         keys,
         listen: http,
         sockets,
-        proxy_protocol: draft.proxy_protocol,
-        certificates: draft.certificates,
         client_auth,
         admin: draft.admin.map(|admin| admin.address),
         admin_tls,
         admin_token,
-        purge_edges: draft.purge_edges,
         threads: draft.threads.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from)),
-        memory: memory_tier(draft.memory, &draft.cost),
-        disks: draft.disks.into_iter().map(|disk| priced_disk(disk.tier, &draft.cost)).collect(),
-        schedule: draft.schedule,
-        limits: draft.limits,
-        timeouts: draft.timeouts,
+        memory: MemoryTier { capacity, policy: priced(values.memory.policy, &values.cost), ..values.memory },
+        disks: draft.disks.into_iter().map(|disk| priced_disk(disk.tier, &values.cost)).collect(),
         parent,
         sites,
-        forward: Forward { site_rules: forward_rules, ..draft.forward },
+        forward: Forward { site_rules: forward_rules, ..values.forward },
         intercept,
-        doors: Doors { listen: doors, ..draft.doors },
-        access_log: draft.access_log,
-        access_log_file: draft.access_log_file,
-        access_log_by_line: draft.access_log_by_line,
-        access_log_client: draft.access_log_client,
+        doors: Doors { listen: doors, ..values.doors },
         state,
-        statistics: statistics::settle(draft.statistics, first),
+        statistics: statistics::settle(draft.database, values.statistics, first),
         cluster,
-        trace: draft.trace,
-        validate: draft.validate,
-        advise: draft.advise,
-        cost: draft.cost,
-        name: draft.name,
-        x_cache: draft.x_cache,
-        client_address: draft.client_address,
-        request_id: draft.request_id,
-        trust: draft.trust,
+        ..values
     })
 }
 
 /// Returns the token that the admin listener requires; it must require one if other machines can reach it.
 fn admin_token(draft: &Draft, problems: &mut Problems<'_>) -> Option<Token> {
-    let token = match (&draft.admin_token, env::var(TOKEN)) {
+    let token = match (&draft.values.admin_token, env::var(TOKEN)) {
         (None, Ok(text)) if !text.is_empty() => match text.parse() {
             Ok(token) => Some(token),
             Err(why) => {
@@ -128,7 +111,7 @@ fn admin_token(draft: &Draft, problems: &mut Problems<'_>) -> Option<Token> {
         );
         problems.add(&["admin", "admin_token"], &text);
     }
-    if !draft.purge_edges.is_empty() && token.is_none() {
+    if !draft.values.purge_edges.is_empty() && token.is_none() {
         problems.add(&["purge_edges"], "purge_edges needs admin_token, which the edges have, too");
     }
     token
@@ -136,9 +119,9 @@ fn admin_token(draft: &Draft, problems: &mut Problems<'_>) -> Option<Token> {
 
 fn check_sites(sites: &[SiteDraft], problems: &mut Problems<'_>) {
     for (at, site) in sites.iter().enumerate() {
-        if site.origins.is_empty() {
+        if site.values.origins.is_empty() {
             problems.add_to_site(site, "[[site]] has no origin in its 'origin' list");
-        } else if let Err(problem) = check_origins(&site.origins) {
+        } else if let Err(problem) = check_origins(&site.values.origins) {
             problems.add_to_site(site, &problem);
         }
         control::check(site, problems);
@@ -158,17 +141,17 @@ fn check_sites(sites: &[SiteDraft], problems: &mut Problems<'_>) {
 /// Checks that a host's requests reach the site: sites of the same path are matched in their order, so an earlier one
 /// takes them first.
 fn check_hosts(site: &SiteDraft, earlier: &SiteDraft, problems: &mut Problems<'_>) {
-    if earlier.is_unread || site.path != earlier.path {
+    if earlier.is_unread || site.values.path != earlier.values.path {
         return;
     }
-    if earlier.hosts.is_empty() {
+    if earlier.values.hosts.is_empty() {
         let place = &earlier.place;
         let text =
             format!("no request reaches this [[site]]: the one at {place} takes every host; put it last");
         return problems.add_to_site(site, &text);
     }
-    for host in &site.hosts {
-        if let Some(taken) = earlier.hosts.iter().find(|taken| covers(taken, host)) {
+    for host in &site.values.hosts {
+        if let Some(taken) = earlier.values.hosts.iter().find(|taken| covers(taken, host)) {
             let text = format!("host '{host}' is taken by '{taken}' of the [[site]] at {}", earlier.place);
             problems.add_to_site(site, &text);
         }
@@ -176,25 +159,25 @@ fn check_hosts(site: &SiteDraft, earlier: &SiteDraft, problems: &mut Problems<'_
 }
 
 fn check_limits(draft: &Draft, problems: &mut Problems<'_>) {
-    if draft.limits.head_bytes < draft.limits.target_bytes {
-        let (head, uri) =
-            (show_size(draft.limits.head_bytes as u64), show_size(draft.limits.target_bytes as u64));
+    let Limits { head_bytes, target_bytes, .. } = draft.values.limits;
+    if head_bytes < target_bytes {
+        let (head, uri) = (show_size(head_bytes as u64), show_size(target_bytes as u64));
         let text = format!("limits.head {head} is smaller than limits.uri {uri}, which is part of it");
         problems.add(&["limits.head", "limits.uri"], &text);
     }
 }
 
 fn check_memory(draft: &Draft, problems: &mut Problems<'_>) {
-    if draft.memory.auto && !draft.advise {
+    if draft.values.memory.auto && !draft.values.advise {
         problems.add(&["memory.auto"], "memory.auto = \"policy\" needs shadow caches: set advise = \"on\"");
     }
-    let Memory { size, entries, max_object, .. } = draft.memory;
+    let (size, entries) = (draft.memory_size, draft.memory_entries);
     if let (Some(size), Some(entries)) = (size, entries) {
         let (size, entries) = (show_size(size), counted(entries, "entry", "entries"));
         let text = format!("memory has either a size or entries, not both {size} and {entries}");
         problems.add(&["memory.entries", "memory.size"], &text);
     }
-    if let (Some(size), Some(largest)) = (size, max_object)
+    if let (Some(size), Some(largest)) = (size, draft.values.memory.max_object)
         && largest > size
     {
         let (largest, size) = (show_size(largest), show_size(size));
@@ -218,15 +201,12 @@ fn check_disks(disks: &[DiskDraft], problems: &mut Problems<'_>) {
     }
 }
 
-fn memory_tier(memory: Memory, cost: &Prices) -> MemoryTier {
-    let capacity = match (memory.entries, memory.size) {
+fn capacity(size: Option<u64>, entries: Option<u64>) -> Capacity {
+    match (entries, size) {
         (Some(entries), _) => Capacity { by: By::Entries, amount: entries },
         (None, Some(size)) => Capacity { by: By::Bytes, amount: size },
         (None, None) => Capacity { by: By::Bytes, amount: (1 << 30).min(Machine::here().memory() / 4) },
-    };
-    let Memory { counts, auto, max_object, max_variants, .. } = memory;
-    let policy = priced(memory.policy, cost);
-    MemoryTier { capacity, counts, policy, auto, max_object, max_variants }
+    }
 }
 
 fn priced_disk(disk: DiskTier, cost: &Prices) -> DiskTier {
@@ -257,39 +237,7 @@ fn settle_site(
     buckets::share(&site, &site_rules, &mut rules);
     let name = site.name_at(at);
     let doubt = site.control.tags.doubt;
-    let SiteDraft { hosts, path, origins, balance, parents, host, rewrite_urls, only_https, hsts, .. } = site;
-    let SiteDraft { sticky, retries, max_fails, fail_timeout, slow_start, resolve_interval, .. } = site;
-    let SiteDraft { max_errors, retry_budget, hedge, .. } = site;
-    let (interval, text, purge_from) = (site.health_interval, site.health_text, site.purge_from);
+    let (interval, text) = (site.health_interval, site.health_text);
     let health = site.health.map(|path| Health { path, text, interval });
-    Site {
-        name,
-        hosts,
-        path,
-        origins,
-        balance,
-        host,
-        rewrite_urls,
-        rules,
-        site_rules,
-        only_https,
-        hsts,
-        acme,
-        cache,
-        tags,
-        doubt,
-        sticky,
-        retries,
-        max_fails,
-        fail_timeout,
-        max_errors,
-        retry_budget,
-        hedge,
-        slow_start,
-        resolve_interval,
-        health,
-        parents,
-        tls,
-        purge_from,
-    }
+    Site { name, rules, site_rules, acme, cache, tags, doubt, health, tls, ..site.values }
 }

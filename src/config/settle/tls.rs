@@ -36,7 +36,7 @@ pub(super) fn settle(site: &SiteDraft, problems: &mut Problems<'_>) -> Option<Ar
         }
     };
     let of_rules = site.site_rules.iter().flat_map(|rule| rule.effects.origin.iter().flatten());
-    if !site.origins.iter().chain(of_rules).any(|origin| origin.https) {
+    if !site.values.origins.iter().chain(of_rules).any(|origin| origin.https) {
         let written =
             ["ca", "client_cert", "tls_name"].into_iter().find(|key| site.places.contains_key(*key));
         problems.add_to_key(
@@ -64,7 +64,7 @@ pub(super) fn settle(site: &SiteDraft, problems: &mut Problems<'_>) -> Option<Ar
 pub(super) fn admin(draft: &Draft, problems: &mut Problems<'_>) -> Option<AdminTls> {
     draft.admin.filter(|admin| admin.tls)?;
     let own = self_signed::of_admin();
-    if own.is_none() && draft.certificates.is_empty() {
+    if own.is_none() && draft.values.certificates.is_empty() {
         let text = "admin over TLS has no directory to keep a certificate in: set STATE_DIRECTORY or HOME, or add a [[tls]]";
         problems.add(&["admin"], text);
     }

@@ -22,7 +22,7 @@ pub(super) fn find(draft: &Draft) -> Vec<String> {
     let without_trust = draft
         .places
         .get("real_ip")
-        .filter(|_| draft.trust.real_ip.is_some() && draft.trust.proxies.is_empty());
+        .filter(|_| draft.values.trust.real_ip.is_some() && draft.values.trust.proxies.is_empty());
     let without_trust =
         without_trust.map(|place| line(place, "real_ip", "trust", "trust = [\"10.0.0.0/8\"]"));
     let of_tier = OF_TIER.iter().filter(|_| written("tier").is_none()).filter_map(|key| {

@@ -78,13 +78,13 @@ impl Engine {
         bytes.resize(fixed.len() as usize, 0);
         open.segment.holds(serial);
         let written = self.log.write(&open, &bytes, open.at);
-        self.note(&open.segment.name, &written);
         if written.is_err() {
             self.shared.index.remove_at(fixed.hash, location);
             if instead {
                 self.owe_removal(fixed.hash);
             }
-            self.spoil(&open.segment);
+        }
+        if !self.wrote(&open, &written) {
             return false;
         }
         self.shared.index.confirm(fixed.hash, location);
@@ -114,9 +114,7 @@ impl Engine {
         stream.sums.add(bytes);
         let at = stream.open.at + ticket.head_len() as u64 + stream.body;
         let written = self.log.write(&stream.open, bytes, at);
-        self.note(&stream.open.segment.name, &written);
-        if written.is_err() {
-            self.spoil(&stream.open.segment);
+        if !self.wrote(&stream.open, &written) {
             return false;
         }
         stream.body += bytes.len() as u64;
@@ -142,9 +140,7 @@ impl Engine {
         tail.resize((fixed.len() - behind) as usize, 0);
         let written =
             self.log.write(&open, &tail, start + behind).and_then(|()| self.log.write(&open, &head, start));
-        self.note(&open.segment.name, &written);
-        if written.is_err() {
-            self.spoil(&open.segment);
+        if !self.wrote(&open, &written) {
             return false;
         }
         // Done even if no index entry will point to it: a record in the file must not seem to come after a snapshot.

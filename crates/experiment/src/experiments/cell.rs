@@ -71,6 +71,20 @@ pub(super) struct CellResult {
     pub(super) driver_us: f64,
 }
 
+/// The times of answers, in milliseconds.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub(super) struct AnswerTimes {
+    pub(super) mean: f64,
+    pub(super) p50: f64,
+    pub(super) p99: f64,
+}
+
+impl AnswerTimes {
+    pub(super) fn of(seen: &LoadResult) -> Self {
+        Self { mean: seen.mean(None), p50: seen.percentile(0.5), p99: seen.percentile(0.99) }
+    }
+}
+
 /// The means of measuring a cell.
 pub(super) struct Trial<'a> {
     pub(super) course: &'a Course,

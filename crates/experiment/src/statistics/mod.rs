@@ -27,6 +27,7 @@ pub use claim::{Claim, ClaimKind, Evidence, Verdict};
 pub(super) use family::level;
 pub use interval::Interval;
 pub use samples::Samples;
+pub(crate) use samples::mean;
 
 /// The allowed share of false verdicts in a report.
 pub(super) const FALSE_VERDICTS: f64 = 0.05;

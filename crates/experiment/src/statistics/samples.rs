@@ -100,7 +100,7 @@ impl Condition {
     }
 }
 
-fn mean(values: &[f64]) -> f64 {
+pub(crate) fn mean(values: &[f64]) -> f64 {
     larder_lab::replay::ratio(values.iter().sum(), values.len() as f64)
 }
 

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use larder_predict::mix;
+
 use super::summary::{Exclusion, ReadSummary};
 use super::{Builder, Column, Record, Trace, TraceTooLong};
 
@@ -164,13 +166,6 @@ fn base(url: &str) -> Cow<'_, str> {
         Some(at) => [scheme, &rest[at + 1..end]].concat().into(),
         None => url[..host + end].into(),
     }
-}
-
-/// Spreads numbers evenly (the finaliser of SplitMix64). It is fixed, so that a sample is the same on every machine.
-fn mix(number: u64) -> u64 {
-    let number = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let number = (number ^ number >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    number ^ number >> 31
 }
 
 /// Returns the hash of a client's name in the trace.

@@ -11,7 +11,7 @@
 use std::borrow::Cow;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use http::header::{self, VIA};
@@ -26,6 +26,7 @@ use super::members::{MemberState, View};
 use super::peer::{OwnerNode, PeerLoad};
 use super::sealed::ForgeryCounts;
 use super::{Cluster, peer_request, probe};
+use crate::base::counted::counted;
 use crate::base::settings::{Origin, Timeouts};
 use crate::exchange::attempts::interims_of;
 use crate::exchange::passes;
@@ -40,26 +41,19 @@ pub(crate) const CONNECT: Duration = Duration::from_millis(500);
 /// The initial capacity for the head of a request to a node; few heads need more.
 const HEAD: usize = 1 << 10;
 
-/// Counters of requests to nodes.
-#[derive(Debug, Default)]
-pub(crate) struct Figures {
-    asked: AtomicU64,
-    hits: AtomicU64,
-    failed: AtomicU64,
-    spilled: AtomicU64,
-}
-
-/// The same counters, as `/cluster` shows them.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct PeersReport {
-    /// Requests for which another node was asked.
-    pub asked: u64,
-    /// Asked requests that the node answered from its cache.
-    pub hits: u64,
-    /// Asked requests that the node did not answer: this node asked the origin.
-    pub failed: u64,
-    /// Requests that did not go to the owner because it had too many in flight.
-    pub spilled: u64,
+counted! {
+    /// Counts of requests to nodes, as `/cluster` shows them.
+    #[derive(Clone, Copy, Debug, Serialize)]
+    pub struct PeersReport, Figures {
+        /// Requests for which another node was asked.
+        asked,
+        /// Asked requests that the node answered from its cache.
+        hits,
+        /// Asked requests that the node did not answer: this node asked the origin.
+        failed,
+        /// Requests that did not go to the owner because it had too many in flight.
+        spilled,
+    }
 }
 
 /// The result of asking the node that owns a key: its answer; or this node asks the origin itself, and counts as busy
@@ -71,14 +65,6 @@ enum Turn {
     /// This node, which counts as busy if it is its turn among others.
     This(Option<PeerLoad>),
     Other(OwnerNode),
-}
-
-impl Figures {
-    pub(crate) fn report(&self) -> PeersReport {
-        let get = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        let Self { asked, hits, failed, spilled } = self;
-        PeersReport { asked: get(asked), hits: get(hits), failed: get(failed), spilled: get(spilled) }
-    }
 }
 
 /// Returns the timeouts of requests to nodes: those of origins, and some time for the node itself.

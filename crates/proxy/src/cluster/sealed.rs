@@ -9,52 +9,31 @@ use larder_cluster::seal::MessageKind;
 use serde::Serialize;
 
 use super::Cluster;
+use crate::base::counted::counted;
 
 /// The field with the seal in a node's record, and in an entry of the stream.
 pub(super) const FIELD: &str = "seal";
 
-/// Counts of data that was ignored because no node had sealed it.
-#[derive(Debug, Default)]
-pub(crate) struct ForgeryCounts {
-    pub(super) members: AtomicU64,
-    pub(super) entries: AtomicU64,
-    pub(super) records: AtomicU64,
-    pub(super) requests: AtomicU64,
-    pub(super) proofs: AtomicU64,
-    pub(super) connections: AtomicU64,
-}
-
-/// The same counts, as `/cluster` and the metrics show them.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct SealsReport {
-    /// Records of nodes, and other data about them, each time they were read.
-    pub members: u64,
-    /// Entries of the stream of purges.
-    pub entries: u64,
-    /// Responses of the second tier, and their chunks.
-    pub records: u64,
-    /// Requests on the listener for nodes.
-    pub requests: u64,
-    /// Connections to servers that did not prove to be nodes.
-    pub proofs: u64,
-    /// Connections of strangers to the listener for nodes, if nodes encrypt them.
-    pub connections: u64,
+counted! {
+    /// Counts of data that was ignored because no node had sealed it, as `/cluster` and the metrics show them.
+    #[derive(Clone, Copy, Debug, Serialize)]
+    pub struct SealsReport, ForgeryCounts {
+        /// Records of nodes, and other data about them, each time they were read.
+        members,
+        /// Entries of the stream of purges.
+        entries,
+        /// Responses of the second tier, and their chunks.
+        records,
+        /// Requests on the listener for nodes.
+        requests,
+        /// Connections to servers that did not prove to be nodes.
+        proofs,
+        /// Connections of strangers to the listener for nodes, if nodes encrypt them.
+        connections,
+    }
 }
 
 impl ForgeryCounts {
-    pub(super) fn report(&self) -> SealsReport {
-        let get = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        let Self { members, entries, records, requests, proofs, connections } = self;
-        SealsReport {
-            members: get(members),
-            entries: get(entries),
-            records: get(records),
-            requests: get(requests),
-            proofs: get(proofs),
-            connections: get(connections),
-        }
-    }
-
     /// Counts one, and logs the first one.
     pub(super) fn count(count: &AtomicU64, what: &str) {
         if count.fetch_add(1, Ordering::Relaxed) == 0 {

@@ -8,7 +8,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use http::StatusCode;
 use larder_packages::age::Dates;
@@ -21,6 +21,7 @@ use parking_lot::{Mutex, MutexGuard};
 use serde::Serialize;
 
 use crate::base::clock;
+use crate::base::counted::counted;
 use crate::base::settings::Settings;
 use crate::exchange::ruling::Ruling;
 use crate::net::byte_budget::ByteBudget;
@@ -45,20 +46,20 @@ pub struct Packages {
     is_for_one: bool,
     /// The index documents that are held to be read.
     pub(crate) documents: ByteBudget,
-    verified: AtomicU64,
-    unverified: AtomicU64,
-    refused: AtomicU64,
+    counts: PackageCounters,
 }
 
-/// The counts of contents of packages so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct PackageCounts {
-    /// Contents that are compared with a digest.
-    pub verified: u64,
-    /// Files whose digest is not known.
-    pub unverified: u64,
-    /// Contents that were refused, since their digest is another one.
-    pub refused: u64,
+counted! {
+    /// The counts of contents of packages so far.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+    pub struct PackageCounts, PackageCounters {
+        /// Contents that are compared with a digest.
+        verified,
+        /// Files whose digest is not known.
+        unverified,
+        /// Contents that were refused, since their digest is another one.
+        refused,
+    }
 }
 
 /// A file whose digest is new, although content of it may be stored.
@@ -79,25 +80,18 @@ impl Packages {
             log: settings.disks.first().map(|disk| disk.path.join("packages.log")),
             is_for_one: settings.forward.one_user,
             documents: ByteBudget::new(DOCUMENTS),
-            verified: AtomicU64::new(0),
-            unverified: AtomicU64::new(0),
-            refused: AtomicU64::new(0),
+            counts: PackageCounters::default(),
         }
     }
 
     /// Returns the counts so far.
     pub fn counts(&self) -> PackageCounts {
-        let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        PackageCounts {
-            verified: of(&self.verified),
-            unverified: of(&self.unverified),
-            refused: of(&self.refused),
-        }
+        self.counts.report()
     }
 
     /// Counts content that was refused.
     pub(crate) fn count_refused(&self) {
-        self.refused.fetch_add(1, Ordering::Relaxed);
+        self.counts.refused.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Notes that the content of `resource`, whose cache key is `key`, is fetched, and returns the digests that it may have;
@@ -106,8 +100,8 @@ impl Packages {
         let digests = self.digests(key, resource);
         match digests.is_empty() {
             true if !resource.is_file() => {}
-            true => _ = self.unverified.fetch_add(1, Ordering::Relaxed),
-            false => _ = self.verified.fetch_add(1, Ordering::Relaxed),
+            true => _ = self.counts.unverified.fetch_add(1, Ordering::Relaxed),
+            false => _ = self.counts.verified.fetch_add(1, Ordering::Relaxed),
         }
         let line = match resource.digest {
             Some(digest) => self.learned().fetch_content(digest, key),

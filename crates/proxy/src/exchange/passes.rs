@@ -58,13 +58,8 @@ pub(crate) fn refuse_loop(plan: &Plan, request: &Request) -> Result<(), OriginEr
         count += usize::from(words.next() == Some(name));
         let comment = words.next().and_then(|word| word.strip_prefix(b"(")?.strip_suffix(b")"));
         if count >= MOST || comment == Some(&own) {
-            return Err(OriginError {
-                status: StatusCode::LOOP_DETECTED,
-                why: Why::Loop,
-                detail: "forwarding loop: Via names this proxy, so the origin leads back here".to_owned(),
-                unsent: true,
-                unconnected: false,
-            });
+            let detail = "forwarding loop: Via names this proxy, so the origin leads back here";
+            return Err(OriginError::unsent(StatusCode::LOOP_DETECTED, Why::Loop, detail));
         }
     }
     Ok(())

@@ -7,12 +7,13 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Version, header};
+use larder_semantics::cache_status::CacheStatus;
 use larder_semantics::coding::Coding;
 use larder_semantics::date;
 use larder_semantics::fields::Fields;
 use larder_semantics::range::{self, ContentRange};
 use larder_semantics::revalidate;
-use larder_semantics::status::{CacheStatus, Why};
+use larder_semantics::status::Why;
 use larder_store::fill::{self, Head, Reader};
 use larder_store::{Entry, LinesRef};
 
@@ -255,6 +256,13 @@ impl Reply {
         let length = Some(text.len() as u64);
         let (fields, content) = (Source::Fields(fields.into()), Content::Bytes(text.into()));
         Self { length, content, ..Self::new(status, fields, outcome) }
+    }
+
+    /// Makes `bytes` its content, of which a reply to HEAD has only the length.
+    pub(crate) fn with_bytes(mut self, method: &Method, bytes: Bytes) -> Self {
+        self.length = Some(bytes.len() as u64);
+        self.content = if *method == Method::HEAD { Content::None } else { Content::Bytes(bytes) };
+        self
     }
 
     /// Returns the first line of this name as text, if it is not about the framing.

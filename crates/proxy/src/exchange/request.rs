@@ -1,13 +1,14 @@
 //! A request in the form that the flow uses for all protocols: with its target resolved, its hop-by-hop fields removed
 //! and its cache key written.
 
-use std::borrow::Cow;
+mod rules;
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
-use http::{HeaderMap, HeaderValue, Method, StatusCode, Version};
-use larder_packages::{Keep, Resource};
+use http::{HeaderMap, HeaderValue, Method, Version};
+use larder_packages::Keep;
 use larder_rules::{CertificateNames, ClaimTexts};
 use larder_semantics::coding::AcceptedCodings;
 use larder_semantics::directives::RequestDirectives;
@@ -17,22 +18,20 @@ use larder_semantics::{key, partition, purpose, revalidate};
 use larder_store::{Entry, Memory};
 
 use super::position::RequiredPosition;
-use crate::base::settings::{Edits, Effects, Query, QueryStrings, Role, Timeouts, Unsigned};
+use crate::base::settings::{Edits, Query, QueryStrings, Role, Unsigned};
 use crate::base::{clock, in_place};
 use crate::counts::span::Trace;
 use crate::exchange::arrival::Requester;
 use crate::exchange::limit_entries::LimitEntries;
 use crate::exchange::link::{Link, Stopwatch};
 use crate::exchange::outgoing::{OriginalRequest, change, collect, credentials, edit, own_field};
-use crate::exchange::packages;
 use crate::exchange::placeholders::Parts;
 use crate::exchange::plan::Plan;
 use crate::exchange::route::Route;
 use crate::exchange::rulebook::Rulebook;
 use crate::exchange::ruling::{Ruling, RulingRef};
 use crate::exchange::target::{
-    AMBIGUOUS, Address, EVADED, RuledClient, asked, from_root, host_in, rule, ruled_host, unruled, url_parts,
-    write_key,
+    AMBIGUOUS, Address, EVADED, RuledClient, asked, from_root, host_in, rule, unruled, url_parts, write_key,
 };
 use crate::http::body::Upload;
 use crate::http::head::{Refusal, RequestHead};
@@ -122,7 +121,7 @@ pub(crate) struct Request {
 }
 
 /// The head of a request, with its route and the rules that apply to it.
-struct RuledHead<'h> {
+struct HeadRules<'h> {
     head: &'h RequestHead<'h>,
     address: Address<'h>,
     route: Route,
@@ -188,7 +187,7 @@ impl Request {
         if ruling.is_evaded {
             return Err(EVADED);
         }
-        let ruled = RuledHead { head, address, route, ruling };
+        let ruled = HeadRules { head, address, route, ruling };
         let mut request = Self::under(ruled, fields, memory, plan, asker);
         request.accept_fixed(plan);
         Ok(request)
@@ -196,14 +195,14 @@ impl Request {
 
     /// Returns the request with these `fields` for which rules have been found.
     fn under(
-        ruled: RuledHead<'_>,
+        ruled: HeadRules<'_>,
         mut fields: HeaderMap,
         memory: &Memory,
         plan: &Plan,
         asker: &Requester<'_>,
     ) -> Box<Self> {
         let &Requester { role, address: client, identity, id, by_peer } = asker;
-        let RuledHead { head, address, route, ruling } = ruled;
+        let HeadRules { head, address, route, ruling } = ruled;
         let rulebook = route.rulebook(&plan.forward);
         // A node that forwards a request has checked it.
         let is_asked = !by_peer && !is_purge(&head.method, &route);
@@ -293,109 +292,6 @@ impl Request {
         {
             self.session = Some(Box::new(Session::read(sticky, fields, self.scheme == "https")));
         }
-    }
-
-    /// Returns the settings and rules for it and this response; `None` if they are its own: no rule needs responses.
-    pub(crate) fn rule_response(
-        &self,
-        plan: &Plan,
-        (status, length, fields): (StatusCode, Option<u64>, &impl Fields),
-    ) -> Option<Arc<Ruling>> {
-        let by_rules = self.rule_response_alone(plan, (status, length, fields));
-        let ruling = by_rules.as_ref().unwrap_or(&self.ruling);
-        let by_protocol = self
-            .package(ruling)
-            .and_then(|resource| packages::ruled(&plan.packages, (&self.key, &resource), ruling, status));
-        by_protocol.or(by_rules)
-    }
-
-    /// Returns what it names in a registry of packages, if a rule turns that on.
-    pub(crate) fn package(&self, ruling: &Ruling) -> Option<Resource<'_>> {
-        let protocols = ruling.packages.filter(|own| !own.is_empty())?;
-        let is_read = matches!(self.method, Method::GET | Method::HEAD);
-        self.path.split('?').next().filter(|_| is_read).and_then(|path| Resource::of(protocols, path))
-    }
-
-    /// [`rule_response`](Self::rule_response) without what follows from protocols of packages.
-    fn rule_response_alone(
-        &self,
-        plan: &Plan,
-        (status, length, fields): (StatusCode, Option<u64>, &impl Fields),
-    ) -> Option<Arc<Ruling>> {
-        let rulebook = self.route.rulebook(&plan.forward);
-        if !rulebook.needs_responses() {
-            return None;
-        }
-        let response = larder_rules::Response { status: status.as_u16(), length, fields };
-        Some(self.judged(|request| rulebook.on_response(request, &response).share()))
-    }
-
-    /// Finds the rules that apply to it again, now that the [`claims`](Self::claims) of its token are known. Returns the
-    /// settings before, if there are other ones now.
-    pub(crate) fn rule_by_claims(&mut self, plan: &Plan) -> Option<Arc<Ruling>> {
-        self.claims.as_ref()?;
-        let rulebook = self.route.rulebook(&plan.forward);
-        let ruling = self.judged(|request| rulebook.on_request(request).share());
-        (ruling.numbers != self.ruling.numbers).then(|| std::mem::replace(&mut self.ruling, ruling))
-    }
-
-    /// Passes it to `judge` as its client sent it, in the form for rules.
-    fn judged<T>(&self, judge: impl FnOnce(&larder_rules::Request<'_, HeaderMap>) -> T) -> T {
-        let path = self.sent_path();
-        let (path, query) = path.split_once('?').map_or((path, None), |(path, query)| (path, Some(query)));
-        let request = larder_rules::Request {
-            method: self.method.as_str(),
-            scheme: self.scheme,
-            host: ruled_host(&self.authority),
-            path: &larder_rules::normal_path(path),
-            query,
-            client: self.client.ip(),
-            certificate: self.certificate.as_deref(),
-            claims: self.claims.as_deref(),
-            now: clock::now,
-            fields: self.sent_fields(),
-        };
-        judge(&request)
-    }
-
-    /// Returns the changes of its response by `ruling`, with parts of the request in the places of placeholders.
-    pub(crate) fn response_edits<'r>(&self, plan: &Plan, ruling: &'r Ruling) -> Cow<'r, Edits> {
-        match ruling.response.has_placeholders {
-            false => Cow::Borrowed(&ruling.response),
-            true => {
-                let rulebook = self.route.rulebook(&plan.forward);
-                let parts = self.parts().as_members();
-                Cow::Owned(
-                    rulebook.fill(&ruling.numbers, &ruling.response, &parts, |effects| &effects.response),
-                )
-            }
-        }
-    }
-
-    /// Returns the settings and rules that apply to it and the stored `entry`, updated with the `news` of a 304 or an
-    /// answer to HEAD; `None` as in [`rule_response`](Self::rule_response).
-    pub(crate) fn rule_update(&self, plan: &Plan, entry: &Entry, news: &HeaderMap) -> Option<Arc<Ruling>> {
-        let updated = revalidate::update(&entry.fields().to_map(), news);
-        self.rule_response(plan, (entry.status(), Some(entry.body().len()), &updated))
-    }
-
-    /// Returns the most bytes that its content may have.
-    pub(crate) fn max_body(&self, plan: &Plan) -> u64 {
-        self.ruling.max_body.unwrap_or(plan.settings.limits.body_bytes)
-    }
-
-    /// Returns the time limits for its client.
-    pub(crate) fn timeouts<'p>(&self, plan: &'p Plan) -> Cow<'p, Timeouts> {
-        let (own, Effects { stall, min_rate, tunnel, .. }) = (&plan.settings.timeouts, &**self.ruling);
-        if stall.is_none() && min_rate.is_none() && tunnel.is_none() {
-            return Cow::Borrowed(own);
-        }
-        Cow::Owned(Timeouts {
-            stall: stall.unwrap_or(own.stall),
-            min_rate: min_rate.unwrap_or(own.min_rate),
-            tunnel: tunnel.unwrap_or(own.tunnel),
-            ..own.clone()
-        })
     }
 
     /// Whether it requires a newer response than the stored one.

@@ -2,13 +2,11 @@
 
 use std::borrow::Cow;
 
-use larder_rules::{is_ambiguous, normal_path};
+use larder_rules::is_ambiguous;
 
 use super::placeholders;
 use super::request::Request;
 use super::route::{Route, SiteState};
-use super::target::ruled_host;
-use crate::base::clock;
 use crate::base::settings::{HostHeader, Origin};
 use crate::origin::Pool;
 
@@ -27,29 +25,18 @@ pub(crate) fn of<'s>(site: &'s SiteState, request: &Request) -> RequestDestinati
     if site.upstreams.is_empty() || !request.path.starts_with('/') {
         return chosen;
     }
-    let (path, query) = request.path.split_at(request.path.find('?').unwrap_or(request.path.len()));
-    let seen = larder_rules::Request {
-        method: request.method.as_str(),
-        scheme: request.scheme,
-        host: ruled_host(&request.authority),
-        path: &normal_path(path),
-        query: query.strip_prefix('?'),
-        client: request.client.ip(),
-        certificate: request.certificate.as_deref(),
-        claims: request.claims.as_deref(),
-        now: clock::now,
-        fields: &request.fields,
-    };
     let mut rewrite = None;
-    for branch in site.upstreams.on(&seen) {
-        chosen.pool = branch.pool.as_ref().unwrap_or(chosen.pool);
-        chosen.host = branch.host.as_ref().unwrap_or(chosen.host);
-        rewrite = branch.rewrite.as_ref().map(|template| (template, &branch.conditions)).or(rewrite);
-    }
+    request.judged_as(&request.path, &request.fields, |seen| {
+        for branch in site.upstreams.on(seen) {
+            chosen.pool = branch.pool.as_ref().unwrap_or(chosen.pool);
+            chosen.host = branch.host.as_ref().unwrap_or(chosen.host);
+            rewrite = branch.rewrite.as_ref().map(|template| (template, &branch.conditions)).or(rewrite);
+        }
+    });
     chosen.path = rewrite.map(|(template, rule)| {
         let mut path = placeholders::fill_url(template, &request.parts(), Some(rule));
         if !template.is_about_query() {
-            path.push_str(query);
+            path.push_str(&request.path[request.path.find('?').unwrap_or(request.path.len())..]);
         }
         path
     });

@@ -148,13 +148,13 @@ pub(crate) fn cached_site<'p>(
 }
 
 /// What the settings say about a URL.
-struct RuledUrl<'p> {
+struct UrlRules<'p> {
     role: Role,
     address: Address<'p>,
     rulebook: &'p Rulebook,
 }
 
-impl<'p> RuledUrl<'p> {
+impl<'p> UrlRules<'p> {
     /// Returns what `plan` says about the URL of `key`; `None` if no site has it.
     fn of(plan: &'p Plan, key: &'p [u8]) -> Option<Self> {
         let (role, (scheme, authority, path)) = (key_role(key)?, url_parts(key)?);
@@ -170,7 +170,7 @@ impl<'p> RuledUrl<'p> {
 
 /// Whether rules store the responses of the URL of `key` in partitions.
 pub(crate) fn has_partitions(plan: &Plan, key: &[u8]) -> bool {
-    RuledUrl::of(plan, key).is_some_and(|RuledUrl { address, rulebook, .. }| {
+    UrlRules::of(plan, key).is_some_and(|UrlRules { address, rulebook, .. }| {
         let nobody = RuledClient { address: Ipv4Addr::UNSPECIFIED.into(), certificate: None };
         let (path, fields) = (normal_path(path_of(&address)), HeaderMap::new());
         rulebook.has_partitions(&seen(&address, &path, (&Method::GET, nobody, &fields)))
@@ -180,7 +180,7 @@ pub(crate) fn has_partitions(plan: &Plan, key: &[u8]) -> bool {
 /// Returns the other keys that the URL of `key` has under the rules of its site about queries.
 pub(crate) fn ruled_keys(plan: &Plan, key: &[u8]) -> Vec<Vec<u8>> {
     let mut keys: Vec<Vec<u8>> = Vec::new();
-    let Some(RuledUrl { role, address, rulebook }) = RuledUrl::of(plan, key) else { return keys };
+    let Some(UrlRules { role, address, rulebook }) = UrlRules::of(plan, key) else { return keys };
     for query in rulebook.queries() {
         let mut ruled = Vec::with_capacity(key.len());
         write_key(&mut ruled, role, &address, Some(query));

@@ -6,7 +6,7 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use larder_semantics::status::Why;
 
 use crate::base::outcome::{Kind, Outcome};
-use crate::exchange::reply::{Content, Reply, Source};
+use crate::exchange::reply::{Reply, Source};
 use crate::exchange::request::Request;
 use crate::exchange::route::Route;
 use crate::exchange::target::url_parts;
@@ -26,7 +26,6 @@ pub(super) fn answer(worker: &Worker, request: &Request) -> Option<Reply> {
     fields.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
     fields.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     let outcome = Outcome::forwarded(Kind::Pass, Why::Bypass);
-    let length = Some(content.len() as u64);
-    let content = if request.method == Method::HEAD { Content::None } else { Content::Bytes(content) };
-    Some(Reply { length, content, ..Reply::new(StatusCode::OK, Source::Fields(fields.into()), outcome) })
+    let reply = Reply::new(StatusCode::OK, Source::Fields(fields.into()), outcome);
+    Some(reply.with_bytes(&request.method, content))
 }

@@ -5,7 +5,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SendError, Sender, TryRecvError, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -17,6 +17,7 @@ use larder_store::{PruneTotals, Store};
 use serde::Serialize;
 
 use crate::base::clock;
+use crate::base::counted::counted;
 use crate::base::error::{Error, cause};
 use crate::base::schedule::{Schedule, is_spent};
 use crate::flow::worker::ProcessState;
@@ -38,42 +39,20 @@ pub struct Upkeep {
     thread: JoinHandle<()>,
 }
 
-/// Counters of the schedule's work.
-#[derive(Debug, Default)]
-pub struct ScheduleCounts {
-    runs: AtomicU64,
-    looked: AtomicU64,
-    expired: AtomicU64,
-    unused: AtomicU64,
-    cleared: AtomicU64,
-}
-
-/// The same counters, as `/stats` shows them.
-#[derive(Debug, Serialize)]
-pub struct MaintenanceReport {
-    /// Passes over all objects.
-    runs: u64,
-    /// Objects examined.
-    looked: u64,
-    /// Objects removed because they had been stale for too long.
-    expired: u64,
-    /// Objects removed because they had not been requested for too long.
-    unused: u64,
-    /// Times that all objects were removed.
-    cleared: u64,
-}
-
-impl ScheduleCounts {
-    /// Returns the counts.
-    pub fn report(&self) -> MaintenanceReport {
-        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        MaintenanceReport {
-            runs: get(&self.runs),
-            looked: get(&self.looked),
-            expired: get(&self.expired),
-            unused: get(&self.unused),
-            cleared: get(&self.cleared),
-        }
+counted! {
+    /// Counts of the schedule's work, as `/stats` shows them.
+    #[derive(Debug, Serialize)]
+    pub struct MaintenanceReport, ScheduleCounts {
+        /// Passes over all objects.
+        runs,
+        /// Objects examined.
+        looked,
+        /// Objects removed because they had been stale for too long.
+        expired,
+        /// Objects removed because they had not been requested for too long.
+        unused,
+        /// Times that all objects were removed.
+        cleared,
     }
 }
 

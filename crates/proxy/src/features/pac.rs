@@ -9,7 +9,7 @@ use larder_semantics::status::Why;
 use crate::base::networks::near;
 use crate::base::outcome::{Kind, Outcome};
 use crate::base::settings::{Forward, NoProxy};
-use crate::exchange::reply::{Content, Reply, Source};
+use crate::exchange::reply::{Reply, Source};
 use crate::http::head::{Framing, RequestHead, Target};
 
 /// The paths of the file: the usual one, and that of the Web Proxy Auto-Discovery Protocol.
@@ -34,9 +34,8 @@ pub(super) fn answer(forward: &Forward, head: &RequestHead<'_>, tls: bool) -> Op
     let kind = HeaderValue::from_static("application/x-ns-proxy-autoconfig");
     fields.insert(header::CONTENT_TYPE, kind);
     let outcome = Outcome::forwarded(Kind::Pass, Why::Bypass);
-    let length = Some(script.len() as u64);
-    let content = if head.method == Method::HEAD { Content::None } else { Content::Bytes(script.into()) };
-    Some(Reply { length, content, ..Reply::new(StatusCode::OK, Source::Fields(fields.into()), outcome) })
+    let reply = Reply::new(StatusCode::OK, Source::Fields(fields.into()), outcome);
+    Some(reply.with_bytes(&head.method, script.into()))
 }
 
 /// Returns the script for clients that reach this proxy as `proxy`. It is in the oldest form of the language, since some

@@ -1,14 +1,14 @@
 //! Rules that answer requests: refusals of clients, redirects, and fixed responses.
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use http::{HeaderMap, HeaderValue, StatusCode, header};
 use larder_semantics::status::Why;
 
 use crate::base::outcome::{Kind, Outcome};
 use crate::base::settings::{Answer, Unsigned};
 use crate::exchange::placeholders;
 use crate::exchange::plan::Plan;
-use crate::exchange::reply::{Content, Reply, Source};
+use crate::exchange::reply::{Reply, Source};
 use crate::exchange::request::Request;
 
 /// Returns the refusal of a client or a URL that the rules for the request do not serve.
@@ -45,9 +45,8 @@ pub(crate) fn answer(plan: &Plan, request: &Request) -> Option<Reply> {
     if status != StatusCode::NO_CONTENT {
         fields.insert(header::CONTENT_TYPE, content_type);
     }
-    let length = Some(content.len() as u64);
-    let content = if request.method == Method::HEAD { Content::None } else { Content::Bytes(content) };
-    Some(Reply { length, content, ..Reply::new(status, Source::Fields(fields.into()), outcome) })
+    let reply = Reply::new(status, Source::Fields(fields.into()), outcome);
+    Some(reply.with_bytes(&request.method, content))
 }
 
 /// Returns `content` with the client's address and the id of the request in the places of their placeholders. Neither

@@ -4,14 +4,14 @@
 //! The request passes the checks of all requests, and the functions that decide on all requests decide on it. This
 //! module only puts their results into words. It may wait for a disk, and a short time for a cluster's engine.
 
-use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr};
+mod origins;
+
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use larder_semantics::explain;
-use larder_semantics::reuse::Failure;
 use larder_semantics::status::Why;
 use larder_semantics::storable::{Rules, Times};
 use larder_store::Entry;
@@ -22,7 +22,6 @@ use crate::base::clock;
 use crate::base::explanation::{
     self, Answer, AppliedRule, Explanation, Reason, RequestEnd, SecondTier, StoredView,
 };
-use crate::base::networks::host_of;
 use crate::base::outcome::{Kind, Outcome};
 use crate::base::settings::{Listener, Role, SiteRule};
 use crate::cluster::{peers, tier};
@@ -30,12 +29,11 @@ use crate::counts::versions;
 use crate::exchange::arrival::Requester;
 use crate::exchange::plan::Plan;
 use crate::exchange::request::Request;
-use crate::exchange::request_destination;
 use crate::exchange::route::Route;
 use crate::exchange::ruling::Ruling;
 use crate::features::why_query::WhyQuery;
 use crate::features::{dispatch, etag_gateway, hints, stored};
-use crate::flow::decide::{self, Decision, Terms, is_port_forbidden, may_stand_in, patience_with};
+use crate::flow::decide::{self, Decision, Terms, patience_with};
 use crate::flow::intercept;
 use crate::flow::serve;
 use crate::flow::sliced::NeededSlices;
@@ -44,9 +42,7 @@ use crate::flow::stored::{Mode, StoredVariants};
 use crate::flow::worker::ProcessState;
 use crate::http::head::{self, Framing, Refusal, RequestHead, Target};
 use crate::http::names::PURGE;
-use crate::net::guard;
 use crate::observe::verdicts::{self, Verdict};
-use crate::origin::Turn;
 
 /// Reasons not to store an answer that do not follow from its fields.
 const UNFORESEEABLE: [Why; 5] =
@@ -409,48 +405,6 @@ impl Run<'_> {
             }
             _ => last,
         }
-    }
-
-    /// Whether the URL names an address or a port that clients of the forward proxy must not reach. The address of a
-    /// name is known only when the name is resolved.
-    fn is_forbidden(&self) -> bool {
-        if is_port_forbidden(self.plan, &self.request) {
-            return true;
-        }
-        let host = host_of(&self.request.authority).trim_matches(['[', ']']);
-        matches!(self.request.route, Route::Anywhere)
-            && !self.plan.settings.forward.allow_private
-            && host.parse::<IpAddr>().is_ok_and(|address| !guard::is_public(address))
-    }
-
-    fn origins(&self) -> Vec<String> {
-        let all = request_destination::of_request(&self.request)
-            .map(|chosen| chosen.pool.all().map(|turn| turn.origin().to_string()).collect());
-        all.unwrap_or_else(|| vec![format!("{}://{}", self.request.scheme, self.request.authority)])
-    }
-
-    /// Returns the origins of a site that did not answer when they were last asked.
-    fn failing(&self) -> Vec<String> {
-        let all =
-            request_destination::of_request(&self.request).into_iter().flat_map(|chosen| chosen.pool.all());
-        all.filter(Turn::is_failing).map(|turn| turn.origin().to_string()).collect()
-    }
-
-    /// Returns why origins get no requests at the moment.
-    fn troubles(&self) -> BTreeMap<String, String> {
-        let chosen = request_destination::of_request(&self.request);
-        let all = chosen.into_iter().flat_map(|chosen| chosen.pool.all());
-        all.filter_map(|turn| Some((turn.origin().to_string(), turn.trouble()?))).collect()
-    }
-
-    /// Whether no origin is likely to answer, and a stored response may be used then.
-    fn may_fail_over(&self, held: &StoredVariants, rules: &Rules) -> bool {
-        let Some(chosen) = request_destination::of_request(&self.request) else { return false };
-        let stands_in =
-            |entry: &Entry| may_stand_in(rules, &self.request, entry, Failure::Unreachable, clock::now());
-        matches!(self.request.method, Method::GET | Method::HEAD)
-            && chosen.pool.all().all(|turn| turn.is_failing())
-            && held.entry.as_ref().is_some_and(stands_in)
     }
 
     /// Returns the explanation of why a response is not stored.

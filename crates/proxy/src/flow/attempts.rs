@@ -121,14 +121,8 @@ fn check(chosen: &RequestDestination<'_>, request: &Request, has_content: bool) 
 }
 
 fn leads_out() -> OriginError {
-    OriginError {
-        status: StatusCode::BAD_GATEWAY,
-        why: Why::OriginForbidden,
-        detail: "filled in from the request, the path of a rule's 'rewrite' has segments '.' or '..'"
-            .to_owned(),
-        unsent: true,
-        unconnected: false,
-    }
+    let detail = "filled in from the request, the path of a rule's 'rewrite' has segments '.' or '..'";
+    OriginError::unsent(StatusCode::BAD_GATEWAY, Why::OriginForbidden, detail)
 }
 
 /// The request of all attempts.

@@ -18,7 +18,7 @@ use crate::flow::decide::{Decision, may_share};
 use crate::flow::fetch;
 use crate::flow::fetch_scope::FetchScope;
 use crate::flow::stored::{Lookup, StoredVariants, expected, find, selects};
-use crate::flow::{answer, equivalent, follow, reload, sliced};
+use crate::flow::{answer, arriving, equivalent, follow, reload, sliced};
 use crate::http::names::CLIENT_CERT;
 
 /// A function by which a request joins a fetch.
@@ -121,7 +121,7 @@ impl Context<'_> {
         let is_current = fills.may_have(&reader, lookup.epoch.generation());
         match verdict {
             Verdict::Stream(head) if is_current && selects(&head, request) && reader.is_shared() => {
-                let part = fetch::wanted_part(request, &head)?;
+                let part = arriving::wanted_part(request, &head)?;
                 let is_near = *part.range().start() <= reader.arrived() + NEAR;
                 (is_near && may_share(&head.freshness, request, clock::now()))
                     .then(|| self.follow(request, &head, reader, why))

@@ -5,34 +5,31 @@
 
 mod opening;
 pub(crate) mod prefetch;
+mod storing;
 
 use std::pin::pin;
-use std::sync::Arc;
 
-use http::{HeaderMap, HeaderValue, Method, StatusCode};
-use larder_semantics::early_hints::EarlyHints;
+use http::{HeaderMap, HeaderValue, StatusCode};
 use larder_semantics::fields::Fields;
-use larder_semantics::freshness::Freshness;
 use larder_semantics::history::History;
 use larder_semantics::range::{self, ContentRange};
 use larder_semantics::reuse::Failure;
-use larder_semantics::revalidate::{self, Precondition};
+use larder_semantics::revalidate;
 use larder_semantics::status::Why;
 use larder_semantics::storable::{self, Rules, Times};
-use larder_store::fill::{FillWriter, Head, Reader, StoragePlace, Verdict};
+use larder_store::Entry;
+use larder_store::fill::Verdict;
 use larder_store::tier::FetchStart;
-use larder_store::{Entry, HintSource, Lines as KeptLines};
 
 use crate::base::outcome::{Kind, Outcome};
 use crate::base::{clock, settings::CountedRequests};
 use crate::cache::doubt::Doubt;
 use crate::exchange::limits;
-use crate::exchange::reply::{Content, Reply, Source};
+use crate::exchange::reply::{Reply, Source};
 use crate::exchange::request::Request;
 use crate::flow::context::{Context, failure};
 use crate::flow::decide::may_stand_in;
 use crate::flow::fetch_scope::FetchScope;
-use crate::flow::fill_task::{self, FillTask};
 use crate::flow::revalidation::Revalidation;
 use crate::flow::slices::FirstSlice;
 use crate::flow::storage_terms::{self, News, StorageTerms, Update, is_by_request, judge};
@@ -40,7 +37,7 @@ use crate::flow::stored::Lookup;
 use crate::flow::upstream::{self, Answer};
 use crate::flow::{answer, conditions, follow, generated_etag, packages, pass, stored};
 use crate::http::body::Upload;
-use crate::origin::{Download, OriginError};
+use crate::origin::OriginError;
 
 use opening::OpenedResponse;
 
@@ -187,10 +184,7 @@ impl OriginAnswer<'_> {
         match revalidation {
             Revalidation::Validate(entry) if status == StatusCode::NOT_MODIFIED => {
                 let is_own = |own: &HeaderValue| fields.first("etag").is_none_or(|tag| tag == own.as_bytes());
-                let stored = entry.fields();
-                let is_same = revalidate::same_representation(&stored, fields)
-                    && revalidate::tells_variants(entry.signature(), &stored, status, fields);
-                match self.own_tag.is_some_and(is_own) || is_same {
+                match self.own_tag.is_some_and(is_own) || is_confirmed(entry, fields) {
                     true => Meaning::StillGood(entry.clone()),
                     false => Meaning::AskAgain,
                 }
@@ -221,10 +215,20 @@ impl OriginAnswer<'_> {
         let length = ContentRange::of(&*rest.fields)?.complete();
         let mut fields = revalidate::update(&entry.fields().to_map(), &rest.written());
         range::remove_about_content(&mut fields);
-        let by_answer = self.request.rule_response(self.cx.plan, (StatusCode::OK, length, &fields));
-        let rules = &by_answer.as_ref().unwrap_or(&self.request.ruling).caching;
-        let keeping = self.judge(rules, StatusCode::OK, &fields).ok()?;
+        let keeping = self.judge_whole(length, &fields)?;
         Some(CombinedParts { fields, length, keeping })
+    }
+
+    /// Returns how a whole response with these `fields` may be stored, if it may be.
+    fn judge_whole(&self, length: Option<u64>, fields: &HeaderMap) -> Option<StorageTerms> {
+        let by_answer = self.request.rule_response(self.cx.plan, (StatusCode::OK, length, fields));
+        let rules = &by_answer.as_ref().unwrap_or(&self.request.ruling).caching;
+        self.judge(rules, StatusCode::OK, fields).ok()
+    }
+
+    /// Returns the stored response, if it is one of the request's own URL.
+    fn own(&self) -> Option<&Entry> {
+        self.stored.filter(|entry| *entry.key() == *self.request.key)
     }
 
     fn judge(&self, rules: &Rules, status: StatusCode, fields: &impl Fields) -> Result<StorageTerms, Why> {
@@ -234,11 +238,10 @@ impl OriginAnswer<'_> {
 
     /// Returns the validation history of the URL, with this answer.
     fn history(&self, meaning: &Meaning, answer: &Answer) -> History {
-        let own = self.stored.filter(|entry| *entry.key() == *self.request.key);
         let news = match meaning {
             _ if self.by_peer => return History::default(),
             Meaning::StillGood(entry) => News::Confirms(entry),
-            Meaning::Answer => News::Is(answer.status, &*answer.fields, own),
+            Meaning::Answer => News::Is(answer.status, &*answer.fields, self.own()),
             _ => return History::default(),
         };
         let (histories, now) = (&self.cx.worker.cache.histories, self.times.received);
@@ -343,103 +346,6 @@ impl OriginAnswer<'_> {
         self.store(task, &head, source, answer.status, (answer.download, Some(beginning)))
     }
 
-    /// Returns the lines of `answer` that are stored, with this date.
-    fn stored_lines(&self, answer: &Answer, date: u32) -> KeptLines {
-        if answer.by_peer {
-            return self.stored_fields(&answer.written(), date);
-        }
-        storage_terms::stored_lines(&self.cx.worker.cache.store.memory, self.cx.rules, &answer.fields, date)
-    }
-
-    /// Returns the lines of a response with these `fields` that are stored, with this date.
-    fn stored_fields(&self, fields: &HeaderMap, date: u32) -> KeptLines {
-        let stored = storable::storable_fields(self.cx.rules, fields);
-        self.cx.worker.cache.store.memory.keep(&stored, date)
-    }
-
-    fn head(
-        &self,
-        status: StatusCode,
-        fields: KeptLines,
-        keeping: StorageTerms,
-        length: Option<u64>,
-    ) -> Arc<Head> {
-        let StorageTerms { freshness, signature } = keeping;
-        let cost = self.request.origin.micros();
-        Arc::new(Head { status, fields, signature, freshness, cost, length })
-    }
-
-    fn task(&self, mut writer: FillWriter, expected: Option<ContentRange>, whole: Option<u64>) -> FillTask {
-        self.tell(&mut writer, expected.is_none());
-        let own = self.stored.filter(|entry| *entry.key() == *self.request.key);
-        let replaces = own.cloned();
-        FillTask { expected, whole, replaces, ..FillTask::new(self.cx.worker, writer) }
-    }
-
-    /// Tells `writer` where the response comes from. Far tiers keep only whole responses that this node has fetched from an
-    /// origin.
-    fn tell(&self, writer: &mut FillWriter, is_whole: bool) {
-        writer.asks_origin(!self.by_peer);
-        if is_whole && !self.by_peer {
-            writer.set_start(self.start.clone());
-        }
-    }
-
-    /// Stores the content as it arrives, after the stored `beginning`, and makes this client a reader of the fill.
-    fn store(
-        &self,
-        mut task: FillTask,
-        head: &Arc<Head>,
-        fields: Source,
-        answered: StatusCode,
-        (download, beginning): (Box<Download>, Option<Entry>),
-    ) -> Reply {
-        let shared = &self.cx.worker.shared;
-        shared.cache.hit_for_miss.clear(self.request.hash);
-        let mut reader = task.writer.reader();
-        if let Some(whole) = task.whole {
-            reader.narrow(0, whole);
-        }
-        let kept = self.kept(head);
-        task.writer.limit(kept);
-        let is_expected = task.writer.stream(Arc::clone(head));
-        let unstored = task.writer.unstored().filter(|_| !is_expected).and_then(fill_task::unstored);
-        if let Some(why) = unstored {
-            self.note(why, head.status, &head.fields.view());
-        }
-        self.hint(&task.writer, (head.status, &head.fields.view()), (&head.signature, head.freshness));
-        task.start(download, beginning);
-        let result = reader.result();
-        let stored = fill_task::is_stored(self.cx.plan, &reader, is_expected);
-        let may_be_stored = stored || is_expected && result.is_none();
-        let refused = result.and_then(Result::err).and_then(fill_task::unstored);
-        let why = unstored.or(refused).unwrap_or(self.why);
-        // What is too large here may fit into a larger memory.
-        let ttl = (may_be_stored || why == Why::TooLarge).then(|| head.freshness.ttl(self.times.received));
-        let outcome = Outcome::forwarded(Kind::Miss, why).answered(answered);
-        reply(self.request, head, fields, reader, Outcome { stored, ttl, ..outcome })
-    }
-
-    /// Keeps the links of a shareable response for early hints.
-    fn hint(
-        &self,
-        writer: &FillWriter,
-        (status, fields): (StatusCode, &impl Fields),
-        (signature, freshness): (&[u8], Freshness),
-    ) {
-        if self.cx.rules.early_hints != EarlyHints::Off {
-            writer.hint(&HintSource { status, fields, signature, freshness });
-        }
-    }
-
-    /// Returns the tiers that keep the answer. A response that another node owns is kept here if it is requested often.
-    fn kept(&self, head: &Head) -> StoragePlace {
-        match self.cx.worker.shared.cluster.as_deref().filter(|_| self.by_peer) {
-            None => StoragePlace::Everywhere,
-            Some(cluster) => cluster.kept(&self.cx.worker.cache.store, &self.request.key, head.length),
-        }
-    }
-
     /// Whether the answer, an error or for one user, would take the place of a response that serves other requests.
     fn would_spoil(&self, status: StatusCode, is_personal: bool) -> bool {
         (is_personal || status.is_client_error() || status.is_server_error())
@@ -468,6 +374,13 @@ impl OriginAnswer<'_> {
     }
 }
 
+/// Whether a 304 with these `fields` is about the stored response.
+fn is_confirmed(entry: &Entry, fields: &impl Fields) -> bool {
+    let (stored, status) = (entry.fields(), StatusCode::NOT_MODIFIED);
+    revalidate::same_representation(&stored, fields)
+        && revalidate::tells_variants(entry.signature(), &stored, status, fields)
+}
+
 fn failed(
     cx: Context<'_>,
     request: &Request,
@@ -493,50 +406,5 @@ fn failed(
             fetching.settle(Verdict::Failed(error.status, error.why));
             failure(error.status, error.why)
         }
-    }
-}
-
-/// Returns the reply to `request` from a response that is arriving.
-pub(crate) fn reply(
-    request: &Request,
-    head: &Head,
-    fields: Source,
-    mut reader: Reader,
-    outcome: Outcome,
-) -> Reply {
-    let lines = head.fields.view();
-    let date = Some(head.freshness.date);
-    let condition = revalidate::precondition(&request.method, &request.fields, head.status, &lines, date);
-    let mut reply = Reply { length: head.length, ..Reply::new(head.status, fields, outcome) };
-    if matches!(reply.fields, Source::Fill(_)) && head.freshness.initial_age > 0 {
-        reply.age = Some(head.freshness.age(clock::now()));
-    }
-    if condition == Precondition::NotModified {
-        return conditions::not_modified(reply);
-    }
-    if request.method == Method::HEAD {
-        return reply;
-    }
-    if let Some(part) = wanted_part(request, head) {
-        reader.narrow(*part.range().start(), part.range().end() + 1);
-        reply.status = StatusCode::PARTIAL_CONTENT;
-        reply.narrow(part);
-    }
-    reply.content = Content::Fill(reader.into());
-    reply
-}
-
-/// Returns the single range that the client requests of an arriving whole response, if its length is known.
-pub(crate) fn wanted_part(request: &Request, head: &Head) -> Option<ContentRange> {
-    let complete = head.length.filter(|_| head.status == StatusCode::OK)?;
-    let specs = request.fields.first("range").and_then(range::parse)?;
-    if !range::if_range(&request.fields, &head.fields.view(), &head.freshness) {
-        return None;
-    }
-    match range::resolve(&specs, complete) {
-        range::RangeSelection::Satisfied(ranges) if ranges.len() == 1 => {
-            ContentRange::new(ranges.into_iter().next()?, complete)
-        }
-        _ => None,
     }
 }

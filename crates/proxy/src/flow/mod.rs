@@ -1,6 +1,7 @@
 //! **The flow**: from a request to its reply, through the cache or to an origin.
 
 pub(crate) mod answer;
+pub(crate) mod arriving;
 mod attempts;
 mod change;
 pub(crate) mod coalesce;

@@ -41,7 +41,7 @@ use crate::flow::finish::{Destination, finish, finish_at_once};
 use crate::flow::prefetch::{self, ObservedRequest};
 use crate::flow::stored::{Lookup, Mode, StoredVariants, find};
 use crate::flow::worker::Worker;
-use crate::flow::{answer, early_hints, equivalent, pass, reload, sliced};
+use crate::flow::{answer, arriving, early_hints, equivalent, pass, reload, sliced};
 use crate::http::head::{self, Framing, Refusal};
 
 /// Returns the reply to a request that the cache can answer at `now` (UNIX seconds) without waiting. An ordinary hit in
@@ -312,7 +312,7 @@ impl Context<'_> {
     pub(crate) fn follow(&self, request: &Request, head: &Arc<Head>, reader: Reader, why: Why) -> Reply {
         let outcome = Outcome { ttl: None, ..Outcome::hit(Kind::Coalesced, why, 0) };
         let source = Source::Fill(Arc::clone(head));
-        fetch::reply(request, head, source, reader, outcome)
+        arriving::reply(request, head, source, reader, outcome)
     }
 
     /// Refreshes the response that has answered if it is popular and expires soon.

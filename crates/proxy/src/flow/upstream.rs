@@ -219,15 +219,9 @@ fn not_given() -> OriginError {
 }
 
 fn no_permit() -> OriginError {
-    OriginError {
-        status: StatusCode::SERVICE_UNAVAILABLE,
-        why: Why::Overloaded,
-        detail:
-            "no permit for a request to an origin is free for this site and client, and the queue is full"
-                .to_owned(),
-        unsent: true,
-        unconnected: false,
-    }
+    let detail =
+        "no permit for a request to an origin is free for this site and client, and the queue is full";
+    OriginError::unsent(StatusCode::SERVICE_UNAVAILABLE, Why::Overloaded, detail)
 }
 
 /// Whether a request with these fields may be answered by 304.
@@ -238,13 +232,8 @@ fn is_conditional(fields: &HeaderMap) -> bool {
 /// Returns the error for a 304 to a request without conditions: it confirms no response, and the client has none (RFC
 /// 9110 section 15.4.5).
 fn unasked_304() -> OriginError {
-    OriginError {
-        status: StatusCode::BAD_GATEWAY,
-        why: Why::OriginMalformed,
-        detail: "the origin answered 304 to a request without conditions".to_owned(),
-        unsent: false,
-        unconnected: false,
-    }
+    let detail = "the origin answered 304 to a request without conditions";
+    OriginError::new(StatusCode::BAD_GATEWAY, Why::OriginMalformed, detail)
 }
 
 /// Returns the reply that forwards an origin's answer to one client as it arrives.

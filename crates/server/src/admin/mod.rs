@@ -18,7 +18,7 @@ mod purge;
 mod query;
 mod recent;
 mod routes;
-mod shares;
+pub(crate) mod shares;
 mod sites;
 mod stream;
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use larder_semantics::key;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{Call, Outcome, json};
 use crate::counts::accounts::Account;
@@ -13,17 +13,20 @@ use crate::exchange::target::{key_role, url_parts};
 use crate::flow::worker::ProcessState;
 
 /// What a site takes and gives.
-#[derive(Debug, Serialize)]
-struct SiteShare {
-    site: String,
+#[derive(Debug, Deserialize, Serialize)]
+pub struct SiteShare {
+    /// Its name.
+    pub site: String,
     /// Bytes of memory that its stored responses take now.
-    memory: u64,
-    /// Cacheable requests since the process started, and those that were hits.
-    requests: u64,
-    hits: u64,
-    /// Bytes sent for these requests, and those of them that came from the cache.
-    bytes: u64,
-    bytes_from_cache: u64,
+    pub memory: u64,
+    /// Cacheable requests since the process started.
+    pub requests: u64,
+    /// Those of them that were hits.
+    pub hits: u64,
+    /// Bytes sent for these requests.
+    pub bytes: u64,
+    /// Those of them that came from the cache.
+    pub bytes_from_cache: u64,
 }
 
 /// Returns the shares of all sites with requests or stored responses, the largest memory first.

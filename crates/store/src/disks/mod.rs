@@ -227,7 +227,7 @@ impl Tier for Disks {
     fn explain(&self, key: &[u8], signature: SignatureOf<'_>) -> Option<Entry> {
         let read =
             |disk: &Disk, key: &[u8]| disk.peek(key, SENDFILE_FROM - 1).map_or(AtOnce::Absent, AtOnce::Found);
-        if let AtOnce::Found(entry) = self.search(key, signature, read) { Some(entry) } else { None }
+        self.search(key, signature, read).found()
     }
 
     fn offer(self: Arc<Self>, entry: &Entry, _: Option<&Stamp>) -> Option<PendingOffer> {

@@ -20,13 +20,18 @@ pub(crate) struct CopiedResident {
 impl Memory {
     /// Returns the hashes of all residents, with the one used last at the end. Residents stored meanwhile may be missing.
     pub(crate) fn by_last_use(&self) -> Vec<u64> {
-        let mut all: Vec<(u32, u64)> = Vec::new();
         self.settle();
+        self.sorted(&|kept| Some(kept.uses().last.get()))
+    }
+
+    /// Returns the hashes of the residents that have a `place`, in the order of their places.
+    pub(super) fn sorted<P: Ord>(&self, place: &dyn Fn(&UsedResident) -> Option<P>) -> Vec<u64> {
+        let mut all: Vec<(P, u64)> = Vec::new();
         for shard in self.shards.iter() {
             let mut next = Some(0);
             while let Some(from) = next {
                 next = self.shards.lock(shard).walk(from, SLICE, &mut |hash, kept| {
-                    all.push((kept.uses().last.get(), hash));
+                    all.extend(place(kept).map(|place| (place, hash)));
                 });
             }
         }

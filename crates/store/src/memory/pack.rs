@@ -89,18 +89,7 @@ impl Memory {
 
     /// Returns the hashes of the residents with a content that `is_wanted`, by the address of the first one.
     fn by_address(&self, is_wanted: &dyn Fn(&Body) -> bool) -> Vec<u64> {
-        let mut all: Vec<(usize, u64)> = Vec::new();
-        for shard in self.shards.iter() {
-            let mut next = Some(0);
-            while let Some(from) = next {
-                next = self.shards.lock(shard).walk(from, SLICE, &mut |hash, kept| {
-                    let address = kept.variants().iter().find_map(|entry| address(entry, is_wanted));
-                    all.extend(address.map(|address| (address, hash)));
-                });
-            }
-        }
-        all.sort_unstable();
-        all.into_iter().map(|(_, hash)| hash).collect()
+        self.sorted(&|kept| kept.variants().iter().find_map(|entry| address(entry, is_wanted)))
     }
 
     /// Replaces `before` by `moved`, the same responses in other places, unless it has changed.

@@ -2,7 +2,7 @@
 //!
 //! A group becomes known when a response with it may be stored, before any other request can get that response, and stays
 //! known until the process ends. An invalidation of an unknown group reaches no stored response; but it has to reach responses
-//! that are being fetched, whose groups are not known yet. So for each partition of all origins the last such invalidation is
+//! that are being fetched, whose groups are not known yet. So for each bucket of origins the last such invalidation is
 //! recorded, and the groups of a response whose fetch began before it count as invalidated then, unless they were known
 //! already. That may reach a response that was not invalidated, which costs one validation; it never misses one. Groups on
 //! disks from earlier processes are not known: with disks, all invalidations create rules.
@@ -13,8 +13,8 @@ use super::{Generation, Mark};
 
 /// The most known groups and origins. Beyond, any group may belong to a stored response.
 pub const MOST_KNOWN: usize = 1 << 17;
-/// The number of partitions of all origins, by hash.
-const PARTS: u64 = 1 << 10;
+/// The number of buckets of origins, by hash.
+const BUCKETS: u64 = 1 << 10;
 
 /// Groups and their origins, by hash.
 #[derive(Default)]
@@ -23,7 +23,7 @@ pub(super) struct GroupTable {
     pub(super) is_on: bool,
     /// The generation in which each became known.
     hashes: HashMap<u64, Generation>,
-    /// The last invalidation of an unknown group, for each partition.
+    /// The last invalidation of an unknown group, for each bucket of origins.
     skipped: HashMap<u64, Mark>,
 }
 
@@ -69,12 +69,12 @@ impl GroupTable {
 
     /// Returns the last invalidation of an unknown group, if it came after `born`.
     fn missed(&self, origin: u64, born: Generation) -> Option<Mark> {
-        self.skipped.get(&(origin % PARTS)).copied().filter(|mark| mark.generation > born)
+        self.skipped.get(&(origin % BUCKETS)).copied().filter(|mark| mark.generation > born)
     }
 
     /// Records an invalidation of an unknown group.
     pub(super) fn skip(&mut self, origin: u64, mark: Mark) {
-        let last = self.skipped.entry(origin % PARTS).or_insert(mark);
+        let last = self.skipped.entry(origin % BUCKETS).or_insert(mark);
         *last = mark.max(*last);
     }
 

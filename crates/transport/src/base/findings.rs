@@ -4,6 +4,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::counted::counted;
+
 /// The response to `GET /validator`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Validation {
@@ -56,17 +58,19 @@ impl Verdicts {
     }
 }
 
-/// The selected hits that were not checked, by reason.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SkipCounts {
-    /// The maximum of checks in this second was reached.
-    pub rate: u64,
-    /// The maximum of concurrent checks was reached, or origins were busy.
-    pub busy: u64,
-    /// The request had a cookie or an authorization.
-    pub credentials: u64,
-    /// The content is too large to be fetched again.
-    pub large: u64,
+counted! {
+    /// The selected hits that were not checked, by reason.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct SkipCounts, SkipCounters {
+        /// The maximum of checks in this second was reached.
+        rate,
+        /// The maximum of concurrent checks was reached, or origins were busy.
+        busy,
+        /// The request had a cookie or an authorization.
+        credentials,
+        /// The content is too large to be fetched again.
+        large,
+    }
 }
 
 /// The findings about one site and first path segment.

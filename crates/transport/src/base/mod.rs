@@ -1,6 +1,7 @@
 //! The base of all layers: the clock, errors, the outcomes of requests, and the settings as plain data.
 
 pub mod clock;
+pub mod counted;
 pub mod error;
 pub mod explanation;
 pub mod file_version;

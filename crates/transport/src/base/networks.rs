@@ -48,6 +48,13 @@ pub fn host_of(authority: &str) -> &str {
     }
 }
 
+/// Returns the host of an authority, and its port, or else that of the scheme.
+pub fn host_and_port(https: bool, authority: &str) -> (&str, u16) {
+    let host = host_of(authority);
+    let port = authority[host.len()..].strip_prefix(':').and_then(|port| port.parse().ok());
+    (host, port.unwrap_or(if https { 443 } else { 80 }))
+}
+
 /// Returns a host without the brackets of an IPv6 address.
 #[inline]
 pub fn bare(host: &str) -> &str {

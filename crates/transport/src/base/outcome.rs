@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use larder_semantics::cache_status::CacheStatus;
 use larder_semantics::coding::Coding;
-use larder_semantics::status::{CacheStatus, Forward, Why};
+use larder_semantics::status::{Forward, Why};
 use larder_stats::outcome;
 pub use larder_store::TierName as Tier;
 

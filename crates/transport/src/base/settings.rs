@@ -100,86 +100,88 @@ pub const MOST_RULES: usize = larder_rules::RuleSet::MOST;
 /// The default of [`Site::doubt`], in seconds.
 pub const DOUBT: u32 = 60;
 
-/// All settings of the proxy.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// Settings in the config that have no effect, one line each.
-    pub without_effect: Vec<String>,
-    /// The keys of the config that differ from their defaults.
-    pub keys: ConfigKeys,
-    /// The addresses for clients. At least one, together with `sockets`.
-    pub listen: Vec<Listener>,
-    /// The Unix sockets for clients.
-    pub sockets: UnixSockets,
-    /// The proxies in front of this one that begin each connection with a PROXY header.
-    pub proxy_protocol: ProxyProtocol,
-    /// The certificates of the TLS listeners; the first one is for clients that send no server name.
-    pub certificates: Vec<CertificateFiles>,
-    /// The client certificates that listeners request.
-    pub client_auth: ClientAuths,
-    /// The address of the admin listener with `/stats`, `/healthz` and `/readyz`; `None` turns it off.
-    pub admin: Option<SocketAddr>,
-    /// TLS of the admin listener; `None`: plain HTTP.
-    pub admin_tls: Option<AdminTls>,
-    /// The token that the admin listener requires from clients on other machines; `None`: only clients on this machine
-    /// are served.
-    pub admin_token: Option<Token>,
-    /// The admin listeners of the caches that get their responses from this one, which repeat its purges.
-    pub purge_edges: Vec<Origin>,
-    /// Worker threads, each with its own runtime and its own accept queue. At least 1.
-    pub threads: usize,
-    /// The memory tier.
-    pub memory: MemoryTier,
-    /// The directories of the disk tier; empty: stored responses end with the process.
-    pub disks: Vec<DiskTier>,
-    /// The schedule of automatic removals from the cache.
-    pub schedule: Schedule,
-    /// The hits that are compared with the origin's current response.
-    pub validate: ValidatorSettings,
-    /// Whether shadow caches show what other policies and sizes would bring.
-    pub advise: bool,
-    /// What requests to origins and memory cost.
-    pub cost: Prices,
-    /// Limits on the messages and connections of clients.
-    pub limits: Limits,
-    /// Timeouts for clients and origins.
-    pub timeouts: Timeouts,
-    /// The parent proxies, unless a site or the forward proxy has its own.
-    pub parent: ParentSettings,
-    /// Reverse-proxied sites, in the order they are matched.
-    pub sites: Vec<Site>,
-    /// The forward proxy, which serves requests for any origin.
-    pub forward: Forward,
-    /// The tunnels of the forward proxy that are intercepted; `None`: none is.
-    pub intercept: Option<Intercept>,
-    /// The listeners for RPC clients.
-    pub doors: Doors,
-    /// The access log.
-    pub access_log: AccessLog,
-    /// The file of the access log; `None`: standard output.
-    pub access_log_file: Option<PathBuf>,
-    /// Whether each line of the access log is written at once.
-    pub access_log_by_line: bool,
-    /// The part of clients' addresses in the access log; `Off`: `0.0.0.0`.
-    pub access_log_client: ClientDetail,
-    /// The directory for state that survives a restart; `None`: no such state.
-    pub state: Option<PathBuf>,
-    /// The statistics database.
-    pub statistics: Statistics,
-    /// The cluster that this proxy is a node of; `None`: no cluster.
-    pub cluster: Option<Cluster>,
-    /// The destination of traces and metrics.
-    pub trace: TraceSettings,
-    /// The name of this proxy in `Via` and `Cache-Status` (a token, RFC 9110 section 7.6.3).
-    pub name: String,
-    /// Whether to send the traditional `X-Cache: HIT` or `X-Cache: MISS` as well.
-    pub x_cache: bool,
-    /// The fields that pass the client's address on to origins of sites.
-    pub client_address: ClientAddress,
-    /// The field with the id of each request; `None`: requests have no ids.
-    pub request_id: Option<HeaderName>,
-    /// Proxies in front of this one whose fields about the client's address are trusted.
-    pub trust: Trust,
+with_defaults! {
+    /// All settings of the proxy. Lists and addresses are empty by default.
+    #[derive(Clone, Debug)]
+    pub struct Settings {
+        /// Settings in the config that have no effect, one line each.
+        without_effect: Vec<String> = Vec::new(),
+        /// The keys of the config that differ from their defaults.
+        keys: ConfigKeys = ConfigKeys::default(),
+        /// The addresses for clients. At least one, together with `sockets`.
+        listen: Vec<Listener> = Vec::new(),
+        /// The Unix sockets for clients.
+        sockets: UnixSockets = UnixSockets::default(),
+        /// The proxies in front of this one that begin each connection with a PROXY header.
+        proxy_protocol: ProxyProtocol = ProxyProtocol::default(),
+        /// The certificates of the TLS listeners; the first one is for clients that send no server name.
+        certificates: Vec<CertificateFiles> = Vec::new(),
+        /// The client certificates that listeners request.
+        client_auth: ClientAuths = ClientAuths::default(),
+        /// The address of the admin listener with `/stats`, `/healthz` and `/readyz`; `None` turns it off.
+        admin: Option<SocketAddr> = None,
+        /// TLS of the admin listener; `None`: plain HTTP.
+        admin_tls: Option<AdminTls> = None,
+        /// The token that the admin listener requires from clients on other machines; `None`: only clients on this machine
+        /// are served.
+        admin_token: Option<Token> = None,
+        /// The admin listeners of the caches that get their responses from this one, which repeat its purges.
+        purge_edges: Vec<Origin> = Vec::new(),
+        /// Worker threads, each with its own runtime and its own accept queue. At least 1.
+        threads: usize = 1,
+        /// The memory tier.
+        memory: MemoryTier = MemoryTier::default(),
+        /// The directories of the disk tier; empty: stored responses end with the process.
+        disks: Vec<DiskTier> = Vec::new(),
+        /// The schedule of automatic removals from the cache.
+        schedule: Schedule = Schedule::default(),
+        /// The hits that are compared with the origin's current response.
+        validate: ValidatorSettings = ValidatorSettings::default(),
+        /// Whether shadow caches show what other policies and sizes would bring.
+        advise: bool = true,
+        /// What requests to origins and memory cost.
+        cost: Prices = Prices::default(),
+        /// Limits on the messages and connections of clients.
+        limits: Limits = Limits::default(),
+        /// Timeouts for clients and origins.
+        timeouts: Timeouts = Timeouts::default(),
+        /// The parent proxies, unless a site or the forward proxy has its own.
+        parent: ParentSettings = ParentSettings::default(),
+        /// Reverse-proxied sites, in the order they are matched.
+        sites: Vec<Site> = Vec::new(),
+        /// The forward proxy, which serves requests for any origin.
+        forward: Forward = Forward::default(),
+        /// The tunnels of the forward proxy that are intercepted; `None`: none is.
+        intercept: Option<Intercept> = None,
+        /// The listeners for RPC clients.
+        doors: Doors = Doors::default(),
+        /// The access log.
+        access_log: AccessLog = AccessLog::Off,
+        /// The file of the access log; `None`: standard output.
+        access_log_file: Option<PathBuf> = None,
+        /// Whether each line of the access log is written at once.
+        access_log_by_line: bool = false,
+        /// The part of clients' addresses in the access log; `Off`: `0.0.0.0`.
+        access_log_client: ClientDetail = ClientDetail::Whole,
+        /// The directory for state that survives a restart; `None`: no such state.
+        state: Option<PathBuf> = None,
+        /// The statistics database.
+        statistics: Statistics = Statistics::default(),
+        /// The cluster that this proxy is a node of; `None`: no cluster.
+        cluster: Option<Cluster> = None,
+        /// The destination of traces and metrics.
+        trace: TraceSettings = TraceSettings::default(),
+        /// The name of this proxy in `Via` and `Cache-Status` (a token, RFC 9110 section 7.6.3).
+        name: String = "Larder".to_owned(),
+        /// Whether to send the traditional `X-Cache: HIT` or `X-Cache: MISS` as well.
+        x_cache: bool = false,
+        /// The fields that pass the client's address on to origins of sites.
+        client_address: ClientAddress = ClientAddress::XForwardedFor,
+        /// The field with the id of each request; `None`: requests have no ids.
+        request_id: Option<HeaderName> = None,
+        /// Proxies in front of this one whose fields about the client's address are trusted.
+        trust: Trust = Trust::default(),
+    }
 }
 
 with_defaults! {
@@ -259,66 +261,69 @@ with_defaults! {
     }
 }
 
-/// A reverse-proxied site.
-#[derive(Clone, Debug)]
-pub struct Site {
-    /// Its name in metrics and logs.
-    pub name: String,
-    /// Host names, lower-case, without port; `*.example.com` matches one or more leading labels;
-    /// empty: every host.
-    pub hosts: Vec<String>,
-    /// The paths of these hosts that belong to the site.
-    pub path: PathPrefix,
-    /// The origins of its content. At least one.
-    pub origins: Vec<Origin>,
-    /// The method that chooses one of the origins.
-    pub balance: Balance,
-    /// The value of `Host` in requests to origins.
-    pub host: HostHeader,
-    /// Whether URLs of the origin in fields of responses are replaced with URLs of the site.
-    pub rewrite_urls: bool,
-    /// Caching rules.
-    pub rules: Rules,
-    /// Rules for subsets of its requests, in the order in which they apply.
-    pub site_rules: Vec<SiteRule>,
-    /// Whether responses are cached. If not, every request passes through.
-    pub cache: bool,
-    /// Whether requests without TLS get a redirect to https.
-    pub only_https: bool,
-    /// `Strict-Transport-Security` in responses over https, if the origin does not send it.
-    pub hsts: Option<Hsts>,
-    /// The tags of responses; `Some`: the site is a gateway beside its backend and stores only tags, no responses.
-    pub tags: Option<larder_tags::Settings>,
-    /// Time for which a change with an unknown end may still take effect, in seconds; 0: none.
-    pub doubt: u32,
-    /// The cookie that keeps a client at one origin; `None`: each request may go to another.
-    pub sticky: Option<Sticky>,
-    /// Maximum of retries of an idempotent request whose origin failed before it responded.
-    pub retries: u32,
-    /// Consecutive failures after which an origin is in its backoff.
-    pub max_fails: u32,
-    /// Duration of the backoff.
-    pub fail_timeout: Duration,
-    /// Consecutive answers with errors after which an origin is in its backoff; `None`: any number is accepted.
-    pub max_errors: Option<u32>,
-    /// Retries for 100 requests; `None`: no limit but that of each request.
-    pub retry_budget: Option<u8>,
-    /// Requests of 100 that are sent to a second origin when the answer is late; `None`: none.
-    pub hedge: Option<u8>,
-    /// Time in which the share of an origin that answers again grows to that of its weight; zero: at once.
-    pub slow_start: Duration,
-    /// When names of origins are resolved again.
-    pub resolve_interval: ResolveInterval,
-    /// Active checks of each origin, if any.
-    pub health: Option<Health>,
-    /// The authority that issues certificates for its hosts; `None`: they are in `certificates`.
-    pub acme: Option<Arc<Acme>>,
-    /// Its own parent proxies; empty: its origins are reached directly.
-    pub parents: Option<Vec<ParentProxy>>,
-    /// TLS to its origins, if it differs from the system's defaults.
-    pub tls: Option<Arc<OriginTls>>,
-    /// Clients that may send `PURGE` without the admin token.
-    pub purge_from: Vec<IpNet>,
+with_defaults! {
+    /// A reverse-proxied site.
+    #[derive(Clone, Debug)]
+    pub struct Site {
+        /// Its name in metrics and logs.
+        name: String = String::new(),
+        /// Host names, lower-case, without port; `*.example.com` matches one or more leading labels;
+        /// empty: every host.
+        hosts: Vec<String> = Vec::new(),
+        /// The paths of these hosts that belong to the site.
+        path: PathPrefix = PathPrefix::default(),
+        /// The origins of its content. At least one.
+        origins: Vec<Origin> = Vec::new(),
+        /// The method that chooses one of the origins.
+        balance: Balance = Balance::default(),
+        /// The value of `Host` in requests to origins.
+        host: HostHeader = HostHeader::Preserve,
+        /// Whether URLs of the origin in fields of responses are replaced with URLs of the site.
+        rewrite_urls: bool = false,
+        /// Caching rules.
+        // Sites have users; responses to clients of a forward proxy come with all kinds of cookies.
+        rules: Rules = Rules { guesses_with_cookies: false, ..Rules::default() },
+        /// Rules for subsets of its requests, in the order in which they apply.
+        site_rules: Vec<SiteRule> = Vec::new(),
+        /// Whether responses are cached. If not, every request passes through.
+        cache: bool = true,
+        /// Whether requests without TLS get a redirect to https.
+        only_https: bool = false,
+        /// `Strict-Transport-Security` in responses over https, if the origin does not send it.
+        hsts: Option<Hsts> = None,
+        /// The tags of responses; `Some`: the site is a gateway beside its backend and stores only tags, no responses.
+        tags: Option<larder_tags::Settings> = None,
+        /// Time for which a change with an unknown end may still take effect, in seconds; 0: none.
+        doubt: u32 = DOUBT,
+        /// The cookie that keeps a client at one origin; `None`: each request may go to another.
+        sticky: Option<Sticky> = None,
+        /// Maximum of retries of an idempotent request whose origin failed before it responded.
+        retries: u32 = 1,
+        /// Consecutive failures after which an origin is in its backoff.
+        max_fails: u32 = 3,
+        /// Duration of the backoff.
+        fail_timeout: Duration = Duration::from_secs(10),
+        /// Consecutive answers with errors after which an origin is in its backoff; `None`: any number is accepted.
+        max_errors: Option<u32> = None,
+        /// Retries for 100 requests; `None`: no limit but that of each request.
+        retry_budget: Option<u8> = None,
+        /// Requests of 100 that are sent to a second origin when the answer is late; `None`: none.
+        hedge: Option<u8> = None,
+        /// Time in which the share of an origin that answers again grows to that of its weight; zero: at once.
+        slow_start: Duration = Duration::ZERO,
+        /// When names of origins are resolved again.
+        resolve_interval: ResolveInterval = ResolveInterval::Auto,
+        /// Active checks of each origin, if any.
+        health: Option<Health> = None,
+        /// The authority that issues certificates for its hosts; `None`: they are in `certificates`.
+        acme: Option<Arc<Acme>> = None,
+        /// Its own parent proxies; empty: its origins are reached directly.
+        parents: Option<Vec<ParentProxy>> = None,
+        /// TLS to its origins, if it differs from the system's defaults.
+        tls: Option<Arc<OriginTls>> = None,
+        /// Clients that may send `PURGE` without the admin token.
+        purge_from: Vec<IpNet> = Vec::new(),
+    }
 }
 
 /// An active health check: `GET path` has to return 2xx or 3xx.

@@ -22,7 +22,7 @@ use super::connect_error::ConnectError;
 use super::parent::{Parent, Parents};
 use super::race;
 use super::resolve::{ResolveError, Resolver};
-use crate::base::networks::{bare, host_of};
+use crate::base::networks::{bare, host_and_port, host_of};
 use crate::base::settings::{OriginTls, is_service, socket_of};
 use crate::net::guard;
 use crate::net::own::{self, OwnListeners};
@@ -214,9 +214,7 @@ impl Connector {
             let stream = self.socket(path, authority).await.map(Stream::Plain)?;
             return Ok(Opened { stream, parent: None });
         }
-        let host = host_of(authority);
-        let port = authority[host.len()..].strip_prefix(':').and_then(|port| port.parse().ok());
-        let port = port.unwrap_or(if https { 443 } else { 80 });
+        let (host, port) = host_and_port(https, authority);
         // Proxies translate no HTTP/2.
         let by_tunnel = https || protocols != Protocols::Http1;
         let (stream, parent) = self.reach((https, host, port), by_tunnel, client).await?;

@@ -19,6 +19,7 @@ mod http2;
 mod idle;
 mod inspection;
 mod load;
+mod name_addresses;
 mod name_sources;
 mod parent;
 mod pool;
@@ -27,7 +28,6 @@ mod quota;
 mod race;
 pub mod records;
 mod resolve;
-mod resolved;
 pub mod s3;
 mod sending;
 mod service;
@@ -94,6 +94,11 @@ impl OriginError {
     /// Creates the reason of a request that the origin may have received.
     pub fn new(status: StatusCode, why: Why, detail: impl Into<String>) -> Self {
         Self { status, why, detail: detail.into(), unsent: false, unconnected: false }
+    }
+
+    /// Creates the reason of a request that was not sent.
+    pub fn unsent(status: StatusCode, why: Why, detail: impl Into<String>) -> Self {
+        Self { unsent: true, ..Self::new(status, why, detail) }
     }
 
     /// Returns the failure by which it is decided whether a stale response may answer instead.

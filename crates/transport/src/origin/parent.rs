@@ -22,7 +22,7 @@ use tokio::net::TcpStream;
 use super::connect_error::ConnectError;
 use super::{OriginError, tls_config};
 use crate::base::clock;
-use crate::base::networks::{bare, host_of};
+use crate::base::networks::{bare, host_and_port};
 use crate::base::settings::{NoProxy, ParentProxy, ParentSettings, is_service};
 use crate::http::fields::FieldWriter;
 use crate::http::response::{self, Head};
@@ -68,13 +68,9 @@ impl Parents {
 
     /// Whether requests to this origin go through a parent.
     pub fn lead_to(&self, https: bool, authority: &str) -> bool {
-        let host = host_of(authority);
+        let (host, port) = host_and_port(https, authority);
         // Proxies know no services.
-        if is_service(host) {
-            return false;
-        }
-        let port = authority[host.len()..].strip_prefix(':').and_then(|port| port.parse().ok());
-        !self.of(https, host, port.unwrap_or(if https { 443 } else { 80 })).is_empty()
+        !is_service(host) && !self.of(https, host, port).is_empty()
     }
 
     /// Returns the parents that lead to a host, in the order of preference; none if it is reached directly.
@@ -110,9 +106,8 @@ impl Parent {
     /// Returns whether it is reached over TLS, its host, and its port.
     pub(super) fn address(&self) -> (bool, &str, u16) {
         let ParentProxy { https, authority, .. } = &self.proxy;
-        let host = host_of(authority);
-        let port = authority[host.len()..].strip_prefix(':').and_then(|port| port.parse().ok());
-        (*https, host, port.unwrap_or(if *https { 443 } else { 80 }))
+        let (host, port) = host_and_port(*https, authority);
+        (*https, host, port)
     }
 
     pub(super) fn is_well(&self) -> bool {

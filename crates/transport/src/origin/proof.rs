@@ -47,12 +47,7 @@ impl Client {
         if prover.accepts(authority, &challenge, &head) {
             return Ok(());
         }
-        Err(OriginError {
-            status: StatusCode::BAD_GATEWAY,
-            why: Why::OriginUnreachable,
-            detail: format!("{authority} does not prove to be a node of this cluster"),
-            unsent: true,
-            unconnected: false,
-        })
+        let detail = format!("{authority} does not prove to be a node of this cluster");
+        Err(OriginError::unsent(StatusCode::BAD_GATEWAY, Why::OriginUnreachable, detail))
     }
 }

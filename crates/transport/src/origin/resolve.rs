@@ -21,9 +21,9 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use super::dns::NameServers;
+use super::name_addresses::{NameAddresses, kept_until};
 use super::name_sources;
 use super::records::HostAddresses;
-use super::resolved::{Resolved, kept_until};
 use super::service::Services;
 use crate::base::clock;
 use crate::base::settings::is_service;
@@ -54,7 +54,7 @@ pub(super) enum ResolveError {
     Busy,
 }
 
-type Resolution = Result<Resolved, ResolveError>;
+type Resolution = Result<NameAddresses, ResolveError>;
 /// The result of a lookup in progress.
 type Answer = watch::Receiver<Option<Resolution>>;
 type Lookup = dyn Fn(&str) -> io::Result<HostAddresses> + Send + Sync;
@@ -70,7 +70,7 @@ struct Inner {
     state: Mutex<State>,
     work: Condvar,
     /// The addresses of hosts that hold for a known time.
-    kept: RwLock<HashMap<Arc<str>, Resolved>>,
+    kept: RwLock<HashMap<Arc<str>, NameAddresses>>,
     /// The addresses of watched names: those found when the name was last resolved again, and those found since; the
     /// newest first.
     watched: RwLock<HashMap<Box<str>, Vec<SocketAddr>>>,
@@ -143,7 +143,7 @@ impl Resolver {
     /// whose lookup fails, or takes longer than [`PATIENCE`], returns its last known addresses. The error is the reason why there are none.
     pub(super) async fn resolve(&self, host: &str, client: Option<IpAddr>) -> Resolution {
         if let Ok(ip) = host.parse() {
-            return Ok(Resolved { addresses: Arc::new([SocketAddr::new(ip, 0)]), until: None });
+            return Ok(NameAddresses { addresses: Arc::new([SocketAddr::new(ip, 0)]), until: None });
         }
         if let Some(kept) = self.0.kept(host) {
             return Ok(kept);
@@ -162,7 +162,7 @@ impl Resolver {
             }
             Err(why) => match self.0.watched.read().get(host) {
                 Some(known) if !known.is_empty() => {
-                    Ok(Resolved { addresses: known.as_slice().into(), until: None })
+                    Ok(NameAddresses { addresses: known.as_slice().into(), until: None })
                 }
                 _ => Err(why),
             },
@@ -283,14 +283,14 @@ impl Inner {
         }
     }
 
-    fn look_up(&self, name: &Arc<str>) -> io::Result<Resolved> {
+    fn look_up(&self, name: &Arc<str>) -> io::Result<NameAddresses> {
         if let Some(services) = self.services.as_ref().filter(|_| is_service(name)) {
             return services.look_up(name, &self.lookup);
         }
         let (found, now) = ((self.lookup)(name)?, clock::millis());
         let addresses = found.addresses.into_iter().map(|ip| SocketAddr::new(ip, 0)).collect();
         let until = found.lifetime.map(|lifetime| kept_until(now, lifetime));
-        let found = Resolved { addresses, until };
+        let found = NameAddresses { addresses, until };
         if until.is_some() {
             let mut kept = self.kept.write();
             kept.retain(|_, kept| kept.until > Some(now));
@@ -300,7 +300,7 @@ impl Inner {
     }
 
     /// Returns the addresses of a host that still hold.
-    fn kept(&self, host: &str) -> Option<Resolved> {
+    fn kept(&self, host: &str) -> Option<NameAddresses> {
         self.kept.read().get(host).filter(|kept| kept.until > Some(clock::millis())).cloned()
     }
 

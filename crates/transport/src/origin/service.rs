@@ -11,8 +11,8 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::dns::NameServers;
+use super::name_addresses::{NameAddresses, UNKNOWN, kept_until};
 use super::records::{HostAddresses, ServiceRecord, ServiceRecords};
-use super::resolved::{Resolved, UNKNOWN, kept_until};
 use crate::base::clock;
 
 /// The most servers of one service.
@@ -61,7 +61,7 @@ impl Services {
         &self,
         service: &str,
         look_up: impl Fn(&str) -> io::Result<HostAddresses>,
-    ) -> io::Result<Resolved> {
+    ) -> io::Result<NameAddresses> {
         let now = clock::millis();
         let KnownService { servers, until } = match self.kept(service, now) {
             Some(known) => known,
@@ -78,7 +78,7 @@ impl Services {
             server.addresses.iter().map(move |ip| SocketAddr::new(*ip, port)).collect::<Vec<_>>()
         };
         let ordered = order(&servers, |below| fastrand::u32(..below));
-        Ok(Resolved { addresses: ordered.into_iter().flat_map(addresses).collect(), until: Some(until) })
+        Ok(NameAddresses { addresses: ordered.into_iter().flat_map(addresses).collect(), until: Some(until) })
     }
 }
 

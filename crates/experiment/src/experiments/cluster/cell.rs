@@ -9,28 +9,15 @@ use larder_lab::nodes;
 use larder_lab::subject::Subject;
 use larder_lab::sweep;
 use larder_lab::workload::Requests;
-use larder_load::{Load, LoadResult, Pace, Via};
+use larder_load::{Load, Pace, Via};
 use serde::{Deserialize, Serialize};
 
 use super::conditions::{Cell, HOT};
 use super::nodes::{Nodes, POLICY};
 use super::plan::Plan;
+use crate::experiments::cell::AnswerTimes;
 use crate::origin::{Model, Origin};
 use crate::{Bench, Halt};
-
-/// The waiting times of one client or of many concurrent ones, in milliseconds.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub(super) struct Times {
-    pub(super) mean: f64,
-    pub(super) p50: f64,
-    pub(super) p99: f64,
-}
-
-impl Times {
-    fn of(seen: &LoadResult) -> Self {
-        Self { mean: seen.mean(None), p50: seen.percentile(0.5), p99: seen.percentile(0.99) }
-    }
-}
 
 /// The results of a measurement.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -40,9 +27,9 @@ pub(super) struct CellResult {
     /// The capacity of each node, in entries.
     pub(super) capacity: u64,
     /// The times with one client, if all requests are hits.
-    pub(super) alone: Option<Times>,
+    pub(super) alone: Option<AnswerTimes>,
     /// The times with many clients.
-    pub(super) busy: Times,
+    pub(super) busy: AnswerTimes,
     /// Requests a second with many clients.
     pub(super) per_second: f64,
     /// The number of requests of many clients.
@@ -102,7 +89,7 @@ pub(super) fn take(bench: &Bench, plan: &Plan, cell: &Cell) -> Result<CellResult
     }
     let all_are_hits = plan.percent(&cell.set) >= 100;
     let seen = send(&mut nodes, &doors, alone, if all_are_hits { 1 } else { plan.clients })?;
-    let alone = all_are_hits.then(|| Times::of(&seen));
+    let alone = all_are_hits.then(|| AnswerTimes::of(&seen));
     let asked = || origin.requests().load(Ordering::Relaxed);
     let (before, asked_before, crossed) = (nodes.processors(), asked(), nodes.crossings()?);
     let seen = send(&mut nodes, &doors, busy, plan.clients)?;
@@ -115,7 +102,7 @@ pub(super) fn take(bench: &Bench, plan: &Plan, cell: &Cell) -> Result<CellResult
         cell: cell.clone(),
         capacity: capacity.amount,
         alone,
-        busy: Times::of(&seen),
+        busy: AnswerTimes::of(&seen),
         per_second: requests / seen.elapsed.as_secs_f64(),
         requests: busy.len() as u64,
         origin_requests,

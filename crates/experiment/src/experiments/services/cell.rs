@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::conditions::Cell;
 use super::ways::OpenWay;
 use crate::drive::{Exchange, Outcome, Plan, Source, drive};
-use crate::experiments::cell::part;
+use crate::experiments::cell::{AnswerTimes, part};
 use crate::{Bench, Halt};
 
 /// A capacity that is enough for all requested objects.
@@ -19,12 +19,15 @@ pub(super) const ROOMY: Capacity = Capacity { by: By::Bytes, amount: 1 << 30 };
 /// The numbers of requests at which the progress of a run is recorded.
 const POINTS: [u64; 12] = [50, 100, 200, 300, 500, 1_000, 2_000, 3_000, 5_000, 8_000, 11_000, 15_000];
 
-/// The times of answers, in milliseconds.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-pub(super) struct AnswerTimes {
-    pub(super) mean: f64,
-    pub(super) p50: f64,
-    pub(super) p99: f64,
+/// Shares of the GETs, from 0 to 1.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(super) struct ReadShares {
+    /// Those whose content was in the cache, validated or not, by the report's definition.
+    pub(super) hit_ratio: f64,
+    /// The same by bytes.
+    pub(super) byte_hit_ratio: f64,
+    /// Those without work for the services.
+    pub(super) unasked: f64,
 }
 
 /// The results of the first requests of a run.
@@ -33,9 +36,8 @@ pub(super) struct Point {
     pub(super) requests: u64,
     /// The mean time of all requests so far, in milliseconds.
     pub(super) mean_ms: f64,
-    pub(super) hit_ratio: f64,
-    pub(super) byte_hit_ratio: f64,
-    pub(super) unasked: f64,
+    #[serde(flatten)]
+    pub(super) gets: ReadShares,
 }
 
 /// The results of a measurement.
@@ -54,12 +56,8 @@ pub(super) struct CellResult {
     pub(super) writes: AnswerTimes,
     /// The number of GETs.
     pub(super) read_count: u64,
-    /// The share of GETs whose content was in the cache, validated or not, by the report's definition.
-    pub(super) hit_ratio: f64,
-    /// The same by bytes.
-    pub(super) byte_hit_ratio: f64,
-    /// The share of GETs without work for the services.
-    pub(super) unasked: f64,
+    #[serde(flatten)]
+    pub(super) gets: ReadShares,
     /// The simulated hit ratio, if it was simulated.
     pub(super) simulated: Option<f64>,
     /// The number of stale answers.
@@ -105,9 +103,7 @@ pub(super) fn take(bench: &Bench, cell: &Cell, full: u64) -> Result<CellResult, 
         reads: of(|one| one.read.is_some()),
         writes: of(|one| one.read.is_none()),
         read_count: total.reads,
-        hit_ratio: total.hit_ratio(),
-        byte_hit_ratio: total.byte_hit_ratio(),
-        unasked: total.unasked(),
+        gets: total.shares(),
         simulated: None,
         stale: outcome.stale,
         proxies_us: each(0),
@@ -126,7 +122,7 @@ pub(super) fn room(bench: &Bench, cell: &Cell) -> Result<Room, Halt> {
     Ok(Room {
         bytes: cache.figure("bytes_stored")?,
         objects: cache.figure("objects")?,
-        hit_ratio: Sums::of(&outcome.exchanges).hit_ratio(),
+        hit_ratio: Sums::of(&outcome.exchanges).shares().hit_ratio,
         resident: cache.resident(),
     })
 }
@@ -201,16 +197,13 @@ impl Sums {
         self.unasked += u64::from(source == Source::Cache);
     }
 
-    fn hit_ratio(&self) -> f64 {
-        ratio(self.hits as f64, self.reads as f64)
-    }
-
-    fn byte_hit_ratio(&self) -> f64 {
-        ratio(self.hit_bytes as f64, self.bytes as f64)
-    }
-
-    fn unasked(&self) -> f64 {
-        ratio(self.unasked as f64, self.reads as f64)
+    fn shares(&self) -> ReadShares {
+        let part = |part: u64, whole: u64| ratio(part as f64, whole as f64);
+        ReadShares {
+            hit_ratio: part(self.hits, self.reads),
+            byte_hit_ratio: part(self.hit_bytes, self.bytes),
+            unasked: part(self.unasked, self.reads),
+        }
     }
 }
 
@@ -222,9 +215,7 @@ fn course(exchanges: &[Exchange]) -> Vec<Point> {
             points.push(Point {
                 requests: sums.requests,
                 mean_ms: sums.time.as_secs_f64() * 1e3 / sums.requests as f64,
-                hit_ratio: sums.hit_ratio(),
-                byte_hit_ratio: sums.byte_hit_ratio(),
-                unasked: sums.unasked(),
+                gets: sums.shares(),
             });
         }
     }
@@ -249,7 +240,8 @@ mod tests {
         ];
         let sums = Sums::of(&all);
         assert_eq!((sums.requests, sums.reads, sums.time), (4, 3, Duration::from_millis(12)));
-        assert_eq!((sums.hit_ratio(), sums.byte_hit_ratio(), sums.unasked()), (2.0 / 3.0, 0.4, 1.0 / 3.0));
+        let shares = sums.shares();
+        assert_eq!((shares.hit_ratio, shares.byte_hit_ratio, shares.unasked), (2.0 / 3.0, 0.4, 1.0 / 3.0));
         let reads = took(all.iter().filter(|one| one.read.is_some()));
         assert!((reads.mean - 3.0).abs() < 1e-9 && (reads.p50 - 4.0).abs() < 0.01, "{reads:?}");
         assert_eq!(took([].iter()).mean, 0.0);

@@ -138,13 +138,13 @@ fn requests(cells: &[CellResult]) -> Vec<Figure> {
             "Hit ratio of all GETs so far, in a cache that evicts",
             "Hits over GETs. In the seed report, caches did not evict, so all policies had the same line. In a cache of a tenth, \
              they differ.",
-            |point| point.hit_ratio,
+            |point| point.gets.hit_ratio,
         ),
         ratio(
             "services-requests-bytes",
             "Byte hit ratio of all GETs so far, in a cache that evicts",
             "Bytes from the cache over bytes served. A policy that prefers small answers has more hits and fewer bytes.",
-            |point| point.byte_hit_ratio,
+            |point| point.gets.byte_hit_ratio,
         ),
     ]
 }
@@ -251,7 +251,7 @@ fn sizes(seen: &Measurements) -> Figure {
             let cell = &measured.cell;
             cell.part == SIZE && cell.policy == policy && cell.repetition == 0 && cell.percent > 0
         });
-        let points: Vec<_> = of.map(|measured| (measured.capacity as f64, measured.hit_ratio)).collect();
+        let points: Vec<_> = of.map(|measured| (measured.capacity as f64, measured.gets.hit_ratio)).collect();
         points.iter().for_each(|point| row(policy, "live", *point));
         plot = plot.member_marks(colour(policy), &format!("{policy}, live"), points);
     }
@@ -287,8 +287,8 @@ fn situations<'a>(cells: &'a [CellResult]) -> Grid {
         ("mean time in ms", &|(_, of)| mean(of, |one| one.all.mean, 1)),
         ("GETs in ms", &|(_, of)| mean(of, |one| one.reads.mean, 1)),
         ("99% of GETs within ms", &|(_, of)| mean(of, |one| one.reads.p99, 1)),
-        ("hit ratio", &|(_, of)| mean(of, |one| one.hit_ratio, 3)),
-        ("without the services", &|(_, of)| mean(of, |one| one.unasked, 3)),
+        ("hit ratio", &|(_, of)| mean(of, |one| one.gets.hit_ratio, 3)),
+        ("without the services", &|(_, of)| mean(of, |one| one.gets.unasked, 3)),
         ("services' processor time per request in ms", &|(_, of)| mean(of, |one| one.services_us / 1e3, 2)),
         ("kB on the line per request", &|(_, of)| mean(of, |one| one.line_bytes.unwrap_or(0.0) / 1e3, 0)),
     ];
@@ -352,9 +352,9 @@ fn all<'a>(cells: &'a [CellResult]) -> Grid {
         ("GETs in ms", &|of| mean(of, |one| one.reads.mean, 3)),
         ("half of GETs within ms", &|of| mean(of, |one| one.reads.p50, 3)),
         ("99% of GETs within ms", &|of| mean(of, |one| one.reads.p99, 3)),
-        ("hit ratio", &|of| mean(of, |one| one.hit_ratio, 4)),
-        ("byte hit ratio", &|of| mean(of, |one| one.byte_hit_ratio, 4)),
-        ("without the services", &|of| mean(of, |one| one.unasked, 4)),
+        ("hit ratio", &|of| mean(of, |one| one.gets.hit_ratio, 4)),
+        ("byte hit ratio", &|of| mean(of, |one| one.gets.byte_hit_ratio, 4)),
+        ("without the services", &|of| mean(of, |one| one.gets.unasked, 4)),
         ("simulated hit ratio", &|of| simulated(of)),
         ("proxies' processor time per request in us", &|of| mean(of, |one| one.proxies_us, 0)),
         ("services' in us", &|of| mean(of, |one| one.services_us, 0)),

@@ -4,11 +4,11 @@
 use std::hint::black_box;
 
 use larder_lab::workload::Random;
+use larder_load::spent_by_thread as spent;
 use rand::{RngExt, SeedableRng};
 use serde::{Deserialize, Serialize};
 
 use super::seed;
-use crate::cache_lines::spent;
 use crate::findings::Finding;
 use crate::size::Size;
 use crate::{Bench, Bound, ClaimKind, Halt, Journal, Samples};

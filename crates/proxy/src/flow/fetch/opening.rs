@@ -6,12 +6,10 @@ use std::sync::Arc;
 use http::{HeaderMap, StatusCode};
 use larder_semantics::fields::Fields;
 use larder_semantics::range::{self, ContentRange, RangeSelection};
-use larder_semantics::revalidate;
-use larder_store::entry::Parts;
 use larder_store::fill::Verdict;
 use larder_store::{Body, Entry, SlicedBody};
 
-use super::{Meaning, OriginAnswer};
+use super::{Meaning, OriginAnswer, is_confirmed};
 use crate::base::outcome::{Kind, Outcome};
 use crate::exchange::reply::{Content, Reply};
 use crate::flow::answer;
@@ -41,15 +39,7 @@ impl OriginAnswer<'_> {
         let fields = &*answer.fields;
         match answer.status {
             StatusCode::NOT_MODIFIED => {
-                let is_same = |entry: &&Entry| {
-                    revalidate::same_representation(&entry.fields(), fields)
-                        && revalidate::tells_variants(
-                            entry.signature(),
-                            &entry.fields(),
-                            answer.status,
-                            fields,
-                        )
-                };
+                let is_same = |entry: &&Entry| is_confirmed(entry, fields);
                 stored.filter(is_same).map_or(Meaning::AskAgain, |entry| Meaning::StillGood(entry.clone()))
             }
             StatusCode::PARTIAL_CONTENT => match self.opened(first, answer) {
@@ -72,10 +62,7 @@ impl OriginAnswer<'_> {
         (is_exact && is_allowed && has_slices(&*answer.fields)).then_some(())?;
         let mut fields = answer.written();
         range::remove_about_content(&mut fields);
-        let about = (StatusCode::OK, part.complete(), &fields);
-        let by_answer = self.request.rule_response(self.cx.plan, about);
-        let rules = &by_answer.as_ref().unwrap_or(&self.request.ruling).caching;
-        let keeping = self.judge(rules, StatusCode::OK, &fields).ok()?;
+        let keeping = self.judge_whole(part.complete(), &fields)?;
         let sliced = SlicedBody::new(part.complete()?, first.range.end - first.range.start)?;
         let index = sliced.index(first.range.start);
         Some(OpenedResponse { fields, keeping, sliced: sliced.into(), index })
@@ -174,16 +161,7 @@ impl OriginAnswer<'_> {
         self.tell(&mut writer, false);
         let stored = self.stored_fields(fields, keeping.freshness.date);
         let head = self.head(StatusCode::OK, stored, keeping, Some(sliced.len()));
-        let entry = Entry::new(Parts {
-            key: &self.request.key,
-            signature: &head.signature,
-            status: head.status,
-            freshness: head.freshness,
-            cost: head.cost,
-            born: writer.born(),
-            fields: &head.fields,
-            body: Body::sliced(Arc::clone(sliced)),
-        })?;
+        let entry = head.entry(&self.request.key, writer.born(), Body::sliced(Arc::clone(sliced)))?;
         begin(&entry);
         writer.put(&entry, self.stored.filter(|stored| *stored.key() == *self.request.key));
         self.cx.worker.cache.hit_for_miss.clear(self.request.hash);

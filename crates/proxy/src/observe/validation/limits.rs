@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::base::findings::SkipCounts;
+use crate::base::findings::{SkipCounters, SkipCounts};
 
 /// Maximum of concurrent checks.
 const AT_ONCE: usize = 1_024;
@@ -58,10 +58,7 @@ pub(crate) struct Limits {
     window: Window,
     told: Window,
     places: Arc<Semaphore>,
-    rate: AtomicU64,
-    busy: AtomicU64,
-    credentials: AtomicU64,
-    large: AtomicU64,
+    skipped: SkipCounters,
 }
 
 impl Default for Limits {
@@ -70,10 +67,7 @@ impl Default for Limits {
             window: Window::default(),
             told: Window::default(),
             places: Arc::new(Semaphore::new(AT_ONCE)),
-            rate: AtomicU64::new(0),
-            busy: AtomicU64::new(0),
-            credentials: AtomicU64::new(0),
-            large: AtomicU64::new(0),
+            skipped: SkipCounters::default(),
         }
     }
 }
@@ -82,20 +76,20 @@ impl Limits {
     /// Returns a permit for a check that begins in the second `now`, if the limits allow it.
     pub(crate) fn admit(&self, rate: u32, origins_are_busy: bool, now: u32) -> Option<OwnedSemaphorePermit> {
         if origins_are_busy {
-            return skip(&self.busy);
+            return skip(&self.skipped.busy);
         }
         if !self.window.take(now, rate) {
-            return skip(&self.rate);
+            return skip(&self.skipped.rate);
         }
-        Arc::clone(&self.places).try_acquire_owned().ok().or_else(|| skip(&self.busy))
+        Arc::clone(&self.places).try_acquire_owned().ok().or_else(|| skip(&self.skipped.busy))
     }
 
     pub(crate) fn skip_credentials(&self) -> Option<OwnedSemaphorePermit> {
-        skip(&self.credentials)
+        skip(&self.skipped.credentials)
     }
 
     pub(crate) fn skip_large(&self) -> Option<OwnedSemaphorePermit> {
-        skip(&self.large)
+        skip(&self.skipped.large)
     }
 
     /// Counts an additional fetch of a check.
@@ -113,13 +107,7 @@ impl Limits {
     }
 
     pub(crate) fn skipped(&self) -> SkipCounts {
-        let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        SkipCounts {
-            rate: of(&self.rate),
-            busy: of(&self.busy),
-            credentials: of(&self.credentials),
-            large: of(&self.large),
-        }
+        self.skipped.report()
     }
 }
 

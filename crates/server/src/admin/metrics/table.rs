@@ -53,6 +53,16 @@ macro_rules! figures {
     };
 }
 
+/// A metric of which the memory has one figure, and each disk another one.
+macro_rules! tiers {
+    ($kind:ident $name:literal $memory:ident, $disk:ident $about:literal) => {
+        metric!($kind $name ["tier", "directory"] $about |moment, to| {
+            to.put(&[MEMORY, ""], moment.stats.$memory);
+            disks(moment, |_, disk| to.put(&[DISK, &disk.path], disk.$disk));
+        })
+    };
+}
+
 /// Every metric.
 pub(super) const METRICS: &[Metric] = &[
     metric!(Counter "larder_requests_total" ["site", "outcome", "tier"]
@@ -187,18 +197,10 @@ pub(super) const METRICS: &[Metric] = &[
         to.put(&[MEMORY, "", &moment.stats.policy], 1);
         disks(moment, |_, disk| to.put(&[DISK, &disk.path, &disk.policy], 1));
     }),
-    metric!(Gauge "larder_cache_bytes" ["tier", "directory"]
-    "Bytes of stored responses, including heads, keys and bookkeeping."
-    |moment, to| {
-        to.put(&[MEMORY, ""], moment.stats.bytes_stored);
-        disks(moment, |_, disk| to.put(&[DISK, &disk.path], disk.bytes_live));
-    }),
-    metric!(Gauge "larder_cache_objects" ["tier", "directory"]
-    "Stored responses; in memory, all variants of a URL are one, with its slices; on a disk, records, of slices too."
-    |moment, to| {
-        to.put(&[MEMORY, ""], moment.stats.objects);
-        disks(moment, |_, disk| to.put(&[DISK, &disk.path], disk.objects));
-    }),
+    tiers!(Gauge "larder_cache_bytes" bytes_stored, bytes_live
+        "Bytes of stored responses, including heads, keys and bookkeeping."),
+    tiers!(Gauge "larder_cache_objects" objects, objects
+        "Stored responses; in memory, all variants of a URL are one, with its slices; on a disk, records, of slices too."),
     metric!(Gauge "larder_cache_capacity_bytes" ["tier", "directory"]
     "Capacity in bytes; absent for a memory that counts entries."
     |moment, to| {
@@ -207,12 +209,8 @@ pub(super) const METRICS: &[Metric] = &[
         }
         disks(moment, |_, disk| to.put(&[DISK, &disk.path], disk.size));
     }),
-    metric!(Counter "larder_cache_evictions_total" ["tier", "directory"]
-    "Stored responses that were evicted."
-    |moment, to| {
-        to.put(&[MEMORY, ""], moment.stats.evictions);
-        disks(moment, |_, disk| to.put(&[DISK, &disk.path], disk.evictions));
-    }),
+    tiers!(Counter "larder_cache_evictions_total" evictions, evictions
+        "Stored responses that were evicted."),
     figure!(Gauge "larder_disk_ready" ["directory"]
         "1 if the directory is in use, 0 if it is off, full, or paused after failed writes."
         disks(disk) u8::from(matches!(disk.state, "ready" | "scanning"))),

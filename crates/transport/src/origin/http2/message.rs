@@ -37,13 +37,8 @@ fn uri(https: bool, host: &str, path: &str) -> Result<Uri, &'static str> {
 
 /// Returns the error for a request that has no equivalent in HTTP/2.
 fn unspeakable(why: &'static str) -> OriginError {
-    OriginError {
-        status: StatusCode::BAD_GATEWAY,
-        why: Why::OriginMalformed,
-        detail: format!("the request cannot be sent in HTTP/2: {why}"),
-        unsent: true,
-        unconnected: false,
-    }
+    let detail = format!("the request cannot be sent in HTTP/2: {why}");
+    OriginError::unsent(StatusCode::BAD_GATEWAY, Why::OriginMalformed, detail)
 }
 
 #[cfg(test)]

@@ -68,9 +68,7 @@ pub fn is_private(name: &str) -> bool {
 /// GET and HEAD, for a request with content, and for a path that a storage could resolve to an object of another
 /// prefix.
 pub fn check(method: &Method, has_content: bool, path: &str) -> Result<(), OriginError> {
-    let refused = |status, why, detail: &str| {
-        Err(OriginError { unsent: true, ..OriginError::new(status, why, detail) })
-    };
+    let refused = |status, why, detail: &str| Err(OriginError::unsent(status, why, detail));
     if has_content || !matches!(*method, Method::GET | Method::HEAD) {
         let detail = "a bucket answers GET and HEAD without content only";
         return refused(StatusCode::METHOD_NOT_ALLOWED, Why::ReadOnly, detail);
@@ -110,9 +108,8 @@ impl Signer {
             return Ok(SignedTarget { path: whole, fields: Vec::new() });
         }
         let missing = |detail: String| OriginError {
-            unsent: true,
             unconnected: true,
-            ..OriginError::new(StatusCode::BAD_GATEWAY, Why::NoCredentials, detail)
+            ..OriginError::unsent(StatusCode::BAD_GATEWAY, Why::NoCredentials, detail)
         };
         let credentials = self.credentials(client).await.map_err(missing)?;
         if let Some(account) = &self.bucket.account {

@@ -41,9 +41,9 @@ fn tinylfu(cells: &[CellResult]) -> Finding {
     let text = format!(
         "In a validating cache of {EVICTING}% that evicts, TinyLFU had {:.1}% hits and took {:.0} us of CPU time for a request; \
          LRU had {:.1}% and took {:.0} us. In the seed report, TinyLFU was sometimes much slower.",
-        average(&one, |measured| measured.hit_ratio) * 100.0,
+        average(&one, |measured| measured.gets.hit_ratio) * 100.0,
         average(&one, |measured| measured.proxies_us),
-        average(&other, |measured| measured.hit_ratio) * 100.0,
+        average(&other, |measured| measured.gets.hit_ratio) * 100.0,
         average(&other, |measured| measured.proxies_us),
     );
     let claim = format!("Under TinyLFU requests take at most {:.0}% longer than under LRU", SAME * 100.0);
@@ -85,7 +85,10 @@ fn all_alike(cells: &[CellResult]) -> Finding {
     let apart = |policy: &&str| {
         let of = those(cells, SIZE, |cell| cell.percent == 0 && cell.policy == **policy);
         paired(&of, &lru, |one, other| {
-            let (hits, bytes) = (one.hit_ratio - other.hit_ratio, one.byte_hit_ratio - other.byte_hit_ratio);
+            let (hits, bytes) = (
+                one.gets.hit_ratio - other.gets.hit_ratio,
+                one.gets.byte_hit_ratio - other.gets.byte_hit_ratio,
+            );
             hits.abs().max(bytes.abs())
         })
     };
@@ -95,7 +98,7 @@ fn all_alike(cells: &[CellResult]) -> Finding {
     let evicting = those(cells, SIZE, |cell| cell.percent == EVICTING);
     let ratios = POLICIES.map(|policy| {
         let of: Vec<_> = evicting.iter().filter(|measured| measured.cell.policy == policy).copied().collect();
-        format!("{} {:.1}%", policy.to_uppercase(), average(&of, |measured| measured.hit_ratio) * 100.0)
+        format!("{} {:.1}%", policy.to_uppercase(), average(&of, |measured| measured.gets.hit_ratio) * 100.0)
     });
     let why = "A policy only selects objects for eviction. Without evictions, all policies are the same.";
     let claim = "With room for all answers, all policies have equal hit ratios and byte hit ratios";
@@ -242,7 +245,7 @@ fn agreement(cells: &[CellResult]) -> Finding {
     for policy in POLICIES {
         let of = those(cells, SIZE, |cell| cell.policy == policy);
         let apart = |measured: &&CellResult| {
-            Some((measured.cell.repetition, (measured.hit_ratio - measured.simulated?).abs()))
+            Some((measured.cell.repetition, (measured.gets.hit_ratio - measured.simulated?).abs()))
         };
         conditions.add(policy.to_uppercase(), of.iter().filter_map(apart).collect());
     }

@@ -112,7 +112,7 @@ fn no_gain(cells: &[CellResult]) -> Finding {
     let conditions = by_cost(cells, Way::Always);
     let of = those(cells, LATENCY, |cell| cell.way == Way::Always && cell.endpoint.cost_us == COST_US);
     let (hits, unasked) =
-        (average(&of, |measured| measured.hit_ratio), average(&of, |measured| measured.unasked));
+        (average(&of, |measured| measured.gets.hit_ratio), average(&of, |measured| measured.gets.unasked));
     let text = format!(
         "The value is the additional time of requests with a cache, by the cost of an answer. {:.0}% of the GETs are hits, but \
          for only {:.0}% of the GETs the services do no work.",
@@ -173,8 +173,8 @@ fn latency_stays(cells: &[CellResult]) -> Finding {
         "The value is the mean time of all requests over that of the first requests, minus 1; the claim allows {:.0}% less. GETs \
          for which the services do no work grow from {:.0}% to {:.0}%.",
         SAME * 100.0,
-        unasked(|one| Some(one.course.first()?.unasked)) * 100.0,
-        unasked(|one| Some(one.course.last()?.unasked)) * 100.0,
+        unasked(|one| Some(one.course.first()?.gets.unasked)) * 100.0,
+        unasked(|one| Some(one.course.last()?.gets.unasked)) * 100.0,
     );
     let claim = "The mean time of requests does not decrease with the number of requests";
     let source = seed("Here we can see that the latency does not drop as the amount of requests increase.");

@@ -13,6 +13,7 @@ use super::cell::CellResult;
 use super::conditions::Cell;
 use crate::experiments::LARDER;
 use crate::findings::{Finding, Ruling};
+use crate::statistics::mean;
 use crate::{Bound, ClaimKind, ClaimSource, Samples};
 
 /// The maximum relative difference of values that count as equal.
@@ -76,10 +77,6 @@ impl Conditions {
         };
         self.0.iter().map(of).collect::<Vec<_>>().join(", ")
     }
-}
-
-fn mean(values: &[f64]) -> f64 {
-    larder_lab::replay::ratio(values.iter().sum(), values.len() as f64)
 }
 
 /// Returns the cells of a part that satisfy `is_it`.

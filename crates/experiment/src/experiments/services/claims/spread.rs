@@ -24,7 +24,7 @@ fn against(cells: &[CellResult], ones: usize, others: usize) -> Conditions {
 fn three_and_one(cells: &[CellResult]) -> Finding {
     let hits = |count| {
         let of = those(cells, INSTANCES, |cell| cell.instances == count);
-        average(&of, |measured| measured.hit_ratio) * 100.0
+        average(&of, |measured| measured.gets.hit_ratio) * 100.0
     };
     let text = format!(
         "Clients select the cache by the hash of the path over 50 places. So no cache forwards a request to another, and each \

@@ -11,7 +11,7 @@ pub(super) const UNKNOWN: u32 = 30;
 
 /// The addresses of a name.
 #[derive(Clone, Debug)]
-pub(super) struct Resolved {
+pub(super) struct NameAddresses {
     /// Their port is 0 unless the name is that of a service.
     pub(super) addresses: Arc<[SocketAddr]>,
     /// The time until which they hold (`clock::millis`); `None`: unknown.
