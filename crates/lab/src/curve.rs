@@ -86,13 +86,16 @@ impl Curve {
     }
 }
 
+/// A line for each policy in a plot: what follows the policy in its name, and the hit ratio of a cell.
+pub type MissLine<'n, C> = (&'n str, fn(&C) -> f64);
+
 /// Returns a plot of the miss ratios of one trace's `cells` against their capacity: for each policy, a line for each of
-/// `lines`, which have what follows the policy in their names, and their hit ratios.
+/// `lines`.
 pub fn plot_misses<C>(
     title: &str,
     cells: &[C],
     subject: fn(&C) -> (&Spec, Capacity),
-    lines: &[(&str, fn(&C) -> f64)],
+    lines: &[MissLine<'_, C>],
 ) -> Plot {
     let unit = match cells.first().map(|cell| subject(cell).1.by) {
         Some(By::Entries) => Unit::Count,
