@@ -1,6 +1,6 @@
 //! `larder simulate --prefetch`: the simulation of prefetching, and its output.
 
-use larder_lab::curve::plot_misses;
+use larder_lab::curve::{MissLine, plot_misses};
 use larder_lab::plot::Plot;
 use larder_lab::prefetch::{Cell, Plan};
 use larder_lab::subject::unit;
@@ -103,7 +103,7 @@ fn table(cells: &[Cell]) -> String {
 /// Plots the miss ratios of one trace's `cells` against the capacity: a line for each policy with prefetching, and one
 /// without.
 pub(super) fn plot(title: &str, cells: &[Cell]) -> Plot {
-    let lines: [(&str, fn(&Cell) -> f64); 2] = [
+    let lines: [MissLine<'_, Cell>; 2] = [
         (" with prefetching", |cell| cell.counts.hit_ratio()),
         (" without", |cell| cell.counts.plain_hit_ratio()),
     ];
