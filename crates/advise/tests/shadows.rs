@@ -97,6 +97,32 @@ proptest! {
             prop_assert!(is_equal, "{} at {}: {found:?}, simulated {hits:?}", cell.policy, cell.size);
         }
     }
+
+    #[test]
+    fn shadows_answer_many_requests_at_once_as_one_by_one(
+        ids in prop::collection::vec((0..60_u32, 1..4_u32), 1..300),
+        halvings in 0..3_u32,
+    ) {
+        let sizes = |id: u32| u64::from(id % 13 + 1) * 700;
+        let requests: Vec<_> = ids.iter().map(|&(id, requests)| {
+            let one = request(spread(id), sizes(id));
+            Request { requests, bytes: one.bytes * u64::from(requests), ..one }
+        }).collect();
+        let panels = || panel("sieve", Panel::usual_policies(), 160_000, halvings);
+        let (mut alone, mut together) = (panels(), panels());
+        let answers: Vec<_> = requests.iter().map(|request| alone.request(request)).collect();
+        let mut found = vec![None; requests.len()];
+        for (place, part) in requests.chunks(50).enumerate() {
+            together.request_all(part, |_, at, answer| found[50 * place + at] = Some(answer));
+        }
+        prop_assert_eq!(answers, found);
+        let asked = requests.iter().fold(sums(0.0, 0.0), |all, one| all + sums(one.requests.into(), one.bytes as f64));
+        let cells = |mut panel: Panel| {
+            panel.count(1, Traffic { asked, hit: asked * 0.5 }, 0);
+            panel.report(Tier::Memory, 0).cells.iter().map(|cell| cell.ratios).collect::<Vec<_>>()
+        };
+        prop_assert_eq!(cells(alone), cells(together));
+    }
 }
 
 /// Requests in the order of their arrival: the numbers of objects, and their sizes.

@@ -12,6 +12,8 @@ const OF_IDLE: f64 = 0.02;
 const IDLE: f64 = 8.0;
 /// The most seconds that are saved for later.
 const SAVED: f64 = 0.25;
+/// The part of the seconds given that leaves room for twice the work.
+const AMPLE: f64 = 0.4;
 
 /// Seconds of CPU time that are left.
 pub(super) struct Allowance {
@@ -19,11 +21,20 @@ pub(super) struct Allowance {
     /// The time and the CPU time of the process at which the last ones were given.
     given: Instant,
     busy: Duration,
+    /// The seconds given and taken since the last answer whether they are ample.
+    granted: f64,
+    taken: f64,
 }
 
 impl Allowance {
     pub(super) fn new() -> Self {
-        Self { left: SAVED, given: Instant::now(), busy: cpu_time(ClockId::ProcessCPUTime) }
+        Self {
+            left: SAVED,
+            given: Instant::now(),
+            busy: cpu_time(ClockId::ProcessCPUTime),
+            granted: 0.0,
+            taken: 0.0,
+        }
     }
 
     /// Takes the time `used`. Returns whether that was too much; if so, nothing is owed for it.
@@ -32,10 +43,24 @@ impl Allowance {
         let time = now.duration_since(self.given).as_secs_f64();
         let worked = busy.saturating_sub(self.busy).as_secs_f64();
         (self.given, self.busy) = (now, busy);
-        self.left += OF_BUSY * worked + OF_IDLE * (time - IDLE * worked).max(0.0) - used.as_secs_f64();
+        let (granted, taken) =
+            (OF_BUSY * worked + OF_IDLE * (time - IDLE * worked).max(0.0), used.as_secs_f64());
+        self.left += granted - taken;
+        self.granted += granted;
+        self.taken += taken;
         let is_exceeded = self.left < 0.0;
         self.left = self.left.clamp(0.0, SAVED);
         is_exceeded
+    }
+
+    /// Returns whether the time taken since the last answer leaves room for twice the work; `false` as long as that time was short.
+    pub(super) fn is_ample(&mut self) -> bool {
+        if self.granted < SAVED {
+            return false;
+        }
+        let is_ample = self.taken < AMPLE * self.granted;
+        (self.granted, self.taken) = (0.0, 0.0);
+        is_ample
     }
 }
 
@@ -58,5 +83,6 @@ mod tests {
         assert!(!allowance.is_exceeded(Duration::from_millis(1)));
         assert!(allowance.is_exceeded(Duration::from_secs(1)));
         assert!(!allowance.is_exceeded(Duration::ZERO));
+        assert!(!allowance.is_ample(), "little time was given");
     }
 }
