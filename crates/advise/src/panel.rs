@@ -20,6 +20,10 @@ pub(crate) const RUNNING: usize = 2;
 
 /// The most objects in all shadows of a panel: about 100 bytes each.
 const MOST_OBJECTS: usize = 90_000;
+/// The part of these at which there is room for a larger sample.
+const GROWN: f64 = 0.4;
+/// The requests after which shadows know the keys that the sample has gained, as a multiple of the objects in the largest.
+const WARM: u64 = 8;
 /// One in this many requests that memory answers counts as a use in the tier behind it.
 const TOUCHED: u64 = 16;
 /// The requests between two checks of the number of objects.
@@ -75,6 +79,9 @@ pub struct Panel {
     answered: u64,
     /// The number of answered requests at which the number of objects is checked.
     checked: u64,
+    /// The sample whose requests count. After a growth, those for the keys gained count from this number of answered requests.
+    counted: Sample,
+    warm: u64,
 }
 
 /// The requests seen since the selection became smaller.
@@ -133,6 +140,8 @@ impl Panel {
             window: Window::new(0),
             answered: 0,
             checked: 0,
+            counted: sample,
+            warm: 0,
         };
         let others = others.iter().filter(|spec| **spec != running);
         panel.rows = std::iter::once(&running).chain(others).map(|spec| panel.row(spec)).collect();
@@ -236,9 +245,11 @@ impl Panel {
             self.rows.iter_mut().for_each(|row| row.touch(key));
         }
         if counts {
-            let (group, asked) = self.share_of(request, self.sample().share());
-            let cells = &mut self.window.at(request.now).shadows;
+            let (group, asked) = self.share_of(request, self.counted.share());
+            let interval = self.window.at(request.now);
+            let cells = &mut interval.shadows;
             cells.iter_mut().for_each(|cell| cell.count(group, asked, asked));
+            interval.seen.count(counts, group, (request, &asked));
             self.compare(request, Answer::Hit, real);
         }
     }
@@ -246,7 +257,7 @@ impl Panel {
     /// Compares the `real` answer of the cache to a request that [counts](Self::request) with that of its `shadow`. Of several
     /// requests, one was answered so, and the others by hits.
     pub fn compare(&mut self, request: &Request, shadow: Answer, real: Answer) {
-        let (_, asked) = self.share_of(request, self.sample().share());
+        let (_, asked) = self.share_of(request, self.counted.share());
         let one = asked * (1.0 / f64::from(request.requests.max(1)));
         let group = self.sample().group(request.object.key);
         let interval = self.window.at(request.now);
@@ -297,7 +308,8 @@ impl Panel {
         self.seen.all += 1;
         self.seen.large += u64::from(is_large);
         self.seen.heavy += u64::from(!is_large && !is_in_sample);
-        Some(!self.unseen.remove(&key))
+        let is_warm = self.counted.contains(key) || self.is_certain(request);
+        Some(!self.unseen.remove(&key) && is_warm)
     }
 
     /// Whether any sample would have this request.
@@ -320,7 +332,7 @@ impl Panel {
 
     fn shown(&mut self, request: Request, counts: bool) -> Shown {
         let Object { key, size, .. } = request.object;
-        let (group, asked) = self.share_of(&request, self.sample().share());
+        let (group, asked) = self.share_of(&request, self.counted.share());
         let (_, asked_endless) = self.share_of(&request, self.endless_share());
         let is_giant = counts && self.giant.count(key, asked.bytes);
         Shown { request, counts, group, asked, asked_endless, part: self.selection.part(key, size), is_giant }
@@ -349,9 +361,11 @@ impl Panel {
                 }
             });
         }
-        for Shown { request, counts, group, asked_endless, .. } in all {
+        for Shown { request, counts, group, asked, asked_endless, .. } in all {
+            interval.seen.count(*counts, *group, (request, asked));
             if group.is_none() || endless.sample.contains(request.object.key) {
                 let given = request.given(endless.answer(request), *asked_endless);
+                interval.seen_endless.count(*counts, *group, (request, asked_endless));
                 if *counts {
                     interval.shadows[shadows].count(*group, *asked_endless, given);
                 }
@@ -363,13 +377,16 @@ impl Panel {
 
     /// Returns the number of requests that `request` stands for.
     pub fn stands_for(&self, request: &Request) -> f64 {
-        self.share_of(request, self.sample().share()).1.requests
+        self.share_of(request, self.counted.share()).1.requests
     }
 
     fn check(&mut self) {
         if self.answered >= self.checked {
             self.checked = self.answered + CHECKED;
             self.fit();
+        }
+        if self.answered >= self.warm {
+            self.counted = self.sample();
         }
     }
 
@@ -422,6 +439,27 @@ impl Panel {
         is_so
     }
 
+    /// Doubles the sample, if the shadows have room for that.
+    pub fn grow(&mut self) {
+        let objects: usize = self.rows.iter().map(Row::len).sum();
+        let (sample, double) = (self.sample(), self.sample().double());
+        if double == sample || self.counted != sample || objects > (self.most as f64 * GROWN) as usize {
+            return;
+        }
+        let most = self.rows.iter().flat_map(Row::residents).max().unwrap_or(0);
+        self.warm = self.answered + WARM * most as u64;
+        self.endless.grow(double);
+        self.selection.sample = double;
+        // First the room, so that no object leaves for those that take more of it now.
+        self.resize();
+        self.review();
+    }
+
+    /// Returns the share of the keys whose requests count.
+    pub fn counted_share(&self) -> f64 {
+        self.counted.share()
+    }
+
     /// Returns the part of the selected objects in shadows that are large.
     fn large_share(&self) -> f64 {
         let (mut all, mut large) = (0_u32, 0_u32);
@@ -438,6 +476,9 @@ impl Panel {
     fn review(&mut self) {
         let Self { rows, endless, selection, .. } = self;
         endless.review_all(selection);
+        if self.counted.share() > selection.sample.share() {
+            self.counted = selection.sample;
+        }
         for row in rows {
             let mut objects = Vec::with_capacity(row.len());
             row.for_each(&mut |key, size| objects.push((selection.contains(key, size), key)));
@@ -465,8 +506,8 @@ impl Panel {
     }
 
     /// Returns the errors of byte hit ratios that the object with the most bytes may cause, by policy and size.
-    pub(crate) fn errors_of_giant(&self) -> impl Iterator<Item = [f64; FACTORS.len()]> {
-        let unseen = (1.0 - self.sample().share()).sqrt();
+    pub(crate) fn errors_of_giant(&self, share: f64) -> impl Iterator<Item = [f64; FACTORS.len()]> {
+        let unseen = (1.0 - share).sqrt();
         (0..self.rows.len()).map(move |place| self.giant.errors(place).map(|error| error * unseen))
     }
 
@@ -483,7 +524,7 @@ impl Panel {
     }
 
     pub(crate) fn endless_share(&self) -> f64 {
-        self.endless.sample.share()
+        self.endless.sample.share().min(self.counted.share())
     }
 
     /// Returns the counts since `since` (UNIX seconds).

@@ -247,8 +247,14 @@ impl Advisor {
         if is_exceeded && !is_heavy_less {
             state.panel.thin();
         }
-        let is_heavy_more = state.allowance.is_ample() && state.heavy.widen();
+        let is_ample = state.allowance.is_ample();
+        let is_heavy_more = is_ample && state.heavy.widen();
         let State { panel, disks, .. } = &mut *state;
+        if is_ample && !is_heavy_more {
+            let is_smaller = |disks: &&mut Panel| disks.sample().share() < panel.counted_share();
+            disks.iter_mut().filter(is_smaller).for_each(Panel::grow);
+            panel.grow();
+        }
         disks.iter_mut().for_each(|disks| disks.narrow(panel));
         if is_heavy_less || is_heavy_more || state.chosen.elapsed() >= CHOICE {
             state.chosen = Instant::now();
