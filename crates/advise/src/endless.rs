@@ -61,6 +61,13 @@ impl Endless {
         self.copies.retain(|key, sized| sample.contains(*key) || selection.is_exact(*key, sized.size.into()));
     }
 
+    /// Takes the sample `double`, unless there are too many copies for twice as many, or the sample is smaller than half of it.
+    pub(crate) fn grow(&mut self, double: Sample) {
+        if 2 * self.copies.len() < MOST && self.sample == double.half() {
+            self.sample = double;
+        }
+    }
+
     /// Halves the sample if there are too many copies. Returns whether there are still too many afterwards.
     pub(crate) fn fit(&mut self, selection: &Selection) -> bool {
         if self.copies.len() > MOST {

@@ -23,14 +23,16 @@ impl Giant {
         }
     }
 
-    /// Counts requested bytes. Returns where to count those that hit, if they are its own.
-    pub(crate) fn count(&mut self, key: u64, bytes: f64, shadows: usize) -> Option<&mut [f64]> {
+    /// Counts requested bytes. Returns whether they are its own.
+    pub(crate) fn count(&mut self, key: u64, bytes: f64) -> bool {
         self.all += bytes;
-        if self.key != Some(key) {
-            return None;
-        }
+        self.key == Some(key)
+    }
+
+    /// Counts its bytes that hit in this one of the `shadows`.
+    pub(crate) fn hit(&mut self, shadow: usize, bytes: f64, shadows: usize) {
         self.hit.resize(shadows, 0.0);
-        Some(&mut self.hit)
+        self.hit[shadow] += bytes;
     }
 
     /// Returns the errors of the byte hit ratios of the policy in this place that it may cause.

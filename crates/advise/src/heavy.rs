@@ -2,14 +2,17 @@
 //!
 //! They are found in a random sample of all requests, in which a request is the likelier the more bytes it has. Its
 //! weight is the number of requests that it stands for. The weights halve from time to time, and a light key is
-//! forgotten when there are too many.
+//! forgotten when there are too many: its weight is still part of the sum of all, so that no key among many equal ones is heavy.
 
 use hashbrown::HashMap;
 
 /// Finds the heaviest keys.
-#[derive(Default)]
 pub struct Heavy {
     counted: HashMap<u64, Weights>,
+    /// The weights of all keys, forgotten ones included.
+    all: Weights,
+    /// The least share of these that a heavy key has.
+    least: f64,
     /// The requests counted since the weights were halved.
     requests: usize,
 }
@@ -25,6 +28,13 @@ struct Weights {
     is_chosen: bool,
 }
 
+impl Default for Heavy {
+    fn default() -> Self {
+        let (counted, all) = Default::default();
+        Self { counted, all, least: Self::SHARE, requests: 0 }
+    }
+}
+
 impl Heavy {
     /// The mean of the [steps](Self::step) between two requests that are chosen.
     pub const DISTANCE: u32 = 1 << 13;
@@ -34,8 +44,9 @@ impl Heavy {
     const MOST: usize = 64;
     /// The most keys with weights.
     const COUNTED: usize = 2_048;
-    /// The least share of the weights, and the least number of counted requests.
+    /// The limits of the least share of the weights, and the least number of counted requests.
     const SHARE: f64 = 1.0 / 1_024.0;
+    const MOST_SHARE: f64 = 1.0 / 8.0;
     const LEAST: f64 = 3.0;
     /// The counted requests after which the weights halve.
     const HALVED: usize = 1 << 14;
@@ -51,7 +62,9 @@ impl Heavy {
     pub fn count(&mut self, key: u64, bytes: u64) {
         let stands_for = (f64::from(Self::DISTANCE) / f64::from(Self::step(bytes))).max(1.0);
         let weights = self.counted.entry(key).or_default();
-        weights.add(stands_for, bytes as f64 * stands_for);
+        for weights in [weights, &mut self.all] {
+            weights.add(stands_for, bytes as f64 * stands_for);
+        }
         if self.counted.len() > Self::COUNTED {
             self.forget();
         }
@@ -59,7 +72,26 @@ impl Heavy {
         if self.requests == Self::HALVED {
             self.requests = 0;
             self.counted.values_mut().for_each(Weights::halve);
+            self.all.halve();
         }
+    }
+
+    /// Doubles the least share of a heavy key. Returns false if it is too large for that.
+    pub fn narrow(&mut self) -> bool {
+        let is_possible = self.least < Self::MOST_SHARE;
+        if is_possible {
+            self.least *= 2.0;
+        }
+        is_possible
+    }
+
+    /// Halves the least share of a heavy key. Returns false if it is too small for that.
+    pub fn widen(&mut self) -> bool {
+        let is_possible = self.least > Self::SHARE;
+        if is_possible {
+            self.least /= 2.0;
+        }
+        is_possible
     }
 
     /// Returns the heaviest keys. A key that was among them stays until it has half of the least share.
@@ -81,7 +113,7 @@ impl Heavy {
     }
 
     fn heaviest(&self, weight: impl Fn(&Weights) -> f64) -> Vec<u64> {
-        let least = self.counted.values().map(&weight).sum::<f64>() * Self::SHARE;
+        let least = weight(&self.all) * self.least;
         let is_heavy = |weights: &Weights| {
             let ease = if weights.is_chosen { 2.0 } else { 1.0 };
             weights.counted * ease >= Self::LEAST && weight(weights) * ease > least
@@ -116,5 +148,31 @@ impl Weights {
     fn halve(&mut self) {
         let Self { requests, bytes, counted, is_chosen } = *self;
         *self = Self { requests: requests / 2.0, bytes: bytes / 2.0, counted: counted / 2.0, is_chosen };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_key_among_many_equal_ones_is_heavy() {
+        let mut heavy = Heavy::default();
+        for at in 0..60_000_u64 {
+            heavy.count(at * 7_919 % 10_000, 1_024);
+        }
+        assert_eq!(heavy.choose(), Vec::<u64>::new());
+    }
+
+    #[test]
+    fn fewer_keys_are_heavy_once_a_heavy_one_needs_more() {
+        let mut heavy = Heavy::default();
+        // Two in three requests are for one key, and the others for 50 in turn.
+        (0..3_000).for_each(|at| heavy.count(if at % 3 == 0 { 1 + at / 3 % 50 } else { 0 }, 1_024));
+        assert_eq!(heavy.choose().len(), 51);
+        while heavy.narrow() {}
+        assert_eq!(heavy.choose(), [0]);
+        while heavy.widen() {}
+        assert_eq!(heavy.choose().len(), 51);
     }
 }

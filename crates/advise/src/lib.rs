@@ -20,6 +20,7 @@ mod panel;
 mod prices;
 mod report;
 mod request;
+mod row;
 mod sample;
 mod selection;
 mod shadow;

@@ -1,16 +1,18 @@
 //! The shadows of one tier: each policy at each size, and no limit.
 
-use hashbrown::HashSet;
-use larder_evict::{By, Capacity, Object, Spec};
+mod extent;
 
+use hashbrown::HashSet;
+use larder_evict::{By, Object, Spec};
+
+use self::extent::Seen;
 use crate::counts::{Sums, Traffic};
 use crate::endless::Endless;
 use crate::giant::Giant;
 use crate::request::{Answer, Change, Request};
-use crate::sample::{Sample, units};
+use crate::row::Row;
+use crate::sample::Sample;
 use crate::selection::Selection;
-use crate::shadow::Shadow;
-use crate::stack::LruStack;
 use crate::window::{Interval, Window};
 
 /// The policies that the running one is usually compared with.
@@ -23,10 +25,6 @@ pub(crate) const RUNNING: usize = 2;
 const MOST_OBJECTS: usize = 90_000;
 /// One in this many requests that memory answers counts as a use in the tier behind it.
 const TOUCHED: u64 = 16;
-/// The requests between two checks of that number.
-const CHECKED: u64 = 64;
-/// The part of the objects in shadows, and of their requests, that large ones may be: they are in every sample.
-const LARGE_SHARE: f64 = 1.0 / 3.0;
 
 /// A size of a tier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,24 +66,31 @@ pub struct Panel {
     running: usize,
     endless: Endless,
     selection: Selection,
-    /// The requests seen since the selection became smaller, and those of them for large objects.
-    seen: (u64, u64),
+    seen: Seen,
     giant: Giant,
     /// The keys that have entered the shadows without a request: their next request does not count.
     unseen: HashSet<u64>,
     pub(crate) window: Window,
     answered: u64,
+    /// The number of answered requests at which the number of objects is checked.
+    checked: u64,
+    /// The sample whose requests count. After a growth, those for the keys gained count from this number of answered requests.
+    counted: Sample,
+    warm: u64,
 }
 
-/// The shadows of one policy.
-struct Row {
-    spec: Spec,
-    shadows: Shadows,
-}
-
-enum Shadows {
-    Lru(Box<LruStack<{ FACTORS.len() }>>),
-    Any(Box<[Shadow; FACTORS.len()]>),
+/// A request as it is shown to all shadows.
+struct Shown {
+    request: Request,
+    /// Whether it counts, and in which group.
+    counts: bool,
+    group: Option<usize>,
+    /// The requests that it stands for, and those for the shadow without a limit.
+    asked: Sums,
+    asked_endless: Sums,
+    /// What its object takes of a shadow's room.
+    part: u64,
+    is_giant: bool,
 }
 
 impl Panel {
@@ -115,11 +120,14 @@ impl Panel {
             running: 0,
             endless: Endless::new(sample),
             selection: Selection::new(by, sample),
-            seen: (0, 0),
+            seen: Seen::default(),
             giant: Giant::default(),
             unseen: HashSet::new(),
             window: Window::new(0),
             answered: 0,
+            checked: 0,
+            counted: sample,
+            warm: 0,
         };
         let others = others.iter().filter(|spec| **spec != running);
         panel.rows = std::iter::once(&running).chain(others).map(|spec| panel.row(spec)).collect();
@@ -128,15 +136,7 @@ impl Panel {
     }
 
     fn row(&self, spec: &Spec) -> Row {
-        let is_lru = Spec::parse("lru").is_ok_and(|lru| lru == *spec);
-        let (rooms, by, seed) = (self.rooms(), self.selection.by, self.sample().multiplier());
-        let shadow = |(room, _)| Shadow::new(spec, Capacity { by, amount: units(room) }, seed);
-        let mut shadows = match is_lru {
-            true => Shadows::Lru(Box::new(LruStack::new())),
-            false => Shadows::Any(Box::new(rooms.map(shadow))),
-        };
-        shadows.set_sizes(rooms);
-        Row { spec: spec.clone(), shadows }
+        Row::new(spec, self.rooms(), &self.selection)
     }
 
     /// Returns the capacity of each size for the keys of the sample, in fractions, and the size of the largest object.
@@ -186,7 +186,7 @@ impl Panel {
 
     fn resize(&mut self) {
         let rooms = self.rooms();
-        self.rows.iter_mut().for_each(|row| row.shadows.set_sizes(rooms));
+        self.rows.iter_mut().for_each(|row| row.set_sizes(rooms));
     }
 
     /// Puts the `keys` into every sample, and removes those that were and are no longer. The `largest` has the most bytes.
@@ -201,7 +201,7 @@ impl Panel {
                 false => _ = unseen.remove(&key),
             }
             endless.review(key, selection);
-            rows.iter_mut().for_each(|row| row.shadows.review(key, selection));
+            rows.iter_mut().for_each(|row| row.review(key, selection));
         }
     }
 
@@ -215,22 +215,27 @@ impl Panel {
     /// Asks all shadows of a tier behind memory, which has given this answer. What memory answers is a hit whatever this tier has;
     /// some of these requests count as uses here. `real` is what the cache did.
     pub fn request_behind(&mut self, request: &Request, memory: Answer, real: Answer) {
+        self.check();
         let key = request.object.key;
         let Some(counts) = self.admit(request) else { return };
         if !memory.is_hit() {
-            let shadow = self.answer(request, counts);
-            if counts {
+            let shown = self.shown(*request, counts);
+            if let [shadow] = self.show(&[shown])[..]
+                && counts
+            {
                 self.compare(request, shadow, real);
             }
             return;
         }
         if self.answered.is_multiple_of(TOUCHED) {
-            self.rows.iter_mut().for_each(|row| row.shadows.touch(key));
+            self.rows.iter_mut().for_each(|row| row.touch(key));
         }
         if counts {
-            let (group, asked) = self.share_of(request, self.sample().share());
-            let cells = &mut self.window.at(request.now).shadows;
+            let (group, asked) = self.share_of(request, self.counted.share());
+            let interval = self.window.at(request.now);
+            let cells = &mut interval.shadows;
             cells.iter_mut().for_each(|cell| cell.count(group, asked, asked));
+            interval.seen.count(counts, group, (request, &asked));
             self.compare(request, Answer::Hit, real);
         }
     }
@@ -238,7 +243,7 @@ impl Panel {
     /// Compares the `real` answer of the cache to a request that [counts](Self::request) with that of its `shadow`. Of several
     /// requests, one was answered so, and the others by hits.
     pub fn compare(&mut self, request: &Request, shadow: Answer, real: Answer) {
-        let (_, asked) = self.share_of(request, self.sample().share());
+        let (_, asked) = self.share_of(request, self.counted.share());
         let one = asked * (1.0 / f64::from(request.requests.max(1)));
         let group = self.sample().group(request.object.key);
         let interval = self.window.at(request.now);
@@ -250,32 +255,47 @@ impl Panel {
 
     /// Asks all shadows. Returns the answer of the running configuration's, if the request counts.
     pub fn request(&mut self, request: &Request) -> Option<Answer> {
-        let counts = self.admit(request)?;
-        let each = request.bytes / u64::from(request.requests.max(1));
-        let answer = self.answer(&Request { requests: 1, bytes: each, ..*request }, counts);
-        if let Some(more) = request.requests.checked_sub(1).filter(|more| *more > 0) {
-            let bytes = request.bytes - each;
-            let change = Change::None;
-            let later = Request { requests: more, bytes, change, is_forced: false, ..*request };
-            self.answer(&later, counts);
+        let mut answer = None;
+        self.request_all(std::slice::from_ref(request), |_, _, given| answer = Some(given));
+        answer
+    }
+
+    /// Asks one shadow after another, so that each is in the processor's cache. Passes the place of each request that counts to
+    /// `see`, with the answer of the running configuration's shadow. More than some hundred requests are too many at once.
+    pub fn request_all(&mut self, requests: &[Request], mut see: impl FnMut(&mut Self, usize, Answer)) {
+        self.check();
+        let (mut all, mut counted) = (Vec::with_capacity(2 * requests.len()), Vec::new());
+        for (at, request) in requests.iter().enumerate() {
+            let Some(counts) = self.admit(request) else { continue };
+            let each = request.bytes / u64::from(request.requests.max(1));
+            if counts {
+                counted.push((at, all.len()));
+            }
+            all.push(self.shown(Request { requests: 1, bytes: each, ..*request }, counts));
+            if let Some(more) = request.requests.checked_sub(1).filter(|more| *more > 0) {
+                let (bytes, change) = (request.bytes - each, Change::None);
+                let later = Request { requests: more, bytes, change, is_forced: false, ..*request };
+                all.push(self.shown(later, counts));
+            }
         }
-        counts.then_some(answer)
+        let answers = self.show(&all);
+        counted.into_iter().for_each(|(at, place)| see(self, at, answers[place]));
     }
 
     /// Returns whether a request for a selected object counts; `None` for one that is not selected.
     fn admit(&mut self, request: &Request) -> Option<bool> {
-        if self.answered.is_multiple_of(CHECKED) {
-            self.fit();
-        }
         let Object { key, size, .. } = request.object;
         let is_in_sample = self.selection.sample.contains(key);
         if !is_in_sample && !self.is_certain(request) {
             return None;
         }
         self.answered += 1;
-        self.seen.0 += 1;
-        self.seen.1 += u64::from(self.selection.is_large(size));
-        Some(!self.unseen.remove(&key))
+        let is_large = self.selection.is_large(size);
+        self.seen.all += 1;
+        self.seen.large += u64::from(is_large);
+        self.seen.heavy += u64::from(!is_large && !is_in_sample);
+        let is_warm = self.counted.contains(key) || self.is_certain(request);
+        Some(!self.unseen.remove(&key) && is_warm)
     }
 
     /// Whether any sample would have this request.
@@ -296,113 +316,59 @@ impl Panel {
         ((!is_certain).then(|| self.sample().group(object.key)), asked)
     }
 
-    fn answer(&mut self, request: &Request, counts: bool) -> Answer {
+    fn shown(&mut self, request: Request, counts: bool) -> Shown {
         let Object { key, size, .. } = request.object;
-        let (group, asked) = self.share_of(request, self.sample().share());
-        let (_, asked_endless) = self.share_of(request, self.endless_share());
-        let Self { rows, endless, selection, window, running, giant, .. } = self;
+        let (group, asked) = self.share_of(&request, self.counted.share());
+        let (_, asked_endless) = self.share_of(&request, self.endless_share());
+        let is_giant = counts && self.giant.count(key, asked.bytes);
+        Shown { request, counts, group, asked, asked_endless, part: self.selection.part(key, size), is_giant }
+    }
+
+    /// Returns the answers of the running configuration's shadow.
+    fn show(&mut self, all: &[Shown]) -> Vec<Answer> {
+        let mut answers = vec![Answer::Miss; all.len()];
+        let Some(last) = all.last() else { return answers };
+        let Self { rows, endless, window, running, giant, .. } = self;
         let shadows = rows.len() * FACTORS.len();
-        let mut giant = giant.count(key, asked.bytes, shadows).into_iter().flatten();
-        let part = selection.part(key, size);
-        let interval = window.at(request.now);
-        let evicted = rows[*running].shadows.evictions();
-        let mut cells = interval.shadows.iter_mut();
-        let mut of_running = Answer::Miss;
+        let interval = window.at(last.request.now);
+        let evicted = rows[*running].evictions();
         for (place, row) in rows.iter_mut().enumerate() {
-            let answers = row.shadows.answer(request, part);
-            if place == *running {
-                of_running = answers[RUNNING];
-            }
-            for (answer, cell) in answers.into_iter().zip(cells.by_ref()).filter(|_| counts) {
-                let given = request.given(answer, asked);
-                cell.count(group, asked, given);
-                giant.by_ref().take(1).for_each(|hit| *hit += given.bytes);
+            row.answer(all.iter().map(|shown| (&shown.request, shown.part)), |at, size, answer| {
+                let Shown { request, counts, group, asked, is_giant, .. } = &all[at];
+                if (place, size) == (*running, RUNNING) {
+                    answers[at] = answer;
+                }
+                if *counts {
+                    let (given, cell) = (request.given(answer, *asked), place * FACTORS.len() + size);
+                    interval.shadows[cell].count(*group, *asked, given);
+                    if *is_giant {
+                        giant.hit(cell, given.bytes, shadows);
+                    }
+                }
+            });
+        }
+        for Shown { request, counts, group, asked, asked_endless, .. } in all {
+            interval.seen.count(*counts, *group, (request, asked));
+            if group.is_none() || endless.sample.contains(request.object.key) {
+                let given = request.given(endless.answer(request), *asked_endless);
+                interval.seen_endless.count(*counts, *group, (request, asked_endless));
+                if *counts {
+                    interval.shadows[shadows].count(*group, *asked_endless, given);
+                }
             }
         }
-        if group.is_none() || endless.sample.contains(key) {
-            let given = request.given(endless.answer(request), asked_endless);
-            if let Some(cell) = cells.next().filter(|_| counts) {
-                cell.count(group, asked_endless, given);
-            }
-        }
-        interval.evictions += rows[*running].shadows.evictions() - evicted;
-        of_running
+        interval.evictions += rows[*running].evictions() - evicted;
+        answers
     }
 
     /// Returns the number of requests that `request` stands for.
     pub fn stands_for(&self, request: &Request) -> f64 {
-        self.share_of(request, self.sample().share()).1.requests
-    }
-
-    /// Makes the selection smaller while the shadows have too many objects.
-    fn fit(&mut self) {
-        while self.rows.iter().map(|row| row.shadows.len()).sum::<usize>() > self.most {
-            self.thin();
-        }
-        while self.endless.fit(&self.selection) {
-            if self.endless_share() < self.sample().share() / 16.0 {
-                self.selection.raise_large();
-                self.review();
-            }
-        }
-    }
-
-    /// Makes the selection no larger than that of `other`, of which this panel sees the requests.
-    pub fn narrow(&mut self, other: &Self) {
-        if self.selection.narrow(&other.selection) {
-            self.review();
-        }
-    }
-
-    /// Halves the sample, or leaves out more of the large objects if they are too large a part of what shadows have or see.
-    pub fn thin(&mut self) {
-        let seen = self.seen.1 as f64 > LARGE_SHARE * self.seen.0 as f64;
-        self.seen = (0, 0);
-        let mut is_less = false;
-        if self.sample().share() < 1.0 && seen {
-            self.selection.raise_large();
-            is_less = true;
-        }
-        while self.large_share() > LARGE_SHARE {
-            self.selection.raise_large();
-            is_less = self.sample().share() < 1.0;
-        }
-        if !is_less {
-            self.selection.sample = self.sample().half();
-        }
-        self.review();
-    }
-
-    /// Returns the part of the selected objects in shadows that are large.
-    fn large_share(&self) -> f64 {
-        let (mut all, mut large) = (0_u32, 0_u32);
-        for row in &self.rows {
-            row.shadows.for_each(&mut |key, size| {
-                all += u32::from(self.selection.contains(key, size));
-                large += u32::from(self.selection.is_large(size));
-            });
-        }
-        f64::from(large) / f64::from(all.max(1))
-    }
-
-    /// Removes what is no longer selected, and makes the rest take its part of the room.
-    fn review(&mut self) {
-        let Self { rows, endless, selection, .. } = self;
-        endless.review_all(selection);
-        for row in rows {
-            let mut objects = Vec::with_capacity(row.shadows.len());
-            row.shadows.for_each(&mut |key, size| objects.push((selection.contains(key, size), key)));
-            // First what leaves, so that the rest has room.
-            objects.sort_unstable();
-            objects.dedup();
-            objects.into_iter().for_each(|(_, key)| row.shadows.review(key, selection));
-        }
-        self.resize();
+        self.share_of(request, self.counted.share()).1.requests
     }
 
     /// Returns the bytes allocated, spare room included.
     pub fn bytes(&self) -> usize {
-        let rows = self.rows.iter().map(|row| row.shadows.bytes()).sum::<usize>();
+        let rows = self.rows.iter().map(Row::bytes).sum::<usize>();
         rows + self.endless.bytes() + self.window.bytes()
     }
 
@@ -412,15 +378,12 @@ impl Panel {
 
     /// Returns the numbers of objects in the shadows of each policy, by size.
     pub(crate) fn residents(&self) -> impl Iterator<Item = [usize; FACTORS.len()]> {
-        self.rows.iter().map(|row| match &row.shadows {
-            Shadows::Lru(stack) => stack.caches().map(|cache| cache.objects),
-            Shadows::Any(shadows) => shadows.each_ref().map(Shadow::len),
-        })
+        self.rows.iter().map(Row::residents)
     }
 
     /// Returns the errors of byte hit ratios that the object with the most bytes may cause, by policy and size.
-    pub(crate) fn errors_of_giant(&self) -> impl Iterator<Item = [f64; FACTORS.len()]> {
-        let unseen = (1.0 - self.sample().share()).sqrt();
+    pub(crate) fn errors_of_giant(&self, share: f64) -> impl Iterator<Item = [f64; FACTORS.len()]> {
+        let unseen = (1.0 - share).sqrt();
         (0..self.rows.len()).map(move |place| self.giant.errors(place).map(|error| error * unseen))
     }
 
@@ -437,76 +400,11 @@ impl Panel {
     }
 
     pub(crate) fn endless_share(&self) -> f64 {
-        self.endless.sample.share()
+        self.endless.sample.share().min(self.counted.share())
     }
 
     /// Returns the counts since `since` (UNIX seconds).
     pub(crate) fn sum(&self, since: u32) -> Interval {
         self.window.sum(since)
-    }
-}
-
-impl Shadows {
-    fn set_sizes(&mut self, rooms: [(u64, u64); FACTORS.len()]) {
-        match self {
-            Self::Lru(stack) => stack.set_sizes(rooms),
-            Self::Any(shadows) => {
-                shadows
-                    .iter_mut()
-                    .zip(rooms)
-                    .for_each(|(shadow, (room, largest))| shadow.set_room(room, largest));
-            }
-        }
-    }
-
-    fn answer(&mut self, request: &Request, part: u64) -> [Answer; FACTORS.len()] {
-        match self {
-            Self::Lru(stack) => stack.answer(request, part),
-            Self::Any(shadows) => shadows.each_mut().map(|shadow| shadow.answer(request, part)),
-        }
-    }
-
-    fn review(&mut self, key: u64, selection: &Selection) {
-        match self {
-            Self::Lru(stack) => stack.review(key, selection),
-            Self::Any(shadows) => shadows.iter_mut().for_each(|shadow| shadow.review(key, selection)),
-        }
-    }
-
-    /// Passes the key and size of each object to `see`, once for each cache that has it.
-    fn for_each(&self, see: &mut dyn FnMut(u64, u64)) {
-        match self {
-            Self::Lru(stack) => stack.for_each(see),
-            Self::Any(shadows) => shadows.iter().for_each(|shadow| shadow.for_each(see)),
-        }
-    }
-
-    fn touch(&mut self, key: u64) {
-        match self {
-            Self::Lru(stack) => stack.touch(key),
-            Self::Any(shadows) => shadows.iter_mut().for_each(|shadow| shadow.touch(key)),
-        }
-    }
-
-    fn len(&self) -> usize {
-        match self {
-            Self::Lru(stack) => stack.len(),
-            Self::Any(shadows) => shadows.iter().map(Shadow::len).sum(),
-        }
-    }
-
-    /// Returns the number of objects that the running size has evicted.
-    fn evictions(&self) -> u64 {
-        match self {
-            Self::Lru(stack) => stack.caches()[RUNNING].evictions,
-            Self::Any(shadows) => shadows[RUNNING].evictions(),
-        }
-    }
-
-    fn bytes(&self) -> usize {
-        match self {
-            Self::Lru(stack) => stack.bytes(),
-            Self::Any(shadows) => shadows.iter().map(Shadow::bytes).sum(),
-        }
     }
 }

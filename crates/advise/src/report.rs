@@ -129,7 +129,7 @@ impl Panel {
     pub fn report(&self, tier: Tier, since: u32) -> Report {
         let counts = self.sum(since);
         let Traffic { asked, hit } = counts.traffic;
-        let share = self.sample().share();
+        let (share, share_endless) = (counts.seen.share(), counts.seen_endless.share());
         let measured = Ratios::measured(&asked, &hit);
         let configurations = self.policies().enumerate().flat_map(|(policy, spec)| {
             self.sizes().iter().enumerate().map(move |(at, size)| {
@@ -142,9 +142,9 @@ impl Panel {
             Cell { tier, policy, size, ratios, current }
         });
         let mut cells: Vec<_> = cells.collect();
-        let errors = self.residents().zip(self.errors_of_giant());
+        let errors = self.residents().zip(self.errors_of_giant(share));
         for (row, (residents, of_giant)) in cells.chunks_mut(FACTORS.len()).zip(errors) {
-            self.add_errors_of_room(row, residents);
+            self.add_errors_of_room(row, residents, share);
             for (cell, error) in row.iter_mut().zip(of_giant).filter(|(cell, _)| !cell.current) {
                 cell.ratios.byte_hit_ratio_error = cell.ratios.byte_hit_ratio_error.hypot(error);
             }
@@ -158,7 +158,7 @@ impl Panel {
         let endless = counts.shadows.last();
         Report {
             unlimited: endless
-                .map_or_else(Ratios::default, |shadow| self.ratios(&counts, shadow, self.endless_share())),
+                .map_or_else(Ratios::default, |shadow| self.ratios(&counts, shadow, share_endless)),
             cells,
             policy_of_config: None,
             by_entries: self.unit() == By::Entries,
@@ -168,7 +168,7 @@ impl Panel {
                 seconds: counts.ended.saturating_sub(counts.begun),
             },
             check: Check { predicted, measured: measured.hit_ratio },
-            sample: share,
+            sample: self.sample().share(),
             unstorable: counts.unstorable / survey.running.asked().requests.max(1.0),
             lost: counts.lost,
             bytes: self.bytes(),
@@ -181,12 +181,12 @@ impl Panel {
 
     /// Adds the error that follows from the sizes of the objects in the sample: if they happen to be larger than others, fewer of them
     /// fit than should. The hit ratios of the next sizes tell how much that matters.
-    fn add_errors_of_room(&self, row: &mut [Cell], residents: [usize; FACTORS.len()]) {
+    fn add_errors_of_room(&self, row: &mut [Cell], residents: [usize; FACTORS.len()], share: f64) {
         let ratios: Vec<_> = row.iter().map(|cell| cell.ratios).collect();
         for (at, cell) in row.iter_mut().enumerate().filter(|(_, cell)| !cell.current) {
             let (less, more) = (at.saturating_sub(1), (at + 1).min(ratios.len() - 1));
             let growth = (self.sizes()[more].named as f64 / self.sizes()[less].named as f64).ln();
-            let room = SPREAD * ((1.0 - self.sample().share()) / residents[at].max(1) as f64).sqrt();
+            let room = SPREAD * ((1.0 - share) / residents[at].max(1) as f64).sqrt();
             let error = |ratio: fn(&Ratios) -> f64| {
                 (ratio(&ratios[more]) - ratio(&ratios[less])) / growth.max(0.1) * room
             };
@@ -206,7 +206,7 @@ impl Panel {
         let estimate = |of: Unit| {
             let survey = self.survey(counts, share, of);
             // The running configuration corrects only what has the same sample.
-            if share == self.sample().share() { survey.estimate(shadow) } else { survey.uncorrected(shadow) }
+            if share == counts.seen.share() { survey.estimate(shadow) } else { survey.uncorrected(shadow) }
         };
         let (hits, bytes) = (estimate(|sums| sums.requests), estimate(|sums| sums.bytes));
         // How long all fetches would take is known from the shadows alone.

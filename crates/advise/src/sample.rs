@@ -55,6 +55,12 @@ impl Sample {
         Self { halvings: (self.halvings + 1).min(MOST_HALVINGS), ..self }
     }
 
+    /// Returns twice the sample, or the same if it has all keys.
+    #[must_use]
+    pub fn double(self) -> Self {
+        Self { halvings: self.halvings.saturating_sub(1), ..self }
+    }
+
     /// Returns the sample's part of an amount in [fractions](fractions), at least 1.
     pub(crate) fn part(self, amount: u64) -> u64 {
         (fractions(amount) >> self.halvings).max(1)

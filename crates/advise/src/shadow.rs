@@ -46,9 +46,8 @@ impl Shadow {
         if request.change == Change::Removed {
             self.remove(key);
         }
-        if self.cache.get(key).is_some() {
-            let kept = self.cache.peek_mut(key);
-            return kept.map_or(Answer::Miss, |kept| kept.copy.answer(request));
+        if let Some(kept) = self.cache.get_mut(key) {
+            return kept.copy.answer(request);
         }
         if request.freshness.is_none() || size > self.largest || part > self.room {
             return Answer::Miss;

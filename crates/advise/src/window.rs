@@ -1,8 +1,10 @@
 //! The counts of the last hours, in intervals.
 
 use std::collections::VecDeque;
+use std::ops::AddAssign;
 
 use crate::counts::{Counts, Sums, Traffic};
+use crate::request::Request;
 use crate::sample::GROUPS;
 
 /// The length of an interval in seconds, and the number of intervals that are kept.
@@ -24,8 +26,18 @@ pub(crate) struct Interval {
     pub(crate) wrong: [Sums; GROUPS],
     /// The requests for responses that may not be stored.
     pub(crate) unstorable: f64,
+    /// What shadows have seen of the requests that were not counted exactly, and the shadow without a limit.
+    pub(crate) seen: Seen,
+    pub(crate) seen_endless: Seen,
     /// In the order of the shadows.
     pub(crate) shadows: Vec<Counts>,
+}
+
+/// The requests for keys of a sample, and those that they stand for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Seen {
+    requests: f64,
+    stand_for: f64,
 }
 
 /// The last intervals.
@@ -44,8 +56,32 @@ impl Interval {
             evictions: 0,
             wrong: [Sums::default(); GROUPS],
             unstorable: 0.0,
+            seen: Seen::default(),
+            seen_endless: Seen::default(),
             shadows: vec![Counts::default(); shadows],
         }
+    }
+}
+
+impl Seen {
+    /// Counts a request of a group that `counts`, and what it stands for.
+    pub(crate) fn count(&mut self, counts: bool, group: Option<usize>, (request, asked): (&Request, &Sums)) {
+        if counts && group.is_some() {
+            self.requests += f64::from(request.requests);
+            self.stand_for += asked.requests;
+        }
+    }
+
+    /// Returns the share of the keys, a mean if the sample changed.
+    pub(crate) fn share(self) -> f64 {
+        if self.stand_for > 0.0 { self.requests / self.stand_for } else { 1.0 }
+    }
+}
+
+impl AddAssign for Seen {
+    fn add_assign(&mut self, other: Self) {
+        self.requests += other.requests;
+        self.stand_for += other.stand_for;
     }
 }
 
@@ -80,6 +116,8 @@ impl Window {
             sum.evictions += interval.evictions;
             sum.wrong.iter_mut().zip(interval.wrong).for_each(|(sum, wrong)| *sum += wrong);
             sum.unstorable += interval.unstorable;
+            sum.seen += interval.seen;
+            sum.seen_endless += interval.seen_endless;
             sum.shadows.iter_mut().zip(&interval.shadows).for_each(|(sum, counts)| *sum += counts);
         }
         sum

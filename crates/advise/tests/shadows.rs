@@ -97,6 +97,32 @@ proptest! {
             prop_assert!(is_equal, "{} at {}: {found:?}, simulated {hits:?}", cell.policy, cell.size);
         }
     }
+
+    #[test]
+    fn shadows_answer_many_requests_at_once_as_one_by_one(
+        ids in prop::collection::vec((0..60_u32, 1..4_u32), 1..300),
+        halvings in 0..3_u32,
+    ) {
+        let sizes = |id: u32| u64::from(id % 13 + 1) * 700;
+        let requests: Vec<_> = ids.iter().map(|&(id, requests)| {
+            let one = request(spread(id), sizes(id));
+            Request { requests, bytes: one.bytes * u64::from(requests), ..one }
+        }).collect();
+        let panels = || panel("sieve", Panel::usual_policies(), 160_000, halvings);
+        let (mut alone, mut together) = (panels(), panels());
+        let answers: Vec<_> = requests.iter().map(|request| alone.request(request)).collect();
+        let mut found = vec![None; requests.len()];
+        for (place, part) in requests.chunks(50).enumerate() {
+            together.request_all(part, |_, at, answer| found[50 * place + at] = Some(answer));
+        }
+        prop_assert_eq!(answers, found);
+        let asked = requests.iter().fold(sums(0.0, 0.0), |all, one| all + sums(one.requests.into(), one.bytes as f64));
+        let cells = |mut panel: Panel| {
+            panel.count(1, Traffic { asked, hit: asked * 0.5 }, 0);
+            panel.report(Tier::Memory, 0).cells.iter().map(|cell| cell.ratios).collect::<Vec<_>>()
+        };
+        prop_assert_eq!(cells(alone), cells(together));
+    }
 }
 
 /// Requests in the order of their arrival: the numbers of objects, and their sizes.
@@ -125,6 +151,17 @@ impl Workload {
 
     /// Shows the requests to the shadows beside a cache under `policy`, which counts what it really does, and returns the report.
     fn watch(&self, policy: &str, size: u64, halvings: u32) -> Report {
+        self.watch_and(policy, size, halvings, |_, _| ())
+    }
+
+    /// Does this with the shadows after each request.
+    fn watch_and(
+        &self,
+        policy: &str,
+        size: u64,
+        halvings: u32,
+        mut then: impl FnMut(usize, &mut Panel),
+    ) -> Report {
         let mut panel = panel(policy, ["lru", "sieve", "gdsf"].map(spec).to_vec(), size, halvings);
         let (mut heavy, mut left) = (Heavy::default(), Heavy::DISTANCE);
         let mut real = spec(policy).build::<()>(Capacity { by: By::Bytes, amount: size }, 3);
@@ -147,6 +184,7 @@ impl Workload {
             if at % 2_048 == 2_047 {
                 panel.set_heavy(&heavy.choose(), heavy.largest());
             }
+            then(at, &mut panel);
         }
         panel.report(Tier::Memory, 0)
     }
@@ -183,6 +221,34 @@ fn one_key_in_four_predicts_all_cells() {
     let report = workload.watch("lru", 8_000_000, 2);
     workload.check(&report);
     assert!((report.check.predicted - report.check.measured).abs() < 0.02);
+}
+
+#[test]
+fn a_sample_that_grows_after_a_peak_predicts_all_cells() {
+    let workload = Workload::zipf(20_000, 60_000);
+    let report = workload.watch_and("lru", 8_000_000, 2, |at, panel| match at {
+        5_000 => {
+            while panel.sample().share() > 0.2 {
+                panel.thin()
+            }
+        }
+        10_000 => panel.grow(),
+        _ => {}
+    });
+    assert!((report.sample - 0.25).abs() < 1e-9, "{}", report.sample);
+    workload.check(&report);
+}
+
+#[test]
+fn keys_that_a_sample_gains_count_once_shadows_know_them() {
+    let mut panel = panel("lru", vec![spec("sieve")], 10_000, 1);
+    let counted =
+        |panel: &mut Panel| (0..100).filter(|id| ask(panel, &request(spread(*id), 10)).is_some()).count();
+    let half = counted(&mut panel);
+    panel.grow();
+    assert_eq!((panel.sample().share(), counted(&mut panel)), (1.0, half));
+    (0..8).for_each(|_| _ = counted(&mut panel));
+    assert_eq!(counted(&mut panel), 100);
 }
 
 #[test]

@@ -127,6 +127,15 @@ impl<P: Policy, V> Shard<P, V> {
         self.contents.slab.value(slot)
     }
 
+    /// Looks `key` up as [`get`](Self::get) does, for changes; the size of its object does not change.
+    #[inline]
+    pub fn get_mut(&mut self, key: u64) -> Option<&mut V> {
+        self.contents.now += 1;
+        let slot = self.contents.find(key)?;
+        self.policy.on_hit(slot, &self.contents);
+        self.contents.slab.cost_and_value(slot).map(|(_, value)| value)
+    }
+
     /// Looks `key` up without informing the policy.
     #[inline]
     pub fn peek(&self, key: u64) -> Option<&V> {

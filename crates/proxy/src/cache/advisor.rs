@@ -36,6 +36,8 @@ const CHOICE: Duration = Duration::from_secs(1);
 const REPORT: Duration = Duration::from_secs(5);
 /// The part of the memory for shadows of disks, if there are any.
 const DISKS: f64 = 0.4;
+/// The most requests that shadows see at once.
+const SHOWN: usize = 256;
 /// Seconds in an hour.
 const HOUR: u32 = 3_600;
 /// Half of the keys about which it is known when their responses were fetched.
@@ -202,6 +204,7 @@ impl Advisor {
         if clock::now() / HOUR != state.hour {
             self.record_hour(&mut state);
         }
+        let begun = thread_time();
         // The counts first: a request is counted before it is queued.
         let counts = self.observers.accounts.counts();
         let since = counts.since(&state.counts);
@@ -220,29 +223,40 @@ impl Advisor {
         }
         // Policies depend on the order of requests, also of those of different workers.
         requests.sort_unstable_by_key(|request| request.ended);
-        let begun = thread_time();
-        for seen in requests {
-            let entry = self.store.memory.latest(seen.key);
-            let request = self.request(known, &seen, entry.as_ref());
-            let Some(answer) = panel.request(&request) else { continue };
-            let real = |behind| real_answer(seen.kind, seen.tier, behind).unwrap_or(Answer::Miss);
-            panel.compare(&request, answer, real(Place::Memory));
-            if let Some(disks) = disks {
-                disks.request_behind(&request, answer, real(Place::Disk));
-            }
-            if let Answer::Stale(stale) = answer
-                && let Some(route) = entry.as_ref().and_then(route_of)
-            {
-                late.count(&route, stale, panel.stands_for(&request));
-            }
+        for requests in requests.chunks(SHOWN) {
+            let stored: Vec<_> = requests.iter().map(|seen| self.store.memory.latest(seen.key)).collect();
+            let all = requests.iter().zip(&stored);
+            let all: Vec<_> = all.map(|(seen, entry)| self.request(known, seen, entry.as_ref())).collect();
+            panel.request_all(&all, |panel, at, answer| {
+                let (request, seen) = (&all[at], &requests[at]);
+                let real = |behind| real_answer(seen.kind, seen.tier, behind).unwrap_or(Answer::Miss);
+                panel.compare(request, answer, real(Place::Memory));
+                if let Some(disks) = disks {
+                    disks.request_behind(request, answer, real(Place::Disk));
+                }
+                if let Answer::Stale(stale) = answer
+                    && let Some(route) = stored[at].as_ref().and_then(route_of)
+                {
+                    late.count(&route, stale, panel.stands_for(request));
+                }
+            });
         }
         state.counts = counts;
-        if state.allowance.is_exceeded(thread_time().saturating_sub(begun)) || lost > 0 {
+        let is_exceeded = state.allowance.is_exceeded(thread_time().saturating_sub(begun)) || lost > 0;
+        let is_heavy_less = is_exceeded && state.panel.has_too_many_heavy() && state.heavy.narrow();
+        if is_exceeded && !is_heavy_less {
             state.panel.thin();
         }
+        let is_ample = state.allowance.is_ample();
+        let is_heavy_more = is_ample && state.heavy.widen();
         let State { panel, disks, .. } = &mut *state;
+        if is_ample && !is_heavy_more {
+            let is_smaller = |disks: &&mut Panel| disks.sample().share() < panel.counted_share();
+            disks.iter_mut().filter(is_smaller).for_each(Panel::grow);
+            panel.grow();
+        }
         disks.iter_mut().for_each(|disks| disks.narrow(panel));
-        if state.chosen.elapsed() >= CHOICE {
+        if is_heavy_less || is_heavy_more || state.chosen.elapsed() >= CHOICE {
             state.chosen = Instant::now();
             let heavy = self.selection.set_heavy(&state.heavy.choose());
             let largest = state.heavy.largest();

@@ -12,6 +12,12 @@ const OF_IDLE: f64 = 0.02;
 const IDLE: f64 = 8.0;
 /// The most seconds that are saved for later.
 const SAVED: f64 = 0.25;
+/// The same for a process that is not idle: what it saved before is not for its requests. As much is left after too much work, since
+/// the next work may take somewhat longer than usual by chance.
+const SAVED_BUSY: f64 = 0.01;
+/// The part of the seconds given that leaves room for twice the work, and the seconds that must have been given to know.
+const AMPLE: f64 = 0.4;
+const TRIED: f64 = 5.0;
 
 /// Seconds of CPU time that are left.
 pub(super) struct Allowance {
@@ -19,11 +25,20 @@ pub(super) struct Allowance {
     /// The time and the CPU time of the process at which the last ones were given.
     given: Instant,
     busy: Duration,
+    /// The seconds given and taken since it was too much, or since the last answer whether they are ample.
+    granted: f64,
+    taken: f64,
 }
 
 impl Allowance {
     pub(super) fn new() -> Self {
-        Self { left: SAVED, given: Instant::now(), busy: cpu_time(ClockId::ProcessCPUTime) }
+        Self {
+            left: SAVED,
+            given: Instant::now(),
+            busy: cpu_time(ClockId::ProcessCPUTime),
+            granted: 0.0,
+            taken: 0.0,
+        }
     }
 
     /// Takes the time `used`. Returns whether that was too much; if so, nothing is owed for it.
@@ -32,10 +47,32 @@ impl Allowance {
         let time = now.duration_since(self.given).as_secs_f64();
         let worked = busy.saturating_sub(self.busy).as_secs_f64();
         (self.given, self.busy) = (now, busy);
-        self.left += OF_BUSY * worked + OF_IDLE * (time - IDLE * worked).max(0.0) - used.as_secs_f64();
+        self.take(used.as_secs_f64(), time, worked)
+    }
+
+    /// Does this after a `time` in which the process has taken this CPU time, all in seconds.
+    fn take(&mut self, taken: f64, time: f64, worked: f64) -> bool {
+        let idle = (time - IDLE * worked).max(0.0);
+        let granted = OF_BUSY * worked + OF_IDLE * idle;
+        let saved = if idle > 0.0 { self.left } else { self.left.min(SAVED_BUSY) };
+        self.left = (saved + granted - taken).min(SAVED);
+        self.granted += granted;
+        self.taken += taken;
         let is_exceeded = self.left < 0.0;
-        self.left = self.left.clamp(0.0, SAVED);
+        if is_exceeded {
+            (self.left, self.granted, self.taken) = (SAVED_BUSY, 0.0, 0.0);
+        }
         is_exceeded
+    }
+
+    /// Returns whether the time taken since the last answer leaves room for twice the work; `false` as long as that time was short.
+    pub(super) fn is_ample(&mut self) -> bool {
+        if self.granted < TRIED {
+            return false;
+        }
+        let is_ample = self.taken < AMPLE * self.granted;
+        (self.granted, self.taken) = (0.0, 0.0);
+        is_ample
     }
 }
 
@@ -58,5 +95,20 @@ mod tests {
         assert!(!allowance.is_exceeded(Duration::from_millis(1)));
         assert!(allowance.is_exceeded(Duration::from_secs(1)));
         assert!(!allowance.is_exceeded(Duration::ZERO));
+        assert!(!allowance.is_ample(), "little time was given");
+    }
+
+    #[test]
+    fn what_was_saved_while_idle_is_not_for_a_busy_process() {
+        let mut allowance = Allowance::new();
+        assert!(!allowance.take(0.1, 1.0, 0.1));
+        assert!(allowance.take(0.1, 1.0, 1.0));
+    }
+
+    #[test]
+    fn time_is_ample_once_much_was_given_and_little_taken() {
+        let mut allowance = Allowance { granted: TRIED, taken: AMPLE * TRIED / 2.0, ..Allowance::new() };
+        assert!(allowance.is_ample());
+        assert!(!allowance.is_ample(), "it begins again");
     }
 }

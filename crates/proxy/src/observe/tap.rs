@@ -26,7 +26,7 @@ use crate::exchange::reply::{Reply, Source};
 const PLACES: usize = 256;
 /// The hits of a heavy key that are queued together, and the milliseconds within which. Shadows take them for consecutive, although
 /// a small cache may have evicted a large object between two of them.
-const BATCH: u64 = 32;
+const BATCH: u64 = 128;
 const BATCH_MILLIS: u64 = 64;
 /// The most requests in all queues, which are emptied several times a second, and the least limit of one.
 const QUEUED: usize = 8_192;
