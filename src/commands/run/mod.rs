@@ -80,7 +80,7 @@ fn run_command(args: &RunArgs) -> Result<(), Failure> {
     // Also those of an earlier run, if this command has not started.
     if !left.is_empty() {
         tell(&left.told());
-        if let Err(error) = process::linger(address.port(), &left.folder, trusted.as_deref()) {
+        if let Err(error) = process::linger(address.port(), &left.folder, left.run(), trusted.as_deref()) {
             tell(&format!("cannot start a proxy for them: {error}"));
         }
     }
