@@ -44,8 +44,9 @@ The command's exit code is that of larder. A daemon that runs already does not s
 docker build, and a Gradle daemon. larder env docker prints settings for it. For daemons that the command starts,
 the proxy stays until they end.";
 
-/// What is logged: errors, content that is not what it should be, and a disk that is full.
-const LOGGED: &str = "error,larder_proxy::flow::packages=warn,larder_proxy::features::maintenance=warn";
+/// What is logged: errors, content that is not what it should be, clients that do not trust the authority, and a disk that is full.
+const LOGGED: &str = "error,larder_proxy::flow::packages=warn,larder_proxy::flow::interceptor=warn,\
+    larder_proxy::features::maintenance=warn";
 
 /// Runs the command, or the proxy for it.
 pub(crate) fn run(args: &RunArgs, watch_allocator: WatchAllocator) -> Result<(), Failure> {
