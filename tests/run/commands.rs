@@ -132,6 +132,34 @@ fn an_index_without_date_and_tag_is_there_for_an_offline_run() {
 }
 
 #[test]
+fn packages_that_need_a_token_are_kept_for_their_user() {
+    let registry = Registry::before(Origin::by(|seen| {
+        if seen.field("authorization").is_none() {
+            return "401 Unauthorized\n\n".to_owned();
+        }
+        match &*seen.target {
+            "/npm/pad" => "200 OK\nCache-Control: private, max-age=0, must-revalidate\nContent-Type: application/json\n\n\
+                {\"name\":\"pad\",\"versions\":{\"1.0.0\":{\"dist\":{\"tarball\":\"pad/-/pad-1.0.0.tgz\",\
+                \"shasum\":\"22596363b3de40b06f981fb85d82312e8c0ed511\"}}}}"
+                .to_owned(),
+            "/npm/pad/-/pad-1.0.0.tgz" => "200 OK\nCache-Control: private\n\nhello world\n".to_owned(),
+            path => format!("200 OK\nCache-Control: max-age=1000\n\n{path}"),
+        }
+    }));
+    let user = User::of(&registry);
+    let script = "for path in npm/pad npm/pad/-/pad-1.0.0.tgz api; do curl -sSf -H \"Authorization: $1\" $0/$path; done";
+    for (token, counts) in [("Bearer one", [1, 1, 1]), ("Bearer two", [2, 1, 2])] {
+        let command = ["sh", "-ec", script, &registry.url(), token];
+        let run = user.run(&["--host", "localhost"], &command).succeeded();
+        assert!(run.said().ends_with("hello world\n/api"), "{}{}", run.said(), run.told());
+        let paths = ["/npm/pad", "/npm/pad/-/pad-1.0.0.tgz", "/api"];
+        assert_eq!(paths.map(|path| registry.origin.count_of(path)), counts, "{}", run.told());
+    }
+    let offline = "curl -sSf $0/npm/pad/-/pad-1.0.0.tgz && ! curl -sf $0/api";
+    user.run(&["--host", "localhost", "--offline"], &["sh", "-ec", offline, &registry.url()]).succeeded();
+}
+
+#[test]
 fn max_age_asks_again_for_what_is_older() {
     let registry = Registry::before(origin());
     let user = User::of(&registry);

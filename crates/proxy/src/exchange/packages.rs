@@ -281,11 +281,11 @@ pub(crate) fn ruled(
     (status, fields): (StatusCode, &impl Fields),
 ) -> Option<Arc<Ruling>> {
     let is_known = !packages.digests(key, resource).is_empty();
-    let mut caching = ruling.caching.clone();
-    match (status, resource.keep(is_known)) {
+    let (mut caching, kept) = (ruling.caching.clone(), resource.keep(is_known));
+    match (status, kept) {
         // A part cannot be verified.
         (StatusCode::PARTIAL_CONTENT, _) if is_known => caching.stores_nothing = true,
-        (StatusCode::OK, Keep::Forever) => keep(&mut caching, resource, is_known),
+        (StatusCode::OK, Keep::Forever) => keep(&mut caching, is_known),
         (StatusCode::OK, Keep::Validated) => {
             (caching.lifetimes.replace, caching.keeps_stale) = (Some(0), true);
         }
@@ -299,19 +299,21 @@ pub(crate) fn ruled(
         }
         _ => return None,
     }
+    // A cache of one user is private (RFC 9111 section 3), as those of package managers are.
+    let is_own = packages.is_for_one && (resource.is_file() || kept == Keep::Forever);
+    if resource.names_content() || is_own {
+        (caching.ignored.private, caching.shares_authorized) = (true, true);
+    }
     Some(Arc::new(ruling.with_caching(caching)))
 }
 
 /// Changes the rules of caching to those for content that does not change.
-fn keep(caching: &mut Rules, resource: &Resource<'_>, is_known: bool) {
+fn keep(caching: &mut Rules, is_known: bool) {
     caching.lifetimes.replace = Some(FOREVER);
     caching.lifetimes.most = None;
     (caching.ignored.no_cache, caching.ignored.must_revalidate) = (true, true);
     if is_known {
         // Neither a cookie nor another field of a request changes content whose digest is known.
         (caching.is_fixed, caching.cookies) = (true, Cookies::None);
-    }
-    if resource.names_content() {
-        (caching.ignored.private, caching.shares_authorized) = (true, true);
     }
 }
