@@ -183,6 +183,11 @@ fn registries_of_the_tools_settings_are_cached() {
     assert_eq!(run.number("requests"), 1);
     let line = format!("larder: GET {}/ 200 ", registry.url());
     assert!(run.told().contains(&line), "{}", run.told());
+    std::fs::remove_file(user.home().join(".npmrc")).expect("it was there");
+    std::fs::write(user.home().join("settings"), format!("index-url = {}", registry.url())).expect("written");
+    let mut run = user.command(&["--verbose"], &["curl", "-sS", &registry.url()]);
+    let output = run.env("PIP_CONFIG_FILE", user.home().join("settings")).output().expect("it runs");
+    assert!(stderr(&output).contains(&line), "{}", stderr(&output));
 }
 
 #[test]
