@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
 
-use larder_testkit::{Gate, Origin, Process, eventually, output, stderr, stdout};
+use larder_testkit::{Gate, Origin, Process, eventually, output, programs, stderr, stdout};
 use rustix::process::Signal;
 
 use crate::{Registry, User, origin};
@@ -38,6 +38,22 @@ fn the_exit_code_is_that_of_the_command() {
     ] {
         let run = user.run(&[], command);
         assert_eq!(run.code(), code, "{command:?} {}", run.told());
+    }
+}
+
+#[test]
+fn a_command_keeps_its_options_and_unknown_ones_before_it_are_errors() {
+    let registry = Registry::before(origin());
+    let user = User::of(&registry);
+    for (words, code, said, told) in [
+        (&["--ofline", "true"][..], 2, "", "--offline"),
+        (&["echo", "--offline", "-n"], 0, "--offline -n\n", "no request came"),
+    ] {
+        let mut run = Command::new(programs::larder());
+        run.arg("run").args(words);
+        let output = user.at_home(run).output().expect("it runs");
+        assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(code), said), "{words:?}");
+        assert!(stderr(&output).contains(told), "{}", stderr(&output));
     }
 }
 
