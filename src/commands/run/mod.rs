@@ -14,6 +14,7 @@ mod registries;
 mod report;
 mod truststore;
 
+use std::env;
 use std::time::Instant;
 
 use signal_hook::consts::SIGXFSZ;
@@ -65,8 +66,14 @@ pub(crate) fn run(args: &RunArgs, watch_allocator: WatchAllocator) -> Result<(),
 fn run_command(args: &RunArgs) -> Result<(), Failure> {
     let place = authority::files(None, "run").map_err(Failure::Failed)?;
     let authority = authority::provide(&place).map_err(Failure::Failed)?;
-    let unwritten = |error| Failure::Failed(format!("cannot write the certificates: {}", unwritten(&error)));
-    let outside = |name: &str| std::env::var_os(name);
+    let unwritten = |error| {
+        let (folder, why) = (env::temp_dir(), unwritten(&error));
+        Failure::Failed(format!(
+            "cannot write the certificates in {}: {why}; TMPDIR may name another directory",
+            folder.display()
+        ))
+    };
+    let outside = |name: &str| env::var_os(name);
     let trusted = environment::trusted(outside);
     let proxy = ProxyProcess::start(trusted.as_deref())?;
     let address = proxy.address;
