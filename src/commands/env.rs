@@ -1,12 +1,15 @@
 //! `larder env`: the settings by which programs that no command starts use a proxy and trust its authority.
 
-use std::path::PathBuf;
+use std::iter::repeat_n;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use larder_proxy::base::whole_file;
 use larder_proxy::net::tls::authority::CertificateAuthority;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
 
-use super::run::environment::{ADDING, PROXY, REPLACING, SWITCHES, bundle};
+use super::run::environment::{ADDING, PROXY, REPLACING, SWITCHES, bundle, pem};
 use crate::cli::files::{unread, unwritten};
 use crate::cli::{Failure, say};
 use crate::config::{authority, names};
@@ -49,9 +52,7 @@ enum Form {
 /// Prints the lines.
 pub(crate) fn run(args: &EnvArgs) -> Result<(), Failure> {
     let text = match &args.ca {
-        Some(path) => whole_file::text(path, whole_file::LARGEST).map_err(|error| {
-            Failure::Failed(format!("cannot read {}: {}", path.display(), unread(&error)))
-        })?,
+        Some(path) => certificates_in(path)?,
         None => of_this_machine()?.pem().to_owned(),
     };
     match args.form {
@@ -65,6 +66,21 @@ pub(crate) fn run(args: &EnvArgs) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// Returns the certificates in a file, without what else is there.
+fn certificates_in(path: &Path) -> Result<String, Failure> {
+    let text = whole_file::text(path, whole_file::LARGEST)
+        .map_err(|error| Failure::Failed(format!("cannot read {}: {}", path.display(), unread(&error))))?;
+    let found = CertificateDer::pem_slice_iter(text.as_bytes()).flatten();
+    let found: String = found.map(|certificate| pem(&certificate)).collect();
+    match found.is_empty() {
+        true => Err(Failure::Failed(format!(
+            "{} has no certificate in PEM, as larder ca export prints it",
+            path.display()
+        ))),
+        false => Ok(found),
+    }
 }
 
 fn of_this_machine() -> Result<CertificateAuthority, Failure> {
@@ -97,7 +113,13 @@ fn variables(proxy: &str, ca: &str) -> Result<Vec<(&'static str, String)>, Failu
 fn assignment(form: Form, name: &str, value: &str) -> String {
     match form {
         Form::Fish => format!("set -gx {name} '{}'", value.replace('\\', "\\\\").replace('\'', "\\'")),
-        Form::Powershell => format!("$env:{name} = '{}'", value.replace('\'', "''")),
+        // There, typographic quotes end a text, too.
+        Form::Powershell => {
+            let is_quote = |c: char| matches!(c, '\'' | '\u{2018}'..='\u{201b}');
+            let value: String =
+                value.chars().flat_map(|c| repeat_n(c, 1 + usize::from(is_quote(c)))).collect();
+            format!("$env:{name} = '{value}'")
+        }
         _ => format!("export {name}='{}'", value.replace('\'', "'\\''")),
     }
 }
@@ -160,6 +182,22 @@ fn proxy(text: &str) -> Result<String, String> {
         }
         _ => {
             Err(format!("'{}' is not the URL of a proxy, such as http://127.0.0.1:3128", text.escape_debug()))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Form, assignment};
+
+    #[test]
+    fn quotes_in_values_end_no_text_of_a_shell() {
+        for (form, expected) in [
+            (Form::Sh, r"export A='O'\''B ’ $(x) \'"),
+            (Form::Fish, r"set -gx A 'O\'B ’ $(x) \\'"),
+            (Form::Powershell, r"$env:A = 'O''B ’’ $(x) \'"),
+        ] {
+            assert_eq!(assignment(form, "A", r"O'B ’ $(x) \"), expected);
         }
     }
 }

@@ -67,8 +67,8 @@ pub(crate) fn make(files: &CertificateFiles, terms: &AuthorityTerms, renew: bool
 
 /// Returns the authority in `files`. The error is the reason why it is not usable, in one line.
 pub(crate) fn read(files: &CertificateFiles) -> Result<CertificateAuthority, String> {
-    CertificateAuthority::read(files).map_err(|fault| match files.cert.exists() {
-        true => files.blame(&fault),
-        false => format!("{}: no such file; larder ca init makes an authority", files.cert.display()),
+    CertificateAuthority::read(files).map_err(|fault| match files.cert.try_exists() {
+        Ok(true) | Err(_) => files.blame(&fault),
+        Ok(false) => format!("{}: no such file; larder ca init makes an authority", files.cert.display()),
     })
 }

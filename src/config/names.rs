@@ -1,6 +1,6 @@
 //! The values of a config with a special syntax: addresses, hosts, origins, tokens, policies, databases.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use http::uri::Authority;
@@ -198,10 +198,13 @@ pub(crate) fn host(text: &str) -> Result<String, String> {
         return Err(format!("{}: write it in ASCII, such as xn--bcher-kva.example", quoted(text)));
     }
     if !literal && name.contains(':') {
-        return Err(format!("{}: write it without a port", quoted(text)));
+        let is_address = name.parse::<Ipv6Addr>().is_ok();
+        let what =
+            if is_address { "an IPv6 address in brackets, such as [::1]" } else { "it without a port" };
+        return Err(format!("{}: write {what}", quoted(text)));
     }
     let valid = match literal {
-        true => name[1..name.len() - 1].parse::<std::net::Ipv6Addr>().is_ok(),
+        true => name[1..name.len() - 1].parse::<Ipv6Addr>().is_ok(),
         false => name.strip_prefix("*.").unwrap_or(&name).split('.').all(is_label),
     };
     if valid { Ok(name) } else { Err(format!("{} is not a host name", quoted(text))) }
@@ -431,6 +434,7 @@ mod tests {
         }
         let wrong = [
             ("a.example:80", "'a.example:80': write it without a port"),
+            ("::1", "'::1': write an IPv6 address in brackets, such as [::1]"),
             ("http://a.example", "'http://a.example': write the name of the host alone, without http://"),
             ("*", "'*': leave 'hosts' out to take every host"),
             ("a.*.example", "'a.*.example' is not a host name"),

@@ -259,6 +259,28 @@ fn archives_of_go_have_the_files_that_the_checksum_database_names() {
 }
 
 #[test]
+fn indexes_without_a_lifetime_are_asked_for_again_however_old_they_are() {
+    const OLD: &str = "Last-Modified: Thu, 01 Jan 2015 00:00:00 GMT";
+    let (origin, _) = stepped(|seen, _| match &*seen.target {
+        _ if seen.field("if-modified-since").is_some() => format!("304 Not Modified\n{OLD}\n\n"),
+        "/simple/pad/" => format!("200 OK\n{OLD}\nContent-Type: text/html\n\n<a href='pad-1.zip'>pad</a>"),
+        "/a/b/maven-metadata.xml" => format!("200 OK\n{OLD}\n\n<metadata/>"),
+        _ => format!("200 OK\n{OLD}\nContent-Type: text/html\n\na page"),
+    });
+    let larder = with_rules(&origin, RULE);
+    for (path, counts) in
+        [("/simple/pad/", [1, 2, 3]), ("/a/b/maven-metadata.xml", [1, 2, 3]), ("/page", [1, 1, 1])]
+    {
+        let counted = counts.map(|_| {
+            assert_eq!(larder.get(path).status, 200);
+            larder.settle();
+            origin.count_of(path)
+        });
+        assert_eq!(counted, counts, "{path}");
+    }
+}
+
+#[test]
 fn artifacts_of_maven_are_verified_the_first_time() {
     // A mirror of the second artifact has no digests.
     let (jar, other) = ("/a/b/1.0/b-1.0.jar", "/a/b/2.0/b-2.0.jar");

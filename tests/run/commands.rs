@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
 
-use larder_testkit::{Gate, Origin, Process, eventually, output, stderr, stdout};
+use larder_testkit::{Gate, Origin, Process, eventually, output, programs, stderr, stdout};
 use rustix::process::Signal;
 
 use crate::{Registry, User, origin};
@@ -38,6 +38,22 @@ fn the_exit_code_is_that_of_the_command() {
     ] {
         let run = user.run(&[], command);
         assert_eq!(run.code(), code, "{command:?} {}", run.told());
+    }
+}
+
+#[test]
+fn a_command_keeps_its_options_and_unknown_ones_before_it_are_errors() {
+    let registry = Registry::before(origin());
+    let user = User::of(&registry);
+    for (words, code, said, told) in [
+        (&["--ofline", "true"][..], 2, "", "--offline"),
+        (&["echo", "--offline", "-n"], 0, "--offline -n\n", "no request came"),
+    ] {
+        let mut run = Command::new(programs::larder());
+        run.arg("run").args(words);
+        let output = user.at_home(run).output().expect("it runs");
+        assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(code), said), "{words:?}");
+        assert!(stderr(&output).contains(told), "{}", stderr(&output));
     }
 }
 
@@ -132,6 +148,34 @@ fn an_index_without_date_and_tag_is_there_for_an_offline_run() {
 }
 
 #[test]
+fn packages_that_need_a_token_are_kept_for_their_user() {
+    let registry = Registry::before(Origin::by(|seen| {
+        if seen.field("authorization").is_none() {
+            return "401 Unauthorized\n\n".to_owned();
+        }
+        match &*seen.target {
+            "/npm/pad" => "200 OK\nCache-Control: private, max-age=0, must-revalidate\nContent-Type: application/json\n\n\
+                {\"name\":\"pad\",\"versions\":{\"1.0.0\":{\"dist\":{\"tarball\":\"pad/-/pad-1.0.0.tgz\",\
+                \"shasum\":\"22596363b3de40b06f981fb85d82312e8c0ed511\"}}}}"
+                .to_owned(),
+            "/npm/pad/-/pad-1.0.0.tgz" => "200 OK\nCache-Control: private\n\nhello world\n".to_owned(),
+            path => format!("200 OK\nCache-Control: max-age=1000\n\n{path}"),
+        }
+    }));
+    let user = User::of(&registry);
+    let script = "for path in npm/pad npm/pad/-/pad-1.0.0.tgz api; do curl -sSf -H \"Authorization: $1\" $0/$path; done";
+    for (token, counts) in [("Bearer one", [1, 1, 1]), ("Bearer two", [2, 1, 2])] {
+        let command = ["sh", "-ec", script, &registry.url(), token];
+        let run = user.run(&["--host", "localhost"], &command).succeeded();
+        assert!(run.said().ends_with("hello world\n/api"), "{}{}", run.said(), run.told());
+        let paths = ["/npm/pad", "/npm/pad/-/pad-1.0.0.tgz", "/api"];
+        assert_eq!(paths.map(|path| registry.origin.count_of(path)), counts, "{}", run.told());
+    }
+    let offline = "curl -sSf $0/npm/pad/-/pad-1.0.0.tgz && ! curl -sf $0/api";
+    user.run(&["--host", "localhost", "--offline"], &["sh", "-ec", offline, &registry.url()]).succeeded();
+}
+
+#[test]
 fn max_age_asks_again_for_what_is_older() {
     let registry = Registry::before(origin());
     let user = User::of(&registry);
@@ -155,6 +199,11 @@ fn registries_of_the_tools_settings_are_cached() {
     assert_eq!(run.number("requests"), 1);
     let line = format!("larder: GET {}/ 200 ", registry.url());
     assert!(run.told().contains(&line), "{}", run.told());
+    std::fs::remove_file(user.home().join(".npmrc")).expect("it was there");
+    std::fs::write(user.home().join("settings"), format!("index-url = {}", registry.url())).expect("written");
+    let mut run = user.command(&["--verbose"], &["curl", "-sS", &registry.url()]);
+    let output = run.env("PIP_CONFIG_FILE", user.home().join("settings")).output().expect("it runs");
+    assert!(stderr(&output).contains(&line), "{}", stderr(&output));
 }
 
 #[test]

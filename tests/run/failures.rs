@@ -234,3 +234,30 @@ fn a_proxy_stays_for_a_daemon_and_ends_with_it() {
     eventually("the end of the proxy", || TcpStream::connect(address).is_err().then_some(()));
     eventually("the end of its files", || (!Path::new(bundle).exists()).then_some(()));
 }
+
+#[test]
+fn a_proxy_that_stays_has_its_daemons_options_and_no_files() {
+    let registry = Registry::before(origin());
+    let user = User::of(&registry);
+    let leave = "sleep 1000 >/dev/null 2>&1 3>&- & echo $! $HTTPS_PROXY $SSL_CERT_FILE";
+    let said = user.run(&["--host", "localhost"], &["sh", "-c", leave]).succeeded().said();
+    let [daemon, proxy, bundle] = said.split_whitespace().collect::<Vec<_>>()[..] else { panic!("{said}") };
+    // The next run leaves nothing. Its caller may read from a pipe for as long as somebody may write to it.
+    let run = user.command(&["--offline"], &["true"]);
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "exec \"$@\" 3>held", "sh", "env"]).args(run.get_args()).current_dir(user.home());
+    let shell = user.at_home(shell).output().expect("it runs");
+    assert!(shell.status.success(), "{shell:?}");
+    let address = proxy.trim_start_matches("http://");
+    eventually("a proxy", || TcpStream::connect(address).ok());
+    let fetched =
+        output(Command::new("curl").args(["-sS", "--proxy", proxy, "--cacert", bundle, &registry.at("/a")]));
+    assert_eq!(fetched, "/a");
+    let number = fs::read_to_string(user.home().join("cache/larder/0/lingering")).expect("a file");
+    let files = fs::read_dir(format!("/proc/{number}/fd")).expect("a process").flatten();
+    let held = user.home().join("held");
+    assert!(files.filter_map(|file| fs::read_link(file.path()).ok()).all(|file| file != held));
+    kill_process(daemon.parse().ok().and_then(Pid::from_raw).expect("a number"), Signal::KILL)
+        .expect("it runs");
+    eventually("the end of the proxy", || TcpStream::connect(address).is_err().then_some(()));
+}

@@ -5,6 +5,7 @@
 
 mod authority;
 mod browser;
+mod checksums;
 mod chosen;
 mod clients;
 mod commands;

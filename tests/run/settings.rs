@@ -68,3 +68,16 @@ fn settings_for_containers_are_commands_and_comments() {
         assert_eq!(output(&mut shell), called, "{form}");
     }
 }
+
+#[test]
+fn a_file_without_a_certificate_is_no_authority() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let file = folder.path().join("ca.pem");
+    fs::write(&file, "-----BEGIN CERTIFICATE-----\nx\n").expect("written");
+    let mut env = Command::new(programs::larder());
+    env.args(["env", "sh", "--ca"]).arg(&file).env("STATE_DIRECTORY", folder.path());
+    let output = env.output().expect("it runs");
+    let told =
+        format!("larder: {} has no certificate in PEM, as larder ca export prints it\n", file.display());
+    assert_eq!((output.status.code(), larder_testkit::stderr(&output)), (Some(1), told));
+}

@@ -10,22 +10,19 @@ use base64::engine::general_purpose::STANDARD;
 use larder_testkit::{Client, PATIENCE, Process, free, not_tested, output, programs};
 use tempfile::TempDir;
 
+use crate::checksums::database;
 use crate::shelf::{ANY, Shelf, archive, hex, sha256, zip};
 use crate::{User, of_tools};
 
-/// What a tool shows about a registry.
-struct Scenario {
-    /// Whether it leaves a lockfile, which is the same without Larder.
-    has_lockfile: bool,
-    /// Whether the registry tells digests, so that a forged package is refused.
-    is_verified: bool,
+/// Whether a tool leaves a lockfile, which is the same without Larder.
+#[derive(Clone, Copy, PartialEq)]
+enum Lockfile {
+    Left,
+    None,
 }
 
-const LOCKED: Scenario = Scenario { has_lockfile: true, is_verified: true };
-const VERIFIED: Scenario = Scenario { has_lockfile: false, is_verified: true };
-
 /// Runs `script`, which has to print its lockfile or what it has downloaded, in one new environment after the other.
-fn installs(program: &str, scenario: &Scenario, shelf: &Shelf, script: &str) {
+fn installs(program: &str, lockfile: Lockfile, shelf: &Shelf, script: &str) {
     if programs::find(program).is_none() && !of_tools(program).is_file() {
         return not_tested(program);
     }
@@ -35,25 +32,23 @@ fn installs(program: &str, scenario: &Scenario, shelf: &Shelf, script: &str) {
         "rm -rf new; mkdir new; cd new; export HOME=$PWD XDG_CACHE_HOME=$PWD/.cache XDG_DATA_HOME=$PWD/.data\n{script}"
     );
     let intercepted = ["--host", shelf.host()];
-    if scenario.is_verified {
-        shelf.forge(true);
-        // It fails, and so does another client that does not look at digests.
-        let others =
-            shelf.contents.iter().map(|path| format!("curl -sS -o forged {}{path} && exit 9\n", shelf.url));
-        std::fs::write(user.home().join("script"), &script).expect("written");
-        let forged = format!("sh -e script && exit 8\n{}exit 7", others.collect::<String>());
-        let run = user.run(&intercepted, &["sh", "-c", &forged]);
-        assert_eq!(run.code(), 7, "{program}: {}{}", run.said(), run.told());
-        for path in &shelf.contents {
-            let told = format!("{path} is refused: the content has the digest ");
-            assert!(run.told().contains(&told), "{program}: {}", run.told());
-        }
-        let refused = run.number("refused");
-        assert!(refused > shelf.contents.len() as u64, "{refused} {}", run.told());
-        assert!(run.told().contains(&format!(", {refused} with a wrong digest, ")), "{}", run.told());
-        shelf.forge(false);
+    shelf.forge(true);
+    // It fails, and so does another client that does not look at digests.
+    let others =
+        shelf.contents.iter().map(|path| format!("curl -sS -o forged {}{path} && exit 9\n", shelf.url));
+    std::fs::write(user.home().join("script"), &script).expect("written");
+    let forged = format!("sh -e script && exit 8\n{}exit 7", others.collect::<String>());
+    let run = user.run(&intercepted, &["sh", "-c", &forged]);
+    assert_eq!(run.code(), 7, "{program}: {}{}", run.said(), run.told());
+    for path in &shelf.contents {
+        let told = format!("{path} is refused: the content has the digest ");
+        assert!(run.told().contains(&told), "{program}: {}", run.told());
     }
-    let direct = scenario.has_lockfile.then(|| user.directly(&script));
+    let refused = run.number("refused");
+    assert!(refused > shelf.contents.len() as u64, "{refused} {}", run.told());
+    assert!(run.told().contains(&format!(", {refused} with a wrong digest, ")), "{}", run.told());
+    shelf.forge(false);
+    let direct = (lockfile == Lockfile::Left).then(|| user.directly(&script));
     let before = shelf.downloads();
     let first = user.run(&intercepted, &["sh", "-ec", &script]).succeeded();
     let locked = direct.unwrap_or_else(|| first.said());
@@ -124,7 +119,7 @@ fn npm_pnpm_and_yarn() {
     ] {
         installs(
             program,
-            &LOCKED,
+            Lockfile::Left,
             &shelf,
             &format!("{make}{install}\ntest -e node_modules/tiny/package.json"),
         );
@@ -152,7 +147,7 @@ fn wheels() -> Shelf {
 fn pip() {
     let script = "/usr/bin/python3 -m pip install --no-cache-dir -q --retries 0 --disable-pip-version-check \
          --root-user-action=ignore --target site --report report.json --index-url $URL/simple/ tiny\ncat report.json site/tiny.py";
-    installs("/usr/bin/python3", &LOCKED, &wheels(), script);
+    installs("/usr/bin/python3", Lockfile::Left, &wheels(), script);
 }
 
 #[test]
@@ -160,30 +155,31 @@ fn uv() {
     let script = "printf '[project]\\nname = \"p\"\\nversion = \"1\"\\nrequires-python = \">=3.8\"\\ndependencies = [\"tiny\"]\\n\
          [tool.uv]\\nindex-url = \"$URL/simple/\"\\n' > pyproject.toml\n\
          UV_HTTP_RETRIES=0 uv sync -q --no-cache --no-install-project --python /usr/bin/python3\ncat uv.lock";
-    installs("uv", &LOCKED, &wheels(), script);
+    installs("uv", Lockfile::Left, &wheels(), script);
 }
 
 #[test]
 fn go() {
     const GO_MOD: &str = "module tiny.test/tiny\n";
-    let archive =
-        zip(&[("tiny.test/tiny@v1.0.0/go.mod", GO_MOD), ("tiny.test/tiny@v1.0.0/tiny.go", "package tiny\n")]);
+    const FILES: &[(&str, &str)] =
+        &[("tiny.test/tiny@v1.0.0/go.mod", GO_MOD), ("tiny.test/tiny@v1.0.0/tiny.go", "package tiny\n")];
     let info = "{\"Version\":\"v1.0.0\",\"Time\":\"2020-01-01T00:00:00Z\"}";
     let of = |ending: &str| format!("/tiny.test/tiny/@v/{ending}");
-    let shelf = Shelf::of(
-        ANY,
-        &[&of("v1.0.0.mod"), &of("v1.0.0.zip")],
-        vec![
-            (of("list"), b"v1.0.0\n".into()),
-            (of("v1.0.0.info"), info.into()),
-            (of("v1.0.0.mod"), GO_MOD.into()),
-            (of("v1.0.0.zip"), archive),
-        ],
+    let (key, mut files) = database("tiny.test/tiny", "v1.0.0", FILES, GO_MOD);
+    files.extend([
+        (of("list"), b"v1.0.0\n".into()),
+        (of("v1.0.0.info"), info.into()),
+        (of("v1.0.0.mod"), GO_MOD.into()),
+        (of("v1.0.0.zip"), zip(FILES)),
+    ]);
+    let shelf = Shelf::of(ANY, &[&of("v1.0.0.mod"), &of("v1.0.0.zip")], files);
+    // It asks for the digests after the content. So a forgery is known from the second time on.
+    let script = format!(
+        "export GOPROXY=$URL GOSUMDB={key} GOTOOLCHAIN=local GOFLAGS=-modcacherw GOENV=off GOPATH=$PWD/go \
+         GOCACHE=$PWD/go/cache\ngo mod init p.test/p 2>&1\n\
+         go get tiny.test/tiny || go get tiny.test/tiny\ncat go.sum"
     );
-    let script = "export GOPROXY=$URL GOSUMDB=off GOTOOLCHAIN=local GOFLAGS=-modcacherw GOENV=off GOPATH=$PWD/go \
-         GOCACHE=$PWD/go/cache\ngo mod init p.test/p 2>&1 && go get tiny.test/tiny && cat go.sum";
-    // Digests are those of the checksum database, which signs them; tests/rules has one.
-    installs("go", &Scenario { is_verified: false, ..LOCKED }, &shelf, script);
+    installs("go", Lockfile::Left, &shelf, &script);
 }
 
 #[test]
@@ -209,7 +205,7 @@ fn cargo() {
          cargo fetch -q --config 'source.crates-io.replace-with=\"local\"' --config 'source.local.registry=\"sparse+$URL/index/\"'\n\
          cat Cargo.lock"
     );
-    installs("cargo", &LOCKED, &shelf, &script);
+    installs("cargo", Lockfile::Left, &shelf, &script);
 }
 
 #[test]
@@ -218,7 +214,8 @@ fn gem_and_bundler() {
     // The specification is what `gem` reads before the gem.
     let make = "printf \"Gem::Specification.new { |s| s.name = 'tiny'; s.version = '1.0.0'; s.summary = 't'; s.authors = ['a']; \
         s.files = [] }\" > tiny.gemspec; mkdir gems; gem build --silent -o gems/tiny-1.0.0.gem tiny.gemspec 2>&1; \
-        gem generate_index --silent -d . 2>&1";
+        ruby -e 'spec = Gem::Package.new(ARGV[0]).spec; File.binwrite(ARGV[1], Gem.deflate(Marshal.dump(spec)))' -rrubygems/package \
+        gems/tiny-1.0.0.gem tiny.rz";
     if programs::find("gem").is_none() {
         return not_tested("gem");
     }
@@ -234,14 +231,14 @@ fn gem_and_bundler() {
             ("/".into(), Vec::new()),
             ("/versions".into(), versions.into()),
             ("/info/tiny".into(), info.into()),
-            (specification.into(), read(&specification[1..])),
+            (specification.into(), read("tiny.rz")),
             (gem.into(), read(&gem[1..])),
         ],
     );
     let script = "export GEM_HOME=$PWD/gems BUNDLE_PATH=$PWD/bundle BUNDLE_RETRY=0 BUNDLE_SILENCE_ROOT_WARNING=1\n\
          printf \"source '$URL'\\ngem 'tiny'\\n\" > Gemfile\n\
          gem install --silent --no-document --clear-sources --source $URL tiny\nbundle install --quiet\ncat Gemfile.lock";
-    installs("bundle", &LOCKED, &shelf, script);
+    installs("bundle", Lockfile::Left, &shelf, script);
 }
 
 /// Returns the MD5 of a text, by which RubyGems notices changes.
@@ -271,7 +268,7 @@ fn maven() {
          echo '<settings><mirrors><mirror><id>m</id><mirrorOf>*</mirrorOf><url>$URL</url></mirror></mirrors></settings>' > settings.xml\n\
          mvn -B -q -s settings.xml -Dmaven.repo.local=$PWD/m2 -Dmaven.wagon.http.retryHandler.count=0 validate\ncat m2{file}"
     );
-    installs("mvn", &VERIFIED, &shelf, &script);
+    installs("mvn", Lockfile::None, &shelf, &script);
 }
 
 #[test]
@@ -300,5 +297,5 @@ fn dnf() {
          dnf -q -y -c $PWD/dnf.conf --setopt=tiny.sslcacert=$CURL_CA_BUNDLE --installroot=$PWD/root --releasever=1 \
          --setopt=retries=1 --setopt=cachedir=$PWD/cache --setopt=logdir=$PWD --setopt=persistdir=$PWD/p install --downloadonly tiny \
          >/dev/null\nsha256sum cache/*/packages/tiny-1-1.noarch.rpm";
-    installs("dnf", &VERIFIED, &shelf, script);
+    installs("dnf", Lockfile::None, &shelf, script);
 }

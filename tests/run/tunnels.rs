@@ -63,6 +63,31 @@ fn a_client_without_trust_gets_a_tunnel_the_next_time() {
 }
 
 #[test]
+fn a_client_that_leaves_after_the_handshake_gets_a_tunnel_next() {
+    let registry = Registry::before(origin());
+    let user = User::of(&registry);
+    let (url, roots) = (registry.at("/a"), registry.authority.file());
+    let address = format!("localhost:{}", registry.port());
+    user.directly(&format!(
+        "openssl s_client -connect {address} </dev/null 2>&1 | openssl x509 -pubkey -noout > pin"
+    ));
+    let pinned = format!("curl -sS --pinnedpubkey pin {url}");
+    // With GnuTLS, it looks at the certificate after the handshake.
+    let other = format!("wget -q -O - --ca-certificate {roots} {url}");
+    for client in [&pinned, &other] {
+        let run = user.run(&["--host", "localhost"], &["sh", "-c", &format!("{client} || {client}")]);
+        let run = run.succeeded();
+        assert_eq!((run.said().as_str(), reason(&run)), ("/a", "tunnel-distrusted"), "{}", run.told());
+        let told = "127.0.0.1 does not trust the authority for localhost:";
+        assert!(run.told().contains(told), "{}", run.told());
+    }
+    // One that has sent requests may leave without.
+    let script = format!("curl -sS {url}; {pinned} || curl -sS {url}");
+    let run = user.run(&["--host", "localhost"], &["sh", "-c", &script]).succeeded();
+    assert_eq!((run.said().as_str(), run.number("requests")), ("/a/a", 2), "{}", run.told());
+}
+
+#[test]
 fn an_origin_that_asks_for_client_certificates_gets_a_tunnel() {
     let (authority, clients) = (Authority::new(), Authority::new());
     let keys = format!("client_ca = '{}'", clients.file());

@@ -23,12 +23,14 @@ pub(super) fn open_files(settings: &Settings) -> Finding {
     let limit = getrlimit(Resource::Nofile).current;
     let limit = limit.map_or_else(|| "any number".to_owned(), |limit| limit.to_string());
     let (wanted, Limits { connections, in_flight, .. }) = (&settings.limits, planned.limits);
-    if connections < wanted.connections || in_flight < wanted.in_flight {
-        let found = format!(
-            "{limit} may be open at once, enough for {connections} connections of clients, not {}, and {in_flight} \
-             requests to origins, not {}",
-            wanted.connections, wanted.in_flight
-        );
+    let kinds = [
+        (wanted.connections, connections, "connections of clients"),
+        (wanted.in_flight, in_flight, "requests to origins"),
+    ];
+    let fewer = kinds.iter().filter(|(wanted, planned, _)| planned < wanted);
+    let fewer: Vec<_> = fewer.map(|(wanted, planned, of)| format!("{planned} {of}, not {wanted}")).collect();
+    if !fewer.is_empty() {
+        let found = format!("{limit} may be open at once, enough for {}", fewer.join(", and "));
         return Finding::warning(FILES, found, format!("{ADVICE}; or lower limits.connections"));
     }
     Finding::ok(

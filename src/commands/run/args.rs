@@ -45,7 +45,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
     pub(super) size: Option<u64>,
     /// The command and its arguments
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
     pub(super) command: Vec<OsString>,
 }
 

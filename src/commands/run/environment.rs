@@ -231,7 +231,7 @@ fn make_folder(port: u16) -> io::Result<PathBuf> {
 }
 
 /// Formats a certificate as PEM (RFC 7468).
-fn pem(certificate: &CertificateDer<'_>) -> String {
+pub(crate) fn pem(certificate: &CertificateDer<'_>) -> String {
     let text = STANDARD.encode(certificate);
     let mut lines = String::with_capacity(text.len() * 66 / 64 + 64);
     lines.push_str("-----BEGIN CERTIFICATE-----\n");

@@ -1,19 +1,24 @@
 //! The processes that a command has left.
 
-use std::fs;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
-use std::process;
 use std::thread;
 use std::time::Duration;
+use std::{env, fs, process};
 
-use super::process::role_in;
+use larder_store::private;
+
+use super::process::{arguments, role_in};
 use crate::cli::units::counted;
 use crate::cli::words::printable;
 
 /// The looks at processes that may be about to end, and the time between two of them.
 const LOOKS: usize = 10;
 const MOMENT: Duration = Duration::from_millis(20);
+
+/// The name of the file about the last run that has left a process.
+const RUN: &str = "run";
 
 /// The processes that a command has left: those whose environment names a file in the directory of its run.
 pub(super) struct Left {
@@ -67,6 +72,25 @@ impl Left {
         format!(
             "left by this command or an earlier one: {named}; a proxy serves until the end of the last, or the next run"
         )
+    }
+
+    /// Returns the directory and the arguments of the last run that has left a process. The run that ends now is it, unless an earlier
+    /// one has left them all.
+    pub(super) fn run(&self) -> (PathBuf, Vec<OsString>) {
+        let file = self.folder.join(RUN);
+        let known = fs::read(&file).unwrap_or_default();
+        let mut words = known.split(|byte| *byte == 0).map(OsStr::from_bytes);
+        let earlier = words.next().unwrap_or_default().to_string_lossy();
+        if self.processes.iter().all(|process| earlier.lines().any(|known| known == process)) {
+            return (words.next().unwrap_or_default().into(), words.map(OsStr::to_owned).collect());
+        }
+        let (place, arguments) = (env::current_dir().unwrap_or_default(), arguments());
+        let processes = OsString::from(self.processes.join("\n"));
+        let words = [&processes, place.as_os_str()].into_iter().map(OsStr::as_bytes);
+        let words: Vec<_> = words.chain(arguments.iter().map(|word| word.as_bytes())).collect();
+        // If it cannot be kept, the next run takes its own.
+        let _ = private::write(&file, &words.join(&0));
+        (place, arguments)
     }
 
     pub(super) fn remove_files(&self) {

@@ -14,6 +14,7 @@ mod registries;
 mod report;
 mod truststore;
 
+use std::env;
 use std::time::Instant;
 
 use signal_hook::consts::SIGXFSZ;
@@ -44,8 +45,9 @@ The command's exit code is that of larder. A daemon that runs already does not s
 docker build, and a Gradle daemon. larder env docker prints settings for it. For daemons that the command starts,
 the proxy stays until they end.";
 
-/// What is logged: errors, content that is not what it should be, and a disk that is full.
-const LOGGED: &str = "error,larder_proxy::flow::packages=warn,larder_proxy::features::maintenance=warn";
+/// What is logged: errors, content that is not what it should be, clients that do not trust the authority, and a disk that is full.
+const LOGGED: &str = "error,larder_proxy::flow::packages=warn,larder_proxy::flow::interceptor=warn,\
+    larder_proxy::features::maintenance=warn";
 
 /// Runs the command, or the proxy for it.
 pub(crate) fn run(args: &RunArgs, watch_allocator: WatchAllocator) -> Result<(), Failure> {
@@ -64,8 +66,14 @@ pub(crate) fn run(args: &RunArgs, watch_allocator: WatchAllocator) -> Result<(),
 fn run_command(args: &RunArgs) -> Result<(), Failure> {
     let place = authority::files(None, "run").map_err(Failure::Failed)?;
     let authority = authority::provide(&place).map_err(Failure::Failed)?;
-    let unwritten = |error| Failure::Failed(format!("cannot write the certificates: {}", unwritten(&error)));
-    let outside = |name: &str| std::env::var_os(name);
+    let unwritten = |error| {
+        let (folder, why) = (env::temp_dir(), unwritten(&error));
+        Failure::Failed(format!(
+            "cannot write the certificates in {}: {why}; TMPDIR may name another directory",
+            folder.display()
+        ))
+    };
+    let outside = |name: &str| env::var_os(name);
     let trusted = environment::trusted(outside);
     let proxy = ProxyProcess::start(trusted.as_deref())?;
     let address = proxy.address;
@@ -80,7 +88,7 @@ fn run_command(args: &RunArgs) -> Result<(), Failure> {
     // Also those of an earlier run, if this command has not started.
     if !left.is_empty() {
         tell(&left.told());
-        if let Err(error) = process::linger(address.port(), &left.folder, trusted.as_deref()) {
+        if let Err(error) = process::linger(address.port(), &left.folder, left.run(), trusted.as_deref()) {
             tell(&format!("cannot start a proxy for them: {error}"));
         }
     }

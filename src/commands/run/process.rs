@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use close_fds::set_fds_cloexec;
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::process::Pid;
 
@@ -48,14 +49,22 @@ impl Role {
     }
 }
 
-/// Starts a process of this program with the same arguments and these streams, perhaps with other certificates that it trusts.
-fn start(role: &OsStr, trusted: Option<&str>, [input, said, told]: [Stdio; 3]) -> io::Result<Child> {
+/// Returns the arguments of this process. Words before `run` are for a process that reads its own standard input.
+pub(super) fn arguments() -> Vec<OsString> {
+    env::args_os().skip(1).skip_while(|word| word != "run").collect()
+}
+
+/// Starts a process of this program with these arguments and streams, perhaps with other certificates that it trusts.
+fn start(
+    role: &OsStr,
+    arguments: &[OsString],
+    trusted: Option<&str>,
+    [input, said, told]: [Stdio; 3],
+) -> io::Result<Child> {
     // Also if the program was replaced meanwhile.
     let mut command = Command::new("/proc/self/exe");
-    let mut words = env::args_os();
-    words.next().iter().for_each(|name| _ = command.arg0(name));
-    // Words before are for the process that reads its own standard input.
-    command.args(words.skip_while(|word| word != "run")).env(ROLE, role);
+    env::args_os().next().iter().for_each(|name| _ = command.arg0(name));
+    command.args(arguments).env(ROLE, role);
     let file = trusted.map(in_memory).transpose()?;
     command.envs(file.iter().map(|file| (OWN, format!("/proc/self/fd/{}", file.as_raw_fd()))));
     command.stdin(input).stdout(said).stderr(told).spawn()
@@ -80,14 +89,24 @@ pub(super) fn role_in(variables: &[u8]) -> Option<&[u8]> {
     variables.find_map(|variable| variable.strip_prefix(ROLE.as_bytes())?.strip_prefix(b"="))
 }
 
-/// Starts a proxy for processes that the command has left.
+/// Starts a proxy for processes that a command has left, with their files in `folder`, as the run in the directory `place` with these
+/// arguments would start it.
 ///
 /// # Errors
 /// The operating system's error.
-pub(super) fn linger(port: u16, folder: &Path, trusted: Option<&str>) -> io::Result<()> {
+pub(super) fn linger(
+    port: u16,
+    folder: &Path,
+    (place, arguments): (PathBuf, Vec<OsString>),
+    trusted: Option<&str>,
+) -> io::Result<()> {
     let mut role = OsString::from(format!("{port} "));
     role.push(folder);
-    start(&role, trusted, [Stdio::null(), Stdio::null(), Stdio::null()]).map(drop)
+    // The reader of a pipe that this process has inherited waits for this process alone.
+    set_fds_cloexec(3, &[]);
+    // It may have been removed.
+    let _ = env::set_current_dir(place);
+    start(&role, &arguments, trusted, [Stdio::null(), Stdio::null(), Stdio::null()]).map(drop)
 }
 
 /// The process of a proxy that serves.
@@ -108,7 +127,8 @@ impl ProxyProcess {
     /// Starts the proxy, perhaps with other certificates that it trusts. Errors: the exit code of a proxy that cannot serve, and has said
     /// why; or that there is no process.
     pub(super) fn start(trusted: Option<&str>) -> Result<Self, Failure> {
-        let process = start(PROXY.as_ref(), trusted, [Stdio::piped(), Stdio::piped(), Stdio::inherit()]);
+        let process =
+            start(PROXY.as_ref(), &arguments(), trusted, [Stdio::piped(), Stdio::piped(), Stdio::inherit()]);
         let mut process =
             process.map_err(|error| Failure::Failed(format!("cannot start the proxy: {error}")))?;
         let mut line = String::new();

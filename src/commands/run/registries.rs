@@ -11,10 +11,28 @@ const OF_HOME: &str = "\
     .npmrc .yarnrc .yarnrc.yml .bunfig.toml .pip/pip.conf .config/pip/pip.conf .config/uv/uv.toml \
     .condarc .cargo/config.toml .cargo/config .m2/settings.xml .gradle/init.gradle \
     .gradle/init.gradle.kts .gemrc .bundle/config .config/go/env";
+/// Files that variables name, or that are below the directories that variables name.
+const OF_VARIABLES: &str = "\
+    npm_config_userconfig NPM_CONFIG_USERCONFIG PIP_CONFIG_FILE UV_CONFIG_FILE GOENV CARGO_HOME/config.toml \
+    BUNDLE_APP_CONFIG/config GRADLE_USER_HOME/init.gradle GRADLE_USER_HOME/init.gradle.kts \
+    XDG_CONFIG_HOME/pip/pip.conf XDG_CONFIG_HOME/uv/uv.toml XDG_CONFIG_HOME/go/env";
 /// Files of a project, in the working directory or above it.
 const OF_PROJECT: &str = "\
     .npmrc .yarnrc .yarnrc.yml bunfig.toml pip.conf uv.toml .cargo/config.toml .cargo/config \
     .bundle/config";
+/// Files of a project that also have other URLs, and the beginnings of lines with those of registries.
+const MANIFESTS: &str = "pyproject.toml Pipfile requirements.txt Gemfile";
+const REGISTRY: &[&str] = &[
+    "url =",
+    "url=",
+    "index-url",
+    "extra-index-url",
+    "--index-url",
+    "--extra-index-url",
+    "-i ",
+    "source '",
+    "source \"",
+];
 /// Files of the system, and directories of such files.
 const OF_SYSTEM: &str = "\
     /etc/npmrc /usr/etc/npmrc /usr/local/etc/npmrc /etc/pip.conf /etc/apt/sources.list \
@@ -22,7 +40,8 @@ const OF_SYSTEM: &str = "\
 /// Variables with URLs.
 const VARIABLES: &str = "\
     npm_config_registry NPM_CONFIG_REGISTRY YARN_NPM_REGISTRY_SERVER PIP_INDEX_URL PIP_EXTRA_INDEX_URL \
-    UV_DEFAULT_INDEX UV_INDEX UV_INDEX_URL UV_EXTRA_INDEX_URL GOPROXY BUNDLE_MIRROR__ALL";
+    UV_DEFAULT_INDEX UV_INDEX UV_INDEX_URL UV_EXTRA_INDEX_URL PDM_PYPI_URL GOPROXY \
+    BUNDLE_MIRROR__ALL";
 /// Variables with a file of certificates, and the settings that name one without them: the end of the settings' path, and a key.
 const CERTIFICATES: &[(&str, &str, &str)] = &[
     ("npm_config_cafile", "npmrc", "cafile"),
@@ -42,9 +61,12 @@ const LONGEST: u64 = 1 << 20;
 
 /// Returns the hosts that the settings of tools name on this machine.
 pub(super) fn of_tools() -> Vec<String> {
-    let texts = files().iter().flat_map(|path| texts_of(path)).collect::<Vec<_>>();
+    let files = of_user().chain(of_project(OF_PROJECT)).chain(of_system());
+    let texts = files.flat_map(|path| texts_of(&path));
+    let manifests = of_project(MANIFESTS).flat_map(|path| texts_of(&path)).map(|text| registry_lines(&text));
     let variables = VARIABLES.split(' ').filter_map(|name| env::var(name).ok());
-    let mut hosts: Vec<_> = texts.into_iter().chain(variables).flat_map(|text| hosts_in(&text)).collect();
+    let mut hosts: Vec<_> =
+        texts.chain(manifests).chain(variables).flat_map(|text| hosts_in(&text)).collect();
     hosts.sort_unstable();
     hosts.dedup();
     hosts
@@ -54,7 +76,7 @@ pub(super) fn of_tools() -> Vec<String> {
 /// what the tool trusts otherwise. The files of a project do not count: their authors are others, and the proxy trusts what is named
 /// for all hosts.
 pub(super) fn certificates(variable: &str) -> Option<PathBuf> {
-    let files: Vec<_> = of_home(OF_HOME).into_iter().chain(of_home(OF_CLIENTS)).chain(of_system()).collect();
+    let files: Vec<_> = of_user().chain(of_home(OF_CLIENTS)).chain(of_system()).collect();
     let rows = CERTIFICATES.iter().filter(|(name, ..)| *name == variable);
     let mut named = rows.flat_map(|(_, end, key)| {
         let files = files.iter().filter(move |path| path.to_string_lossy().ends_with(end));
@@ -71,16 +93,31 @@ fn certificates_in(text: &str, key: &str) -> Option<PathBuf> {
     Some(PathBuf::from(value)).filter(|path| path.is_absolute())
 }
 
-fn of_home(names: &str) -> Vec<PathBuf> {
+fn of_home(names: &'static str) -> impl Iterator<Item = PathBuf> {
     let home = env::var_os("HOME").map(PathBuf::from);
-    names.split(' ').filter_map(|name| Some(home.as_ref()?.join(name))).collect()
+    names.split(' ').filter_map(move |name| Some(home.as_ref()?.join(name)))
 }
 
-fn files() -> Vec<PathBuf> {
-    let of_home = of_home(OF_HOME).into_iter();
+/// Returns the places of the user's settings.
+fn of_user() -> impl Iterator<Item = PathBuf> {
+    let named = OF_VARIABLES.split(' ').filter_map(|place| {
+        let (variable, below) = place.split_once('/').unwrap_or((place, ""));
+        let path = PathBuf::from(env::var_os(variable)?);
+        Some(if below.is_empty() { path } else { path.join(below) })
+    });
+    named.chain(of_home(OF_HOME))
+}
+
+fn of_project(names: &'static str) -> impl Iterator<Item = PathBuf> {
     let here = env::current_dir().unwrap_or_default();
-    let of_project = here.ancestors().flat_map(|folder| OF_PROJECT.split(' ').map(|name| folder.join(name)));
-    of_home.chain(of_project).chain(of_system()).collect()
+    let folders: Vec<_> = here.ancestors().map(Path::to_owned).collect();
+    folders.into_iter().flat_map(|folder| names.split(' ').map(move |name| folder.join(name)))
+}
+
+/// Returns the lines of a manifest that name registries.
+fn registry_lines(text: &str) -> String {
+    let names = |line: &&str| REGISTRY.iter().any(|begin| line.trim_start().starts_with(begin));
+    text.lines().filter(names).flat_map(|line| [line, "\n"]).collect()
 }
 
 fn of_system() -> impl Iterator<Item = PathBuf> {
@@ -121,7 +158,7 @@ fn host_at(rest: &str) -> Option<String> {
 mod tests {
     use std::path::PathBuf;
 
-    use super::{certificates_in, hosts_in};
+    use super::{certificates_in, hosts_in, registry_lines};
 
     #[test]
     fn files_of_certificates_are_found_in_the_settings_of_each_tool() {
@@ -135,6 +172,21 @@ mod tests {
             assert_eq!(certificates_in(text, key), Some(PathBuf::from("/corp.pem")), "{text}");
         }
         assert_eq!(certificates_in("ssl_verify: true", "ssl_verify"), None);
+    }
+
+    #[test]
+    fn registries_of_a_project_are_found_without_its_other_urls() {
+        for (text, expected) in [
+            (
+                "[project.urls]\nHomepage = \"https://home.example\"\n[[tool.uv.index]]\nurl = \"https://a.example/simple\"",
+                "a.example",
+            ),
+            ("[tool.uv]\n  index-url = 'https://a.example/'\nx = 'https://b.example'", "a.example"),
+            ("--extra-index-url https://a.example/simple\npad @ https://b.example/pad.whl", "a.example"),
+            ("source 'https://a.example'\ngem 'x', git: 'https://b.example/x'", "a.example"),
+        ] {
+            assert_eq!(hosts_in(&registry_lines(text)), [expected], "{text}");
+        }
     }
 
     #[test]

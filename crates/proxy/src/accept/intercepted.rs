@@ -59,10 +59,7 @@ async fn serve(listening: ConnectionContext, arrived: Intercepted) {
             idle.serve(worker, client, secured_halves(secured, timeouts), permit);
         }
         Err(HandshakeError::Tls(rustls::Error::AlertReceived(alert))) if is_distrust(alert) => {
-            interceptor.distrusted(&site, client.ip());
-            let text = format!("{} does not trust the authority for {site}", client.ip());
-            let next = "its next connections to it are tunnels, for an hour";
-            worker.shared.observers.repeats.warn(&text, || format!("{text} ({alert:?}): {next}"));
+            interceptor.distrusted(&site, client.ip(), &format!("{alert:?}"));
         }
         Err(error) => tracing::debug!(%client, "no TLS in the tunnel to {site}: {error}"),
     }

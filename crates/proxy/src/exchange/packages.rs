@@ -15,6 +15,7 @@ use larder_packages::age::Dates;
 use larder_packages::{
     Digest, Document, Keep, Learned, Place, Protocol, Resource, Source, StoredContent, UrlId, Version,
 };
+use larder_semantics::fields::Fields;
 use larder_semantics::key;
 use larder_semantics::storable::{Cookies, Rules};
 use parking_lot::{Mutex, MutexGuard};
@@ -259,40 +260,54 @@ fn id(key: &[u8], resource: &Resource<'_>) -> UrlId {
     UrlId::of(resource.coordinate.as_deref().map_or(key::of_url(key), str::as_bytes))
 }
 
-/// Returns the settings for a response of this status to a request for `resource`, whose cache key is `key`, as far as they
-/// follow from its protocol, in place of `ruling`; `None` if they do not differ.
+/// Returns the index document that a response with these fields is.
+pub(crate) fn document(resource: &Resource<'_>, fields: &impl Fields) -> Option<Document> {
+    let media_type = fields.first("content-type").and_then(|value| str::from_utf8(value).ok());
+    resource.document().filter(|document| document.is_of_type(media_type.unwrap_or_default()))
+}
+
+/// Returns the settings for a response of this status, with these fields, to a request for `resource`, whose cache key is
+/// `key`, as far as they follow from its protocol, in place of `ruling`; `None` if they do not differ.
 pub(crate) fn ruled(
     packages: &Packages,
     (key, resource): (&[u8], &Resource<'_>),
     ruling: &Ruling,
-    status: StatusCode,
+    (status, fields): (StatusCode, &impl Fields),
 ) -> Option<Arc<Ruling>> {
     let is_known = !packages.digests(key, resource).is_empty();
-    let mut caching = ruling.caching.clone();
-    match (status, resource.keep(is_known)) {
+    let (mut caching, kept) = (ruling.caching.clone(), resource.keep(is_known));
+    match (status, kept) {
         // A part cannot be verified.
         (StatusCode::PARTIAL_CONTENT, _) if is_known => caching.stores_nothing = true,
-        (StatusCode::OK, Keep::Forever) => keep(&mut caching, resource, is_known),
+        (StatusCode::OK, Keep::Forever) => keep(&mut caching, is_known),
         (StatusCode::OK, Keep::Validated) => {
             (caching.lifetimes.replace, caching.keeps_stale) = (Some(0), true);
         }
-        // Some registries send neither dates nor tags.
-        (StatusCode::OK, Keep::AsSent) => caching.keeps_stale = true,
+        (StatusCode::OK, Keep::AsSent) => {
+            // Some registries send neither dates nor tags.
+            caching.keeps_stale = true;
+            if document(resource, fields).is_some() {
+                // A version is published at any time, however old the index is.
+                caching.heuristic_percent = 0;
+            }
+        }
         _ => return None,
+    }
+    // A cache of one user is private (RFC 9111 section 3), as those of package managers are.
+    let is_own = packages.is_for_one && (resource.is_file() || kept == Keep::Forever);
+    if resource.names_content() || is_own {
+        (caching.ignored.private, caching.shares_authorized) = (true, true);
     }
     Some(Arc::new(ruling.with_caching(caching)))
 }
 
 /// Changes the rules of caching to those for content that does not change.
-fn keep(caching: &mut Rules, resource: &Resource<'_>, is_known: bool) {
+fn keep(caching: &mut Rules, is_known: bool) {
     caching.lifetimes.replace = Some(FOREVER);
     caching.lifetimes.most = None;
     (caching.ignored.no_cache, caching.ignored.must_revalidate) = (true, true);
     if is_known {
         // Neither a cookie nor another field of a request changes content whose digest is known.
         (caching.is_fixed, caching.cookies) = (true, Cookies::None);
-    }
-    if resource.names_content() {
-        (caching.ignored.private, caching.shares_authorized) = (true, true);
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::time::Duration;
 
 use larder_semantics::status::Why;
 use parking_lot::Mutex;
@@ -21,6 +22,8 @@ use crate::origin::{ConnectError, TlsFault};
 const REMEMBERED: u64 = 3_600_000;
 /// The most findings that are remembered.
 const MOST: usize = 4_096;
+/// The time after a handshake in which a client leaves that does not trust the authority.
+const AT_ONCE: Duration = Duration::from_secs(1);
 /// The most handshakes in intercepted tunnels at once, and the most that wait.
 const HANDSHAKES: usize = 256;
 const WAITING: usize = 4_096;
@@ -36,7 +39,7 @@ pub(crate) struct Interceptor {
 /// The host and port of a tunnel, and the client if the finding is about it alone.
 type Subject = (Box<str>, Option<IpAddr>);
 
-/// What was found out: the reason for a tunnel, or `None`: the origin's part of interception works.
+/// What was found out: the reason for a tunnel, or `None`: the origin's part of interception works, or the client's.
 #[derive(Clone, Copy)]
 struct Finding {
     why: Option<Why>,
@@ -89,9 +92,28 @@ impl Interceptor {
         self.authority.pem()
     }
 
-    /// Records that `client` refused the certificate for `site`.
-    pub(crate) fn distrusted(&self, site: &str, client: IpAddr) {
+    /// Records that `client` refused the certificate for `site`. The first time, a warning says how.
+    pub(crate) fn distrusted(&self, site: &str, client: IpAddr, how: &str) {
+        let known = found(&self.findings.lock(), site, Some(client));
         self.remember((site.into(), Some(client)), Some(Why::TunnelDistrusted));
+        if known.is_none_or(|finding| finding.why.is_none()) {
+            tracing::warn!(
+                "{client} does not trust the authority for {site} ({how}): its next connections to it are tunnels, for an hour"
+            );
+        }
+    }
+
+    /// Records that `client` sends requests in a tunnel to `site`.
+    pub(crate) fn trusted(&self, site: &str, client: IpAddr) {
+        self.remember((site.into(), Some(client)), None);
+    }
+
+    /// Records that `client` left without a request so soon after the handshake, although it never sent one. Clients that
+    /// compare certificates after it, and those of GnuTLS, send no alert.
+    pub(crate) fn left(&self, site: &str, client: IpAddr, after: Duration) {
+        if after < AT_ONCE && found(&self.findings.lock(), site, Some(client)).is_none() {
+            self.distrusted(site, client, "it left without a request");
+        }
     }
 
     /// Whether it is known that interception works at `site`.
@@ -99,12 +121,12 @@ impl Interceptor {
     /// # Errors
     /// The reason for a tunnel of this client.
     pub(super) fn is_known(&self, site: &str, client: IpAddr) -> Result<bool, Why> {
-        let (findings, now) = (self.findings.lock(), clock::millis());
-        let about = |client| findings.get(&(site.into(), client)).filter(|finding| now < finding.end);
-        match about(Some(client)).or_else(|| about(None)) {
-            Some(Finding { why: Some(why), .. }) => Err(*why),
-            Some(Finding { why: None, .. }) => Ok(true),
-            None => Ok(false),
+        let findings = self.findings.lock();
+        let of_site = found(&findings, site, None);
+        let of_client = found(&findings, site, Some(client));
+        match [of_client, of_site].into_iter().flatten().find_map(|finding| finding.why) {
+            Some(why) => Err(why),
+            None => Ok(of_site.is_some()),
         }
     }
 
@@ -143,8 +165,16 @@ impl Interceptor {
         }
         // Each can be found out again.
         if findings.len() >= MOST {
+            findings.retain(|(_, client), finding| client.is_none() || finding.why.is_some());
+        }
+        if findings.len() >= MOST {
             findings.clear();
         }
         findings.insert(subject, Finding { why, end: now + REMEMBERED });
     }
+}
+
+/// Returns what was found out about a site, and perhaps about one client there.
+fn found(findings: &HashMap<Subject, Finding>, site: &str, client: Option<IpAddr>) -> Option<Finding> {
+    findings.get(&(site.into(), client)).filter(|finding| clock::millis() < finding.end).copied()
 }

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use http::{HeaderMap, Method, StatusCode, header};
-use larder_packages::{Document, Resource, Verifier};
+use larder_packages::{Document, Verifier};
 use larder_semantics::coding::Coding;
 use larder_semantics::fields::Fields;
 use larder_semantics::key;
@@ -18,7 +18,7 @@ use larder_semantics::status::Why;
 use self::dates::Registry;
 pub(super) use self::dates::{Ask, Beside};
 use crate::base::clock;
-use crate::exchange::packages::StaleFile;
+use crate::exchange::packages::{StaleFile, document};
 use crate::exchange::plan::Plan;
 use crate::exchange::request::Request;
 use crate::exchange::ruling::Ruling;
@@ -138,12 +138,6 @@ pub(super) fn examined(
     let share = plan.packages.documents.share(request.client.ip());
     let inspection = Inspection::default().verify(verifier, refused);
     Ok(download.inspected(inspection.read(reader, share, Document::LONGEST)))
-}
-
-/// Returns the index document that a response with these fields is.
-fn document(resource: &Resource<'_>, fields: &impl Fields) -> Option<Document> {
-    let media_type = fields.first("content-type").and_then(|value| str::from_utf8(value).ok());
-    resource.document().filter(|document| document.is_of_type(media_type.unwrap_or_default()))
 }
 
 /// Returns the reader of an index document in the coding that `fields` name.

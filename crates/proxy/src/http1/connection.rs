@@ -11,7 +11,7 @@ use std::ops::ControlFlow;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use http::StatusCode;
 use larder_stats::BatchSums;
@@ -29,6 +29,7 @@ use crate::exchange::send::{gather, send, send_stored};
 use crate::exchange::sink::{Direct, GATHER, SendError};
 use crate::features::arrive::{Client, Entrance, PendingRequest, Step};
 use crate::flow::drain::ConnectionPermit;
+use crate::flow::interceptor::Interceptor;
 use crate::flow::serve;
 use crate::flow::worker::Worker;
 use crate::http::head::{self, ParseResult, Refusal};
@@ -139,6 +140,19 @@ impl Connection {
         self.writing.close();
     }
 
+    /// Closes a connection whose client has left, after this time without a request.
+    pub(super) fn client_left(self: Box<Self>, idle: Duration) {
+        if let Some((site, interceptor)) = self.interception().filter(|_| self.is_new) {
+            interceptor.left(site, self.client.address.ip(), idle);
+        }
+        self.close();
+    }
+
+    /// Returns the host of an intercepted tunnel, and what was found out about such.
+    fn interception(&self) -> Option<(&str, &Interceptor)> {
+        Some((self.client.tunnel.as_deref()?, self.worker.shared.interceptor.get()?))
+    }
+
     /// Ready if more bytes may have arrived; otherwise `cx` is woken when they have.
     pub(super) fn poll_ready(&self, cx: &mut Context<'_>) -> Poll<()> {
         self.reading.poll_ready(cx)
@@ -176,8 +190,12 @@ impl Connection {
         mut sheet: Option<&mut BatchSums>,
         since: Instant,
     ) -> ControlFlow<InputResult> {
-        if self.is_new && self.begins_http2(plan) {
-            return ControlFlow::Break(InputResult::Http2);
+        if self.is_new {
+            let tunnel = self.interception();
+            tunnel.iter().for_each(|(site, known)| known.trusted(site, self.client.address.ip()));
+            if self.begins_http2(plan) {
+                return ControlFlow::Break(InputResult::Http2);
+            }
         }
         let mut lines = head::room();
         let (mut head, used) =

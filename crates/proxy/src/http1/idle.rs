@@ -265,7 +265,8 @@ impl IdleLoop {
             }
             Poll::Ready(Ok(1..)) => true,
             Poll::Ready(Ok(0) | Err(_)) => {
-                self.connections.remove(place).connection.close();
+                let IdleConnection { connection, since, .. } = self.connections.remove(place);
+                connection.client_left(Duration::from_millis(clock::millis().saturating_sub(since)));
                 false
             }
         }

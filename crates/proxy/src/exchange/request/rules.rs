@@ -26,9 +26,9 @@ impl Request {
     ) -> Option<Arc<Ruling>> {
         let by_rules = self.rule_response_alone(plan, (status, length, fields));
         let ruling = by_rules.as_ref().unwrap_or(&self.ruling);
-        let by_protocol = self
-            .package(ruling)
-            .and_then(|resource| packages::ruled(&plan.packages, (&self.key, &resource), ruling, status));
+        let by_protocol = self.package(ruling).and_then(|resource| {
+            packages::ruled(&plan.packages, (&self.key, &resource), ruling, (status, fields))
+        });
         by_protocol.or(by_rules)
     }
 
