@@ -1,5 +1,7 @@
 //! The checks of tasks that several servers do in their own ways: addresses of pages, cookies, crawlers, limits.
 
+use std::time::{Duration, Instant};
+
 use larder_testkit::{Client, Response, eventually};
 
 use super::{Check, FOLDER, OTHER, hits, part, redirects};
@@ -175,7 +177,16 @@ pub(super) const FURTHER: &[(usize, Check)] = &[
         });
         assert!(!lines.contains("/fast") && lines.contains("/slow:1/a"), "{lines}");
     }),
-    (155, |larder, _| assert_eq!(larder.get("/download/long:64/a").status, 200)),
+    (155, |larder, _| {
+        let begun = Instant::now();
+        let mut both = [larder.client(), larder.client()];
+        for (client, own) in both.iter_mut().zip(["192.0.2.1", "198.51.100.1"]) {
+            client.send(&format!("GET /download/long:3072\nX-Forwarded-For: {own}"));
+        }
+        both.iter_mut().for_each(|client| assert_eq!(client.receive("GET").status, 200));
+        // One of them alone would take 0.2 s.
+        assert!(begun.elapsed() > Duration::from_millis(400), "{:?}", begun.elapsed());
+    }),
     (156, |larder, _| {
         for (language, location) in [("de-AT,en", "/de/"), ("en,de", "/en/")] {
             let answer = larder.ask(&format!("GET /\nAccept-Language: {language}"));
