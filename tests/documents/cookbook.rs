@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 mod further;
 mod lines;
+mod peers;
 
 use further::FURTHER;
 use larder_testkit::{Authority, Client, Larder, Origin, Response, Seen, eventually};
