@@ -30,7 +30,7 @@ const TABLES: &[(&[&str], &str)] = &[
         &["server", "http", "proxy", "host", "upstream", "backend", "frontend", "location"],
         "write a [[site]] with origin; its listeners are in [reverse]",
     ),
-    (&["rule", "rules"], "rules are [[site.rule]] or [[forward.rule]]"),
+    (&["rules"], "rules are [[site.rule]], [[forward.rule]], or [[rule]] for all sites"),
     (&["log", "logs", "logging"], "write access_log = \"json\" above all tables"),
 ];
 

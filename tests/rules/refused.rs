@@ -4,6 +4,11 @@ use std::process::Command;
 
 /// Returns the messages of `larder check` for a site with this rule, without the prefix that all lines share.
 fn check(rule: &str) -> (Option<i32>, String) {
+    check_config(&format!("[[site]]\norigin = 'http://127.0.0.1:9'\n[[site.rule]]\n{rule}\n"))
+}
+
+/// Returns the messages of `larder check` for this config.
+pub(super) fn check_config(text: &str) -> (Option<i32>, String) {
     let folder = tempfile::tempdir().expect("a folder");
     let config = folder.path().join("larder.toml");
     let text = format!("[[site]]\norigin = 'http://127.0.0.1:9'\n[[site.rule]]\n{rule}\n");

@@ -1,5 +1,7 @@
 //! Rules that are valid, but most likely a mistake.
 
+use std::collections::BTreeSet;
+use std::iter;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use http::{HeaderName, header};
@@ -16,7 +18,8 @@ pub(crate) fn warnings(settings: &Settings) -> Vec<String> {
     let of_site = |site: &Site| {
         let own =
             site.site_rules.iter().filter_map(|rule| Some((rule, elsewhere(site, &rule.rule.conditions)?)));
-        let own = own.map(|(rule, why)| never(&rule.place, &why));
+        let is_elsewhere = |(rule, _): &(&SiteRule, _)| !is_for_another(settings, rule);
+        let own = own.filter(is_elsewhere).map(|(rule, why)| never(&rule.place, &why));
         own.chain(of_rules(&site.site_rules, site.rules.stores_posts)).collect::<Vec<_>>()
     };
     let all = settings.sites.iter().flat_map(|site| &site.site_rules).chain(&settings.forward.site_rules);
@@ -29,7 +32,18 @@ pub(crate) fn warnings(settings: &Settings) -> Vec<String> {
     });
     let sites = settings.sites.iter().flat_map(of_site).chain(nameless);
     let forward = of_rules(&settings.forward.site_rules, settings.forward.rules.stores_posts);
-    sites.chain(forward).chain(without_certificates(settings)).collect()
+    let mut warnings: Vec<_> = sites.chain(forward).chain(without_certificates(settings)).collect();
+    // A [[rule]] is one of each site.
+    let mut seen = BTreeSet::new();
+    warnings.retain(|line| seen.insert(line.clone()));
+    warnings
+}
+
+/// Whether another site that has `rule`, too, gets requests that match it.
+fn is_for_another(settings: &Settings, rule: &SiteRule) -> bool {
+    let is_for = |site: &Site| elsewhere(site, &rule.rule.conditions).is_none();
+    let has = |site: &Site| site.site_rules.iter().any(|own| own.place == rule.place);
+    settings.sites.iter().any(|site| is_for(site) && has(site))
 }
 
 /// Returns the warnings about conditions on certificates that listeners do not request.

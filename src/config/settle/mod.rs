@@ -36,13 +36,21 @@ use listeners::Listeners;
 use problems::Problems;
 
 /// Returns the settings of `draft`, or all contradictions in it.
-pub(super) fn settle(draft: Draft) -> Result<Settings, Vec<String>> {
+pub(super) fn settle(mut draft: Draft) -> Result<Settings, Vec<String>> {
+    for site in &mut draft.sites {
+        site.site_rules.splice(..0, draft.rules.iter().cloned());
+    }
     let mut problems = Problems::of(&draft);
     let listeners = Listeners::of(&draft);
     listeners.check(&draft, &mut problems);
     let client_auth = tls::client_auths(&draft, &listeners.http, &mut problems);
     let admin_token = admin_token(&draft, &mut problems);
     let admin_tls = tls::admin(&draft, &mut problems);
+    if let Some(rule) = draft.rules.first().filter(|_| draft.sites.is_empty()) {
+        let text =
+            "there is no [[site]] that has this [[rule]]; those of the forward proxy are [[forward.rule]]";
+        problems.add_line(format!("{}: {text}", rule.place));
+    }
     check_sites(&draft.sites, &mut problems);
     let tls: Vec<_> = draft.sites.iter().map(|site| tls::settle(site, &mut problems)).collect();
     let rules: Vec<_> =
