@@ -7,8 +7,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, StatusCode, header};
 use larder_proxy::settings::{
-    Answer, Conditions, Edits, Effects, KeySource, Networks, Page, Pages, Placeholder, Rule, SiteRule,
-    Template,
+    Answer, CertificateCondition, Conditions, Edits, Effects, KeySource, Networks, Page, Pages, Pattern,
+    Placeholder, Rule, SiteRule, Template,
 };
 
 use super::values::field;
@@ -228,6 +228,10 @@ fn files(draft: &RuleDraft) -> Vec<PathBuf> {
     let content = draft.respond.iter().filter_map(|respond| match &respond.content {
         Content::File(path) => Some(path.clone()),
         Content::Text(_) | Content::Status => None,
+    let patterns = conditions().flat_map(patterns).chain(classes::patterns_of(&draft.classes));
+    let patterns = patterns.filter_map(Pattern::source).map(PathBuf::from);
+    let edits = [&draft.effects.request, &draft.effects.response, &draft.effects.reply];
+    let values = edits.into_iter().flat_map(|edits| &edits.files).map(|file| PathBuf::from(&**file));
     });
     let pages = draft.error_pages.iter().map(|page| page.file.clone());
     let users = draft.effects.users.iter().flatten().map(|users| PathBuf::from(users.source()));
@@ -237,7 +241,7 @@ fn files(draft: &RuleDraft) -> Vec<PathBuf> {
         KeySource::File(path, _) => Some(PathBuf::from(&**path)),
         KeySource::Url(_) => None,
     });
-    let networks = networks.chain(signed).chain(keys);
+    let networks = networks.chain(signed).chain(keys).chain(patterns).chain(values);
     domains.chain(maps).chain(networks).chain(content).chain(users).chain(tokens).chain(pages).collect()
 }
 
@@ -248,6 +252,18 @@ fn effects(draft: &RuleDraft) -> Result<Effects, String> {
         (Some((location, status)), None) => {
             Some(Answer::Redirect { status: *status, location: location.clone() })
         }
+/// Returns the patterns of values in `conditions`.
+pub(super) fn patterns(conditions: &Conditions) -> impl Iterator<Item = &Pattern> {
+    let of_pattern = [&conditions.query, &conditions.cookie].into_iter().flat_map(|names| &names.each);
+    let of_text = [&conditions.field, &conditions.claim, &conditions.response_field];
+    let of_text = of_text.into_iter().flat_map(|names| &names.each).flat_map(|named| &named.values);
+    let certificate = conditions.client_cert.iter().flat_map(|own| match own {
+        CertificateCondition::Named(patterns) => &patterns[..],
+        CertificateCondition::Shown(_) => &[],
+    });
+    of_pattern.flat_map(|named| &named.values).chain(of_text).chain(certificate)
+}
+
         (None, Some(respond)) => Some(content(respond)?),
         (None, None) => None,
     }
