@@ -224,6 +224,9 @@ const RENAMED: &[(&[&str], &str)] = &[
         "tls_name is the name in certificates of origins, and ca the file with their authorities",
     ),
     (&["lb", "load_balance", "load_balancing"], "write balance = \"two-choices\""),
+    (&["ip_hash", "source_hash"], "write balance = \"client\", or sticky for a cookie"),
+    (&["error_document", "errorfile", "error_pages"], "write error_page = { 404 = \"404.html\" } in a rule"),
+    (&["remote_user", "send_user"], "write user_field = \"X-Remote-User\" beside users or tokens"),
     (&["listen", "port", "bind"], "write listen = \"127.0.0.1:8080\" in [reverse]"),
     (
         &["cert", "certificate", "ssl", "tls", "https_port"],

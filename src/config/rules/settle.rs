@@ -70,8 +70,9 @@ fn settle_one(drafts: &[RuleDraft], at: usize, owner: Owner) -> Result<Vec<SiteR
     if !effects.apart.is_empty() && !draft.conditions.are_about_resource() {
         return Err("key_fields and key_cookies hold for all requests of a path: match only path, extension, host and scheme".to_owned());
     }
-    if owner == Owner::Forward && (effects.auth_request.is_some() || effects.jwt.is_some()) {
-        return Err("auth_request and jwt are for rules of a [[site]]".to_owned());
+    let is_for_site = effects.auth_request.is_some() || effects.jwt.is_some() || effects.user_field.is_some();
+    if owner == Owner::Forward && is_for_site {
+        return Err("auth_request, jwt and user_field are for rules of a [[site]]".to_owned());
     }
     let removes_via = |edits: &Edits| edits.remove.contains(&header::VIA);
     if removes_via(&effects.request) || removes_via(&effects.response) {
@@ -143,6 +144,9 @@ fn check_placeholders(draft: &RuleDraft, effects: &Effects) -> Result<(), String
     if placeholders(&effects.request).any(|own| own == Placeholder::Outcome) {
         return Err("request: {outcome} is known only in replies".to_owned());
     }
+    if placeholders(&effects.reply).any(|own| own == Placeholder::Certificate) {
+        return Err("reply: {client_cert} is known only in requests".to_owned());
+    }
     if placeholders(&draft.effects.response).next().is_some() {
         return Err("response: placeholders are for request and reply, and for tags, since stored responses are for all requests of a URL".to_owned());
     }
@@ -151,7 +155,7 @@ fn check_placeholders(draft: &RuleDraft, effects: &Effects) -> Result<(), String
     };
     if placeholders(&effects.response).any(|own| !is_of_tag(&own)) {
         return Err(
-            "tags: {client}, {id}, {outcome} and {time} differ among requests that share a stored response"
+            "tags: {client}, {client_cert}, {id}, {outcome} and {time} differ among requests that share a stored response"
                 .to_owned(),
         );
     }

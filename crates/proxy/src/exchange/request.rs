@@ -132,7 +132,8 @@ struct RuledHead<'h> {
 impl Request {
     /// Returns the parts that placeholders of rules stand for.
     pub(crate) fn parts(&self) -> Parts<'_> {
-        Parts::new(&self.key, self.client.ip(), self.id.as_deref(), &self.fields)
+        let parts = Parts::new(&self.key, self.client.ip(), self.id.as_deref(), &self.fields);
+        parts.with_certificate(self.certificate.as_deref())
     }
 
     /// Returns its fields as its client sent them, if its replies depend on them.
@@ -215,7 +216,9 @@ impl Request {
         let key = key_of(role, &address, ruling.query.as_ref());
         let inquiry = is_asked.then(|| ruling.inquiry(&fields)).flatten();
         let token = is_asked.then(|| ruling.token(&fields)).flatten();
+        let certificate = identity.and_then(ClientIdentity::names);
         let parts = Parts::new(&key, client.ip(), id.map(AsRef::as_ref), &fields);
+        let parts = parts.with_certificate(certificate.map(Arc::as_ref));
         let filled = filled(rulebook, &ruling, &parts);
         let edits = (&mut fields, taken, (!by_peer).then(|| edit(&head.method)));
         let (path, unchanged) = change(rulebook, &ruling, from_root(address.path), filled.as_ref(), edits);
@@ -253,7 +256,7 @@ impl Request {
             fetched: None,
             is_prefetch: head.is_prefetch,
             asked_for_certificate: false,
-            certificate: identity.and_then(ClientIdentity::names).cloned(),
+            certificate: certificate.cloned(),
             claims: None,
             lost_try: AtomicBool::new(false),
             session: None,
