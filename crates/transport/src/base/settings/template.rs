@@ -109,12 +109,16 @@ impl Template {
         Self { parts }
     }
 
-    /// Returns the text with `value` in the place of each placeholder.
+    /// Returns the text with `value` in the place of each placeholder. Behind a question mark, a query continues the one that
+    /// has begun.
     pub fn fill<'v>(&self, value: impl Fn(&Placeholder) -> Cow<'v, str>) -> String {
         let mut text = String::new();
         for part in &self.parts {
             match part {
                 Part::Text(own) => text.push_str(own),
+                Part::Value(Placeholder::Query) if text.contains('?') => {
+                    text.push_str(&value(&Placeholder::Query).replacen('?', "&", 1));
+                }
                 Part::Value(placeholder) => text.push_str(&value(placeholder)),
             }
         }
@@ -246,6 +250,9 @@ mod tests {
         };
         assert_eq!(template.fill(value), "https://www.a.example/x?a=-");
         assert!(template.has_stars() && template.is_about_query());
+        let query = |_: &Placeholder| "?b=?".into();
+        let filled = ["/x?a=1{query}", "/x{query}"].map(|text| Template::parse(text).unwrap().fill(query));
+        assert_eq!(filled, ["/x?a=1&b=?", "/x?b=?"]);
         let known = "{uri} {path} {path:lower} {query} {host} {scheme} {client} {client_cert} {id} {time} {outcome} {map} {query:NAME} {field:NAME} {cookie:NAME} {1} to {9}";
         for (text, error) in [
             ("{ur}", format!("unknown placeholder '{{ur}}'; known: {known}")),
