@@ -17,7 +17,7 @@ pub(crate) const MATCH: &[RuleKey<Conditions>] = rows! {
     "path": "list of paths", |own, value| own.path = each(value, path_pattern)?,
         "the path without its query; `*` stands for any characters, `~` begins a regular expression";
     "map": "file, or { file = file, by = \"host\" }", |own, value| own.map = Some(url_map(value)?),
-        "file with a path and a text on each line: the path is one of them; {map} stands for the text. by = \"host\": a host and a text";
+        "file with a path on each line, and a text behind it if {map} is to stand for one: the path is one of them. by = \"host\": a host in place of the path";
     "extension": "list of extensions", |own, value| own.extension = each(value, extension)?,
         "the extension of the path's last segment, such as \"css\", in any case";
     "host": "list of hosts", |own, value| own.host = each(value, host_pattern)?,

@@ -170,6 +170,9 @@ fn check_map(draft: &RuleDraft, effects: &Effects) -> Result<(), String> {
             false => Ok(()),
         };
     };
+    if templates(effects).any(|own| own.has_map()) && map.texts().any(str::is_empty) {
+        return Err(format!("{}: a line has no text, for which {{map}} stands", map.source()));
+    }
     let is_redirect = draft.redirect.as_ref().is_some_and(|(location, _)| location.has_map());
     let begins = draft.redirect.as_ref().is_some_and(|(location, _)| location.begins_with_map());
     let is_begin = |text: &str| ["/", "http://", "https://"].iter().any(|start| text.starts_with(start));
