@@ -254,6 +254,23 @@ const ABSENT: &[(&[&str], &str)] = &[
         &["root", "file_server"],
         "put a web server behind; rules with respond = { file = \"robots.txt\" } serve single files",
     ),
+    (
+        &["key_body", "cache_post", "cache_methods", "methods_cached", "graphql"],
+        "let clients send queries by GET; store_post stores an answer to POST for later GETs",
+    ),
+    (
+        &["key_host", "key_scheme", "ignore_host"],
+        "host and scheme are a part of the key: redirect to one of the hosts, as in redirect = \"https://www.example.com{uri}\"",
+    ),
+    (
+        &["access_log_fields", "log_fields", "log_headers", "access_log_format", "capture"],
+        "the forms of access_log have what docs/logs.md lists, and the id of request_id",
+    ),
+    (&["send_proxy", "send_proxy_v2"], "origins get the client in X-Forwarded-For"),
+    (
+        &["ssl_stapling", "stapling", "ocsp", "ocsp_stapling"],
+        "Let's Encrypt has ended OCSP, and certificates by acme are short-lived",
+    ),
     (&["set_method"], "let the origin accept the method that clients send"),
     (&["waf", "bot", "captcha"], "rules refuse what path, query, field and cookie say, as respond = 403"),
     (&["mirror", "shadow"], "send a share of the users there by split, or the requests of the access log"),

@@ -222,6 +222,18 @@ fn unknown_keys_get_the_nearest_name() {
             "4: unknown key 'proxy_cache_valid' in this rule; write ttl = { 200 = \"1h\", 404 = \"1m\" }",
         ),
         (
+            "[[site]]\norigin = 'http://a'\n[[site.rule]]\nkey_body = true",
+            "4: unknown key 'key_body' in this rule; it is absent on purpose (docs/limits.md): let clients send queries by GET; store_post stores an answer to POST for later GETs",
+        ),
+        (
+            "[[site]]\norigin = 'http://a'\nip_hash = true",
+            "3: unknown key 'ip_hash' in [[site]]; write balance = \"client\", or sticky for a cookie",
+        ),
+        (
+            "[[site]]\nhosts = 'old.test'\n[[site.rule]]\nredirect = 'https://new.test/'",
+            "1: [[site]] has no 'origin'; one whose rules answer everything needs it, too",
+        ),
+        (
             "[[site]]\norigin = 'http://a'\n[[site.rule]]\nkeep = '1h'",
             "4: unknown key 'keep' in this rule; lifetimes are ttl, ttl_default, stale_while_revalidate and stale_if_error",
         ),

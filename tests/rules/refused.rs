@@ -11,7 +11,6 @@ fn check(rule: &str) -> (Option<i32>, String) {
 pub(super) fn check_config(text: &str) -> (Option<i32>, String) {
     let folder = tempfile::tempdir().expect("a folder");
     let config = folder.path().join("larder.toml");
-    let text = format!("[[site]]\norigin = 'http://127.0.0.1:9'\n[[site.rule]]\n{rule}\n");
     std::fs::write(&config, text).expect("written");
     let mut check = Command::new(env!("CARGO_BIN_EXE_larder"));
     let output = check.arg("check").arg("--config").arg(&config).output().expect("larder runs");
@@ -49,13 +48,14 @@ fn each_error_is_a_line_with_its_place_and_a_remedy() {
         ("key_fields = 'X-A'\nmatch = { cookie = 'a' }", "match only path, extension, host and scheme"),
         ("ttl = '1h'\nmatch = { field = 'X-Forwarded-For' }", "'x-forwarded-for' is not seen by rules"),
         ("ttl = '1h'\nmatch = { field = 'Host' }", "the host is in match.host"),
+        ("deny = '10.0.0.0/8'\nmatch = { status = 404 }", "'deny' takes effect before there is a response"),
         ("cache = false\nmatch = { field = { X-A = '@none.txt' } }", "cannot read none.txt: no such file"),
         ("request = { set = { X-A = '@none.txt' } }", "cannot read none.txt: no such file"),
         ("reply = { set = { X-A = '{client_cert}' } }", "reply: {client_cert} is known only in requests"),
         ("user_field = 'X-A'\nmatch = { cookie = 'a' }", "match only path, extension, host and scheme"),
-        ("deny = '10.0.0.0/8'\nmatch = { status = 404 }", "'deny' takes effect before there is a response"),
         ("deny = '0.0.0.0/0'\nmatch = { domains = 'none.txt' }", "cannot read none.txt: no such file"),
         ("error_page = { 404 = 'none.html' }", "cannot read none.html: no such file"),
+        ("error_page = { 404 = 'http://a/404' }", "; write the path of a file, not a URL"),
         ("error_page = { 404 = { file = 'a', status = 204 } }", "a response with status 204 has no page"),
         ("error_page = { 3xx = 'a' }", "'3xx': pages are for errors, which are 400 to 599"),
         (
@@ -166,6 +166,10 @@ fn patterns_that_can_match_nothing_are_errors() {
             "deny = '0.0.0.0/0'\nmatch = { path = '/a%20b/*' }",
             "'/a%20b/*' never matches: paths are compared in one form, in which this is '/a b/*'",
         ),
+        (
+            "cache = false\nmatch = { path = '!/api/*' }",
+            "'!/api/*': write not, as in match = { not = { path = \"/api/*\" } }",
+        ),
         ("deny = '0.0.0.0/0'\nmatch = { path = '*//a' }", "in which this is '*/a'"),
         ("deny = '0.0.0.0/0'\nmatch = { path = '/a/../b' }", "in which this is '/b'"),
         ("deny = '0.0.0.0/0'\nmatch = { path = '/a\\b' }", "in which this is '/a/b'"),
@@ -244,6 +248,13 @@ fn rules_that_say_less_than_meant_cause_a_warning() {
             "'$1' stays as it is: parts of requests are written as {1} and {uri}",
         ),
         ("match = { until = '2020-01-01' }\nttl = '1h'", "the rule never holds: match.until is over"),
+        ("match = { path = '/a|/b' }\nttl = '1h'", "in '/a|/b', the | stands for itself: '~' begins"),
+        ("match = { path = '*.{css,js}' }\nttl = '1h'", "in '*.{css,js}', the { stands for itself"),
+        (
+            "match = { not = { field = { User-Agent = '*bot|spider*' } } }\nttl = '1h'",
+            "in '*bot|spider*', the | stands for itself",
+        ),
+        ("respond = 444", "respond = 444 is an answer with this status here"),
         (
             "match = { from = '2020-01-02', until = '2020-01-01' }\nttl = '1h'",
             "the rule never holds: match.until is not after",

@@ -228,6 +228,10 @@ fn following(draft: &RuleDraft) -> Result<Vec<(Conditions, Effects)>, String> {
 fn files(draft: &RuleDraft) -> Vec<PathBuf> {
     let conditions = || std::iter::once(&draft.conditions).chain(draft.conditions.not.as_deref());
     let domains = conditions().flat_map(|own| &own.domains).map(|domains| PathBuf::from(domains.source()));
+    let patterns = conditions().flat_map(patterns).chain(classes::patterns_of(&draft.classes));
+    let patterns = patterns.filter_map(Pattern::source).map(PathBuf::from);
+    let edits = [&draft.effects.request, &draft.effects.response, &draft.effects.reply];
+    let values = edits.into_iter().flat_map(|edits| &edits.files).map(|file| PathBuf::from(&**file));
     let maps = conditions().filter_map(|own| own.map.as_ref()).map(|map| PathBuf::from(map.source()));
     let access = draft.effects.allow.iter().chain(&draft.effects.deny);
     let networks = conditions().map(|own| &own.client).chain(access).flat_map(Networks::files);
@@ -235,10 +239,6 @@ fn files(draft: &RuleDraft) -> Vec<PathBuf> {
     let content = draft.respond.iter().filter_map(|respond| match &respond.content {
         Content::File(path) => Some(path.clone()),
         Content::Text(_) | Content::Status => None,
-    let patterns = conditions().flat_map(patterns).chain(classes::patterns_of(&draft.classes));
-    let patterns = patterns.filter_map(Pattern::source).map(PathBuf::from);
-    let edits = [&draft.effects.request, &draft.effects.response, &draft.effects.reply];
-    let values = edits.into_iter().flat_map(|edits| &edits.files).map(|file| PathBuf::from(&**file));
     });
     let pages = draft.error_pages.iter().map(|page| page.file.clone());
     let users = draft.effects.users.iter().flatten().map(|users| PathBuf::from(users.source()));
@@ -252,13 +252,6 @@ fn files(draft: &RuleDraft) -> Vec<PathBuf> {
     domains.chain(maps).chain(networks).chain(content).chain(users).chain(tokens).chain(pages).collect()
 }
 
-fn effects(draft: &RuleDraft) -> Result<Effects, String> {
-    let mut effects = draft.effects.clone();
-    effects.answer = match (&draft.redirect, &draft.respond) {
-        (Some(_), Some(_)) => return Err("redirect and respond: write one of them".to_owned()),
-        (Some((location, status)), None) => {
-            Some(Answer::Redirect { status: *status, location: location.clone() })
-        }
 /// Returns the patterns of values in `conditions`.
 pub(super) fn patterns(conditions: &Conditions) -> impl Iterator<Item = &Pattern> {
     let of_pattern = [&conditions.query, &conditions.cookie].into_iter().flat_map(|names| &names.each);
@@ -271,6 +264,13 @@ pub(super) fn patterns(conditions: &Conditions) -> impl Iterator<Item = &Pattern
     of_pattern.flat_map(|named| &named.values).chain(of_text).chain(certificate)
 }
 
+fn effects(draft: &RuleDraft) -> Result<Effects, String> {
+    let mut effects = draft.effects.clone();
+    effects.answer = match (&draft.redirect, &draft.respond) {
+        (Some(_), Some(_)) => return Err("redirect and respond: write one of them".to_owned()),
+        (Some((location, status)), None) => {
+            Some(Answer::Redirect { status: *status, location: location.clone() })
+        }
         (None, Some(respond)) => Some(content(respond)?),
         (None, None) => None,
     }

@@ -7,11 +7,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use http::{HeaderName, header};
 use larder_proxy::Settings;
 use larder_proxy::settings::{
-    Conditions, Effects, IgnoredDirectives, Limit, LimitBy, Names, Pattern, Placeholder, Query, Role, Rule,
-    RuleSet, Site, SiteRule, Template,
+    Answer, Conditions, Effects, IgnoredDirectives, Limit, LimitBy, Names, Pattern, Placeholder, Query, Role,
+    Rule, RuleSet, Site, SiteRule, Template,
 };
 
-use super::settle::{templates, urls};
+use super::settle::{patterns, templates, urls};
 
 /// Returns warnings about rules that never hold, and about those that break assumptions of origins, one line each.
 pub(crate) fn warnings(settings: &Settings) -> Vec<String> {
@@ -143,12 +143,24 @@ fn doubts(rule: &Rule, effects: &Effects, stores_posts: bool) -> Vec<String> {
     let conditions = &rule.conditions;
     let mut doubts: Vec<String> =
         conditions.path.iter().filter_map(|path| one_url(path, conditions)).collect();
+    let each = || iter::once(conditions).chain(conditions.not.as_deref());
+    let paths = each().flat_map(|own| &own.path).map(|path| (path, &['|', '^', '[', '{'][..]));
+    let others =
+        each().flat_map(|own| own.host.iter().chain(patterns(own))).map(|own| (own, &['|', '^'][..]));
+    doubts.extend(paths.chain(others).filter_map(|(pattern, signs)| expression(pattern, signs)));
     let stored = if stores_posts { &["GET", "HEAD", "POST"][..] } else { &["GET", "HEAD"] };
     let is_stored = |method: &str| stored.iter().any(|own| method.eq_ignore_ascii_case(own));
     let is_for_others =
         !conditions.method.is_empty() && !conditions.method.iter().any(|method| is_stored(method));
     if effects.ttl.is_some() && is_for_others {
         doubts.push("ttl has no effect: no response to these methods answers a later request".to_owned());
+    }
+    let closes = |answer: &Answer| matches!(answer, Answer::Content { status, .. } if status.as_u16() == 444);
+    if effects.answer.as_deref().is_some_and(closes) {
+        doubts.push(
+            "respond = 444 is an answer with this status here, and closes no connection: write 403"
+                .to_owned(),
+        );
     }
     let lifetimes = [effects.ttl, effects.ttl_default, effects.ttl_min, effects.ttl_max];
     if effects.cache == Some(false) && lifetimes.iter().any(Option::is_some) {
@@ -199,6 +211,15 @@ fn one_url(path: &Pattern, conditions: &Conditions) -> Option<String> {
     let is_alone = !conditions.path.iter().any(|other| other.matches(below.as_bytes()));
     (is_folder && is_alone)
         .then(|| format!("match.path = \"{text}\" is one URL: write \"{text}*\" for all that are below it"))
+}
+
+/// Returns the doubt about a pattern with one of these `signs`, which is most likely meant as a regular expression.
+fn expression(pattern: &Pattern, signs: &[char]) -> Option<String> {
+    let text = pattern.to_string();
+    let sign = text.chars().find(|sign| signs.contains(sign) && !text.starts_with(['~', '@']))?;
+    Some(format!(
+        "in '{text}', the {sign} stands for itself: '~' begins a regular expression, and alternatives are a list"
+    ))
 }
 
 fn of_query(query: &Query) -> Vec<String> {
