@@ -218,7 +218,7 @@ pub(super) const FURTHER: &[(usize, Check)] = &[
     (161, |larder, _| assert_eq!(part(&larder.get("/"), 5), "a long random text")),
     (162, |larder, _| {
         let is_other = |client: u8, page: u8| {
-            larder.ask(&format!("GET /{page}\nX-Forwarded-For: 192.0.2.{client}")).text() == OTHER
+            larder.ask(&format!("GET /{client}/{page}\nX-Forwarded-For: 192.0.2.{client}")).text() == OTHER
         };
         let origins: Vec<_> = (0..16).map(|client| [0, 1, 2].map(|page| is_other(client, page))).collect();
         assert!(origins.iter().all(|all| all.iter().all(|own| *own == all[0])), "{origins:?}");
