@@ -28,7 +28,7 @@ const FILES: [(&str, &str); 19] = [
     ("cdn.txt", "127.0.0.0/8\n"),
     ("hosts.txt", "shop.example tenant-1\n"),
     ("signing-keys.txt", "0123456789abcdef\n"),
-    ("bots.txt", "*GPTBot*\n~(?i)ccbot\n"),
+    ("crawlers.txt", "*GPTBot*\n~(?i)ccbot\n"),
     ("api-keys.txt", "0123456789abcdef\nfedcba9876543210\n"),
     ("origin.key", "a long random text\n"),
     ("gone.txt", "/gone\n/a/b\n"),

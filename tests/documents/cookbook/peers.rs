@@ -13,10 +13,10 @@ fn names_others(task: usize) -> bool {
     matches!(task, 104..=148 | 158..)
 }
 
-/// Programs as the tasks and the file of their lines name them, and how they check a file.
+/// Programs as the tasks and the file of their lines name them, and how they check a file, in the folder `@`.
 const PROGRAMS: [(&str, &str, &[&str]); 4] = [
-    ("NGINX", "nginx", &["-t", "-q", "-e", "stderr", "-c"]),
-    ("Varnish", "varnishd", &["-C", "-n", "varnish", "-f"]),
+    ("NGINX", "nginx", &["-t", "-q", "-e", "stderr", "-p", "@", "-c"]),
+    ("Varnish", "varnishd", &["-C", "-n", "@/varnish", "-f"]),
     ("HAProxy", "haproxy", &["-c", "-q", "-f"]),
     ("Squid", "squid", &["-k", "parse", "-f"]),
 ];
@@ -63,7 +63,8 @@ impl Snippet {
         let proxy = if self.has_proxy() { "" } else { "location / { proxy_pass http://127.0.0.1:3000; }" };
         match program {
             "NGINX" => format!(
-                "pid pid; events {{}} http {{ access_log off; proxy_cache_path cache keys_zone=c:1m;\n{outside}\
+                "pid pid; events {{}} http {{ access_log off; proxy_cache_path cache keys_zone=c:1m; client_body_temp_path t;\n\
+                 proxy_temp_path t; fastcgi_temp_path t; uwsgi_temp_path t; scgi_temp_path t;\n{outside}\n\
                  server {{ listen 127.0.0.1:8080; proxy_cache c;\n{lines}{proxy} }} }}"
             ),
             "Varnish" => {
@@ -83,13 +84,12 @@ fn tasks_state_the_lines_of_other_programs() {
     let (sections, snippets) = (sections(), snippets());
     for (number, section) in sections.iter().filter(|(number, _)| names_others(**number)) {
         let text = section.split("```toml").next().unwrap_or_default();
-        for (name, program, _) in PROGRAMS {
-            let program = program.trim_end_matches('d').to_owned();
+        for (name, ..) in PROGRAMS {
             let behind = text.split_once(name).map(|(_, behind)| behind.trim_start());
-            let digits = behind.map(|behind| behind.trim_start_matches("takes "));
+            let digits = behind.map(|behind| behind.trim_start_matches("takes").trim_start());
             let stated =
                 digits.and_then(|text| text.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok());
-            let own = snippets.get(&(*number, program)).map(Snippet::count);
+            let own = snippets.get(&(*number, name.to_lowercase())).map(Snippet::count);
             assert_eq!(stated, own, "task {number}, {name}");
         }
     }
@@ -98,7 +98,7 @@ fn tasks_state_the_lines_of_other_programs() {
 #[test]
 fn other_programs_accept_their_lines() {
     let folder = tempfile::tempdir().expect("a folder");
-    let pair = AUTHORITY.pair("site", &["site.test"]);
+    let pair = AUTHORITY.pair("peer", &["site.test"]);
     let [cert, key] = [pair.cert, pair.key].map(|file| fs::read_to_string(file).expect("a file"));
     for (name, text) in [
         ("users.txt", "ann:x\n"),
@@ -124,10 +124,8 @@ fn other_programs_accept_their_lines() {
             let file = folder.path().join("config");
             fs::write(&file, snippet.config(name)).expect("written");
             let mut command = Command::new(&path);
-            command.args(words).arg(&file).current_dir(folder.path());
-            if name == "NGINX" {
-                command.arg("-p").arg(folder.path());
-            }
+            command.args(words.iter().map(|word| word.replace('@', &folder.path().to_string_lossy())));
+            command.arg(&file).current_dir(folder.path());
             let output = command.output().expect("it runs");
             let said = String::from_utf8_lossy(&output.stderr);
             // Squid accepts a file in spite of some errors.
