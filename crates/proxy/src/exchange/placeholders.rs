@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use http::{HeaderName, HeaderValue};
 use larder_rules::{CertificateNames, Conditions, Pattern, normal_path, sent_captures};
@@ -80,8 +81,8 @@ impl<'r> Parts<'r> {
     }
 
     /// Returns the parts of a request whose client has shown this certificate.
-    pub(crate) fn with_certificate(self, shown: Option<&'r CertificateNames>) -> Self {
-        let subject = shown.and_then(|CertificateNames(names)| names.first());
+    pub(crate) fn with_certificate(self, shown: Option<&'r Arc<CertificateNames>>) -> Self {
+        let subject = shown.and_then(|shown| shown.0.first());
         Self { subject: subject.map_or("", |subject| subject), ..self }
     }
 
@@ -244,7 +245,6 @@ fn field_value(text: &str) -> HeaderValue {
 #[cfg(test)]
 mod tests {
     use std::net::Ipv4Addr;
-    use std::sync::Arc;
 
     use http::HeaderMap;
     use larder_rules::{MapBy, UrlMap, is_ambiguous};

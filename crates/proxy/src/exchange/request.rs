@@ -133,7 +133,7 @@ impl Request {
     /// Returns the parts that placeholders of rules stand for.
     pub(crate) fn parts(&self) -> Parts<'_> {
         let parts = Parts::new(&self.key, self.client.ip(), self.id.as_deref(), &self.fields);
-        parts.with_certificate(self.certificate.as_deref())
+        parts.with_certificate(self.certificate.as_ref())
     }
 
     /// Returns its fields as its client sent them, if its replies depend on them.
@@ -216,9 +216,8 @@ impl Request {
         let key = key_of(role, &address, ruling.query.as_ref());
         let inquiry = is_asked.then(|| ruling.inquiry(&fields)).flatten();
         let token = is_asked.then(|| ruling.token(&fields)).flatten();
-        let certificate = identity.and_then(ClientIdentity::names);
         let parts = Parts::new(&key, client.ip(), id.map(AsRef::as_ref), &fields);
-        let parts = parts.with_certificate(certificate.map(Arc::as_ref));
+        let parts = parts.with_certificate(identity.and_then(ClientIdentity::names));
         let filled = filled(rulebook, &ruling, &parts);
         let edits = (&mut fields, taken, (!by_peer).then(|| edit(&head.method)));
         let (path, unchanged) = change(rulebook, &ruling, from_root(address.path), filled.as_ref(), edits);
@@ -256,7 +255,7 @@ impl Request {
             fetched: None,
             is_prefetch: head.is_prefetch,
             asked_for_certificate: false,
-            certificate: certificate.cloned(),
+            certificate: identity.and_then(ClientIdentity::names).cloned(),
             claims: None,
             lost_try: AtomicBool::new(false),
             session: None,
