@@ -128,8 +128,9 @@ fn other_programs_accept_their_lines() {
             command.arg(&file).current_dir(folder.path());
             let output = command.output().expect("it runs");
             let said = String::from_utf8_lossy(&output.stderr);
-            // Squid accepts a file in spite of some errors.
-            assert!(output.status.success() && !said.contains("ERROR"), "task {number}, {name}:\n{said}");
+            // Squid accepts a file in spite of some errors; Varnish writes a program that has the word.
+            let is_accepted = output.status.success() && (name != "Squid" || !said.contains("ERROR"));
+            assert!(is_accepted, "task {number}, {name}:\n{said}");
         }
     }
 }
