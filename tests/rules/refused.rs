@@ -117,7 +117,7 @@ fn faults_of_checks_times_and_placeholders_are_named() {
         ),
         (
             "auth_request = { url = 'http://a', take = 'X-User' }\nmatch = { cookie = 'a' }",
-            "auth_request.take and jwt.send store separate responses for all requests of a path",
+            "auth_request.take, jwt.send and user_field store separate responses for all requests of a path",
         ),
         ("jwt = { jwks = 'http://a/k', issuer = 'b' }", "it has no 'audience', which tokens name in aud"),
         (
