@@ -49,13 +49,8 @@ fn each_error_is_a_line_with_its_place_and_a_remedy() {
         ("ttl = '1h'\nmatch = { field = 'X-Forwarded-For' }", "'x-forwarded-for' is not seen by rules"),
         ("ttl = '1h'\nmatch = { field = 'Host' }", "the host is in match.host"),
         ("deny = '10.0.0.0/8'\nmatch = { status = 404 }", "'deny' takes effect before there is a response"),
-        ("cache = false\nmatch = { field = { X-A = '@none.txt' } }", "cannot read none.txt: no such file"),
-        ("request = { set = { X-A = '@none.txt' } }", "cannot read none.txt: no such file"),
-        ("reply = { set = { X-A = '{client_cert}' } }", "reply: {client_cert} is known only in requests"),
-        ("user_field = 'X-A'\nmatch = { cookie = 'a' }", "match only path, extension, host and scheme"),
         ("deny = '0.0.0.0/0'\nmatch = { domains = 'none.txt' }", "cannot read none.txt: no such file"),
         ("error_page = { 404 = 'none.html' }", "cannot read none.html: no such file"),
-        ("error_page = { 404 = 'http://a/404' }", "; write the path of a file, not a URL"),
         ("error_page = { 404 = { file = 'a', status = 204 } }", "a response with status 204 has no page"),
         ("error_page = { 3xx = 'a' }", "'3xx': pages are for errors, which are 400 to 599"),
         (
@@ -157,6 +152,17 @@ fn faults_of_checks_times_and_placeholders_are_named() {
         ("redirect = '/{cookie:a}'", "a client's fields and cookies stand in no redirect"),
     ];
     refuses(&cases);
+}
+
+#[test]
+fn faults_of_files_and_users_are_named() {
+    refuses(&[
+        ("error_page = { 404 = 'http://a/404' }", "; write the path of a file, not a URL"),
+        ("cache = false\nmatch = { field = { X-A = '@none.txt' } }", "cannot read none.txt: no such file"),
+        ("request = { set = { X-A = '@none.txt' } }", "cannot read none.txt: no such file"),
+        ("reply = { set = { X-A = '{client_cert}' } }", "reply: {client_cert} is known only in requests"),
+        ("user_field = 'X-A'\nmatch = { cookie = 'a' }", "match only path, extension, host and scheme"),
+    ]);
 }
 
 #[test]
