@@ -30,7 +30,7 @@ const TABLES: &[(&[&str], &str)] = &[
         &["server", "http", "proxy", "host", "upstream", "backend", "frontend", "location"],
         "write a [[site]] with origin; its listeners are in [reverse]",
     ),
-    (&["rule", "rules"], "rules are [[site.rule]] or [[forward.rule]]"),
+    (&["rules"], "rules are [[site.rule]], [[forward.rule]], or [[rule]] for all sites"),
     (&["log", "logs", "logging"], "write access_log = \"json\" above all tables"),
 ];
 
@@ -224,6 +224,9 @@ const RENAMED: &[(&[&str], &str)] = &[
         "tls_name is the name in certificates of origins, and ca the file with their authorities",
     ),
     (&["lb", "load_balance", "load_balancing"], "write balance = \"two-choices\""),
+    (&["ip_hash", "source_hash"], "write balance = \"client\", or sticky for a cookie"),
+    (&["error_document", "errorfile", "error_pages"], "write error_page = { 404 = \"404.html\" } in a rule"),
+    (&["remote_user", "send_user"], "write user_field = \"X-Remote-User\" beside users or tokens"),
     (&["listen", "port", "bind"], "write listen = \"127.0.0.1:8080\" in [reverse]"),
     (
         &["cert", "certificate", "ssl", "tls", "https_port"],
@@ -250,6 +253,23 @@ const ABSENT: &[(&[&str], &str)] = &[
     (
         &["root", "file_server"],
         "put a web server behind; rules with respond = { file = \"robots.txt\" } serve single files",
+    ),
+    (
+        &["key_body", "cache_post", "cache_methods", "methods_cached", "graphql"],
+        "let clients send queries by GET; store_post stores an answer to POST for later GETs",
+    ),
+    (
+        &["key_host", "key_scheme", "ignore_host"],
+        "host and scheme are a part of the key: redirect to one of the hosts, as in redirect = \"https://www.example.com{uri}\"",
+    ),
+    (
+        &["access_log_fields", "log_fields", "log_headers", "access_log_format", "capture"],
+        "the forms of access_log have what docs/logs.md lists, and the id of request_id",
+    ),
+    (&["send_proxy", "send_proxy_v2"], "origins get the client in X-Forwarded-For"),
+    (
+        &["ssl_stapling", "stapling", "ocsp", "ocsp_stapling"],
+        "Let's Encrypt has ended OCSP, and certificates by acme are short-lived",
     ),
     (&["set_method"], "let the origin accept the method that clients send"),
     (&["waf", "bot", "captcha"], "rules refuse what path, query, field and cookie say, as respond = 403"),

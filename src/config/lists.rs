@@ -6,7 +6,7 @@ use std::sync::Arc;
 use ipnet::IpNet;
 use larder_proxy::base::whole_file;
 use larder_proxy::settings::{
-    BadLine, Domains, LARGEST_LIST, MapBy, Networks, SignedUrls, Sticky, Tokens, UrlMap, Users,
+    BadLine, Domains, LARGEST_LIST, MapBy, Networks, Pattern, SignedUrls, Sticky, Tokens, UrlMap, Users,
 };
 use toml::de::DeValue;
 
@@ -70,6 +70,16 @@ pub(super) fn domains(path: &str) -> Result<Arc<Domains>, String> {
 pub(super) fn map(path: &str, by: MapBy) -> Result<Arc<UrlMap>, String> {
     let map = UrlMap::parse(path, &text_of(path)?, by);
     map.map(Arc::new).map_err(|(line, why)| told(path, &BadLine { line, why }))
+}
+
+/// Parses patterns, and files with patterns (`@FILE`).
+pub(super) fn patterns(value: &DeValue<'_>) -> Result<Vec<Pattern>, String> {
+    let pattern = |text: &String| match text.strip_prefix('@') {
+        Some(path) => Pattern::parse_lines(path, &text_of(path)?)
+            .map_err(|(line, why)| told(path, &BadLine { line, why })),
+        None => Pattern::parse(text),
+    };
+    strings(value)?.iter().map(pattern).collect()
 }
 
 /// Parses networks, and files with networks (`@FILE`).

@@ -68,6 +68,8 @@ impl Reader<'_> {
             let (name, before): (&str, _) = (key.get_ref(), self.problems.len());
             if name == "site" {
                 draft.sites.extend(self.tables("site", value, Self::site));
+            } else if name == "rule" {
+                draft.rules.extend(self.tables("rule", value, Self::rule));
             } else if name == "tls" {
                 draft.values.certificates.extend(self.tables("tls", value, Self::certificate));
             } else if name == "disk" {
@@ -189,7 +191,8 @@ impl Reader<'_> {
         }
         let says = |name: &str| table.iter().any(|(key, _)| key.get_ref() == name);
         if !says("origin") {
-            self.problem(start, "[[site]] has no 'origin'".to_owned());
+            let more = if says("rule") { "; one whose rules answer everything needs it, too" } else { "" };
+            self.problem(start, format!("[[site]] has no 'origin'{more}"));
         }
         site.control.stale_if_error = says("stale_if_error");
         site.is_unread = self.problems.len() > before;
@@ -334,7 +337,7 @@ fn of_process(table: &str, name: &str) -> Option<String> {
 
 /// Returns the names of all tables.
 fn tables() -> impl Iterator<Item = &'static str> {
-    SECTIONS.iter().map(|section| section.name).chain(["disk", "site", "tls"])
+    SECTIONS.iter().map(|section| section.name).chain(["disk", "rule", "site", "tls"])
 }
 
 fn names<T>(keys: &'static [Key<T>]) -> impl Iterator<Item = &'static str> {

@@ -238,6 +238,27 @@ fn unknown_keys_get_the_nearest_name() {
 }
 
 #[test]
+fn words_without_a_near_key_lead_to_what_helps() {
+    let table: &[Row] = &[
+        (
+            "[[site]]\norigin = 'http://a'\n[[site.rule]]\nkey_body = true",
+            "4: unknown key 'key_body' in this rule; it is absent on purpose (docs/limits.md): let clients send queries by GET; store_post stores an answer to POST for later GETs",
+        ),
+        (
+            "[[site]]\norigin = 'http://a'\nip_hash = true",
+            "3: unknown key 'ip_hash' in [[site]]; write balance = \"client\", or sticky for a cookie",
+        ),
+        (
+            "[[site]]\nhosts = 'old.test'\n[[site.rule]]\nredirect = 'https://new.test/'",
+            "1: [[site]] has no 'origin'; one whose rules answer everything needs it, too",
+        ),
+    ];
+    for (text, line) in table {
+        assert_eq!(problems(text, &[]), [*line], "{text}");
+    }
+}
+
+#[test]
 fn values_that_disagree() {
     let table: &[Row] = &[
         (

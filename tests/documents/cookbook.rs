@@ -7,6 +7,7 @@ use std::time::Duration;
 mod further;
 mod later;
 mod lines;
+mod peers;
 
 use further::FURTHER;
 use larder_testkit::{Authority, Larder, Origin, Response, Seen, eventually};
@@ -16,7 +17,7 @@ const PAGE: &str = include_str!("../../docs/cookbook.md");
 const TASKS: usize = 40;
 
 /// The files that the tasks refer to.
-const FILES: [(&str, &str); 14] = [
+const FILES: [(&str, &str); 19] = [
     ("users.txt", "bea:$2y$04$kTb6CD33HQu5TaNPdAbYNujtpQj1pW5VBgqhBLfyhnd.v0UWCPJza\n"),
     ("tokens.txt", "app 0123456789abcdef\n"),
     ("blocked.txt", "ads.test\n"),
@@ -28,6 +29,11 @@ const FILES: [(&str, &str); 14] = [
     ("cdn.txt", "127.0.0.0/8\n"),
     ("hosts.txt", "shop.example tenant-1\n"),
     ("signing-keys.txt", "0123456789abcdef\n"),
+    ("crawlers.txt", "*GPTBot*\n~(?i)ccbot\n"),
+    ("api-keys.txt", "0123456789abcdef\nfedcba9876543210\n"),
+    ("origin.key", "a long random text\n"),
+    ("gone.txt", "/gone\n/a/b\n"),
+    ("closed.txt", "# nobody\n"),
     ("access.log", ""),
     ("admin-token", "0123456789abcdef"),
     (

@@ -17,6 +17,7 @@ mod keys;
 mod lifetimes;
 mod limits;
 mod moments;
+mod of_all_sites;
 mod origins;
 mod packages;
 mod pages;

@@ -4,9 +4,13 @@ use std::process::Command;
 
 /// Returns the messages of `larder check` for a site with this rule, without the prefix that all lines share.
 fn check(rule: &str) -> (Option<i32>, String) {
+    check_config(&format!("[[site]]\norigin = 'http://127.0.0.1:9'\n[[site.rule]]\n{rule}\n"))
+}
+
+/// Returns the messages of `larder check` for this config.
+pub(super) fn check_config(text: &str) -> (Option<i32>, String) {
     let folder = tempfile::tempdir().expect("a folder");
     let config = folder.path().join("larder.toml");
-    let text = format!("[[site]]\norigin = 'http://127.0.0.1:9'\n[[site.rule]]\n{rule}\n");
     std::fs::write(&config, text).expect("written");
     let mut check = Command::new(env!("CARGO_BIN_EXE_larder"));
     let output = check.arg("check").arg("--config").arg(&config).output().expect("larder runs");
@@ -108,7 +112,7 @@ fn faults_of_checks_times_and_placeholders_are_named() {
         ),
         (
             "auth_request = { url = 'http://a', take = 'X-User' }\nmatch = { cookie = 'a' }",
-            "auth_request.take and jwt.send store separate responses for all requests of a path",
+            "auth_request.take, jwt.send and user_field store separate responses for all requests of a path",
         ),
         ("jwt = { jwks = 'http://a/k', issuer = 'b' }", "it has no 'audience', which tokens name in aud"),
         (
@@ -151,11 +155,26 @@ fn faults_of_checks_times_and_placeholders_are_named() {
 }
 
 #[test]
+fn faults_of_files_and_users_are_named() {
+    refuses(&[
+        ("error_page = { 404 = 'http://a/404' }", "; write the path of a file, not a URL"),
+        ("cache = false\nmatch = { field = { X-A = '@none.txt' } }", "cannot read none.txt: no such file"),
+        ("request = { set = { X-A = '@none.txt' } }", "cannot read none.txt: no such file"),
+        ("reply = { set = { X-A = '{client_cert}' } }", "reply: {client_cert} is known only in requests"),
+        ("user_field = 'X-A'\nmatch = { cookie = 'a' }", "match only path, extension, host and scheme"),
+    ]);
+}
+
+#[test]
 fn patterns_that_can_match_nothing_are_errors() {
     let cases = [
         (
             "deny = '0.0.0.0/0'\nmatch = { path = '/a%20b/*' }",
             "'/a%20b/*' never matches: paths are compared in one form, in which this is '/a b/*'",
+        ),
+        (
+            "cache = false\nmatch = { path = '!/api/*' }",
+            "'!/api/*': write not, as in match = { not = { path = \"/api/*\" } }",
         ),
         ("deny = '0.0.0.0/0'\nmatch = { path = '*//a' }", "in which this is '*/a'"),
         ("deny = '0.0.0.0/0'\nmatch = { path = '/a/../b' }", "in which this is '/b'"),
@@ -235,6 +254,13 @@ fn rules_that_say_less_than_meant_cause_a_warning() {
             "'$1' stays as it is: parts of requests are written as {1} and {uri}",
         ),
         ("match = { until = '2020-01-01' }\nttl = '1h'", "the rule never holds: match.until is over"),
+        ("match = { path = '/a|/b' }\nttl = '1h'", "in '/a|/b', the | stands for itself: '~' begins"),
+        ("match = { path = '*.{css,js}' }\nttl = '1h'", "in '*.{css,js}', the { stands for itself"),
+        (
+            "match = { not = { field = { User-Agent = '*bot|spider*' } } }\nttl = '1h'",
+            "in '*bot|spider*', the | stands for itself",
+        ),
+        ("respond = 444", "respond = 444 is an answer with this status here"),
         (
             "match = { from = '2020-01-02', until = '2020-01-01' }\nttl = '1h'",
             "the rule never holds: match.until is not after",

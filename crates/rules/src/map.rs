@@ -25,8 +25,8 @@ pub struct UrlMap {
 }
 
 impl UrlMap {
-    /// Parses `text` of a file called `source`: a path or a host and its text on each line, with spaces in between. A semicolon at
-    /// the end of a line has no meaning, as in maps of NGINX, and `#` begins a line that is a comment.
+    /// Parses `text` of a file called `source`: a path or a host and its text, if it has one, on each line, with spaces in between. A
+    /// semicolon at the end of a line has no meaning, as in maps of NGINX, and `#` begins a line that is a comment.
     ///
     /// # Errors
     /// The number of the first invalid line, from 1, and what is wrong with it.
@@ -39,7 +39,7 @@ impl UrlMap {
             }
             let (key, value) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
             let value = value.trim_start();
-            if key.starts_with('/') != (by == MapBy::Path) || value.is_empty() {
+            if key.starts_with('/') != (by == MapBy::Path) {
                 return Err((number, by.expected().to_owned()));
             }
             let form: Box<[u8]> = match by {
@@ -84,8 +84,10 @@ impl UrlMap {
 impl MapBy {
     fn expected(self) -> &'static str {
         match self {
-            Self::Path => "expected a path and a text behind it, such as /old /new",
-            Self::Host => "expected a host and a text behind it, such as shop.example tenant-1",
+            Self::Path => "expected a path, and a text behind it if {map} stands for one, such as /old /new",
+            Self::Host => {
+                "expected a host, and a text behind it if {map} stands for one, such as shop.example tenant-1"
+            }
         }
     }
 }
@@ -117,10 +119,15 @@ mod tests {
     #[test]
     fn a_path_in_any_spelling_has_the_text_of_its_line() {
         let map =
-            UrlMap::parse("moved", "# moved\n/old  /new?a#b\n\n/%61/b /c ;\n/d e f\n", MapBy::Path).unwrap();
-        for (path, text) in
-            [("/old", Some("/new?a#b")), ("/a/b", Some("/c")), ("/d", Some("e f")), ("/x", None)]
-        {
+            UrlMap::parse("moved", "# moved\n/old  /new?a#b\n\n/%61/b /c ;\n/d e f\n/e;\n", MapBy::Path)
+                .unwrap();
+        for (path, text) in [
+            ("/old", Some("/new?a#b")),
+            ("/a/b", Some("/c")),
+            ("/d", Some("e f")),
+            ("/e", Some("")),
+            ("/x", None),
+        ] {
             assert_eq!(map.get(path.as_bytes(), ""), text, "{path}");
         }
     }
@@ -139,7 +146,7 @@ mod tests {
 
     #[test]
     fn a_line_without_a_meaning_is_named() {
-        for (text, line) in [("/a", 1), ("\nold /new", 2), ("/a /b\n/%61 /c", 2)] {
+        for (text, line) in [("a", 1), ("\nold /new", 2), ("/a /b\n/%61 /c", 2)] {
             assert_eq!(UrlMap::parse("moved", text, MapBy::Path).unwrap_err().0, line, "{text}");
         }
     }

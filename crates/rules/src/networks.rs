@@ -45,9 +45,9 @@ impl Networks {
         self.written.iter()
     }
 
-    /// Whether there are no networks.
+    /// Whether neither networks nor files of networks are named. A file without networks is no lack of a condition.
     pub fn is_empty(&self) -> bool {
-        self.written.is_empty()
+        self.written.is_empty() && self.files.is_empty()
     }
 }
 
@@ -83,6 +83,13 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn a_file_without_networks_is_named_but_contains_nobody() {
+        let emptied = Networks::default().from_files(["office.txt".into()]);
+        assert!(!emptied.is_empty() && !emptied.contains(IpAddr::from([10, 0, 0, 1])));
+        assert!(Networks::default().is_empty());
+    }
 
     #[test]
     fn both_forms_of_an_address_are_equal() {

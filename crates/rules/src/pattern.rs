@@ -2,7 +2,10 @@
 
 use std::fmt;
 use std::ops::Range;
+use std::sync::Arc;
 
+use foldhash::fast::FixedState;
+use hashbrown::HashSet;
 use larder_semantics::readings::{self, folded};
 use regex::bytes::{Regex, RegexBuilder};
 
@@ -33,6 +36,15 @@ enum PatternKind {
     /// The parts between asterisks: at least two. The first is a prefix, the last a suffix.
     Glob(Box<[Box<str>]>),
     Regex(Regex),
+    Lines(Arc<Lines>),
+}
+
+/// The patterns of a file. Copies share them.
+#[derive(Debug)]
+struct Lines {
+    texts: HashSet<Box<[u8]>, FixedState>,
+    /// An expression for all that are not texts alone.
+    others: Option<Regex>,
 }
 
 /// The largest automaton of a regular expression, in bytes, and the most bytes of visited states that each
@@ -58,6 +70,32 @@ impl Pattern {
         Self::build(text, Folding::Case)
     }
 
+    /// Parses `text` of a file called `source`, a pattern on each line: it matches what one of them matches. `#` begins a line
+    /// that is a comment.
+    ///
+    /// # Errors
+    /// The number of the first invalid line, from 1, and what is wrong with it.
+    pub fn parse_lines(source: &str, text: &str) -> Result<Self, (usize, String)> {
+        let (mut texts, mut others) = (HashSet::with_hasher(FixedState::with_seed(0)), Vec::new());
+        for (line, number) in text.lines().map(str::trim).zip(1..) {
+            match Self::parse(line).map_err(|why| (number, why))?.kind {
+                _ if line.is_empty() || line.starts_with('#') => {}
+                PatternKind::Exact => _ = texts.insert(line.as_bytes().into()),
+                _ => others.push(expression(line)),
+            }
+        }
+        let others = (!others.is_empty()).then(|| regex(&others.join("|"), false)).transpose();
+        let large = |_| (1, "its patterns with '*' and '~' are too large together".to_owned());
+        let lines = Arc::new(Lines { texts, others: others.map_err(large)? });
+        let (text, kind) = (format!("@{source}").into(), PatternKind::Lines(lines));
+        Ok(Self { text, kind, folding: Folding::None })
+    }
+
+    /// Returns the file that it was read from.
+    pub fn source(&self) -> Option<&str> {
+        self.text.strip_prefix('@').filter(|_| matches!(self.kind, PatternKind::Lines(..)))
+    }
+
     fn build(text: &str, folding: Folding) -> Result<Self, String> {
         let kind = match text.strip_prefix('~') {
             Some(expression) => PatternKind::Regex(regex(expression.trim_start(), folding == Folding::Case)?),
@@ -73,6 +111,9 @@ impl Pattern {
             PatternKind::Exact => self.folding.equal(self.text.as_bytes(), text),
             PatternKind::Glob(parts) => self.folding.glob(parts, text),
             PatternKind::Regex(regex) => regex.is_match(text),
+            PatternKind::Lines(lines) => {
+                lines.texts.contains(text) || lines.others.as_ref().is_some_and(|regex| regex.is_match(text))
+            }
         }
     }
 
@@ -84,6 +125,7 @@ impl Pattern {
             PatternKind::Regex(regex) => {
                 regex.is_match(name) || regex.is_match(&name.iter().copied().map(folded).collect::<Vec<u8>>())
             }
+            PatternKind::Lines(..) => self.matches(name),
         })
     }
 
@@ -93,7 +135,7 @@ impl Pattern {
         match &self.kind {
             PatternKind::Exact => (&self.text, true),
             PatternKind::Glob(parts) => (parts.first().map_or("", |first| first), false),
-            PatternKind::Regex(_) => ("", false),
+            PatternKind::Regex(_) | PatternKind::Lines(..) => ("", false),
         }
     }
 
@@ -101,7 +143,7 @@ impl Pattern {
     /// match, in order; `None` if it does not match. Groups without a match are empty.
     pub fn captures(&self, text: &[u8]) -> Option<Vec<Range<usize>>> {
         match &self.kind {
-            PatternKind::Exact => self.matches(text).then(Vec::new),
+            PatternKind::Exact | PatternKind::Lines(..) => self.matches(text).then(Vec::new),
             PatternKind::Glob(parts) => self.stars(parts, text),
             PatternKind::Regex(regex) => {
                 let groups = regex.captures(text)?;
@@ -180,13 +222,32 @@ impl fmt::Display for Pattern {
     }
 }
 
+/// Files are equal if their content is, so that a changed one is noticed.
 impl PartialEq for Pattern {
     fn eq(&self, other: &Self) -> bool {
-        self.text == other.text && self.folding == other.folding
+        let has_same_lines = || match (&self.kind, &other.kind) {
+            (PatternKind::Lines(own), PatternKind::Lines(lines)) => {
+                let [one, other] = [own, lines].map(|lines| lines.others.as_ref().map(Regex::as_str));
+                own.texts == lines.texts && one == other
+            }
+            _ => true,
+        };
+        self.text == other.text && self.folding == other.folding && has_same_lines()
     }
 }
 
 impl Eq for Pattern {}
+
+/// Returns the regular expression for a line that is no plain text.
+fn expression(line: &str) -> String {
+    if let Some(expression) = line.strip_prefix('~') {
+        return format!("(?:{})", expression.trim_start());
+    }
+    let begin = if line.starts_with('*') { "" } else { "^" };
+    let end = if line.ends_with('*') { "" } else { "$" };
+    let parts: Vec<_> = line.trim_matches('*').split('*').map(regex::escape).collect();
+    format!("{begin}{}{end}", parts.join(".*"))
+}
 
 fn regex(expression: &str, folds: bool) -> Result<Regex, String> {
     let mut builder = RegexBuilder::new(expression);
@@ -211,6 +272,30 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn a_file_matches_what_one_of_its_lines_matches() {
+        let file = |text| Pattern::parse_lines("bots.txt", text).unwrap();
+        let bots = file("# known\n*GPTBot*\n\nCC.Bot/*\n~(?i)scrap(er|y)\n key \n*x");
+        for (text, matches) in [
+            ("a GPTBot/1.0", true),
+            ("CC.Bot/2", true),
+            ("CCxBot/2", false),
+            ("a SCRAPY b", true),
+            ("key", true),
+            ("akey", false),
+            ("ax", true),
+            ("xa", false),
+            ("", false),
+            ("# known", false),
+        ] {
+            assert_eq!(bots.matches(text.as_bytes()), matches, "{text}");
+        }
+        assert!(!file("# none").matches(b"") && !file("").matches(b"a"));
+        assert_ne!(file("a"), file("b"));
+        assert_eq!((bots.source(), Pattern::parse("@a").unwrap().source()), (Some("bots.txt"), None));
+        assert_eq!(Pattern::parse_lines("bots.txt", "a\n~(").unwrap_err().0, 2);
+    }
 
     #[test]
     fn a_star_stands_for_any_characters() {

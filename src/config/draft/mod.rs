@@ -33,6 +33,8 @@ with_defaults! {
         reverse_listen_tls: Option<Vec<SocketAddr>> = None,
         reverse_client: ClientDraft = ClientDraft::default(),
         sites: Vec<SiteDraft> = Vec::new(),
+        /// The rules in [[rule]] tables, which each site has before its own.
+        rules: Vec<RuleDraft> = Vec::new(),
         parent: ParentDraft = ParentDraft::default(),
         forward_listen: Option<Vec<SocketAddr>> = None,
         forward_listen_tls: Vec<SocketAddr> = Vec::new(),

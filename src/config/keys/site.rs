@@ -27,7 +27,8 @@ pub(crate) const SITE: &[Key<SiteDraft>] = keys! {
     "balance" in values.balance: BALANCE,
         "choice of the origin for a request: round-robin: in turn; two-choices: of two random origins, the one with \
          fewer requests in progress; least-time: of two random origins, the one with the shorter times and fewer requests \
-         in progress; hash: the same origin for the same URL; all by weight";
+         in progress; hash: the same origin for the same URL; \
+         client: the same for a client's address; all by weight";
     "sticky" in values.sticky: OrWord("off", Sticky),
         "a cookie that keeps a client at the origin that answered it first (docs/reverse-proxy.md#sticky-sessions)";
     "parent" in values.parents: OrWord("default", List(PARENT)),

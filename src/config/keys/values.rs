@@ -59,6 +59,7 @@ pub(super) const BALANCE: Choice<Balance> = Choice(&[
     ("two-choices", Balance::TwoChoices),
     ("least-time", Balance::LeastTime),
     ("hash", Balance::Hash),
+    ("client", Balance::Client),
 ]);
 pub(super) const ACCESS_LOG: Choice<AccessLog> = Choice(names::ACCESS_LOGS);
 pub(super) const ACCESS_LOG_FLUSH: Choice<bool> = Choice(&[("batch", false), ("line", true)]);

@@ -92,13 +92,13 @@ fn field_name(text: &str) -> Result<HeaderName, String> {
     HeaderName::from_bytes(name.as_bytes()).map_err(|_| format!("'{name}' is not a field name"))
 }
 
-/// Adds to `effects` what follows from the fields that the service sets: separate stored responses for their values, and
+/// Adds to `effects` what follows from the fields that a service, a token or a password sets: separate stored responses for their values, and
 /// none of them from clients.
 pub(super) fn add_taken(draft: &RuleDraft, effects: &mut Effects) -> Result<(), String> {
     let taken: Vec<_> = effects.taken().cloned().collect();
     if !taken.is_empty() && !draft.conditions.are_about_resource() {
-        return Err("auth_request.take and jwt.send store separate responses for all requests of a path: match only path, \
-                    extension, host and scheme"
+        return Err("auth_request.take, jwt.send and user_field store separate responses for all requests of a path: match only \
+                    path, extension, host and scheme"
             .to_owned());
     }
     effects.apart.extend(taken.iter().map(|name| name.as_str().to_owned()));

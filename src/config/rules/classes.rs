@@ -3,9 +3,9 @@
 use larder_proxy::settings::{Conditions, Effects, NamedPatterns, Names, Networks, Pattern};
 use toml::de::DeValue;
 
-use super::values::{each, entries, entries_in_order, field, field_value, unknown, written_field};
+use super::values::{entries, entries_in_order, field, field_value, unknown, written_field};
 use crate::config::draft::rule::{Class, Members};
-use crate::config::lists::{networks, string};
+use crate::config::lists::{networks, patterns, string};
 
 const KEYS: [&str; 4] = ["field", "of", "values", "else"];
 
@@ -38,7 +38,7 @@ fn class(value: &DeValue<'_>) -> Result<Class, String> {
     };
     let members = |value: &DeValue<'_>| match of.as_str() {
         CLIENT => networks(value).map(Members::Clients),
-        of => Ok(Members::Values { of: field(of)?, patterns: each(value, Pattern::parse)? }),
+        of => Ok(Members::Values { of: field(of)?, patterns: patterns(value)? }),
     };
     let values = values.as_table().ok_or("values is a table such as { phone = \"*Mobile*\" }")?;
     let value = |(key, value): (&str, &DeValue<'_>)| Ok((field_value(key)?, members(value)?));
@@ -81,7 +81,16 @@ fn of(members: &Members, conditions: &Conditions) -> Conditions {
     conditions
 }
 
-/// Returns the files that `classes` name.
+/// Returns the patterns of fields in `classes`.
+pub(super) fn patterns_of(classes: &[Class]) -> impl Iterator<Item = &Pattern> {
+    let values = classes.iter().flat_map(|class| &class.values);
+    values.flat_map(|(_, members)| match members {
+        Members::Values { patterns, .. } => &patterns[..],
+        Members::Clients(_) => &[],
+    })
+}
+
+/// Returns the files of networks that `classes` name.
 pub(super) fn files(classes: &[Class]) -> impl Iterator<Item = &str> {
     let values = classes.iter().flat_map(|class| &class.values);
     let networks = values.filter_map(|(_, members)| match members {

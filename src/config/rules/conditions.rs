@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use larder_proxy::settings::{CertificateCondition, Conditions, MapBy, Pattern, UrlMap};
+use larder_proxy::settings::{CertificateCondition, Conditions, MapBy, UrlMap};
 use toml::de::DeValue;
 
 use super::key::{RuleKey, rows};
 use super::patterns::{host_pattern, path_pattern, type_pattern};
 use super::values::{each, entries, field, name_pattern, named, statuses, unknown, word};
 use crate::config::kinds::{Kind, Size};
-use crate::config::lists::{domains, map, networks, string, strings};
+use crate::config::lists::{domains, map, networks, patterns, string, strings};
 use crate::config::names;
 
 /// The keys of a rule's `match`.
@@ -17,7 +17,7 @@ pub(crate) const MATCH: &[RuleKey<Conditions>] = rows! {
     "path": "list of paths", |own, value| own.path = each(value, path_pattern)?,
         "the path without its query; `*` stands for any characters, `~` begins a regular expression";
     "map": "file, or { file = file, by = \"host\" }", |own, value| own.map = Some(url_map(value)?),
-        "file with a path and a text on each line: the path is one of them; {map} stands for the text. by = \"host\": a host and a text";
+        "file with a path on each line, and a text behind it if {map} is to stand for one: the path is one of them. by = \"host\": a host in place of the path";
     "extension": "list of extensions", |own, value| own.extension = each(value, extension)?,
         "the extension of the path's last segment, such as \"css\", in any case";
     "host": "list of hosts", |own, value| own.host = each(value, host_pattern)?,
@@ -47,7 +47,7 @@ pub(crate) const MATCH: &[RuleKey<Conditions>] = rows! {
     "zone": "time zone", |own, value| own.moments.set_zone(&string(value)?)?,
         "the time zone of time, weekday, from and until, such as \"Europe/Berlin\" or \"+02:00\"; without it, UTC";
     "query": "names, or a table of names and values", |own, value| own.query = named(value, name_pattern)?,
-        "parameters of the query: one of these names, or all of these names with one of their values each; `*` and `~` as for path";
+        "parameters of the query: one of these names, or all of these names with one of their values each; `*` and `~` as for path. \"@FILE\" among the values: the patterns in a file, one on each line";
     "field": "names, or a table of names and values", |own, value| own.field = named(value, field)?,
         "fields of the request, in the same way";
     "cookie": "names, or a table of names and values", |own, value| own.cookie = named(value, name_pattern)?,
@@ -90,7 +90,7 @@ fn url_map(value: &DeValue<'_>) -> Result<Arc<UrlMap>, String> {
 fn client_cert(value: &DeValue<'_>) -> Result<CertificateCondition, String> {
     match value.as_bool() {
         Some(is_shown) => Ok(CertificateCondition::Shown(is_shown)),
-        None => Ok(CertificateCondition::Named(each(value, Pattern::parse)?)),
+        None => Ok(CertificateCondition::Named(patterns(value)?)),
     }
 }
 

@@ -13,11 +13,11 @@ pub(crate) const EDITS: &[RuleKey<Edits>] = rows! {
     "cookies": "\"drop\", or { keep = [names] } or { drop = [names] }, with flags = [\"Secure\"] in reply",
         |own, value| own.cookies = Some(cookies(value)?),
         "cookies that are kept or dropped; `*` and `~` as for path. flags: attributes that the cookies of replies get if they lack them: Secure HttpOnly Partitioned SameSite=Lax";
-    "set": "table of fields and values", |own, value| own.set = fields(value)?,
-        "fields that are set to these values, in place of existing ones";
-    "default": "table of fields and values", |own, value| own.default = fields(value)?,
+    "set": "table of fields and values", |own, value| own.set = fields(value, &mut own.files)?,
+        "fields that are set to these values, in place of existing ones; \"@FILE\": to the text in a file";
+    "default": "table of fields and values", |own, value| own.default = fields(value, &mut own.files)?,
         "fields that are added if there is none of that name";
-    "add": "table of fields and values", |own, value| own.add = fields(value)?,
+    "add": "table of fields and values", |own, value| own.add = fields(value, &mut own.files)?,
         "fields that are added, beside existing ones";
 };
 

@@ -43,7 +43,9 @@ pub(super) fn plain() -> HeaderValue {
 
 /// Reads a file, and returns its content and its media type by its extension; text if the extension is unknown.
 pub(super) fn read(path: &Path) -> Result<(Bytes, HeaderValue), String> {
-    let unread = |error: io::Error| format!("cannot read {}: {}", path.display(), files::unread(&error));
+    let way =
+        if path.to_string_lossy().contains("://") { "; write the path of a file, not a URL" } else { "" };
+    let unread = |error: io::Error| format!("cannot read {}: {}{way}", path.display(), files::unread(&error));
     let bytes = whole_file::bytes(path, LARGEST).map_err(unread)?;
     let extension = path.extension().map(|end| end.to_string_lossy().to_ascii_lowercase());
     let known = TYPES.iter().find(|(end, _)| extension.as_deref() == Some(end));

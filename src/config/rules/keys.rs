@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use http::HeaderValue;
+use http::{HeaderName, HeaderValue};
 use larder_proxy::settings::{
     Allowed, IgnoredDirectives, LoggedRequests, MinAge, Pattern, Protocol, Protocols, Query, SignedUrls,
     TRACKING, Tokens, Users,
@@ -21,7 +21,7 @@ use super::key::{RuleKey, rows};
 use super::limits::{bandwidth, limits};
 use super::origins::{origins, rewrite};
 use super::split::split;
-use super::values::{by_status, each, entries, field, statuses, unknown, word};
+use super::values::{by_status, each, entries, field, statuses, unknown, word, written_field};
 use crate::config::draft::rule::RuleDraft;
 use crate::config::keys::{EARLY_HINTS, HOST_HEADER, PREFETCHES, SLICE};
 use crate::config::kinds::{AtLeast, Count, Flag, Kind, Percent, Seconds, Share, Size};
@@ -144,6 +144,10 @@ fn logged(value: &DeValue<'_>) -> Result<LoggedRequests, String> {
         }
     }
     Ok(logged)
+}
+
+fn user_field(value: &DeValue<'_>) -> Result<HeaderName, String> {
+    written_field(&string(value)?)
 }
 
 fn realm(value: &DeValue<'_>) -> Result<Arc<str>, String> {

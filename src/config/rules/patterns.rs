@@ -6,6 +6,10 @@ use larder_proxy::settings::{Pattern, normal_path};
 /// Parses a pattern of paths, which are compared in their normal form: decoded, without empty segments, `.` and `..`.
 pub(super) fn path_pattern(text: &str) -> Result<Pattern, String> {
     let shown = text.escape_debug();
+    if let Some(path) = text.strip_prefix('!') {
+        let path = path.escape_debug();
+        return Err(format!("'{shown}': write not, as in match = {{ not = {{ path = \"{path}\" }} }}"));
+    }
     if !text.starts_with(['/', '*', '~']) {
         return Err(format!(
             "'{shown}' is not a path: begin it with '/', with '*', or with '~' and a regular expression"

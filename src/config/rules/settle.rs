@@ -7,8 +7,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, StatusCode, header};
 use larder_proxy::settings::{
-    Answer, Conditions, Edits, Effects, KeySource, Networks, Page, Pages, Placeholder, Rule, SiteRule,
-    Template,
+    Answer, CertificateCondition, Conditions, Edits, Effects, KeySource, Networks, Page, Pages, Pattern,
+    Placeholder, Rule, SiteRule, Template,
 };
 
 use super::values::field;
@@ -70,8 +70,9 @@ fn settle_one(drafts: &[RuleDraft], at: usize, owner: Owner) -> Result<Vec<SiteR
     if !effects.apart.is_empty() && !draft.conditions.are_about_resource() {
         return Err("key_fields and key_cookies hold for all requests of a path: match only path, extension, host and scheme".to_owned());
     }
-    if owner == Owner::Forward && (effects.auth_request.is_some() || effects.jwt.is_some()) {
-        return Err("auth_request and jwt are for rules of a [[site]]".to_owned());
+    let is_for_site = effects.auth_request.is_some() || effects.jwt.is_some() || effects.user_field.is_some();
+    if owner == Owner::Forward && is_for_site {
+        return Err("auth_request, jwt and user_field are for rules of a [[site]]".to_owned());
     }
     let removes_via = |edits: &Edits| edits.remove.contains(&header::VIA);
     if removes_via(&effects.request) || removes_via(&effects.response) {
@@ -143,6 +144,9 @@ fn check_placeholders(draft: &RuleDraft, effects: &Effects) -> Result<(), String
     if placeholders(&effects.request).any(|own| own == Placeholder::Outcome) {
         return Err("request: {outcome} is known only in replies".to_owned());
     }
+    if placeholders(&effects.reply).any(|own| own == Placeholder::Certificate) {
+        return Err("reply: {client_cert} is known only in requests".to_owned());
+    }
     if placeholders(&draft.effects.response).next().is_some() {
         return Err("response: placeholders are for request and reply, and for tags, since stored responses are for all requests of a URL".to_owned());
     }
@@ -151,7 +155,7 @@ fn check_placeholders(draft: &RuleDraft, effects: &Effects) -> Result<(), String
     };
     if placeholders(&effects.response).any(|own| !is_of_tag(&own)) {
         return Err(
-            "tags: {client}, {id}, {outcome} and {time} differ among requests that share a stored response"
+            "tags: {client}, {client_cert}, {id}, {outcome} and {time} differ among requests that share a stored response"
                 .to_owned(),
         );
     }
@@ -166,6 +170,9 @@ fn check_map(draft: &RuleDraft, effects: &Effects) -> Result<(), String> {
             false => Ok(()),
         };
     };
+    if templates(effects).any(|own| own.has_map()) && map.texts().any(str::is_empty) {
+        return Err(format!("{}: a line has no text, for which {{map}} stands", map.source()));
+    }
     let is_redirect = draft.redirect.as_ref().is_some_and(|(location, _)| location.has_map());
     let begins = draft.redirect.as_ref().is_some_and(|(location, _)| location.begins_with_map());
     let is_begin = |text: &str| ["/", "http://", "https://"].iter().any(|start| text.starts_with(start));
@@ -221,6 +228,10 @@ fn following(draft: &RuleDraft) -> Result<Vec<(Conditions, Effects)>, String> {
 fn files(draft: &RuleDraft) -> Vec<PathBuf> {
     let conditions = || std::iter::once(&draft.conditions).chain(draft.conditions.not.as_deref());
     let domains = conditions().flat_map(|own| &own.domains).map(|domains| PathBuf::from(domains.source()));
+    let patterns = conditions().flat_map(patterns).chain(classes::patterns_of(&draft.classes));
+    let patterns = patterns.filter_map(Pattern::source).map(PathBuf::from);
+    let edits = [&draft.effects.request, &draft.effects.response, &draft.effects.reply];
+    let values = edits.into_iter().flat_map(|edits| &edits.files).map(|file| PathBuf::from(&**file));
     let maps = conditions().filter_map(|own| own.map.as_ref()).map(|map| PathBuf::from(map.source()));
     let access = draft.effects.allow.iter().chain(&draft.effects.deny);
     let networks = conditions().map(|own| &own.client).chain(access).flat_map(Networks::files);
@@ -237,8 +248,20 @@ fn files(draft: &RuleDraft) -> Vec<PathBuf> {
         KeySource::File(path, _) => Some(PathBuf::from(&**path)),
         KeySource::Url(_) => None,
     });
-    let networks = networks.chain(signed).chain(keys);
+    let networks = networks.chain(signed).chain(keys).chain(patterns).chain(values);
     domains.chain(maps).chain(networks).chain(content).chain(users).chain(tokens).chain(pages).collect()
+}
+
+/// Returns the patterns of values in `conditions`.
+pub(super) fn patterns(conditions: &Conditions) -> impl Iterator<Item = &Pattern> {
+    let of_pattern = [&conditions.query, &conditions.cookie].into_iter().flat_map(|names| &names.each);
+    let of_text = [&conditions.field, &conditions.claim, &conditions.response_field];
+    let of_text = of_text.into_iter().flat_map(|names| &names.each).flat_map(|named| &named.values);
+    let certificate = conditions.client_cert.iter().flat_map(|own| match own {
+        CertificateCondition::Named(patterns) => &patterns[..],
+        CertificateCondition::Shown(_) => &[],
+    });
+    of_pattern.flat_map(|named| &named.values).chain(of_text).chain(certificate)
 }
 
 fn effects(draft: &RuleDraft) -> Result<Effects, String> {

@@ -12,7 +12,7 @@ use toml::de::{DeTable, DeValue};
 use crate::cli::words::hint;
 pub(super) use crate::config::kinds::word;
 use crate::config::kinds::{Kind, Seconds};
-use crate::config::lists::{string, strings};
+use crate::config::lists::{patterns, string, strings, text_of};
 use crate::config::names;
 
 /// Parses each string of a list.
@@ -33,9 +33,8 @@ pub(super) fn named<N>(
         let one = |text: &str| Ok(NamedPatterns { name: name(text)?, values: Vec::new() });
         return Ok(Names { each: each(value, one)?, all: false });
     };
-    let one = |(key, value): (&str, &DeValue<'_>)| {
-        Ok(NamedPatterns { name: name(key)?, values: each(value, Pattern::parse)? })
-    };
+    let one =
+        |(key, value): (&str, &DeValue<'_>)| Ok(NamedPatterns { name: name(key)?, values: patterns(value)? });
     let each = entries(table).map(one).collect::<Result<_, String>>()?;
     Ok(Names { each, all: true })
 }
@@ -119,13 +118,21 @@ pub(super) fn by_status(table: &DeTable<'_>) -> Result<Vec<(RangeInclusive<u16>,
     Ok(all)
 }
 
-/// Reads fields with their values.
-pub(super) fn fields(value: &DeValue<'_>) -> Result<Vec<(HeaderName, HeaderValue)>, String> {
+/// Reads fields with their values; `@FILE` stands for the text of that file, which is added to `files`.
+pub(super) fn fields(
+    value: &DeValue<'_>,
+    files: &mut Vec<Box<str>>,
+) -> Result<Vec<(HeaderName, HeaderValue)>, String> {
     let table = value.as_table().ok_or_else(|| {
         format!("expected a table such as {{ X-Frame-Options = \"DENY\" }}, got type {}", value.type_str())
     })?;
     let pair = |(key, value): (&str, &DeValue<'_>)| {
-        let value = field_value(&string(value)?)?;
+        let mut text = string(value)?;
+        if let Some(path) = text.strip_prefix('@').map(str::to_owned) {
+            text = text_of(&path)?.trim_end().to_owned();
+            files.push(path.into());
+        }
+        let value = field_value(&text)?;
         Ok((written_field(key)?, value))
     };
     entries(table).map(pair).collect()

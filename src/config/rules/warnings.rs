@@ -1,22 +1,25 @@
 //! Rules that are valid, but most likely a mistake.
 
+use std::collections::BTreeSet;
+use std::iter;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use http::{HeaderName, header};
 use larder_proxy::Settings;
 use larder_proxy::settings::{
-    Conditions, Effects, IgnoredDirectives, Limit, LimitBy, Names, Pattern, Placeholder, Query, Role, Rule,
-    RuleSet, Site, SiteRule, Template,
+    Answer, Conditions, Effects, IgnoredDirectives, Limit, LimitBy, Names, Pattern, Placeholder, Query, Role,
+    Rule, RuleSet, Site, SiteRule, Template,
 };
 
-use super::settle::{templates, urls};
+use super::settle::{patterns, templates, urls};
 
 /// Returns warnings about rules that never hold, and about those that break assumptions of origins, one line each.
 pub(crate) fn warnings(settings: &Settings) -> Vec<String> {
     let of_site = |site: &Site| {
         let own =
             site.site_rules.iter().filter_map(|rule| Some((rule, elsewhere(site, &rule.rule.conditions)?)));
-        let own = own.map(|(rule, why)| never(&rule.place, &why));
+        let is_elsewhere = |(rule, _): &(&SiteRule, _)| !is_for_another(settings, rule);
+        let own = own.filter(is_elsewhere).map(|(rule, why)| never(&rule.place, &why));
         own.chain(of_rules(&site.site_rules, site.rules.stores_posts)).collect::<Vec<_>>()
     };
     let all = settings.sites.iter().flat_map(|site| &site.site_rules).chain(&settings.forward.site_rules);
@@ -29,7 +32,18 @@ pub(crate) fn warnings(settings: &Settings) -> Vec<String> {
     });
     let sites = settings.sites.iter().flat_map(of_site).chain(nameless);
     let forward = of_rules(&settings.forward.site_rules, settings.forward.rules.stores_posts);
-    sites.chain(forward).chain(without_certificates(settings)).collect()
+    let mut warnings: Vec<_> = sites.chain(forward).chain(without_certificates(settings)).collect();
+    // A [[rule]] is one of each site.
+    let mut seen = BTreeSet::new();
+    warnings.retain(|line| seen.insert(line.clone()));
+    warnings
+}
+
+/// Whether another site that has `rule`, too, gets requests that match it.
+fn is_for_another(settings: &Settings, rule: &SiteRule) -> bool {
+    let is_for = |site: &Site| elsewhere(site, &rule.rule.conditions).is_none();
+    let has = |site: &Site| site.site_rules.iter().any(|own| own.place == rule.place);
+    settings.sites.iter().any(|site| is_for(site) && has(site))
 }
 
 /// Returns the warnings about conditions on certificates that listeners do not request.
@@ -129,12 +143,24 @@ fn doubts(rule: &Rule, effects: &Effects, stores_posts: bool) -> Vec<String> {
     let conditions = &rule.conditions;
     let mut doubts: Vec<String> =
         conditions.path.iter().filter_map(|path| one_url(path, conditions)).collect();
+    let each = || iter::once(conditions).chain(conditions.not.as_deref());
+    let paths = each().flat_map(|own| &own.path).map(|path| (path, &['|', '^', '[', '{'][..]));
+    let others =
+        each().flat_map(|own| own.host.iter().chain(patterns(own))).map(|own| (own, &['|', '^'][..]));
+    doubts.extend(paths.chain(others).filter_map(|(pattern, signs)| expression(pattern, signs)));
     let stored = if stores_posts { &["GET", "HEAD", "POST"][..] } else { &["GET", "HEAD"] };
     let is_stored = |method: &str| stored.iter().any(|own| method.eq_ignore_ascii_case(own));
     let is_for_others =
         !conditions.method.is_empty() && !conditions.method.iter().any(|method| is_stored(method));
     if effects.ttl.is_some() && is_for_others {
         doubts.push("ttl has no effect: no response to these methods answers a later request".to_owned());
+    }
+    let closes = |answer: &Answer| matches!(answer, Answer::Content { status, .. } if status.as_u16() == 444);
+    if effects.answer.as_deref().is_some_and(closes) {
+        doubts.push(
+            "respond = 444 is an answer with this status here, and closes no connection: write 403"
+                .to_owned(),
+        );
     }
     let lifetimes = [effects.ttl, effects.ttl_default, effects.ttl_min, effects.ttl_max];
     if effects.cache == Some(false) && lifetimes.iter().any(Option::is_some) {
@@ -185,6 +211,15 @@ fn one_url(path: &Pattern, conditions: &Conditions) -> Option<String> {
     let is_alone = !conditions.path.iter().any(|other| other.matches(below.as_bytes()));
     (is_folder && is_alone)
         .then(|| format!("match.path = \"{text}\" is one URL: write \"{text}*\" for all that are below it"))
+}
+
+/// Returns the doubt about a pattern with one of these `signs`, which is most likely meant as a regular expression.
+fn expression(pattern: &Pattern, signs: &[char]) -> Option<String> {
+    let text = pattern.to_string();
+    let sign = text.chars().find(|sign| signs.contains(sign) && !text.starts_with(['~', '@']))?;
+    Some(format!(
+        "in '{text}', the {sign} stands for itself: '~' begins a regular expression, and alternatives are a list"
+    ))
 }
 
 fn of_query(query: &Query) -> Vec<String> {

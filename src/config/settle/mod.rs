@@ -36,14 +36,15 @@ use listeners::Listeners;
 use problems::Problems;
 
 /// Returns the settings of `draft`, or all contradictions in it.
-pub(super) fn settle(draft: Draft) -> Result<Settings, Vec<String>> {
+pub(super) fn settle(mut draft: Draft) -> Result<Settings, Vec<String>> {
+    give_rules(&mut draft);
     let mut problems = Problems::of(&draft);
     let listeners = Listeners::of(&draft);
     listeners.check(&draft, &mut problems);
     let client_auth = tls::client_auths(&draft, &listeners.http, &mut problems);
     let admin_token = admin_token(&draft, &mut problems);
     let admin_tls = tls::admin(&draft, &mut problems);
-    check_sites(&draft.sites, &mut problems);
+    check_sites(&draft, &mut problems);
     let tls: Vec<_> = draft.sites.iter().map(|site| tls::settle(site, &mut problems)).collect();
     let rules: Vec<_> =
         draft.sites.iter().map(|site| settle_rules(&site.site_rules, Owner::Site, &mut problems)).collect();
@@ -117,7 +118,19 @@ fn admin_token(draft: &Draft, problems: &mut Problems<'_>) -> Option<Token> {
     token
 }
 
-fn check_sites(sites: &[SiteDraft], problems: &mut Problems<'_>) {
+/// Gives each site the rules of all sites, before its own.
+fn give_rules(draft: &mut Draft) {
+    for site in &mut draft.sites {
+        site.site_rules.splice(..0, draft.rules.iter().cloned());
+    }
+}
+
+fn check_sites(Draft { sites, rules, .. }: &Draft, problems: &mut Problems<'_>) {
+    if let Some(rule) = rules.first().filter(|_| sites.is_empty()) {
+        let text =
+            "there is no [[site]] that has this [[rule]]; those of the forward proxy are [[forward.rule]]";
+        problems.add_line(format!("{}: {text}", rule.place));
+    }
     for (at, site) in sites.iter().enumerate() {
         if site.values.origins.is_empty() {
             problems.add_to_site(site, "[[site]] has no origin in its 'origin' list");

@@ -1,6 +1,8 @@
 //! The problems of a draft as a whole. A key that could not be read has its default, and must not cause errors about
 //! other keys: problems that concern its table are omitted, and appear when the key is corrected.
 
+use std::collections::BTreeSet;
+
 use crate::config::draft::{DiskDraft, Draft, SiteDraft};
 
 /// The problems so far, a line each.
@@ -56,8 +58,10 @@ impl<'d> Problems<'d> {
         self.found.push(line);
     }
 
-    /// Whether there are none. Errors: a line for each problem.
-    pub(super) fn none(self) -> Result<(), Vec<String>> {
+    /// Whether there are none. Errors: a line for each problem; those of a [[rule]] are the same at each site.
+    pub(super) fn none(mut self) -> Result<(), Vec<String>> {
+        let mut seen = BTreeSet::new();
+        self.found.retain(|line| seen.insert(line.clone()));
         if self.found.is_empty() { Ok(()) } else { Err(self.found) }
     }
 }

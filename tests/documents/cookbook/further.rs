@@ -1,8 +1,11 @@
 //! The checks of tasks that several servers do in their own ways: addresses of pages, cookies, crawlers, limits.
 
+use std::process::Command;
+use std::time::{Duration, Instant};
+
 use larder_testkit::{Client, Response, eventually};
 
-use super::{Check, FOLDER, OTHER, hits, part, redirects};
+use super::{AUTHORITY, Check, FOLDER, OTHER, hits, part, redirects};
 
 fn set_cookie(answer: &Response) -> &str {
     answer.field("set-cookie").unwrap_or_default()
@@ -175,7 +178,16 @@ pub(super) const FURTHER: &[(usize, Check)] = &[
         });
         assert!(!lines.contains("/fast") && lines.contains("/slow:1/a"), "{lines}");
     }),
-    (155, |larder, _| assert_eq!(larder.get("/download/long:64/a").status, 200)),
+    (155, |larder, _| {
+        let begun = Instant::now();
+        let mut both = [larder.client(), larder.client()];
+        for (client, own) in both.iter_mut().zip(["192.0.2.1", "198.51.100.1"]) {
+            client.send(&format!("GET /download/long:3072\nX-Forwarded-For: {own}"));
+        }
+        both.iter_mut().for_each(|client| assert_eq!(client.receive("GET").status, 200));
+        // One of them alone would take 0.2 s.
+        assert!(begun.elapsed() > Duration::from_millis(400), "{:?}", begun.elapsed());
+    }),
     (156, |larder, _| {
         for (language, location) in [("de-AT,en", "/de/"), ("en,de", "/en/")] {
             let answer = larder.ask(&format!("GET /\nAccept-Language: {language}"));
@@ -188,5 +200,73 @@ pub(super) const FURTHER: &[(usize, Check)] = &[
     (157, |larder, _| {
         let shown = larder.get("/download/2026/a%20b.pdf").field("content-disposition").map(str::to_owned);
         assert_eq!(shown.as_deref(), Some("attachment; filename=\"a%20b.pdf\""));
+    }),
+    (158, |larder, _| {
+        let field = |host: &str| {
+            larder.ask(&format!("GET /\nHost: {host}")).field("x-frame-options").map(str::to_owned)
+        };
+        assert_eq!(["site.test", "other.test"].map(field), [(); 2].map(|()| Some("SAMEORIGIN".to_owned())));
+    }),
+    (159, |larder, _| {
+        let status = |agent: &str| larder.ask(&format!("GET /\nUser-Agent: {agent}")).status;
+        assert_eq!(["a GPTBot/1", "CCBot/2", "Browser"].map(status), [403, 403, 200]);
+    }),
+    (160, |larder, _| {
+        let status = |field: &str| larder.ask(&format!("GET /api/a\n{field}")).status;
+        assert_eq!(["A: b", "X-Api-Key: 0", "X-Api-Key: fedcba9876543210"].map(status), [401, 401, 200]);
+    }),
+    (161, |larder, _| assert_eq!(part(&larder.get("/"), 5), "a long random text")),
+    (162, |larder, _| {
+        let is_other = |client: u8, page: u8| {
+            larder.ask(&format!("GET /{client}/{page}\nX-Forwarded-For: 192.0.2.{client}")).text() == OTHER
+        };
+        let origins: Vec<_> = (0..16).map(|client| [0, 1, 2].map(|page| is_other(client, page))).collect();
+        assert!(origins.iter().all(|all| all.iter().all(|own| *own == all[0])), "{origins:?}");
+        assert!(origins.contains(&[true; 3]) && origins.contains(&[false; 3]));
+    }),
+    (163, |larder, _| {
+        let page = "GET /intern/cc:max-age=9\nX-User: ann\nAuthorization: Basic YmVhOm9wZW4gc2VzYW1l";
+        assert_eq!(part(&larder.ask(page), 6), "bea");
+        assert!(larder.ask(page).is_hit());
+        assert_eq!(part(&larder.ask("GET /\nX-User: ann"), 6), "ann");
+    }),
+    (164, |larder, _| {
+        let (ann, port) = (AUTHORITY.pair("ann", &[]), larder.door("reverse, TLS").port());
+        let user = |words: &[&str]| {
+            let mut curl = Command::new("curl");
+            curl.args(["--silent", "--noproxy", "*", "--cacert", &AUTHORITY.file()]);
+            curl.args(["--resolve", &format!("site.test:{port}:127.0.0.1")]).args(words);
+            let page = curl.arg(format!("https://site.test:{port}/")).output().expect("curl").stdout;
+            String::from_utf8_lossy(&page).split('|').nth(6).unwrap_or_default().to_owned()
+        };
+        let [cert, key] = [&ann.cert, &ann.key].map(|file| file.display().to_string());
+        assert_eq!([user(&["--cert", &cert, "--key", &key]), user(&[])], ["CN=ann", ""]);
+    }),
+    (165, |larder, _| {
+        assert_eq!(["/gone", "/%67one", "/other"].map(|path| larder.get(path).status), [410, 410, 200]);
+    }),
+    (166, |larder, _| {
+        assert_eq!(larder.get("/").status, 200);
+        std::fs::write(FOLDER.path().join("closed.txt"), "0.0.0.0/0\n").expect("written");
+        eventually("the file to be read", || (larder.get("/").status == 503).then_some(()));
+    }),
+    (167, |larder, origin| {
+        assert!(hits(larder, "GET /cc:max-age=9") && !hits(larder, "GET /a\nCookie: session=1"));
+        let stale = || {
+            let answer = larder.get("/cc:max-age=9");
+            answer.cache().contains("stale-while-revalidate").then_some(())
+        };
+        eventually("the lifetime to be over", stale);
+        origin.wait_for(4);
+    }),
+    (168, |larder, _| {
+        redirects(larder, "GET /a?b=1&utm_source=c&gclid=d", 302, "/a?b=1");
+        assert_eq!(larder.get("/a?b=1").status, 200);
+    }),
+    (169, |larder, origin| {
+        for (path, asked) in [("/product/7?a=b", "id=7&a=b"), ("/product/7", "id=7")] {
+            larder.get(path);
+            assert_eq!(origin.last().target, format!("/product.php?{asked}"));
+        }
     }),
 ];

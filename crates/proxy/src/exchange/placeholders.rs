@@ -2,9 +2,10 @@
 
 use std::borrow::Cow;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use http::{HeaderName, HeaderValue};
-use larder_rules::{Conditions, Pattern, normal_path, sent_captures};
+use larder_rules::{CertificateNames, Conditions, Pattern, normal_path, sent_captures};
 use larder_semantics::fields::Fields;
 use larder_semantics::key;
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
@@ -44,6 +45,8 @@ pub(crate) struct Parts<'r> {
     /// With its question mark.
     query: &'r str,
     client: IpAddr,
+    /// The subject of its certificate.
+    subject: &'r str,
     id: &'r str,
     outcome: &'static str,
     fields: &'r dyn FieldValues,
@@ -69,11 +72,18 @@ impl<'r> Parts<'r> {
             path,
             query,
             client,
+            subject: "",
             id: id.unwrap_or_default(),
             outcome: "",
             fields,
             are_members: false,
         }
+    }
+
+    /// Returns the parts of a request whose client has shown this certificate.
+    pub(crate) fn with_certificate(self, shown: Option<&'r Arc<CertificateNames>>) -> Self {
+        let subject = shown.and_then(|shown| shown.0.first());
+        Self { subject: subject.map_or("", |subject| subject), ..self }
     }
 
     /// Returns the parts of a request that has ended in this way.
@@ -95,6 +105,7 @@ impl<'r> Parts<'r> {
             Placeholder::Host => self.host.into(),
             Placeholder::Scheme => self.scheme.into(),
             Placeholder::Client => self.client.to_string().into(),
+            Placeholder::Certificate => self.subject.into(),
             Placeholder::Id => self.id.into(),
             Placeholder::Time => time().into(),
             Placeholder::Outcome => self.outcome.into(),
@@ -234,7 +245,6 @@ fn field_value(text: &str) -> HeaderValue {
 #[cfg(test)]
 mod tests {
     use std::net::Ipv4Addr;
-    use std::sync::Arc;
 
     use http::HeaderMap;
     use larder_rules::{MapBy, UrlMap, is_ambiguous};

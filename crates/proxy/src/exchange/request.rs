@@ -131,7 +131,8 @@ struct HeadRules<'h> {
 impl Request {
     /// Returns the parts that placeholders of rules stand for.
     pub(crate) fn parts(&self) -> Parts<'_> {
-        Parts::new(&self.key, self.client.ip(), self.id.as_deref(), &self.fields)
+        let parts = Parts::new(&self.key, self.client.ip(), self.id.as_deref(), &self.fields);
+        parts.with_certificate(self.certificate.as_ref())
     }
 
     /// Returns its fields as its client sent them, if its replies depend on them.
@@ -215,6 +216,7 @@ impl Request {
         let inquiry = is_asked.then(|| ruling.inquiry(&fields)).flatten();
         let token = is_asked.then(|| ruling.token(&fields)).flatten();
         let parts = Parts::new(&key, client.ip(), id.map(AsRef::as_ref), &fields);
+        let parts = parts.with_certificate(identity.and_then(ClientIdentity::names));
         let filled = filled(rulebook, &ruling, &parts);
         let edits = (&mut fields, taken, (!by_peer).then(|| edit(&head.method)));
         let (path, unchanged) = change(rulebook, &ruling, from_root(address.path), filled.as_ref(), edits);

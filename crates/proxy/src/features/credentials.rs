@@ -15,6 +15,7 @@ use http::{HeaderValue, StatusCode, header};
 use larder_semantics::status::Why;
 use parking_lot::Mutex;
 
+use super::auth_request::take;
 use crate::base::low_priority;
 use crate::base::networks::network;
 use crate::base::outcome::{Kind, Outcome};
@@ -96,6 +97,13 @@ pub(crate) async fn check(request: &Request) -> Result<Option<Arc<str>>, Box<Rep
         }
         ClientCredentials::Nothing => Err(refusal(request)),
     }
+}
+
+/// Adds the name of the user to `request`, in the field that its rules name for that.
+pub(crate) fn tell(request: &mut Request, user: Option<&str>) {
+    let value = user.and_then(|user| HeaderValue::try_from(user).ok());
+    let field = request.ruling.user_field.clone().zip(value);
+    take(request, field.into_iter().collect());
 }
 
 /// Whether `request` lacks the credentials that its rules require; verifies passwords in this thread.

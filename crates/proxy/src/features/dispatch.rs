@@ -59,11 +59,15 @@ async fn answer(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut Request) -
     };
     if request.ruling.wanted.is_some() && own != Some(Decision::Own(Why::OnlyHttps)) {
         match Box::pin(credentials::check(request)).await {
-            Ok(user) => request.user = user,
+            Ok(user) => {
+                credentials::tell(request, user.as_deref());
+                request.user = user;
+            }
             Err(reply) => return *reply,
         }
     }
-    let is_checked = request.inquiry.is_some() || request.token.is_some();
+    let is_told = request.ruling.user_field.is_some();
+    let is_checked = is_told || request.inquiry.is_some() || request.token.is_some();
     if is_checked && own != Some(Decision::Own(Why::OnlyHttps)) {
         if let Err(reply) = Box::pin(jwt::check(worker, plan, request)).await {
             return *reply;

@@ -1,6 +1,7 @@
 //! The attempts at one request of a site: chooses an origin, tries another one if that fails before it answers, and asks
 //! a second one if the answer is late.
 
+use std::borrow::Cow;
 use std::pin::pin;
 use std::time::{Duration, Instant};
 
@@ -8,6 +9,7 @@ use http::{HeaderMap, Method, StatusCode};
 use larder_semantics::methods::is_idempotent;
 use larder_semantics::status::Why;
 
+use crate::base::networks::network;
 use crate::exchange::plan::Plan;
 use crate::exchange::request::Request;
 use crate::exchange::request_destination::{self, RequestDestination};
@@ -60,7 +62,7 @@ pub(super) async fn at_site(
     let (mut tries_left, mut unsent) = (retries, true);
     // An answer that is used only if no other origin has one.
     let mut declined: Option<OriginAnswer<'_>> = None;
-    let mut next = chosen.pool.next(None, request.session.as_deref(), request.url_key());
+    let mut next = chosen.pool.next(None, request.session.as_deref(), &sent.key());
     loop {
         let begun = Instant::now();
         let Attempt { turn, load, answered } = match sent.late(has_content) {
@@ -100,7 +102,7 @@ pub(super) async fn at_site(
                     };
                 }
                 tracing::debug!("{}: {error}; trying again", request.logged_url());
-                next = chosen.pool.next(Some(turn), request.session.as_deref(), request.url_key());
+                next = chosen.pool.next(Some(turn), request.session.as_deref(), &sent.key());
                 tries_left -= 1;
                 // Let the doubt about a lost try begin before the next try is sent.
                 tokio::task::yield_now().await;
@@ -135,6 +137,14 @@ struct Sent<'s> {
 }
 
 impl<'s> Sent<'s> {
+    /// Returns what chooses the origin: the URL, or the client.
+    fn key(&self) -> Cow<'s, [u8]> {
+        match self.chosen.pool.is_by_client() {
+            true => network(self.request.client.ip(), 32, 64).to_string().into_bytes().into(),
+            false => self.request.url_key().into(),
+        }
+    }
+
     /// Returns the time after which another origin is asked, too; `None` for a request that may be sent to one only.
     fn late(&self, has_content: bool) -> Option<Duration> {
         self.chosen.pool.late().filter(|_| self.may_have_several_answers(has_content))
@@ -153,7 +163,7 @@ impl<'s> Sent<'s> {
             return None;
         }
         let pool = self.chosen.pool;
-        let other = pool.next(Some(turn), None, self.request.url_key());
+        let other = pool.next(Some(turn), None, &self.key());
         (!other.is_at(turn) && pool.may_retry()).then_some(other)
     }
 
@@ -204,7 +214,7 @@ impl<'s> Sent<'s> {
             return attempt;
         }
         let pool = self.chosen.pool;
-        let other = pool.next(Some(turn), None, self.request.url_key());
+        let other = pool.next(Some(turn), None, &self.key());
         if other.is_at(turn) || !pool.may_hedge() {
             return first.await;
         }

@@ -140,7 +140,7 @@ impl Pool {
         }
     }
 
-    /// Returns the origin for the next attempt at the request with this cache `key`: a well one, and not the one that has
+    /// Returns the origin for the next attempt at the request with this `key`, a URL or a client: a well one, and not the one that has
     /// just `failed` if there is another, preferably the one of the client's `session`. Backups are last. If no origin is
     /// well, it may be any: a request that may succeed is better than a certain error.
     pub fn next(&self, failed: Option<Turn<'_>>, session: Option<&Session>, key: &[u8]) -> Turn<'_> {
@@ -181,7 +181,7 @@ impl Pool {
         match self.balance {
             Balance::RoundRobin if is_growing => balance::drawn(&weights, draw),
             Balance::RoundRobin => balance::in_turn(&weights, turn),
-            Balance::Hash => balance::by_key(&weights, |at| self.origins[at].draw(key)),
+            Balance::Hash | Balance::Client => balance::by_key(&weights, |at| self.origins[at].draw(key)),
             Balance::TwoChoices => balance::of_two(&weights, |at| self.origins[at].in_progress(), draw),
             Balance::LeastTime => {
                 // The time that one more request would take there, if those in progress come first.
@@ -192,6 +192,11 @@ impl Pool {
                 balance::of_two(&weights, time, draw)
             }
         }
+    }
+
+    /// Whether the client chooses the origin.
+    pub fn is_by_client(&self) -> bool {
+        self.balance == Balance::Client
     }
 
     /// Returns all origins, for active checks.

@@ -145,6 +145,8 @@ macro_rules! effects {
             /// `Some(None)`: no token is required, even if earlier rules require one.
             tokens: Option<Option<Arc<Tokens>>>, Guard { "tokens", "file, or false", read[tokens_in_file],
                 "requires a bearer token in this file, or the password of a user; a line is a token, or a name and a token"; }
+            user_field: Option<HeaderName>, Guard { "user_field", "field name", read[user_field],
+                "request field in which the origin gets the name of the user or token; clients cannot set it, and each user has separate stored responses"; }
             /// `Some(None)`: no signature is required, even if earlier rules require one.
             signed: Option<Option<Arc<SignedUrls>>>, Guard { "signed", "file of keys, { keys = file, in = \"query\", expires = \"expires\", signature = \"signature\", skew = \"0s\" }, or false", read[signed],
                 "requires a URL that one of the keys has signed (HMAC-SHA256) and that has not expired (docs/rules.md); others get 403. in = \"path\": time and signature are the last two segments of the path. Neither is part of the cache key, or reaches origins"; }
@@ -248,10 +250,10 @@ impl Effects {
         self.request.remove.extend(later.taken().cloned());
     }
 
-    /// Returns the fields that an auth service or a token sets in requests, and no client.
+    /// Returns the fields that a password, an auth service or a token sets in requests, and no client.
     pub fn taken(&self) -> impl Iterator<Item = &HeaderName> {
         let by_token = self.jwt.iter().flatten().flat_map(|jwt| jwt.send.iter().map(|(name, _)| name));
-        self.auth_request.iter().flatten().flat_map(|auth| &auth.take).chain(by_token)
+        self.auth_request.iter().flatten().flat_map(|auth| &auth.take).chain(by_token).chain(&self.user_field)
     }
 
     /// Whether requests are sent to other origins than the site's, or in another form.

@@ -39,6 +39,8 @@ pub enum Balance {
     LeastTime,
     /// The same origin for the same URL, as long as it answers.
     Hash,
+    /// The same origin for the same client: an IPv4 address or an IPv6 /64.
+    Client,
 }
 
 /// When the names of a site's origins are resolved again.

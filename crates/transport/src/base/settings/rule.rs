@@ -46,6 +46,8 @@ pub struct Edits {
     pub vary: Vec<String>,
     /// Whether values have placeholders ([`Template::of_value`]).
     pub has_placeholders: bool,
+    /// The files that values were read from.
+    pub files: Vec<Box<str>>,
 }
 
 /// A filter of cookies, and their attributes.
@@ -108,7 +110,7 @@ impl Edits {
 
     /// Whether there are changes other than further names in `Vary`.
     pub fn changes_lines(&self) -> bool {
-        let Self { remove, cookies, set, default, add, vary: _, has_placeholders: _ } = self;
+        let Self { remove, cookies, set, default, add, vary: _, has_placeholders: _, files: _ } = self;
         !(remove.is_empty() && cookies.is_none() && set.is_empty() && default.is_empty() && add.is_empty())
     }
 }

@@ -33,6 +33,8 @@ pub enum Placeholder {
     Scheme,
     /// The client's address.
     Client,
+    /// The subject of the client's certificate; empty without one.
+    Certificate,
     /// The id of the request.
     Id,
     /// The UNIX time in seconds, with milliseconds.
@@ -51,7 +53,7 @@ pub enum Placeholder {
     Star(usize),
 }
 
-static PLACEHOLDERS: [(&str, Placeholder); 11] = [
+static PLACEHOLDERS: [(&str, Placeholder); 12] = [
     ("uri", Placeholder::Uri),
     ("path", Placeholder::Path),
     ("path:lower", Placeholder::LowerPath),
@@ -59,6 +61,7 @@ static PLACEHOLDERS: [(&str, Placeholder); 11] = [
     ("host", Placeholder::Host),
     ("scheme", Placeholder::Scheme),
     ("client", Placeholder::Client),
+    ("client_cert", Placeholder::Certificate),
     ("id", Placeholder::Id),
     ("time", Placeholder::Time),
     ("outcome", Placeholder::Outcome),
@@ -106,12 +109,16 @@ impl Template {
         Self { parts }
     }
 
-    /// Returns the text with `value` in the place of each placeholder.
+    /// Returns the text with `value` in the place of each placeholder. Behind a question mark, a query continues the one that
+    /// has begun.
     pub fn fill<'v>(&self, value: impl Fn(&Placeholder) -> Cow<'v, str>) -> String {
         let mut text = String::new();
         for part in &self.parts {
             match part {
                 Part::Text(own) => text.push_str(own),
+                Part::Value(Placeholder::Query) if text.contains('?') => {
+                    text.push_str(&value(&Placeholder::Query).replacen('?', "&", 1));
+                }
                 Part::Value(placeholder) => text.push_str(&value(placeholder)),
             }
         }
@@ -212,7 +219,13 @@ impl Placeholder {
     pub fn is_of_resource(&self) -> bool {
         !matches!(
             self,
-            Self::Client | Self::Id | Self::Time | Self::Outcome | Self::Field(_) | Self::Cookie(_)
+            Self::Client
+                | Self::Certificate
+                | Self::Id
+                | Self::Time
+                | Self::Outcome
+                | Self::Field(_)
+                | Self::Cookie(_)
         )
     }
 
@@ -237,7 +250,10 @@ mod tests {
         };
         assert_eq!(template.fill(value), "https://www.a.example/x?a=-");
         assert!(template.has_stars() && template.is_about_query());
-        let known = "{uri} {path} {path:lower} {query} {host} {scheme} {client} {id} {time} {outcome} {map} {query:NAME} {field:NAME} {cookie:NAME} {1} to {9}";
+        let query = |_: &Placeholder| "?b=?".into();
+        let filled = ["/x?a=1{query}", "/x{query}"].map(|text| Template::parse(text).unwrap().fill(query));
+        assert_eq!(filled, ["/x?a=1&b=?", "/x?b=?"]);
+        let known = "{uri} {path} {path:lower} {query} {host} {scheme} {client} {client_cert} {id} {time} {outcome} {map} {query:NAME} {field:NAME} {cookie:NAME} {1} to {9}";
         for (text, error) in [
             ("{ur}", format!("unknown placeholder '{{ur}}'; known: {known}")),
             ("{0}", format!("unknown placeholder '{{0}}'; known: {known}")),
