@@ -26,6 +26,19 @@ fn field_rules_apply_to_origin_requests_stored_responses_and_replies() {
 }
 
 #[test]
+fn values_of_fields_are_in_files_or_begin_with_an_at_sign() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("key");
+    std::fs::write(&file, "secret\n").expect("a file");
+    let origin = Origin::always("200 OK\n\nx");
+    let set = format!("{{ X-Key = '@{}', X-Handle = '@@larder' }}", file.display());
+    let larder = with_rules(&origin, &format!("[[site.rule]]\nrequest = {{ set = {set} }}\n"));
+    larder.get("/");
+    let sent = origin.last();
+    assert_eq!((sent.field("x-key"), sent.field("x-handle")), (Some("secret"), Some("@larder")));
+}
+
+#[test]
 fn cookies_are_kept_by_name_in_both_directions() {
     let origin = Origin::by(|seen| {
         format!(

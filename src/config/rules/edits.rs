@@ -14,7 +14,7 @@ pub(crate) const EDITS: &[RuleKey<Edits>] = rows! {
         |own, value| own.cookies = Some(cookies(value)?),
         "cookies that are kept or dropped; `*` and `~` as for path. flags: attributes that the cookies of replies get if they lack them: Secure HttpOnly Partitioned SameSite=Lax";
     "set": "table of fields and values", |own, value| own.set = fields(value, &mut own.files)?,
-        "fields that are set to these values, in place of existing ones; \"@FILE\": to the text in a file";
+        "fields that are set to these values, in place of existing ones; \"@FILE\": to the text in a file; \"@@\" begins a text with @";
     "default": "table of fields and values", |own, value| own.default = fields(value, &mut own.files)?,
         "fields that are added if there is none of that name";
     "add": "table of fields and values", |own, value| own.add = fields(value, &mut own.files)?,

@@ -118,7 +118,7 @@ pub(super) fn by_status(table: &DeTable<'_>) -> Result<Vec<(RangeInclusive<u16>,
     Ok(all)
 }
 
-/// Reads fields with their values; `@FILE` stands for the text of that file, which is added to `files`.
+/// Reads fields with their values; `@FILE` stands for the text of that file, which is added to `files`, and `@@` for `@`.
 pub(super) fn fields(
     value: &DeValue<'_>,
     files: &mut Vec<Box<str>>,
@@ -127,12 +127,15 @@ pub(super) fn fields(
         format!("expected a table such as {{ X-Frame-Options = \"DENY\" }}, got type {}", value.type_str())
     })?;
     let pair = |(key, value): (&str, &DeValue<'_>)| {
-        let mut text = string(value)?;
-        if let Some(path) = text.strip_prefix('@').map(str::to_owned) {
-            text = text_of(&path)?.trim_end().to_owned();
-            files.push(path.into());
-        }
-        let value = field_value(&text)?;
+        let text = string(value)?;
+        let value = match text.strip_prefix('@') {
+            Some(path) if !path.starts_with('@') => {
+                files.push(path.into());
+                field_value(text_of(path)?.trim_end())?
+            }
+            Some(literal) => field_value(literal)?,
+            None => field_value(&text)?,
+        };
         Ok((written_field(key)?, value))
     };
     entries(table).map(pair).collect()
