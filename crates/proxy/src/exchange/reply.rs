@@ -426,6 +426,9 @@ impl Reply {
             _ if self.is_chunked(framing) => out.extend_from_slice(b"Transfer-Encoding: chunked\r\n"),
             _ => {}
         }
+        if let (StatusCode::UPGRADE_REQUIRED, Source::Answer(lines)) = (self.status, &self.fields) {
+            write_demanded(out, lines);
+        }
         if !framing.keep_alive {
             out.extend_from_slice(b"Connection: close\r\n");
         } else if !framing.http11 {
@@ -464,3 +467,11 @@ fn write_date(out: &mut impl FieldWriter, seconds: u32) {
 fn write_number(out: &mut Vec<u8>, number: u64) {
     out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }
+/// Appends the protocols that a 426 demands (RFC 9110 section 15.5.22). In HTTP/2, no field names any.
+fn write_demanded(out: &mut Vec<u8>, lines: &Lines) {
+    for protocols in lines.lines("upgrade") {
+        out.field(b"Upgrade", protocols);
+        out.extend_from_slice(b"Connection: upgrade\r\n");
+    }
+}
+
