@@ -28,7 +28,7 @@ use crate::base::outcome::{Kind, Outcome};
 use crate::cache::doubt::Doubt;
 use crate::cluster::publish;
 use crate::exchange::plan::Plan;
-use crate::exchange::reply::{Content, Reply, Source, Tunnel};
+use crate::exchange::reply::{Content, METHODS, Reply, Source, Tunnel};
 use crate::exchange::request::Request;
 use crate::exchange::route::Route;
 use crate::flow::answer;
@@ -51,8 +51,6 @@ use crate::origin::{Download, OriginError};
 /// The most cache groups that one answer may invalidate. An answer that names more invalidates all responses of its
 /// origin that have groups.
 const MOST_GROUPS: usize = 128;
-
-const METHODS: HeaderValue = HeaderValue::from_static("GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS, TRACE");
 
 /// Returns the reply to an `OPTIONS` or `TRACE` for this proxy (RFC 9110 section 7.6.2).
 pub(crate) fn answer_ourselves(plan: &Plan, request: &Request) -> Reply {
