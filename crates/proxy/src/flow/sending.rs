@@ -17,7 +17,7 @@ use crate::exchange::request::Request;
 use crate::exchange::route::Route;
 use crate::http::body::Upload;
 use crate::http::fields::FieldWriter;
-use crate::http::names::TRACEPARENT;
+use crate::http::names::{TRACEPARENT, TRACESTATE};
 use crate::http::response::Head;
 use crate::origin::s3::{self, SignedTarget};
 use crate::origin::{Client, Download, OriginError, OriginRequest, OutgoingHead, Waits};
@@ -152,6 +152,8 @@ fn write_fields(
             || (signed.is_some() && s3::is_private(name.as_str()))
     };
     for (name, value) in fields.iter().filter(|(name, _)| !is_written_below(name)) {
+            // It describes a span that was not sent, or cannot be read (W3C Trace Context section 4.2).
+            || (name == TRACESTATE && request.trace.as_ref().is_some_and(|trace| trace.is_new()))
         out.mapped(name, value);
     }
     let signature = signed.iter().flat_map(|signed| &signed.fields);
