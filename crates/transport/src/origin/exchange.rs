@@ -59,7 +59,7 @@ impl Exchange {
                 request.interim(head);
                 continue;
             }
-            connection.keep_alive = head.keep_alive;
+            connection.answered(&head);
             return Ok(head);
         }
     }

@@ -280,6 +280,15 @@ impl Client {
                 }
                 Ok(head) => {
                     if let Some(error) = parent.and_then(|parent| parent.own_answer(head.status)) {
+                // The origin has given up the idle connection meanwhile (RFC 9110 section 15.5.9).
+                Ok(head)
+                    if !is_new
+                        && repeatable
+                        && head.status == StatusCode::REQUEST_TIMEOUT
+                        && !head.keep_alive =>
+                {
+                    unsent = false;
+                }
                         return Err(error);
                     }
                     let between = self.0.between(&request.waits, &head);
