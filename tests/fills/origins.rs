@@ -252,3 +252,15 @@ fn an_idle_connection_is_used_as_long_as_the_origin_keeps_it() {
         assert_eq!(origin.connections(), connections, "{seconds}");
     }
 }
+
+#[test]
+fn a_connection_that_one_client_has_authorised_carries_no_other_request() {
+    for (credentials, connections) in [("Basic YTpi", 1), ("NTLM TlRMTVNTUAA=", 2), ("negotiate YII=", 2)] {
+        let origin = Origin::always("200 OK\n\nbody");
+        let larder = Larder::before(&origin);
+        let mut client = larder.client();
+        assert_eq!(client.ask(&format!("GET /\nAuthorization: {credentials}")).status, 200);
+        assert_eq!(client.ask("GET /").status, 200);
+        assert_eq!(origin.connections(), connections, "{credentials}");
+    }
+}

@@ -60,6 +60,7 @@ impl Exchange {
                 continue;
             }
             connection.answered(&head);
+            connection.keep_alive &= !request.is_alone;
             return Ok(head);
         }
     }
