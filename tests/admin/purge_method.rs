@@ -82,6 +82,8 @@ fn without_allowed_clients_it_is_off() {
     let refused = larder.ask("PURGE /page");
     assert_eq!((refused.status, origin.count()), (405, 0));
     assert!(refused.text().starts_with("405: PURGE is off here; list"), "{refused:?}");
+    // RFC 9110 section 15.5.6.
+    assert!(refused.field("allow").is_some_and(|methods| methods.starts_with("GET, HEAD, ")), "{refused:?}");
 }
 
 #[test]

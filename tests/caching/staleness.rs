@@ -56,7 +56,7 @@ fn rfc_5861_section_4_a_stale_response_stands_in_for_errors() {
         let response = larder.get("/");
         let code = status[..3].parse().expect("a status");
         assert_eq!(response.status, if stands_in { 200 } else { code }, "{directive} {status}");
-        let cache = format!("hit; fwd-status={code}; detail=stale-if-error");
+        let cache = format!("fwd=stale; fwd-status={code}; detail=stale-if-error");
         assert_eq!(response.cache() == cache, stands_in, "{directive} {status}: {response:?}");
     }
 }

@@ -147,6 +147,21 @@ fn rfc_9110_section_9_3_3_store_post_allows_storing_post_responses() {
 }
 
 #[test]
+fn a_stored_post_response_is_found_again_where_rules_store_apart() {
+    let origin = Origin::by(|seen| {
+        let tenant = seen.field("x-tenant").unwrap_or("-");
+        format!("200 OK\nContent-Location: /x\nCache-Control: max-age=60\n\n{} {tenant}", seen.method)
+    });
+    let rules = "store_post = true\n[[site.rule]]\nkey_fields = 'X-Tenant'\n";
+    let larder = Larder::with_site(&[&origin], rules);
+    assert_eq!(larder.ask("GET /x\nX-Tenant: 1").text(), "GET 1");
+    assert_eq!(larder.ask("POST /x\nX-Tenant: 2\n\nform").text(), "POST 2");
+    assert_eq!(larder.ask("GET /x\nX-Tenant: 2").text(), "POST 2");
+    assert!(larder.ask("GET /x\nX-Tenant: 2").is_hit());
+    assert!(!larder.ask("GET /x\nX-Tenant: 1").is_hit(), "it was changed");
+}
+
+#[test]
 fn a_post_response_is_not_stored_if_its_target_is_invalidated_meanwhile() {
     for meanwhile in ["PUT", "purge"] {
         let (gate, origin) = Origin::gated(|seen, held| match seen.method.as_str() {

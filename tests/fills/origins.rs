@@ -226,3 +226,41 @@ fn health_checks_name_the_host_of_the_site() {
     eventually("checks", || (origin.count_of("/health") > 1).then_some(()));
     assert_eq!(larder.stats()["sites"][0]["origins"][0]["healthy"], true);
 }
+
+/// RFC 9110 section 15.5.9.
+#[test]
+fn a_408_for_an_idle_connection_is_no_answer() {
+    let origin = Origin::answering(|seen| match seen.number % 2 {
+        0 => Answer::with_body("200 OK", b"answered"),
+        _ => Answer::with_body("408 Request Timeout\nConnection: close", b"late").then_close(),
+    });
+    let larder = Larder::before(&origin);
+    let mut client = larder.client();
+    for (request, status, count) in [("GET /", 200, 1), ("GET /", 200, 3), ("POST /\n\nform", 408, 4)] {
+        assert_eq!((client.ask(request).status, origin.count()), (status, count), "{request}");
+    }
+}
+
+#[test]
+fn an_idle_connection_is_used_as_long_as_the_origin_keeps_it() {
+    for (seconds, connections) in [(0, 3), (60, 1)] {
+        let head = format!("200 OK\nKeep-Alive: max=9, timeout={seconds}");
+        let origin = Origin::by(move |_| format!("{head}\n\nbody"));
+        let larder = Larder::before(&origin);
+        let mut client = larder.client();
+        (0..3).for_each(|_| assert_eq!(client.ask("GET /").status, 200));
+        assert_eq!(origin.connections(), connections, "{seconds}");
+    }
+}
+
+#[test]
+fn a_connection_that_one_client_has_authorised_carries_no_other_request() {
+    for (credentials, connections) in [("Basic YTpi", 1), ("NTLM TlRMTVNTUAA=", 2), ("negotiate YII=", 2)] {
+        let origin = Origin::always("200 OK\n\nbody");
+        let larder = Larder::before(&origin);
+        let mut client = larder.client();
+        assert_eq!(client.ask(&format!("GET /\nAuthorization: {credentials}")).status, 200);
+        assert_eq!(client.ask("GET /").status, 200);
+        assert_eq!(origin.connections(), connections, "{credentials}");
+    }
+}

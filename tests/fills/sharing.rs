@@ -221,3 +221,25 @@ fn a_range_that_no_running_fetch_brings_soon_is_fetched_by_itself() {
     gate.open();
     assert_eq!(whole.exactly(3 << 20).len(), 3 << 20);
 }
+
+#[test]
+fn ranges_that_may_be_far_do_not_wait_for_a_running_fetch() {
+    let (gate, origin) = Origin::gated(|seen, held| match seen.field("range") {
+        Some(_) => Answer::file(seen, "\"a\"", "Cache-Control: max-age=100", &[b'x'; 1_000]),
+        None => {
+            held.pass();
+            Answer::with_body("200 OK\nCache-Control: max-age=100\nETag: \"a\"", &[b'x'; 1_000])
+        }
+    });
+    let larder = Larder::before(&origin);
+    let mut whole = larder.client();
+    whole.send("GET /");
+    origin.wait_for(1);
+    for (range, statuses) in [("-10", [200, 206]), ("0-9, 50-59", [200, 206]), ("2000000-2000009", [416; 2])]
+    {
+        let answer = larder.client().ask(&format!("GET /\nRange: bytes={range}"));
+        assert!(statuses.contains(&answer.status), "{range}: {}", answer.status);
+    }
+    gate.open();
+    assert_eq!(whole.receive("GET").body.len(), 1_000);
+}

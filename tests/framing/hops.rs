@@ -24,6 +24,28 @@ fn rfc_9110_section_7_6_1_fields_of_one_connection_stop_here() {
     assert_eq!((seen.field("end"), response.field("end")), (Some("e"), Some("e")));
 }
 
+/// RFC 9110 section 15.5.22.
+#[test]
+fn a_426_names_the_protocols_that_it_demands() {
+    let answer = "426 Upgrade Required\nConnection: Upgrade\nUpgrade: HTTP/3.0, websocket\nCache-Control: max-age=60\n\nno";
+    let origin = Origin::always(answer);
+    let larder = Larder::before(&origin);
+    let mut client = larder.client();
+    for request in ["GET /", "GET /", "HEAD /", "POST /\n\nbody"] {
+        let refused = client.ask(request);
+        let fields = (refused.field("upgrade"), refused.field("connection"));
+        assert_eq!(
+            (refused.status, fields),
+            (426, (Some("HTTP/3.0, websocket"), Some("upgrade"))),
+            "{request}"
+        );
+    }
+    assert_eq!(origin.count(), 4, "what concerns a connection is not stored");
+    let mut client = larder_testkit::http2::Client::new(&larder);
+    let refused = client.get(1, "/");
+    assert_eq!((refused.status, refused.field("upgrade"), refused.field("connection")), (426, None, None));
+}
+
 #[test]
 fn rfc_9110_section_7_6_3_via_grows_in_both_directions() {
     let origin = Origin::always("200 OK\nVia: 1.1 back\n\nbody");

@@ -214,3 +214,27 @@ fn content_that_comes_byte_by_byte_is_refused() {
     }
     assert_eq!(client.response(1).status, 408);
 }
+
+/// RFC 9113 section 6.5.2.
+#[test]
+fn heads_beyond_the_limit_of_the_client_are_not_sent() {
+    let origin = Origin::by(|seen| match seen.target.as_str() {
+        "/long" => format!("200 OK\nCache-Control: max-age=60\nLong: {}\n\nbody", "x".repeat(4_096)),
+        "/many" => format!("200 OK\nCache-Control: max-age=60\n{}\nbody", "A: b\n".repeat(200)),
+        _ => "200 OK\nCache-Control: max-age=60\n\nbody".to_owned(),
+    });
+    let larder = Larder::before(&origin);
+    let mut limited = Client::with(larder.address(), &[(6, 4_096)]);
+    let mut other = Client::new(&larder);
+    for (number, (path, fits)) in
+        [("/long", false), ("/many", false), ("/", true)].into_iter().cycle().take(6).enumerate()
+    {
+        let stream = 2 * number as u32 + 1;
+        let answer = limited.get(stream, path);
+        let size: usize = answer.fields.iter().map(|(name, value)| name.len() + value.len() + 32).sum();
+        assert_eq!((answer.status, size <= 4_096), (if fits { 200 } else { 502 }, true), "{path}");
+        assert!(fits || String::from_utf8_lossy(&answer.body).contains("SETTINGS_MAX_HEADER_LIST_SIZE"));
+        assert_eq!(other.get(stream, path).status, 200, "{path}");
+    }
+    assert_eq!(origin.count(), 3, "what one client does not accept is stored for others");
+}

@@ -36,3 +36,12 @@ fn trusted_networks_are_read_from_a_file_again_when_it_changes() {
     std::fs::write(&file, "10.0.0.0/8\n127.0.0.0/8\n").expect("written");
     eventually("the file to be read", || (status() == 200).then_some(()));
 }
+
+#[test]
+fn clients_of_ipv4_keep_their_address_on_a_socket_of_ipv6() {
+    let origin = Origin::always("200 OK\n\nx");
+    let larder =
+        Larder::start(&format!("[reverse]\nlisten = '[::ffff:127.0.0.1]:0'\n{}", site(&[&origin], "")));
+    assert_eq!(larder.get("/").status, 200);
+    assert_eq!(origin.last().field("x-forwarded-for"), Some("127.0.0.1"));
+}

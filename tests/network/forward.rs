@@ -33,6 +33,18 @@ fn rfc_9112_section_3_2_2_the_absolute_form_names_the_origin() {
     assert_eq!(empty.text(), "/");
 }
 
+/// RFC 9112 section 3.2.4.
+#[test]
+fn options_without_a_path_concern_the_whole_origin() {
+    let origin = body();
+    let larder = Larder::start(OPEN);
+    let mut client = Client::to(larder.forward);
+    for (path, expected) in [("", "*"), ("/", "/"), ("?a", "/?a")] {
+        let answer = client.ask(&format!("OPTIONS {}{path}", origin.url()));
+        assert_eq!(answer.text(), expected, "{path}");
+    }
+}
+
 #[test]
 fn rfc_9112_section_9_3_connections_of_http_1_0_clients_end() {
     let origin = body();

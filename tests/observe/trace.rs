@@ -152,10 +152,29 @@ fn clients_say_what_is_traced_and_chance_says_the_rest() {
     assert!(told.ends_with("-00"), "{told}");
     larder.ask(&format!("GET /not\ntraceparent: 00-{TRACE}-{SPAN}-00"));
     let told = origin.last().field("traceparent").expect("a field").to_owned();
-    assert!(told.starts_with(&format!("00-{TRACE}-")) && told.ends_with("-00"), "{told}");
+    assert_eq!(
+        told,
+        format!("00-{TRACE}-{SPAN}-00"),
+        "no span is recorded below which the origin's could be"
+    );
     larder.ask(&format!("GET /yes\ntraceparent: 00-{TRACE}-{SPAN}-01"));
     assert_eq!(collector.spans("/yes", 2).len(), 2);
     assert_eq!(collector.spans("", 2).len(), 2, "only what the client wants is traced");
+}
+
+#[test]
+fn w3c_a_trace_that_begins_here_has_no_state_of_another() {
+    let (collector, origin) = (Collector::start(), Origin::always("200 OK\n\n"));
+    let larder = Larder::with(&origin, &collector.config(""));
+    let valid = format!("00-{TRACE}-{SPAN}-03");
+    for (parent, state) in [(valid.as_str(), Some("a=b")), ("00-x", None), ("", None)] {
+        let parent = if parent.is_empty() { String::new() } else { format!("\ntraceparent: {parent}") };
+        larder.ask(&format!("GET /{parent}\ntracestate: a=b"));
+        let seen = origin.last();
+        let own = seen.field("traceparent").expect("a field");
+        assert_eq!((seen.field("tracestate"), own.contains(TRACE)), (state, state.is_some()), "{own}");
+        assert!(own.ends_with(if state.is_some() { "-03" } else { "-01" }), "{own}");
+    }
 }
 
 #[test]

@@ -90,6 +90,8 @@ pub struct Connection {
     pub(crate) released: i64,
     /// The client's `SETTINGS_INITIAL_WINDOW_SIZE`.
     pub(crate) first_window: i64,
+    /// The client's `SETTINGS_MAX_HEADER_LIST_SIZE`.
+    pub(crate) longest_list: usize,
     /// Whether streams may [linger](Self::linger).
     pub(crate) lingers: bool,
     /// Whether the client has reduced the table of the server's encoder, which still has to acknowledge this.
@@ -148,6 +150,7 @@ impl Connection {
             allowed: limits.connection_window(),
             released: 0,
             first_window: FIRST_WINDOW,
+            longest_list: usize::MAX,
             lingers: false,
             shrinks: false,
             greeted: false,
@@ -247,6 +250,12 @@ impl Connection {
     /// Returns the number of open streams.
     pub fn open_streams(&self) -> usize {
         self.streams.len()
+    }
+
+    /// Returns the size of the largest list of fields that the client accepts (RFC 9113 section 6.5.2).
+    #[inline]
+    pub fn longest_list(&self) -> usize {
+        self.longest_list
     }
 
     /// Returns the bytes that the connection has allocated.

@@ -278,6 +278,7 @@ impl Connection {
             setting::ENABLE_PUSH if value > 1 => {
                 return Err(Failure::protocol("SETTINGS_ENABLE_PUSH is 0 or 1"));
             }
+            setting::MAX_HEADER_LIST_SIZE => self.longest_list = value as usize,
             setting::INITIAL_WINDOW_SIZE => return self.first_window(i64::from(value)),
             setting::MAX_FRAME_SIZE if !(MOST_PAYLOAD as u32..=LARGEST_FRAME).contains(&value) => {
                 return Err(Failure::protocol("SETTINGS_MAX_FRAME_SIZE is out of range"));

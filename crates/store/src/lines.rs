@@ -223,6 +223,8 @@ pub fn write_name(out: &mut Vec<u8>, name: &[u8]) {
         b"Etag" => written.copy_from_slice(b"ETag"),
         b"Te" => written.copy_from_slice(b"TE"),
         b"Www-Authenticate" => written[..3].copy_from_slice(b"WWW"),
+        // Some programs compare these letter by letter, as RFC 6455 writes them.
+        name if name.starts_with(b"Sec-Websocket-") => written[7] = b'S',
         _ => {}
     }
 }
@@ -252,9 +254,11 @@ mod tests {
 
     #[test]
     fn names_get_their_customary_capitals_and_varying_lines_stay_out() {
-        let all = fields(&[("content-type", "v"), ("etag", "v"), ("age", "1"), ("content-length", "1")]);
+        let [age, length] = [("age", "1"), ("content-length", "1")];
+        let all = fields(&[("content-type", "v"), ("etag", "v"), ("sec-websocket-key", "v"), age, length]);
         let lines = LinePool::default().keep(&all, 0);
-        let own = b"Content-Type: v\r\nETag: v\r\nDate: Thu, 01 Jan 1970 00:00:00 GMT\r\n";
+        let own =
+            b"Content-Type: v\r\nETag: v\r\nSec-WebSocket-Key: v\r\nDate: Thu, 01 Jan 1970 00:00:00 GMT\r\n";
         assert_eq!(lines.view().own(), own);
         assert_eq!(lines.own.len(), own.len() - dates::DATE.len());
     }

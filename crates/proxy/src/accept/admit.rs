@@ -24,6 +24,7 @@ use crate::http1;
 use crate::http1::idle::IdleConnections;
 use crate::net::farewell::close;
 use crate::net::io::{ReadHalf, WriteHalf, halves, secured_halves};
+use crate::net::own;
 use crate::net::proxy_protocol::{self, NoHeader};
 use crate::net::stream::of_socket;
 use crate::net::tls::accept::{HandshakeError, TlsConnection};
@@ -141,6 +142,8 @@ fn welcome(
     peer: SocketAddr,
     permit: ConnectionPermit,
 ) {
+    // A socket of IPv6 accepts clients of IPv4, too. Origins and logs get the address that these have.
+    let peer = own::canonical(peer);
     let worker = &listening.worker;
     let plan = worker.plan();
     if permit.number > plan.settings.limits.connections {

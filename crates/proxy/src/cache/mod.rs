@@ -157,12 +157,15 @@ impl Cache {
 
     /// Runs work that writes to near tiers on a thread for blocking work, so that requests do not wait for it. Without
     /// such tiers, runs it at once.
-    pub(crate) async fn on_a_thread(&self, work: impl FnOnce() + Send + 'static) {
+    pub(crate) async fn on_a_thread<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Option<T> {
         if !self.store.has_near() {
-            work();
-        } else if let Err(error) = tokio::task::spawn_blocking(work).await {
-            tracing::error!("purges were not put in force: {error}");
+            return Some(work());
         }
+        let worked = tokio::task::spawn_blocking(work).await;
+        worked.inspect_err(|error| tracing::error!("purges were not put in force: {error}")).ok()
     }
 }
 

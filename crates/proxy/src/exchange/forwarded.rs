@@ -277,8 +277,10 @@ fn address(text: &[u8]) -> Option<IpAddr> {
     address.map(|address: IpAddr| address.to_canonical())
 }
 
+/// Parses a scheme. For a WebSocket, some proxies write that of its URL.
 fn scheme(text: &[u8]) -> Option<&'static str> {
-    ["http", "https"].into_iter().find(|known| text.eq_ignore_ascii_case(known.as_bytes()))
+    let known = [("http", "http"), ("https", "https"), ("ws", "http"), ("wss", "https")];
+    known.into_iter().find(|(name, _)| text.eq_ignore_ascii_case(name.as_bytes())).map(|(_, scheme)| scheme)
 }
 
 fn host(text: &[u8]) -> Option<&str> {
@@ -376,6 +378,8 @@ mod tests {
             ("X-Forwarded-Proto: https", "https://site.test/a"),
             ("X-Forwarded-Proto: HTTPS\r\nX-Forwarded-Host: www.test:8443", "https://www.test:8443/a"),
             ("X-Forwarded-Proto: http, https", "https://site.test/a"),
+            ("X-Forwarded-Proto: wss", "https://site.test/a"),
+            ("Forwarded: for=192.0.2.1;proto=ws", "http://site.test/a"),
             ("X-Forwarded-Proto: gopher\r\nX-Forwarded-Host: a b", "http://site.test/a"),
             ("Forwarded: for=192.0.2.1;proto=https;host=\"www.test\"", "https://www.test/a"),
             (

@@ -34,6 +34,10 @@ use crate::http::response::Lines;
 use crate::net::limiter::LimitEntry;
 use crate::origin::{Download, UpgradedConnection};
 
+/// The methods that are forwarded, or answered by this proxy.
+pub(crate) const METHODS: HeaderValue =
+    HeaderValue::from_static("GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS, TRACE");
+
 /// A reply to a client.
 #[derive(Debug)]
 pub struct Reply {
@@ -250,9 +254,12 @@ impl Reply {
     pub fn text(status: StatusCode, text: String, outcome: Outcome) -> Self {
         let mut fields = HeaderMap::new();
         fields.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
-        if status == StatusCode::SERVICE_UNAVAILABLE {
-            fields.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
-        }
+        let demanded = match status {
+            StatusCode::SERVICE_UNAVAILABLE => Some((header::RETRY_AFTER, HeaderValue::from_static("1"))),
+            StatusCode::METHOD_NOT_ALLOWED => Some((header::ALLOW, METHODS)),
+            _ => None,
+        };
+        fields.extend(demanded);
         let length = Some(text.len() as u64);
         let (fields, content) = (Source::Fields(fields.into()), Content::Bytes(text.into()));
         Self { length, content, ..Self::new(status, fields, outcome) }
@@ -427,6 +434,9 @@ impl Reply {
         if self.status == StatusCode::SWITCHING_PROTOCOLS || matches!(self.content, Content::Tunnel(_)) {
             return;
         }
+        if let (StatusCode::UPGRADE_REQUIRED, Source::Answer(lines)) = (self.status, &self.fields) {
+            write_demanded(out, lines);
+        }
         match self.length {
             Some(length) if !self.is_bodiless() => {
                 out.field_with(b"Content-Length", |out| write_number(out, length));
@@ -463,6 +473,14 @@ pub(crate) fn write_status_line(out: &mut Vec<u8>, status: StatusCode) {
     out.push(b' ');
     out.extend_from_slice(status.canonical_reason().unwrap_or_default().as_bytes());
     out.extend_from_slice(b"\r\n");
+}
+
+/// Appends the protocols that a 426 demands (RFC 9110 section 15.5.22). In HTTP/2, no field names any.
+fn write_demanded(out: &mut Vec<u8>, lines: &Lines) {
+    for protocols in lines.lines("upgrade") {
+        out.field(b"Upgrade", protocols);
+        out.extend_from_slice(b"Connection: upgrade\r\n");
+    }
 }
 
 fn write_date(out: &mut impl FieldWriter, seconds: u32) {

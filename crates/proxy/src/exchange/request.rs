@@ -219,7 +219,13 @@ impl Request {
         let parts = parts.with_certificate(identity.and_then(ClientIdentity::names));
         let filled = filled(rulebook, &ruling, &parts);
         let edits = (&mut fields, taken, (!by_peer).then(|| edit(&head.method)));
-        let (path, unchanged) = change(rulebook, &ruling, from_root(address.path), filled.as_ref(), edits);
+        let (mut path, unchanged) =
+            change(rulebook, &ruling, from_root(address.path), filled.as_ref(), edits);
+        let is_for_server = head.method == Method::OPTIONS && matches!(route, Route::Anywhere);
+        if is_for_server && address.path.is_empty() && path == "/" {
+            // An origin gets "*" instead (RFC 9112 section 3.2.4).
+            path.clear();
+        }
         let mut request = in_place::boxed(|| Self {
             method: head.method.clone(),
             version: head.version,

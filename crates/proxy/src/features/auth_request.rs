@@ -21,6 +21,7 @@ use crate::exchange::reply::Reply;
 use crate::exchange::request::Request;
 use crate::exchange::route::Route;
 use crate::flow::context::failure;
+use crate::flow::sending::authorises_connection;
 use crate::flow::upstream;
 use crate::flow::worker::Worker;
 use crate::http::body::Upload;
@@ -107,6 +108,7 @@ pub(super) async fn ask(
     let mut lines = format!("{method} {path} HTTP/1.1\r\nHost: {host}\r\n").into_bytes();
     sent.iter().for_each(|(name, value)| lines.mapped(name, value));
     lines.extend_from_slice(b"\r\n");
+    let is_alone = authorises_connection(&sent);
     let head = match service.http2 {
         true => OutgoingHead::Http2 { host, path: &path, fields: sent },
         false => OutgoingHead::Http1(&lines),
@@ -115,6 +117,7 @@ pub(super) async fn ask(
     let outgoing = OriginRequest {
         waits: Waits { first_byte: Some(PATIENCE), between: Some(PATIENCE), connect: None },
         client: asker,
+        is_alone,
         ..OriginRequest::new(service.https, &service.authority, method, &mut content)
     };
     client.send(head, outgoing).await.map_err(|error| error.to_string())

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use http::StatusCode;
 use larder_semantics::fields::Fields;
+use larder_semantics::range::{self, Spec};
 use larder_semantics::status::Why;
 use larder_semantics::vary;
-use larder_store::fill::{FillWriter, Verdict};
+use larder_store::fill::{FillWriter, Reader, Verdict};
 use larder_store::{Entry, Fills, JoinResult, Resident};
 
 use crate::base::clock;
@@ -110,6 +111,9 @@ impl Context<'_> {
         let expected = resident.map(|resident| expected(resident, request)).unwrap_or_default();
         let may_follow = !request.is_reload() && !reload::is_for_client(&self.worker.cache, request);
         let reader = may_follow.then(|| fills.follow(&request.key, &expected))??;
+        if !reader.has_verdict() && !begins_near(request, &reader) {
+            return None;
+        }
         let patience = follow::patience(self.plan, request);
         let verdict = match follow::verdict(self.plan, request, &reader, patience).await {
             Ok(verdict) => verdict,
@@ -122,8 +126,7 @@ impl Context<'_> {
         match verdict {
             Verdict::Stream(head) if is_current && selects(&head, request) && reader.is_shared() => {
                 let part = arriving::wanted_part(request, &head)?;
-                let is_near = *part.range().start() <= reader.arrived() + NEAR;
-                (is_near && may_share(&head.freshness, request, clock::now()))
+                (is_near(*part.range().start(), &reader) && may_share(&head.freshness, request, clock::now()))
                     .then(|| self.follow(request, &head, reader, why))
             }
             Verdict::Stored(entry) if is_current && may_share(&entry.freshness(), request, clock::now()) => {
@@ -197,4 +200,16 @@ impl Context<'_> {
         let (Decision::Hit(_), reply) = find(request, &held) else { return None };
         Some((entry, reply?))
     }
+}
+
+/// Whether a request is for one range that is known to begin near what `reader` has, before the head tells the length.
+fn begins_near(request: &Request, reader: &Reader) -> bool {
+    match request.fields.first("range").and_then(range::parse).as_deref() {
+        Some([Spec::Span(first, _) | Spec::From(first)]) => is_near(*first, reader),
+        _ => false,
+    }
+}
+
+fn is_near(first: u64, reader: &Reader) -> bool {
+    first <= reader.arrived().saturating_add(NEAR)
 }

@@ -29,7 +29,7 @@ pub(crate) mod prefetch;
 pub(crate) mod reload;
 pub(crate) mod revalidation;
 mod rewrite;
-mod sending;
+pub(crate) mod sending;
 pub(crate) mod serve;
 pub(crate) mod sliced;
 pub(crate) mod slices;

@@ -18,9 +18,9 @@ use larder_semantics::reuse::Failure;
 use larder_semantics::revalidate::{self, Head as Revealed};
 use larder_semantics::status::Why;
 use larder_semantics::storable::{self, Times};
-use larder_semantics::{groups, invalidate, key};
-use larder_store::Entry;
+use larder_semantics::{groups, invalidate, key, partition};
 use larder_store::fill::{Epoch, FillWriter, Head};
+use larder_store::{Entry, Generation};
 
 use crate::base::clock;
 use crate::base::networks::host_of;
@@ -28,7 +28,7 @@ use crate::base::outcome::{Kind, Outcome};
 use crate::cache::doubt::Doubt;
 use crate::cluster::publish;
 use crate::exchange::plan::Plan;
-use crate::exchange::reply::{Content, Reply, Source, Tunnel};
+use crate::exchange::reply::{Content, METHODS, Reply, Source, Tunnel};
 use crate::exchange::request::Request;
 use crate::exchange::route::Route;
 use crate::flow::answer;
@@ -51,8 +51,6 @@ use crate::origin::{Download, OriginError};
 /// The most cache groups that one answer may invalidate. An answer that names more invalidates all responses of its
 /// origin that have groups.
 const MOST_GROUPS: usize = 128;
-
-const METHODS: HeaderValue = HeaderValue::from_static("GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS, TRACE");
 
 /// Returns the reply to an `OPTIONS` or `TRACE` for this proxy (RFC 9110 section 7.6.2).
 pub(crate) fn answer_ourselves(plan: &Plan, request: &Request) -> Reply {
@@ -124,7 +122,7 @@ pub(crate) async fn through(
     if status == StatusCode::SWITCHING_PROTOCOLS {
         return upgraded(&fields, download, outcome);
     }
-    let (mut moment, mut position) = (None, None);
+    let (mut moment, mut position, mut own_purge) = (None, None, None);
     if invalidate::is_unsafe(&request.method) {
         let _telling = publish::telling(worker.shared.cluster.as_deref());
         let mut spoiled = invalidate(worker, request, status, &*fields);
@@ -139,7 +137,9 @@ pub(crate) async fn through(
         // From here on other nodes are notified even if the client leaves.
         let purges = [(Effect::Remove, &*spoiled), (Effect::Invalid, &*groups)];
         let untold = publish::untold(worker.shared.cluster.as_ref(), &purges);
-        invalidate_groups(worker, &groups).await;
+        let ordered = invalidate_groups(worker, &groups).await;
+        // Among what that purge removes would be the answer itself.
+        own_purge = ordered.filter(|_| partition::is_key(&request.key));
         worker.cache.twin.agree().await;
         position = untold.tell().await;
         worker.shared.observers.couplings.answered(plan, request, status);
@@ -150,6 +150,7 @@ pub(crate) async fn through(
     {
         let answer = Answer { status, fields, download, by_peer: false, requested, ruling };
         let cx = Context { worker, plan, rules };
+        let began = own_purge.map_or(began, |purge| began.after(purge));
         return posted(cx, request, answer, (times, doubt, moment.of_fetch(began)), outcome).at(position);
     }
     upstream::pass_on(request.method == Method::HEAD, status, fields, download, outcome).at(position)
@@ -230,14 +231,13 @@ fn groups(request: &Request, fields: &Lines) -> Vec<Scope> {
     }
 }
 
-/// Puts the invalidation of these groups in force, before the client gets the answer.
-async fn invalidate_groups(worker: &Worker, groups: &[Scope]) {
+/// Puts the invalidation of these groups in force, before the client gets the answer. Returns the generation of the purge.
+async fn invalidate_groups(worker: &Worker, groups: &[Scope]) -> Option<Generation> {
     if groups.is_empty() {
-        return;
+        return None;
     }
     let (fills, ordered) = (Arc::clone(&worker.cache.fills), groups.to_vec());
-    let order = move || _ = fills.order(&ordered, Effect::Invalid, clock::now());
-    worker.cache.on_a_thread(order).await;
+    worker.cache.on_a_thread(move || fills.order(&ordered, Effect::Invalid, clock::now())).await
 }
 
 /// Returns the reply to a POST, and stores the answer for later GETs if that is allowed (RFC 9110 section 9.3.3).

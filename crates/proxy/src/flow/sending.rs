@@ -17,7 +17,7 @@ use crate::exchange::request::Request;
 use crate::exchange::route::Route;
 use crate::http::body::Upload;
 use crate::http::fields::FieldWriter;
-use crate::http::names::TRACEPARENT;
+use crate::http::names::{TRACEPARENT, TRACESTATE};
 use crate::http::response::Head;
 use crate::origin::s3::{self, SignedTarget};
 use crate::origin::{Client, Download, OriginError, OriginRequest, OutgoingHead, Waits};
@@ -86,6 +86,7 @@ pub(super) async fn once(
         key: Some(&request.key),
         lost_try: Some(&request.lost_try),
         client: Some(request.client.ip()),
+        is_alone: authorises_connection(fields),
         waits: Waits {
             connect: request.ruling.connect,
             first_byte: request.ruling.first_byte,
@@ -112,17 +113,19 @@ pub(super) async fn once(
 /// connection of its own carries faster; an upgrade is one of HTTP/1.1, as are the schemes that authorise a connection.
 fn profits_from_http2(request: &Request, fields: &HeaderMap, content: &Upload) -> bool {
     let is_small = content.is_empty() && !fields.contains_key(header::RANGE);
-    let authorises = |scheme: &[u8]| {
-        let given = fields.get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
-        given.is_some_and(|given| {
-            given.len() >= scheme.len() && given[..scheme.len()].eq_ignore_ascii_case(scheme)
-        })
-    };
     matches!(request.method, Method::GET | Method::HEAD)
         && is_small
         && request.upgrade.is_none()
-        && !authorises(b"ntlm ")
-        && !authorises(b"negotiate ")
+        && !authorises_connection(fields)
+}
+
+/// Whether the credentials of a request authorise all that follows on its connection to the origin.
+pub(crate) fn authorises_connection(fields: &HeaderMap) -> bool {
+    let is_of = |given: &HeaderValue, scheme: &[u8]| {
+        given.as_bytes().get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme))
+    };
+    let mut given = fields.get_all(header::AUTHORIZATION).iter();
+    given.any(|given| is_of(given, b"ntlm ") || is_of(given, b"negotiate "))
 }
 
 /// Writes the request line and `Host`.
@@ -149,6 +152,8 @@ fn write_fields(
     let is_written_below = |name: &HeaderName| {
         name == header::VIA
             || (own.is_some() && name == TRACEPARENT)
+            // It describes a span that was not sent, or cannot be read (W3C Trace Context section 4.2).
+            || (name == TRACESTATE && request.trace.as_ref().is_some_and(|trace| trace.is_new()))
             || (signed.is_some() && s3::is_private(name.as_str()))
     };
     for (name, value) in fields.iter().filter(|(name, _)| !is_written_below(name)) {

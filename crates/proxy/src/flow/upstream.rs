@@ -180,7 +180,8 @@ async fn ask(
     match &request.route {
         Route::Anywhere => {
             let (https, authority) = (request.scheme == "https", &request.authority);
-            let (host, path) = (authority.as_str(), request.path.as_str());
+            let path = if request.path.is_empty() { "*" } else { request.path.as_str() };
+            let host = authority.as_str();
             let protocol =
                 if https && plan.settings.forward.http2 { Protocol::Chosen } else { Protocol::Http1 };
             let to = SiteAddress { https, protocol, authority, host, path, signed: None };

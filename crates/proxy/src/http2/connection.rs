@@ -26,7 +26,7 @@ use crate::net::deadline::Deadline;
 use crate::net::io::{ReadHalf, WriteHalf};
 use crate::net::linger;
 use crate::observe::memo::RequestRecord;
-use crate::wire::exchange::{FlowRequest, ReplyStart, answer, finish};
+use crate::wire::exchange::{FlowRequest, ReplyStart, answer, finish, too_large};
 use crate::wire::request::{self, FEW};
 use crate::wire::{stream, tunnel};
 
@@ -383,6 +383,9 @@ impl Responder {
             Step::Answer(mut reply, visit) => {
                 let before = state.writing.written();
                 let banner = plan.banner_of(&reply, || visit.is_secure(&head));
+                if !state.accepts_head(&reply, banner) {
+                    reply = too_large(&reply);
+                }
                 if state.reply(opened.stream, &reply, head_only, banner)
                     || state.begin(opened.stream, &mut reply)
                 {

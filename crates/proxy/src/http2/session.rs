@@ -14,14 +14,16 @@ use larder_http2::{Code, Connection, Fields};
 use larder_semantics::fields::to_map;
 use parking_lot::{Mutex, MutexGuard};
 
-use super::section::Section;
+use super::section::{ListSize, Section};
 use crate::base::clock;
+use crate::exchange::link::Interim;
 use crate::exchange::reply::{Banner, Reply};
 use crate::exchange::send::at_hand;
 use crate::exchange::sink::GATHER;
 use crate::flow::drain::ConnectionPermit;
 use crate::http::chunked::may_trail;
 use crate::http::fields::FieldWriter;
+use crate::http::response::LONGEST;
 use crate::net::byte_budget::ByteBudget;
 use crate::net::io::WriteHalf;
 use crate::wire::content::Piece;
@@ -54,6 +56,10 @@ pub(super) struct State {
     /// The time at which content was last sent on any stream, in `clock::millis`.
     pub(super) sent_at: u64,
 }
+
+/// A list of fields that is too large for a client that accepts this size is not sent by any origin but one whose lines
+/// are all very short. So the size of most lists is not counted.
+const LARGE_LIST: usize = 4 * LONGEST;
 
 /// The messages for a stream's task.
 #[derive(Default)]
@@ -276,6 +282,27 @@ impl State {
         }
     }
 
+    /// Whether the client accepts the list of fields that `write` writes.
+    fn accepts(&self, write: impl FnOnce(&mut ListSize)) -> bool {
+        let most = self.wire.longest_list();
+        let size = || {
+            let mut size = ListSize::default();
+            write(&mut size);
+            size.0
+        };
+        most >= LARGE_LIST || size() <= most
+    }
+
+    /// Whether the client accepts the head of `reply`.
+    #[inline]
+    pub(super) fn accepts_head(&self, reply: &Reply, banner: &Banner) -> bool {
+        self.accepts(|size| {
+            size.field(b":status", b"200");
+            reply.write_all_fields(size, banner);
+            reply.length.iter().for_each(|_| size.field(b"content-length", &[b'0'; 20]));
+        })
+    }
+
     /// Writes the head of `reply`; `end`: it has no content. Returns false if the stream is closed.
     pub(super) fn head(&mut self, stream: u32, reply: &Reply, end: bool, banner: &Banner) -> bool {
         let length = reply.length.filter(|_| !reply.is_bodiless());
@@ -314,18 +341,22 @@ impl State {
     /// Writes an interim response with the fields that `write` appends.
     ///
     /// A client that does not read gets none: interim responses are announcements, and the final response follows.
-    pub(super) fn interim(&mut self, stream: u32, status: u16, write: impl FnOnce(&mut Vec<u8>)) {
-        if self.writing.out.len() >= GATHER {
+    pub(super) fn interim(&mut self, stream: u32, interim: &Interim) {
+        if self.writing.out.len() >= GATHER || !self.accepts(|size| size.forward(&interim.fields)) {
             return;
         }
+        let status = interim.status.as_u16();
+        let write = |block: &mut Vec<u8>| Section(block).forward(&interim.fields);
         self.wire.interim(&mut self.writing.out, stream, status, write);
         self.tell();
     }
 
-    /// Ends a stream with trailers, or with an empty frame if there are none.
+    /// Ends a stream with trailers, or with an empty frame if there are none, or more than the client accepts.
     pub(super) fn end(&mut self, stream: u32, trailers: &HeaderMap) {
-        let mut trailers = trailers.iter().filter(|(name, _)| may_trail(name)).peekable();
-        match trailers.peek() {
+        let kept = || trailers.iter().filter(|(name, _)| may_trail(name));
+        let is_short = self.accepts(|size| kept().for_each(|(name, value)| size.mapped(name, value)));
+        let mut trailers = kept().peekable();
+        match trailers.peek().filter(|_| is_short) {
             None => drop(self.wire.data(&mut self.writing.out, stream, &[], true)),
             Some(_) => self.wire.trailers(&mut self.writing.out, stream, |block| {
                 trailers.for_each(|(name, value)| {

@@ -8,11 +8,9 @@ use std::task::{Context, Poll};
 use http::HeaderMap;
 use larder_http2::Code;
 
-use super::section::Section;
 use super::session::Session;
 use crate::exchange::link::Interim;
 use crate::exchange::reply::{Banner, Reply};
-use crate::http::fields::FieldWriter;
 use crate::net::content::ContentFile;
 use crate::wire::content::Piece;
 use crate::wire::stream::{RawStream, ReplyHead, Reset};
@@ -46,8 +44,11 @@ impl RawStream for Stream {
     }
 
     fn interim(&self, interim: &Interim) {
-        let status = interim.status.as_u16();
-        self.session.state().interim(self.id, status, |block| Section(block).forward(&interim.fields));
+        self.session.state().interim(self.id, interim);
+    }
+
+    fn accepts(&self, reply: &Reply, banner: &Banner) -> bool {
+        self.session.state().accepts_head(reply, banner)
     }
 
     fn head(&self, reply: &Reply, head_only: bool, banner: &Banner) -> ReplyHead {

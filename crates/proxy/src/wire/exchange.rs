@@ -5,6 +5,8 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Instant;
 
+use http::StatusCode;
+
 use super::stream::{RawStream, Stream};
 use super::{answer, content, tunnel};
 use crate::exchange::link::Link;
@@ -16,7 +18,7 @@ use crate::features::arrive::PendingRequest;
 use crate::flow::serve;
 use crate::flow::worker::Worker;
 use crate::http::body::Upload;
-use crate::http::head::Framing;
+use crate::http::head::{Framing, Refusal};
 use crate::observe::memo::RequestRecord;
 
 /// A request that memory could not answer at once.
@@ -123,6 +125,16 @@ async fn refuse<S: RawStream>(
     worker.witness.replied(plan, &reply, stream.sent, memo);
 }
 
+/// Returns the answer in place of `reply`, whose fields are more than its client accepts.
+#[cold]
+pub(crate) fn too_large(reply: &Reply) -> Reply {
+    const LIST_TOO_LARGE: Refusal = Refusal {
+        status: StatusCode::BAD_GATEWAY,
+        reason: "the response has longer fields than the client's SETTINGS_MAX_HEADER_LIST_SIZE permits",
+    };
+    Reply { site: reply.site, hash: reply.hash, ..serve::refusal(LIST_TOO_LARGE) }
+}
+
 /// Returns the reply to a request, and the result of sending it.
 async fn reply<S: RawStream>(
     stream: &mut Stream<S>,
@@ -138,6 +150,9 @@ async fn reply<S: RawStream>(
         tunnel::translate(&mut reply);
     }
     let banner = plan.banner_of(&reply, || is_secure);
+    if !stream.raw.accepts(&reply, banner) {
+        *reply = too_large(&reply);
+    }
     let sent = stream.reply(&mut reply, head_only, banner).await;
     reply.is_sent();
     (reply, sent)

@@ -47,6 +47,9 @@ pub(crate) trait RawStream: Clone + Send + Sync {
     /// Sends an interim response, if the client reads.
     fn interim(&self, interim: &Interim);
 
+    /// Whether the client accepts a head as large as that of `reply`.
+    fn accepts(&self, reply: &Reply, banner: &Banner) -> bool;
+
     /// Writes the head of `reply`, with its content if that is in memory and may be sent now.
     fn head(&self, reply: &Reply, head_only: bool, banner: &Banner) -> ReplyHead;
 

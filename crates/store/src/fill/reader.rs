@@ -59,6 +59,11 @@ impl Reader {
         self.fill.until(|progress| progress.verdict.clone()).await
     }
 
+    /// Whether the fill has its verdict, so that nobody has to wait for it.
+    pub fn has_verdict(&self) -> bool {
+        self.fill.progress().verdict.is_some()
+    }
+
     /// Whether this reader, of a request that has waited for the head, may read the content. If no tier stores the
     /// content, only the leading client reads it: in a window, a slow reader would hold up all others.
     pub fn is_shared(&self) -> bool {

@@ -1,8 +1,9 @@
 //! Invalidations by responses: cache groups of the responses' origins (RFC 9875).
 //!
 //! These rules come from origins, and a client of a forward proxy may control an origin. So they are counted apart
-//! from those of administrators, and each origin has a limit: beyond it, its rules become one that reaches all of its
-//! responses with groups, and no others. When all origins together have too many, the largest are merged first.
+//! from those of administrators, and each origin has a limit: beyond it, the older half of its rules become one that
+//! reaches all of its responses with groups, and no others, from before the last of them. When all origins together have
+//! too many, the largest are merged first.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -10,7 +11,7 @@ use super::Mark;
 use super::journal_purge::{PurgeKind, UNKNOWN};
 
 /// The most separate groups of one origin.
-pub const MOST_OF_ORIGIN: usize = 1 << 10;
+pub const MOST_OF_ORIGIN: usize = 1 << 12;
 /// The most separate groups of all origins together, and the most origins.
 pub const MOST_OF_ALL: usize = 1 << 14;
 
@@ -44,7 +45,7 @@ impl ResponsePurges {
         *known = mark.max(*known);
         let most = if origin == UNKNOWN { MOST_OF_ALL } else { MOST_OF_ORIGIN };
         if of_origin.groups.len() > most {
-            self.fold(origin);
+            self.fold(origin, most / 2);
         }
         self.limit();
     }
@@ -111,16 +112,20 @@ impl ResponsePurges {
         self.all.into_iter().for_each(|mark| take(PurgeKind::AnsweredAll, UNKNOWN, hash, mark));
     }
 
-    /// Merges all rules of an origin into one.
-    fn fold(&mut self, origin: u64) {
+    /// Merges all rules of an origin but the latest `kept` ones into one.
+    fn fold(&mut self, origin: u64, kept: usize) {
         let Some(known) = self.origins.get_mut(&origin) else { return };
-        self.groups -= known.groups.len();
-        let last = known.groups.drain().map(|(_, mark)| Some(mark)).max().flatten();
-        known.whole = known.whole.max(last);
-        if origin == UNKNOWN {
-            // The rules may belong to any origin.
+        let mut ages: Vec<_> = known.groups.iter().map(|(hash, mark)| (Some(*mark), *hash)).collect();
+        ages.sort_unstable();
+        ages.truncate(ages.len().saturating_sub(kept));
+        self.groups -= ages.len();
+        ages.iter().for_each(|(_, hash)| _ = known.groups.remove(hash));
+        let last = ages.last().and_then(|(mark, _)| *mark);
+        // Those of an unknown origin may belong to any.
+        let whole = if origin == UNKNOWN { &mut self.all } else { &mut known.whole };
+        *whole = (*whole).max(last);
+        if known.whole.is_none() && known.groups.is_empty() {
             self.origins.remove(&origin);
-            self.all = self.all.max(last);
         }
     }
 
@@ -131,7 +136,7 @@ impl ResponsePurges {
                 if self.groups <= MOST_OF_ALL / 2 {
                     break;
                 }
-                self.fold(origin);
+                self.fold(origin, 0);
             }
         }
         if self.origins.len() > MOST_OF_ALL {

@@ -52,14 +52,22 @@ impl Trace {
     /// recorded with the probability `sample`.
     pub fn begin(fields: &impl Fields, sample: f64) -> Self {
         match Traceparent::of(fields) {
+            // No span is recorded that the origin's could have as their parent.
+            Some(parent) if !parent.sampled => Self::new(parent, Some(parent.span)),
             Some(parent) => Self::new(parent.child(), Some(parent.span)),
             None => Self::new(Traceparent::root(fastrand::f64() < sample), None),
         }
     }
 
+    /// Whether the trace begins here: the client sent no span, or one that cannot be read.
+    pub fn is_new(&self) -> bool {
+        self.parent.is_none()
+    }
+
     /// Begins a request to `origin`.
     pub fn ask<'t>(&'t self, origin: &'t str) -> OriginSpan<'t> {
-        OriginSpan { trace: self, span: self.own.child().span, origin, begun: Instant::now() }
+        let own = if self.own.sampled { self.own.child() } else { self.own };
+        OriginSpan { trace: self, span: own.span, origin, begun: Instant::now() }
     }
 
     /// Takes the finished requests to origins.

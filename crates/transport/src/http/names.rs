@@ -11,6 +11,8 @@ pub const VALIDATE: &str = "larder-validate";
 pub const POSITION: &str = "larder-position";
 /// The field that carries the trace context between programs (W3C Trace Context section 3.2).
 pub const TRACEPARENT: &str = "traceparent";
+/// The field with what programs add to it.
+pub const TRACESTATE: &str = "tracestate";
 /// The field with the client's own certificate (RFC 9440 section 2).
 pub const CLIENT_CERT: &str = "client-cert";
 /// The field with the rest of its chain, which is not sent.

@@ -114,6 +114,8 @@ fn parse_into<'b>(
     let mut response = httparse::Response::new(&mut []);
     let mut config = httparse::ParserConfig::default();
     config.allow_obsolete_multiline_headers_in_responses(true);
+    // A proxy removes the white space (RFC 9112 section 5.1).
+    config.allow_spaces_after_header_name_in_responses(true);
     let parsed = config.parse_response_with_uninit_headers(&mut response, buffer, lines);
     let used = match parsed {
         Ok(httparse::Status::Complete(used)) if used <= LONGEST => used,
@@ -129,6 +131,9 @@ fn parse_into<'b>(
     let status = response.code.and_then(|code| StatusCode::from_u16(code).ok());
     let status = status.ok_or(Malformed("the status code is malformed"))?;
     let head = &buffer[..used];
+    if response.headers.iter().any(|header| is_doubtful(header, head)) {
+        return Err(Malformed("white space before the colon of a field for the framing"));
+    }
     let line_feeds = LineFeeds::of(head);
     // Each line has one line feed, and so have the status line and the empty line, unless a value is folded.
     let has_folds = line_feeds.count != response.headers.len() + 2;
@@ -170,6 +175,14 @@ pub(crate) fn of_stream(
         None => Framing::Chunked,
     };
     Ok(Head { status, fields: Box::new(lines), keep_alive: true, framing })
+}
+
+/// Whether white space is between the name and the colon of a line in `head` that delimits the content: another parser
+/// may ignore the line.
+fn is_doubtful(header: &httparse::Header<'_>, head: &[u8]) -> bool {
+    let colon = header.name.as_ptr().addr() - head.as_ptr().addr() + header.name.len();
+    let is = |name: &str| header.name.eq_ignore_ascii_case(name);
+    head.get(colon) != Some(&b':') && (is("content-length") || is("transfer-encoding") || is("connection"))
 }
 
 fn keeps_alive(fields: &Lines, http11: bool) -> Result<bool, Malformed> {

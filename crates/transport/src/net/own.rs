@@ -101,7 +101,8 @@ fn target(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, address.port())
 }
 
-fn canonical(address: SocketAddr) -> SocketAddr {
+/// Returns an IPv4 address that was accepted or written as one of IPv6 as what it is.
+pub fn canonical(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }
 

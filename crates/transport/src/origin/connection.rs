@@ -7,6 +7,7 @@ use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use http::Method;
+use larder_semantics::fields::members;
 
 use super::careless::Suspects;
 use super::connect::Opened;
@@ -20,6 +21,12 @@ use crate::net::deadline::Deadline;
 use crate::net::input::{HeadSearch, Input};
 use crate::net::stream::{State, Stream};
 
+/// Maximum idle time of a connection, in milliseconds.
+const PATIENCE: u64 = 30_000;
+/// The time before the end of the origin's patience from which on a connection gets no further request, which could meet
+/// its end, in milliseconds.
+const MARGIN: u64 = 1_000;
+
 /// A connection to an origin, idle or with a request in flight.
 #[derive(Debug)]
 pub(super) struct Connection {
@@ -31,6 +38,8 @@ pub(super) struct Connection {
     looking: HeadSearch,
     /// Whether the response permits another request on the connection.
     pub(super) keep_alive: bool,
+    /// How long the connection may be idle, in milliseconds.
+    pub(super) patience: u64,
     /// The requests that it has carried since the first one.
     pub(super) suspects: Suspects,
     https: bool,
@@ -52,6 +61,7 @@ impl Connection {
             sending: ContentSender::default(),
             looking: HeadSearch::default(),
             keep_alive: false,
+            patience: PATIENCE,
             suspects: Suspects::default(),
             https,
             authority: authority.into(),
@@ -145,6 +155,21 @@ impl Connection {
     /// Sends as much of the request's content as possible without waiting. The response may arrive meanwhile.
     pub(super) fn poll_sending(&mut self, cx: &mut Context<'_>) -> Result<(), Failure> {
         self.sending.poll(cx, &mut self.stream, &mut self.deadline)
+    }
+
+    /// Notes what the response says about the use of the connection for another request.
+    pub(super) fn answered(&mut self, head: &Head) {
+        self.keep_alive = head.keep_alive;
+        self.patience = PATIENCE;
+        let seconds = members(&*head.fields, "keep-alive").find_map(|parameter| {
+            let (name, value) = parameter.split_at_checked("timeout=".len())?;
+            let is_timeout = name.eq_ignore_ascii_case(b"timeout=");
+            str::from_utf8(value).ok().filter(|_| is_timeout)?.parse::<u64>().ok()
+        });
+        if let Some(seconds) = seconds {
+            let promised = seconds.saturating_mul(1_000);
+            self.patience = PATIENCE.min(promised.saturating_sub(MARGIN).max(promised / 2));
+        }
     }
 
     fn poll_overdue<T>(&mut self, cx: &mut Context<'_>) -> Poll<Result<T, Failure>> {

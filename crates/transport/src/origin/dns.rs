@@ -127,17 +127,16 @@ impl NameServers {
         Ok(HostAddresses { addresses, lifetime })
     }
 
-    /// Returns what `ask` finds for the first of the full names for `name`.
+    /// Returns what `ask` finds for the first of the full names for `name` that exists. While it is unknown whether one
+    /// does, the next one may be another host.
     fn search<T>(&self, name: &str, ask: impl Fn(&str) -> io::Result<T>) -> io::Result<T> {
-        let mut last = io::Error::from(ErrorKind::NotFound);
         for name in self.full_names(name) {
             match ask(&name) {
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
-                Err(error) => last = error,
                 found => return found,
             }
         }
-        Err(last)
+        Err(ErrorKind::NotFound.into())
     }
 
     /// Returns what `read` finds in the first good answer to a question for records of the type `kind`.
@@ -304,6 +303,21 @@ mod tests {
         assert_eq!((targets, found.lifetime), (vec![(1, "a.example"), (2, "b.example")], 60));
         let settings = NameServers { servers: vec![server(&["."], false)], ..settings };
         assert_eq!(settings.service("_web._tcp.example").unwrap_err().kind(), ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn a_name_that_cannot_be_looked_up_is_not_searched_elsewhere() {
+        let settings = NameServers::parse("search a.example b.example c.example");
+        let answers = |name: &str| match name {
+            "web.a.example" | "gone.a.example" => Err(ErrorKind::NotFound.into()),
+            "web.b.example" => Err(ErrorKind::TimedOut.into()),
+            "web.c.example" => Ok("another host"),
+            _ => Ok("found"),
+        };
+        assert_eq!(settings.search("web", answers).unwrap_err().kind(), ErrorKind::TimedOut);
+        assert_eq!(settings.search("gone", answers).unwrap(), "found");
+        let unknown = settings.search("web", |_| Err::<(), _>(ErrorKind::NotFound.into()));
+        assert_eq!(unknown.unwrap_err().kind(), ErrorKind::NotFound);
     }
 
     #[test]

@@ -59,7 +59,8 @@ impl Exchange {
                 request.interim(head);
                 continue;
             }
-            connection.keep_alive = head.keep_alive;
+            connection.answered(&head);
+            connection.keep_alive &= !request.is_alone;
             return Ok(head);
         }
     }

@@ -30,8 +30,6 @@ use super::resolve::Resolver;
 use crate::base::clock;
 use crate::net::stream::{State, Surplus};
 
-/// Maximum idle time of a connection, in milliseconds.
-const PATIENCE: u64 = 30_000;
 /// Interval between sweeps of unusable connections.
 const SWEEP: Duration = Duration::from_secs(2);
 /// Maximum of idle connections to one origin, on one worker.
@@ -216,7 +214,7 @@ impl IdleTable {
 
 impl IdleEntry {
     fn is_young(&self) -> bool {
-        clock::millis() < self.since + PATIENCE
+        clock::millis() < self.since + self.connection.patience
     }
 }
 

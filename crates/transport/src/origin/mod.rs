@@ -128,6 +128,8 @@ pub struct OriginRequest<'r> {
     pub lost_try: Option<&'r AtomicBool>,
     /// The client, which gets its share of the lookups of names; `None` for a request of this process.
     pub client: Option<IpAddr>,
+    /// Whether its connection gets no further request, as the origin may take that for one of the same client.
+    pub is_alone: bool,
     /// Time limits for the response.
     pub waits: Waits,
 }
@@ -283,6 +285,15 @@ impl Client {
                 Ok(_) if !is_new && is_safe && idle.distrusts(request.https, request.authority) => {
                     exchange.withdraw();
                 }
+                // The origin has given up the idle connection meanwhile (RFC 9110 section 15.5.9).
+                Ok(head)
+                    if !is_new
+                        && repeatable
+                        && head.status == StatusCode::REQUEST_TIMEOUT
+                        && !head.keep_alive =>
+                {
+                    unsent = false;
+                }
                 Ok(head) => {
                     if let Some(error) = parent.and_then(|parent| parent.own_answer(head.status)) {
                         return Err(error);
@@ -341,6 +352,7 @@ impl<'r> OriginRequest<'r> {
             key: None,
             lost_try: None,
             client: None,
+            is_alone: false,
             waits: Waits::default(),
         }
     }

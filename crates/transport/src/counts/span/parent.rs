@@ -10,6 +10,8 @@ use crate::http::names::TRACEPARENT;
 const LENGTH: usize = 55;
 /// The flag of a recorded span.
 const SAMPLED: u64 = 1;
+/// The flag of a random trace id (Trace Context Level 2 section 3.2.2.5.2), which all spans of a trace have or lack.
+const RANDOM: u64 = 2;
 
 /// A span as propagated to other programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +22,8 @@ pub struct Traceparent {
     pub span: u64,
     /// Whether it is recorded.
     pub sampled: bool,
+    /// Whether the trace id is said to be random.
+    pub random: bool,
 }
 
 impl Traceparent {
@@ -42,13 +46,13 @@ impl Traceparent {
             0xff => false,
             _ => matches!(beyond.first(), None | Some(b'-')),
         };
-        let sampled = flags & SAMPLED != 0;
-        (fits && trace != 0 && span != 0).then_some(Self { trace, span, sampled })
+        let [sampled, random] = [SAMPLED, RANDOM].map(|flag| flags & flag != 0);
+        (fits && trace != 0 && span != 0).then_some(Self { trace, span, sampled, random })
     }
 
     /// Creates the root span of a new trace.
     pub fn root(sampled: bool) -> Self {
-        Self { trace: fastrand::u128(1..), span: fastrand::u64(1..), sampled }
+        Self { trace: fastrand::u128(1..), span: fastrand::u64(1..), sampled, random: false }
     }
 
     /// Creates a child span of this span.
@@ -59,7 +63,8 @@ impl Traceparent {
 
 impl Display for Traceparent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "00-{:032x}-{:016x}-{:02x}", self.trace, self.span, u8::from(self.sampled))
+        let flags = u64::from(self.sampled) * SAMPLED + u64::from(self.random) * RANDOM;
+        write!(f, "00-{:032x}-{:016x}-{flags:02x}", self.trace, self.span)
     }
 }
 
@@ -82,21 +87,22 @@ mod tests {
 
     #[test]
     fn values_are_read_strictly() {
-        let is = |sampled| {
+        let is = |sampled, random| {
             Some(Traceparent {
                 trace: 0x0af7_6519_16cd_43dd_8448_eb21_1c80_319c,
                 span: 0xb7ad_6b71_6920_3331,
                 sampled,
+                random,
             })
         };
         for (value, expected) in [
-            (format!("00-{TRACE}-{SPAN}-01"), is(true)),
-            (format!("00-{TRACE}-{SPAN}-00"), is(false)),
-            (format!("00-{TRACE}-{SPAN}-03"), is(true)),
-            (format!("00-{TRACE}-{SPAN}-fe"), is(false)),
+            (format!("00-{TRACE}-{SPAN}-01"), is(true, false)),
+            (format!("00-{TRACE}-{SPAN}-00"), is(false, false)),
+            (format!("00-{TRACE}-{SPAN}-03"), is(true, true)),
+            (format!("00-{TRACE}-{SPAN}-fe"), is(false, true)),
             (format!("00-{TRACE}-{SPAN}-01-"), None),
-            (format!("cc-{TRACE}-{SPAN}-01"), is(true)),
-            (format!("cc-{TRACE}-{SPAN}-01-what-will-be"), is(true)),
+            (format!("cc-{TRACE}-{SPAN}-01"), is(true, false)),
+            (format!("cc-{TRACE}-{SPAN}-01-what-will-be"), is(true, false)),
             (format!("cc-{TRACE}-{SPAN}-01.what"), None),
             (format!("ff-{TRACE}-{SPAN}-01"), None),
             (format!("0-{TRACE}-{SPAN}-001"), None),
@@ -126,8 +132,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_printed_traceparent_reads_as_the_same(trace in 1u128.., span in 1u64.., sampled: bool) {
-            let parent = Traceparent { trace, span, sampled };
+        fn a_printed_traceparent_reads_as_the_same(trace in 1u128.., span in 1u64.., sampled: bool, random: bool) {
+            let parent = Traceparent { trace, span, sampled, random };
             prop_assert_eq!(Traceparent::read(parent.to_string().as_bytes()), Some(parent));
         }
 

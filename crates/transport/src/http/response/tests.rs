@@ -60,7 +60,8 @@ fn doubtful_heads_are_no_answers() {
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: other, chunked",
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: other\r\nContent-Length: 5",
         "HTTP/1.1 200 OK\r\nTransfer-Encoding:",
-        "HTTP/1.1 200 OK\r\nA : 1",
+        "HTTP/1.1 200 OK\r\nContent-Length : 5",
+        "HTTP/1.1 200 OK\r\nContent-Length: 5\r\ntransfer-encoding\t: chunked",
         &format!("HTTP/1.1 200 OK\r\nConnection: {}", "a,".repeat(65)),
         "HTTP/1.1 200 OK\r\nA: \0",
         "HTTP/2.0 200 OK",
@@ -74,13 +75,13 @@ fn doubtful_heads_are_no_answers() {
 
 #[test]
 fn lines_are_found_in_any_case_and_leave_as_they_came() {
-    let head = "HTTP/1.1 200 OK\r\nX-a: 1\r\nFold: a\r\n  b\r\nx-A:2\r\nb:\r\n\r\n";
+    let head = "HTTP/1.1 200 OK\r\nX-a: 1\r\nFold: a\r\n  b\r\nx-A:2\r\nb:\r\nc \t:d\r\n\r\n";
     let fields = read(head).expect("a head").0.fields;
     assert_eq!(fields.lines("x-a").collect::<Vec<_>>(), [b"1", b"2"]);
     assert_eq!(fields.first("fold"), Some(&b"a    b"[..]));
     let mut out = Vec::new();
     out.forward(&fields);
-    assert_eq!(String::from_utf8_lossy(&out), "X-a: 1\r\nFold: a    b\r\nx-A: 2\r\nb: \r\n");
+    assert_eq!(String::from_utf8_lossy(&out), "X-a: 1\r\nFold: a    b\r\nx-A: 2\r\nb: \r\nc: d\r\n");
     assert_eq!(fields.to_map().get("b").map(HeaderValue::as_bytes), Some(&b""[..]));
 }
 

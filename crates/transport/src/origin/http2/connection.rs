@@ -1,6 +1,8 @@
 //! A connection to an origin, and the task that reads and writes its frames.
 
+use std::future::poll_fn;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
@@ -13,6 +15,7 @@ use http::Request;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
+use tokio::sync::watch;
 use tokio::time::timeout;
 
 use crate::base::clock;
@@ -27,6 +30,10 @@ use crate::origin::resolve::Resolver;
 pub(super) const WINDOW: u32 = 256 << 10;
 /// Maximum of concurrent requests on a connection, if the origin permits that many.
 const MOST_STREAMS: usize = 100;
+/// The number of streams that the library permits before the origin's first `SETTINGS`: no setting can be this large.
+const UNTOLD: usize = usize::MAX - 1;
+/// How long further requests wait for these. An origin that does not send them at once violates RFC 9113 section 3.4.
+const SETTLING: Duration = Duration::from_secs(1);
 /// The longest list of fields of a response, in which each counts 32 bytes more (RFC 9113 section 6.5.2). The bytes of a
 /// head decide: see [`LONGEST`].
 const LONGEST_LIST: u32 = 8 * LONGEST as u32;
@@ -47,6 +54,8 @@ pub(in crate::origin) struct Connection {
     /// Whether a response did not arrive in time. The connection may be broken, so it gets no further requests.
     is_distrusted: AtomicBool,
     was_used: AtomicBool,
+    /// Whether its origin has told how many streams it permits, or is not waited for any longer.
+    settled: watch::Receiver<bool>,
     host: Box<str>,
     /// The address of the other end, if the host is a name and not an address.
     found: Option<SocketAddr>,
@@ -100,15 +109,17 @@ impl Connection {
             // With this size, an unread response takes no window from others.
             .initial_connection_window_size(window * MOST_STREAMS as u32)
             .max_header_list_size(LONGEST_LIST)
-            .initial_max_send_streams(MOST_STREAMS);
+            .initial_max_send_streams(UNTOLD);
         let (sender, connection) = builder.handshake(stream).await?;
-        tokio::spawn(run(connection, host.clone(), look));
+        let (settles, settled) = watch::channel(false);
+        tokio::spawn(run(connection, (sender.clone(), settles), host.clone(), look));
         Ok(Arc::new(Self {
             sender,
             streams: AtomicUsize::new(0),
             idle_since: AtomicU64::new(clock::millis()),
             is_distrusted: AtomicBool::new(false),
             was_used: AtomicBool::new(false),
+            settled,
             host,
             found,
             _counted: counted,
@@ -127,9 +138,21 @@ impl Connection {
         self.streams.load(Ordering::Relaxed)
     }
 
-    /// Whether a further request can start without waiting for another one.
+    /// Whether a further request can start without waiting for another one. The first one can at once.
     pub(super) fn has_room(&self) -> bool {
-        self.streams() < self.sender.current_max_send_streams().min(MOST_STREAMS)
+        let most = if self.is_settled() { self.sender.current_max_send_streams() } else { 1 };
+        self.streams() < most.min(MOST_STREAMS)
+    }
+
+    /// Whether it is known how many requests the origin permits.
+    pub(super) fn is_settled(&self) -> bool {
+        *self.settled.borrow()
+    }
+
+    /// Waits until that is known.
+    pub(super) async fn settle(&self) {
+        // An error means that the connection has ended.
+        let _ = self.settled.clone().wait_for(|settled| *settled).await;
     }
 
     /// Whether further requests may be sent on the connection.
@@ -190,16 +213,25 @@ fn watch(stream: &TcpStream) {
 /// Reads and writes frames until the connection ends. A connection that was removed ends once it has no streams.
 async fn run<S: AsyncRead + AsyncWrite + Send + Unpin>(
     mut connection: h2::client::Connection<S>,
+    (sender, settles): (SendRequest<Bytes>, watch::Sender<bool>),
     host: Box<str>,
     look: impl Fn() + Send,
 ) {
+    let settled = poll_fn(|cx| match Pin::new(&mut connection).poll(cx) {
+        Poll::Ready(ended) => Poll::Ready(Some(ended)),
+        Poll::Pending if sender.current_max_send_streams() != UNTOLD => Poll::Ready(None),
+        Poll::Pending => Poll::Pending,
+    });
+    let mut ended = timeout(SETTLING, settled).await.ok().flatten();
+    // The connection would not end while there is a sender.
+    drop(sender);
+    settles.send_replace(true);
     loop {
-        let ended = timeout(SWEEP, &mut connection).await;
         look();
         match ended {
-            Err(_) => {}
-            Ok(Ok(())) => return,
-            Ok(Err(error)) => return tracing::debug!("connection to {host} ended: {error}"),
+            None => ended = timeout(SWEEP, &mut connection).await.ok(),
+            Some(Ok(())) => return,
+            Some(Err(error)) => return tracing::debug!("connection to {host} ended: {error}"),
         }
     }
 }

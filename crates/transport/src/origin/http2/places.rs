@@ -87,7 +87,7 @@ impl Places {
         if place.is_http1() || place.failures.load(Ordering::Relaxed) != failures {
             return Ok(None);
         }
-        if let Some(stream) = place.take(&self.resolver) {
+        if let Some(stream) = place.take_settled(&self.resolver).await {
             return Ok(Some(stream.counted(counted)));
         }
         // A connection that cannot be kept would carry one request, while the others wait to open theirs.
@@ -147,7 +147,7 @@ impl Places {
         }
         let failures = place.failures.load(Ordering::Relaxed);
         let _opening = place.opening.lock().await;
-        if let Some(stream) = place.take(&self.resolver) {
+        if let Some(stream) = place.take_settled(&self.resolver).await {
             return Ok(stream);
         }
         if place.failures.load(Ordering::Relaxed) != failures
@@ -220,6 +220,18 @@ impl OriginConnections {
         let least_busy = || connections.iter().min_by_key(|connection| connection.streams());
         let chosen = with_room.or_else(|| if connections.len() < MOST { None } else { least_busy() });
         chosen.map(Connection::stream)
+    }
+
+    /// Returns a slot as [`take`](Self::take) does, once it is known how many requests each origin's connection permits.
+    async fn take_settled(&self, resolver: &Resolver) -> Option<Stream> {
+        loop {
+            if let Some(stream) = self.take(resolver) {
+                return Some(stream);
+            }
+            let is_new = |connection: &&Arc<Connection>| !connection.is_settled();
+            let new = self.connections.lock().iter().find(is_new).cloned();
+            new?.settle().await;
+        }
     }
 
     /// Drops connections that are unusable, or had no requests for long.
