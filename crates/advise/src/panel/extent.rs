@@ -72,8 +72,8 @@ impl Panel {
         self.review();
     }
 
-    /// Whether the requests for heavy keys are too large a part of those that shadows see. If so, counts them anew: there should be
-    /// fewer heavy keys now.
+    /// Whether the requests for heavy keys are too large a part of those that shadows see. If so, the count
+    /// begins again: there should be fewer heavy keys now.
     pub fn has_too_many_heavy(&mut self) -> bool {
         let is_so = self.seen.heavy as f64 > LARGE_SHARE * self.seen.all as f64;
         if is_so {

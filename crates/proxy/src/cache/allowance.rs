@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_saved_while_idle_is_not_for_a_busy_process() {
+    fn a_busy_process_has_no_time_that_it_saved_while_idle() {
         let mut allowance = Allowance::new();
         assert!(!allowance.take(0.1, 1.0, 0.1));
         assert!(allowance.take(0.1, 1.0, 1.0));

@@ -204,7 +204,6 @@ impl Request {
     ) -> Box<Self> {
         let &Requester { role, address: client, identity, id, by_peer } = asker;
         let HeadRules { head, address, route, ruling } = ruled;
-        let rulebook = route.rulebook(&plan.forward);
         // A node that forwards a request has checked it.
         let is_asked = !by_peer && !is_purge(&head.method, &route);
         let credentials = is_asked.then(|| credentials(head, &route, &ruling, &mut fields)).flatten();
@@ -217,15 +216,13 @@ impl Request {
         let token = is_asked.then(|| ruling.token(&fields)).flatten();
         let parts = Parts::new(&key, client.ip(), id.map(AsRef::as_ref), &fields);
         let parts = parts.with_certificate(identity.and_then(ClientIdentity::names));
+        let rulebook = route.rulebook(&plan.forward);
         let filled = filled(rulebook, &ruling, &parts);
         let edits = (&mut fields, taken, (!by_peer).then(|| edit(&head.method)));
-        let (mut path, unchanged) =
-            change(rulebook, &ruling, from_root(address.path), filled.as_ref(), edits);
+        let (path, unchanged) = change(rulebook, &ruling, from_root(address.path), filled.as_ref(), edits);
         let is_for_server = head.method == Method::OPTIONS && matches!(route, Route::Anywhere);
-        if is_for_server && address.path.is_empty() && path == "/" {
-            // An origin gets "*" instead (RFC 9112 section 3.2.4).
-            path.clear();
-        }
+        // An origin gets "*" in place of no path (RFC 9112 section 3.2.4).
+        let path = if is_for_server && address.path.is_empty() && path == "/" { String::new() } else { path };
         let mut request = in_place::boxed(|| Self {
             method: head.method.clone(),
             version: head.version,

@@ -46,10 +46,11 @@ impl Change {
 
     /// Records that the origin has answered. A 502 or 504 comes from an intermediary that does not know the result of
     /// the change, unless it names cache groups: then the intermediary handles the unknown result itself.
-    pub(crate) fn answered(&mut self, request: &Request, status: StatusCode, fields: &impl Fields) {
+    pub(crate) fn answered(mut self, request: &Request, status: StatusCode, fields: &impl Fields) -> Self {
         let is_unknown = matches!(status, StatusCode::BAD_GATEWAY | StatusCode::GATEWAY_TIMEOUT)
             && groups::invalidated(&request.method, fields).is_empty();
         self.is_over = !is_unknown && !request.has_lost_try();
+        self
     }
 
     /// Begins the doubt on this node and notifies other nodes, without waiting for them. Also called when the first try
@@ -63,8 +64,9 @@ impl Change {
     }
 
     /// Records that the request failed without an answer.
-    pub(crate) fn failed(&mut self, error: &OriginError) {
+    pub(crate) fn failed(mut self, error: &OriginError) -> Self {
         self.is_over = error.unsent;
+        self
     }
 
     /// Begins the doubt unless the result is known, and returns when it is in force on this node and other nodes have

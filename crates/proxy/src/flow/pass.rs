@@ -104,19 +104,17 @@ pub(crate) async fn through(
     let Answer { status, fields, download, requested, ruling, .. } = match answered {
         Some(Ok(answer)) => answer.for_client(plan, request),
         Some(Err(error)) => {
-            if let Some(mut change) = change {
-                change.failed(&error);
-                change.end().await;
+            if let Some(change) = change {
+                change.failed(&error).end().await;
             }
             return failed(worker, request, &error);
         }
         None => return left(),
     };
-    let mut is_over = true;
-    if let Some(mut change) = change {
-        change.answered(request, status, &*fields);
-        is_over = change.end().await;
-    }
+    let is_over = match change {
+        Some(change) => change.answered(request, status, &*fields).end().await,
+        None => true,
+    };
     let times = Times { requested, received: clock::now(), ..Times::default() };
     let outcome = Outcome::forwarded(Kind::Pass, why).answered(status);
     if status == StatusCode::SWITCHING_PROTOCOLS {

@@ -266,12 +266,7 @@ impl Client {
                     connection
                 }
                 // Boxed, since it is rare and much larger than the rest of this future.
-                None => {
-                    let opened =
-                        Box::pin(connector.open(request.https, request.authority, request.client)).await;
-                    let opened = opened.map_err(|error| OriginError { unsent, ..error.into() })?;
-                    Box::new(Connection::new(opened, request.https, request.authority))
-                }
+                None => Box::new(Box::pin(new_connection(&connector, &request, unsent)).await?),
             };
             let parent = connection.proxy().cloned();
             let absolute = parent.as_ref().map(|parent| parent.absolute(request.authority, head));
@@ -286,14 +281,7 @@ impl Client {
                     exchange.withdraw();
                 }
                 // The origin has given up the idle connection meanwhile (RFC 9110 section 15.5.9).
-                Ok(head)
-                    if !is_new
-                        && repeatable
-                        && head.status == StatusCode::REQUEST_TIMEOUT
-                        && !head.keep_alive =>
-                {
-                    unsent = false;
-                }
+                Ok(head) if !is_new && repeatable && has_timed_out(&head) => unsent = false,
                 Ok(head) => {
                     if let Some(error) = parent.and_then(|parent| parent.own_answer(head.status)) {
                         return Err(error);
@@ -319,6 +307,22 @@ impl Client {
             }
         }
     }
+}
+
+/// Opens a connection for a request of which an origin has received nothing if `unsent`.
+async fn new_connection(
+    connector: &Connector,
+    request: &OriginRequest<'_>,
+    unsent: bool,
+) -> Result<Connection, OriginError> {
+    let opened = connector.open(request.https, request.authority, request.client).await;
+    let opened = opened.map_err(|error| OriginError { unsent, ..error.into() })?;
+    Ok(Connection::new(opened, request.https, request.authority))
+}
+
+/// Whether the origin ends its connection since no request came for too long.
+fn has_timed_out(head: &Head) -> bool {
+    head.status == StatusCode::REQUEST_TIMEOUT && !head.keep_alive
 }
 
 fn error(failure: &Failure, first_byte: Duration) -> OriginError {
