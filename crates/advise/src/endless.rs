@@ -10,6 +10,8 @@ use crate::selection::Selection;
 pub(crate) struct Endless {
     copies: HashMap<u64, SizedCopy>,
     pub(crate) sample: Sample,
+    /// The sample whose requests count: less than the whole until the keys that it has gained are known.
+    pub(crate) counted: Sample,
 }
 
 /// A copy, and the size of its object in bytes, or [`u32::MAX`] if that is less.
@@ -23,7 +25,7 @@ const MOST: usize = 1 << 15;
 
 impl Endless {
     pub(crate) fn new(sample: Sample) -> Self {
-        Self { copies: HashMap::new(), sample }
+        Self { copies: HashMap::new(), sample, counted: sample }
     }
 
     pub(crate) fn answer(&mut self, request: &Request) -> Answer {
@@ -57,15 +59,21 @@ impl Endless {
         if self.sample.share() > selection.sample.share() {
             self.sample = selection.sample;
         }
+        if self.counted.share() > self.sample.share() {
+            self.counted = self.sample;
+        }
         let sample = self.sample;
         self.copies.retain(|key, sized| sample.contains(*key) || selection.is_exact(*key, sized.size.into()));
     }
 
-    /// Takes the sample `double`, unless there are too many copies for twice as many, or the sample is smaller than half of it.
-    pub(crate) fn grow(&mut self, double: Sample) {
-        if 2 * self.copies.len() < MOST && self.sample == double.half() {
-            self.sample = double;
+    /// Doubles the sample if it is smaller than `most`, and there is room for twice the copies. Returns whether it did.
+    pub(crate) fn grow(&mut self, most: Sample) -> bool {
+        let is_smaller = self.sample.share() < most.share() && self.counted == self.sample;
+        let is_more = is_smaller && 2 * self.copies.len() < MOST;
+        if is_more {
+            self.sample = self.sample.double();
         }
+        is_more
     }
 
     /// Halves the sample if there are too many copies. Returns whether there are still too many afterwards.
@@ -79,5 +87,19 @@ impl Endless {
 
     pub(crate) fn bytes(&self) -> usize {
         self.copies.allocation_size()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sample_far_below_another_grows_once_its_keys_are_known() {
+        let all = Sample::all(1);
+        let mut endless = Endless::new(all.half().half());
+        assert_eq!((endless.grow(all), endless.grow(all)), (true, false));
+        endless.counted = endless.sample;
+        assert!(endless.grow(all) && endless.sample == all);
     }
 }

@@ -15,6 +15,11 @@ pub struct Heavy {
     least: f64,
     /// The requests counted since the weights were halved.
     requests: usize,
+    /// Whether the last change of the least share was that more keys are heavy.
+    is_widened: bool,
+    /// The next calls of [`widen`](Self::widen) that change nothing, and how many there were the last time.
+    left: u32,
+    wait: u32,
 }
 
 /// The weights of a key.
@@ -31,7 +36,7 @@ struct Weights {
 impl Default for Heavy {
     fn default() -> Self {
         let (counted, all) = Default::default();
-        Self { counted, all, least: Self::SHARE, requests: 0 }
+        Self { counted, all, least: Self::SHARE, requests: 0, is_widened: false, left: 0, wait: 0 }
     }
 }
 
@@ -50,6 +55,8 @@ impl Heavy {
     const LEAST: f64 = 3.0;
     /// The counted requests after which the weights halve.
     const HALVED: usize = 1 << 14;
+    /// The most calls without a change before more keys are heavy again.
+    const MOST_WAIT: u32 = 64;
 
     /// Returns the step of a request with so many bytes on the way to the next one that is chosen. 8 MiB are enough for
     /// the whole way.
@@ -76,21 +83,35 @@ impl Heavy {
         }
     }
 
-    /// Doubles the least share of a heavy key. Returns false if it is too large for that.
+    /// Doubles the least share of a heavy key. Returns false if it is too large for that. If it was halved just before, the next time
+    /// for that is later: after twice as many calls each time.
     pub fn narrow(&mut self) -> bool {
         let is_possible = self.least < Self::MOST_SHARE;
         if is_possible {
             self.least *= 2.0;
+            if std::mem::take(&mut self.is_widened) {
+                self.wait = (2 * self.wait).clamp(1, Self::MOST_WAIT);
+                self.left = self.wait;
+            }
         }
         is_possible
     }
 
-    /// Halves the least share of a heavy key. Returns false if it is too small for that.
+    /// Halves the least share of a heavy key. Returns false if it is too small for that, or if that was too much the last time and it
+    /// is too early to do it again.
     pub fn widen(&mut self) -> bool {
+        if self.left > 0 {
+            self.left -= 1;
+            return false;
+        }
+        if self.is_widened {
+            self.wait = 0;
+        }
         let is_possible = self.least > Self::SHARE;
         if is_possible {
             self.least /= 2.0;
         }
+        self.is_widened = is_possible;
         is_possible
     }
 
@@ -174,5 +195,15 @@ mod tests {
         assert_eq!(heavy.choose(), [0]);
         while heavy.widen() {}
         assert_eq!(heavy.choose().len(), 51);
+    }
+
+    #[test]
+    fn keys_that_were_too_many_are_tried_again_ever_later() {
+        let mut heavy = Heavy::default();
+        let mut calls_before_more = || {
+            assert!(heavy.narrow());
+            (0..).find(|_| heavy.widen()).expect("more keys")
+        };
+        assert_eq!([(); 5].map(|()| calls_before_more()), [0, 1, 2, 4, 8]);
     }
 }

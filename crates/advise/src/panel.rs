@@ -232,10 +232,15 @@ impl Panel {
         }
         if counts {
             let (group, asked) = self.share_of(request, self.counted.share());
+            let (_, asked_endless) = self.share_of(request, self.endless_share());
             let interval = self.window.at(request.now);
-            let cells = &mut interval.shadows;
-            cells.iter_mut().for_each(|cell| cell.count(group, asked, asked));
+            let limited = self.rows.len() * FACTORS.len();
+            interval.shadows[..limited].iter_mut().for_each(|cell| cell.count(group, asked, asked));
             interval.seen.count(counts, group, (request, &asked));
+            if group.is_none() || self.endless.counted.contains(key) {
+                interval.shadows[limited].count(group, asked_endless, asked_endless);
+                interval.seen_endless.count(counts, group, (request, &asked_endless));
+            }
             self.compare(request, Answer::Hit, real);
         }
     }
@@ -351,8 +356,9 @@ impl Panel {
             interval.seen.count(*counts, *group, (request, asked));
             if group.is_none() || endless.sample.contains(request.object.key) {
                 let given = request.given(endless.answer(request), *asked_endless);
-                interval.seen_endless.count(*counts, *group, (request, asked_endless));
-                if *counts {
+                let counts = *counts && (group.is_none() || endless.counted.contains(request.object.key));
+                interval.seen_endless.count(counts, *group, (request, asked_endless));
+                if counts {
                     interval.shadows[shadows].count(*group, *asked_endless, given);
                 }
             }
@@ -400,7 +406,7 @@ impl Panel {
     }
 
     pub(crate) fn endless_share(&self) -> f64 {
-        self.endless.sample.share().min(self.counted.share())
+        self.endless.counted.share().min(self.counted.share())
     }
 
     /// Returns the counts since `since` (UNIX seconds).

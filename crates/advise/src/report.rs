@@ -9,7 +9,7 @@ use crate::estimate::{Survey, Unit};
 use crate::late::LateRoute;
 use crate::panel::{FACTORS, Panel, RUNNING};
 use crate::prices::Prices;
-use crate::window::Interval;
+use crate::window::{Interval, Seen};
 
 /// The usual standard deviation of the sizes of objects, as a multiple of their mean.
 const SPREAD: f64 = 1.5;
@@ -129,7 +129,7 @@ impl Panel {
     pub fn report(&self, tier: Tier, since: u32) -> Report {
         let counts = self.sum(since);
         let Traffic { asked, hit } = counts.traffic;
-        let (share, share_endless) = (counts.seen.share(), counts.seen_endless.share());
+        let share = counts.seen.share();
         let measured = Ratios::measured(&asked, &hit);
         let configurations = self.policies().enumerate().flat_map(|(policy, spec)| {
             self.sizes().iter().enumerate().map(move |(at, size)| {
@@ -137,7 +137,7 @@ impl Panel {
             })
         });
         let cells = configurations.zip(&counts.shadows).map(|((policy, size, current), shadow)| {
-            let ratios = self.ratios(&counts, shadow, share);
+            let ratios = self.ratios(&counts, shadow, counts.seen);
             let ratios = if current { measured.with_time_of(&ratios) } else { ratios };
             Cell { tier, policy, size, ratios, current }
         });
@@ -158,7 +158,7 @@ impl Panel {
         let endless = counts.shadows.last();
         Report {
             unlimited: endless
-                .map_or_else(Ratios::default, |shadow| self.ratios(&counts, shadow, share_endless)),
+                .map_or_else(Ratios::default, |shadow| self.ratios(&counts, shadow, counts.seen_endless)),
             cells,
             policy_of_config: None,
             by_entries: self.unit() == By::Entries,
@@ -201,12 +201,13 @@ impl Panel {
         Survey { traffic: &counts.traffic, running, wrong: &counts.wrong, share, of }
     }
 
-    /// Returns the ratios of a shadow that sees this share of the keys.
-    fn ratios(&self, counts: &Interval, shadow: &Counts, share: f64) -> Ratios {
+    /// Returns the ratios of a shadow that has `seen` so much.
+    fn ratios(&self, counts: &Interval, shadow: &Counts, seen: Seen) -> Ratios {
+        let share = seen.share();
         let estimate = |of: Unit| {
             let survey = self.survey(counts, share, of);
             // The running configuration corrects only what has the same sample.
-            if share == counts.seen.share() { survey.estimate(shadow) } else { survey.uncorrected(shadow) }
+            if seen == counts.seen { survey.estimate(shadow) } else { survey.uncorrected(shadow) }
         };
         let (hits, bytes) = (estimate(|sums| sums.requests), estimate(|sums| sums.bytes));
         // How long all fetches would take is known from the shadows alone.

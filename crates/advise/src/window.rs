@@ -34,7 +34,7 @@ pub(crate) struct Interval {
 }
 
 /// The requests for keys of a sample, and those that they stand for.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Seen {
     requests: f64,
     stand_for: f64,

@@ -232,7 +232,7 @@ fn a_sample_that_grows_after_a_peak_predicts_all_cells() {
                 panel.thin()
             }
         }
-        10_000 => panel.grow(),
+        10_000 => panel.grow(1.0),
         _ => {}
     });
     assert!((report.sample - 0.25).abs() < 1e-9, "{}", report.sample);
@@ -245,10 +245,27 @@ fn keys_that_a_sample_gains_count_once_shadows_know_them() {
     let counted =
         |panel: &mut Panel| (0..100).filter(|id| ask(panel, &request(spread(*id), 10)).is_some()).count();
     let half = counted(&mut panel);
-    panel.grow();
+    panel.grow(1.0);
     assert_eq!((panel.sample().share(), counted(&mut panel)), (1.0, half));
     (0..8).for_each(|_| _ = counted(&mut panel));
     assert_eq!(counted(&mut panel), 100);
+}
+
+#[test]
+fn a_sample_beside_a_key_with_nearly_all_requests_remains() {
+    let (mut panel, mut heavy) = (panel("lru", vec![spec("sieve")], 10_000, 1), Heavy::default());
+    let key = (0..).map(spread).find(|key| !panel.sample().contains(*key)).expect("half of the keys");
+    panel.set_heavy(&[key], Some(key));
+    let mut ask_and_narrow = || {
+        (0..100).for_each(|id| _ = panel.request(&request(if id < 90 { key } else { spread(id) }, 10)));
+        let is_less = panel.narrow_heavy(&mut heavy);
+        if !is_less {
+            panel.thin();
+        }
+        is_less
+    };
+    assert_eq!([(); 9].map(|()| ask_and_narrow()), [true, true, true, true, true, true, true, false, false]);
+    assert_eq!(panel.sample().share(), 0.5);
 }
 
 #[test]
@@ -517,9 +534,8 @@ fn auto_follows_a_workload_that_changes_twice() {
 #[test]
 fn shadows_take_less_than_16_megabytes() {
     let mut panel = panel("adaptive", Panel::usual_policies(), 1 << 40, 0);
-    for id in 0..100_000 {
-        panel.request(&request(spread(id), 1 << 27));
-    }
+    let requests: Vec<_> = (0..100_000).map(|id| request(spread(id), 1 << 27)).collect();
+    requests.chunks(256).for_each(|part| panel.request_all(part, |_, _, _| ()));
     assert!(panel.sample().share() < 0.2, "{}", panel.sample().share());
     assert!(panel.bytes() < 16_000_000, "{} {}", panel.bytes(), panel.sample().share());
 }

@@ -1,6 +1,7 @@
 //! How many keys shadows see: as many as they have room and time for.
 
 use super::Panel;
+use crate::heavy::Heavy;
 use crate::row::Row;
 
 /// The requests between two checks of the number of objects.
@@ -11,6 +12,8 @@ const GROWN: f64 = 0.4;
 const WARM: u64 = 8;
 /// The part of the objects in shadows, and of their requests, that large ones may be, and heavy keys: they are in every sample.
 const LARGE_SHARE: f64 = 1.0 / 3.0;
+/// The part of the requests seen below which it does not help to see fewer of the sample.
+const SMALL: f64 = 1.0 / 8.0;
 
 /// The requests seen since the selection became smaller.
 #[derive(Default)]
@@ -30,6 +33,7 @@ impl Panel {
         }
         if self.answered >= self.warm {
             self.counted = self.sample();
+            self.endless.counted = self.endless.sample;
         }
     }
 
@@ -53,18 +57,20 @@ impl Panel {
         }
     }
 
-    /// Halves the sample, or leaves out more of the large objects if they are too large a part of what shadows have or see.
+    /// Halves the sample, or leaves out more of the large objects if they are too large a part of what shadows have or see. The sample
+    /// remains if nearly all requests seen are for keys beside it.
     pub fn thin(&mut self) {
-        let seen = self.seen.large as f64 > LARGE_SHARE * self.seen.all as f64;
-        self.seen = Seen::default();
-        let mut is_less = false;
-        if self.sample().share() < 1.0 && seen {
+        let Seen { all, large, heavy } = std::mem::take(&mut self.seen);
+        let is_part = self.sample().share() < 1.0;
+        let mut is_less = is_part && large as f64 > LARGE_SHARE * all as f64;
+        if is_less {
             self.selection.raise_large();
-            is_less = true;
+        } else if is_part && ((all - large - heavy) as f64) < SMALL * all as f64 {
+            return;
         }
         while self.large_share() > LARGE_SHARE {
             self.selection.raise_large();
-            is_less = self.sample().share() < 1.0;
+            is_less = is_part;
         }
         if !is_less {
             self.selection.sample = self.sample().half();
@@ -72,30 +78,37 @@ impl Panel {
         self.review();
     }
 
-    /// Whether the requests for heavy keys are too large a part of those that shadows see. If so, the count
-    /// begins again: there should be fewer heavy keys now.
-    pub fn has_too_many_heavy(&mut self) -> bool {
-        let is_so = self.seen.heavy as f64 > LARGE_SHARE * self.seen.all as f64;
-        if is_so {
+    /// Makes fewer keys `heavy` if the requests for them are too large a part of those that shadows see. Returns whether it did.
+    pub fn narrow_heavy(&mut self, heavy: &mut Heavy) -> bool {
+        let is_too_much = self.seen.heavy as f64 > LARGE_SHARE * self.seen.all as f64;
+        let is_less = is_too_much && heavy.narrow();
+        if is_less {
             self.seen = Seen::default();
         }
-        is_so
+        is_less
     }
 
-    /// Doubles the sample, if the shadows have room for that.
-    pub fn grow(&mut self) {
+    /// Doubles the sample if it has less than this share of the keys and the shadows have room for that, and that of the shadow without
+    /// a limit.
+    pub fn grow(&mut self, most: f64) {
+        let sample = self.sample();
+        if self.counted != sample {
+            return;
+        }
         let objects: usize = self.rows.iter().map(Row::len).sum();
-        let (sample, double) = (self.sample(), self.sample().double());
-        if double == sample || self.counted != sample || objects > (self.most as f64 * GROWN) as usize {
+        let has_room = objects <= (self.most as f64 * GROWN) as usize;
+        let next = if has_room && sample.share() < most { sample.double() } else { sample };
+        if !self.endless.grow(next) && next == sample {
             return;
         }
         let most = self.rows.iter().flat_map(Row::residents).max().unwrap_or(0);
         self.warm = self.answered + WARM * most as u64;
-        self.endless.grow(double);
-        self.selection.sample = double;
-        // First the room, so that no object leaves for those that take more of it now.
-        self.resize();
-        self.review();
+        if next != sample {
+            self.selection.sample = next;
+            // First the room, so that no object leaves for those that take more of it now.
+            self.resize();
+            self.review();
+        }
     }
 
     /// Returns the share of the keys whose requests count.

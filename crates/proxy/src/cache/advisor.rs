@@ -242,26 +242,11 @@ impl Advisor {
             });
         }
         state.counts = counts;
-        let is_exceeded = state.allowance.is_exceeded(thread_time().saturating_sub(begun)) || lost > 0;
-        let is_heavy_less = is_exceeded && state.panel.has_too_many_heavy() && state.heavy.narrow();
-        if is_exceeded && !is_heavy_less {
-            state.panel.thin();
+        if state.chosen.elapsed() >= CHOICE {
+            state.choose_heavy(&self.selection);
         }
-        let is_ample = state.allowance.is_ample();
-        let is_heavy_more = is_ample && state.heavy.widen();
-        let State { panel, disks, .. } = &mut *state;
-        if is_ample && !is_heavy_more {
-            let is_smaller = |disks: &&mut Panel| disks.sample().share() < panel.counted_share();
-            disks.iter_mut().filter(is_smaller).for_each(Panel::grow);
-            panel.grow();
-        }
-        disks.iter_mut().for_each(|disks| disks.narrow(panel));
-        if is_heavy_less || is_heavy_more || state.chosen.elapsed() >= CHOICE {
-            state.chosen = Instant::now();
-            let heavy = self.selection.set_heavy(&state.heavy.choose());
-            let largest = state.heavy.largest();
-            state.panel.set_heavy(&heavy, largest);
-            state.disks.iter_mut().for_each(|disks| disks.set_heavy(&heavy, largest));
+        if state.adapt(thread_time().saturating_sub(begun), lost > 0) {
+            state.choose_heavy(&self.selection);
         }
         self.selection.set_sample(state.panel.sample(), state.panel.large_sent());
     }
@@ -324,6 +309,40 @@ impl Advisor {
 }
 
 impl State {
+    /// Makes shadows see less if they have `used` too much time or requests were lost, and more if the time is ample. Returns whether
+    /// other keys are heavy now. Nothing is owed for the time that this takes, which is rare.
+    fn adapt(&mut self, used: Duration, is_lost: bool) -> bool {
+        let Self { panel, disks, heavy, allowance, .. } = self;
+        let is_exceeded = allowance.is_exceeded(used);
+        if is_lost {
+            allowance.lose();
+        }
+        let mut is_other = false;
+        if is_exceeded || is_lost {
+            is_other = panel.narrow_heavy(heavy);
+            if !is_other {
+                panel.thin();
+            }
+        } else if allowance.is_ample() {
+            is_other = heavy.widen();
+            if !is_other {
+                disks.iter_mut().for_each(|disks| disks.grow(panel.counted_share()));
+                panel.grow(1.0);
+            }
+        }
+        disks.iter_mut().for_each(|disks| disks.narrow(panel));
+        is_other
+    }
+
+    /// Chooses the heaviest keys.
+    fn choose_heavy(&mut self, selection: &Selection) {
+        self.chosen = Instant::now();
+        let keys = selection.set_heavy(&self.heavy.choose());
+        let largest = self.heavy.largest();
+        self.panel.set_heavy(&keys, largest);
+        self.disks.iter_mut().for_each(|disks| disks.set_heavy(&keys, largest));
+    }
+
     /// Returns the table about the time since `since` (UNIX seconds).
     fn table(&self, since: u32) -> Report {
         let asked = traffic(&self.counts, Place::Memory).asked.requests;

@@ -15,9 +15,12 @@ const SAVED: f64 = 0.25;
 /// The same for a process that is not idle: what it saved before is not for its requests. As much is left after too much work, since
 /// the next work may take somewhat longer than usual by chance.
 const SAVED_BUSY: f64 = 0.01;
-/// The part of the seconds given that leaves room for twice the work, and the seconds that must have been given to know.
+/// The part of the seconds given that leaves room for twice the work, and the least of them by which that is known.
 const AMPLE: f64 = 0.4;
-const TRIED: f64 = 5.0;
+const LEAST: f64 = 0.05;
+/// The seconds that this takes, and those until it is asked again once it was so.
+const TRIED: f64 = 300.0;
+const TRIED_AGAIN: f64 = 60.0;
 
 /// Seconds of CPU time that are left.
 pub(super) struct Allowance {
@@ -28,6 +31,9 @@ pub(super) struct Allowance {
     /// The seconds given and taken since it was too much, or since the last answer whether they are ample.
     granted: f64,
     taken: f64,
+    /// The seconds since then, and those that it takes to answer.
+    tried: f64,
+    needed: f64,
 }
 
 impl Allowance {
@@ -38,6 +44,8 @@ impl Allowance {
             busy: cpu_time(ClockId::ProcessCPUTime),
             granted: 0.0,
             taken: 0.0,
+            tried: 0.0,
+            needed: TRIED,
         }
     }
 
@@ -58,20 +66,32 @@ impl Allowance {
         self.left = (saved + granted - taken).min(SAVED);
         self.granted += granted;
         self.taken += taken;
+        self.tried += time;
         let is_exceeded = self.left < 0.0;
         if is_exceeded {
-            (self.left, self.granted, self.taken) = (SAVED_BUSY, 0.0, 0.0);
+            self.left = SAVED_BUSY;
+            self.restart(TRIED);
         }
         is_exceeded
     }
 
+    /// Begins again to find out whether the time is ample, which takes so many seconds.
+    fn restart(&mut self, needed: f64) {
+        (self.granted, self.taken, self.tried, self.needed) = (0.0, 0.0, 0.0, needed);
+    }
+
+    /// Notes that requests were lost: more work is out of the question for some minutes.
+    pub(super) fn lose(&mut self) {
+        self.restart(TRIED);
+    }
+
     /// Returns whether the time taken since the last answer leaves room for twice the work; `false` as long as that time was short.
     pub(super) fn is_ample(&mut self) -> bool {
-        if self.granted < TRIED {
+        if self.tried < self.needed || self.granted < LEAST {
             return false;
         }
         let is_ample = self.taken < AMPLE * self.granted;
-        (self.granted, self.taken) = (0.0, 0.0);
+        self.restart(if is_ample { TRIED_AGAIN } else { TRIED });
         is_ample
     }
 }
@@ -106,9 +126,15 @@ mod tests {
     }
 
     #[test]
-    fn time_is_ample_once_much_was_given_and_little_taken() {
-        let mut allowance = Allowance { granted: TRIED, taken: AMPLE * TRIED / 2.0, ..Allowance::new() };
-        assert!(allowance.is_ample());
-        assert!(!allowance.is_ample(), "it begins again");
+    fn little_work_is_ample_after_five_minutes_then_each_minute() {
+        let mut allowance = Allowance::new();
+        // A process that takes a bit more than an eighth of a core has the least time for shadows.
+        let mut ample = |from: u32, to: u32, taken: f64| -> Vec<_> {
+            let is_ample = |_: &u32| !allowance.take(taken, 1.0, 0.13) && allowance.is_ample();
+            (from..=to).filter(is_ample).collect()
+        };
+        assert_eq!(ample(1, 480, 0.000_5), [300, 360, 420, 480]);
+        assert_eq!(ample(481, 500, 0.1), [0; 0], "too much");
+        assert_eq!(ample(501, 860, 0.000_5), [800, 860]);
     }
 }
