@@ -149,9 +149,15 @@ fn an_index_without_date_and_tag_is_there_for_an_offline_run() {
 
 #[test]
 fn packages_that_need_a_token_are_kept_for_their_user() {
-    let registry = Registry::before(Origin::by(|seen| {
+    let module = "/go/example.test/pad/@v/v1.0.0.zip";
+    let registry = Registry::before(Origin::by(move |seen| {
         if seen.field("authorization").is_none() {
-            return "401 Unauthorized\n\n".to_owned();
+            return match seen.target == module {
+                true => {
+                    "200 OK\nCache-Control: private, max-age=0\nContent-Type: text/html\n\nsign in".to_owned()
+                }
+                false => "401 Unauthorized\n\n".to_owned(),
+            };
         }
         match &*seen.target {
             "/npm/pad" => "200 OK\nCache-Control: private, max-age=0, must-revalidate\nContent-Type: application/json\n\n\
@@ -173,6 +179,12 @@ fn packages_that_need_a_token_are_kept_for_their_user() {
     }
     let offline = "curl -sSf $0/npm/pad/-/pad-1.0.0.tgz && ! curl -sf $0/api";
     user.run(&["--host", "localhost", "--offline"], &["sh", "-ec", offline, &registry.url()]).succeeded();
+    let url = registry.at(module);
+    for (token, said, count) in [("", "sign in", 1), ("a", module, 2), ("b", module, 2)] {
+        let command = ["curl", "-sSf", "-H", &format!("Authorization:{token}"), &url];
+        let run = user.run(&["--host", "localhost"], &command).succeeded();
+        assert_eq!((&*run.said(), registry.origin.count_of(module)), (said, count), "{}", run.told());
+    }
 }
 
 #[test]

@@ -239,11 +239,14 @@ fn a_proxy_stays_for_a_daemon_and_ends_with_it() {
 fn a_proxy_that_stays_has_its_daemons_options_and_no_files() {
     let registry = Registry::before(origin());
     let user = User::of(&registry);
-    let leave = "sleep 1000 >/dev/null 2>&1 3>&- & echo $! $HTTPS_PROXY $SSL_CERT_FILE";
+    let leave = "mkfifo go; sh -c 'read line <go; exec sleep 1000' >/dev/null 2>&1 3>&- & \
+        echo $! $HTTPS_PROXY $SSL_CERT_FILE";
     let said = user.run(&["--host", "localhost"], &["sh", "-c", leave]).succeeded().said();
     let [daemon, proxy, bundle] = said.split_whitespace().collect::<Vec<_>>()[..] else { panic!("{said}") };
-    // The next run leaves nothing. Its caller may read from a pipe for as long as somebody may write to it.
-    let run = user.command(&["--offline"], &["true"]);
+    // The next run leaves nothing; the daemon has another name then. Its caller may read from a pipe for as long as somebody may
+    // write to it.
+    let script = format!("echo >go; until grep -q sleep /proc/{daemon}/comm; do sleep 0.01; done");
+    let run = user.command(&["--offline"], &["sh", "-c", &script]);
     let mut shell = Command::new("sh");
     shell.args(["-c", "exec \"$@\" 3>held", "sh", "env"]).args(run.get_args()).current_dir(user.home());
     let shell = user.at_home(shell).output().expect("it runs");

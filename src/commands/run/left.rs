@@ -23,8 +23,14 @@ const RUN: &str = "run";
 /// The processes that a command has left: those whose environment names a file in the directory of its run.
 pub(super) struct Left {
     pub(super) folder: PathBuf,
-    /// Their names, with their numbers.
-    processes: Vec<String>,
+    processes: Vec<LeftProcess>,
+}
+
+/// A process, by its number and the time of its start, which it keeps under another name.
+struct LeftProcess {
+    /// Its name, with its number.
+    name: String,
+    identity: String,
 }
 
 impl Left {
@@ -38,7 +44,11 @@ impl Left {
             let is_left = role_in(&variables).is_none() && number != process::id();
             (is_left && variables.windows(mark.len()).any(|part| part == mark)).then_some(())?;
             let name = fs::read_to_string(entry.path().join("comm")).ok()?;
-            Some(format!("{} ({number})", printable(name.trim())))
+            let times = fs::read_to_string(entry.path().join("stat")).ok()?;
+            // Its name, in parentheses, may contain any of them, and spaces. After it comes field 3; the start is field 22.
+            let start = times.rsplit(')').next()?.split_whitespace().nth(19)?;
+            let name = format!("{} ({number})", printable(name.trim()));
+            Some(LeftProcess { name, identity: format!("{number} {start}") })
         });
         Self { processes: named.collect(), folder }
     }
@@ -63,9 +73,13 @@ impl Left {
     /// Returns a line about the processes.
     pub(super) fn told(&self) -> String {
         let named = match self.processes.as_slice() {
-            [one] => one.clone(),
+            [one] => one.name.clone(),
             [first, rest @ ..] => {
-                format!("{first} and {}", counted(rest.len() as u64, "other process", "other processes"))
+                format!(
+                    "{} and {}",
+                    first.name,
+                    counted(rest.len() as u64, "other process", "other processes")
+                )
             }
             [] => "no process".to_owned(),
         };
@@ -81,11 +95,12 @@ impl Left {
         let known = fs::read(&file).unwrap_or_default();
         let mut words = known.split(|byte| *byte == 0).map(OsStr::from_bytes);
         let earlier = words.next().unwrap_or_default().to_string_lossy();
-        if self.processes.iter().all(|process| earlier.lines().any(|known| known == process)) {
+        let identities: Vec<_> = self.processes.iter().map(|process| process.identity.as_str()).collect();
+        if identities.iter().all(|own| earlier.lines().any(|known| known == *own)) {
             return (words.next().unwrap_or_default().into(), words.map(OsStr::to_owned).collect());
         }
         let (place, arguments) = (env::current_dir().unwrap_or_default(), arguments());
-        let processes = OsString::from(self.processes.join("\n"));
+        let processes = OsString::from(identities.join("\n"));
         let words = [&processes, place.as_os_str()].into_iter().map(OsStr::as_bytes);
         let words: Vec<_> = words.chain(arguments.iter().map(|word| word.as_bytes())).collect();
         // If it cannot be kept, the next run takes its own.

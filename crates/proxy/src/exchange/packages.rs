@@ -267,15 +267,20 @@ pub(crate) fn document(resource: &Resource<'_>, fields: &impl Fields) -> Option<
 }
 
 /// Returns the settings for a response of this status, with these fields, to a request for `resource`, whose cache key is
-/// `key`, as far as they follow from its protocol, in place of `ruling`; `None` if they do not differ.
+/// `key`, with `Authorization` or not, as far as they follow from its protocol, in place of `ruling`; `None` if they do not
+/// differ.
 pub(crate) fn ruled(
     packages: &Packages,
-    (key, resource): (&[u8], &Resource<'_>),
+    (key, resource, is_authorized): (&[u8], &Resource<'_>, bool),
     ruling: &Ruling,
     (status, fields): (StatusCode, &impl Fields),
 ) -> Option<Arc<Ruling>> {
     let is_known = !packages.digests(key, resource).is_empty();
     let (mut caching, kept) = (ruling.caching.clone(), resource.keep(is_known));
+    if !is_known && (resource.is_file() || kept == Keep::Forever) && is_page(fields) {
+        // It may be a page to sign in.
+        return None;
+    }
     match (status, kept) {
         // A part cannot be verified.
         (StatusCode::PARTIAL_CONTENT, _) if is_known => caching.stores_nothing = true,
@@ -294,11 +299,18 @@ pub(crate) fn ruled(
         _ => return None,
     }
     // A cache of one user is private (RFC 9111 section 3), as those of package managers are.
-    let is_own = packages.is_for_one && (resource.is_file() || kept == Keep::Forever);
+    let is_own =
+        packages.is_for_one && (is_authorized || is_known) && (resource.is_file() || kept == Keep::Forever);
     if resource.names_content() || is_own {
         (caching.ignored.private, caching.shares_authorized) = (true, true);
     }
     Some(Arc::new(ruling.with_caching(caching)))
+}
+
+/// Whether a response with these fields is a page of HTML.
+fn is_page(fields: &impl Fields) -> bool {
+    let media_type = fields.first("content-type").unwrap_or_default();
+    media_type.get(..9).is_some_and(|start| start.eq_ignore_ascii_case(b"text/html"))
 }
 
 /// Changes the rules of caching to those for content that does not change.

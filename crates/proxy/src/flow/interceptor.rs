@@ -16,10 +16,13 @@ use crate::base::settings::Intercept;
 use crate::exchange::reply::Uninterceptable;
 use crate::net::concurrency::ConcurrencyLimit;
 use crate::net::tls::authority::CertificateAuthority;
+use crate::observe::repeats::Repeats;
 use crate::origin::{ConnectError, TlsFault};
 
-/// How long a finding about a host holds, in milliseconds.
-const REMEMBERED: u64 = 3_600_000;
+/// How long a finding about a host holds, in milliseconds, and one that may be wrong.
+const REMEMBERED: u64 = 60 * MINUTE;
+const SUSPECTED: u64 = 5 * MINUTE;
+const MINUTE: u64 = 60_000;
 /// The most findings that are remembered.
 const MOST: usize = 4_096;
 /// The time after a handshake in which a client leaves that does not trust the authority.
@@ -32,6 +35,7 @@ const WAITING: usize = 4_096;
 pub(crate) struct Interceptor {
     pub(super) authority: Arc<CertificateAuthority>,
     findings: Mutex<HashMap<Subject, Finding>>,
+    repeats: Repeats,
     /// Permits for handshakes in progress.
     pub(crate) handshakes: Arc<ConcurrencyLimit>,
 }
@@ -65,7 +69,7 @@ impl Interceptor {
     ///
     /// # Errors
     /// The file with the problem, or that the authority has expired.
-    pub(crate) fn new(settings: &Intercept) -> Result<Self, Error> {
+    pub(crate) fn new(settings: &Intercept, repeats: &Repeats) -> Result<Self, Error> {
         const CANNOT: &str = "cannot intercept";
         let files = &settings.authority;
         let read = CertificateAuthority::read(files);
@@ -82,8 +86,10 @@ impl Interceptor {
         let authority = Arc::new(authority);
         authority.make_leaf_key();
         let handshakes = Arc::new(ConcurrencyLimit::new(HANDSHAKES, WAITING));
-        let interceptor = Self { authority, findings: Mutex::default(), handshakes };
-        settings.known.iter().for_each(|site| interceptor.remember((site.as_str().into(), None), None));
+        let interceptor =
+            Self { authority, findings: Mutex::default(), repeats: repeats.clone(), handshakes };
+        let known = settings.known.iter().map(|site| (site.as_str().into(), None));
+        known.for_each(|subject| interceptor.remember(subject, None, REMEMBERED));
         Ok(interceptor)
     }
 
@@ -92,27 +98,31 @@ impl Interceptor {
         self.authority.pem()
     }
 
-    /// Records that `client` refused the certificate for `site`. The first time, a warning says how.
-    pub(crate) fn distrusted(&self, site: &str, client: IpAddr, how: &str) {
+    /// Records that `client` refused the certificate for `site`, with this alert. The first time, a warning says so.
+    pub(crate) fn distrusted(&self, site: &str, client: IpAddr, alert: &str) {
+        self.distrusted_for(REMEMBERED, site, client, alert);
+    }
+
+    fn distrusted_for(&self, time: u64, site: &str, client: IpAddr, how: &str) {
         let known = found(&self.findings.lock(), site, Some(client));
-        self.remember((site.into(), Some(client)), Some(Why::TunnelDistrusted));
-        if known.is_none_or(|finding| finding.why.is_none()) {
-            tracing::warn!(
-                "{client} does not trust the authority for {site} ({how}): its next connections to it are tunnels, for an hour"
-            );
+        self.remember((site.into(), Some(client)), Some(Why::TunnelDistrusted), time);
+        let text = format!("{client} does not trust the authority for {site}");
+        if known.is_none_or(|finding| finding.why.is_none()) && self.repeats.is_first(&text) {
+            let minutes = time / MINUTE;
+            tracing::warn!("{text} ({how}): its next connections to it are tunnels, for {minutes} minutes");
         }
     }
 
     /// Records that `client` sends requests in a tunnel to `site`.
     pub(crate) fn trusted(&self, site: &str, client: IpAddr) {
-        self.remember((site.into(), Some(client)), None);
+        self.remember((site.into(), Some(client)), None, REMEMBERED);
     }
 
-    /// Records that `client` left without a request so soon after the handshake, although it never sent one. Clients that
-    /// compare certificates after it, and those of GnuTLS, send no alert.
+    /// Records that `client`, the only one, left without a request so soon after the handshake, although it never sent one.
+    /// Clients that compare certificates after it, and those of GnuTLS, send no alert.
     pub(crate) fn left(&self, site: &str, client: IpAddr, after: Duration) {
         if after < AT_ONCE && found(&self.findings.lock(), site, Some(client)).is_none() {
-            self.distrusted(site, client, "it left without a request");
+            self.distrusted_for(SUSPECTED, site, client, "it left without a request");
         }
     }
 
@@ -154,11 +164,11 @@ impl Interceptor {
             Err(_) => return Ok(()),
             Ok(()) => None,
         };
-        self.remember((site.into(), None), why);
+        self.remember((site.into(), None), why, REMEMBERED);
         why.map_or(Ok(()), Err)
     }
 
-    fn remember(&self, subject: Subject, why: Option<Why>) {
+    fn remember(&self, subject: Subject, why: Option<Why>, time: u64) {
         let (mut findings, now) = (self.findings.lock(), clock::millis());
         if findings.len() >= MOST {
             findings.retain(|_, finding| now < finding.end);
@@ -170,7 +180,7 @@ impl Interceptor {
         if findings.len() >= MOST {
             findings.clear();
         }
-        findings.insert(subject, Finding { why, end: now + REMEMBERED });
+        findings.insert(subject, Finding { why, end: now + time });
     }
 }
 

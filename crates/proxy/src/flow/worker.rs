@@ -153,7 +153,9 @@ impl ProcessState {
         let observers = Arc::new(Observers::new(&settings, statistics)?);
         let advisor = Advisor::new(&settings, &cache.store, &observers);
         let acme = Acme::new(&settings, listener_tls.as_deref(), cluster.as_ref())?;
-        let interceptor = settings.intercept.as_ref().map(Interceptor::new).transpose()?;
+        let interceptor =
+            settings.intercept.as_ref().map(|intercept| Interceptor::new(intercept, &observers.repeats));
+        let interceptor = interceptor.transpose()?;
         let origins = Destinations::new(settings.limits.idle);
         let tls = tls_config::tls().map_err(|error| Error::new("cannot set up TLS", error))?;
         let shared = Arc::new(Self {
@@ -259,7 +261,7 @@ impl ProcessState {
             acme.reload(&settings);
         }
         if let Some(intercept) = settings.intercept.as_ref().filter(|_| self.interceptor.get().is_none()) {
-            match Interceptor::new(intercept) {
+            match Interceptor::new(intercept, &self.observers.repeats) {
                 Ok(interceptor) => drop(self.interceptor.set(interceptor)),
                 Err(error) => tracing::error!("{error}"),
             }

@@ -142,7 +142,9 @@ impl Connection {
 
     /// Closes a connection whose client has left, after this time without a request.
     pub(super) fn client_left(self: Box<Self>, idle: Duration) {
-        if let Some((site, interceptor)) = self.interception().filter(|_| self.is_new) {
+        // Others may be behind the address of a client that only looked at the certificate.
+        let is_for_one = || self.worker.plan().settings.forward.one_user;
+        if let Some((site, interceptor)) = self.interception().filter(|_| self.is_new && is_for_one()) {
             interceptor.left(site, self.client.address.ip(), idle);
         }
         self.close();
@@ -190,12 +192,9 @@ impl Connection {
         mut sheet: Option<&mut BatchSums>,
         since: Instant,
     ) -> ControlFlow<InputResult> {
-        if self.is_new {
-            let tunnel = self.interception();
-            tunnel.iter().for_each(|(site, known)| known.trusted(site, self.client.address.ip()));
-            if self.begins_http2(plan) {
-                return ControlFlow::Break(InputResult::Http2);
-            }
+        if self.is_new && self.begins_http2(plan) {
+            self.trusted();
+            return ControlFlow::Break(InputResult::Http2);
         }
         let mut lines = head::room();
         let (mut head, used) =
@@ -204,7 +203,10 @@ impl Connection {
                 Ok(ParseResult::Partial) => return ControlFlow::Break(InputResult::Partial),
                 Err(refusal) => return ControlFlow::Break(InputResult::Refuse(refusal, None)),
             };
-        self.is_new = false;
+        if self.is_new {
+            self.is_new = false;
+            self.trusted();
+        }
         if self.client.entrance == Entrance::Nodes && probe::is_asked(&head) {
             self.writing.wake();
             probe::answer(&mut self.writing.out, self.worker.shared.cluster.as_deref(), &head);
@@ -244,6 +246,13 @@ impl Connection {
         };
         self.consume(plan, used);
         result
+    }
+
+    /// Records that the client of an intercepted tunnel sends requests.
+    fn trusted(&self) {
+        if let Some((site, interceptor)) = self.interception() {
+            interceptor.trusted(site, self.client.address.ip());
+        }
     }
 
     /// Removes the head of a request from the input; the next one has all the time for heads.

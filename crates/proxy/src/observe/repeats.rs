@@ -20,17 +20,23 @@ pub(crate) struct Repeats(Arc<Mutex<HashMap<Box<str>, u64>>>);
 impl Repeats {
     /// Logs `whole`, or counts it if a warning with the same `text` was logged recently.
     pub(crate) fn warn(&self, text: &str, whole: impl FnOnce() -> String) {
+        if self.is_first(text) {
+            tracing::warn!("{}", whole());
+        }
+    }
+
+    /// Whether the caller logs a warning: one with the same `text` was not logged recently. Otherwise, it is counted.
+    pub(crate) fn is_first(&self, text: &str) -> bool {
         let mut known = self.0.lock();
         let text = if known.len() >= MOST && !known.contains_key(text) { OTHERS } else { text };
         if let Some(more) = known.get_mut(text) {
             *more += 1;
-            return;
+            return false;
         }
         known.insert(text.into(), 0);
         drop(known);
-        let whole = whole();
-        tracing::warn!("{whole}");
         tokio::spawn(self.clone().sum_up(text.into()));
+        true
     }
 
     async fn sum_up(self, text: Box<str>) {

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use http::header::AUTHORIZATION;
 use http::{HeaderMap, Method, StatusCode};
 use larder_packages::Resource;
 use larder_semantics::fields::Fields;
@@ -27,7 +28,9 @@ impl Request {
         let by_rules = self.rule_response_alone(plan, (status, length, fields));
         let ruling = by_rules.as_ref().unwrap_or(&self.ruling);
         let by_protocol = self.package(ruling).and_then(|resource| {
-            packages::ruled(&plan.packages, (&self.key, &resource), ruling, (status, fields))
+            let is_authorized = self.sent_fields().contains_key(AUTHORIZATION);
+            let asked = (&*self.key, &resource, is_authorized);
+            packages::ruled(&plan.packages, asked, ruling, (status, fields))
         });
         by_protocol.or(by_rules)
     }
