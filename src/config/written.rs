@@ -47,7 +47,8 @@ pub(super) fn keys(draft: &Draft) -> ConfigKeys {
         keys.add(section.name, section.name, section.keys, (draft, &defaults));
     }
     keys.add("forward", "forward", CACHING, (&draft.values.forward.rules, &defaults.values.forward.rules));
-    keys.rules("forward", &draft.forward_rules);
+    keys.rules("", &draft.rules);
+    keys.rules("forward.", &draft.forward_rules);
     for files in &draft.values.certificates {
         let name = format!("tls[{}]", files.cert.display());
         keys.add("tls", &name, TLS_KEYS, (files, &CertificateFiles::default()));
@@ -61,7 +62,7 @@ pub(super) fn keys(draft: &Draft) -> ConfigKeys {
         let name = format!("site[{}]", site.name_at(at));
         keys.add("site", &name, SITE, (site, &defaults));
         keys.add("site", &name, CACHING, (&site.values.rules, &defaults.values.rules));
-        keys.rules(&name, &site.site_rules);
+        keys.rules(&format!("{name}."), &site.site_rules);
     }
     keys.0
 }
@@ -85,12 +86,12 @@ impl KeyList {
         }
     }
 
-    /// Adds the rules of `owner`. Fields that they set may contain credentials.
+    /// Adds the rules of `owner`, which ends with a point unless it is empty. Fields that they set may contain credentials.
     fn rules(&mut self, owner: &str, rules: &[RuleDraft]) {
         for (rule, number) in rules.iter().zip(1..) {
             let name = rule.name.clone().unwrap_or_else(|| number.to_string());
             let value = ConfigValue { text: rule.text.clone(), is_secret: true, needs_restart: false };
-            self.0.insert(format!("{owner}.rule[{name}]"), value);
+            self.0.insert(format!("{owner}rule[{name}]"), value);
         }
     }
 }
@@ -164,6 +165,10 @@ mod tests {
             differences(SITE, changed),
             ["site[a.test].cache", "site[a.test].origin", "site[a.test].rule[1]"]
         );
+        let of_all = |ttl: &str| {
+            format!("{SITE}[[site.rule]]\nname = 'a'\nttl = '1m'\n[[rule]]\nname = 'a'\nttl = '{ttl}'")
+        };
+        assert_eq!(differences(&of_all("2m"), &of_all("3m")), ["rule[a]"]);
         assert_eq!(differences("", "[[disk]]\npath = '/a'"), ["disk[/a].path*"]);
         assert_eq!(
             differences("[memory]\nsize = '1GiB'", "[memory]\npolicy = 'lru'"),

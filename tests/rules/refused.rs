@@ -162,7 +162,31 @@ fn faults_of_files_and_users_are_named() {
         ("request = { set = { X-A = '@none.txt' } }", "cannot read none.txt: no such file"),
         ("reply = { set = { X-A = '{client_cert}' } }", "reply: {client_cert} is known only in requests"),
         ("user_field = 'X-A'\nmatch = { cookie = 'a' }", "match only path, extension, host and scheme"),
+        ("user_field = 'Cookie'", "'cookie' has a meaning of its own"),
+        (
+            "request = { set = { X-A = '{client_cert}' } }\nmatch = { client_cert = true }",
+            "request: {client_cert} stores separate responses for all requests of a path",
+        ),
     ]);
+}
+
+#[test]
+fn errors_about_a_secret_file_do_not_show_its_text() {
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    let path = file.path().display();
+    let said = |text: &str| {
+        std::fs::write(file.path(), text).expect("written");
+        check(&format!("request = {{ set = {{ X-Key = '@{path}' }} }}"))
+    };
+    let (code, told) = said("hush\nhush");
+    assert!(
+        code == Some(2) && told.contains("write one line of visible") && !told.contains("hush"),
+        "{told}"
+    );
+    assert!(said(" \n").1.contains(&format!("{path}: it is empty")));
+    // Braces are no placeholders there.
+    assert_eq!(said("a{outcome}{b}{1}\n").0, Some(0));
+    assert!(!said("a{outcome}{b}{1}\n").1.contains("warning"));
 }
 
 #[test]
@@ -260,6 +284,8 @@ fn rules_that_say_less_than_meant_cause_a_warning() {
             "match = { not = { field = { User-Agent = '*bot|spider*' } } }\nttl = '1h'",
             "in '*bot|spider*', the | stands for itself",
         ),
+        ("match = { path = '/a/[0-9]*' }\nttl = '1h'", "in '/a/[0-9]*', the [ stands for itself"),
+        ("user_field = 'X-User'", "user_field has no effect: no rule of the site has users or tokens"),
         ("respond = 444", "respond = 444 is an answer with this status here"),
         (
             "match = { from = '2020-01-02', until = '2020-01-01' }\nttl = '1h'",
@@ -282,6 +308,7 @@ fn rules_that_say_less_than_meant_cause_a_warning() {
         "match = { path = ['/static/', '/static/*'] }\nttl = '1h'",
         "match = { field = 'X-Key' }\nlimit = { requests = '1/s', by = 'field:X-Key' }",
         "match = { path = '/a/*' }\nredirect = '/b/{1}?price=5$'",
+        "match = { path = ['/_next/static/chunks/pages/[slug]-*.js', '/users/{id}'] }\nttl = '1h'",
     ] {
         assert!(!check(lines).1.contains("warning"), "{lines}");
     }

@@ -84,9 +84,9 @@ impl Pattern {
                 _ => others.push(expression(line)),
             }
         }
-        let others = (!others.is_empty()).then(|| regex(&others.join("|"), false)).transpose();
-        let large = |_| (1, "its patterns with '*' and '~' are too large together".to_owned());
-        let lines = Arc::new(Lines { texts, others: others.map_err(large)? });
+        let others = (!others.is_empty()).then(|| compile(&others.join("|"), false)).transpose();
+        let together = |why| (1, format!("its patterns with '*' and '~' together: {why}"));
+        let lines = Arc::new(Lines { texts, others: others.map_err(together)? });
         let (text, kind) = (format!("@{source}").into(), PatternKind::Lines(lines));
         Ok(Self { text, kind, folding: Folding::None })
     }
@@ -241,7 +241,10 @@ impl Eq for Pattern {}
 /// Returns the regular expression for a line that is no plain text.
 fn expression(line: &str) -> String {
     if let Some(expression) = line.strip_prefix('~') {
-        return format!("(?:{})", expression.trim_start());
+        let group = format!("(?:{})", expression.trim_start());
+        // A comment of (?x) takes the end of the group.
+        let is_open = group.contains('#') && compile(&group, false).is_err();
+        return if is_open { format!("(?:{}\n)", expression.trim_start()) } else { group };
     }
     let begin = if line.starts_with('*') { "" } else { "^" };
     let end = if line.ends_with('*') { "" } else { "$" };
@@ -250,6 +253,12 @@ fn expression(line: &str) -> String {
 }
 
 fn regex(expression: &str, folds: bool) -> Result<Regex, String> {
+    compile(expression, folds)
+        .map_err(|cause| format!("'{}' is not a regular expression: {cause}", expression.escape_debug()))
+}
+
+/// Returns the regular expression, or its error without its text.
+fn compile(expression: &str, folds: bool) -> Result<Regex, String> {
     let mut builder = RegexBuilder::new(expression);
     let regex = builder
         .case_insensitive(folds)
@@ -262,8 +271,7 @@ fn regex(expression: &str, folds: bool) -> Result<Regex, String> {
     regex.map_err(|error| {
         let text = error.to_string();
         // The first lines draw the expression; the last one has the error.
-        let cause = text.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
-        format!("'{}' is not a regular expression: {cause}", expression.escape_debug())
+        text.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned()
     })
 }
 
@@ -295,6 +303,11 @@ mod tests {
         assert_ne!(file("a"), file("b"));
         assert_eq!((bots.source(), Pattern::parse("@a").unwrap().source()), (Some("bots.txt"), None));
         assert_eq!(Pattern::parse_lines("bots.txt", "a\n~(").unwrap_err().0, 2);
+        let commented = file("~(?x)bot # all bots\n~[#]x\n*spider");
+        let matches = ["a bot", "#x", "a spider", "x"].map(|text| commented.matches(text.as_bytes()));
+        assert_eq!(matches, [true, true, true, false]);
+        let large = Pattern::parse_lines("bots.txt", &"~(a{99}){99}\n".repeat(99)).unwrap_err();
+        assert!(large.1.starts_with("its patterns with '*' and '~' together: "), "{}", large.1);
     }
 
     #[test]

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderName, header};
-use larder_proxy::settings::{AuthRequest, Effects, Pattern, PermissionBy};
+use larder_proxy::settings::{AuthRequest, Effects, Pattern, PermissionBy, Placeholder};
 use toml::de::DeValue;
 
+use super::settle::template;
 use super::values::{each, entries, field, unknown, word, written_field};
 use crate::config::draft::rule::RuleDraft;
 use crate::config::kinds::{AtLeast, Kind};
@@ -95,6 +96,7 @@ fn field_name(text: &str) -> Result<HeaderName, String> {
 /// Adds to `effects` what follows from the fields that a service, a token or a password sets: separate stored responses for their values, and
 /// none of them from clients.
 pub(super) fn add_taken(draft: &RuleDraft, effects: &mut Effects) -> Result<(), String> {
+    add_certificates(draft, effects)?;
     let taken: Vec<_> = effects.taken().cloned().collect();
     if !taken.is_empty() && !draft.conditions.are_about_resource() {
         return Err("auth_request.take, jwt.send and user_field store separate responses for all requests of a path: match only \
@@ -103,5 +105,21 @@ pub(super) fn add_taken(draft: &RuleDraft, effects: &mut Effects) -> Result<(), 
     }
     effects.apart.extend(taken.iter().map(|name| name.as_str().to_owned()));
     effects.request.remove.extend(taken);
+    Ok(())
+}
+
+/// Stores separate responses for the values of fields in which origins get the subject of a certificate.
+fn add_certificates(draft: &RuleDraft, effects: &mut Effects) -> Result<(), String> {
+    let has_subject = |value| {
+        template(value).is_some_and(|own| own.placeholders().any(|own| *own == Placeholder::Certificate))
+    };
+    let lines = effects.request.written_lines().filter(|(_, value)| has_subject(value));
+    let names: Vec<_> = lines.map(|(name, _)| name.as_str().to_owned()).collect();
+    if !names.is_empty() && !draft.conditions.are_about_resource() {
+        return Err("request: {client_cert} stores separate responses for all requests of a path: match only path, extension, \
+                    host and scheme; it is empty without a certificate"
+            .to_owned());
+    }
+    effects.apart.extend(names);
     Ok(())
 }

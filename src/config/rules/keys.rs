@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use http::{HeaderName, HeaderValue};
+use http::{HeaderName, HeaderValue, header};
 use larder_proxy::settings::{
     Allowed, IgnoredDirectives, LoggedRequests, MinAge, Pattern, Protocol, Protocols, Query, SignedUrls,
     TRACKING, Tokens, Users,
@@ -147,7 +147,11 @@ fn logged(value: &DeValue<'_>) -> Result<LoggedRequests, String> {
 }
 
 fn user_field(value: &DeValue<'_>) -> Result<HeaderName, String> {
-    written_field(&string(value)?)
+    let name = written_field(&string(value)?)?;
+    match [header::AUTHORIZATION, header::COOKIE, header::RANGE].contains(&name) {
+        true => Err(format!("'{name}' has a meaning of its own: write a field such as X-Remote-User")),
+        false => Ok(name),
+    }
 }
 
 fn realm(value: &DeValue<'_>) -> Result<Arc<str>, String> {

@@ -29,7 +29,7 @@ pub(super) fn rewrite(value: &DeValue<'_>) -> Result<Template, String> {
             text.escape_debug()
         ));
     }
-    Template::parse(&text)
+    Template::parse_path(&text)
 }
 
 /// Checks the origins and paths to which a rule, of a site or of the forward proxy, sends requests.

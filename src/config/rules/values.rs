@@ -131,7 +131,7 @@ pub(super) fn fields(
         let value = match text.strip_prefix('@') {
             Some(path) if !path.starts_with('@') => {
                 files.push(path.into());
-                field_value(text_of(path)?.trim_end())?
+                secret(path, &text_of(path)?)?
             }
             Some(literal) => field_value(literal)?,
             None => field_value(&text)?,
@@ -139,6 +139,19 @@ pub(super) fn fields(
         Ok((written_field(key)?, value))
     };
     entries(table).map(pair).collect()
+}
+
+/// Parses the content of the file at `path`, the value of a field: it is taken as it is, without placeholders, and never
+/// shown.
+fn secret(path: &str, text: &str) -> Result<HeaderValue, String> {
+    let text = text.trim();
+    if text.is_empty() {
+        return Err(format!("{path}: it is empty: write the value of the field"));
+    }
+    let mut value = HeaderValue::from_str(text)
+        .map_err(|_| format!("{path}: not a value of a field: write one line of visible characters"))?;
+    value.set_sensitive(true);
+    Ok(value)
 }
 
 /// Parses the value of a field.

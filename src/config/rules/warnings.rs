@@ -8,10 +8,10 @@ use http::{HeaderName, header};
 use larder_proxy::Settings;
 use larder_proxy::settings::{
     Answer, Conditions, Effects, IgnoredDirectives, Limit, LimitBy, Names, Pattern, Placeholder, Query, Role,
-    Rule, RuleSet, Site, SiteRule, Template,
+    Rule, RuleSet, Site, SiteRule,
 };
 
-use super::settle::{patterns, templates, urls};
+use super::settle::{patterns, template, templates, urls};
 
 /// Returns warnings about rules that never hold, and about those that break assumptions of origins, one line each.
 pub(crate) fn warnings(settings: &Settings) -> Vec<String> {
@@ -107,6 +107,7 @@ fn of_rules(rules: &[SiteRule], stores_posts: bool) -> Vec<String> {
         warnings
             .extend(doubts(rule, effects, stores_posts).into_iter().map(|doubt| format!("{place}: {doubt}")));
         warnings.extend(shared_tags(effects, rules).map(|doubt| format!("{place}: {doubt}")));
+        warnings.extend(no_user(effects, rules).map(|doubt| format!("{place}: {doubt}")));
         let harms = IGNORED.iter().filter(|(is_set, _)| effects.ignore.as_ref().is_some_and(is_set));
         warnings.extend(harms.map(|(_, harm)| format!("{place}: ignore = {harm}")));
     }
@@ -124,8 +125,7 @@ fn now() -> u32 {
 /// Returns the doubts about tags by a field or cookie for which no separate responses are stored.
 fn shared_tags<'e>(effects: &'e Effects, rules: &'e [SiteRule]) -> impl Iterator<Item = String> + 'e {
     let is_apart = |name: &str| rules.iter().any(|rule| rule.effects.apart.iter().any(|own| own == name));
-    let tags =
-        effects.response.add.iter().filter_map(|(_, value)| Some(Template::of_value(value.to_str().ok()?)));
+    let tags = effects.response.add.iter().filter_map(|(_, value)| template(value));
     let names = tags.flat_map(|tag| tag.placeholders().cloned().collect::<Vec<_>>());
     names.filter_map(move |own| match own {
         Placeholder::Field(name) if !is_apart(name.as_str()) => Some(format!(
@@ -138,16 +138,35 @@ fn shared_tags<'e>(effects: &'e Effects, rules: &'e [SiteRule]) -> impl Iterator
     })
 }
 
+/// Returns the doubt about `user_field` where users have no names.
+fn no_user(effects: &Effects, rules: &[SiteRule]) -> Option<&'static str> {
+    effects.user_field.as_ref()?;
+    let (mut has_credentials, mut lacks_names) = (false, false);
+    for own in rules.iter().map(|rule| &rule.effects) {
+        let tokens = own.tokens.iter().flatten().next();
+        has_credentials |= tokens.is_some() || own.users.as_ref().is_some_and(Option::is_some);
+        lacks_names |= tokens.is_some_and(|tokens| tokens.lack_names());
+    }
+    match has_credentials {
+        false => Some(
+            "user_field has no effect: no rule of the site has users or tokens, from which the name comes",
+        ),
+        true => lacks_names.then_some(
+            "user_field is empty for tokens without a name: write NAME TOKEN in the file of tokens",
+        ),
+    }
+}
+
 /// Returns what most likely differs from what the author of a rule meant.
 fn doubts(rule: &Rule, effects: &Effects, stores_posts: bool) -> Vec<String> {
     let conditions = &rule.conditions;
     let mut doubts: Vec<String> =
         conditions.path.iter().filter_map(|path| one_url(path, conditions)).collect();
     let each = || iter::once(conditions).chain(conditions.not.as_deref());
-    let paths = each().flat_map(|own| &own.path).map(|path| (path, &['|', '^', '[', '{'][..]));
-    let others =
-        each().flat_map(|own| own.host.iter().chain(patterns(own))).map(|own| (own, &['|', '^'][..]));
-    doubts.extend(paths.chain(others).filter_map(|(pattern, signs)| expression(pattern, signs)));
+    let in_paths = each().flat_map(|own| &own.path).filter_map(|path| expression(path, sign_in_path));
+    doubts.extend(in_paths);
+    let others = each().flat_map(|own| own.host.iter().chain(patterns(own)));
+    doubts.extend(others.filter_map(|pattern| expression(pattern, sign)));
     let stored = if stores_posts { &["GET", "HEAD", "POST"][..] } else { &["GET", "HEAD"] };
     let is_stored = |method: &str| stored.iter().any(|own| method.eq_ignore_ascii_case(own));
     let is_for_others =
@@ -213,13 +232,26 @@ fn one_url(path: &Pattern, conditions: &Conditions) -> Option<String> {
         .then(|| format!("match.path = \"{text}\" is one URL: write \"{text}*\" for all that are below it"))
 }
 
-/// Returns the doubt about a pattern with one of these `signs`, which is most likely meant as a regular expression.
-fn expression(pattern: &Pattern, signs: &[char]) -> Option<String> {
+/// Returns the doubt about a pattern in which `sign_in` finds a sign of a regular expression.
+fn expression(pattern: &Pattern, sign_in: impl Fn(&str) -> Option<char>) -> Option<String> {
     let text = pattern.to_string();
-    let sign = text.chars().find(|sign| signs.contains(sign) && !text.starts_with(['~', '@']))?;
+    let sign = sign_in(&text).filter(|_| !text.starts_with(['~', '@']))?;
     Some(format!(
         "in '{text}', the {sign} stands for itself: '~' begins a regular expression, and alternatives are a list"
     ))
+}
+
+fn sign(text: &str) -> Option<char> {
+    text.chars().find(|sign| ['|', '^'].contains(sign))
+}
+
+/// Returns the sign of a regular expression in a path. Paths have words in brackets and braces of their own, as in
+/// `/pages/[slug].js`, but neither classes nor lists.
+fn sign_in_path(text: &str) -> Option<char> {
+    let has_class = ["[0-9", "[a-z", "[A-Z", "]+"].iter().any(|class| text.contains(class));
+    let mut braces = text.split('{').skip(1).filter_map(|behind| behind.split_once('}'));
+    let has_list = braces.any(|(inner, _)| inner.contains(','));
+    sign(text).or(has_class.then_some('[')).or(has_list.then_some('{'))
 }
 
 fn of_query(query: &Query) -> Vec<String> {

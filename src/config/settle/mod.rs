@@ -37,6 +37,7 @@ use problems::Problems;
 
 /// Returns the settings of `draft`, or all contradictions in it.
 pub(super) fn settle(mut draft: Draft) -> Result<Settings, Vec<String>> {
+    let keys = written::keys(&draft);
     give_rules(&mut draft);
     let mut problems = Problems::of(&draft);
     let listeners = Listeners::of(&draft);
@@ -62,7 +63,7 @@ pub(super) fn settle(mut draft: Draft) -> Result<Settings, Vec<String>> {
     problems.none()?;
     let first = listeners.first();
     let Listeners { http, sockets, doors } = listeners;
-    let (without_effect, keys) = (without_effect::find(&draft), written::keys(&draft));
+    let without_effect = without_effect::find(&draft);
     let parts = draft.sites.into_iter().zip(tls.into_iter().zip(acme)).zip(rules).enumerate();
     let sites = parts.map(|(at, ((site, tls), rules))| settle_site(at, site, tls, rules)).collect();
     let (capacity, values) = (capacity(draft.memory_size, draft.memory_entries), draft.values);

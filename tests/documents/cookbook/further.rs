@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use larder_testkit::{Client, Response, eventually};
+use larder_testkit::{Client, Pair, Response, eventually};
 
 use super::{AUTHORITY, Check, FOLDER, OTHER, hits, part, redirects};
 
@@ -179,14 +179,21 @@ pub(super) const FURTHER: &[(usize, Check)] = &[
         assert!(!lines.contains("/fast") && lines.contains("/slow:1/a"), "{lines}");
     }),
     (155, |larder, _| {
-        let begun = Instant::now();
-        let mut both = [larder.client(), larder.client()];
-        for (client, own) in both.iter_mut().zip(["192.0.2.1", "198.51.100.1"]) {
-            client.send(&format!("GET /download/long:3072\nX-Forwarded-For: {own}"));
-        }
-        both.iter_mut().for_each(|client| assert_eq!(client.receive("GET").status, 200));
-        // One of them alone would take 0.2 s.
-        assert!(begun.elapsed() > Duration::from_millis(400), "{:?}", begun.elapsed());
+        let both = |path: &str| {
+            let begun = Instant::now();
+            let mut both = [larder.client(), larder.client()];
+            for (client, own) in both.iter_mut().zip(["192.0.2.1", "198.51.100.1"]) {
+                client.send(&format!("GET {path}\nX-Forwarded-For: {own}"));
+            }
+            both.iter_mut().for_each(|client| assert_eq!(client.receive("GET").status, 200));
+            begun.elapsed()
+        };
+        // One of them alone would take 0.2 s. A busy machine delays those without a limit, too.
+        eventually("the limit to be the cause", || {
+            let (free, limited) = (both("/long:3072"), both("/download/long:3072"));
+            assert!(limited > Duration::from_millis(400), "{limited:?}");
+            (free < limited / 2).then_some(())
+        });
     }),
     (156, |larder, _| {
         for (language, location) in [("de-AT,en", "/de/"), ("en,de", "/en/")] {
@@ -228,19 +235,26 @@ pub(super) const FURTHER: &[(usize, Check)] = &[
         let page = "GET /intern/cc:max-age=9\nX-User: ann\nAuthorization: Basic YmVhOm9wZW4gc2VzYW1l";
         assert_eq!(part(&larder.ask(page), 6), "bea");
         assert!(larder.ask(page).is_hit());
-        assert_eq!(part(&larder.ask("GET /\nX-User: ann"), 6), "ann");
+        assert_eq!(part(&larder.ask("GET /\nX-User: ann"), 6), "-");
     }),
-    (164, |larder, _| {
-        let (ann, port) = (AUTHORITY.pair("ann", &[]), larder.door("reverse, TLS").port());
+    (164, |larder, origin| {
+        let ([ann, bea], port) =
+            (["ann", "bea"].map(|name| AUTHORITY.pair(name, &[])), larder.door("reverse, TLS").port());
         let user = |words: &[&str]| {
             let mut curl = Command::new("curl");
             curl.args(["--silent", "--noproxy", "*", "--cacert", &AUTHORITY.file()]);
             curl.args(["--resolve", &format!("site.test:{port}:127.0.0.1")]).args(words);
-            let page = curl.arg(format!("https://site.test:{port}/")).output().expect("curl").stdout;
+            let page =
+                curl.arg(format!("https://site.test:{port}/cc:max-age=9")).output().expect("curl").stdout;
             String::from_utf8_lossy(&page).split('|').nth(6).unwrap_or_default().to_owned()
         };
-        let [cert, key] = [&ann.cert, &ann.key].map(|file| file.display().to_string());
-        assert_eq!([user(&["--cert", &cert, "--key", &key]), user(&[])], ["CN=ann", ""]);
+        let by = |pair: &Pair| {
+            let [cert, key] = [&pair.cert, &pair.key].map(|file| file.display().to_string());
+            user(&["--cert", &cert, "--key", &key])
+        };
+        assert_eq!([by(&ann), by(&bea), user(&[]), by(&ann)], ["CN=ann", "CN=bea", "", "CN=ann"]);
+        // The two pages of ann are one of them.
+        assert_eq!(origin.count(), 3);
     }),
     (165, |larder, _| {
         assert_eq!(["/gone", "/%67one", "/other"].map(|path| larder.get(path).status), [410, 410, 200]);

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
 use std::process::Command;
+
+use larder_testkit::{not_tested, programs};
 
 use super::AUTHORITY;
 use super::lines::sections;
@@ -114,12 +115,10 @@ fn other_programs_accept_their_lines() {
     }
     let snippets = snippets();
     for (name, program, words) in PROGRAMS {
-        let path = Path::new("/usr/sbin").join(program);
-        // NGINX is one of the packages of the tests.
-        if !path.exists() && name != "NGINX" {
-            eprintln!("{name} is not installed");
+        let Some(path) = programs::find(program) else {
+            not_tested(name);
             continue;
-        }
+        };
         for ((number, _), snippet) in snippets.iter().filter(|((_, own), _)| program.starts_with(&**own)) {
             let file = folder.path().join("config");
             fs::write(&file, snippet.config(name)).expect("written");

@@ -228,7 +228,9 @@ pub(crate) fn fill_lines<'r>(
 ) -> Edits {
     let fill = |line: &(HeaderName, HeaderValue)| {
         let (name, value) = line;
-        let text = str::from_utf8(value.as_bytes()).ok().filter(|text| text.contains('{'));
+        // Values from files are taken as they are.
+        let text = str::from_utf8(value.as_bytes()).ok().filter(|_| !value.is_sensitive());
+        let text = text.filter(|text| text.contains('{'));
         let template = text.map(Template::of_value);
         let filled = template.map(|template| parts.fill(&template, rule(line)));
         let value = filled.map_or_else(|| value.clone(), |text| field_value(&text));

@@ -146,7 +146,7 @@ macro_rules! effects {
             tokens: Option<Option<Arc<Tokens>>>, Guard { "tokens", "file, or false", read[tokens_in_file],
                 "requires a bearer token in this file, or the password of a user; a line is a token, or a name and a token"; }
             user_field: Option<HeaderName>, Guard { "user_field", "field name", read[user_field],
-                "request field in which the origin gets the name of the user or token; clients cannot set it, and each user has separate stored responses"; }
+                "request field in which the origin gets the name of the user or token; clients cannot set it in requests that match, and each user has separate stored responses"; }
             /// `Some(None)`: no signature is required, even if earlier rules require one.
             signed: Option<Option<Arc<SignedUrls>>>, Guard { "signed", "file of keys, { keys = file, in = \"query\", expires = \"expires\", signature = \"signature\", skew = \"0s\" }, or false", read[signed],
                 "requires a URL that one of the keys has signed (HMAC-SHA256) and that has not expired (docs/rules.md); others get 403. in = \"path\": time and signature are the last two segments of the path. Neither is part of the cache key, or reaches origins"; }

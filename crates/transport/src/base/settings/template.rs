@@ -8,6 +8,8 @@ use http::HeaderName;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Template {
     parts: Vec<Part>,
+    /// Whether a query behind a question mark continues the one that has begun.
+    continues_query: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,17 +108,24 @@ impl Template {
         }
         own.push_str(rest);
         parts.extend(Some(own).filter(|own| !own.is_empty()).map(Part::Text));
-        Self { parts }
+        Self { parts, continues_query: false }
     }
 
-    /// Returns the text with `value` in the place of each placeholder. Behind a question mark, a query continues the one that
-    /// has begun.
+    /// Parses the path of requests to origins: behind a question mark, a query continues the one that has begun.
+    ///
+    /// # Errors
+    /// The same as for [`parse`](Self::parse).
+    pub fn parse_path(text: &str) -> Result<Self, String> {
+        Ok(Self { continues_query: true, ..Self::parse(text)? })
+    }
+
+    /// Returns the text with `value` in the place of each placeholder.
     pub fn fill<'v>(&self, value: impl Fn(&Placeholder) -> Cow<'v, str>) -> String {
         let mut text = String::new();
         for part in &self.parts {
             match part {
                 Part::Text(own) => text.push_str(own),
-                Part::Value(Placeholder::Query) if text.contains('?') => {
+                Part::Value(Placeholder::Query) if self.continues_query && text.contains('?') => {
                     text.push_str(&value(&Placeholder::Query).replacen('?', "&", 1));
                 }
                 Part::Value(placeholder) => text.push_str(&value(placeholder)),
@@ -251,8 +260,11 @@ mod tests {
         assert_eq!(template.fill(value), "https://www.a.example/x?a=-");
         assert!(template.has_stars() && template.is_about_query());
         let query = |_: &Placeholder| "?b=?".into();
-        let filled = ["/x?a=1{query}", "/x{query}"].map(|text| Template::parse(text).unwrap().fill(query));
+        let filled =
+            ["/x?a=1{query}", "/x{query}"].map(|text| Template::parse_path(text).unwrap().fill(query));
         assert_eq!(filled, ["/x?a=1&b=?", "/x?b=?"]);
+        // The URL of a redirect may have a whole URL in its query.
+        assert_eq!(Template::parse("/login?next=/x{query}").unwrap().fill(query), "/login?next=/x?b=?");
         let known = "{uri} {path} {path:lower} {query} {host} {scheme} {client} {client_cert} {id} {time} {outcome} {map} {query:NAME} {field:NAME} {cookie:NAME} {1} to {9}";
         for (text, error) in [
             ("{ur}", format!("unknown placeholder '{{ur}}'; known: {known}")),

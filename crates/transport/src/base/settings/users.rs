@@ -155,6 +155,11 @@ impl Tokens {
         self.names.get(&print(&[token])).map(|name| &**name)
     }
 
+    /// Whether the owner of one of them has no name.
+    pub fn lack_names(&self) -> bool {
+        self.names.values().any(|name| name.is_empty())
+    }
+
     /// Returns the file of the tokens.
     pub fn source(&self) -> &str {
         &self.source
