@@ -266,7 +266,10 @@ impl Client {
                     connection
                 }
                 // Boxed, since it is rare and much larger than the rest of this future.
-                None => Box::new(Box::pin(new_connection(&connector, &request, unsent)).await?),
+                None => {
+                    let to = (request.https, request.authority, request.client);
+                    Box::new(Box::pin(new_connection(&connector, to, unsent)).await?)
+                }
             };
             let parent = connection.proxy().cloned();
             let absolute = parent.as_ref().map(|parent| parent.absolute(request.authority, head));
@@ -312,12 +315,12 @@ impl Client {
 /// Opens a connection for a request of which an origin has received nothing if `unsent`.
 async fn new_connection(
     connector: &Connector,
-    request: &OriginRequest<'_>,
+    (https, authority, client): (bool, &str, Option<IpAddr>),
     unsent: bool,
 ) -> Result<Connection, OriginError> {
-    let opened = connector.open(request.https, request.authority, request.client).await;
+    let opened = connector.open(https, authority, client).await;
     let opened = opened.map_err(|error| OriginError { unsent, ..error.into() })?;
-    Ok(Connection::new(opened, request.https, request.authority))
+    Ok(Connection::new(opened, https, authority))
 }
 
 /// Whether the origin ends its connection since no request came for too long.
