@@ -130,7 +130,10 @@ fn faults_of_checks_times_and_placeholders_are_named() {
         ),
         ("signed = { keys = '/dev/null', in = 'path' }", "no key in this file"),
         ("tags = 'a,b'", "'a,b' is not a tag: tags have no commas"),
-        ("tags = '{client}'", "tags: {client}, {client_cert}, {id}, {outcome} and {time} differ among requests"),
+        (
+            "tags = '{client}'",
+            "tags: {client}, {client_cert}, {id}, {outcome} and {time} differ among requests",
+        ),
         (
             "request = { set = { A = '{field:Client-Cert}' } }",
             "the certificate that a client has shown is in match.client_cert",

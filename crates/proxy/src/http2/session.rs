@@ -57,9 +57,9 @@ pub(super) struct State {
     pub(super) sent_at: u64,
 }
 
-/// A list of fields that is too large for a client that accepts this size is not sent by any origin but one whose lines
-/// are all very short. So the size of most lists is not counted.
-const LARGE_LIST: usize = 4 * LONGEST;
+/// No list of fields is this large: each line adds 32 bytes to its size, and has at least 3 bytes in a head of
+/// [`LONGEST`] bytes. The size is not counted for clients that accept this much.
+const LARGE_LIST: usize = 16 * LONGEST;
 
 /// The messages for a stream's task.
 #[derive(Default)]
@@ -298,22 +298,16 @@ impl State {
     pub(super) fn accepts_head(&self, reply: &Reply, banner: &Banner) -> bool {
         self.accepts(|size| {
             size.field(b":status", b"200");
-            reply.write_all_fields(size, banner);
-            reply.length.iter().for_each(|_| size.field(b"content-length", &[b'0'; 20]));
+            write_head(size, reply, banner);
         })
     }
 
     /// Writes the head of `reply`; `end`: it has no content. Returns false if the stream is closed.
     pub(super) fn head(&mut self, stream: u32, reply: &Reply, end: bool, banner: &Banner) -> bool {
-        let length = reply.length.filter(|_| !reply.is_bodiless());
         self.writing.wake_for_frames();
         let (out, status) = (&mut self.writing.out, reply.status.as_u16());
         let written = self.wire.head(out, stream, status, end, |block| {
-            let mut section = Section(block);
-            reply.write_all_fields(&mut section, banner);
-            if let Some(length) = length {
-                section.field(b"content-length", itoa::Buffer::new().format(length).as_bytes());
-            }
+            write_head(&mut Section(block), reply, banner);
         });
         self.tell();
         written
@@ -342,7 +336,13 @@ impl State {
     ///
     /// A client that does not read gets none: interim responses are announcements, and the final response follows.
     pub(super) fn interim(&mut self, stream: u32, interim: &Interim) {
-        if self.writing.out.len() >= GATHER || !self.accepts(|size| size.forward(&interim.fields)) {
+        let is_accepted = || {
+            self.accepts(|size| {
+                size.field(b":status", b"103");
+                size.forward(&interim.fields);
+            })
+        };
+        if self.writing.out.len() >= GATHER || !is_accepted() {
             return;
         }
         let status = interim.status.as_u16();
@@ -351,12 +351,14 @@ impl State {
         self.tell();
     }
 
-    /// Ends a stream with trailers, or with an empty frame if there are none, or more than the client accepts.
+    /// Ends a stream with trailers, or with an empty frame if there are none. Resets it if they are larger than the client
+    /// accepts: without them, the response would seem whole.
     pub(super) fn end(&mut self, stream: u32, trailers: &HeaderMap) {
         let kept = || trailers.iter().filter(|(name, _)| may_trail(name));
         let is_short = self.accepts(|size| kept().for_each(|(name, value)| size.mapped(name, value)));
         let mut trailers = kept().peekable();
-        match trailers.peek().filter(|_| is_short) {
+        match trailers.peek() {
+            _ if !is_short => self.wire.reset(&mut self.writing.out, stream, Code::INTERNAL_ERROR),
             None => drop(self.wire.data(&mut self.writing.out, stream, &[], true)),
             Some(_) => self.wire.trailers(&mut self.writing.out, stream, |block| {
                 trailers.for_each(|(name, value)| {
@@ -365,6 +367,15 @@ impl State {
             }),
         }
         self.tell();
+    }
+}
+
+/// Writes the fields of a head, without its status.
+#[inline]
+fn write_head(out: &mut impl FieldWriter, reply: &Reply, banner: &Banner) {
+    reply.write_all_fields(out, banner);
+    if let Some(length) = reply.length.filter(|_| !reply.is_bodiless()) {
+        out.field(b"content-length", itoa::Buffer::new().format(length).as_bytes());
     }
 }
 

@@ -134,6 +134,11 @@ impl Connector {
         }
     }
 
+    /// Returns the time limit of a connection with its handshake.
+    pub(super) fn limit(&self) -> Duration {
+        self.timeout.saturating_add(self.handshake)
+    }
+
     /// Sets the time limit of TLS handshakes; the default is that of connections.
     pub fn with_handshake(self, handshake: Duration) -> Self {
         Self { handshake, ..self }

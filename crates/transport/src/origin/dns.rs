@@ -93,8 +93,8 @@ impl NameServers {
         own(true).into_iter().chain(searched).chain(own(false)).collect()
     }
 
-    /// Returns the servers of the service `name`. Errors: `NotFound` if there are none; else the last failure of the name
-    /// servers.
+    /// Returns the servers of the service `name`. Errors: `NotFound` if none of the full names has any; else the failure
+    /// for the first one that could not be looked up.
     pub(super) fn service(&self, name: &str) -> io::Result<ServiceRecords> {
         self.search(name, |name| self.ask(name, TYPE::SRV, self.attempts, records::services))
     }
@@ -149,7 +149,8 @@ impl NameServers {
     ) -> io::Result<T> {
         let mut packet = Packet::new_query(fastrand::u16(..));
         packet.set_flags(PacketFlag::RECURSION_DESIRED);
-        let owner = Name::new(name).map_err(invalid)?;
+        // No record has a name that cannot be written, such as one that is too long.
+        let owner = Name::new(name).map_err(|_| ErrorKind::NotFound)?;
         packet.questions.push(Question::new(owner, QTYPE::TYPE(kind), QCLASS::CLASS(CLASS::IN), false));
         let query = packet.build_bytes_vec().map_err(invalid)?;
         let mut last = io::Error::from(ErrorKind::TimedOut);
@@ -318,6 +319,14 @@ mod tests {
         assert_eq!(settings.search("gone", answers).unwrap(), "found");
         let unknown = settings.search("web", |_| Err::<(), _>(ErrorKind::NotFound.into()));
         assert_eq!(unknown.unwrap_err().kind(), ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn a_name_that_is_too_long_is_searched_in_the_next_domain() {
+        let text = format!("search {}.example b.example\noptions ndots:5", "a".repeat(64));
+        let settings =
+            NameServers { servers: vec![server(&["web.b.example"], false)], ..NameServers::parse(&text) };
+        assert_eq!(&*settings.service("_web._tcp").unwrap().records[0].target, "web.b.example");
     }
 
     #[test]

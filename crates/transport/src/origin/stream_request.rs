@@ -27,11 +27,13 @@ impl Client {
     ) -> Result<(Head, Box<Download>), OriginError> {
         let connector = self.0.connector.within(request.waits.connect);
         let first_byte = request.waits.first_byte.unwrap_or(self.0.first_byte);
+        let (to, patience) =
+            ((request.https, request.authority), connector.limit().saturating_add(first_byte));
         let has_content = !request.content.is_empty();
         let repeatable = !has_content && is_idempotent(request.method);
         let (mut unsent, mut tries) = (true, 0);
         loop {
-            let found = self.0.places.stream(&connector, request.https, request.authority).await;
+            let found = self.0.places.stream(&connector, to, patience).await;
             let stream = found.map_err(|error| OriginError { unsent: unsent && error.unsent, ..error })?;
             let was_used = stream.was_used;
             let failure = match Exchange::ask(stream, request, message.clone(), first_byte).await {
@@ -79,7 +81,8 @@ impl Client {
         let (places, authority) = (&self.0.places, request.authority);
         let connector = self.0.connector.within(request.waits.connect);
         let first_byte = request.waits.first_byte.unwrap_or(self.0.first_byte);
-        let choice = Choice { client: request.client, idle: &self.0.idle };
+        let patience = connector.limit().saturating_add(first_byte);
+        let choice = Choice { client: request.client, idle: &self.0.idle, patience };
         for _ in 0..TRIES {
             let found = places.negotiated(&connector, authority, &choice).await?;
             let Some(stream) = found else { return Ok(None) };

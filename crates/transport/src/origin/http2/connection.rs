@@ -75,12 +75,13 @@ pub(in crate::origin) struct Stream {
 
 impl Connection {
     /// Starts HTTP/2 with the origin `authority` at the other end of a connection, with this window for each response. The
-    /// connection's task calls `look` periodically, and when the connection has ended.
+    /// connection's task calls `look` periodically, and when the connection has ended; with `true` if it has ended before
+    /// the origin's `SETTINGS`.
     pub(super) async fn begin(
         opened: Opened,
         authority: &str,
         (window, counted): (u32, Option<QuotaPermit>),
-        look: impl Fn() + Send + 'static,
+        look: impl Fn(bool) + Send + 'static,
     ) -> Result<Arc<Self>, h2::Error> {
         let host = bare(host_of(authority)).into();
         let found = opened.found(authority);
@@ -100,7 +101,7 @@ impl Connection {
         stream: S,
         (host, found): (Box<str>, Option<SocketAddr>),
         (window, counted): (u32, Option<QuotaPermit>),
-        look: impl Fn() + Send + 'static,
+        look: impl Fn(bool) + Send + 'static,
     ) -> Result<Arc<Self>, h2::Error> {
         let mut builder = Builder::new();
         builder
@@ -215,7 +216,7 @@ async fn run<S: AsyncRead + AsyncWrite + Send + Unpin>(
     mut connection: h2::client::Connection<S>,
     (sender, settles): (SendRequest<Bytes>, watch::Sender<bool>),
     host: Box<str>,
-    look: impl Fn() + Send,
+    look: impl Fn(bool) + Send,
 ) {
     let settled = poll_fn(|cx| match Pin::new(&mut connection).poll(cx) {
         Poll::Ready(ended) => Poll::Ready(Some(ended)),
@@ -223,11 +224,13 @@ async fn run<S: AsyncRead + AsyncWrite + Send + Unpin>(
         Poll::Pending => Poll::Pending,
     });
     let mut ended = timeout(SETTLING, settled).await.ok().flatten();
+    // Those that wait are to see it as soon as they are woken.
+    look(ended.is_some() && sender.current_max_send_streams() == UNTOLD);
     // The connection would not end while there is a sender.
     drop(sender);
     settles.send_replace(true);
     loop {
-        look();
+        look(false);
         match ended {
             None => ended = timeout(SWEEP, &mut connection).await.ok(),
             Some(Ok(())) => return,

@@ -50,6 +50,9 @@ impl Exchange {
         message: Request<()>,
         patience: Duration,
     ) -> Result<(Head, Self), Failure> {
+        if request.is_alone {
+            stream.distrust();
+        }
         let deadline = Deadline::new(patience);
         let is_bodiless = request.content.is_empty();
         let (mut answer, sender) = stream.send(message, is_bodiless).map_err(Failure::Unprocessed)?;

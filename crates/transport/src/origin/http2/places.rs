@@ -4,10 +4,13 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use http::StatusCode;
 use larder_semantics::status::Why;
 use parking_lot::Mutex;
+use tokio::sync::MutexGuard;
+use tokio::time::timeout;
 
 use super::connection::{Connection, Stream, WINDOW};
 use crate::base::clock;
@@ -46,6 +49,8 @@ pub(in crate::origin) struct Choice<'c> {
     pub(in crate::origin) client: Option<IpAddr>,
     /// Where a connection goes if the origin has chosen HTTP/1.1.
     pub(in crate::origin) idle: &'c Arc<Idle>,
+    /// How long the request waits for those that open connections.
+    pub(in crate::origin) patience: Duration,
 }
 
 /// The connections to one origin.
@@ -82,13 +87,14 @@ impl Places {
         }
         let failures = place.failures.load(Ordering::Relaxed);
         // The first request finds out for those that come meanwhile.
-        let _opening = place.opening.lock().await;
-        // A failure may have been due to its client.
-        if place.is_http1() || place.failures.load(Ordering::Relaxed) != failures {
-            return Ok(None);
-        }
-        if let Some(stream) = place.take_settled(&self.resolver).await {
+        let turn = place.turn(&self.resolver, choice.patience).await;
+        let Some((_opening, stream)) = turn.filter(|_| !place.is_http1()) else { return Ok(None) };
+        if let Some(stream) = stream {
             return Ok(Some(stream.counted(counted)));
+        }
+        // A failure may have been due to its client.
+        if place.failures.load(Ordering::Relaxed) != failures {
+            return Ok(None);
         }
         // A connection that cannot be kept would carry one request, while the others wait to open theirs.
         if self.quota.count().is_none() {
@@ -121,7 +127,8 @@ impl Places {
         }
         let counted = self.quota.count();
         let is_kept = counted.is_some();
-        let begun = Connection::begin(opened, authority, (LARGE_WINDOW, counted), self.look(&place)).await;
+        let begun =
+            Connection::begin(opened, authority, (LARGE_WINDOW, counted), self.look(&place, authority)).await;
         let begun = begun.inspect_err(|_| place.want_http1()).ok()?;
         if is_kept {
             place.connections.lock().push(Arc::clone(&begun));
@@ -134,20 +141,24 @@ impl Places {
         self.place(true, authority).want_http1();
     }
 
-    /// Returns a slot for a request on a connection to the origin `authority`, which has to speak HTTP/2.
+    /// Returns a slot for a request on a connection to the origin `authority`, which has to speak HTTP/2. The request waits
+    /// at most `patience` for those that open connections.
     pub(in crate::origin) async fn stream(
         &self,
         connector: &Connector,
-        https: bool,
-        authority: &str,
+        (https, authority): (bool, &str),
+        patience: Duration,
     ) -> Result<Stream, OriginError> {
         let place = self.place(https, authority);
         if let Some(stream) = place.take(&self.resolver) {
             return Ok(stream);
         }
         let failures = place.failures.load(Ordering::Relaxed);
-        let _opening = place.opening.lock().await;
-        if let Some(stream) = place.take_settled(&self.resolver).await {
+        let Some((_opening, stream)) = place.turn(&self.resolver, patience).await else {
+            let detail = format!("no connection to {authority} had room within {patience:?}");
+            return Err(OriginError::unsent(StatusCode::GATEWAY_TIMEOUT, Why::OriginTimeout, detail));
+        };
+        if let Some(stream) = stream {
             return Ok(stream);
         }
         if place.failures.load(Ordering::Relaxed) != failures
@@ -158,10 +169,7 @@ impl Places {
         let opened = self.open(connector, https, authority, &place).await;
         match &opened {
             Ok(connection) => place.connections.lock().push(Arc::clone(connection)),
-            Err(error) => {
-                *place.failure.lock() = Some(error.clone());
-                place.failures.fetch_add(1, Ordering::Relaxed);
-            }
+            Err(error) => place.fail(error.clone()),
         }
         opened.map(|connection| connection.stream())
     }
@@ -174,20 +182,22 @@ impl Places {
         place: &Arc<OriginConnections>,
     ) -> Result<Arc<Connection>, OriginError> {
         let opened = connector.open_for(https, authority, None, Protocols::Http2).await?;
-        let begun = Connection::begin(opened, authority, (WINDOW, None), self.look(place)).await;
-        begun.map_err(|error| OriginError {
-            status: StatusCode::BAD_GATEWAY,
-            why: Why::OriginClosed,
-            detail: format!("{authority} does not speak HTTP/2: {error}"),
-            unsent: true,
-            unconnected: true,
-        })
+        let begun = Connection::begin(opened, authority, (WINDOW, None), self.look(place, authority)).await;
+        begun.map_err(|error| without_http2(authority, &error.to_string()))
     }
 
-    /// Returns a function that drops connections in `place` that are of no more use.
-    fn look(&self, place: &Arc<OriginConnections>) -> impl Fn() + Send + use<> {
+    /// Returns a function that drops connections in `place` that are of no more use. Its argument: whether a connection
+    /// has ended before the origin's `SETTINGS`.
+    fn look(&self, place: &Arc<OriginConnections>, authority: &str) -> impl Fn(bool) + Send + use<> {
         let (place, resolver) = (Arc::downgrade(place), Arc::clone(&self.resolver));
-        move || place.upgrade().iter().for_each(|place| place.tidy(&resolver))
+        let authority: Box<str> = authority.into();
+        move |is_refused| {
+            let Some(place) = place.upgrade() else { return };
+            if is_refused {
+                place.fail(without_http2(&authority, "the connection ended before its SETTINGS"));
+            }
+            place.tidy(&resolver);
+        }
     }
 
     fn place(&self, https: bool, authority: &str) -> Arc<OriginConnections> {
@@ -209,6 +219,26 @@ impl OriginConnections {
 
     fn want_http1(&self) {
         self.http1_until.store(clock::millis() + REMEMBERED, Ordering::Relaxed);
+    }
+
+    /// Records a failure, which is also that of the requests that wait.
+    fn fail(&self, error: OriginError) {
+        *self.failure.lock() = Some(error);
+        self.failures.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Waits until no other request opens a connection. Returns the permission to open one, and a slot if a connection has
+    /// room. `None`: that lasts longer than `patience`.
+    async fn turn(
+        &self,
+        resolver: &Resolver,
+        patience: Duration,
+    ) -> Option<(MutexGuard<'_, ()>, Option<Stream>)> {
+        let turn = async {
+            let opening = self.opening.lock().await;
+            (opening, self.take_settled(resolver).await)
+        };
+        timeout(patience, turn).await.ok()
     }
 
     /// Returns a slot on a usable connection: on the first one with room, or on the one with the fewest requests if no
@@ -241,9 +271,22 @@ impl OriginConnections {
     }
 }
 
+/// Returns the failure of a connection whose origin does not begin HTTP/2.
+fn without_http2(authority: &str, error: &str) -> OriginError {
+    OriginError {
+        status: StatusCode::BAD_GATEWAY,
+        why: Why::OriginClosed,
+        detail: format!("{authority} does not speak HTTP/2: {error}"),
+        unsent: true,
+        unconnected: true,
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use tokio::net::TcpListener;
+    use tokio::sync::oneshot;
+    use tokio::task::JoinSet;
 
     use super::*;
     use crate::origin::Destinations;
@@ -258,10 +301,48 @@ mod tests {
         assert_eq!(held.len(), 128);
         // A connection would fail: there is no listener.
         let connector = Connector::new(Duration::from_secs(20), false, &common);
-        let choice = Choice { client: None, idle: &idle };
+        let choice = Choice { client: None, idle: &idle, patience: Duration::from_secs(20) };
         let found = places.negotiated(&connector, "127.0.0.1:1", &choice).await;
         assert!(matches!(found, Ok(None)), "it goes in HTTP/1.1");
         drop(held);
         assert!(places.negotiated(&connector, "127.0.0.1:1", &choice).await.is_err());
+    }
+    #[tokio::test]
+    async fn requests_share_the_failure_of_a_connection_without_settings() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let authority = listener.local_addr().unwrap().to_string();
+        let (close, closing) = oneshot::channel::<()>();
+        tokio::spawn(async move {
+            let first = listener.accept().await;
+            closing.await.unwrap();
+            drop(first);
+            // Each further connection would be held open.
+            let _second = listener.accept().await;
+            std::future::pending::<()>().await;
+        });
+        let common = Destinations::new(8).named;
+        let places = Arc::new(Places::new(&common));
+        let connector = Arc::new(Connector::new(Duration::from_secs(20), false, &common));
+        let mut requests: JoinSet<_> = std::iter::repeat_n((places, connector, authority), 20)
+            .map(|(places, connector, authority)| async move {
+                places.stream(&connector, (false, &authority), Duration::from_secs(20)).await
+            })
+            .collect();
+        let _first = requests.join_next().await.unwrap().unwrap().expect("a slot");
+        close.send(()).unwrap();
+        for answered in requests.join_all().await {
+            assert!(answered.unwrap_err().detail.contains("before its SETTINGS"));
+        }
+    }
+
+    #[tokio::test]
+    async fn requests_wait_for_a_limited_time_while_others_open_connections() {
+        let common = Destinations::new(8).named;
+        let places = Places::new(&common);
+        let connector = Connector::new(Duration::from_secs(20), false, &common);
+        let place = places.place(false, "127.0.0.1:1");
+        let _opening = place.opening.lock().await;
+        let waited = places.stream(&connector, (false, "127.0.0.1:1"), Duration::from_millis(1)).await;
+        assert_eq!(waited.unwrap_err().why, Why::OriginTimeout);
     }
 }
