@@ -7,8 +7,7 @@ use http::{HeaderName, header};
 use larder_proxy::settings::{AuthRequest, Effects, Pattern, PermissionBy, Placeholder};
 use toml::de::DeValue;
 
-use super::settle::template;
-use super::values::{each, entries, field, unknown, word, written_field};
+use super::values::{each, entries, field, template, unknown, word, written_field};
 use crate::config::draft::rule::RuleDraft;
 use crate::config::kinds::{AtLeast, Kind};
 use crate::config::lists::string;

@@ -11,7 +11,7 @@ use larder_proxy::settings::{
     Placeholder, Rule, SiteRule, Template,
 };
 
-use super::values::field;
+use super::values::{field, template};
 use super::{auth, claims, classes, cors, files, origins, split};
 use crate::config::draft::rule::{Content, ErrorPage, Respond, RuleDraft};
 
@@ -201,11 +201,6 @@ pub(super) fn urls(effects: &Effects) -> impl Iterator<Item = Template> {
 /// Returns the values of fields that are written, as text with placeholders.
 fn values(edits: &Edits) -> impl Iterator<Item = Template> {
     edits.written_lines().filter_map(|(_, value)| template(value))
-}
-
-/// Returns the value of a field as text with placeholders; `None` for one from a file, which has none.
-pub(super) fn template(value: &HeaderValue) -> Option<Template> {
-    str::from_utf8(value.as_bytes()).ok().filter(|_| !value.is_sensitive()).map(Template::of_value)
 }
 
 fn placeholders(edits: &Edits) -> impl Iterator<Item = Placeholder> {

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use larder_proxy::exchange::forwarded::is_dropped;
-use larder_proxy::settings::{NamedPatterns, Names, Pattern};
+use larder_proxy::settings::{NamedPatterns, Names, Pattern, Template};
 use larder_semantics::storable::is_hop_by_hop;
 use toml::de::{DeTable, DeValue};
 
@@ -116,6 +116,11 @@ pub(super) fn by_status(table: &DeTable<'_>) -> Result<Vec<(RangeInclusive<u16>,
     let mut all: Vec<(RangeInclusive<u16>, u32)> = each.collect::<Result<_, String>>()?;
     all.sort_by_key(|(statuses, _)| Reverse(statuses.len()));
     Ok(all)
+}
+
+/// Returns the value of a field as text with placeholders; `None` for one from a file, which has none.
+pub(super) fn template(value: &HeaderValue) -> Option<Template> {
+    str::from_utf8(value.as_bytes()).ok().filter(|_| !value.is_sensitive()).map(Template::of_value)
 }
 
 /// Reads fields with their values; `@FILE` stands for the text of that file, which is added to `files`, and `@@` for `@`.

@@ -11,7 +11,8 @@ use larder_proxy::settings::{
     Rule, RuleSet, Site, SiteRule,
 };
 
-use super::settle::{patterns, template, templates, urls};
+use super::settle::{patterns, templates, urls};
+use super::values::template;
 
 /// Returns warnings about rules that never hold, and about those that break assumptions of origins, one line each.
 pub(crate) fn warnings(settings: &Settings) -> Vec<String> {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::process::Command;
 
-use larder_testkit::{not_tested, programs};
+use larder_testkit::programs;
 
 use super::AUTHORITY;
 use super::lines::sections;
@@ -115,8 +115,10 @@ fn other_programs_accept_their_lines() {
     }
     let snippets = snippets();
     for (name, program, words) in PROGRAMS {
+        // The tests install NGINX alone.
         let Some(path) = programs::find(program) else {
-            not_tested(name);
+            assert_ne!(name, "NGINX", "it is not installed");
+            eprintln!("not tested: {name} is not installed");
             continue;
         };
         for ((number, _), snippet) in snippets.iter().filter(|((_, own), _)| program.starts_with(&**own)) {

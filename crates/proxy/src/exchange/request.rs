@@ -220,15 +220,12 @@ impl Request {
         let filled = filled(rulebook, &ruling, &parts);
         let edits = (&mut fields, taken, (!by_peer).then(|| edit(&head.method)));
         let (path, unchanged) = change(rulebook, &ruling, from_root(address.path), filled.as_ref(), edits);
-        let is_for_server = head.method == Method::OPTIONS && matches!(route, Route::Anywhere);
-        // An origin gets "*" in place of no path (RFC 9112 section 3.2.4).
-        let path = if is_for_server && address.path.is_empty() && path == "/" { String::new() } else { path };
         let mut request = in_place::boxed(|| Self {
             method: head.method.clone(),
             version: head.version,
             scheme: address.scheme,
             authority: host_in(&key, &head.method).unwrap_or_else(|| address.authority.to_owned()),
-            path,
+            path: target_of(head, &route, address.path, path),
             forbids_guess: ruling.caching().is_some_and(|caching| caching.forbids_guess(&fields)),
             asked: directives(&ruling, &fields),
             accepted: Some(AcceptedCodings::of(&fields)),
@@ -442,4 +439,11 @@ fn upgrade(head: &RequestHead<'_>) -> Option<HeaderValue> {
 /// Whether a request is a `PURGE` of a site. The site, not its rules, decides which clients may send it.
 fn is_purge(method: &Method, route: &Route) -> bool {
     matches!(route, Route::Site(_)) && method.as_str() == names::PURGE
+}
+
+/// Returns the `target` that an origin is to see. One without a path that is about the whole server has none: an origin gets
+/// "*" (RFC 9112 section 3.2.4).
+fn target_of(head: &RequestHead<'_>, route: &Route, asked: &str, target: String) -> String {
+    let is_for_server = head.method == Method::OPTIONS && matches!(route, Route::Anywhere);
+    if is_for_server && asked.is_empty() && target == "/" { String::new() } else { target }
 }
