@@ -21,7 +21,8 @@ impl Repeats {
     /// Logs `whole`, or counts it if a warning with the same `text` was logged recently.
     pub(crate) fn warn(&self, text: &str, whole: impl FnOnce() -> String) {
         if self.is_first(text) {
-            tracing::warn!("{}", whole());
+            let whole = whole();
+            tracing::warn!("{whole}");
         }
     }
 
