@@ -215,6 +215,22 @@ fn content_that_comes_byte_by_byte_is_refused() {
     assert_eq!(client.response(1).status, 408);
 }
 
+/// The response is not whole without them: gRPC has its status there.
+#[test]
+fn trailers_beyond_the_limit_of_the_client_reset_their_stream() {
+    let origin = Origin::answering(|seen| {
+        let length = seen.target[1..].parse().expect("a length");
+        let trailer = format!("X-Sum: {}", "7".repeat(length));
+        Answer::raw(format!(
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n{trailer}\r\n\r\n"
+        ))
+    });
+    let larder = Larder::before(&origin);
+    let mut client = Client::with(larder.address(), &[(6, 4_096)]);
+    assert_eq!(client.get(1, "/4000").reset, None);
+    assert_eq!(client.get(3, "/4096").reset, Some(2), "INTERNAL_ERROR");
+}
+
 /// RFC 9113 section 6.5.2.
 #[test]
 fn heads_beyond_the_limit_of_the_client_are_not_sent() {

@@ -454,6 +454,16 @@ fn health_checks_are_made_in_http_2() {
     assert_eq!(origin.last().target, "/ready");
 }
 
+/// The origin may take all requests on the connection for those of one client.
+#[test]
+fn no_request_follows_credentials_that_authorise_a_connection() {
+    let (larder, origin) = before(echo);
+    for connections in 1..=4 {
+        assert_eq!(larder.ask("GET /\nAuthorization: NTLM a").status, 200);
+        assert_eq!(origin.connections(), connections);
+    }
+}
+
 #[test]
 fn an_idle_connection_that_the_origin_has_closed_costs_no_request() {
     let (larder, origin) = before(|server| {
