@@ -31,6 +31,6 @@ fuzz_target!(|bytes: &[u8]| {
         }
     }
     if let Ok(map) = UrlMap::parse("map", file, MapBy::Host) {
-        assert!(map.get(b"/", "").is_none_or(|text| !text.is_empty()));
+        assert_eq!(map.get(b"/", ""), None);
     }
 });

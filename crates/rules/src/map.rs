@@ -46,6 +46,9 @@ impl UrlMap {
                 MapBy::Path => normal(key).into(),
                 MapBy::Host => host(key).into(),
             };
+            if form.is_empty() {
+                return Err((number, by.expected().to_owned()));
+            }
             if texts.insert(form, value.into()).is_some() {
                 return Err((number, format!("'{}' occurs twice", key.escape_debug())));
             }
@@ -141,13 +144,18 @@ mod tests {
             assert_eq!(map.get(b"/", host), text, "{host}");
         }
         assert_eq!(map.get(b"/", "a.shop.example"), None);
-        assert_eq!(UrlMap::parse("tenants", "a one\n/b two", MapBy::Host).unwrap_err().0, 2);
     }
 
     #[test]
     fn a_line_without_a_meaning_is_named() {
-        for (text, line) in [("a", 1), ("\nold /new", 2), ("/a /b\n/%61 /c", 2)] {
-            assert_eq!(UrlMap::parse("moved", text, MapBy::Path).unwrap_err().0, line, "{text}");
+        for (by, text, line) in [
+            (MapBy::Path, "a", 1),
+            (MapBy::Path, "\nold /new", 2),
+            (MapBy::Path, "/a /b\n/%61 /c", 2),
+            (MapBy::Host, "a one\n/b two", 2),
+            (MapBy::Host, "a one\n. two", 2),
+        ] {
+            assert_eq!(UrlMap::parse("map", text, by).unwrap_err().0, line, "{text}");
         }
     }
 }
