@@ -127,27 +127,35 @@ pub(crate) fn command_line(packages: &[&Package]) -> String {
 /// Installs the packages and prints their names; their services are not started. Fails if there is no apt-get or no
 /// permission to use it (the error contains the command to run), or if apt-get fails.
 pub(crate) fn install(packages: &[&Package]) -> Result<()> {
-    if packages.is_empty() {
+    let Some(mut shell) = installer(packages)? else {
         return Ok(());
-    }
+    };
     for package in packages {
         println!("  installing {:<12} {}", package.name, package.purpose);
+    }
+    let names = packages.iter().map(|package| package.name);
+    let status = shell.args(["-c", INSTALL, "install"]).args(names).status().context("cannot start sh")?;
+    if !status.success() {
+        bail!("apt-get failed ({status}); run it by hand to see why: {}", command_line(packages));
+    }
+    match missing(packages.iter().copied()).first() {
+        Some(package) => bail!("{} is installed, but `{}` is not found", package.name, package.program),
+        None => Ok(()),
+    }
+}
+
+/// Returns a shell that may install the packages, if there are any. Fails as [`install`] does.
+pub(crate) fn installer(packages: &[&Package]) -> Result<Option<Command>> {
+    if packages.is_empty() {
+        return Ok(None);
     }
     let by_hand = command_line(packages);
     if find("apt-get").is_none() {
         bail!("no apt-get here; install by hand what is called, on Debian: {by_hand}");
     }
-    let Some(mut shell) = root_shell() else {
-        bail!("installing needs root; run: {by_hand}");
-    };
-    let names = packages.iter().map(|package| package.name);
-    let status = shell.args(["-c", INSTALL, "install"]).args(names).status().context("cannot start sh")?;
-    if !status.success() {
-        bail!("apt-get failed ({status}); run it by hand to see why: {by_hand}");
-    }
-    match missing(packages.iter().copied()).first() {
-        Some(package) => bail!("{} is installed, but `{}` is not found", package.name, package.program),
-        None => Ok(()),
+    match root_shell() {
+        Some(shell) => Ok(Some(shell)),
+        None => bail!("installing needs root; run: {by_hand}"),
     }
 }
 

@@ -13,7 +13,11 @@ struct Step {
 }
 
 const STEPS: &[Step] = &[
-    Step { name: "packages", run: install, remedy: "install them as it says, then run `cargo x test` again" },
+    Step {
+        name: "packages",
+        run: packages,
+        remedy: "install them as it says, then run `cargo x test` again",
+    },
     Step { name: "formatting", run: formatting, remedy: "run `cargo fmt`" },
     Step {
         name: "tidy",
@@ -23,7 +27,7 @@ const STEPS: &[Step] = &[
     Step {
         name: "build",
         run: build,
-        remedy: "mend what rustc or clippy names above; warnings are errors here",
+        remedy: "mend what rustc, clippy or apt-get says above; warnings are errors here",
     },
     Step { name: "tests", run: tests, remedy: "run the failing test alone: `cargo test -p CRATE NAME`" },
     Step {
@@ -76,6 +80,11 @@ fn run(steps: &[Step]) -> Result<()> {
     Ok(())
 }
 
+/// Fails if packages are missing that cannot be installed here. They are installed during the build, which needs none of them.
+fn packages() -> Result<()> {
+    packages::installer(&packages::missing(packages::FOR_TESTS)).map(drop)
+}
+
 fn install() -> Result<()> {
     packages::install(&packages::missing(packages::FOR_TESTS))?;
     go::for_tests()?;
@@ -90,9 +99,13 @@ fn formatting() -> Result<()> {
 /// The packages of tests.
 const ALL: [&str; 1] = ["--workspace"];
 
-/// Lints and compiles everything.
+/// Lints and compiles everything, and meanwhile installs what the tests need.
 fn build() -> Result<()> {
-    test_programs::build(&ALL).map(drop)
+    std::thread::scope(|scope| {
+        let installation = scope.spawn(install);
+        test_programs::build(&ALL)?;
+        installation.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
 }
 
 /// Runs the tests. They wait more than they compute, so more run in parallel than there are processors. Meanwhile the
