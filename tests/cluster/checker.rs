@@ -20,7 +20,7 @@ use crate::relay::{Mode, Relay};
 use crate::world::{KEYS, LAG, World};
 
 /// The duration of the disturbances, unless the environment sets another one.
-const RUN: Duration = Duration::from_secs(8);
+const RUN: Duration = Duration::from_secs(4);
 
 /// Three nodes whose connections to the engine and to each other can be cut.
 struct Cluster<'w> {

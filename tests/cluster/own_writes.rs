@@ -25,7 +25,7 @@ const PAGES: usize = 12;
 const NAMES: [&str; 3] = ["a", "b", "c"];
 const TOKEN: &str = "0123456789abcdef";
 /// The number of changes that are followed by a read.
-const TRIES: usize = 300;
+const TRIES: usize = 200;
 /// A position field of an origin.
 const FOREIGN: &str = "Larder-Position: 9-9.0000000000000000.-";
 
