@@ -11,7 +11,7 @@ use libfuzzer_sys::fuzz_target;
 fuzz_target!(|input: &[u8]| {
     let Some((&choice, content)) = input.split_first() else { return };
     // The format of databases is left out: it requires a file, and another project's code reads it.
-    let format = Format::ALL.get(usize::from(choice >> 1)).map(|(_, format)| *format);
+    let format = Format::ALL.get(usize::from(choice >> 1)).copied();
     let format = format.filter(|format| *format != Format::History);
     // Each line of the ARC paper's traces may represent a million requests: valid, but too slow for the fuzzer.
     let may_be_runs = format.is_none_or(|format| format == Format::Arc);

@@ -19,7 +19,7 @@ pub(crate) mod terminal;
 pub(crate) mod traces;
 pub(crate) mod words;
 
-pub(crate) use larder_cli::{Failure, files, numbers, progress, say, units};
+pub(crate) use larder_cli::{Failure, choice, files, numbers, progress, say, units};
 
 /// Makes a store leave room, from now on, for the memory that the allocator holds without using it.
 pub(crate) type WatchAllocator = fn(Arc<Store>) -> io::Result<()>;

@@ -71,8 +71,7 @@ pub(crate) fn read(path: &Path, options: &trace::Options) -> Result<Trace, Failu
 }
 
 fn format(text: &str) -> Result<Format, String> {
-    let names = Format::ALL.iter().map(|(name, _)| *name);
-    text.parse().map_err(|error: String| error + &words::hint(text, names))
+    text.parse().map_err(|error: String| error + &words::hint(text, Format::ALL.map(Format::name)))
 }
 
 fn columns(text: &str) -> Result<Columns, String> {

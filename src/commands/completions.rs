@@ -1,9 +1,9 @@
 //! `larder completions`: prints a script that completes commands and options in a shell.
 
-use clap::{Args, Command, ValueEnum};
+use clap::{Args, Command};
 use clap_complete::aot::{Shell, generate};
 
-use crate::cli::{Failure, say};
+use crate::cli::{Failure, choice, say};
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -15,26 +15,17 @@ Examples:
 #[derive(Debug, Args)]
 pub(crate) struct Completions {
     /// The shell
-    shell: KnownShell,
+    #[arg(value_parser = choice(SHELLS))]
+    shell: Shell,
 }
 
 /// The shells whose scripts are tested.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum KnownShell {
-    Bash,
-    Zsh,
-    Fish,
-}
+const SHELLS: &[(&str, Shell)] = &[("bash", Shell::Bash), ("zsh", Shell::Zsh), ("fish", Shell::Fish)];
 
 /// Prints the script for the commands below `root`.
 pub(crate) fn run(completions: &Completions, mut root: Command) -> Result<(), Failure> {
-    let shell = match completions.shell {
-        KnownShell::Bash => Shell::Bash,
-        KnownShell::Zsh => Shell::Zsh,
-        KnownShell::Fish => Shell::Fish,
-    };
     let mut script = Vec::new();
-    generate(shell, &mut root, "larder", &mut script);
+    generate(completions.shell, &mut root, "larder", &mut script);
     say(String::from_utf8_lossy(&script).trim_end());
     Ok(())
 }

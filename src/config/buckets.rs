@@ -106,7 +106,7 @@ fn bucket(text: &str) -> Result<Origin, String> {
     };
     let source = |name: &str| {
         let names = CredentialSource::ORDER.map(CredentialSource::name);
-        CredentialSource::named(name)
+        CredentialSource::of_name(name)
             .ok_or_else(|| wrong(&format!("credentials is one of: {} none", names.join(" "))))
     };
     let credentials = value("credentials").map(source).transpose()?;

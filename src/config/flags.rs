@@ -7,18 +7,17 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use clap::Args;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 use larder_evict::Spec;
 use larder_proxy::settings::{AccessLog, CertificateFiles, Counts, DiskTier, HostHeader, Origin, Site};
 
 use super::bounds::{DISK, ENTRIES, MEMORY, THREADS};
 use super::draft::{AdminAddress, DatabasePlace, DiskDraft, Draft, ListenAddress, SiteDraft};
-use super::names::{self, ACCESS_LOGS, COUNTS};
+use super::names;
 use super::places;
 use super::registries;
 use super::self_signed;
 use crate::cli::numbers::whole;
-use crate::cli::units;
+use crate::cli::{choice, units};
 
 /// The arguments of `serve`, which `check` validates.
 #[derive(Clone, Debug, Args)]
@@ -71,7 +70,7 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "NUMBER", value_parser = whole::<u64>(ENTRIES))]
     pub(crate) entries: Option<u64>,
     /// What the capacity and the policy count of a response [default: all]
-    #[arg(long, value_name = "WHAT", value_parser = choice(COUNTS))]
+    #[arg(long, value_name = "WHAT", value_parser = choice(Counts::NAMES))]
     pub(crate) count: Option<Counts>,
     /// Eviction policy, such as s3fifo or tinylfu+gdsf [default: adaptive]
     #[arg(long, value_name = "POLICY", value_parser = names::policy)]
@@ -95,7 +94,7 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "NUMBER", value_parser = whole::<usize>(THREADS))]
     pub(crate) threads: Option<usize>,
     /// Write an access log in this form [default: off]
-    #[arg(long, value_name = "FORM", value_parser = choice(ACCESS_LOGS))]
+    #[arg(long, value_name = "FORM", value_parser = choice(AccessLog::NAMES))]
     pub(crate) access_log: Option<AccessLog>,
     /// File of the access log [default: standard output]
     #[arg(long, value_name = "FILE", value_parser = names::directory)]
@@ -218,15 +217,6 @@ pub(crate) struct Admin(pub(crate) Option<AdminAddress>);
 
 fn admin(text: &str) -> Result<Admin, String> {
     names::admin(text).map(Admin)
-}
-
-/// Reads a word of `table`.
-fn choice<T: Copy + Send + Sync + 'static>(
-    table: &'static [(&'static str, T)],
-) -> impl TypedValueParser<Value = T> {
-    let value = |word: String| table.iter().find(|(known, _)| *known == word).map(|(_, value)| *value);
-    let words = PossibleValuesParser::new(table.iter().map(|(word, _)| *word));
-    words.try_map(move |word| value(word).ok_or("unknown"))
 }
 
 fn memory(text: &str) -> Result<u64, String> {

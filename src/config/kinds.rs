@@ -8,7 +8,7 @@ use toml::de::{DeTable, DeValue};
 
 use crate::cli::units;
 use crate::cli::words::hint;
-use crate::config::lists::{networks, text_of};
+use crate::config::lists::{items, networks, text_of};
 use crate::config::names;
 
 /// The name of a kind in the docs and in errors.
@@ -323,10 +323,7 @@ impl<K: Words> Words for List<K> {
 
 impl<V, K: Kind<V>> Kind<Vec<V>> for List<K> {
     fn read(&self, value: &DeValue<'_>) -> Result<Vec<V>, String> {
-        match value.as_array() {
-            Some(items) => items.iter().map(|item| self.0.read(item.get_ref())).collect(),
-            None => Ok(vec![self.0.read(value)?]),
-        }
+        items(value, |item| self.0.read(item))
     }
 
     fn show(&self, value: &Vec<V>) -> String {

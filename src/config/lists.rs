@@ -13,12 +13,20 @@ use toml::de::DeValue;
 use crate::cli::files::unread;
 use crate::config::names;
 
+/// Reads each item of a list; a single one may be written without brackets.
+pub(crate) fn items<T>(
+    value: &DeValue<'_>,
+    read: impl Fn(&DeValue<'_>) -> Result<T, String>,
+) -> Result<Vec<T>, String> {
+    match value.as_array() {
+        Some(items) => items.iter().map(|item| read(item.get_ref())).collect(),
+        None => Ok(vec![read(value)?]),
+    }
+}
+
 /// Reads the strings of a list; a single string may be written without brackets.
 pub(crate) fn strings(value: &DeValue<'_>) -> Result<Vec<String>, String> {
-    match value.as_array() {
-        Some(items) => items.iter().map(|item| string(item.get_ref())).collect(),
-        None => Ok(vec![string(value)?]),
-    }
+    items(value, string)
 }
 
 /// Reads a string.

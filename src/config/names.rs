@@ -8,59 +8,13 @@ use http::{HeaderName, Uri};
 use ipnet::IpNet;
 use larder_evict::Spec;
 use larder_proxy::exchange::forwarded::is_dropped;
-use larder_proxy::settings::{
-    AccessLog, ClientAddress, ClientDetail, Counts, Dates, Door, HostHeader, PathPrefix, Role,
-};
-use larder_semantics::coding::{Coding, MediaRange};
-use larder_semantics::early_hints::EarlyHints;
-use larder_semantics::storable::Prediction;
+use larder_proxy::settings::{Door, HostHeader, PathPrefix, Role};
+use larder_semantics::coding::MediaRange;
 
 use super::draft::AdminAddress;
 use super::draft::DatabasePlace;
 use super::registries::WORD;
 use crate::cli::words::{hint, nearest};
-
-/// The forms of the access log.
-pub(crate) const ACCESS_LOGS: &[(&str, AccessLog)] = &[
-    ("off", AccessLog::Off),
-    ("text", AccessLog::Text),
-    ("combined", AccessLog::Combined),
-    ("squid", AccessLog::Squid),
-    ("json", AccessLog::Json),
-];
-
-/// What of a response counts for the capacity of the memory.
-pub(crate) const COUNTS: &[(&str, Counts)] = &[("all", Counts::All), ("content", Counts::Content)];
-
-/// The codings in which responses can be compressed.
-pub(crate) const CODINGS: &[(&str, Coding)] =
-    &[("zstd", Coding::Zstd), ("br", Coding::Brotli), ("gzip", Coding::Gzip)];
-
-/// The kinds of predictions for prefetches.
-pub(crate) const PREDICTIONS: &[(&str, Prediction)] =
-    &[("association", Prediction::Association), ("sequence", Prediction::Sequence)];
-
-/// The dates of versions of packages that count.
-pub(crate) const PACKAGE_DATES: &[(&str, Dates)] =
-    &[("registry", Dates::Registry), ("first-seen", Dates::FirstSeen), ("later", Dates::Later)];
-
-/// The clients that get early hints.
-pub(crate) const EARLY_HINTS: &[(&str, EarlyHints)] =
-    &[("h2", EarlyHints::Http2), ("always", EarlyHints::Always), ("off", EarlyHints::Off)];
-
-/// Whether clients' prefetches without a stored response are declined.
-pub(crate) const CLIENT_PREFETCHES: &[(&str, bool)] = &[("serve", false), ("cached-only", true)];
-
-/// The ways in which origins learn the client's address.
-pub(super) const CLIENT_ADDRESSES: &[(&str, ClientAddress)] = &[
-    ("off", ClientAddress::Off),
-    ("x-forwarded-for", ClientAddress::XForwardedFor),
-    ("forwarded", ClientAddress::Forwarded),
-];
-
-/// The parts of clients' addresses that can be recorded.
-pub(super) const CLIENT_DETAILS: &[(&str, ClientDetail)] =
-    &[("whole", ClientDetail::Whole), ("truncated", ClientDetail::Truncated), ("off", ClientDetail::Off)];
 
 /// The word for the statistics database in the state directory.
 const DEFAULT_DATABASE: &str = "auto";

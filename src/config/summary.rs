@@ -6,7 +6,7 @@ use larder_proxy::settings::{
     Cluster, Counts, Intercept, Listener, Role, Statistics, TraceSettings, ValidatorSettings,
 };
 
-use super::names::{self, CLIENT_DETAILS, door_name, front_name};
+use super::names::{self, door_name, front_name};
 use super::places;
 use crate::cli::units::{counted, show_duration, show_share, show_size};
 
@@ -173,7 +173,6 @@ fn show_cluster(settings: &Settings) -> String {
 
 fn show_statistics(statistics: &Statistics) -> String {
     let Statistics { database, keep, client, rate, queue, max_size, contents, .. } = statistics;
-    let client = CLIENT_DETAILS.iter().find(|(_, detail)| detail == client).map_or("", |(name, _)| name);
     match larder_stats::describe(&database.url()) {
         Ok(url) => {
             let (keep, size) = (show_duration(*keep), show_size(*max_size));

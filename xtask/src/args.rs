@@ -1,6 +1,7 @@
 //! The words after a command: `--name value` and `--name`, checked against the command's known names.
 
 use anyhow::{Result, anyhow, bail};
+use larder_words::nearest;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -87,13 +88,10 @@ pub(crate) fn chosen<T: Copy>(words: Option<&str>, kind: &str, known: &[(&str, T
 
 /// Returns the error "unknown KIND `word`", with the nearest known name if one is near.
 pub(crate) fn unknown(kind: &str, word: &str, known: &[&str]) -> anyhow::Error {
-    let near = known.iter().map(|name| (strsim::levenshtein(word, name), name)).min();
-    match near {
-        Some((distance, name)) if distance <= 1 + word.len() / 3 => {
-            anyhow!("unknown {kind} `{word}`; did you mean `{name}`?")
-        }
-        _ if known.is_empty() => anyhow!("unknown {kind} `{word}`; none is known here"),
-        _ => anyhow!("unknown {kind} `{word}`; known are: {}", known.join(", ")),
+    match nearest(word, known.iter().copied()) {
+        Some(name) => anyhow!("unknown {kind} `{word}`; did you mean `{name}`?"),
+        None if known.is_empty() => anyhow!("unknown {kind} `{word}`; none is known here"),
+        None => anyhow!("unknown {kind} `{word}`; known are: {}", known.join(", ")),
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Outside this crate: the commands, and anything about a running proxy.
 
+mod choice;
 mod exit_with_parent;
 pub mod files;
 pub mod numbers;
@@ -12,6 +13,7 @@ pub mod units;
 
 pub use larder_words as words;
 
+pub use choice::choice;
 pub use exit_with_parent::exit_with_parent;
 pub use output::{Failure, say};
 pub use program::Program;

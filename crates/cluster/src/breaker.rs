@@ -1,17 +1,21 @@
 //! A circuit breaker for an optional service: after several consecutive failures it stops all use, for a time that
 //! grows with each further failure. Then one caller tries; if it succeeds, all callers may use the service again.
 
+use larder_words::{named, with_defaults};
+
 /// The consecutive failures that open the breaker.
 const FAILURES: u32 = 3;
 /// The time for which it stays open, in milliseconds: at first, and at most.
 const PAUSE: (u64, u64) = (500, 60_000);
 
-/// The state of the breaker. Times are milliseconds of any monotonic clock.
-#[derive(Clone, Debug)]
-pub struct Breaker {
-    state: State,
-    failures: u32,
-    pause: u64,
+with_defaults! {
+    /// The state of the breaker. Times are milliseconds of any monotonic clock.
+    #[derive(Clone, Debug)]
+    pub struct Breaker {
+        state: State = State::Closed,
+        failures: u32 = 0,
+        pause: u64 = PAUSE.0,
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -23,31 +27,15 @@ enum State {
     Trying(u64),
 }
 
-/// The state of the breaker, for users.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BreakerState {
-    /// All callers may send requests.
-    Closed,
-    /// No request is sent.
-    Open,
-    /// Half-open: one caller tries, or the next one will.
-    Trying,
-}
-
-impl BreakerState {
-    /// Returns the state in a word.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Closed => "closed",
-            Self::Open => "open",
-            Self::Trying => "trying",
-        }
-    }
-}
-
-impl Default for Breaker {
-    fn default() -> Self {
-        Self { state: State::Closed, failures: 0, pause: PAUSE.0 }
+named! {
+    /// The state of the breaker, for users.
+    pub enum BreakerState, word {
+        /// All callers may send requests.
+        Closed = "closed",
+        /// No request is sent.
+        Open = "open",
+        /// Half-open: one caller tries, or the next one will.
+        Trying = "trying",
     }
 }
 

@@ -5,30 +5,21 @@
 //! engine that was restarted, or took over from another one, may have lost acknowledged entries: so it counts as another
 //! stream.
 
+use larder_words::named;
+
 use crate::{Point, Position};
 
-/// The reason why the missed entries are unknown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum GapReason {
-    /// The node has never followed this stream.
-    New,
-    /// The last entry that the node has applied is not in the stream any more.
-    Trimmed,
-    /// The engine is another process than before.
-    Restarted,
-    /// An entry cannot be read.
-    Unknown,
-}
-
-impl GapReason {
-    /// Returns the reason in words.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::New => "this node has not followed it before",
-            Self::Trimmed => "it was trimmed, or lost",
-            Self::Restarted => "the engine was restarted, or another one took over",
-            Self::Unknown => "an entry is of another version",
-        }
+named! {
+    /// The reason why the missed entries are unknown.
+    pub enum GapReason, name {
+        /// The node has never followed this stream.
+        New = "this node has not followed it before",
+        /// The last entry that the node has applied is not in the stream any more.
+        Trimmed = "it was trimmed, or lost",
+        /// The engine is another process than before.
+        Restarted = "the engine was restarted, or another one took over",
+        /// An entry cannot be read.
+        Unknown = "an entry is of another version",
     }
 }
 

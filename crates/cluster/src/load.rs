@@ -1,22 +1,20 @@
 //! Decides when a node is so busy that requests for its keys go to the next node.
 
+use larder_words::with_defaults;
+
 use crate::ring::Ring;
 
-/// Bounded load: no node has more than a fixed multiple of its share of the requests in flight.
-///
-/// Source: Mirrokni, Thorup and Zadimoghaddam, "Consistent hashing with bounded loads", SODA 2018.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Load {
-    /// The multiple of its share that a node may have. At least 1.
-    pub factor: f64,
-    /// The requests that a node may have in any case. Below it no request is redirected; a redirected key is
-    /// fetched by two nodes.
-    pub floor: u64,
-}
-
-impl Default for Load {
-    fn default() -> Self {
-        Self { factor: 1.25, floor: 32 }
+with_defaults! {
+    /// Bounded load: no node has more than a fixed multiple of its share of the requests in flight.
+    ///
+    /// Source: Mirrokni, Thorup and Zadimoghaddam, "Consistent hashing with bounded loads", SODA 2018.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub struct Load {
+        /// The multiple of its share that a node may have. At least 1.
+        pub factor: f64 = 1.25,
+        /// The requests that a node may have in any case. Below it no request is redirected; a redirected key is
+        /// fetched by two nodes.
+        pub floor: u64 = 32,
     }
 }
 

@@ -8,9 +8,8 @@
 //! This module does not protect from replays. If a message must be bound to a node, a key or a nonce, that is
 //! one of its parts.
 
-use std::fmt;
-
 use hmac::{Hmac, Mac};
+use larder_words::{debug_as, hex};
 use sha2::Sha256;
 
 /// Bytes of a seal.
@@ -70,7 +69,7 @@ impl Seal {
     pub fn text(&self, kind: MessageKind, parts: &[&[u8]]) -> String {
         let Some(code) = self.code(kind, parts) else { return NONE.to_owned() };
         let bytes = code.finalize().into_bytes();
-        bytes[..LEN].iter().map(|byte| format!("{byte:02x}")).collect()
+        hex(&bytes[..LEN])
     }
 
     /// Whether `shown` is the seal of this message. The comparison takes constant time.
@@ -109,12 +108,8 @@ impl Seal {
     }
 }
 
-/// Hides the keys.
-impl fmt::Debug for Seal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.is_on() { "Seal(..)" } else { "Seal(none)" })
-    }
-}
+// The keys are not shown.
+debug_as!(Seal, |seal| "Seal({})", if seal.is_on() { ".." } else { "none" });
 
 fn keyed(key: &[u8]) -> Code {
     // HMAC accepts keys of any length.

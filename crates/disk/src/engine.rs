@@ -8,7 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use crate::event::{Event, words};
+use larder_words::cause;
+
+use crate::event::Event;
 use crate::full::{Ceiling, is_full};
 use crate::log::{Class, Log};
 use crate::queue::Command;
@@ -125,7 +127,7 @@ impl Engine {
             Err(error) => {
                 self.shared.counts.write_errors.add(1);
                 if self.failures == 0 {
-                    self.shared.tell(Event::WriteFailed { name: name.into(), why: words(error) });
+                    self.shared.tell(Event::WriteFailed { name: name.into(), why: cause(error) });
                 }
                 self.failures = self.failures.saturating_add(1);
                 if is_full(error) {

@@ -1,7 +1,6 @@
 //! Events of the store that no return value reports, for the caller's log.
 
 use std::fmt;
-use std::io;
 use std::sync::Arc;
 
 /// A failure, or the end of one. Each is reported once, when it happens.
@@ -84,12 +83,4 @@ impl fmt::Display for Event {
             ),
         }
     }
-}
-
-/// The system's message as a part of a sentence: in lower case, without the number of the error.
-pub(crate) fn words(error: &io::Error) -> String {
-    let text = error.to_string();
-    let text = text.split_once(" (os error").map_or(&*text, |(words, _)| words);
-    let mut letters = text.chars();
-    letters.next().map_or_else(String::new, |first| first.to_lowercase().chain(letters).collect())
 }

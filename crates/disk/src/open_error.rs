@@ -3,8 +3,6 @@
 use std::io;
 use std::path::PathBuf;
 
-use crate::event::words;
-
 /// The smallest store, in bytes.
 pub(crate) const LEAST: u64 = 1 << 20;
 
@@ -61,6 +59,6 @@ fn cause(error: &io::Error) -> String {
         io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
         io::ErrorKind::StorageFull => "no space is left".to_owned(),
         io::ErrorKind::NotFound => "there is no such directory".to_owned(),
-        _ => words(error),
+        _ => larder_words::cause(error),
     }
 }

@@ -295,8 +295,7 @@ mod tests {
     fn the_format_does_not_change_unnoticed() {
         let golden = "4c52010105000000ecb04bf685fc66310700000000000000efcdab8967452301\
                       a0860100000003000b000000000000000c0000000000000000f153650d000000";
-        let hex: String = example().encode(&SECRET).iter().map(|byte| format!("{byte:02x}")).collect();
-        assert_eq!(hex, golden);
+        assert_eq!(larder_words::hex(&example().encode(&SECRET)), golden);
         assert_eq!(example().len(), 64 + 8 + 100_000 + 16 + 8);
     }
 

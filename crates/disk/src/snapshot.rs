@@ -9,7 +9,6 @@
 //! ```
 //! Numbers are little-endian. The records of a segment behind "known up to" are read again at the start.
 
-use std::fmt;
 use std::io;
 
 use crate::files::{Files, read_all, write_all};
@@ -44,24 +43,17 @@ pub(crate) struct Snapshot {
 }
 
 /// The reason why a snapshot cannot be used.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SnapshotFault {
     /// There is no snapshot.
+    #[error("there is none")]
     Absent,
     /// Its format is a later one.
+    #[error("format {0} is a later one")]
     Future(u32),
     /// It differs from the written one.
+    #[error("{0}")]
     Damaged(String),
-}
-
-impl fmt::Display for SnapshotFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Absent => f.write_str("there is none"),
-            Self::Future(format) => write!(f, "format {format} is a later one"),
-            Self::Damaged(why) => f.write_str(why),
-        }
-    }
 }
 
 impl Snapshot {

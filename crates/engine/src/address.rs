@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use larder_words::debug_as;
 use percent_encoding::percent_decode_str;
 use url::Url;
 
@@ -133,11 +134,7 @@ impl fmt::Display for EngineAddress {
     }
 }
 
-impl fmt::Debug for EngineAddress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "EngineAddress({self})")
-    }
-}
+debug_as!(EngineAddress, |address| "EngineAddress({address})");
 
 fn address(text: &str, port: u16) -> Result<(String, u16), String> {
     let wrong = || format!("'{}' is not a host with a port", text.escape_debug());

@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 
 use crate::params::{Param, Params};
-use crate::policy::{Capacity, Object, Policy, Residents, Slot};
+use crate::policy::{Capacity, Object, Policy, Residents, Slot, forward};
 
 /// A rule that decides which objects are admitted.
 pub trait Filter: Sized + Send + 'static {
@@ -201,9 +201,12 @@ struct RemainingResidents<'a, R> {
 }
 
 impl<R: Residents> Residents for RemainingResidents<'_, R> {
-    #[inline]
-    fn object(&self, slot: Slot) -> Object {
-        self.residents.object(slot)
+    forward! { self => self.residents;
+        fn object(slot: Slot) -> Object;
+        fn capacity() -> Capacity;
+        fn now() -> u64;
+        fn next(slot: Slot) -> u64;
+        fn next_of_newcomer() -> u64;
     }
 
     fn contains(&self, slot: Slot) -> bool {
@@ -218,25 +221,5 @@ impl<R: Residents> Residents for RemainingResidents<'_, R> {
     fn used(&self) -> u64 {
         let hidden = self.hidden.iter().map(|&slot| self.residents.weight(slot));
         self.residents.used() - hidden.sum::<u64>()
-    }
-
-    #[inline]
-    fn capacity(&self) -> Capacity {
-        self.residents.capacity()
-    }
-
-    #[inline]
-    fn now(&self) -> u64 {
-        self.residents.now()
-    }
-
-    #[inline]
-    fn next(&self, slot: Slot) -> u64 {
-        self.residents.next(slot)
-    }
-
-    #[inline]
-    fn next_of_newcomer(&self) -> u64 {
-        self.residents.next_of_newcomer()
     }
 }

@@ -140,37 +140,11 @@ fn unknown_param(owner: &str, name: &str, known: &[Param]) -> SpecError {
 mod tests {
     use super::*;
 
-    #[derive(Clone, Debug, PartialEq)]
-    struct Queues {
-        small: f64,
-        bits: u8,
-    }
-
-    impl Default for Queues {
-        fn default() -> Self {
-            Self { small: 0.1, bits: 2 }
-        }
-    }
-
-    impl Params for Queues {
-        const ALL: &'static [Param] = &[
-            Param { name: "small", about: "share, 0 to 1" },
-            Param { name: "bits", about: "count, 1 to 8" },
-        ];
-
-        fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
-            match name {
-                "small" => self.small = value.parse().map_err(|_| "a share from 0 to 1")?,
-                _ => self.bits = value.parse().map_err(|_| "a count from 1 to 8")?,
-            }
-            Ok(())
-        }
-
-        fn get(&self, name: &str) -> String {
-            match name {
-                "small" => self.small.to_string(),
-                _ => self.bits.to_string(),
-            }
+    params! {
+        #[allow(unreachable_pub, reason = "the parameters of policies are public")]
+        Queues {
+            small: f64 = 0.1, read_share, "share, 0 to 1";
+            bits: u32 = 2, |value| read_count(value, 1..=8), "count, 1 to 8";
         }
     }
 

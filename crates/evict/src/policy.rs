@@ -3,6 +3,8 @@
 //! A policy orders dense `u32` slots. It sees the keys, sizes and costs of objects through [`Residents`], and has no
 //! access to values, locks or clocks. It keeps no count that its caller already keeps.
 
+use larder_words::named;
+
 use crate::params::Params;
 
 /// The place of a resident object. Slots are dense, start at 0, and are reused after the object has left.
@@ -33,13 +35,15 @@ pub struct Object {
     pub cost: u32,
 }
 
-/// The unit of a [`Capacity`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum By {
-    /// The weight of an object is its size.
-    Bytes,
-    /// The weight of every object is 1.
-    Entries,
+named! {
+    /// The unit of a [`Capacity`].
+    #[derive(Hash)]
+    pub enum By, name {
+        /// The weight of an object is its size.
+        Bytes = "bytes",
+        /// The weight of every object is 1.
+        Entries = "entries",
+    }
 }
 
 /// The limit on the contents of a cache.
@@ -138,70 +142,34 @@ pub trait Residents {
     }
 }
 
+/// Methods that pass a call on to `$to`, an expression of `$self`.
+macro_rules! forward {
+    ($self:ident => $to:expr; $(fn $name:ident($($argument:ident: $type:ty),*) -> $result:ty;)*) => {
+        $(#[inline]
+        fn $name(&$self, $($argument: $type),*) -> $result {
+            $to.$name($($argument),*)
+        })*
+    };
+}
+
+pub(crate) use forward;
+
 /// A policy behind a pointer sees its cache through one.
 impl Residents for &dyn Residents {
-    #[inline]
-    fn object(&self, slot: Slot) -> Object {
-        (**self).object(slot)
-    }
-
-    #[inline]
-    fn weight(&self, slot: Slot) -> u64 {
-        (**self).weight(slot)
-    }
-
-    fn contains(&self, slot: Slot) -> bool {
-        (**self).contains(slot)
-    }
-
-    #[inline]
-    fn len(&self) -> usize {
-        (**self).len()
-    }
-
-    #[inline]
-    fn used(&self) -> u64 {
-        (**self).used()
-    }
-
-    #[inline]
-    fn capacity(&self) -> Capacity {
-        (**self).capacity()
-    }
-
-    #[inline]
-    fn number(&self, slot: Slot) -> Option<u32> {
-        (**self).number(slot)
-    }
-
-    #[inline]
-    fn number_of_newcomer(&self) -> Option<u32> {
-        (**self).number_of_newcomer()
-    }
-
-    #[inline]
-    fn keep_note(&self, number: u32, note: u32) {
-        (**self).keep_note(number, note);
-    }
-
-    #[inline]
-    fn note(&self, number: u32) -> u32 {
-        (**self).note(number)
-    }
-
-    #[inline]
-    fn now(&self) -> u64 {
-        (**self).now()
-    }
-
-    #[inline]
-    fn next(&self, slot: Slot) -> u64 {
-        (**self).next(slot)
-    }
-
-    #[inline]
-    fn next_of_newcomer(&self) -> u64 {
-        (**self).next_of_newcomer()
+    forward! { self => (**self);
+        fn object(slot: Slot) -> Object;
+        fn weight(slot: Slot) -> u64;
+        fn contains(slot: Slot) -> bool;
+        fn len() -> usize;
+        fn used() -> u64;
+        fn capacity() -> Capacity;
+        fn number(slot: Slot) -> Option<u32>;
+        fn number_of_newcomer() -> Option<u32>;
+        fn keep_note(number: u32, note: u32) -> ();
+        fn note(number: u32) -> u32;
+        fn now() -> u64;
+        fn next(slot: Slot) -> u64;
+        fn next_of_newcomer() -> u64;
     }
 }
 

@@ -1,5 +1,7 @@
 //! The reason why a policy cannot be read, in words for the user.
 
+use larder_words::hint;
+
 /// The reason why a spec is not valid: one line for the user.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
@@ -12,11 +14,6 @@ pub(crate) fn quoted(text: &str) -> String {
 
 /// Returns the advice for a misspelt `word`: the nearest name and the known names.
 pub(crate) fn advice<'a>(word: &str, known: impl Iterator<Item = &'a str> + Clone) -> String {
-    let word = word.to_lowercase();
-    let near = known.clone().map(|name| (strsim::osa_distance(&word, name), name)).min();
-    let hint = match near {
-        Some((distance, name)) if distance <= 1 + name.len() / 4 => format!("; did you mean '{name}'?"),
-        _ => ";".into(),
-    };
-    format!("{hint} known: {}", known.collect::<Vec<_>>().join(" "))
+    let hint = Some(hint(word, known.clone())).filter(|hint| !hint.is_empty());
+    format!("{} known: {}", hint.as_deref().unwrap_or(";"), known.collect::<Vec<_>>().join(" "))
 }

@@ -10,6 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use larder_load::spent_by_thread as spent;
+use larder_words::named;
 
 /// Bytes of a cache line of common processors. They fetch two lines at once.
 const LINE: usize = 64;
@@ -20,33 +21,21 @@ const ENTRY: usize = 2;
 /// Entries of each thread: so few that they stay in the L1 cache.
 const ENTRIES: usize = 64;
 
-/// The placement of entries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Layout {
-    /// Entries of all threads in turn, aligned: four in a line.
-    Aligned,
-    /// The same, shifted by half an entry: one of four entries spans two lines.
-    Misaligned,
-    /// Each entry in separate lines.
-    Padded,
-    /// The entries of each thread are adjacent.
-    Sharded,
+named! {
+    /// The placement of entries.
+    pub enum Layout, name {
+        /// Entries of all threads in turn, aligned: four in a line.
+        Aligned = "aligned",
+        /// The same, shifted by half an entry: one of four entries spans two lines.
+        Misaligned = "misaligned",
+        /// Each entry in separate lines.
+        Padded = "padded",
+        /// The entries of each thread are adjacent.
+        Sharded = "sharded",
+    }
 }
 
 impl Layout {
-    /// All layouts.
-    pub const ALL: [Self; 4] = [Self::Aligned, Self::Misaligned, Self::Padded, Self::Sharded];
-
-    /// Returns the name that users write.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Aligned => "aligned",
-            Self::Misaligned => "misaligned",
-            Self::Padded => "padded",
-            Self::Sharded => "sharded",
-        }
-    }
-
     /// Returns the first word of a thread's entry, counted from the start of a line.
     fn place(self, threads: usize, thread: usize, entry: usize) -> usize {
         let in_turn = entry * threads + thread;

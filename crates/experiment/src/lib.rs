@@ -26,6 +26,7 @@ mod prices;
 mod proxy;
 mod replayed;
 mod report;
+mod server_thread;
 pub mod services;
 mod size;
 mod slots;

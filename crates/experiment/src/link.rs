@@ -7,18 +7,17 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{mpsc, oneshot};
-use tokio::task::LocalSet;
+use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::Halt;
+use super::server_thread::ServerThread;
 
 /// The number of bytes in one read.
 const PIECE: usize = 16 << 10;
@@ -36,53 +35,28 @@ pub(super) struct LinkQuality {
 
 /// An open link. It closes when this value is dropped.
 pub(super) struct Link {
-    address: SocketAddr,
     passed: Arc<AtomicU64>,
-    end: Option<oneshot::Sender<()>>,
-    running: Option<JoinHandle<()>>,
+    thread: ServerThread,
 }
 
 impl Link {
     /// Opens a link to `to`. Fails if the system lacks resources.
     pub(super) fn open(to: SocketAddr, quality: LinkQuality) -> Result<Self, Halt> {
-        let failed = |error| Halt::because("cannot open a link", error);
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").map_err(failed)?;
-        listener.set_nonblocking(true).map_err(failed)?;
-        let address = listener.local_addr().map_err(failed)?;
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
         let passed = Arc::new(AtomicU64::new(0));
-        let (end, ended) = oneshot::channel();
         let counter = Arc::clone(&passed);
-        let work = move || {
-            LocalSet::new().block_on(&runtime, async {
-                tokio::select! {
-                    () = accept(listener, to, quality, counter) => {}
-                    _ = ended => {}
-                }
-            });
-        };
-        let running = thread::Builder::new().name("link".to_owned()).spawn(work).map_err(failed)?;
-        Ok(Self { address, passed, end: Some(end), running: Some(running) })
+        let thread = ServerThread::start("link", move |listener| accept(listener, to, quality, counter));
+        let thread = thread.map_err(|error| Halt::because("cannot open a link", error))?;
+        Ok(Self { passed, thread })
     }
 
     /// Returns the address at which the link accepts connections.
     pub(super) fn address(&self) -> SocketAddr {
-        self.address
+        self.thread.address()
     }
 
     /// Returns the bytes forwarded so far in both directions.
     pub(super) fn passed(&self) -> u64 {
         self.passed.load(Ordering::Relaxed)
-    }
-}
-
-impl Drop for Link {
-    fn drop(&mut self) {
-        drop(self.end.take());
-        if let Some(running) = self.running.take() {
-            // A thread that panicked has already reported it.
-            let _ = running.join();
-        }
     }
 }
 
@@ -163,6 +137,7 @@ async fn read(mut from: OwnedReadHalf, send: mpsc::Sender<(Instant, Bytes)>, dir
 #[cfg(test)]
 mod tests {
     use std::io::{Read, Write};
+    use std::thread;
 
     use super::*;
 

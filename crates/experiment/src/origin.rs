@@ -9,7 +9,6 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use bytes::{Buf, Bytes, BytesMut};
@@ -19,11 +18,12 @@ use rand::RngExt;
 use rand_chacha::rand_core::SeedableRng;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::Semaphore;
 
 use super::Halt;
 use super::course::Page;
 use super::http::{OriginRequest, asked, more};
+use super::server_thread::ServerThread;
 
 /// The way in which an origin spends a page's cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,11 +73,10 @@ impl Model {
 
 /// A running origin. It ends when this value is dropped.
 pub struct Origin {
-    address: SocketAddr,
     requests: Arc<AtomicU64>,
-    thread: i32,
-    end: Option<oneshot::Sender<()>>,
-    running: Option<JoinHandle<()>>,
+    thread: ServerThread,
+    /// The number of the thread.
+    number: i32,
 }
 
 impl Origin {
@@ -86,33 +85,22 @@ impl Origin {
     /// # Errors
     /// If the system lacks resources.
     pub fn start(model: Model) -> Result<Self, Halt> {
-        let failed = |error| Halt::because("cannot start the origin", error);
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").map_err(failed)?;
-        listener.set_nonblocking(true).map_err(failed)?;
-        let address = listener.local_addr().map_err(failed)?;
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
         let requests = Arc::new(AtomicU64::new(0));
         let served = OriginState::new(model, Arc::clone(&requests));
-        let (end, ended) = oneshot::channel();
         let (tell, told) = std::sync::mpsc::channel();
-        let work = move || {
+        let thread = ServerThread::start("origin", move |listener| {
             // The parent waits for this message.
             let _ = tell.send(rustix::thread::gettid().as_raw_nonzero().get());
-            runtime.block_on(async {
-                tokio::select! {
-                    () = serve(listener, served) => {}
-                    _ = ended => {}
-                }
-            });
-        };
-        let running = thread::Builder::new().name("origin".to_owned()).spawn(work).map_err(failed)?;
-        let thread = told.recv().map_err(|error| Halt::because("cannot start the origin", error))?;
-        Ok(Self { address, requests, thread, end: Some(end), running: Some(running) })
+            serve(listener, served)
+        });
+        let thread = thread.map_err(|error| Halt::because("cannot start the origin", error))?;
+        let number = told.recv().map_err(|error| Halt::because("cannot start the origin", error))?;
+        Ok(Self { requests, thread, number })
     }
 
     /// Returns its address.
     pub fn address(&self) -> SocketAddr {
-        self.address
+        self.thread.address()
     }
 
     /// Returns the counter of requests that it has received.
@@ -122,18 +110,8 @@ impl Origin {
 
     /// Returns its processor time.
     pub fn processor(&self) -> Duration {
-        let path = format!("/proc/self/task/{}/schedstat", self.thread);
+        let path = format!("/proc/self/task/{}/schedstat", self.number);
         fs::read_to_string(path).ok().and_then(|text| spent(&text)).unwrap_or_default()
-    }
-}
-
-impl Drop for Origin {
-    fn drop(&mut self) {
-        drop(self.end.take());
-        if let Some(running) = self.running.take() {
-            // A thread that panicked has already reported it.
-            let _ = running.join();
-        }
     }
 }
 

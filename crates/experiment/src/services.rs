@@ -119,8 +119,9 @@ impl ServiceState {
     async fn answer(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
         let begun = Instant::now();
         let (head, content) = request.into_parts();
-        let method = Method::ALL.into_iter().find(|method| method.name() == head.method.as_str());
-        let Some(method) = method else { return response(StatusCode::NOT_IMPLEMENTED, Bytes::new()) };
+        let Some(method) = Method::of_name(head.method.as_str()) else {
+            return response(StatusCode::NOT_IMPLEMENTED, Bytes::new());
+        };
         let Ok(content) = Limited::new(content, LARGEST).collect().await else {
             return response(StatusCode::PAYLOAD_TOO_LARGE, Bytes::new());
         };

@@ -4,7 +4,6 @@ use std::fmt::{self, Display};
 
 use larder_evict::{Capacity, Spec};
 
-use crate::subject::unit;
 use crate::sweep::Cell;
 
 /// A policy with more misses in a larger cache: Belady's anomaly (Belady, Nelson and Shedler, 1969).
@@ -30,7 +29,7 @@ impl Display for Anomaly {
             self.spec,
             few.1,
             few.0.amount,
-            unit(few.0.by),
+            few.0.by.name(),
             many.1,
             many.0.amount
         )

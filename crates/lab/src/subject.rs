@@ -62,7 +62,7 @@ impl Subject {
     pub fn capacity(&self, size: Size, by: By) -> Result<Capacity, PlanMismatch> {
         let unsuitable = |why: String| Err(PlanMismatch(format!("{}: {why}", self.name)));
         let all = self.distinct(by);
-        let unit = unit(by);
+        let unit = by.name();
         let amount = match size {
             Size::Share(share) => (share * all as f64) as u64,
             Size::Bytes(bytes) if by == By::Entries => {
@@ -88,13 +88,5 @@ impl Subject {
     /// Returns the sample's part of `amount` of the whole trace.
     pub(crate) fn scaled(&self, amount: u64) -> u64 {
         if self.sample < 1.0 { (amount as f64 * self.sample).round() as u64 } else { amount }
-    }
-}
-
-/// Returns the unit's name, as users write it.
-pub fn unit(by: By) -> &'static str {
-    match by {
-        By::Bytes => "bytes",
-        By::Entries => "entries",
     }
 }

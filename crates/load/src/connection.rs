@@ -35,7 +35,7 @@ pub enum Via {
 }
 
 /// The forms of protocols that have several.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Dialect {
     /// The transport of Thrift.
     pub transport: Transport,
@@ -43,12 +43,6 @@ pub struct Dialect {
     pub protocol: Protocol,
     /// The form of the line protocol.
     pub form: Form,
-}
-
-impl Default for Dialect {
-    fn default() -> Self {
-        Self { transport: Transport::Framed, protocol: Protocol::Binary, form: Form::Framed }
-    }
 }
 
 /// A client with separate connections, for URLs that the client here does not support.

@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimeParser;
+use larder_words::named;
 
 use crate::document::{Document, text};
 use crate::protocols::{Protocol, cargo, go, maven, npm, pypi, rubygems};
@@ -26,16 +27,18 @@ pub struct Allowed {
     number: Option<String>,
 }
 
-/// The dates of versions that count.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Dates {
-    /// Those that the registry tells.
-    #[default]
-    Registry,
-    /// When this proxy first saw the version in an index.
-    FirstSeen,
-    /// The later one of both.
-    Later,
+named! {
+    /// The dates of versions that count.
+    #[derive(Default)]
+    pub enum Dates, name {
+        /// Those that the registry tells.
+        #[default]
+        Registry = "registry",
+        /// When this proxy first saw the version in an index.
+        FirstSeen = "first-seen",
+        /// The later one of both.
+        Later = "later",
+    }
 }
 
 impl Allowed {

@@ -1,43 +1,32 @@
 //! Digests of content, in the notations of registries, and their verification.
 
-use std::fmt::{self, Write};
+use std::fmt;
 
 use aws_lc_rs::digest::{self as hash, Context};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use larder_words::{debug_as, hex, named};
 
 use crate::archive::ArchiveHash;
 
-/// A function that makes digests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Algorithm {
-    /// SHA-1, which Maven and old npm packages have; it detects damage rather than an attacker.
-    Sha1,
-    /// SHA-256.
-    Sha256,
-    /// The `h1:` hash of a `go.mod` file (`golang.org/x/mod/sumdb/dirhash`): SHA-256 of a line with its SHA-256.
-    GoMod,
-    /// The `h1:` hash of an archive of a module: SHA-256 of a line with the SHA-256 of each of its files.
-    GoZip,
-    /// SHA-512.
-    Sha512,
+named! {
+    /// A function that makes digests.
+    #[derive(PartialOrd, Ord, Hash)]
+    pub enum Algorithm, name {
+        /// SHA-1, which Maven and old npm packages have; it detects damage rather than an attacker.
+        Sha1 = "sha1",
+        /// SHA-256.
+        Sha256 = "sha256",
+        /// The `h1:` hash of a `go.mod` file (`golang.org/x/mod/sumdb/dirhash`): SHA-256 of a line with its SHA-256.
+        GoMod = "h1",
+        /// The `h1:` hash of an archive of a module: SHA-256 of a line with the SHA-256 of each of its files.
+        GoZip = "h1-zip",
+        /// SHA-512.
+        Sha512 = "sha512",
+    }
 }
 
 impl Algorithm {
-    /// All algorithms.
-    pub const ALL: [Self; 5] = [Self::Sha1, Self::Sha256, Self::GoMod, Self::GoZip, Self::Sha512];
-
-    /// Returns the name that registries write before a digest.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Sha1 => "sha1",
-            Self::Sha256 => "sha256",
-            Self::GoMod => "h1",
-            Self::GoZip => "h1-zip",
-            Self::Sha512 => "sha512",
-        }
-    }
-
     fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|own| own.name().eq_ignore_ascii_case(name))
     }
@@ -165,11 +154,7 @@ impl fmt::Display for Digest {
     }
 }
 
-impl fmt::Debug for Digest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
+debug_as!(Digest, |digest| "{digest}");
 
 /// Content that has none of the digests that it may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -226,20 +211,7 @@ impl Verifier {
     }
 }
 
-impl fmt::Debug for Verifier {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Verifier").field("expected", &self.expected).finish_non_exhaustive()
-    }
-}
-
-/// Returns bytes in hexadecimal digits.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        // Writing to a string does not fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
-}
+debug_as!(Verifier, |verifier| "Verifier({:?})", verifier.expected);
 
 /// Reads hexadecimal digits.
 pub(crate) fn unhex(text: &str) -> Option<Vec<u8>> {

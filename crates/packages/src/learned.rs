@@ -9,8 +9,9 @@ use std::fmt::Write;
 use aws_lc_rs::digest as hash;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
+use larder_words::hex;
 
-use crate::digest::{Digest, hex, unhex};
+use crate::digest::{Digest, unhex};
 
 /// The most files that are known. Those that were neither named nor asked for longest are forgotten.
 const MOST: usize = 1 << 18;

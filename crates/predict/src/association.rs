@@ -13,6 +13,8 @@
 //!
 //! [`WINDOW`]: crate::WINDOW
 
+use larder_words::with_defaults;
+
 use crate::copy_reader::CopyReader;
 use crate::mix;
 use crate::table::Table;
@@ -73,12 +75,14 @@ pub struct Successor {
     pub of: u32,
 }
 
-/// The model.
-#[derive(Debug)]
-pub struct Association {
-    common: Table<Common>,
-    /// By context and client.
-    own: Table<Counts>,
+with_defaults! {
+    /// The model.
+    #[derive(Debug)]
+    pub struct Association {
+        common: Table<Common> = Table::new(CONTEXTS),
+        /// By context and client.
+        own: Table<Counts> = Table::new(OWN_CONTEXTS),
+    }
 }
 
 /// The occurrences of a context, and its successors.
@@ -106,12 +110,6 @@ type Successors = [Successor; AT_ONCE];
 /// A set of clients. Each sets one of 32 bits, so that the number of set bits is a lower bound of the number of clients.
 #[derive(Clone, Copy, Debug, Default)]
 struct Clients(u32);
-
-impl Default for Association {
-    fn default() -> Self {
-        Self { common: Table::new(CONTEXTS), own: Table::new(OWN_CONTEXTS) }
-    }
-}
 
 impl Association {
     /// Records that `client` has requested `url` after `past`.

@@ -20,27 +20,17 @@ pub mod sequence;
 mod table;
 
 pub use copy::COPY_VERSION;
+use larder_words::named;
 pub use planner::{Answer, Candidate, ClientRequest, Figures, MOST_BYTES, Planner, PrefetchResult, Ticket};
 
-/// The method of a prediction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Predictor {
-    /// The successors that clients often requested ([`association`]).
-    Association,
-    /// The next item of a sequence that a client requests ([`sequence`]).
-    Sequence,
-}
-
-impl Predictor {
-    /// All predictors.
-    pub const ALL: [Self; 2] = [Self::Association, Self::Sequence];
-
-    /// Returns the name that users write.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Association => "association",
-            Self::Sequence => "sequence",
-        }
+named! {
+    /// The method of a prediction.
+    #[derive(Hash, PartialOrd, Ord)]
+    pub enum Predictor, name {
+        /// The successors that clients often requested ([`association`]).
+        Association = "association",
+        /// The next item of a sequence that a client requests ([`sequence`]).
+        Sequence = "sequence",
     }
 }
 

@@ -3,6 +3,8 @@
 
 use std::collections::HashMap;
 
+use larder_words::with_defaults;
+
 use crate::association::{Association, LastUrls};
 use crate::budget::{Budget, Share};
 use crate::pending::{Key, PrefetchWatch};
@@ -136,18 +138,20 @@ impl Figures {
     }
 }
 
-/// Predicts requests and tracks their prefetches.
-#[derive(Debug)]
-pub struct Planner {
-    pub(crate) association: Association,
-    clients: Table<History>,
-    pub(crate) urls: Table<KnownUrl>,
-    /// Hashes of URLs and templates that could not be stored. The later of two hashes replaces the earlier one in the
-    /// same place.
-    refused: Box<[u64]>,
-    pending: PrefetchWatch,
-    sites: HashMap<u64, Site>,
-    figures: [Figures; 2],
+with_defaults! {
+    /// Predicts requests and tracks their prefetches.
+    #[derive(Debug)]
+    pub struct Planner {
+        pub(crate) association: Association = Association::default(),
+        clients: Table<History> = Table::new(CLIENTS),
+        pub(crate) urls: Table<KnownUrl> = Table::new(URLS),
+        /// Hashes of URLs and templates that could not be stored. The later of two hashes replaces the earlier one in the
+        /// same place.
+        refused: Box<[u64]> = vec![0; REFUSED].into(),
+        pending: PrefetchWatch = PrefetchWatch::default(),
+        sites: HashMap<u64, Site> = HashMap::new(),
+        figures: [Figures; 2] = <_>::default(),
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -168,20 +172,6 @@ pub(crate) struct KnownUrl {
 struct Site {
     budget: Budget,
     switches: [Switch; 2],
-}
-
-impl Default for Planner {
-    fn default() -> Self {
-        Self {
-            association: Association::default(),
-            clients: Table::new(CLIENTS),
-            urls: Table::new(URLS),
-            refused: vec![0; REFUSED].into(),
-            pending: PrefetchWatch::default(),
-            sites: HashMap::new(),
-            figures: <_>::default(),
-        }
-    }
 }
 
 impl Planner {

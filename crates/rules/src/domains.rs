@@ -1,11 +1,11 @@
 //! Large lists of domains: each includes all names below it.
 
 use std::borrow::Cow;
-use std::fmt;
 use std::hash::BuildHasher;
 
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
+use larder_words::debug_as;
 
 /// The domains of one list, in the order of their first occurrence. A domain takes its length and some 12 bytes.
 pub struct Domains {
@@ -157,11 +157,7 @@ impl PartialEq for Domains {
 
 impl Eq for Domains {}
 
-impl fmt::Debug for Domains {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{} domains of {}", self.len(), self.source)
-    }
-}
+debug_as!(Domains, |domains| "{} domains of {}", domains.len(), domains.source);
 
 #[cfg(test)]
 mod tests {

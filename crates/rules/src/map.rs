@@ -1,9 +1,8 @@
 //! Maps of paths or hosts to texts, read from files: for redirects and values of any number of URLs.
 
-use std::fmt;
-
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
+use larder_words::debug_as;
 
 use crate::path::normal;
 
@@ -109,11 +108,7 @@ impl PartialEq for UrlMap {
 
 impl Eq for UrlMap {}
 
-impl fmt::Debug for UrlMap {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "UrlMap({}, {})", self.source, self.texts.len())
-    }
-}
+debug_as!(UrlMap, |map| "UrlMap({}, {})", map.source, map.texts.len());
 
 #[cfg(test)]
 mod tests {

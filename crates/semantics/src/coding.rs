@@ -5,34 +5,24 @@
 //! forbids this is respected: `no-transform`, a coding from the origin, and fields about the original bytes.
 
 use http::StatusCode;
+use larder_words::{named, with_defaults};
 
 use crate::directives;
 use crate::fields::{Fields, members, trim};
 
-/// A coding in which responses can be compressed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Coding {
-    /// Zstandard (RFC 8878).
-    Zstd,
-    /// Brotli (RFC 7932).
-    Brotli,
-    /// gzip (RFC 1952).
-    Gzip,
+named! {
+    /// A coding in which responses can be compressed.
+    pub enum Coding, token {
+        /// Zstandard (RFC 8878).
+        Zstd = "zstd",
+        /// Brotli (RFC 7932).
+        Brotli = "br",
+        /// gzip (RFC 1952).
+        Gzip = "gzip",
+    }
 }
 
 impl Coding {
-    /// All codings.
-    pub const ALL: [Self; 3] = [Self::Zstd, Self::Brotli, Self::Gzip];
-
-    /// Returns its name in `Content-Encoding`.
-    pub fn token(self) -> &'static str {
-        match self {
-            Self::Zstd => "zstd",
-            Self::Brotli => "br",
-            Self::Gzip => "gzip",
-        }
-    }
-
     /// Returns the coding of this name, in any case.
     pub fn named(name: &[u8]) -> Option<Self> {
         match name {
@@ -42,15 +32,17 @@ impl Coding {
     }
 }
 
-/// The rules for the compression of responses.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Compression {
-    /// The codings to offer, the preferred one first; if empty, no response is compressed.
-    pub codings: Vec<Coding>,
-    /// Media types of the responses to compress.
-    pub types: Vec<MediaRange>,
-    /// The least length of the content to compress, in bytes.
-    pub min: u64,
+with_defaults! {
+    /// The rules for the compression of responses.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Compression {
+        /// The codings to offer, the preferred one first; if empty, no response is compressed.
+        pub codings: Vec<Coding> = Vec::new(),
+        /// Media types of the responses to compress.
+        pub types: Vec<MediaRange> = TYPES.into_iter().filter_map(MediaRange::parse).collect(),
+        /// The least length of the content to compress, in bytes.
+        pub min: u64 = 1 << 10,
+    }
 }
 
 /// Types with text as content, or with content as redundant as text.
@@ -74,13 +66,6 @@ const TYPES: [&str; 18] = [
     "image/vnd.microsoft.icon",
     "model/*+json",
 ];
-
-impl Default for Compression {
-    fn default() -> Self {
-        let types = TYPES.into_iter().filter_map(MediaRange::parse).collect();
-        Self { codings: Vec::new(), types, min: 1 << 10 }
-    }
-}
 
 impl Compression {
     /// Whether any response is compressed.

@@ -2,6 +2,7 @@
 //! is available.
 
 use http::StatusCode;
+use larder_words::named;
 
 use crate::fields::{Fields, parameters, trim};
 use crate::vary;
@@ -14,16 +15,18 @@ pub const MOST_BYTES: usize = 2 << 10;
 /// Relations that a client can use before it has the response: resources to fetch, and origins to connect to.
 const HINTED: [&[u8]; 3] = [b"preload", b"modulepreload", b"preconnect"];
 
-/// The clients that get early hints.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum EarlyHints {
-    /// Clients that use HTTP/2.
-    #[default]
-    Http2,
-    /// Clients that use HTTP/1.1, too.
-    Always,
-    /// No clients.
-    Off,
+named! {
+    /// The clients that get early hints.
+    #[derive(Default)]
+    pub enum EarlyHints, name {
+        /// Clients that use HTTP/2.
+        #[default]
+        Http2 = "h2",
+        /// Clients that use HTTP/1.1, too.
+        Always = "always",
+        /// No clients.
+        Off = "off",
+    }
 }
 
 /// Whether the links of a response with this signature may be sent to other clients than the one that caused it: its

@@ -3,6 +3,7 @@
 //! [`crate::reuse`] decides how they are used; [`crate::storable`] decides whether a response is stored at all.
 
 use http::StatusCode;
+use larder_words::named;
 
 use crate::directives::ResponseDirectives;
 use crate::fields::{Fields, list};
@@ -185,42 +186,29 @@ fn must_revalidate(directives: &ResponseDirectives) -> bool {
     directives.must_revalidate || directives.proxy_revalidate || directives.s_maxage.is_some()
 }
 
-/// The source of a response's lifetime (RFC 9111 sections 4.2.1 and 4.2.2).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Source {
-    /// The directive `s-maxage`.
-    SMaxage,
-    /// The directive `max-age`.
-    MaxAge,
-    /// The field `Expires`.
-    Expires,
-    /// A share of the time since `Last-Modified`: heuristic.
-    LastModified,
-    /// The same, extended or shortened by the results of validations.
-    Adapted,
-    /// A share of the time for which validations have found it unchanged.
-    Validations,
-    /// A rule of the configuration.
-    Rule,
-    /// No source: each use is validated.
-    Nothing,
+named! {
+    /// The source of a response's lifetime (RFC 9111 sections 4.2.1 and 4.2.2).
+    pub enum Source, name {
+        /// The directive `s-maxage`.
+        SMaxage = "s-maxage",
+        /// The directive `max-age`.
+        MaxAge = "max-age",
+        /// The field `Expires`.
+        Expires = "Expires",
+        /// A share of the time since `Last-Modified`: heuristic.
+        LastModified = "Last-Modified",
+        /// The same, extended or shortened by the results of validations.
+        Adapted = "Last-Modified and validations",
+        /// A share of the time for which validations have found it unchanged.
+        Validations = "validations",
+        /// A rule of the configuration.
+        Rule = "a rule",
+        /// No source: each use is validated.
+        Nothing = "nothing",
+    }
 }
 
 impl Source {
-    /// Returns the name of the field or directive.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::SMaxage => "s-maxage",
-            Self::MaxAge => "max-age",
-            Self::Expires => "Expires",
-            Self::LastModified => "Last-Modified",
-            Self::Adapted => "Last-Modified and validations",
-            Self::Validations => "validations",
-            Self::Rule => "a rule",
-            Self::Nothing => "nothing",
-        }
-    }
-
     /// Returns the source of the lifetime of `response`, generated at `date`.
     pub(crate) fn of(
         rules: &Rules,

@@ -24,7 +24,6 @@ mod choices;
 pub mod coding;
 mod cookies;
 pub mod date;
-mod defaults;
 pub mod directives;
 pub mod early_hints;
 pub mod explain;

@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
+use larder_words::named;
+
 use crate::coding::Compression;
 use crate::early_hints::EarlyHints;
 use crate::fields::Fields;
 use crate::history::History;
 use crate::lifetimes::{IgnoredDirectives, Lifetimes};
-use crate::with_defaults;
+use larder_words::with_defaults;
 
 with_defaults! {
     /// The choices that the RFC leaves to the operator.
@@ -15,86 +17,89 @@ with_defaults! {
     pub struct Rules {
         /// The share of the time since `Last-Modified` for which a response without lifetime is fresh, in percent
         /// (RFC 9111 section 4.2.2).
-        heuristic_percent: u8 = 10,
+        pub heuristic_percent: u8 = 10,
         /// The longest such lifetime, in seconds.
-        heuristic_max: u32 = 86_400,
+        pub heuristic_max: u32 = 86_400,
         /// Whether such a lifetime is adapted to the results of validations of the URL.
-        heuristic_adaptive: bool = false,
+        pub heuristic_adaptive: bool = false,
         /// Whether such a lifetime also holds for requests with `Cookie`, whose responses may be for one user.
-        guesses_with_cookies: bool = true,
+        pub guesses_with_cookies: bool = true,
         /// The targeted fields in use, lower case, the most important first (RFC 9213 section 2.2).
-        targeted: Vec<String> = vec!["cdn-cache-control".into()],
+        pub targeted: Vec<String> = vec!["cdn-cache-control".into()],
         /// The staleness allowed when the origin fails, in seconds, where neither client nor origin gives one
         /// (RFC 9111 section 4.2.4).
-        stale_if_error: u32 = 3_600,
+        pub stale_if_error: u32 = 3_600,
         /// The time that an origin has for an answer before a stored response is used that may also be used when the origin
         /// fails; `None`: as long as it takes.
-        stale_if_slow: Option<Duration> = None,
+        pub stale_if_slow: Option<Duration> = None,
         /// The staleness allowed during revalidation, in seconds, where the origin gives none (RFC 5861 section 3).
-        stale_while_revalidate: u32 = 0,
+        pub stale_while_revalidate: u32 = 0,
         /// The last share of their lifetime, in percent, in which popular responses are refreshed; 0 turns this off.
-        refresh_ahead: u8 = 0,
+        pub refresh_ahead: u8 = 0,
         /// The predictions that cause prefetches.
-        prefetch: Vec<Prediction> = Vec::new(),
+        pub prefetch: Vec<Prediction> = Vec::new(),
         /// The traffic that unused prefetches may cause, as a share of that of clients, in percent.
-        prefetch_traffic: u8 = 5,
+        pub prefetch_traffic: u8 = 5,
         /// The requests during its lifetime that make a response popular, without the one that fetched it.
-        refresh_ahead_hits: u32 = 2,
+        pub refresh_ahead_hits: u32 = 2,
         /// The bytes in each slice of large responses of which clients request ranges; `None`: they are not stored by slices.
-        slice: Option<u64> = Some(1 << 20),
+        pub slice: Option<u64> = Some(1 << 20),
         /// The clients that get the links of a stored response while the origin is asked.
-        early_hints: EarlyHints = EarlyHints::default(),
+        pub early_hints: EarlyHints = EarlyHints::default(),
         /// Whether prefetches of clients get only stored responses, and otherwise none.
-        declines_prefetches: bool = false,
+        pub declines_prefetches: bool = false,
         /// Whether each use is validated, for any lifetime from the origin. So responses without a lifetime, or
         /// without a validator, may be stored as well.
-        validated: bool = false,
+        pub validated: bool = false,
         /// Whether responses without a lifetime and a validator are stored, for requests that accept stale ones, and for failures.
-        keeps_stale: bool = false,
+        pub keeps_stale: bool = false,
         /// The `Set-Cookie` fields that are stored.
-        cookies: Cookies = Cookies::Short,
+        pub cookies: Cookies = Cookies::Short,
         /// Whether requests for a newer response than the stored one get the stored one (against RFC 9111 section 5.2.1).
-        ignores_reloads: bool = false,
+        pub ignores_reloads: bool = false,
         /// Whether responses to POST are stored that declare themselves their target's content, with a lifetime
         /// (RFC 9110 section 9.3.3).
-        stores_posts: bool = false,
+        pub stores_posts: bool = false,
         /// Whether no response is stored.
-        stores_nothing: bool = false,
+        pub stores_nothing: bool = false,
         /// The operator's lifetimes, in place of those of origins.
-        lifetimes: Lifetimes = Lifetimes::default(),
+        pub lifetimes: Lifetimes = Lifetimes::default(),
         /// Whether the content is known before it arrives, by its digest: cookies and `Vary` say nothing about it.
-        is_fixed: bool = false,
+        pub is_fixed: bool = false,
         /// Whether responses to requests with credentials are for all clients: who names the content may have it.
-        shares_authorized: bool = false,
+        pub shares_authorized: bool = false,
         /// Whether a stored response may answer when the origin refuses the request as one too many (429).
-        outlasts_limits: bool = false,
+        pub outlasts_limits: bool = false,
         /// Directives of origins that are ignored.
-        ignored: IgnoredDirectives = IgnoredDirectives::default(),
+        pub ignored: IgnoredDirectives = IgnoredDirectives::default(),
         /// The responses that are sent to clients in another coding than the origin's.
-        compression: Compression = Compression::default(),
+        pub compression: Compression = Compression::default(),
     }
 }
 
-/// A prediction of requests, whose responses are prefetched.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Prediction {
-    /// The requests that often followed in the past.
-    Association,
-    /// The next of numbered URLs or of ranges that a client requests one after the other.
-    Sequence,
+named! {
+    /// A prediction of requests, whose responses are prefetched.
+    pub enum Prediction, name {
+        /// The requests that often followed in the past.
+        Association = "association",
+        /// The next of numbered URLs or of ranges that a client requests one after the other.
+        Sequence = "sequence",
+    }
 }
 
-/// The `Set-Cookie` fields that are stored, and thus sent to all clients. The others are sent only to the
-/// client whose request they answered.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Cookies {
-    /// Fields whose values are too short to identify a client, such as `lang=en`, and that remove no cookie.
-    #[default]
-    Short,
-    /// All fields.
-    All,
-    /// No fields.
-    None,
+named! {
+    /// The `Set-Cookie` fields that are stored, and thus sent to all clients. The others are sent only to the
+    /// client whose request they answered.
+    #[derive(Default)]
+    pub enum Cookies, name {
+        /// Fields whose values are too short to identify a client, such as `lang=en`, and that remove no cookie.
+        #[default]
+        Short = "short",
+        /// All fields.
+        All = "all",
+        /// No fields.
+        None = "none",
+    }
 }
 
 /// The longest value of a cookie, in bytes, that cannot identify a client: a flag, or a language.

@@ -3,6 +3,8 @@
 //! One table feeds `Cache-Status`, logs, metrics and explanations. The code that makes a decision chooses its
 //! reason; this module makes no decisions.
 
+use larder_words::named;
+
 macro_rules! reasons {
     ($($group:literal: $($name:ident $token:literal $section:literal $explanation:literal $help:literal;)+)+) => {
         /// The reason for the treatment of a request or response.
@@ -303,40 +305,25 @@ reasons! {
         "a rule without users, tokens, auth_request and jwt for CONNECT, and a listener without client_ca";
 }
 
-/// The reason for a request to the origin, in the words of RFC 9211 section 2.2.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Forward {
-    /// The configuration excludes the request from caching.
-    Bypass,
-    /// The method requires it.
-    Method,
-    /// No response is stored under the URI.
-    UriMiss,
-    /// No response is stored for these request fields.
-    VaryMiss,
-    /// No response is stored, without saying which of the two.
-    Miss,
-    /// The stored response is fresh, but the request demands more.
-    Request,
-    /// The stored response is stale.
-    Stale,
-    /// The stored part does not contain the requested one.
-    Partial,
-}
-
-impl Forward {
-    /// Returns the word in the field.
-    pub fn token(self) -> &'static str {
-        match self {
-            Self::Bypass => "bypass",
-            Self::Method => "method",
-            Self::UriMiss => "uri-miss",
-            Self::VaryMiss => "vary-miss",
-            Self::Miss => "miss",
-            Self::Request => "request",
-            Self::Stale => "stale",
-            Self::Partial => "partial",
-        }
+named! {
+    /// The reason for a request to the origin, in the words of RFC 9211 section 2.2.
+    pub enum Forward, token {
+        /// The configuration excludes the request from caching.
+        Bypass = "bypass",
+        /// The method requires it.
+        Method = "method",
+        /// No response is stored under the URI.
+        UriMiss = "uri-miss",
+        /// No response is stored for these request fields.
+        VaryMiss = "vary-miss",
+        /// No response is stored, without saying which of the two.
+        Miss = "miss",
+        /// The stored response is fresh, but the request demands more.
+        Request = "request",
+        /// The stored response is stale.
+        Stale = "stale",
+        /// The stored part does not contain the requested one.
+        Partial = "partial",
     }
 }
 

@@ -4,6 +4,8 @@ use std::fmt;
 use std::io;
 use std::time::Duration;
 
+use larder_words::cause;
+
 /// The reason why a database cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -37,7 +39,7 @@ pub enum OpenError {
         why: String,
     },
     /// A thread or its runtime could not be started.
-    #[error("statistics database: cannot start a thread: {}", cause(.0, false))]
+    #[error("statistics database: cannot start a thread: {}", cause(.0))]
     System(io::Error),
 }
 
@@ -139,23 +141,15 @@ impl fmt::Display for Failure {
             Self::Empty => "holds no statistics yet".to_owned(),
             Self::Slow(patience) => format!("no answer within {} s", patience.as_secs_f64()),
             Self::Database(sqlx::Error::Database(error)) => error.message().to_owned(),
-            Self::Database(sqlx::Error::Io(error)) => cause(error, false),
-            Self::File(error) => cause(error, true),
+            Self::Database(sqlx::Error::Io(error)) => cause(error),
+            Self::File(error) if error.kind() == io::ErrorKind::NotFound => {
+                "there is no such directory".to_owned()
+            }
+            Self::File(error) => cause(error),
             Self::Database(error) => error.to_string(),
         };
         f.write_str(&words.split_whitespace().collect::<Vec<_>>().join(" "))
     }
-}
-
-/// The cause as a part of a sentence: in lower case, without the number that the system gives it.
-fn cause(error: &io::Error, is_file: bool) -> String {
-    if is_file && error.kind() == io::ErrorKind::NotFound {
-        return "there is no such directory".to_owned();
-    }
-    let text = error.to_string();
-    let text = text.split_once(" (os error").map_or(&*text, |(words, _)| words);
-    let mut letters = text.chars();
-    letters.next().map_or_else(String::new, |first| first.to_lowercase().chain(letters).collect())
 }
 
 #[cfg(test)]

@@ -1,38 +1,30 @@
 //! The predefined queries, in SQL that all three databases accept.
 
+use larder_words::named;
 use serde::Serialize;
 
 use crate::connection::Cells;
 use crate::rollup::HOUR;
 
-/// The properties that group requests, over all the time that roll-ups are kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Dimension {
-    /// The site.
-    Site,
-    /// The site and its route, with `/` between.
-    Route,
-    /// The status.
-    Status,
-    /// The listener.
-    Door,
-    /// The outcome.
-    Outcome,
-    /// The hour of arrival, as its start in milliseconds since 1970.
-    Hour,
+named! {
+    /// The properties that group requests, over all the time that roll-ups are kept.
+    pub enum Dimension, name {
+        /// The site.
+        Site = "site",
+        /// The site and its route, with `/` between.
+        Route = "route",
+        /// The status.
+        Status = "status",
+        /// The listener.
+        Door = "door",
+        /// The outcome.
+        Outcome = "outcome",
+        /// The hour of arrival, as its start in milliseconds since 1970.
+        Hour = "hour",
+    }
 }
 
 impl Dimension {
-    /// All dimensions, with their names for users.
-    pub const ALL: &[(&str, Self)] = &[
-        ("site", Self::Site),
-        ("route", Self::Route),
-        ("status", Self::Status),
-        ("door", Self::Door),
-        ("outcome", Self::Outcome),
-        ("hour", Self::Hour),
-    ];
-
     pub(crate) fn columns(self) -> &'static [&'static str] {
         match self {
             Self::Site => &["site"],
@@ -45,30 +37,20 @@ impl Dimension {
     }
 }
 
-/// The measures that rank URLs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Measure {
-    /// Requests answered without asking an origin.
-    Hits,
-    /// Requests answered from the cache after an origin was asked to revalidate the stored response.
-    Validated,
-    /// Requests fetched from an origin, though the cache might have answered.
-    Misses,
-    /// Bytes sent.
-    Bytes,
-    /// Time that origins needed.
-    OriginTime,
-}
-
-impl Measure {
-    /// All measures, with their names for users.
-    pub const ALL: &[(&str, Self)] = &[
-        ("hits", Self::Hits),
-        ("validated", Self::Validated),
-        ("misses", Self::Misses),
-        ("bytes", Self::Bytes),
-        ("time", Self::OriginTime),
-    ];
+named! {
+    /// The measures that rank URLs.
+    pub enum Measure, name {
+        /// Requests answered without asking an origin.
+        Hits = "hits",
+        /// Requests answered from the cache after an origin was asked to revalidate the stored response.
+        Validated = "validated",
+        /// Requests fetched from an origin, though the cache might have answered.
+        Misses = "misses",
+        /// Bytes sent.
+        Bytes = "bytes",
+        /// Time that origins needed.
+        OriginTime = "time",
+    }
 }
 
 /// Requests with a common property.
@@ -203,11 +185,8 @@ pub(crate) fn top(measure: Measure, since: u64, limit: u32) -> String {
     let since = since.min(i64::MAX as u64);
     let source = format!("{ROWS} WHERE time >= {since}");
     let order = match measure {
-        Measure::Hits => "hits",
-        Measure::Validated => "validated",
-        Measure::Misses => "misses",
-        Measure::Bytes => "bytes",
         Measure::OriginTime => "origin_us",
+        measure => measure.name(),
     };
     let select = select(&["url"], &source);
     // URLs for which the measure is zero are excluded.

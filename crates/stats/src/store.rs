@@ -68,38 +68,41 @@ impl Store {
 
     /// Writes the batch completely or not at all. After a failure it can be called again: no row is written twice.
     pub(crate) async fn write(&mut self, batch: &Batch) -> Result<(), Failure> {
-        let mut connection = self.take().await?;
-        connection.begin().await?;
-        if !insert::is_first(&mut connection, self.run, self.batch, now()).await? {
-            connection.run("ROLLBACK").await?;
-            self.connection = Some(connection);
-            return Ok(());
-        }
-        insert::transactions(&mut connection, &self.instance, batch.rows()).await?;
-        let sums = rollup(batch.rows(), &mut self.routes);
-        insert::hours(&mut connection, &self.instance, &sums).await?;
-        connection.run("COMMIT").await?;
-        self.connection = Some(connection);
-        Ok(())
+        self.in_transaction(async |own, connection| {
+            if insert::is_first(connection, own.run, own.batch, now()).await? {
+                insert::transactions(connection, &own.instance, batch.rows()).await?;
+                let sums = rollup(batch.rows(), &mut own.routes);
+                insert::hours(connection, &own.instance, &sums).await?;
+            }
+            Ok(())
+        })
+        .await
     }
 
     /// Replaces the snapshot of the cache's contents.
     pub(crate) async fn write_contents(&mut self, contents: &[Content]) -> Result<(), Failure> {
-        let mut connection = self.take().await?;
-        connection.begin().await?;
-        insert::contents(&mut connection, &self.instance, contents).await?;
-        connection.run("COMMIT").await?;
-        self.connection = Some(connection);
-        Ok(())
+        self.in_transaction(async |own, to| insert::contents(to, &own.instance, contents).await).await
     }
 
     /// Adds predictions, completely or not at all, as [`write`](Self::write) does.
     pub(crate) async fn write_predictions(&mut self, predictions: &[Prediction]) -> Result<(), Failure> {
+        self.in_transaction(async |own, connection| {
+            if insert::is_first(connection, own.run, own.batch, now()).await? {
+                insert::predictions(connection, &own.instance, predictions).await?;
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    /// Writes completely or not at all. A connection on which that fails is not used again.
+    async fn in_transaction(
+        &mut self,
+        write: impl AsyncFnOnce(&mut Self, &mut Connection) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
         let mut connection = self.take().await?;
         connection.begin().await?;
-        if insert::is_first(&mut connection, self.run, self.batch, now()).await? {
-            insert::predictions(&mut connection, &self.instance, predictions).await?;
-        }
+        write(self, &mut connection).await?;
         connection.run("COMMIT").await?;
         self.connection = Some(connection);
         Ok(())

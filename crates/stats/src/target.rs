@@ -125,11 +125,7 @@ fn path(rest: &str) -> Result<PathBuf, String> {
 }
 
 fn unknown(scheme: &str) -> String {
-    let near = SCHEMES.iter().map(|known| (strsim::damerau_levenshtein(scheme, known), known)).min();
-    let hint = match near {
-        Some((distance, known)) if distance <= 1 + known.len() / 4 => format!("; did you mean '{known}'?"),
-        _ => String::new(),
-    };
+    let hint = larder_words::hint(scheme, SCHEMES.iter().copied());
     format!("unknown kind of database '{scheme}'{hint}; known: {}", SCHEMES.join(" "))
 }
 

@@ -17,6 +17,7 @@ use http::StatusCode;
 use larder_semantics::fields::Fields;
 use larder_semantics::no_vary_search::{self, Variation};
 use larder_semantics::{key, partition};
+use larder_words::with_defaults;
 use parking_lot::{Mutex, MutexGuard};
 use siphasher::sip::SipHasher13;
 
@@ -30,14 +31,16 @@ use crate::purges::Generation;
 const LONGEST_QUERY: usize = 2 << 10;
 /// Bits of a filter for paths that may be in the table.
 const BITS: usize = 1 << 16;
-/// The table.
-pub struct Equivalents {
-    hasher: SipHasher13,
-    /// The classes with a URL that was purged or changed.
-    removed: Removals,
-    is_used: AtomicBool,
-    paths: Box<[AtomicU64]>,
-    parts: Box<[Mutex<Part>]>,
+with_defaults! {
+    /// The table.
+    pub struct Equivalents {
+        hasher: SipHasher13 = SipHasher13::new_with_keys(fastrand::u64(..), fastrand::u64(..)),
+        /// The classes with a URL that was purged or changed.
+        removed: Removals = Removals::default(),
+        is_used: AtomicBool = AtomicBool::new(false),
+        paths: Box<[AtomicU64]> = (0..BITS / 64).map(|_| AtomicU64::new(0)).collect(),
+        parts: Box<[Mutex<Part>]> = (0..PARTS).map(|_| Mutex::default()).collect(),
+    }
 }
 
 /// A URL whose stored response may answer a request for another URL.
@@ -88,19 +91,6 @@ pub(crate) struct TableUpdate {
     /// The responses that it replaces: keys, and hashes of signatures.
     pub(crate) replaced: Vec<(Vec<u8>, u64)>,
     pub(crate) class: Option<u64>,
-}
-
-impl Default for Equivalents {
-    fn default() -> Self {
-        let random = || fastrand::u64(..);
-        Self {
-            hasher: SipHasher13::new_with_keys(random(), random()),
-            removed: Removals::default(),
-            is_used: AtomicBool::new(false),
-            paths: (0..BITS / 64).map(|_| AtomicU64::new(0)).collect(),
-            parts: (0..PARTS).map(|_| Mutex::default()).collect(),
-        }
-    }
 }
 
 impl Equivalents {

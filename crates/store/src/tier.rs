@@ -13,34 +13,23 @@ use std::sync::Arc;
 use larder_disk::AtOnce;
 use larder_semantics::freshness::Freshness;
 use larder_semantics::stored_head::StoredHead;
+use larder_words::named;
 
 use crate::listed_response::ListedResponse;
 use crate::purges::JournalPurge;
 use crate::{Body, Entry, Extent};
 
-/// The tier of a stored response.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum TierName {
-    /// In memory.
-    #[default]
-    Memory,
-    /// On a disk.
-    Disk,
-    /// On the engine of the cluster.
-    Engine,
-}
-
-impl TierName {
-    /// All tiers.
-    pub const ALL: [Self; 3] = [Self::Memory, Self::Disk, Self::Engine];
-
-    /// Returns the tier's name in logs.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Memory => "memory",
-            Self::Disk => "disk",
-            Self::Engine => "engine",
-        }
+named! {
+    /// The tier of a stored response.
+    #[derive(Default)]
+    pub enum TierName, name {
+        /// In memory.
+        #[default]
+        Memory = "memory",
+        /// On a disk.
+        Disk = "disk",
+        /// On the engine of the cluster.
+        Engine = "engine",
     }
 }
 

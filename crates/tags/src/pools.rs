@@ -1,10 +1,10 @@
 //! All pools of a backend.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use larder_words::debug_as;
 use parking_lot::{RwLock, RwLockReadGuard};
 
 use crate::identity::Keys;
@@ -29,11 +29,7 @@ pub(crate) struct State {
     pub(crate) others: Arc<Pool>,
 }
 
-impl fmt::Debug for Pools {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Pools(..)")
-    }
-}
+debug_as!(Pools, |_| "Pools(..)");
 
 impl Pools {
     /// Creates empty pools. `clock` returns seconds.

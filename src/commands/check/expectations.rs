@@ -124,18 +124,10 @@ fn case(test: &Test) -> Result<Case, String> {
             Some((status, fields(lines)?))
         }
     };
-    let known = [Role::Reverse, Role::Forward];
-    let role = match &test.role {
-        None => None,
-        Some(name) => Some(
-            known
-                .into_iter()
-                .find(|role| role.name() == name)
-                .ok_or_else(|| format!("unknown role '{}'; known: reverse forward", name.escape_debug()))?,
-        ),
-    };
+    let unknown = |name: &str| format!("unknown role '{}'; known: reverse forward", name.escape_debug());
+    let role = test.role.as_deref().map(|name| Role::of_name(name).ok_or_else(|| unknown(name)));
     Ok(Case {
-        role,
+        role: role.transpose()?,
         url: url.trim().to_owned(),
         method,
         fields: fields(&test.fields)?,

@@ -1,16 +1,19 @@
 //! A finding: a fact about the machine or the config, and what to change.
 
+use larder_words::named;
 use serde::Serialize;
 
-/// How bad a finding is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Level {
-    Ok,
-    /// It works, but worse than it could.
-    Warning,
-    /// It will not start, or it will fail.
-    Problem,
+named! {
+    /// How bad a finding is.
+    #[derive(Serialize)]
+    #[serde(rename_all = "lowercase")]
+    pub(crate) enum Level, name {
+        Ok = "ok",
+        /// It works, but worse than it could.
+        Warning = "warning",
+        /// It will not start, or it will fail.
+        Problem = "problem",
+    }
 }
 
 /// A fact about the machine or the config.

@@ -93,13 +93,8 @@ fn config(run: &Run, settings: &Result<Settings, ConfigError>) -> Vec<Finding> {
 /// Formats the findings for people.
 pub(super) fn lines(findings: &[Finding]) -> Vec<String> {
     let row = |finding: &Finding| {
-        let level = match finding.level {
-            Level::Ok => "ok",
-            Level::Warning => "warning",
-            Level::Problem => "problem",
-        };
         let advice = finding.advice.iter().map(|advice| format!(": {advice}")).collect::<String>();
-        vec![level.to_owned(), finding.subject.to_owned(), format!("{}{advice}", finding.found)]
+        vec![finding.level.to_string(), finding.subject.to_owned(), format!("{}{advice}", finding.found)]
     };
     let rows: Vec<_> = findings.iter().map(row).collect();
     let tone = |finding: &Finding| match finding.level {

@@ -4,14 +4,15 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use http::{HeaderName, HeaderValue};
 use larder_rpc::line::Form;
 use larder_rpc::thrift::{Protocol, Transport};
+use larder_words::named;
 
 use crate::cli::numbers::whole;
 use crate::cli::traces::TraceOptions;
-use crate::cli::{admin, units};
+use crate::cli::{admin, choice, units};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -48,7 +49,7 @@ pub(crate) struct Fetch {
     #[arg(value_name = "URL", required_unless_present_any = ["workload", "stats"], value_parser = url)]
     pub(super) urls: Vec<String>,
     /// Protocol: HTTP to a forward proxy, or RPC to a server
-    #[arg(long, value_name = "DOOR", default_value = "http")]
+    #[arg(long, value_name = "DOOR", default_value = "http", value_parser = choice(Via::NAMES))]
     pub(super) via: Via,
     /// Server address [default: 127.0.0.1 with port 3128 for http, 9090 for thrift, 9111 for onc, 3130 for line]
     #[arg(long, value_name = "HOST:PORT", value_parser = server)]
@@ -57,14 +58,14 @@ pub(crate) struct Fetch {
     #[arg(long, value_name = "ADDRESS", value_parser = statistics_source)]
     pub(super) admin: Option<String>,
     /// Transport of thrift [default: framed]
-    #[arg(long, value_name = "TRANSPORT")]
-    pub(super) transport: Option<Messages>,
+    #[arg(long, value_name = "TRANSPORT", value_parser = choice(TRANSPORTS))]
+    pub(super) transport: Option<Transport>,
     /// Protocol of thrift [default: binary]
-    #[arg(long, value_name = "PROTOCOL")]
-    pub(super) protocol: Option<Encoding>,
+    #[arg(long, value_name = "PROTOCOL", value_parser = choice(PROTOCOLS))]
+    pub(super) protocol: Option<Protocol>,
     /// Form of the line protocol [default: framed]
-    #[arg(long, value_name = "FORM")]
-    pub(super) form: Option<LineEnding>,
+    #[arg(long, value_name = "FORM", value_parser = choice(FORMS))]
+    pub(super) form: Option<Form>,
     /// Use HTTP/2: with the proxy, or through its tunnel with the server of an https URL
     #[arg(long)]
     pub(super) http2: bool,
@@ -112,26 +113,17 @@ pub(crate) struct Fetch {
     pub(super) timeout: Duration,
 }
 
-/// The protocol of the server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum Via {
-    Http,
-    Thrift,
-    Onc,
-    Line,
+named! {
+    /// The protocol of the server.
+    pub(super) enum Via, name {
+        Http = "http",
+        Thrift = "thrift",
+        Onc = "onc",
+        Line = "line",
+    }
 }
 
 impl Via {
-    /// Returns the name of the option's value.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Http => "http",
-            Self::Thrift => "thrift",
-            Self::Onc => "onc",
-            Self::Line => "line",
-        }
-    }
-
     /// Whether the protocol transports pages and statistics by the same calls.
     pub(super) fn has_statistics(self) -> bool {
         matches!(self, Self::Thrift | Self::Line)
@@ -149,50 +141,9 @@ impl Via {
     }
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(super) enum Messages {
-    Framed,
-    Buffered,
-}
-
-impl From<Messages> for Transport {
-    fn from(messages: Messages) -> Self {
-        match messages {
-            Messages::Framed => Self::Framed,
-            Messages::Buffered => Self::Buffered,
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(super) enum Encoding {
-    Binary,
-    Compact,
-}
-
-impl From<Encoding> for Protocol {
-    fn from(encoding: Encoding) -> Self {
-        match encoding {
-            Encoding::Binary => Self::Binary,
-            Encoding::Compact => Self::Compact,
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(super) enum LineEnding {
-    Framed,
-    Bare,
-}
-
-impl From<LineEnding> for Form {
-    fn from(ending: LineEnding) -> Self {
-        match ending {
-            LineEnding::Framed => Self::Framed,
-            LineEnding::Bare => Self::Bare,
-        }
-    }
-}
+const TRANSPORTS: &[(&str, Transport)] = &[("framed", Transport::Framed), ("buffered", Transport::Buffered)];
+const PROTOCOLS: &[(&str, Protocol)] = &[("binary", Protocol::Binary), ("compact", Protocol::Compact)];
+const FORMS: &[(&str, Form)] = &[("framed", Form::Framed), ("bare", Form::Bare)];
 
 /// Whether `text` begins like a URL that can be fetched.
 pub(super) fn is_url(text: &str) -> bool {

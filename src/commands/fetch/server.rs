@@ -4,8 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use larder_load::{Dialect, ForeignClient, ForeignFactory};
-use larder_rpc::line::Form;
-use larder_rpc::thrift::{Protocol, Transport};
 use larder_rpc::{Answer, Call};
 use rustls::ClientConfig;
 
@@ -49,11 +47,11 @@ impl Server {
                 Way::Http { tls: Box::new(tls), http2: args.http2 }
             }
             Via::Thrift => Way::Rpc(RpcProtocol::Thrift(
-                args.transport.map_or(Transport::Framed, Transport::from),
-                args.protocol.map_or(Protocol::Binary, Protocol::from),
+                args.transport.unwrap_or_default(),
+                args.protocol.unwrap_or_default(),
             )),
             Via::Onc => Way::Rpc(RpcProtocol::Onc),
-            Via::Line => Way::Rpc(RpcProtocol::Line(args.form.map_or(Form::Framed, Form::from))),
+            Via::Line => Way::Rpc(RpcProtocol::Line(args.form.unwrap_or_default())),
         };
         let address = args.server.clone().unwrap_or_else(|| args.via.address().to_string());
         Ok(Self { via: args.via, address, way, patience: args.timeout })

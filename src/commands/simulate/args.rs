@@ -10,8 +10,8 @@ use larder_predict::Predictor;
 
 use crate::cli::numbers::whole;
 use crate::cli::traces::TraceOptions;
-use crate::cli::units;
 use crate::cli::words::hint;
+use crate::cli::{choice, units};
 use crate::config::bounds::THREADS;
 
 pub(crate) const EXAMPLES: &str = "\
@@ -54,8 +54,8 @@ pub(crate) struct Simulate {
     #[arg(long, value_name = "SIZES", value_delimiter = ',', value_parser = size, verbatim_doc_comment)]
     pub(super) capacity: Vec<Size>,
     /// Unit of capacities [default: bytes if the trace has sizes]
-    #[arg(long, value_name = "UNIT")]
-    pub(super) by: Option<Unit>,
+    #[arg(long, value_name = "UNIT", value_parser = choice(By::NAMES))]
+    pub(super) by: Option<By>,
     /// Share of the requests at the beginning that are not counted
     #[arg(long, value_name = "SHARE", value_parser = warmup, default_value = "0%")]
     pub(super) warmup: f64,
@@ -161,22 +161,6 @@ pub(super) struct Prefetch {
     pub(super) traffic: f64,
 }
 
-/// The unit of capacities.
-#[derive(Clone, Copy, Debug, clap::ValueEnum)]
-pub(super) enum Unit {
-    Bytes,
-    Entries,
-}
-
-impl From<Unit> for By {
-    fn from(unit: Unit) -> Self {
-        match unit {
-            Unit::Bytes => Self::Bytes,
-            Unit::Entries => Self::Entries,
-        }
-    }
-}
-
 /// Parses `1%`, `64MiB`, or a plain number in the unit of the capacity.
 fn size(text: &str) -> Result<Size, String> {
     match (text.ends_with('%'), text.parse()) {
@@ -187,11 +171,10 @@ fn size(text: &str) -> Result<Size, String> {
 }
 
 fn kind(text: &str) -> Result<Predictor, String> {
-    let names = || Predictor::ALL.into_iter().map(Predictor::name);
-    let found = Predictor::ALL.into_iter().find(|kind| kind.name() == text);
-    found.ok_or_else(|| {
-        let known = names().collect::<Vec<_>>().join(" ");
-        format!("unknown prediction '{}'{}; known: {known}", text.escape_debug(), hint(text, names()))
+    Predictor::of_name(text).ok_or_else(|| {
+        let names = Predictor::ALL.map(Predictor::name);
+        let hint = hint(text, names);
+        format!("unknown prediction '{}'{hint}; known: {}", text.escape_debug(), names.join(" "))
     })
 }
 

@@ -4,7 +4,6 @@ use std::num::NonZeroU16;
 
 use larder_lab::nodes::{Cell, LoadShares, Plan};
 use larder_lab::plot::{Axis, Plot, Unit};
-use larder_lab::subject::unit;
 use larder_lab::sweep;
 use serde_json::json;
 
@@ -32,7 +31,7 @@ const COLUMNS: &[Column<Cell>] = &[
     ("trace", |cell| json!(cell.trace)),
     ("policy", |cell| json!(cell.spec.to_string())),
     ("capacity", |cell| json!(cell.capacity.amount)),
-    ("by", |cell| json!(unit(cell.capacity.by))),
+    ("by", |cell| json!(cell.capacity.by.name())),
     ("nodes", |cell| json!(cell.nodes)),
     ("hot", |cell| json!(cell.hot)),
     ("requests", |cell| json!(cell.counts.requests)),

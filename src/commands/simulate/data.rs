@@ -3,7 +3,6 @@
 use larder_evict::Spec;
 use larder_lab::anomaly::Anomaly;
 use larder_lab::curve::Curve;
-use larder_lab::subject::unit;
 use larder_lab::sweep::Cell;
 use serde_json::{Value, json};
 
@@ -18,7 +17,7 @@ pub(super) const COLUMNS: &[Column<Cell>] = &[
     ("trace", |cell| json!(cell.trace)),
     ("policy", |cell| json!(cell.spec.to_string())),
     ("capacity", |cell| json!(cell.capacity.amount)),
-    ("by", |cell| json!(unit(cell.capacity.by))),
+    ("by", |cell| json!(cell.capacity.by.name())),
     ("requests", |cell| json!(cell.requests)),
     ("hits", |cell| json!(cell.hits)),
     ("hit_ratio", |cell| json!(cell.hit_ratio)),
@@ -72,7 +71,7 @@ fn anomaly(anomaly: &Anomaly) -> Value {
     json!({
         "trace": trace,
         "policy": spec.to_string(),
-        "by": unit(smaller.0.by),
+        "by": smaller.0.by.name(),
         "capacities": [smaller.0.amount, larger.0.amount],
         "misses": [smaller.1, larger.1],
     })
@@ -83,7 +82,7 @@ fn curve(curve: &Curve) -> Value {
     json!({
         "trace": curve.trace,
         "policy": "lru",
-        "by": unit(curve.by),
+        "by": curve.by.name(),
         "points": points.map(|at| json!([at.capacity, at.hit_ratio, at.byte_hit_ratio])).collect::<Vec<_>>(),
     })
 }

@@ -213,7 +213,7 @@ fn capacities(args: &Simulate, subject: &Subject) -> Result<Vec<Capacity>, PlanM
 
 /// Returns the unit of capacities.
 fn unit(args: &Simulate, subject: &Subject) -> By {
-    args.by.map_or_else(|| subject.usual_unit(), By::from)
+    args.by.unwrap_or_else(|| subject.usual_unit())
 }
 
 /// Returns the file for the plot of a trace, one of `count`.

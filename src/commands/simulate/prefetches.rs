@@ -3,7 +3,6 @@
 use larder_lab::curve::{MissLine, plot_misses};
 use larder_lab::plot::Plot;
 use larder_lab::prefetch::{Cell, Plan};
-use larder_lab::subject::unit;
 use larder_lab::sweep;
 use larder_predict::budget::Share;
 use larder_predict::{Predictor, Predictors};
@@ -32,7 +31,7 @@ const COLUMNS: &[Column<Cell>] = &[
     ("trace", |cell| json!(cell.trace)),
     ("policy", |cell| json!(cell.spec.to_string())),
     ("capacity", |cell| json!(cell.capacity.amount)),
-    ("by", |cell| json!(unit(cell.capacity.by))),
+    ("by", |cell| json!(cell.capacity.by.name())),
     ("prefetch", |cell| json!(kinds(cell.kinds))),
     ("prefetch_traffic", |cell| json!(cell.share.part())),
     ("requests", |cell| json!(cell.counts.requests)),

@@ -2,7 +2,6 @@
 //! program.
 
 use larder_evict::{FILTERS, Listing, POLICIES};
-use larder_lab::subject::unit;
 use larder_lab::sweep::Cell;
 
 use super::data::is_offline;
@@ -155,7 +154,7 @@ fn listings(listings: &[Listing], metadata: impl Fn(&Listing) -> f64) -> String 
 fn ratios(cells: &[Cell]) -> String {
     let columns: Vec<_> = cells.chunk_by(|one, next| one.capacity == next.capacity).collect();
     let names = columns.iter().map(|column| about_count(column[0].capacity.amount));
-    let by = unit(cells[0].capacity.by);
+    let by = cells[0].capacity.by.name();
     let mut table =
         format!("\n### {}\n\n| {by} | {} |\n", cells[0].trace, names.collect::<Vec<_>>().join(" | "));
     table += &format!("|---|{}\n", "---|".repeat(columns.len()));

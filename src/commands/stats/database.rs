@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgGroup, Args};
 use jiff::Timestamp;
 use larder_stats::{Database, Dimension, Group, Measure, QueryError, Table};
@@ -13,7 +12,7 @@ use crate::cli::numbers::whole;
 use crate::cli::tables::{Figure, aligned, of_figures, with_heading};
 use crate::cli::terminal;
 use crate::cli::units::{about_count, about_size, about_time, parse_duration, show_duration};
-use crate::cli::{Failure, say};
+use crate::cli::{Failure, choice, say};
 use crate::config::flags::Flags;
 use crate::config::names;
 use crate::config::{self, DatabasePlace};
@@ -28,10 +27,10 @@ const SINCE: Duration = Duration::from_secs(86_400);
 #[command(group = ArgGroup::new("question").multiple(false), next_help_heading = "Statistics database")]
 pub(super) struct Query {
     /// Show sums by this
-    #[arg(long, value_name = "PROPERTY", group = "question", value_parser = named(Dimension::ALL))]
+    #[arg(long, value_name = "PROPERTY", group = "question", value_parser = choice(Dimension::NAMES))]
     by: Option<Dimension>,
     /// Show the URLs with the most hits, validations, misses, bytes, or origin time
-    #[arg(long, value_name = "MEASURE", group = "question", value_parser = named(Measure::ALL))]
+    #[arg(long, value_name = "MEASURE", group = "question", value_parser = choice(Measure::NAMES))]
     top: Option<Measure>,
     /// Show the result of this read-only query
     #[arg(long, value_name = "SELECT", group = "question")]
@@ -48,15 +47,6 @@ pub(super) struct Query {
     /// Config file with the database
     #[arg(long, value_name = "FILE", requires = "question")]
     config: Option<PathBuf>,
-}
-
-/// Returns a parser of the names in `known`.
-fn named<T: Copy + Send + Sync + 'static>(
-    known: &'static [(&'static str, T)],
-) -> impl TypedValueParser<Value = T> {
-    let find = |word: String| known.iter().find(|(name, _)| *name == word).map(|(_, value)| *value);
-    PossibleValuesParser::new(known.iter().map(|(name, _)| *name))
-        .try_map(move |word| find(word).ok_or("unknown word"))
 }
 
 impl Query {
@@ -99,7 +89,7 @@ impl Query {
                 let table = database.query(sql)?;
                 return Ok(if as_json { vec![found_json(&table)] } else { found(&table) });
             }
-            (_, Some(dimension), _) => (name_of(dimension), database.by(dimension, since)?),
+            (_, Some(dimension), _) => (dimension.name(), database.by(dimension, since)?),
             (.., Some(measure)) => ("url", database.top(measure, since, limit)?),
             (None, None, None) => return Ok(Vec::new()),
         };
@@ -116,10 +106,6 @@ impl Query {
         }
         Ok(lines)
     }
-}
-
-fn name_of(dimension: Dimension) -> &'static str {
-    Dimension::ALL.iter().find(|(_, known)| *known == dimension).map_or("", |(name, _)| name)
 }
 
 const FIGURES: &[Figure<Group>] = &[

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::cli::json::Parts;
 use crate::cli::units::{about_count, about_size, about_time, counted};
 use crate::cli::words::printable;
 
@@ -34,21 +35,17 @@ fn line(name: &str, text: &str) -> String {
     format!("{name:<9} {text}")
 }
 
-fn count(value: &Value, name: &str) -> u64 {
-    value[name].as_u64().unwrap_or_default()
-}
-
 fn ratio(value: &Value, name: &str) -> String {
     format!("{:.2}%", value[name].as_f64().unwrap_or_default() * 100.0)
 }
 
 fn requests(all: &Value) -> String {
-    let each = |name, one, many| counted(count(all, name), one, many);
+    let each = |name, one, many| counted(all.count(name), one, many);
     let text = format!(
         "{}: {}, {} validated, {}",
-        about_count(count(all, "requests")),
+        about_count(all.count("requests")),
         each("hits", "hit", "hits"),
-        about_count(count(all, "validated")),
+        about_count(all.count("validated")),
         each("misses", "miss", "misses"),
     );
     line("requests", &text)
@@ -56,7 +53,7 @@ fn requests(all: &Value) -> String {
 
 /// Formats the hit ratio, and the one with validated requests if there are any.
 fn ratios(of: &Value) -> String {
-    let with = match count(of, "validated") {
+    let with = match of.count("validated") {
         0 => String::new(),
         _ => format!(", {} with validated", ratio(of, "validated_hit_ratio")),
     };
@@ -65,12 +62,12 @@ fn ratios(of: &Value) -> String {
 
 /// Formats the requests that count in no hit ratio.
 fn others(all: &Value) -> String {
-    let number = |name| about_count(count(all, name));
+    let number = |name| about_count(all.count(name));
     let text = format!(
         "{}, {} refused, {}; {} stale, {} coalesced",
-        counted(count(all, "passes"), "pass", "passes"),
+        counted(all.count("passes"), "pass", "passes"),
         number("refused"),
-        counted(count(all, "errors"), "error", "errors"),
+        counted(all.count("errors"), "error", "errors"),
         number("stale"),
         number("coalesced"),
     );
@@ -80,9 +77,9 @@ fn others(all: &Value) -> String {
 fn bytes(all: &Value) -> String {
     let text = format!(
         "{} served ({} byte hit ratio), {} from origins",
-        about_size(count(all, "bytes_served")),
+        about_size(all.count("bytes_served")),
         ratio(all, "byte_hit_ratio"),
-        about_size(count(all, "origin_bytes")),
+        about_size(all.count("origin_bytes")),
     );
     line("bytes", &text)
 }
@@ -99,26 +96,26 @@ fn versions(all: &Value) -> Option<String> {
 /// Formats the times of one kind of answer; `None` before the first one.
 fn latency(all: &Value, kind: &str) -> Option<String> {
     let times = &all["latency"][kind];
-    let at = |name| about_time(count(times, name) as f64);
+    let at = |name| about_time(times.count(name) as f64);
     let text =
         format!("half within {}, 99% within {}, 99.9% within {}", at("p50_us"), at("p99_us"), at("p999_us"));
-    (count(times, "count") > 0).then(|| line(kind, &text))
+    (times.count("count") > 0).then(|| line(kind, &text))
 }
 
 fn memory(all: &Value) -> String {
     let capacity = match all["by"].as_str() {
-        Some("entries") => counted(count(all, "capacity"), "entry", "entries"),
-        Some("content") => format!("{} of content", about_size(count(all, "capacity"))),
-        _ => about_size(count(all, "capacity")),
+        Some("entries") => counted(all.count("capacity"), "entry", "entries"),
+        Some("content") => format!("{} of content", about_size(all.count("capacity"))),
+        _ => about_size(all.count("capacity")),
     };
     let of_config = all["policy_of_config"].as_str();
     let text = format!(
         "{}, {} of {capacity}, policy {}{}, {}",
-        counted(count(all, "objects"), "object", "objects"),
-        about_size(count(all, if all["by"] == "content" { "bytes_content" } else { "bytes_stored" })),
+        counted(all.count("objects"), "object", "objects"),
+        about_size(all.count(if all["by"] == "content" { "bytes_content" } else { "bytes_stored" })),
         word(all, "policy"),
         of_config.map(|policy| format!(" (applied; {policy} in the config)")).unwrap_or_default(),
-        counted(count(all, "evictions"), "eviction", "evictions"),
+        counted(all.count("evictions"), "eviction", "evictions"),
     );
     line("memory", &text)
 }
@@ -126,20 +123,20 @@ fn memory(all: &Value) -> String {
 /// Formats the refreshes and hints that precede requests; `None` if there were none.
 fn ahead(all: &Value) -> Option<String> {
     let (refreshes, hints) = (&all["refreshes_ahead"], &all["early_hints"]);
-    let (started, measured) = (count(refreshes, "started"), count(refreshes, "measured"));
+    let (started, measured) = (refreshes.count("started"), refreshes.count("measured"));
     let precision = match measured {
         0 => String::new(),
         _ => {
-            let share = 100.0 * count(refreshes, "used") as f64 / measured as f64;
+            let share = 100.0 * refreshes.count("used") as f64 / measured as f64;
             format!(", {share:.0}% of {} measured were of use", about_count(measured))
         }
     };
     let each = [
         (started, format!("{}{precision}", counted(started, "refresh", "refreshes"))),
-        (count(hints, "sent"), counted(count(hints, "sent"), "early hint", "early hints")),
+        (hints.count("sent"), counted(hints.count("sent"), "early hint", "early hints")),
         (
-            count(all, "client_prefetches"),
-            counted(count(all, "client_prefetches"), "prefetch of a client", "prefetches of clients"),
+            all.count("client_prefetches"),
+            counted(all.count("client_prefetches"), "prefetch of a client", "prefetches of clients"),
         ),
     ];
     let texts: Vec<_> = each.into_iter().filter(|(number, _)| *number > 0).map(|(_, text)| text).collect();
@@ -150,9 +147,9 @@ fn disk(disk: &Value) -> String {
     let text = format!(
         "{}, {}, {} of {}, {}",
         word(disk, "state"),
-        counted(count(disk, "objects"), "record", "records"),
-        about_size(count(disk, "bytes_occupied")),
-        about_size(count(disk, "size")),
+        counted(disk.count("objects"), "record", "records"),
+        about_size(disk.count("bytes_occupied")),
+        about_size(disk.count("size")),
         word(disk, "path"),
     );
     line("disk", &text)
@@ -160,7 +157,7 @@ fn disk(disk: &Value) -> String {
 
 fn site(site: &Value) -> String {
     let state = origins(site).map(|states| format!(", {states}")).unwrap_or_default();
-    let requests = counted(count(site, "requests"), "request", "requests");
+    let requests = counted(site.count("requests"), "request", "requests");
     let text = match &*word(site, "site") {
         // Such as refused ones: these count in no hit ratio.
         "" => format!("none: {requests}"),
@@ -192,7 +189,7 @@ fn statuses(all: &Value) -> Option<String> {
 
 /// Returns the rules of all sites, each with the name of its site.
 fn rules(all: &Value) -> Value {
-    let sites = all["sites"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let sites = all.list("sites");
     let of_site = |site: &Value| {
         let rules = site["rules"].as_array().cloned().unwrap_or_default();
         let name = site["site"].clone();
@@ -207,17 +204,17 @@ fn rule(of: &Value) -> String {
         "{} of {}: {}, {}, {} answered, {} refused",
         word(rule, "name"),
         word(of, "site"),
-        counted(count(rule, "requests"), "request", "requests"),
-        counted(count(rule, "hits"), "hit", "hits"),
-        about_count(count(rule, "answered")),
-        about_count(count(rule, "refused")),
+        counted(rule.count("requests"), "request", "requests"),
+        counted(rule.count("hits"), "hit", "hits"),
+        about_count(rule.count("answered")),
+        about_count(rule.count("refused")),
     );
     line("rule", &text)
 }
 
 /// Formats a certificate that an authority issues.
 fn certificate(of: &Value) -> String {
-    let failures = match count(of, "failures") {
+    let failures = match of.count("failures") {
         0 => String::new(),
         failures => format!(", {}", counted(failures, "failure", "failures")),
     };
@@ -229,27 +226,27 @@ fn certificate(of: &Value) -> String {
 /// Formats the results of one kind of prediction; `None` before the first prefetch.
 fn prefetches(all: &Value, kind: &str) -> Option<String> {
     let done = &all["prefetches"][kind];
-    let off = match count(done, "off") {
+    let off = match done.count("off") {
         0 => String::new(),
         sites => format!("; off: {}", counted(sites, "site", "sites")),
     };
     let text = format!(
         "{} by {kind}, {} of {} used ({}), {} unused{off}",
-        about_count(count(done, "started")),
-        about_count(count(done, "used")),
-        about_count(count(done, "used") + count(done, "unused")),
+        about_count(done.count("started")),
+        about_count(done.count("used")),
+        about_count(done.count("used") + done.count("unused")),
         ratio(done, "precision"),
-        about_size(count(done, "unused_bytes")),
+        about_size(done.count("unused_bytes")),
     );
-    (count(done, "started") > 0).then(|| line("prefetch", &text))
+    (done.count("started") > 0).then(|| line("prefetch", &text))
 }
 
 fn in_progress(all: &Value) -> String {
     let text = format!(
         "{}; {} to origins in progress, {} queued",
-        counted(count(all, "connections"), "connection", "connections"),
-        counted(count(all, "in_flight"), "request", "requests"),
-        about_count(count(all, "queued")),
+        counted(all.count("connections"), "connection", "connections"),
+        counted(all.count("in_flight"), "request", "requests"),
+        about_count(all.count("queued")),
     );
     line("now", &text)
 }

@@ -3,16 +3,16 @@
 use std::path::PathBuf;
 
 use larder_proxy::settings::{AcmeChallenge, LETS_ENCRYPT};
-use larder_semantics::with_defaults;
+use larder_words::with_defaults;
 
 with_defaults! {
     /// The values as written.
     #[derive(Clone, Debug)]
     pub(crate) struct Draft {
-        contact: Vec<String> = Vec::new(),
-        directory: String = LETS_ENCRYPT.to_owned(),
-        accept_terms: bool = false,
-        challenge: Option<AcmeChallenge> = None,
-        ca: Option<PathBuf> = None,
+        pub(crate) contact: Vec<String> = Vec::new(),
+        pub(crate) directory: String = LETS_ENCRYPT.to_owned(),
+        pub(crate) accept_terms: bool = false,
+        pub(crate) challenge: Option<AcmeChallenge> = None,
+        pub(crate) ca: Option<PathBuf> = None,
     }
 }

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use larder_semantics::with_defaults;
 use larder_tags::Settings;
+use larder_words::with_defaults;
 
 /// The role of a site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,15 +30,15 @@ with_defaults! {
     /// The values as written.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub(crate) struct Draft {
-        role: Role = Role::Cache,
-        validate: ValidationTime = ValidationTime::Stale,
+        pub(crate) role: Role = Role::Cache,
+        pub(crate) validate: ValidationTime = ValidationTime::Stale,
         /// Whether `stale_if_error` was written.
-        stale_if_error: bool = false,
-        couple: PoolCouplings = PoolCouplings::new(),
-        transitive: bool = false,
+        pub(crate) stale_if_error: bool = false,
+        pub(crate) couple: PoolCouplings = PoolCouplings::new(),
+        pub(crate) transitive: bool = false,
         /// All keys of tags, except couplings and push.
-        tags: Settings = Settings::default(),
-        push: bool = false,
-        push_lifetime: u32 = 3_600,
+        pub(crate) tags: Settings = Settings::default(),
+        pub(crate) push: bool = false,
+        pub(crate) push_lifetime: u32 = 3_600,
     }
 }

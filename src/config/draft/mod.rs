@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use larder_proxy::Settings;
 use larder_proxy::settings::{DiskTier, NoProxy, ParentProxy, ParentSettings, Site};
-use larder_semantics::with_defaults;
+use larder_words::with_defaults;
 
 use self::rule::RuleDraft;
 
@@ -21,35 +21,35 @@ with_defaults! {
     #[derive(Clone, Debug)]
     pub(crate) struct Draft {
         /// The files that the file that was read last includes.
-        include: Vec<String> = Vec::new(),
-        threads: Option<usize> = None,
-        admin: Option<AdminAddress> = Some(AdminAddress { address: SocketAddr::from(([127, 0, 0, 1], 9145)), tls: false }),
-        database: DatabasePlace = DatabasePlace::Default,
-        memory_size: Option<u64> = None,
-        memory_entries: Option<u64> = None,
-        disks: Vec<DiskDraft> = Vec::new(),
-        cluster: cluster::Draft = cluster::Draft::default(),
-        reverse_listen: Option<Vec<ListenAddress>> = None,
-        reverse_listen_tls: Option<Vec<SocketAddr>> = None,
-        reverse_client: ClientDraft = ClientDraft::default(),
-        sites: Vec<SiteDraft> = Vec::new(),
+        pub(crate) include: Vec<String> = Vec::new(),
+        pub(crate) threads: Option<usize> = None,
+        pub(crate) admin: Option<AdminAddress> = Some(AdminAddress { address: SocketAddr::from(([127, 0, 0, 1], 9145)), tls: false }),
+        pub(crate) database: DatabasePlace = DatabasePlace::Default,
+        pub(crate) memory_size: Option<u64> = None,
+        pub(crate) memory_entries: Option<u64> = None,
+        pub(crate) disks: Vec<DiskDraft> = Vec::new(),
+        pub(crate) cluster: cluster::Draft = cluster::Draft::default(),
+        pub(crate) reverse_listen: Option<Vec<ListenAddress>> = None,
+        pub(crate) reverse_listen_tls: Option<Vec<SocketAddr>> = None,
+        pub(crate) reverse_client: ClientDraft = ClientDraft::default(),
+        pub(crate) sites: Vec<SiteDraft> = Vec::new(),
         /// The rules in [[rule]] tables, which each site has before its own.
-        rules: Vec<RuleDraft> = Vec::new(),
-        parent: ParentDraft = ParentDraft::default(),
-        forward_listen: Option<Vec<SocketAddr>> = None,
-        forward_listen_tls: Vec<SocketAddr> = Vec::new(),
-        forward_client: ClientDraft = ClientDraft::default(),
-        forward_rules: Vec<RuleDraft> = Vec::new(),
-        intercept: InterceptDraft = InterceptDraft::default(),
-        thrift_listen: Vec<SocketAddr> = Vec::new(),
-        onc_listen: Vec<SocketAddr> = Vec::new(),
-        line_listen: Vec<SocketAddr> = Vec::new(),
+        pub(crate) rules: Vec<RuleDraft> = Vec::new(),
+        pub(crate) parent: ParentDraft = ParentDraft::default(),
+        pub(crate) forward_listen: Option<Vec<SocketAddr>> = None,
+        pub(crate) forward_listen_tls: Vec<SocketAddr> = Vec::new(),
+        pub(crate) forward_client: ClientDraft = ClientDraft::default(),
+        pub(crate) forward_rules: Vec<RuleDraft> = Vec::new(),
+        pub(crate) intercept: InterceptDraft = InterceptDraft::default(),
+        pub(crate) thrift_listen: Vec<SocketAddr> = Vec::new(),
+        pub(crate) onc_listen: Vec<SocketAddr> = Vec::new(),
+        pub(crate) line_listen: Vec<SocketAddr> = Vec::new(),
         /// The values of all other keys, as they are in force.
-        values: Settings = Settings::default(),
+        pub(crate) values: Settings = Settings::default(),
         /// The place of each key that was written, as errors name it: `memory.size` -> `larder.toml:7`.
-        places: BTreeMap<String, String> = BTreeMap::new(),
+        pub(crate) places: BTreeMap<String, String> = BTreeMap::new(),
         /// The tables, and the keys above all tables, with parts that could not be read.
-        unread: BTreeSet<String> = BTreeSet::new(),
+        pub(crate) unread: BTreeSet<String> = BTreeSet::new(),
     }
 }
 
@@ -92,14 +92,14 @@ with_defaults! {
     /// The parent proxies, as written.
     #[derive(Clone, Debug)]
     pub(crate) struct ParentDraft {
-        http: Vec<ParentProxy> = Vec::new(),
+        pub(crate) http: Vec<ParentProxy> = Vec::new(),
         /// Those for https origins, if they are others.
-        https: Option<Vec<ParentProxy>> = None,
-        no_proxy: Vec<NoProxy> = Vec::new(),
+        pub(crate) https: Option<Vec<ParentProxy>> = None,
+        pub(crate) no_proxy: Vec<NoProxy> = Vec::new(),
         /// Whether the environment names what is not written.
-        from_env: bool = false,
-        falls_back: bool = false,
-        fail_timeout: Duration = ParentSettings::default().fail_timeout,
+        pub(crate) from_env: bool = false,
+        pub(crate) falls_back: bool = false,
+        pub(crate) fail_timeout: Duration = ParentSettings::default().fail_timeout,
     }
 }
 
@@ -113,12 +113,14 @@ pub(crate) struct InterceptDraft {
     pub(crate) ca: Option<PathBuf>,
 }
 
-/// A directory of the disk tier, as written.
-#[derive(Clone, Debug)]
-pub(crate) struct DiskDraft {
-    /// The place where its table begins, as errors name it.
-    pub(crate) place: String,
-    pub(crate) tier: DiskTier,
+with_defaults! {
+    /// A directory of the disk tier, as written.
+    #[derive(Clone, Debug)]
+    pub(crate) struct DiskDraft {
+        /// The place where its table begins, as errors name it.
+        pub(crate) place: String = String::new(),
+        pub(crate) tier: DiskTier = DiskTier::at(PathBuf::new()),
+    }
 }
 
 with_defaults! {
@@ -126,25 +128,25 @@ with_defaults! {
     #[derive(Clone, Debug)]
     pub(crate) struct SiteDraft {
         /// The place where its table begins, as errors name it.
-        place: String = String::new(),
+        pub(crate) place: String = String::new(),
         /// The place of each of its keys that was written.
-        places: BTreeMap<String, String> = BTreeMap::new(),
+        pub(crate) places: BTreeMap<String, String> = BTreeMap::new(),
         /// Whether a part of it could not be read.
-        is_unread: bool = false,
-        name: Option<String> = None,
-        acme: Option<acme::Draft> = None,
-        ca: Option<PathBuf> = None,
-        client_cert: Option<PathBuf> = None,
-        client_key: Option<PathBuf> = None,
-        tls_name: Option<String> = None,
-        health: Option<String> = None,
-        health_text: Option<String> = None,
-        health_interval: Duration = Duration::from_secs(10),
+        pub(crate) is_unread: bool = false,
+        pub(crate) name: Option<String> = None,
+        pub(crate) acme: Option<acme::Draft> = None,
+        pub(crate) ca: Option<PathBuf> = None,
+        pub(crate) client_cert: Option<PathBuf> = None,
+        pub(crate) client_key: Option<PathBuf> = None,
+        pub(crate) tls_name: Option<String> = None,
+        pub(crate) health: Option<String> = None,
+        pub(crate) health_text: Option<String> = None,
+        pub(crate) health_interval: Duration = Duration::from_secs(10),
         /// The rules in its `[[site.rule]]` tables.
-        site_rules: Vec<RuleDraft> = Vec::new(),
+        pub(crate) site_rules: Vec<RuleDraft> = Vec::new(),
         /// The values of all other keys, as they are in force.
-        values: Site = Site::default(),
-        control: control::Draft = control::Draft::default(),
+        pub(crate) values: Site = Site::default(),
+        pub(crate) control: control::Draft = control::Draft::default(),
     }
 }
 
@@ -172,11 +174,5 @@ impl SiteDraft {
     /// Returns the place where `key` was written, or else where the site begins.
     pub(crate) fn place_of(&self, key: &str) -> &str {
         self.places.get(key).unwrap_or(&self.place)
-    }
-}
-
-impl Default for DiskDraft {
-    fn default() -> Self {
-        Self { place: String::new(), tier: DiskTier::at(PathBuf::new()) }
     }
 }

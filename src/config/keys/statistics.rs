@@ -6,7 +6,7 @@ use super::key::{Key, MANY, keys};
 use crate::config::bounds::DISK;
 use crate::config::draft::{DatabasePlace, Draft};
 use crate::config::kinds::{AtLeast, Choice, Count, Kind, OrWord, Secret, Size, Text, Words};
-use crate::config::names::{self, CLIENT_DETAILS};
+use crate::config::names;
 
 /// The keys of `[stats]`.
 pub(super) const KEYS: &[Key<Draft>] = keys! {
@@ -29,6 +29,6 @@ pub(super) const KEYS: &[Key<Draft>] = keys! {
 
 const DATABASE: Secret<Text<DatabasePlace>> =
     Secret(Text("\"auto\" or \"none\" or a URL", names::database, names::show_database));
-pub(super) const CLIENT_DETAIL: Choice<ClientDetail> = Choice(CLIENT_DETAILS);
+pub(super) const CLIENT_DETAIL: Choice<ClientDetail> = Choice(ClientDetail::NAMES);
 
 const QUERY: Choice<QueryStrings> = Choice(&[("keep", QueryStrings::Keep), ("drop", QueryStrings::Drop)]);

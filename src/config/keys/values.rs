@@ -54,14 +54,8 @@ pub(crate) const HOST_HEADER: Text<HostHeader> =
     Text("\"preserve\" or \"origin\" or a host", names::host_header, names::show_host_header);
 pub(super) const SECRET: Secret<Text<Token>> =
     Secret(Text("at least 16 characters", |text| text.parse(), |token| token.secret().to_owned()));
-pub(super) const BALANCE: Choice<Balance> = Choice(&[
-    ("round-robin", Balance::RoundRobin),
-    ("two-choices", Balance::TwoChoices),
-    ("least-time", Balance::LeastTime),
-    ("hash", Balance::Hash),
-    ("client", Balance::Client),
-]);
-pub(super) const ACCESS_LOG: Choice<AccessLog> = Choice(names::ACCESS_LOGS);
+pub(super) const BALANCE: Choice<Balance> = Choice(Balance::NAMES);
+pub(super) const ACCESS_LOG: Choice<AccessLog> = Choice(AccessLog::NAMES);
 pub(super) const ACCESS_LOG_FLUSH: Choice<bool> = Choice(&[("batch", false), ("line", true)]);
 pub(super) const ADVISE: Choice<bool> = Choice(&[("on", true), ("off", false)]);
 pub(super) const AUTO: Choice<bool> = Choice(&[("off", false), ("policy", true)]);
@@ -70,22 +64,21 @@ pub(super) const FILES: Text<String> =
     Text("path with * in its last part if wanted", |text| Ok(text.to_owned()), String::clone);
 pub(super) const TIMES: Text<Times> =
     Text("minute, hour, day, month and weekday as in cron", |text| text.parse(), Times::to_string);
-pub(super) const COOKIES: Choice<Cookies> =
-    Choice(&[("short", Cookies::Short), ("all", Cookies::All), ("none", Cookies::None)]);
-pub(super) const CODING: Choice<Coding> = Choice(names::CODINGS);
-pub(super) const PREDICTION: Choice<Prediction> = Choice(names::PREDICTIONS);
+pub(super) const COOKIES: Choice<Cookies> = Choice(Cookies::NAMES);
+pub(super) const CODING: Choice<Coding> = Choice(Coding::NAMES);
+pub(super) const PREDICTION: Choice<Prediction> = Choice(Prediction::NAMES);
 pub(super) const MEDIA_RANGE: Text<MediaRange> =
     Text("media type", names::media_range, MediaRange::to_string);
-pub(super) const COUNTS: Choice<Counts> = Choice(names::COUNTS);
+pub(super) const COUNTS: Choice<Counts> = Choice(Counts::NAMES);
 pub(super) const RELOADS: Choice<bool> = Choice(&[("obey", false), ("ignore", true)]);
-pub(crate) const PREFETCHES: Choice<bool> = Choice(names::CLIENT_PREFETCHES);
-pub(crate) const EARLY_HINTS: Choice<EarlyHints> = Choice(names::EARLY_HINTS);
+pub(crate) const PREFETCHES: Choice<bool> = Choice(&[("serve", false), ("cached-only", true)]);
+pub(crate) const EARLY_HINTS: Choice<EarlyHints> = Choice(EarlyHints::NAMES);
 pub(crate) const SLICE: OrWord<Size> = OrWord("off", Size(64 << 10..=1 << 30));
 pub(super) const CLIENT_AUTH: Choice<bool> = Choice(&[("require", true), ("request", false)]);
 pub(super) const HSTS: Text<Hsts> =
     Text("duration such as \"365d\", then includeSubDomains and preload if wanted", hsts::parse, hsts::show);
 pub(super) const HTTPS: Choice<bool> = Choice(&[("serve", false), ("redirect", true)]);
-pub(super) const CLIENT_ADDRESS: Choice<ClientAddress> = Choice(names::CLIENT_ADDRESSES);
+pub(super) const CLIENT_ADDRESS: Choice<ClientAddress> = Choice(ClientAddress::NAMES);
 
 /// The text of an origin. The error about a table says how to write it.
 pub(crate) struct OriginText;

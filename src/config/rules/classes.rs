@@ -5,7 +5,7 @@ use toml::de::DeValue;
 
 use super::values::{entries, entries_in_order, field, field_value, unknown, written_field};
 use crate::config::draft::rule::{Class, Members};
-use crate::config::lists::{networks, patterns, string};
+use crate::config::lists::{items, networks, patterns, string};
 
 const KEYS: [&str; 4] = ["field", "of", "values", "else"];
 
@@ -14,10 +14,7 @@ const CLIENT: &str = "client";
 
 /// Parses one table, or a list of tables.
 pub(super) fn classes(value: &DeValue<'_>) -> Result<Vec<Class>, String> {
-    match value.as_array() {
-        Some(items) => items.iter().map(|item| class(item.get_ref())).collect(),
-        None => Ok(vec![class(value)?]),
-    }
+    items(value, class)
 }
 
 fn class(value: &DeValue<'_>) -> Result<Class, String> {

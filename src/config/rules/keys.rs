@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use http::{HeaderName, HeaderValue, header};
 use larder_proxy::settings::{
-    Allowed, IgnoredDirectives, LoggedRequests, MinAge, Pattern, Protocol, Protocols, Query, SignedUrls,
-    TRACKING, Tokens, Users,
+    Allowed, Dates, IgnoredDirectives, LoggedRequests, MinAge, Pattern, Protocol, Protocols, Query,
+    SignedUrls, TRACKING, Tokens, Users,
 };
 use larder_semantics::coding::Coding;
 use larder_semantics::storable::Prediction;
@@ -172,18 +172,22 @@ fn file_or_false(value: &DeValue<'_>) -> Result<Option<String>, String> {
 }
 
 fn predictions(value: &DeValue<'_>) -> Result<Vec<Prediction>, String> {
-    match value.as_bool() {
-        Some(false) => Ok(Vec::new()),
-        Some(true) => Err("write the predictions, such as [\"association\", \"sequence\"]".to_owned()),
-        None => each(value, |text| word(text, names::PREDICTIONS)),
-    }
+    words(value, ("predictions", Prediction::NAMES))
 }
 
 fn codings(value: &DeValue<'_>) -> Result<Vec<Coding>, String> {
+    words(value, ("codings", Coding::NAMES))
+}
+
+/// Reads a list of the words in `known`, or `false` for none of them.
+fn words<T: Copy>(value: &DeValue<'_>, (what, known): (&str, &[(&str, T)])) -> Result<Vec<T>, String> {
     match value.as_bool() {
         Some(false) => Ok(Vec::new()),
-        Some(true) => Err("write the codings, such as [\"zstd\", \"br\", \"gzip\"]".to_owned()),
-        None => each(value, |text| word(text, names::CODINGS)),
+        Some(true) => {
+            let all: Vec<_> = known.iter().map(|(name, _)| *name).collect();
+            Err(format!("write the {what}, such as {all:?}"))
+        }
+        None => each(value, |text| word(text, known)),
     }
 }
 
@@ -218,7 +222,7 @@ fn min_age(value: &DeValue<'_>) -> Result<Arc<MinAge>, String> {
         match key {
             "all" => {}
             "allow" => policy.allowed = each(value, allowed)?,
-            "dates" => policy.dates = word(&string(value)?, names::PACKAGE_DATES)?,
+            "dates" => policy.dates = word(&string(value)?, Dates::NAMES)?,
             _ => match protocols.clone().find(|(name, _)| *name == key) {
                 Some((_, protocol)) => set(&mut policy, [protocol].into_iter().collect(), value)?,
                 None => {

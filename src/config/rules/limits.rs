@@ -10,7 +10,7 @@ use toml::de::{DeTable, DeValue};
 use super::values::{entries, field, unknown, word};
 use crate::cli::units::parse_duration;
 use crate::config::kinds::{Count, Kind, Size};
-use crate::config::lists::string;
+use crate::config::lists::{items, string};
 use crate::config::names;
 
 const KEYS: [&str; 5] = ["requests", "burst", "concurrent", "by", "count"];
@@ -47,10 +47,7 @@ pub(super) fn limits(value: &DeValue<'_>) -> Result<Vec<Limit>, String> {
             value.type_str()
         )),
     };
-    match value.as_array() {
-        Some(items) => items.iter().map(|item| table(item.get_ref())).collect(),
-        None => Ok(vec![table(value)?]),
-    }
+    items(value, table)
 }
 
 fn limit(table: &DeTable<'_>) -> Result<Limit, String> {

@@ -12,7 +12,7 @@ use toml::de::{DeTable, DeValue};
 use crate::cli::words::hint;
 pub(super) use crate::config::kinds::word;
 use crate::config::kinds::{Kind, Seconds};
-use crate::config::lists::{patterns, string, strings, text_of};
+use crate::config::lists::{items, patterns, string, strings, text_of};
 use crate::config::names;
 
 /// Parses each string of a list.
@@ -81,10 +81,7 @@ pub(super) fn field(text: &str) -> Result<Box<str>, String> {
 
 /// Reads one status code or a list of them: `404`, `"5xx"` or `"500-503"`.
 pub(super) fn statuses(value: &DeValue<'_>) -> Result<Vec<RangeInclusive<u16>>, String> {
-    match value.as_array() {
-        Some(items) => items.iter().map(|item| status(item.get_ref())).collect(),
-        None => Ok(vec![status(value)?]),
-    }
+    items(value, status)
 }
 
 fn status(value: &DeValue<'_>) -> Result<RangeInclusive<u16>, String> {

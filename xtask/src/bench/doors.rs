@@ -9,7 +9,6 @@ use super::measure::median;
 use super::options::claim_cores;
 use super::origin::Origin;
 use super::peers::{self, Peer, Setup, Start, Which, start};
-use super::process;
 use super::server::{self, Running};
 use super::table::{self, Cell};
 use crate::packages::{self, Package};
@@ -146,11 +145,9 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Goal>> {
     for round in 1..=options.rounds {
         eprintln!("round {round} of {}", options.rounds);
         for Measured { server, via, samples } in &mut measured {
-            let processes = server.processes()?;
-            let before = process::cpu_time(&processes)?;
-            let per_second = calls(&programs.larder(), server, via, &url, options.calls)?;
-            let used = process::cpu_time(&processes)?.saturating_sub(before);
-            samples.push((used.as_secs_f64() * 1e6 / f64::from(options.calls), per_second));
+            let calls = || calls(&programs.larder(), server, via, &url, options.calls);
+            let (used, per_second) = server.cpu_during(calls)?;
+            samples.push((used / f64::from(options.calls), per_second));
         }
     }
     if origin.requests() != asked {

@@ -1,6 +1,8 @@
 //! Goals: figures with an upper limit, and the result of a bench that misses one.
 
 use anyhow::{Result, bail};
+use serde_json::json;
+use std::path::Path;
 
 use super::table::{self, Cell, Row};
 
@@ -45,6 +47,14 @@ pub(super) fn print(goals: &[Goal]) {
         println!("\ngoals");
         table::print(&goals.iter().map(Goal::row).collect::<Vec<_>>());
     }
+}
+
+/// Prints the table of a bench and its goals, and writes both to the file at `path`, if there is one.
+pub(super) fn report(path: Option<&Path>, (name, rows): (&str, &[Row]), goals: &[Goal]) -> Result<()> {
+    table::print(rows);
+    print(goals);
+    let told: Vec<_> = goals.iter().map(Goal::row).collect();
+    table::write(path, &json!({name: table::json(rows), "goals": table::json(&told)}))
 }
 
 /// Decides the goals of a bench, after everything was printed. A goal that was not measured has no effect. Errors:

@@ -2,13 +2,13 @@
 //! over HTTP/1.1 and with other servers, over TLS and in clear.
 
 use super::goal::Goal;
-use super::measure::median;
+use super::measure::{median, ratio};
 use super::options::{Options, claim_cores};
 use super::origin::Origin;
 use super::peers::{self, Peer, Programs, Setup, Start, Which, start};
 use super::server::{self, Running};
 use super::table::{self, Cell, Row};
-use super::{process, tls};
+use super::tls;
 use crate::packages::Package;
 use anyhow::{Context, Result, bail};
 use std::process::Command;
@@ -141,7 +141,7 @@ struct Measured {
 impl Measured {
     /// Returns the median of the ratios to another server, round by round.
     fn ratio(&self, other: &Self) -> f64 {
-        median(self.samples.iter().zip(&other.samples).map(|(own, other)| own / other).collect())
+        ratio(&self.samples, &other.samples)
     }
 }
 
@@ -154,11 +154,11 @@ pub(super) fn run(options: &Options) -> Result<Vec<Goal>> {
     let origin = Origin::start();
     let (mut rows, mut goals) = (Vec::new(), Vec::new());
     for way in [Way::Tls, Way::Clear] {
-        let here = |peer: &&Peer| peer.package.as_ref().is_none_or(|package| !missing.contains(&package));
         let begin =
             |peer| Ok(Measured { server: Running::start(peer, &programs, &origin)?, samples: Vec::new() });
         let entrants = way.entrants();
-        let mut measured = entrants.iter().filter(here).map(begin).collect::<Result<Vec<_>>>()?;
+        let mut measured =
+            entrants.iter().filter(|peer| peer.is_here(&missing)).map(begin).collect::<Result<Vec<_>>>()?;
         for case in Case::all(options.quick) {
             measure(options, way, case, &mut measured)?;
             rows.extend(table_of(way, case, &measured));
@@ -182,11 +182,9 @@ fn measure(options: &Options, way: Way, case: Case, measured: &mut [Measured]) -
     for round in 1..=options.rounds {
         eprintln!("{} ({}) round {round} of {}", case.name(), way.name(), options.rounds);
         for one in measured.iter_mut() {
-            let processes = one.server.processes()?;
-            let before = process::cpu_time(&processes)?;
-            let requests = load(way, case, &one.server, options.duration)?;
-            let used = process::cpu_time(&processes)?.saturating_sub(before);
-            one.samples.push(used.as_secs_f64() * 1e6 / requests as f64);
+            let load = || load(way, case, &one.server, options.duration);
+            let (used, requests) = one.server.cpu_during(load)?;
+            one.samples.push(used / requests as f64);
         }
     }
     Ok(())

@@ -5,6 +5,7 @@ use super::origin::Origin;
 use super::process;
 use super::server::Running;
 use anyhow::{Result, bail};
+use std::thread;
 use std::time::Duration;
 
 /// The object of a load.
@@ -52,13 +53,12 @@ pub(super) fn sample(
 ) -> Result<Sample> {
     let processes = server.processes()?;
     let asked_before = origin.requests();
-    let cpu_before = process::cpu_time(&processes)?;
-    let load = load::run(script, server.port, object.path, object.connections, duration)?;
-    let used = process::cpu_time(&processes)?.saturating_sub(cpu_before);
+    let load = || load::run(script, server.port, object.path, object.connections, duration);
+    let (used, load) = server.cpu_during(load)?;
     check_origin(expect, origin.requests() - asked_before, load.requests)?;
     check_bytes(load.bytes, load.requests, object)?;
     Ok(Sample {
-        cpu: used.as_secs_f64() * 1e6 / load.requests as f64,
+        cpu: used / load.requests as f64,
         per_second: load.requests as f64 / load.elapsed.as_secs_f64(),
         memory: process::resident(&processes)?,
     })
@@ -89,6 +89,30 @@ fn check_bytes(bytes: u64, requests: u64, object: &Object) -> Result<()> {
 pub(super) fn percentile(sorted: &[f64], share: f64) -> f64 {
     let rank = (share / 100.0 * sorted.len() as f64).ceil() as usize;
     sorted.get(rank.max(1) - 1).copied().unwrap_or(f64::NAN)
+}
+
+/// Runs `event` after a third of the `duration` of `load`, and returns the results of both.
+pub(super) fn amid<L, E: Send>(
+    duration: Duration,
+    load: impl FnOnce() -> Result<L>,
+    event: impl FnOnce() -> Result<E> + Send,
+) -> Result<(L, E)> {
+    thread::scope(|scope| {
+        let event = scope.spawn(|| {
+            thread::sleep(duration / 3);
+            event()
+        });
+        let load = load();
+        match event.join() {
+            Ok(event) => Ok((load?, event?)),
+            Err(_) => bail!("a thread panicked amid a load"),
+        }
+    })
+}
+
+/// Returns the median of the ratios of two measurements, round by round.
+pub(super) fn ratio<'v>(own: &[f64], base: impl IntoIterator<Item = &'v f64>) -> f64 {
+    median(own.iter().zip(base).map(|(own, base)| own / base).collect())
 }
 
 /// Returns the middle value, or the mean of the two middle ones; NaN if there are none.

@@ -125,6 +125,11 @@ impl Peer {
         Self { name, which, package, suits: |_| false, usual_for_misses: false, configure }
     }
 
+    /// Whether its package is none of those that are `missing`.
+    pub(super) fn is_here(&self, missing: &[&Package]) -> bool {
+        self.package.as_ref().is_none_or(|package| !missing.contains(&package))
+    }
+
     pub(super) fn configure(&self, setup: &Setup) -> Result<Start> {
         (self.configure)(setup)
     }
@@ -242,6 +247,16 @@ pub(super) fn serve(setup: &Setup, options: &[&str]) -> Result<Start> {
     let origin = format!("http://127.0.0.1:{}", setup.origin);
     let words = ["serve", "--listen", &listen, "--origin", &origin, "--admin", &admin, "--threads", "1"];
     Ok(start(&[&words, options].concat()))
+}
+
+/// Configures and starts larder in front of the origin, with these keys of the process and of the site.
+pub(super) fn larder_of_site(setup: &Setup, process: &str, site: &str) -> Result<Start> {
+    let text = format!(
+        "{process}reverse.listen = \"127.0.0.1:{}\"\n[[site]]\norigin = \"http://127.0.0.1:{}\"\n{site}",
+        setup.port, setup.origin
+    );
+    let config = write(setup, "larder.toml", &text)?;
+    Ok(start(&["serve", "--config", &config, "--admin", "off", "--threads", "1", "--stats", "none"]))
 }
 
 fn nginx(setup: &Setup) -> Result<Start> {

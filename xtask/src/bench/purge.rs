@@ -3,17 +3,15 @@
 
 use super::goal::{self, Goal};
 use super::lap::Lap;
-use super::measure::median;
+use super::measure::{amid, median};
 use super::options::{Options, claim_cores};
 use super::origin::Origin;
 use super::pace::{Latency, Pace};
 use super::peers::{self, Programs, Which};
 use super::server::Running;
-use super::table::{self, Cell, Row};
-use super::{CONNECTIONS, process, server};
+use super::table::{Cell, Row};
+use super::{CONNECTIONS, server};
 use anyhow::{Result, bail};
-use serde_json::json;
-use std::thread;
 use std::time::{Duration, Instant};
 
 /// The number of purged objects, and of requested ones.
@@ -47,8 +45,8 @@ struct Sample {
     took: Duration,
     /// The time until a purge without counting is in force.
     in_force: Duration,
-    /// The CPU time in addition to that of the seconds before.
-    cpu: Duration,
+    /// The CPU time in addition to that of the seconds before, in microseconds.
+    cpu: f64,
 }
 
 /// Runs the bench and prints its table, and the goals with their results. Fails if a build fails, a request is not
@@ -79,11 +77,7 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Goal>> {
     };
     let goals: Vec<_> = named().map(goal).chain(named().map(in_force)).collect();
     println!("\npurges of {PURGED} objects, at {RATE} requests a second");
-    table::print(&rows);
-    goal::print(&goals);
-    let told: Vec<_> = goals.iter().map(Goal::row).collect();
-    let report = json!({"purges": table::json(&rows), "goals": table::json(&told)});
-    table::write(options.json.as_deref(), &report)?;
+    goal::report(options.json.as_deref(), ("purges", &rows), &goals)?;
     Ok(goals)
 }
 
@@ -110,24 +104,10 @@ fn measure(options: &Options, larder: &Running, way: &str) -> Result<Sample> {
         length: LENGTH,
         path: &asked,
     };
-    let processes = larder.processes()?;
-    let used = |begun: Duration| Ok::<_, anyhow::Error>(process::cpu_time(&processes)?.saturating_sub(begun));
-    let begun = used(Duration::ZERO)?;
-    let before = pace.run()?;
-    let cpu_before = used(begun)?;
-    let begun = used(Duration::ZERO)?;
-    let (around, took) = thread::scope(|scope| {
-        let purge = scope.spawn(|| {
-            thread::sleep(options.duration / 3);
-            purge(larder, way)
-        });
-        let around = pace.run();
-        match purge.join() {
-            Ok(took) => Ok((around?, took?)),
-            Err(_) => bail!("the purge panicked"),
-        }
-    })?;
-    Ok(Sample { before, around, took, in_force, cpu: used(begun)?.saturating_sub(cpu_before) })
+    let (cpu_before, before) = larder.cpu_during(|| pace.run())?;
+    let (cpu, (around, took)) =
+        larder.cpu_during(|| amid(options.duration, || pace.run(), || purge(larder, way)))?;
+    Ok(Sample { before, around, took, in_force, cpu: (cpu - cpu_before).max(0.0) })
 }
 
 fn purge(larder: &Running, way: &str) -> Result<Duration> {
@@ -156,7 +136,7 @@ fn row(name: &str, samples: &[Sample]) -> Row {
         ("longest around us", micros(|it| it.around.longest)),
         ("in force us", micros(|it| it.in_force.as_secs_f64() * 1e6)),
         ("counted ms", Cell::number(figure(samples, |it| it.took.as_secs_f64() * 1e3), 0)),
-        ("CPU ms", Cell::number(figure(samples, |it| it.cpu.as_secs_f64() * 1e3), 0)),
+        ("CPU ms", Cell::number(figure(samples, |it| it.cpu / 1e3), 0)),
     ]
 }
 

@@ -4,13 +4,13 @@
 
 use super::goal::{self, Goal};
 use super::load::{self, Load, Script};
-use super::measure::median;
+use super::measure::{median, ratio};
 use super::options::{Options, claim_cores};
 use super::origin::Origin;
-use super::peers::{self, Peer, Programs, Setup, Start, Which, start};
+use super::peers::{self, Peer, Programs, Setup, Start, Which};
 use super::server::{self, Running};
 use super::table::{self, Cell, Row};
-use super::{CONNECTIONS, process, unstored};
+use super::{CONNECTIONS, unstored};
 use crate::packages;
 use anyhow::{Result, bail};
 use serde_json::json;
@@ -95,7 +95,7 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Goal>> {
     }
     let ratio = |samples: &[f64], base: &str| {
         let base = larders.iter().filter(|(variant, ..)| variant.name == base).flat_map(|(.., base)| base);
-        median(samples.iter().zip(base).map(|(own, base)| own / base).collect())
+        ratio(samples, base)
     };
     let row = |(variant, _, samples): &(&Variant, Running, Vec<f64>)| -> Row {
         vec![
@@ -126,14 +126,11 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Goal>> {
 impl Variant {
     /// Returns the larder's CPU time for each request, in microseconds.
     fn cost(&self, larder: &Running, script: &Script, duration: Duration) -> Result<f64> {
-        let processes = larder.processes()?;
-        let before = process::cpu_time(&processes)?;
-        let load = self.load(larder, script, duration)?;
-        let used = process::cpu_time(&processes)?.saturating_sub(before);
+        let (used, load) = larder.cpu_during(|| self.load(larder, script, duration))?;
         if load.bytes > load.requests * LARGEST {
             bail!("{}: answers have {} bytes", self.name, load.bytes / load.requests);
         }
-        Ok(used.as_secs_f64() * 1e6 / load.requests as f64)
+        Ok(used / load.requests as f64)
     }
 
     fn load(&self, larder: &Running, script: &Script, duration: Duration) -> Result<Load> {
@@ -143,12 +140,7 @@ impl Variant {
 }
 
 fn configure(setup: &Setup, rules: &str) -> Result<Start> {
-    let text = format!(
-        "[reverse]\nlisten = \"127.0.0.1:{}\"\n[[site]]\norigin = \"http://127.0.0.1:{}\"\n{rules}",
-        setup.port, setup.origin
-    );
-    let config = peers::write(setup, "larder.toml", &text)?;
-    Ok(start(&["serve", "--config", &config, "--admin", "off", "--threads", "1", "--stats", "none"]))
+    peers::larder_of_site(setup, "", rules)
 }
 
 /// Returns `count` typical rules. Two of them match the object.

@@ -171,6 +171,16 @@ impl Running {
         Ok(processes)
     }
 
+    /// Returns the CPU time that it takes while `work` runs, in microseconds, and the result of `work`. Fails if `work`
+    /// fails, or a process of the server ends.
+    pub(super) fn cpu_during<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<(f64, T)> {
+        let processes = self.processes()?;
+        let before = process::cpu_time(&processes)?;
+        let done = work()?;
+        let used = process::cpu_time(&processes)?.saturating_sub(before);
+        Ok((used.as_secs_f64() * 1e6, done))
+    }
+
     fn last_output(&self) -> String {
         let text = fs::read_to_string(self.folder.join("output")).unwrap_or_default();
         let line = text.lines().rev().find(|line| !line.trim().is_empty());

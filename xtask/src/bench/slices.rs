@@ -6,11 +6,10 @@
 
 use super::goal::Goal;
 use super::load::{self, Script};
-use super::measure::median;
+use super::measure::{median, ratio};
 use super::options::{Options, claim_cores};
 use super::origin::{self, Origin};
 use super::peers::{self, NGINX, Peer, Programs, Setup, Start, Which};
-use super::process;
 use super::server::{self, Running};
 use super::table::{self, Cell, Row};
 use crate::packages;
@@ -55,7 +54,7 @@ struct Measured {
 impl Measured {
     /// Returns the median of the ratios of a case to the whole object, round by round.
     fn ratio(&self, case: usize) -> f64 {
-        median(self.samples[case].iter().zip(&self.samples[0]).map(|(own, whole)| own / whole).collect())
+        ratio(&self.samples[case], &self.samples[0])
     }
 }
 
@@ -70,11 +69,11 @@ pub(super) fn run(options: &Options) -> Result<Vec<Goal>> {
         Peer::apart("larder", Which::Larder, None, peers::larder),
         Peer::apart("nginx", Which::Installed, Some(NGINX), nginx),
     ];
-    let here = |peer: &&Peer| peer.package.as_ref().is_none_or(|package| !missing.contains(&package));
     let begin = |peer| {
         Ok(Measured { server: Running::start(peer, &programs, &origin)?, samples: Default::default() })
     };
-    let mut measured = entrants.iter().filter(here).map(begin).collect::<Result<Vec<_>>>()?;
+    let mut measured =
+        entrants.iter().filter(|peer| peer.is_here(&missing)).map(begin).collect::<Result<Vec<_>>>()?;
     for round in 0..=options.rounds {
         // The first round fills the caches.
         let duration = if round == 0 { Duration::from_secs(2) } else { options.duration };
@@ -121,14 +120,12 @@ fn measure(server: &Running, wanted: Wanted, duration: Duration) -> Result<f64> 
         Wanted::Objects(count) => (Script::walk("/1m/", count, 1)?, "/"),
         Wanted::Ranges(offset) => (Script::ranges(RANGES, STRIDE, offset)?, origin::GIANT),
     };
-    let processes = server.processes()?;
-    let before = process::cpu_time(&processes)?;
-    let load = load::run(&script, server.port, path, CONNECTIONS, duration)?;
-    let used = process::cpu_time(&processes)?.saturating_sub(before);
+    let load = || load::run(&script, server.port, path, CONNECTIONS, duration);
+    let (used, load) = server.cpu_during(load)?;
     if load.bytes < load.requests << 20 {
         bail!("{} bytes in {} answers", load.bytes, load.requests);
     }
-    Ok(used.as_secs_f64() * 1e6 / load.requests as f64)
+    Ok(used / load.requests as f64)
 }
 
 fn rows(one: &Measured) -> Vec<Row> {

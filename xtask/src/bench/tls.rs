@@ -6,11 +6,10 @@
 use super::goal::Goal;
 use super::handshakes::{self, Handshakes};
 use super::load::{self, Script};
-use super::measure::median;
+use super::measure::{median, ratio};
 use super::options::{Options, claim_cores};
 use super::origin::Origin;
 use super::peers::{self, Peer, Setup, Start, Which, start};
-use super::process;
 use super::server::{self, Running};
 use super::table::{self, Cell, Row};
 use super::tls_load::{self, Tool};
@@ -161,11 +160,6 @@ impl Measured {
     }
 }
 
-/// Returns the median of the ratios of two measurements, round by round.
-fn ratio(own: &[f64], other: &[f64]) -> f64 {
-    median(own.iter().zip(other).map(|(own, other)| own / other).collect())
-}
-
 /// Runs the bench, prints its tables and goals, and returns the goals. Fails if wrk is missing, a build fails, or a
 /// server does not answer to the end.
 pub(super) fn run(options: &Options) -> Result<Vec<Goal>> {
@@ -175,10 +169,10 @@ pub(super) fn run(options: &Options) -> Result<Vec<Goal>> {
     let tool = Tool(programs.tls_load());
     claim_cores(&server::in_memory())?;
     let origin = Origin::start();
-    let here = |peer: &&Peer| peer.package.as_ref().is_none_or(|package| !missing.contains(&package));
     let begin =
         |peer| Ok(Measured { server: Running::start(peer, &programs, &origin)?, samples: Vec::new() });
-    let mut measured = ENTRANTS.iter().filter(here).map(begin).collect::<Result<Vec<_>>>()?;
+    let mut measured =
+        ENTRANTS.iter().filter(|peer| peer.is_here(&missing)).map(begin).collect::<Result<Vec<_>>>()?;
     let (mut rows, mut goals) = (Vec::new(), Vec::new());
     for case in &CASES {
         let ciphers = measure(options, &tool, case, &mut measured)?;
@@ -211,11 +205,9 @@ fn measure(options: &Options, tool: &Tool, case: &Case, measured: &mut [Measured
     for round in 1..=options.rounds {
         eprintln!("{} round {round} of {}", case.name, options.rounds);
         for one in measured.iter_mut() {
-            let processes = one.server.processes()?;
-            let before = process::cpu_time(&processes)?;
-            let requests = case.load(&script, one, options.duration)?;
-            let used = process::cpu_time(&processes)?.saturating_sub(before);
-            one.samples.push(used.as_secs_f64() * 1e6 / requests as f64);
+            let load = || case.load(&script, one, options.duration);
+            let (used, requests) = one.server.cpu_during(load)?;
+            one.samples.push(used / requests as f64);
         }
         if let Some(larder) = find(measured, LARDER).filter(|_| case.is_large()) {
             ciphers.push(tool.cipher(&larder.server)?);

@@ -5,8 +5,7 @@ use super::load::{self, Script};
 use super::measure::median;
 use super::options::Options;
 use super::origin::{Origin, TEXT, TEXT_BYTES};
-use super::peers::{self, NGINX, Peer, Programs, Setup, Start, Which, start};
-use super::process;
+use super::peers::{self, NGINX, Peer, Programs, Setup, Start, Which};
 use super::server::Running;
 use super::table::{Cell, Row};
 use anyhow::{Result, bail};
@@ -63,24 +62,17 @@ struct Cost {
 /// Loads the server. Fails if content is not compressed exactly when it should be.
 fn cost(server: &Running, script: &Script, duration: Duration, fields: &[&str]) -> Result<Cost> {
     let url = format!("http://127.0.0.1:{}/{TEXT}", server.port);
-    let before = process::cpu_time(&server.processes()?)?;
-    let load = load::run_at(script, &url, CONNECTIONS, duration, fields)?;
-    let used = process::cpu_time(&server.processes()?)?.saturating_sub(before);
+    let (used, load) = server.cpu_during(|| load::run_at(script, &url, CONNECTIONS, duration, fields))?;
     let bytes = load.requests as f64 * TEXT_BYTES as f64;
     let share = load.bytes as f64 / bytes * 100.0;
     if (share < 60.0) == fields.is_empty() {
         bail!("{}: with {fields:?}, the client gets {share:.0}% of the bytes", server.name);
     }
-    Ok(Cost { millis: used.as_secs_f64() * 1e3 / bytes * f64::from(1 << 20), share })
+    Ok(Cost { millis: used / 1e3 / bytes * f64::from(1 << 20), share })
 }
 
 fn larder(setup: &Setup) -> Result<Start> {
-    let (port, origin) = (setup.port, setup.origin);
-    let text = format!(
-        "[reverse]\nlisten = \"127.0.0.1:{port}\"\n[[site]]\norigin = \"http://127.0.0.1:{origin}\"\ncompress = [\"gzip\"]\n"
-    );
-    let config = peers::write(setup, "larder.toml", &text)?;
-    Ok(start(&["serve", "--config", &config, "--admin", "off", "--threads", "1", "--stats", "none"]))
+    peers::larder_of_site(setup, "", "compress = [\"gzip\"]\n")
 }
 
 fn nginx(setup: &Setup) -> Result<Start> {

@@ -2,16 +2,15 @@
 //! of haproxy by a reload (`-sf`). Hits on new connections at a steady rate, without an upgrade and around one.
 
 use super::goal::{self, Goal};
-use super::measure::{median, percentile};
+use super::measure::{amid, median, percentile};
 use super::options::{Options, claim_cores};
 use super::origin::Origin;
 use super::peers::{self, HAPROXY, NGINX, NGINX_FRUGAL, Peer, Programs, Setup};
-use super::table::{self, Cell, Row};
+use super::table::{Cell, Row};
 use super::{SERVER_CORE, server};
 use anyhow::{Context, Result, bail, ensure};
 use larder_testkit::{Process, free_ports, successor};
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::json;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -100,11 +99,7 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Goal>> {
         Goal::new("larder: objects fetched again".to_owned(), 0.0, figure(&samples[0], |it| it.again as f64)),
     ];
     println!("\nupgrades with {STORED} objects, at {RATE} new connections a second");
-    table::print(&rows);
-    goal::print(&goals);
-    let told: Vec<_> = goals.iter().map(Goal::row).collect();
-    let report = json!({"upgrades": table::json(&rows), "goals": table::json(&told)});
-    table::write(options.json.as_deref(), &report)?;
+    goal::report(options.json.as_deref(), ("upgrades", &rows), &goals)?;
     Ok(goals.into())
 }
 
@@ -114,18 +109,11 @@ fn measure(options: &Options, peer: &'static Peer, programs: &Programs) -> Resul
     fill(server.port)?;
     let calm = load(server.port, options.duration)?;
     let (fetched, port) = (origin.requests(), server.port);
-    let (around, took) = thread::scope(|scope| {
-        let upgrade = scope.spawn(|| {
-            sleep(options.duration / 3);
-            let begun = Instant::now();
-            server.upgrade().map(|()| begun.elapsed())
-        });
-        let around = load(port, options.duration);
-        match upgrade.join() {
-            Ok(took) => Ok((around?, took?)),
-            Err(_) => bail!("the upgrade panicked"),
-        }
-    })?;
+    let upgrade = || {
+        let begun = Instant::now();
+        server.upgrade().map(|()| begun.elapsed())
+    };
+    let (around, took) = amid(options.duration, || load(port, options.duration), upgrade)?;
     let again = origin.requests() - fetched;
     let first_hit = first_hit(&mut server, &origin)?;
     Ok(Sample { calm, around, again, took, first_hit })

@@ -5,47 +5,47 @@ use super::Package;
 /// The crates of the workspace, with the workspace crates that each may use. Names lack `larder-`.
 const EDGES: &[(&str, &str)] = &[
     ("words", ""),
-    ("evict", ""),
+    ("evict", "words"),
     ("advise", "evict"),
-    ("semantics", ""),
-    ("rules", "semantics"),
+    ("semantics", "words"),
+    ("rules", "semantics words"),
     ("coding", "semantics"),
-    ("packages", ""),
+    ("packages", "words"),
     ("rpc", ""),
-    ("cluster", "semantics"),
+    ("cluster", "semantics words"),
     ("acme", ""),
-    ("engine", ""),
+    ("engine", "words"),
     ("http2", ""),
-    ("predict", ""),
-    ("disk", "evict"),
-    ("store", "disk evict semantics"),
+    ("predict", "words"),
+    ("disk", "evict words"),
+    ("store", "disk evict semantics words"),
     ("heap", "store"),
-    ("stats", ""),
-    ("tags", "evict semantics"),
+    ("stats", "words"),
+    ("tags", "evict semantics words"),
     ("tower", "tags"),
-    ("transport", "advise engine evict packages rpc rules semantics stats store tags"),
+    ("transport", "advise engine evict packages rpc rules semantics stats store tags words"),
     (
         "proxy",
         "acme advise evict semantics coding engine rpc rules packages http2 cluster predict store stats tags \
-         transport",
+         transport words",
     ),
     ("server", "advise cluster evict predict proxy semantics stats store tags words"),
     ("load", "rpc"),
-    ("lab", "evict cluster predict load"),
+    ("lab", "evict cluster predict load words"),
     ("cli", "words"),
-    ("experiment", "cli evict heap lab load"),
+    ("experiment", "cli evict heap lab load words"),
     (
         "larder",
-        "advise evict semantics rpc http2 cluster predict store heap stats tags proxy server lab load cli",
+        "advise evict semantics rpc http2 cluster predict store heap stats tags proxy server lab load cli words",
     ),
     ("bench", ""),
     ("fuzz", "larder cluster disk evict http2 lab packages proxy rpc rules semantics store"),
     ("testkit", "http2"),
-    ("xtask", "testkit"),
+    ("xtask", "testkit words"),
 ];
 
 /// Crates that decide without side effects.
-const PURE: &str = "advise evict semantics coding rpc cluster http2 packages predict tags";
+const PURE: &str = "advise evict semantics coding rpc cluster http2 packages predict tags words";
 
 /// Libraries that a pure crate cannot use: runtimes, sockets, clocks, loggers, databases.
 const IMPURE: &str = "async-std chrono futures h2 hyper hyper-util libc log mio nix redis reqwest rustix rustls smol \

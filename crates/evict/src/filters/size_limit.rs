@@ -1,7 +1,9 @@
 //! A limit on the size of admitted objects.
 
+use std::fmt::{self, Display, Formatter};
+
 use crate::filter::Filter;
-use crate::params::{Param, Params};
+use crate::params::params;
 use crate::policy::{Object, Residents};
 
 const UNITS: [(&str, u64); 5] =
@@ -12,34 +14,24 @@ pub struct SizeLimit {
     params: SizeLimitParams,
 }
 
-/// The parameters of [`SizeLimit`].
-#[derive(Clone, Debug, PartialEq)]
-pub struct SizeLimitParams {
-    /// The largest admitted size, in bytes.
-    pub max: u64,
-}
-
-impl Default for SizeLimitParams {
-    fn default() -> Self {
-        Self { max: 64 << 10 }
+params! {
+    /// The parameters of [`SizeLimit`].
+    SizeLimitParams {
+        max: Bytes = Bytes(64 << 10),
+            |value| bytes(value).map(Bytes).ok_or_else(|| "a size such as 64KiB, in B KiB MiB GiB TiB".to_owned()),
+            "size of the largest object admitted, such as 1MiB";
     }
 }
 
-impl Params for SizeLimitParams {
-    const ALL: &'static [Param] =
-        &[Param { name: "max", about: "size of the largest object admitted, such as 1MiB" }];
+/// A number of bytes, which is written with the largest unit of which it is a multiple.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Bytes(u64);
 
-    fn set(&mut self, _name: &str, value: &str) -> Result<(), String> {
-        self.max = bytes(value).ok_or("a size such as 64KiB, in B KiB MiB GiB TiB")?;
-        Ok(())
-    }
-
-    fn get(&self, _name: &str) -> String {
-        let (unit, scale) = UNITS
-            .iter()
-            .find(|(_, scale)| self.max.is_multiple_of(*scale) && self.max > 0)
-            .unwrap_or(&("B", 1));
-        format!("{}{unit}", self.max / scale)
+impl Display for Bytes {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let fits = |(_, scale): &&(&str, u64)| self.0.is_multiple_of(*scale) && self.0 > 0;
+        let (unit, scale) = UNITS.iter().find(fits).unwrap_or(&("B", 1));
+        write!(f, "{}{unit}", self.0 / scale)
     }
 }
 
@@ -63,7 +55,7 @@ impl Filter for SizeLimit {
     }
 
     fn admit<R: Residents>(&mut self, new: &Object, _residents: &R, _: impl Iterator<Item = Object>) -> bool {
-        new.size <= self.params.max
+        new.size <= self.params.max.0
     }
 
     fn heap_bytes(&self) -> usize {

@@ -12,7 +12,7 @@
 //! requested again then evict no ranked object and do not raise the level, so that part of a loop larger than the cache
 //! stays.
 
-use std::fmt::{self, Display, Formatter};
+use larder_words::named;
 
 use crate::params::Params;
 use crate::parts::by_slot::BySlot;
@@ -21,14 +21,16 @@ use crate::parts::heap::{Heap, ascending};
 use crate::parts::probation::Probation;
 use crate::policy::{Capacity, Object, Policy, Residents, Slot};
 
-/// The misses to minimise.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Objective {
-    /// Serves as many requests as possible from the cache.
-    #[default]
-    Requests,
-    /// Serves as many bytes as possible from the cache.
-    Bytes,
+named! {
+    /// The misses to minimise.
+    #[derive(Default)]
+    pub(crate) enum Objective, name {
+        /// Serves as many requests as possible from the cache.
+        #[default]
+        Requests = "requests",
+        /// Serves as many bytes as possible from the cache.
+        Bytes = "bytes",
+    }
 }
 
 impl Objective {
@@ -43,17 +45,7 @@ impl Objective {
 
     /// Reads an objective, for [`Params::set`].
     pub(crate) fn read(value: &str) -> Result<Self, String> {
-        match value {
-            "requests" => Ok(Self::Requests),
-            "bytes" => Ok(Self::Bytes),
-            _ => Err("requests or bytes".into()),
-        }
-    }
-}
-
-impl Display for Objective {
-    fn fmt(&self, to: &mut Formatter<'_>) -> fmt::Result {
-        to.write_str(if *self == Self::Requests { "requests" } else { "bytes" })
+        Self::of_name(value).ok_or_else(|| "requests or bytes".into())
     }
 }
 

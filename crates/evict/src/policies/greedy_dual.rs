@@ -9,7 +9,9 @@
 
 use std::marker::PhantomData;
 
-use crate::params::{Param, Params, read_count};
+use larder_words::named;
+
+use crate::params::{Params, params, read_count};
 use crate::parts::by_slot::BySlot;
 use crate::parts::heap::{Heap, ascending};
 use crate::policy::{Capacity, Object, Policy, Residents, Slot};
@@ -106,27 +108,21 @@ impl Worth for Count {
     }
 }
 
-/// The assumed cost of fetching an object again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cost {
-    unit: CostUnit,
-    /// The bytes whose transfer costs as much as a request, with [`CostUnit::Money`].
-    fee: u32,
-}
-
-/// What a fetch costs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum CostUnit {
-    /// The same cost for all objects, one second: minimises the number of fetches.
-    #[default]
-    Same,
-    /// The time of the last fetch, and at least a microsecond: minimises the time spent fetching.
-    Latency,
-    /// A packet each way and one for every 536 bytes, a second each: minimises the number of packets. From P. Cao and
-    /// S. Irani.
-    Bytes,
-    /// A fee for the request and a price for each byte: minimises the bill of an object storage.
-    Money,
+named! {
+    /// What a fetch costs.
+    #[derive(Default)]
+    pub(crate) enum CostUnit, name {
+        /// The same cost for all objects, one second: minimises the number of fetches.
+        #[default]
+        Same = "1",
+        /// The time of the last fetch, and at least a microsecond: minimises the time spent fetching.
+        Latency = "latency",
+        /// A packet each way and one for every 536 bytes, a second each: minimises the number of packets. From P. Cao
+        /// and S. Irani.
+        Bytes = "bytes",
+        /// A fee for the request and a price for each byte: minimises the bill of an object storage.
+        Money = "money",
+    }
 }
 
 /// The bytes that cost as much as a request where a million requests cost 0.40 and a gigabyte 0.09.
@@ -134,60 +130,26 @@ const FEE: u32 = 4_444;
 
 const SECOND: f64 = 1e6;
 
+params! {
+    /// The assumed cost of fetching an object again.
+    Cost {
+        cost: CostUnit = CostUnit::default(),
+            |value| CostUnit::of_name(value).ok_or_else(|| "1, latency, bytes or money".to_owned()),
+            "cost of a fetch: 1 (all equal), latency (its time), bytes (packets sent) or money (a fee and its bytes); default 1";
+        fee: u32 = FEE, |value| read_count(value, 0..=u32::MAX),
+            "bytes that cost as much as the fee of a request, with cost=money; default 4444";
+    }
+}
+
 impl Cost {
     #[inline]
-    fn of(self, object: &Object) -> f64 {
-        match self.unit {
+    fn of(&self, object: &Object) -> f64 {
+        match self.cost {
             CostUnit::Same => SECOND,
             CostUnit::Latency => f64::from(object.cost.max(1)),
             CostUnit::Bytes => (2.0 + object.size as f64 / 536.0) * SECOND,
             CostUnit::Money => f64::from(self.fee) + object.size as f64,
         }
-    }
-}
-
-impl Default for Cost {
-    fn default() -> Self {
-        Self { unit: CostUnit::default(), fee: FEE }
-    }
-}
-
-impl Params for Cost {
-    const ALL: &'static [Param] = &[
-        Param {
-            name: "cost",
-            about: "cost of a fetch: 1 (all equal), latency (its time), bytes (packets sent) or money (a fee and its bytes); default 1",
-        },
-        Param {
-            name: "fee",
-            about: "bytes that cost as much as the fee of a request, with cost=money; default 4444",
-        },
-    ];
-
-    fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
-        if name == "fee" {
-            self.fee = read_count(value, 0..=u32::MAX)?;
-            return Ok(());
-        }
-        self.unit = match value {
-            "1" => CostUnit::Same,
-            "latency" => CostUnit::Latency,
-            "bytes" => CostUnit::Bytes,
-            "money" => CostUnit::Money,
-            _ => return Err("1, latency, bytes or money".into()),
-        };
-        Ok(())
-    }
-
-    fn get(&self, name: &str) -> String {
-        match self.unit {
-            _ if name == "fee" => return self.fee.to_string(),
-            CostUnit::Same => "1",
-            CostUnit::Latency => "latency",
-            CostUnit::Bytes => "bytes",
-            CostUnit::Money => "money",
-        }
-        .into()
     }
 }
 

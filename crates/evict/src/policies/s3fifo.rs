@@ -1,6 +1,6 @@
 //! S3-FIFO: three queues, of which the first evicts most new objects.
 
-use std::fmt::{self, Display, Formatter};
+use larder_words::named;
 
 use crate::params::{params, read_count, read_share};
 use crate::parts::by_slot::BySlot;
@@ -56,7 +56,7 @@ params! {
             "size of the evicted objects whose keys are remembered, as a share of the capacity: 0 to 1";
         threshold: u32 = 2, |value| read_count(value, 1..=u32::from(MOST_HITS)),
             "hits that move an object to the main queue: 1 to 3";
-        fill: Fill = Fill::Small, Fill::read,
+        fill: Fill = Fill::Small, |value| Fill::of_name(value).ok_or_else(|| "small or main".to_owned()),
             "queue that new objects fill before the first eviction: small (the paper) or main";
         skip: f64 = 0.0, read_share,
             "share of the small queue, at its new end, in which hits do not count: 0 to 1";
@@ -65,26 +65,11 @@ params! {
     }
 }
 
-/// The queue of new objects before the first eviction, once the small queue is full.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fill {
-    Main,
-    Small,
-}
-
-impl Fill {
-    fn read(value: &str) -> Result<Self, String> {
-        match value {
-            "main" => Ok(Self::Main),
-            "small" => Ok(Self::Small),
-            _ => Err("small or main".into()),
-        }
-    }
-}
-
-impl Display for Fill {
-    fn fmt(&self, to: &mut Formatter<'_>) -> fmt::Result {
-        to.write_str(if *self == Self::Main { "main" } else { "small" })
+named! {
+    /// The queue of new objects before the first eviction, once the small queue is full.
+    pub(crate) enum Fill, name {
+        Main = "main",
+        Small = "small",
     }
 }
 

@@ -4,6 +4,8 @@
 //! G. Einziger, R. Friedman and B. Manes, TinyLFU: a highly efficient cache admission policy, 2017; the window
 //! adapts by hill climbing after Einziger, Eytan, Friedman and Manes, Adaptive software cache management, 2018.
 
+use larder_words::with_defaults;
+
 use crate::filters::outweighs;
 use crate::params::{params, read_bool, read_count, read_share};
 use crate::parts::by_slot::BySlot;
@@ -302,18 +304,14 @@ impl WTinyLfu {
     }
 }
 
-/// Finds the window with most hits: continues in a direction in which hits increase, and reverses it otherwise.
-struct Climber {
-    hits: u64,
-    since: u64,
-    hit_ratio: f64,
-    step: f64,
-}
-
-impl Default for Climber {
-    /// The first period is only observed.
-    fn default() -> Self {
-        Self { hits: 0, since: 0, hit_ratio: 0.0, step: STEP }
+with_defaults! {
+    /// Finds the window with most hits: continues in a direction in which hits increase, and reverses it otherwise. The
+    /// first period is only observed.
+    struct Climber {
+        hits: u64 = 0,
+        since: u64 = 0,
+        hit_ratio: f64 = 0.0,
+        step: f64 = STEP,
     }
 }
 

@@ -46,8 +46,7 @@ pub(super) fn detect(head: &[u8], options: &Options) -> Result<Found, String> {
         Format::Csv | Format::Plain | Format::Custom => false,
         format => lines_fit(*format, false),
     };
-    let formats = || Format::ALL.iter().map(|(_, format)| *format);
-    if let Some(format) = formats().find(is) {
+    if let Some(format) = Format::ALL.into_iter().find(is) {
         return Ok(Found { guess: doubt_of_hosts(format, head), ..Found::sure(format) });
     }
     if let Some((_, what)) = CONVERTIBLE.iter().find(|(mark, _)| head.starts_with(mark)) {
@@ -57,11 +56,11 @@ pub(super) fn detect(head: &[u8], options: &Options) -> Result<Found, String> {
         return Err("it is a tar archive; extract the trace, such as by tar -xO".to_owned());
     }
     if !is_text(head) {
-        let known = formats().map(Format::name).collect::<Vec<_>>().join(" ");
+        let known = Format::ALL.map(Format::name).join(" ");
         return Err(format!("its format is unknown; name it, if it is one of {known}"));
     }
     let is_log = |format: &Format| !matches!(format, Format::Plain | Format::Arc) && lines_fit(*format, true);
-    if let Some(format) = formats().find(is_log) {
+    if let Some(format) = Format::ALL.into_iter().find(is_log) {
         let guess = format!("its lines are read as {format} after the words of syslog");
         let guess = [Some(guess), doubt_of_hosts(format, head)].into_iter().flatten().collect::<Vec<_>>();
         return Ok(Found { format, behind_syslog: true, guess: Some(guess.join("; ")) });

@@ -1,7 +1,6 @@
 //! Reads a trace file of any format.
 
-use std::fmt::{self, Display};
-use std::io::{self, Read};
+use std::io::Read;
 use std::path::Path;
 
 use larder_load::Requests;
@@ -84,23 +83,4 @@ fn take(found: Found, input: Input, path: &Path, options: &Options) -> Result<(T
     let (trace, reading) = sink.finish();
     reading.judge(options.max_broken_share).map_err(Fault::Bad)?;
     Ok((trace, reading))
-}
-
-impl Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Io(why) => f.write_str(&explain(why)),
-            Self::TooMany(why) => why.fmt(f),
-            Self::Bad(why) => f.write_str(why),
-        }
-    }
-}
-
-fn explain(error: &io::Error) -> String {
-    match error.kind() {
-        io::ErrorKind::NotFound => "no such file".to_owned(),
-        io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
-        io::ErrorKind::UnexpectedEof => "it is cut off".to_owned(),
-        _ => error.to_string().to_lowercase(),
-    }
 }

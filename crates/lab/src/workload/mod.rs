@@ -13,6 +13,7 @@ mod web;
 mod write;
 
 use larder_load::RequestCollector;
+use larder_words::named;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 
@@ -28,34 +29,20 @@ pub use write::write;
 /// The random generator: documented to give the same numbers on every machine, in every version.
 pub type Random = ChaCha8Rng;
 
-/// A request method that a workload uses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Method {
-    /// Requests a page.
-    Get,
-    /// Adds to a collection.
-    Post,
-    /// Replaces a member.
-    Put,
-    /// Changes a member.
-    Patch,
-    /// Removes a member.
-    Delete,
-}
-
-impl Method {
-    /// All methods.
-    pub const ALL: [Self; 5] = [Self::Get, Self::Post, Self::Put, Self::Patch, Self::Delete];
-
-    /// Returns the name in a request.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Get => "GET",
-            Self::Post => "POST",
-            Self::Put => "PUT",
-            Self::Patch => "PATCH",
-            Self::Delete => "DELETE",
-        }
+named! {
+    /// A request method that a workload uses.
+    #[derive(Hash)]
+    pub enum Method, name {
+        /// Requests a page.
+        Get = "GET",
+        /// Adds to a collection.
+        Post = "POST",
+        /// Replaces a member.
+        Put = "PUT",
+        /// Changes a member.
+        Patch = "PATCH",
+        /// Removes a member.
+        Delete = "DELETE",
     }
 }
 

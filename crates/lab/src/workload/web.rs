@@ -8,6 +8,7 @@
 
 use std::collections::VecDeque;
 
+use larder_words::with_defaults;
 use rand::RngExt;
 
 use super::Random;
@@ -21,46 +22,32 @@ const STEPS: usize = 20;
 /// The number of requests of a trace that are examined for its reuse.
 const FITTED: usize = 1_000_000;
 
-/// The model.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Web {
-    /// Number of requests.
-    pub requests: u64,
-    /// Number of pages.
-    pub objects: u32,
-    /// The share of pages that are requested once, 0 to 1.
-    pub once: f64,
-    /// The exponent of the other pages: their requests fall with their rank as `1 / rank^exponent`.
-    pub exponent: f64,
-    /// The share of requests that go to a recent page in addition to the effect of popularity, 0 to 1.
-    pub near: f64,
-    /// Positions of such pages in the stack, the latest page being 0, in ascending order at even steps.
-    pub depths: Vec<u64>,
-    /// Sizes of pages that are requested once, in bytes, in ascending order at even steps.
-    pub once_sizes: Vec<u64>,
-    /// Sizes of the others, in the same form.
-    pub other_sizes: Vec<u64>,
-}
-
-impl Default for Web {
-    /// Returns the model of `adaptsize_web`, a sample of web and CDN traffic.
-    fn default() -> Self {
-        Self {
-            requests: 66_987,
-            objects: 36_815,
-            once: 0.811,
-            exponent: 0.7875,
-            near: 0.1061,
-            depths: vec![0, 0, 0, 1, 2, 3, 6, 9, 13, 21, 31, 46, 64, 90, 127, 175, 247, 335, 499, 686, 1_023],
-            once_sizes: vec![
-                1, 172, 284, 438, 668, 933, 1_206, 1_529, 1_929, 2_396, 2_916, 3_603, 4_428, 5_255, 6_505,
-                8_192, 9_902, 12_254, 16_453, 25_126, 4_092_928,
-            ],
-            other_sizes: vec![
-                1, 85, 187, 285, 415, 586, 799, 1_032, 1_293, 1_545, 1_898, 2_375, 2_954, 3_785, 4_873,
-                6_330, 8_097, 10_238, 14_617, 22_915, 794_122,
-            ],
-        }
+with_defaults! {
+    /// The model. The default is that of `adaptsize_web`, a sample of web and CDN traffic.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct Web {
+        /// Number of requests.
+        pub requests: u64 = 66_987,
+        /// Number of pages.
+        pub objects: u32 = 36_815,
+        /// The share of pages that are requested once, 0 to 1.
+        pub once: f64 = 0.811,
+        /// The exponent of the other pages: their requests fall with their rank as `1 / rank^exponent`.
+        pub exponent: f64 = 0.7875,
+        /// The share of requests that go to a recent page in addition to the effect of popularity, 0 to 1.
+        pub near: f64 = 0.1061,
+        /// Positions of such pages in the stack, the latest page being 0, in ascending order at even steps.
+        pub depths: Vec<u64> = vec![0, 0, 0, 1, 2, 3, 6, 9, 13, 21, 31, 46, 64, 90, 127, 175, 247, 335, 499, 686, 1_023],
+        /// Sizes of pages that are requested once, in bytes, in ascending order at even steps.
+        pub once_sizes: Vec<u64> = vec![
+            1, 172, 284, 438, 668, 933, 1_206, 1_529, 1_929, 2_396, 2_916, 3_603, 4_428, 5_255, 6_505,
+            8_192, 9_902, 12_254, 16_453, 25_126, 4_092_928,
+        ],
+        /// Sizes of the others, in the same form.
+        pub other_sizes: Vec<u64> = vec![
+            1, 85, 187, 285, 415, 586, 799, 1_032, 1_293, 1_545, 1_898, 2_375, 2_954, 3_785, 4_873,
+            6_330, 8_097, 10_238, 14_617, 22_915, 794_122,
+        ],
     }
 }
 

@@ -39,7 +39,7 @@ proptest! {
         sample in prop::sample::select(SAMPLES),
         spoilt in prop::collection::vec((any::<Index>(), any::<u8>()), 0..6),
         copies in 1..4usize,
-        format in prop::option::of(prop::sample::select(Format::ALL)),
+        format in prop::option::of(prop::sample::select(Format::ALL.to_vec())),
         base_urls: bool,
     ) {
         let mut content = sample.repeat(copies);
@@ -47,16 +47,14 @@ proptest! {
             let place = place.index(content.len());
             content[place] = byte;
         }
-        let format = format.map(|(_, format)| format);
         check(content, &Options { format, base_urls, max_broken_share: 1.0, ..Options::default() });
     }
 
     #[test]
     fn any_bytes_are_read_or_refused(
         content in prop::collection::vec(any::<u8>(), 0..2000),
-        format in prop::option::of(prop::sample::select(Format::ALL)),
+        format in prop::option::of(prop::sample::select(Format::ALL.to_vec())),
     ) {
-        let format = format.map(|(_, format)| format);
         check(content, &Options { format, max_broken_share: 1.0, ..Options::default() });
     }
 }

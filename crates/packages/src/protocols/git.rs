@@ -3,9 +3,8 @@
 //! Equal requests may get the same pack: its client verifies each object by its name. What branches and tags mean is another
 //! command, which only the server answers.
 
-use std::fmt;
-
 use aws_lc_rs::digest::{Context, SHA1_FOR_LEGACY_USE_ONLY};
+use larder_words::{debug_as, with_defaults};
 
 use crate::resource::Resource;
 
@@ -118,29 +117,20 @@ enum AnswerPart {
     Other,
 }
 
-/// Examines an answer while it arrives: whether it is a whole pack.
-#[derive(Clone)]
-pub struct PackCheck {
-    part: AnswerPart,
-    /// The beginning of a packet, at most 64 KiB and the last piece.
-    unread: Vec<u8>,
-    /// Of the pack before its last bytes, which are its checksum.
-    hash: Context,
-    last: Vec<u8>,
-}
-
-impl Default for PackCheck {
-    fn default() -> Self {
-        let hash = Context::new(&SHA1_FOR_LEGACY_USE_ONLY);
-        Self { part: AnswerPart::BeforePack, unread: Vec::new(), hash, last: Vec::new() }
+with_defaults! {
+    /// Examines an answer while it arrives: whether it is a whole pack.
+    #[derive(Clone)]
+    pub struct PackCheck {
+        part: AnswerPart = AnswerPart::BeforePack,
+        /// The beginning of a packet, at most 64 KiB and the last piece.
+        unread: Vec<u8> = Vec::new(),
+        /// Of the pack before its last bytes, which are its checksum.
+        hash: Context = Context::new(&SHA1_FOR_LEGACY_USE_ONLY),
+        last: Vec<u8> = Vec::new(),
     }
 }
 
-impl fmt::Debug for PackCheck {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PackCheck").field("part", &self.part).finish_non_exhaustive()
-    }
-}
+debug_as!(PackCheck, |check| "PackCheck({:?})", check.part);
 
 impl PackCheck {
     /// Adds the next piece of the answer.

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use aws_lc_rs::digest::{SHA256, digest};
 use larder_acme::Credentials;
 use larder_store::private;
+use larder_words::hex;
 
 use super::failure_streak::FailureStreak;
 use crate::base::settings::CertificateFiles;
@@ -125,8 +126,7 @@ pub(super) fn name_of(directory: &str) -> String {
         directory.split("://").nth(1).unwrap_or_default().split(['/', ':', '?']).next().unwrap_or_default();
     let host: String = host.chars().filter(|c| c.is_ascii_alphanumeric() || "-.".contains(*c)).collect();
     let hash = digest(&SHA256, directory.as_bytes());
-    let short: String = hash.as_ref().iter().take(4).map(|byte| format!("{byte:02x}")).collect();
-    format!("{}-{short}", host.trim_matches('.'))
+    format!("{}-{}", host.trim_matches('.'), hex(&hash.as_ref()[..4]))
 }
 
 fn read(path: &Path) -> Result<Option<Vec<u8>>, String> {

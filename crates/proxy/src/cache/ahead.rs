@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use larder_semantics::freshness::Freshness;
 use larder_store::Store;
+use larder_words::with_defaults;
 use serde::Serialize;
 use tokio::sync::Semaphore;
 
@@ -21,16 +22,18 @@ const OBSERVED: usize = 1_024;
 /// Slots for the last tries. If two keys share a slot, it holds the later one.
 const TRIED: usize = 1_024;
 
-/// The state and the counters of refreshes before expiry.
-pub struct RefreshesAhead {
-    running: Arc<AtomicUsize>,
-    observed: Semaphore,
-    /// By slot: the upper half of a key's hash, and the second of the last try.
-    tried: Box<[AtomicU64]>,
-    started: AtomicU64,
-    skipped: AtomicU64,
-    measured: AtomicU64,
-    used: AtomicU64,
+with_defaults! {
+    /// The state and the counters of refreshes before expiry.
+    pub struct RefreshesAhead {
+        running: Arc<AtomicUsize> = Arc::default(),
+        observed: Semaphore = Semaphore::new(OBSERVED),
+        /// By slot: the upper half of a key's hash, and the second of the last try.
+        tried: Box<[AtomicU64]> = (0..TRIED).map(|_| AtomicU64::default()).collect(),
+        started: AtomicU64 = <_>::default(),
+        skipped: AtomicU64 = <_>::default(),
+        measured: AtomicU64 = <_>::default(),
+        used: AtomicU64 = <_>::default(),
+    }
 }
 
 /// A refresh or a prefetch in progress. Dropping it releases its place.
@@ -47,15 +50,6 @@ pub struct RefreshCounts {
     pub measured: u64,
     /// Measured refreshes whose response was requested after the time at which it would have expired without them.
     pub used: u64,
-}
-
-impl Default for RefreshesAhead {
-    fn default() -> Self {
-        let (running, started, skipped, measured, used) = <_>::default();
-        let observed = Semaphore::new(OBSERVED);
-        let tried = (0..TRIED).map(|_| AtomicU64::default()).collect();
-        Self { running, observed, tried, started, skipped, measured, used }
-    }
 }
 
 impl RefreshesAhead {

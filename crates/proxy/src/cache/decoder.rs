@@ -11,6 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use larder_semantics::coding::Coding;
 use larder_store::Entry;
+use larder_words::with_defaults;
 
 use super::Cache;
 use crate::base::low_priority;
@@ -30,10 +31,12 @@ const LONGEST: u64 = 8 << 20;
 /// The largest window of zstd, as a power of two: the window of browsers (RFC 9659).
 const WINDOW: u32 = 23;
 
-/// The limits on decoding.
-pub(crate) struct Decoder {
-    limit: Arc<ConcurrencyLimit>,
-    unsent: ByteBudget,
+with_defaults! {
+    /// The limits on decoding.
+    pub(crate) struct Decoder {
+        limit: Arc<ConcurrencyLimit> = Arc::new(ConcurrencyLimit::new(AT_ONCE, WAITING)),
+        unsent: ByteBudget = ByteBudget::new(UNSENT),
+    }
 }
 
 pub(crate) enum DecodedContent {
@@ -41,13 +44,6 @@ pub(crate) enum DecodedContent {
     Stored(Entry),
     /// It is not stored.
     Loose(Bytes),
-}
-
-impl Default for Decoder {
-    fn default() -> Self {
-        let limit = Arc::new(ConcurrencyLimit::new(AT_ONCE, WAITING));
-        Self { limit, unsent: ByteBudget::new(UNSENT) }
-    }
 }
 
 impl Decoder {

@@ -12,6 +12,7 @@ use larder_semantics::fields::Fields;
 use larder_semantics::freshness::Freshness;
 use larder_semantics::purge::{Effect, Scope};
 use larder_semantics::{groups, key, no_vary_search};
+use larder_words::with_defaults;
 
 use super::Cache;
 use crate::base::clock;
@@ -22,13 +23,15 @@ const PLACES: usize = 4_096;
 /// The most that the clock may be behind, in milliseconds.
 const COARSE: u64 = 10;
 
-/// The ends of the doubts, in milliseconds of [`clock::millis`].
-#[derive(Debug)]
-pub struct Doubts {
-    /// The end of the last doubt; 0 before the first one.
-    latest: AtomicU64,
-    /// The end of the doubt by the hash of a cache key, of its path, or of an origin.
-    until: Box<[AtomicU64]>,
+with_defaults! {
+    /// The ends of the doubts, in milliseconds of [`clock::millis`].
+    #[derive(Debug)]
+    pub struct Doubts {
+        /// The end of the last doubt; 0 before the first one.
+        latest: AtomicU64 = AtomicU64::new(0),
+        /// The end of the doubt by the hash of a cache key, of its path, or of an origin.
+        until: Box<[AtomicU64]> = (0..PLACES).map(|_| AtomicU64::new(0)).collect(),
+    }
 }
 
 /// The doubts that apply to the answer to a request.
@@ -38,12 +41,6 @@ pub(crate) struct Doubt {
     /// Whether the path is in doubt, for an answer that may serve other queries.
     path: bool,
     groups: bool,
-}
-
-impl Default for Doubts {
-    fn default() -> Self {
-        Self { latest: AtomicU64::new(0), until: (0..PLACES).map(|_| AtomicU64::new(0)).collect() }
-    }
 }
 
 impl Doubts {

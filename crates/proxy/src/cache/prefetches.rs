@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use larder_predict::{Figures, Planner, Predictor};
+use larder_words::with_defaults;
 use parking_lot::Mutex;
 use serde::Serialize;
 
@@ -13,12 +14,14 @@ use crate::base::clock;
 /// Slots for the marks of prefetched responses. If two keys share a slot, it holds the later one.
 const MARKS: usize = 4_096;
 
-/// The planner of prefetches. It is allocated with the first request of a site that has prefetches.
-pub struct Prefetches {
-    planner: Mutex<Option<Box<Planner>>>,
-    hasher: RandomState,
-    /// By slot: the upper half of a key's hash, and the second in which its response was prefetched.
-    marks: Box<[AtomicU64]>,
+with_defaults! {
+    /// The planner of prefetches. It is allocated with the first request of a site that has prefetches.
+    pub struct Prefetches {
+        planner: Mutex<Option<Box<Planner>>> = Mutex::default(),
+        hasher: RandomState = RandomState::new(),
+        /// By slot: the upper half of a key's hash, and the second in which its response was prefetched.
+        marks: Box<[AtomicU64]> = (0..MARKS).map(|_| AtomicU64::default()).collect(),
+    }
 }
 
 /// The counts of prefetches so far.
@@ -51,13 +54,6 @@ pub struct PrefetchCounts {
     pub unused_bytes: u64,
     /// Sites for which these prefetches are off at present, since too few were of use.
     pub off: u64,
-}
-
-impl Default for Prefetches {
-    fn default() -> Self {
-        let marks = (0..MARKS).map(|_| AtomicU64::default()).collect();
-        Self { planner: Mutex::default(), hasher: RandomState::new(), marks }
-    }
 }
 
 impl Prefetches {

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use larder_words::with_defaults;
 use tokio::sync::watch;
 
 /// The time after which a purge is acknowledged in any case: the other process is about to end.
@@ -16,23 +17,18 @@ const FETCH: Duration = Duration::from_secs(1);
 /// No other process answers requests.
 const NOBODY: u64 = u64::MAX;
 
-/// The other process, if there is one.
-#[derive(Debug)]
-pub struct Twin {
-    /// The purges that wait for the other process have numbers up to this one.
-    asked: AtomicU64,
-    /// The number up to which the other process obeys, or [`NOBODY`].
-    obeyed: watch::Sender<u64>,
-    /// The number up to which this process obeys the other one.
-    heard: AtomicU64,
-    /// The hashes of the keys that the earlier process is fetching.
-    fetches: watch::Sender<HashSet<u64>>,
-}
-
-impl Default for Twin {
-    fn default() -> Self {
-        let (asked, heard, fetches) = <_>::default();
-        Self { asked, obeyed: watch::Sender::new(NOBODY), heard, fetches }
+with_defaults! {
+    /// The other process, if there is one.
+    #[derive(Debug)]
+    pub struct Twin {
+        /// The purges that wait for the other process have numbers up to this one.
+        asked: AtomicU64 = <_>::default(),
+        /// The number up to which the other process obeys, or [`NOBODY`].
+        obeyed: watch::Sender<u64> = watch::Sender::new(NOBODY),
+        /// The number up to which this process obeys the other one.
+        heard: AtomicU64 = <_>::default(),
+        /// The hashes of the keys that the earlier process is fetching.
+        fetches: watch::Sender<HashSet<u64>> = <_>::default(),
     }
 }
 

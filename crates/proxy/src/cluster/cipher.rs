@@ -1,13 +1,13 @@
 //! Encryption of the secrets that the nodes of a cluster share: certificates with their keys, and keys of session tickets.
 //! The engine, and anyone who can read or change its data, can neither learn a key nor make nodes use a foreign one.
 
-use std::fmt;
 use std::sync::Arc;
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use aws_lc_rs::error::Unspecified;
 use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Salt};
 use aws_lc_rs::rand;
+use larder_words::debug_as;
 
 use super::engine::EngineError;
 use crate::base::settings::ClusterKey;
@@ -54,11 +54,7 @@ pub(crate) fn no_numbers(_: Unspecified) -> EngineError {
     EngineError::Refused("the system has no random numbers".into())
 }
 
-impl fmt::Debug for Cipher {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Cipher(..)")
-    }
-}
+debug_as!(Cipher, |_| "Cipher(..)");
 
 /// The length of a key, for HKDF.
 #[derive(Clone, Copy)]

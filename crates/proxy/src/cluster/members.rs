@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use larder_cluster::{Node, Ring, key_hash};
+use larder_words::named;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::peer::Peer;
-use crate::base::named::named;
 use crate::base::settings::Origin;
 
 /// The members, as last read from the engine.

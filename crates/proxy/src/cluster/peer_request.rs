@@ -74,8 +74,7 @@ impl PeerRequest {
         }
         let awaited =
             Some(place).filter(|place| !place.is_empty() && !cluster.invalidations.has_reached(place));
-        let role = [Role::Reverse, Role::Forward].into_iter().find(|known| known.name() == role);
-        match (role, client.parse()) {
+        match (Role::of_name(role), client.parse()) {
             (Some(role), Ok(client)) => {
                 let awaited = awaited.map(|place| RequiredPosition::Place(place.into()));
                 Ok(Self { role, client, by_peer: true, awaited })

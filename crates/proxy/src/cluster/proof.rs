@@ -7,6 +7,7 @@ use std::sync::Arc;
 use larder_cluster::seal::MessageKind;
 use larder_semantics::fields::Fields;
 use larder_store::lines::write_line;
+use larder_words::{debug_as, hex};
 
 use super::Cluster;
 use super::peer_request::FIELD;
@@ -22,11 +23,7 @@ const NONCE: (usize, usize) = (16, 64);
 /// Requires nodes to prove that they have the token.
 pub(crate) struct Prover(pub(crate) Arc<Cluster>);
 
-impl std::fmt::Debug for Prover {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Prover(..)")
-    }
-}
+debug_as!(Prover, |_| "Prover(..)");
 
 impl NodeProof for Prover {
     fn challenge(&self, authority: &str) -> Challenge {
@@ -68,5 +65,5 @@ fn nonce() -> String {
     if aws_lc_rs::rand::fill(&mut bytes).is_err() {
         fastrand::fill(&mut bytes);
     }
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    hex(&bytes)
 }

@@ -8,6 +8,7 @@ use std::io;
 use http::HeaderMap;
 use larder_coding::Encoder;
 use larder_semantics::coding::Coding;
+use larder_words::debug_as;
 use tokio::task::yield_now;
 
 use crate::exchange::sink::{SendError, Sink};
@@ -37,11 +38,7 @@ impl ContentEncoder {
     }
 }
 
-impl std::fmt::Debug for ContentEncoder {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("ContentEncoder")
-    }
-}
+debug_as!(ContentEncoder, |_| "ContentEncoder");
 
 /// A sink in front of another one, which gets the coded bytes.
 pub(super) struct CodingSink<'e, S> {

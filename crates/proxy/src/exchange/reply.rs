@@ -16,6 +16,7 @@ use larder_semantics::revalidate;
 use larder_semantics::status::Why;
 use larder_store::fill::{self, Head, Reader};
 use larder_store::{Entry, LinesRef};
+use larder_words::debug_as;
 
 use crate::base::clock;
 use crate::base::outcome::Outcome;
@@ -138,11 +139,7 @@ impl Tunnel {
     }
 }
 
-impl std::fmt::Debug for Tunnel {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Tunnel")
-    }
-}
+debug_as!(Tunnel, |_| "Tunnel");
 
 /// The framing of a head.
 #[derive(Clone, Copy, Debug)]

@@ -22,16 +22,10 @@ const BLOCK: u64 = 64 << 10;
 pub(crate) enum SendError {
     /// The client has left, or does not read.
     #[error("client: {0}")]
-    Client(io::Error),
+    Client(#[from] io::Error),
     /// The content ended early; the client must not take it for complete.
     #[error("content truncated: {0}")]
     Truncated(String),
-}
-
-impl From<io::Error> for SendError {
-    fn from(error: io::Error) -> Self {
-        Self::Client(error)
-    }
 }
 
 /// Takes the content of one reply, after its head.

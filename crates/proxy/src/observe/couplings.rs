@@ -22,6 +22,7 @@ use http::{Method, StatusCode};
 use larder_semantics::fields::Fields;
 use larder_semantics::revalidate::same_representation;
 use larder_store::Entry;
+use larder_words::with_defaults;
 use parking_lot::Mutex;
 
 use crate::base::findings::{self, Coupling, Proposal};
@@ -324,16 +325,12 @@ fn quoted(name: &str) -> String {
     serde_json::Value::from(name).to_string()
 }
 
-/// The observations of all workers.
-#[derive(Debug)]
-pub struct Couplings {
-    since: Instant,
-    history: Mutex<History>,
-}
-
-impl Default for Couplings {
-    fn default() -> Self {
-        Self { since: Instant::now(), history: Mutex::default() }
+with_defaults! {
+    /// The observations of all workers.
+    #[derive(Debug)]
+    pub struct Couplings {
+        since: Instant = Instant::now(),
+        history: Mutex<History> = Mutex::default(),
     }
 }
 

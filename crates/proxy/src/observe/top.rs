@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use larder_stats::outcome::{Outcome as Class, classify};
+use larder_words::named;
 use serde::Serialize;
 
 use super::watch::EndedRequest;
@@ -22,35 +23,27 @@ const ROUTES: usize = 1_000;
 /// Maximum of URLs and routes in a report.
 const SHOWN: usize = 50;
 
-/// The order of URLs in a report.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Rank {
-    /// Requests.
-    #[default]
-    Requests,
-    /// Hits.
-    Hits,
-    /// Requests after which the origin confirmed the response.
-    Validated,
-    /// Misses.
-    Misses,
-    /// Bytes sent.
-    Bytes,
-    /// The time of origins.
-    Time,
+named! {
+    /// The order of URLs in a report.
+    #[derive(Default)]
+    pub enum Rank, name {
+        /// Requests.
+        #[default]
+        Requests = "requests",
+        /// Hits.
+        Hits = "hits",
+        /// Requests after which the origin confirmed the response.
+        Validated = "validated",
+        /// Misses.
+        Misses = "misses",
+        /// Bytes sent.
+        Bytes = "bytes",
+        /// The time of origins.
+        Time = "time",
+    }
 }
 
 impl Rank {
-    /// All orders, with the names that users write.
-    pub const ALL: &[(&str, Self)] = &[
-        ("requests", Self::Requests),
-        ("hits", Self::Hits),
-        ("validated", Self::Validated),
-        ("misses", Self::Misses),
-        ("bytes", Self::Bytes),
-        ("time", Self::Time),
-    ];
-
     fn of(self, sums: &Sums) -> u64 {
         match self {
             Self::Requests => sums.requests,

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
-use larder_evict::By;
 use larder_rpc::Statistics;
+use larder_words::with_defaults;
 use parking_lot::Mutex;
 use serde::Serialize;
 
@@ -24,18 +24,13 @@ pub struct Figures([Tally; Door::ALL.len()]);
 #[derive(Debug, Default)]
 pub struct Tally(Mutex<Counts>);
 
-#[derive(Debug)]
-struct Counts {
-    counters: Counters,
-    /// Service times in microseconds.
-    times: Histogram<u64>,
-}
-
-impl Default for Counts {
-    fn default() -> Self {
-        // Two digits are sufficient for percentiles; a third digit would need ten times the memory.
-        let times = Histogram::new_with_bounds(1, LONGEST, 2).expect("constant bounds are sound");
-        Self { counters: Counters::default(), times }
+with_defaults! {
+    #[derive(Debug)]
+    struct Counts {
+        counters: Counters = Counters::default(),
+        /// Service times in microseconds. Two digits are sufficient for percentiles; a third digit would need ten times the
+        /// memory.
+        times: Histogram<u64> = Histogram::new_with_bounds(1, LONGEST, 2).expect("constant bounds are sound"),
     }
 }
 
@@ -101,10 +96,6 @@ pub(super) fn statistics(visitor: &Visitor) -> Statistics {
     let report = visitor.doors.figures.of(visitor.door).report();
     let shared = &visitor.worker.shared;
     let (usage, capacity) = (shared.cache.store.memory.usage(), shared.cache.store.memory.capacity());
-    let unit = match capacity.by {
-        By::Bytes => "bytes",
-        By::Entries => "entries",
-    };
     Statistics {
         requests: report.requests,
         hits: report.hits,
@@ -118,7 +109,7 @@ pub(super) fn statistics(visitor: &Visitor) -> Statistics {
         bytes_stored: usage.content,
         entries: usage.objects,
         capacity: capacity.amount,
-        capacity_unit: unit.to_owned(),
+        capacity_unit: capacity.by.name().to_owned(),
         policy: shared.plan().settings.memory.policy.to_string(),
         validated: report.validated,
         validated_hit_ratio: report.ratios.validated_hit_ratio,

@@ -32,20 +32,17 @@ pub(crate) use connection::welcome;
 pub(crate) use datagram::serve as serve_datagrams;
 pub use figures::RpcReport;
 use figures::{Figures, statistics};
+use larder_words::with_defaults;
 pub use rpcbind::Registration;
 
-/// State of the doors that all workers share.
-#[derive(Debug)]
-pub struct State {
-    /// The counts of the doors.
-    pub figures: Figures,
-    /// The memory budget for buffered pages.
-    budget: ByteBudget,
-}
-
-impl Default for State {
-    fn default() -> Self {
-        Self { figures: Figures::default(), budget: ByteBudget::new(budget::MOST) }
+with_defaults! {
+    /// State of the doors that all workers share.
+    #[derive(Debug)]
+    pub struct State {
+        /// The counts of the doors.
+        pub figures: Figures = Figures::default(),
+        /// The memory budget for buffered pages.
+        budget: ByteBudget = ByteBudget::new(budget::MOST),
     }
 }
 

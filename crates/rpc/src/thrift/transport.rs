@@ -12,9 +12,10 @@ const EMPTY: &[u8] = &[0; FRAME];
 const HEADER: u8 = 0x0f;
 
 /// The sequence of messages on a connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Transport {
     /// Each message follows its length.
+    #[default]
     Framed,
     /// The end of a message is found only by reading it.
     Buffered,

@@ -1,9 +1,9 @@
 //! `GET /config`: the keys of the config in force, and those that differ in its file. Secrets are compared and not shown.
 
-use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use larder_words::debug_as;
 use serde::Serialize;
 
 use super::{Call, Outcome, json};
@@ -29,11 +29,7 @@ impl ConfigFile {
     }
 }
 
-impl fmt::Debug for ConfigFile {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.path.display())
-    }
-}
+debug_as!(ConfigFile, |file| "{}", file.path.display());
 
 /// The config in force, compared with its file.
 #[derive(Debug, Default, Serialize)]

@@ -23,12 +23,11 @@ fn read(query: &Query<'_>) -> Result<WhyQuery, String> {
     let url = query.get("url").ok_or("missing parameter: url (percent-encoded)")?;
     let method =
         query.parse("method", "a method, such as GET", |text| Method::from_bytes(text.as_bytes()).ok())?;
-    let role = |name: &str| [Role::Forward, Role::Reverse].into_iter().find(|role| role.name() == name);
     Ok(WhyQuery {
         url: inventory::encoded(url).into_owned(),
         method: method.unwrap_or_default(),
         fields: query.all("header").map(field).collect::<Result<_, _>>()?,
-        role: query.parse("role", "forward or reverse", role)?,
+        role: query.parse("role", "forward or reverse", Role::of_name)?,
     })
 }
 

@@ -59,9 +59,12 @@ pub(super) async fn answer(call: Call<'_>) -> Outcome {
 }
 
 fn read(query: &Query<'_>) -> Result<(By, Duration), String> {
-    let dimensions = Dimension::ALL.iter().map(|(name, dimension)| (*name, By::Other(*dimension)));
-    let known: Vec<_> = std::iter::once(("minute", By::Minute)).chain(dimensions).collect();
-    let by = query.choose("by", &known)?;
+    let named = |word: &str| match word {
+        "minute" => Some(By::Minute),
+        word => Dimension::of_name(word).map(By::Other),
+    };
+    let by =
+        query.parse("by", &format!("minute, {}", Dimension::ALL.map(Dimension::name).join(", ")), named)?;
     let seconds = |text: &str| text.parse().ok().map(Duration::from_secs).filter(|since| *since <= LONGEST);
     let since = query.parse("since", "seconds, a year's at most", seconds)?;
     Ok((by.unwrap_or(By::Other(Dimension::Hour)), since.unwrap_or(SINCE)))

@@ -61,7 +61,7 @@ where
 }
 
 fn rank(query: &Query<'_>) -> Result<Rank, String> {
-    Ok(query.choose("by", Rank::ALL)?.unwrap_or_default())
+    Ok(query.choose("by", &Rank::ALL)?.unwrap_or_default())
 }
 
 /// Returns the time over which requests are summed.
@@ -75,7 +75,7 @@ fn filter(query: &Query<'_>) -> Result<Filter, String> {
     Ok(Filter {
         site: query.get("site").map(str::to_owned),
         statuses: query.parse("status", STATUSES, Statuses::read)?,
-        outcome: query.choose("outcome", &Kind::ALL.map(|kind| (kind.word(), kind)))?,
+        outcome: query.choose("outcome", &Kind::ALL)?,
         url: query.get("url").map(str::to_owned),
         slower: query
             .parse("slower_us", "microseconds", |text| text.parse().ok())?

@@ -251,9 +251,8 @@ impl Stats {
             policy_of_config: shared.applied_policy().map(|applied| applied.of_config.to_string()),
             capacity: capacity.amount,
             by: match (capacity.by, shared.cache.store.memory.counts()) {
-                (By::Bytes, Counts::All) => "bytes",
                 (By::Bytes, Counts::Content) => "content",
-                (By::Entries, _) => "entries",
+                (by, _) => by.name(),
             },
             connections: shared.connections.count(),
             connections_refused: shared.closed_on_arrival.load(Ordering::Relaxed),

@@ -6,6 +6,7 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use larder_store::Store;
+use larder_words::named;
 use serde::Serialize;
 
 use super::query::Query;
@@ -24,21 +25,21 @@ const SHOWN: usize = 50;
 /// The most objects in an answer.
 const LARGEST: usize = 1_000;
 
-/// The order of the objects in an answer. Equal ones are ordered by URL.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Order {
-    /// The largest first.
-    #[default]
-    Size,
-    /// The first stored first.
-    Age,
-    /// Those with the most hits first, as far as memory has counted them.
-    Hits,
+named! {
+    /// The order of the objects in an answer. Equal ones are ordered by URL.
+    #[derive(Default)]
+    enum Order, name {
+        /// The largest first.
+        #[default]
+        Size = "size",
+        /// The first stored first.
+        Age = "age",
+        /// Those with the most hits first, as far as memory has counted them.
+        Hits = "hits",
+    }
 }
 
 impl Order {
-    const ALL: &[(&str, Self)] = &[("size", Self::Size), ("age", Self::Age), ("hits", Self::Hits)];
-
     fn compare(self, a: &Object, b: &Object) -> Ordering {
         match self {
             Self::Size => b.bytes.cmp(&a.bytes),
@@ -108,7 +109,7 @@ impl Question {
         });
         Ok(Self {
             search: query.get("search").unwrap_or_default().to_owned(),
-            order: query.choose("sort", Order::ALL)?.unwrap_or_default(),
+            order: query.choose("sort", &Order::ALL)?.unwrap_or_default(),
             limit: limit?.unwrap_or(SHOWN),
         })
     }

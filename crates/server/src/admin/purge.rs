@@ -59,14 +59,14 @@ fn read(query: &Query<'_>, origins: &Origins<'_>) -> Result<ParsedPurge, String>
     let has = |name: &str| query.get(name).is_some();
     // A group needs the host that it belongs to.
     let is_named = |name: &str| has(name) && !(name == "host" && has("group"));
-    let mut named = ScopeKind::ALL.iter().filter(|(name, _)| is_named(name));
-    let (name, kind) = match (named.next(), named.next()) {
-        (Some((name, kind)), None) => (*name, *kind),
+    let mut named = ScopeKind::ALL.into_iter().filter(|kind| is_named(kind.name()));
+    let kind = match (named.next(), named.next()) {
+        (Some(kind), None) => kind,
         (None, _) => {
-            let kinds: Vec<_> = ScopeKind::ALL.iter().map(|(name, _)| *name).collect();
+            let kinds = ScopeKind::ALL.map(ScopeKind::name);
             return Err(format!("nothing to purge: write one of {}", kinds.join(", ")));
         }
-        (Some((one, _)), Some((other, _))) => return Err(format!("{one} and {other}: write one of them")),
+        (Some(one), Some(other)) => return Err(format!("{one} and {other}: write one of them")),
     };
     let effect = match (has("soft"), has("hard")) {
         (true, true) => return Err("soft and hard: write one of them".to_owned()),
@@ -75,6 +75,7 @@ fn read(query: &Query<'_>, origins: &Origins<'_>) -> Result<ParsedPurge, String>
     };
     let host = query.get("host").filter(|_| kind == ScopeKind::Group);
     let (mut scopes, mut at_edges) = (Vec::new(), Vec::new());
+    let name = kind.name();
     for value in query.all(name) {
         match kind {
             ScopeKind::Url | ScopeKind::Prefix | ScopeKind::Glob if value.starts_with('/') => {

@@ -1,6 +1,7 @@
 //! The query of a request to the admin listener: parameters by name, all of them known.
 
 use std::borrow::Cow;
+use std::fmt::Display;
 
 use url::form_urlencoded;
 
@@ -36,10 +37,11 @@ impl<'q> Query<'q> {
     }
 
     /// Returns the one of `known` that a parameter names, if there is one. Errors: the value is no known name.
-    pub(super) fn choose<T: Copy>(&self, name: &str, known: &[(&str, T)]) -> Result<Option<T>, String> {
-        let names = known.iter().map(|(word, _)| *word).collect::<Vec<_>>().join(", ");
-        let named = |word: &str| known.iter().find(|(known, _)| *known == word).map(|(_, value)| *value);
-        self.parse(name, &names, named)
+    pub(super) fn choose<T: Copy + Display>(&self, name: &str, known: &[T]) -> Result<Option<T>, String> {
+        let names: Vec<_> = known.iter().map(T::to_string).collect();
+        let named =
+            |word: &str| names.iter().zip(known).find(|(name, _)| *name == word).map(|(_, value)| *value);
+        self.parse(name, &names.join(", "), named)
     }
 
     /// Parses the value of a parameter with `read`, if there is one. Errors: the value is invalid; the message says

@@ -69,18 +69,22 @@ fn every_request_arrives(engine: &dyn Engine) {
     assert_eq!((figures.written, figures.rows, figures.dropped, figures.failed), (5_000, 5_000, 0, 0));
     let mut database = read(&url);
     assert_eq!(database.totals(0), Ok(model::totals(&requests)));
-    for (word, dimension) in Dimension::ALL {
-        let groups = database.by(*dimension, 0).unwrap();
+    for dimension in Dimension::ALL {
+        let groups = database.by(dimension, 0).unwrap();
         let is_sorted = match dimension {
             Dimension::Hour => groups.is_sorted_by_key(|group| group.name.parse::<u64>().unwrap()),
             _ => groups.is_sorted_by(|a, b| a.counts.requests >= b.counts.requests),
         };
-        assert!(is_sorted, "{word}");
+        assert!(is_sorted, "{dimension}");
         let groups = groups.into_iter().map(|group| (group.name, group.counts)).collect();
-        assert_eq!(model::grouped(&requests, |request| model::name(*dimension, request)), groups, "{word}");
+        assert_eq!(
+            model::grouped(&requests, |request| model::name(dimension, request)),
+            groups,
+            "{dimension}"
+        );
     }
     let urls = model::grouped(&requests, |request| request.url.clone());
-    for (word, measure) in Measure::ALL {
+    for measure in Measure::ALL {
         let of = |counts: &larder_stats::Counts| match measure {
             Measure::Hits => counts.hits,
             Measure::Validated => counts.validated,
@@ -88,12 +92,12 @@ fn every_request_arrives(engine: &dyn Engine) {
             Measure::Bytes => counts.bytes,
             Measure::OriginTime => counts.origin_us,
         };
-        let top = database.top(*measure, 0, 5).unwrap();
+        let top = database.top(measure, 0, 5).unwrap();
         let mut most = urls.iter().collect::<Vec<_>>();
         most.sort_by_key(|(url, counts)| (std::cmp::Reverse(of(counts)), *url));
         let most = most.into_iter().take(5).map(|(url, counts)| (url.clone(), *counts)).collect::<Vec<_>>();
         let top = top.into_iter().map(|group| (group.name, group.counts)).collect::<Vec<_>>();
-        assert_eq!(top, most, "{word}");
+        assert_eq!(top, most, "{measure}");
     }
     let by_minute = database.by_minute(0).unwrap();
     assert!(by_minute.is_sorted_by_key(|group| group.name.parse::<u64>().unwrap()));

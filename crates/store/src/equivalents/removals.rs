@@ -3,22 +3,23 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use larder_words::with_defaults;
+
 const PLACES: usize = 1 << 15;
 /// Bits of a removal's number; the bits above contain a part of the hash of the last class.
 const BITS: u32 = 40;
 
-/// The table.
-pub(super) struct Removals {
-    count: AtomicU64,
-    last: Box<[AtomicU64]>,
-    /// The last removals of the other classes that share the place.
-    others: Box<[AtomicU64]>,
+fn places() -> Box<[AtomicU64]> {
+    (0..PLACES).map(|_| AtomicU64::new(0)).collect()
 }
 
-impl Default for Removals {
-    fn default() -> Self {
-        let places = || (0..PLACES).map(|_| AtomicU64::new(0)).collect();
-        Self { count: AtomicU64::new(0), last: places(), others: places() }
+with_defaults! {
+    /// The table.
+    pub(super) struct Removals {
+        count: AtomicU64 = AtomicU64::new(0),
+        last: Box<[AtomicU64]> = places(),
+        /// The last removals of the other classes that share the place.
+        others: Box<[AtomicU64]> = places(),
     }
 }
 

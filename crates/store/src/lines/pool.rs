@@ -15,6 +15,7 @@ use hashbrown::{DefaultHashBuilder, HashSet};
 use http::{HeaderMap, HeaderName, header};
 use larder_semantics::date;
 use larder_semantics::fields::{HeadLines, to_map};
+use larder_words::with_defaults;
 use parking_lot::Mutex;
 use triomphe::ThinArc;
 
@@ -177,10 +178,12 @@ impl LinePool {
     }
 }
 
-/// The lines of a response without [`NUMBERS`], as they are sent.
-struct NamedLines {
-    text: Vec<u8>,
-    names: Vec<LinesOfName>,
+with_defaults! {
+    /// The lines of a response without [`NUMBERS`], as they are sent.
+    struct NamedLines {
+        text: Vec<u8> = Vec::with_capacity(512),
+        names: Vec<LinesOfName> = Vec::with_capacity(16),
+    }
 }
 
 /// The lines of one name in the text.
@@ -190,12 +193,6 @@ struct LinesOfName {
     length: usize,
     /// Whether sharing them is not tried.
     is_own: bool,
-}
-
-impl Default for NamedLines {
-    fn default() -> Self {
-        Self { text: Vec::with_capacity(512), names: Vec::with_capacity(16) }
-    }
 }
 
 impl NamedLines {

@@ -1,6 +1,7 @@
 //! The capacity of the tier, and the sizes of responses in it.
 
 use larder_evict::{By, Capacity, Object};
+use larder_words::named;
 
 use super::Memory;
 use super::fill_budget::{FillBudget, Purpose};
@@ -28,14 +29,16 @@ const FILLING_SHARE: u64 = 8;
 /// The bytes of that part when the budget counts entries or content.
 const FILLING_BYTES: u64 = 256 << 20;
 
-/// The bytes that count as the size of a response, for a capacity in bytes and for the policy.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Counts {
-    /// All bytes held: content, head, key and bookkeeping. An eighth of a capacity is for responses in progress.
-    #[default]
-    All,
-    /// Content alone, at least one byte for each URL. All other bytes come on top of the capacity.
-    Content,
+named! {
+    /// The bytes that count as the size of a response, for a capacity in bytes and for the policy.
+    #[derive(Default)]
+    pub enum Counts, name {
+        /// All bytes held: content, head, key and bookkeeping. An eighth of a capacity is for responses in progress.
+        #[default]
+        All = "all",
+        /// Content alone, at least one byte for each URL. All other bytes come on top of the capacity.
+        Content = "content",
+    }
 }
 
 /// A capacity, and the sizes of responses in it.

@@ -9,7 +9,6 @@ pub mod findings;
 pub mod in_place;
 pub mod inheritance;
 pub mod low_priority;
-pub mod named;
 pub mod networks;
 pub mod notify;
 pub mod outcome;

@@ -7,8 +7,7 @@ use larder_semantics::coding::Coding;
 use larder_semantics::status::{Forward, Why};
 use larder_stats::outcome;
 pub use larder_store::TierName as Tier;
-
-use crate::base::named::named;
+use larder_words::named;
 
 /// The outcome of a request.
 #[derive(Clone, Copy, Debug)]

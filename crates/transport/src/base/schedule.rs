@@ -6,26 +6,22 @@ use std::time::Duration;
 
 use jiff::Zoned;
 use larder_semantics::freshness::{Flags, Freshness};
+use larder_words::with_defaults;
 
-/// The schedule of automatic removals from the cache.
-#[derive(Clone, Debug)]
-pub struct Schedule {
-    /// Interval between scans of the whole cache.
-    pub every: Duration,
-    /// Time for which a response may be stale and unusable before it is removed; `None`: unlimited.
-    pub expired: Option<Duration>,
-    /// Time for which a response may be without requests before it is removed; `None`: unlimited.
-    pub unused: Option<Duration>,
-    /// The times at which all responses are removed; `None`: never.
-    pub everything: Option<Times>,
-    /// Maximum of scanned objects per second.
-    pub rate: u64,
-}
-
-impl Default for Schedule {
-    fn default() -> Self {
-        let every = Duration::from_secs(600);
-        Self { every, expired: None, unused: None, everything: None, rate: 10_000 }
+with_defaults! {
+    /// The schedule of automatic removals from the cache.
+    #[derive(Clone, Debug)]
+    pub struct Schedule {
+        /// Interval between scans of the whole cache.
+        pub every: Duration = Duration::from_secs(600),
+        /// Time for which a response may be stale and unusable before it is removed; `None`: unlimited.
+        pub expired: Option<Duration> = None,
+        /// Time for which a response may be without requests before it is removed; `None`: unlimited.
+        pub unused: Option<Duration> = None,
+        /// The times at which all responses are removed; `None`: never.
+        pub everything: Option<Times> = None,
+        /// Maximum of scanned objects per second.
+        pub rate: u64 = 10_000,
     }
 }
 

@@ -53,8 +53,9 @@ pub use larder_rules::{
 pub use larder_rules::{CertificateCondition, MapBy, Moments, RuleSet, Split, TRACKING, UrlMap, normal_path};
 pub use larder_semantics::lifetimes::{IgnoredDirectives, Lifetimes};
 use larder_semantics::storable::Rules;
-use larder_semantics::with_defaults;
 pub use larder_store::{Counts, DiskTier};
+use larder_words::named;
+use larder_words::with_defaults;
 
 pub use self::access_log::{AccessLog, LoggedRequests};
 pub use self::acme::{Acme, AcmeChallenge, LETS_ENCRYPT, LETS_ENCRYPT_STAGING};
@@ -89,7 +90,6 @@ pub use self::token::Token;
 pub use self::users::Print;
 pub use self::users::{BadLine, Tokens, Users};
 pub use self::validate::ValidatorSettings;
-use crate::base::named::named;
 use crate::base::networks::near;
 pub use crate::base::path_prefix::PathPrefix;
 pub use crate::base::schedule::{Schedule, Times};
@@ -105,82 +105,82 @@ with_defaults! {
     #[derive(Clone, Debug)]
     pub struct Settings {
         /// Settings in the config that have no effect, one line each.
-        without_effect: Vec<String> = Vec::new(),
+        pub without_effect: Vec<String> = Vec::new(),
         /// The keys of the config that differ from their defaults.
-        keys: ConfigKeys = ConfigKeys::default(),
+        pub keys: ConfigKeys = ConfigKeys::default(),
         /// The addresses for clients. At least one, together with `sockets`.
-        listen: Vec<Listener> = Vec::new(),
+        pub listen: Vec<Listener> = Vec::new(),
         /// The Unix sockets for clients.
-        sockets: UnixSockets = UnixSockets::default(),
+        pub sockets: UnixSockets = UnixSockets::default(),
         /// The proxies in front of this one that begin each connection with a PROXY header.
-        proxy_protocol: ProxyProtocol = ProxyProtocol::default(),
+        pub proxy_protocol: ProxyProtocol = ProxyProtocol::default(),
         /// The certificates of the TLS listeners; the first one is for clients that send no server name.
-        certificates: Vec<CertificateFiles> = Vec::new(),
+        pub certificates: Vec<CertificateFiles> = Vec::new(),
         /// The client certificates that listeners request.
-        client_auth: ClientAuths = ClientAuths::default(),
+        pub client_auth: ClientAuths = ClientAuths::default(),
         /// The address of the admin listener with `/stats`, `/healthz` and `/readyz`; `None` turns it off.
-        admin: Option<SocketAddr> = None,
+        pub admin: Option<SocketAddr> = None,
         /// TLS of the admin listener; `None`: plain HTTP.
-        admin_tls: Option<AdminTls> = None,
+        pub admin_tls: Option<AdminTls> = None,
         /// The token that the admin listener requires from clients on other machines; `None`: only clients on this machine
         /// are served.
-        admin_token: Option<Token> = None,
+        pub admin_token: Option<Token> = None,
         /// The admin listeners of the caches that get their responses from this one, which repeat its purges.
-        purge_edges: Vec<Origin> = Vec::new(),
+        pub purge_edges: Vec<Origin> = Vec::new(),
         /// Worker threads, each with its own runtime and its own accept queue. At least 1.
-        threads: usize = 1,
+        pub threads: usize = 1,
         /// The memory tier.
-        memory: MemoryTier = MemoryTier::default(),
+        pub memory: MemoryTier = MemoryTier::default(),
         /// The directories of the disk tier; empty: stored responses end with the process.
-        disks: Vec<DiskTier> = Vec::new(),
+        pub disks: Vec<DiskTier> = Vec::new(),
         /// The schedule of automatic removals from the cache.
-        schedule: Schedule = Schedule::default(),
+        pub schedule: Schedule = Schedule::default(),
         /// The hits that are compared with the origin's current response.
-        validate: ValidatorSettings = ValidatorSettings::default(),
+        pub validate: ValidatorSettings = ValidatorSettings::default(),
         /// Whether shadow caches show what other policies and sizes would bring.
-        advise: bool = true,
+        pub advise: bool = true,
         /// What requests to origins and memory cost.
-        cost: Prices = Prices::default(),
+        pub cost: Prices = Prices::default(),
         /// Limits on the messages and connections of clients.
-        limits: Limits = Limits::default(),
+        pub limits: Limits = Limits::default(),
         /// Timeouts for clients and origins.
-        timeouts: Timeouts = Timeouts::default(),
+        pub timeouts: Timeouts = Timeouts::default(),
         /// The parent proxies, unless a site or the forward proxy has its own.
-        parent: ParentSettings = ParentSettings::default(),
+        pub parent: ParentSettings = ParentSettings::default(),
         /// Reverse-proxied sites, in the order they are matched.
-        sites: Vec<Site> = Vec::new(),
+        pub sites: Vec<Site> = Vec::new(),
         /// The forward proxy, which serves requests for any origin.
-        forward: Forward = Forward::default(),
+        pub forward: Forward = Forward::default(),
         /// The tunnels of the forward proxy that are intercepted; `None`: none is.
-        intercept: Option<Intercept> = None,
+        pub intercept: Option<Intercept> = None,
         /// The listeners for RPC clients.
-        doors: Doors = Doors::default(),
+        pub doors: Doors = Doors::default(),
         /// The access log.
-        access_log: AccessLog = AccessLog::Off,
+        pub access_log: AccessLog = AccessLog::Off,
         /// The file of the access log; `None`: standard output.
-        access_log_file: Option<PathBuf> = None,
+        pub access_log_file: Option<PathBuf> = None,
         /// Whether each line of the access log is written at once.
-        access_log_by_line: bool = false,
+        pub access_log_by_line: bool = false,
         /// The part of clients' addresses in the access log; `Off`: `0.0.0.0`.
-        access_log_client: ClientDetail = ClientDetail::Whole,
+        pub access_log_client: ClientDetail = ClientDetail::Whole,
         /// The directory for state that survives a restart; `None`: no such state.
-        state: Option<PathBuf> = None,
+        pub state: Option<PathBuf> = None,
         /// The statistics database.
-        statistics: Statistics = Statistics::default(),
+        pub statistics: Statistics = Statistics::default(),
         /// The cluster that this proxy is a node of; `None`: no cluster.
-        cluster: Option<Cluster> = None,
+        pub cluster: Option<Cluster> = None,
         /// The destination of traces and metrics.
-        trace: TraceSettings = TraceSettings::default(),
+        pub trace: TraceSettings = TraceSettings::default(),
         /// The name of this proxy in `Via` and `Cache-Status` (a token, RFC 9110 section 7.6.3).
-        name: String = "Larder".to_owned(),
+        pub name: String = "Larder".to_owned(),
         /// Whether to send the traditional `X-Cache: HIT` or `X-Cache: MISS` as well.
-        x_cache: bool = false,
+        pub x_cache: bool = false,
         /// The fields that pass the client's address on to origins of sites.
-        client_address: ClientAddress = ClientAddress::XForwardedFor,
+        pub client_address: ClientAddress = ClientAddress::XForwardedFor,
         /// The field with the id of each request; `None`: requests have no ids.
-        request_id: Option<HeaderName> = None,
+        pub request_id: Option<HeaderName> = None,
         /// Proxies in front of this one whose fields about the client's address are trusted.
-        trust: Trust = Trust::default(),
+        pub trust: Trust = Trust::default(),
     }
 }
 
@@ -189,17 +189,17 @@ with_defaults! {
     #[derive(Clone, Debug)]
     pub struct MemoryTier {
         /// The capacity, in bytes or entries.
-        capacity: Capacity = Capacity { by: By::Bytes, amount: 1 << 30 },
+        pub capacity: Capacity = Capacity { by: By::Bytes, amount: 1 << 30 },
         /// The definition of a response's size.
-        counts: Counts = Counts::All,
+        pub counts: Counts = Counts::All,
         /// The eviction policy.
-        policy: Spec = Spec::default(),
+        pub policy: Spec = Spec::default(),
         /// Whether another policy runs once shadow caches have shown that it is better.
-        auto: bool = false,
+        pub auto: bool = false,
         /// Maximum size of a stored body, in bytes; `None`: the size of a shard.
-        max_object: Option<u64> = None,
+        pub max_object: Option<u64> = None,
         /// Maximum of variants stored for one URL (RFC 9111 section 4.1); the oldest is evicted first. At least 1.
-        max_variants: usize = 32,
+        pub max_variants: usize = 32,
     }
 }
 
@@ -208,27 +208,27 @@ with_defaults! {
     #[derive(Clone, Debug)]
     pub struct Limits {
         /// Bytes of a request's head (431).
-        head_bytes: usize = 32 << 10,
+        pub head_bytes: usize = 32 << 10,
         /// Field lines of a request's head (431).
-        head_fields: usize = 100,
+        pub head_fields: usize = 100,
         /// Bytes of a request-target (414).
-        target_bytes: usize = 8 << 10,
+        pub target_bytes: usize = 8 << 10,
         /// Bytes of a request's content (413).
-        body_bytes: u64 = 1 << 30,
+        pub body_bytes: u64 = 1 << 30,
         /// Concurrent client connections; further ones are closed on arrival.
-        connections: usize = 65_536,
+        pub connections: usize = 65_536,
         /// Concurrent streams of an HTTP/2 connection; further ones are refused. 0: HTTP/2 is disabled.
-        streams: usize = 100,
+        pub streams: usize = 100,
         /// Concurrent requests to origins.
-        in_flight: usize = 1_024,
+        pub in_flight: usize = 1_024,
         /// Requests that wait for a permit to an origin; further ones get 503 with `Retry-After`.
-        queue: usize = 4_096,
+        pub queue: usize = 4_096,
         /// Replies that are compressed while they are sent; further ones pass as they are. 0: none is.
-        compressions: usize = 64,
+        pub compressions: usize = 64,
         /// Idle connections to origins; beyond that, the oldest is closed. No key: it follows from the open files.
-        idle: usize = 8_192,
+        pub idle: usize = 8_192,
         /// Concurrent connections of administrators; further ones are closed on arrival. No key either.
-        admin: usize = 64,
+        pub admin: usize = 64,
     }
 }
 
@@ -237,27 +237,27 @@ with_defaults! {
     #[derive(Clone, Debug)]
     pub struct Timeouts {
         /// From the first byte of a head to its last (408).
-        head: Duration = Duration::from_secs(10),
+        pub head: Duration = Duration::from_secs(10),
         /// Between two requests of a connection (closed silently).
-        idle: Duration = Duration::from_secs(60),
+        pub idle: Duration = Duration::from_secs(60),
         /// Without a single byte of progress in a request's or response's content (408, or closed).
-        stall: Duration = Duration::from_secs(60),
+        pub stall: Duration = Duration::from_secs(60),
         /// Minimum rate in bytes per second, once a transfer has taken `stall`: a slower request content is refused (408),
         /// and a slower reader of a response is disconnected. 0: any rate.
-        min_rate: u64 = 100,
+        pub min_rate: u64 = 100,
         /// For a TCP (and TLS) connection to an origin (504).
-        connect: Duration = Duration::from_secs(5),
+        pub connect: Duration = Duration::from_secs(5),
         /// From the end of a request to the first byte of the origin's response (504).
-        first_byte: Duration = Duration::from_secs(60),
+        pub first_byte: Duration = Duration::from_secs(60),
         /// Between two pieces of an origin's response (502, or the response is truncated).
-        origin_idle: Duration = Duration::from_secs(60),
+        pub origin_idle: Duration = Duration::from_secs(60),
         /// Minimum rate in bytes per second of an origin's response that no client reads any more; a slower one is aborted,
         /// once it was unread for `stall`. 0: any rate.
-        unread_rate: u64 = 16 << 10,
+        pub unread_rate: u64 = 16 << 10,
         /// Without a byte in either direction of a tunnel (closed).
-        tunnel: Duration = Duration::from_secs(3600),
+        pub tunnel: Duration = Duration::from_secs(3600),
         /// Maximum time that the shutdown after `SIGTERM` waits for requests in flight.
-        drain: Duration = Duration::from_secs(30),
+        pub drain: Duration = Duration::from_secs(30),
     }
 }
 
@@ -266,63 +266,63 @@ with_defaults! {
     #[derive(Clone, Debug)]
     pub struct Site {
         /// Its name in metrics and logs.
-        name: String = String::new(),
+        pub name: String = String::new(),
         /// Host names, lower-case, without port; `*.example.com` matches one or more leading labels;
         /// empty: every host.
-        hosts: Vec<String> = Vec::new(),
+        pub hosts: Vec<String> = Vec::new(),
         /// The paths of these hosts that belong to the site.
-        path: PathPrefix = PathPrefix::default(),
+        pub path: PathPrefix = PathPrefix::default(),
         /// The origins of its content. At least one.
-        origins: Vec<Origin> = Vec::new(),
+        pub origins: Vec<Origin> = Vec::new(),
         /// The method that chooses one of the origins.
-        balance: Balance = Balance::default(),
+        pub balance: Balance = Balance::default(),
         /// The value of `Host` in requests to origins.
-        host: HostHeader = HostHeader::Preserve,
+        pub host: HostHeader = HostHeader::Preserve,
         /// Whether URLs of the origin in fields of responses are replaced with URLs of the site.
-        rewrite_urls: bool = false,
+        pub rewrite_urls: bool = false,
         /// Caching rules.
         // Sites have users; responses to clients of a forward proxy come with all kinds of cookies.
-        rules: Rules = Rules { guesses_with_cookies: false, ..Rules::default() },
+        pub rules: Rules = Rules { guesses_with_cookies: false, ..Rules::default() },
         /// Rules for subsets of its requests, in the order in which they apply.
-        site_rules: Vec<SiteRule> = Vec::new(),
+        pub site_rules: Vec<SiteRule> = Vec::new(),
         /// Whether responses are cached. If not, every request passes through.
-        cache: bool = true,
+        pub cache: bool = true,
         /// Whether requests without TLS get a redirect to https.
-        only_https: bool = false,
+        pub only_https: bool = false,
         /// `Strict-Transport-Security` in responses over https, if the origin does not send it.
-        hsts: Option<Hsts> = None,
+        pub hsts: Option<Hsts> = None,
         /// The tags of responses; `Some`: the site is a gateway beside its backend and stores only tags, no responses.
-        tags: Option<larder_tags::Settings> = None,
+        pub tags: Option<larder_tags::Settings> = None,
         /// Time for which a change with an unknown end may still take effect, in seconds; 0: none.
-        doubt: u32 = DOUBT,
+        pub doubt: u32 = DOUBT,
         /// The cookie that keeps a client at one origin; `None`: each request may go to another.
-        sticky: Option<Sticky> = None,
+        pub sticky: Option<Sticky> = None,
         /// Maximum of retries of an idempotent request whose origin failed before it responded.
-        retries: u32 = 1,
+        pub retries: u32 = 1,
         /// Consecutive failures after which an origin is in its backoff.
-        max_fails: u32 = 3,
+        pub max_fails: u32 = 3,
         /// Duration of the backoff.
-        fail_timeout: Duration = Duration::from_secs(10),
+        pub fail_timeout: Duration = Duration::from_secs(10),
         /// Consecutive answers with errors after which an origin is in its backoff; `None`: any number is accepted.
-        max_errors: Option<u32> = None,
+        pub max_errors: Option<u32> = None,
         /// Retries for 100 requests; `None`: no limit but that of each request.
-        retry_budget: Option<u8> = None,
+        pub retry_budget: Option<u8> = None,
         /// Requests of 100 that are sent to a second origin when the answer is late; `None`: none.
-        hedge: Option<u8> = None,
+        pub hedge: Option<u8> = None,
         /// Time in which the share of an origin that answers again grows to that of its weight; zero: at once.
-        slow_start: Duration = Duration::ZERO,
+        pub slow_start: Duration = Duration::ZERO,
         /// When names of origins are resolved again.
-        resolve_interval: ResolveInterval = ResolveInterval::Auto,
+        pub resolve_interval: ResolveInterval = ResolveInterval::Auto,
         /// Active checks of each origin, if any.
-        health: Option<Health> = None,
+        pub health: Option<Health> = None,
         /// The authority that issues certificates for its hosts; `None`: they are in `certificates`.
-        acme: Option<Arc<Acme>> = None,
+        pub acme: Option<Arc<Acme>> = None,
         /// Its own parent proxies; empty: its origins are reached directly.
-        parents: Option<Vec<ParentProxy>> = None,
+        pub parents: Option<Vec<ParentProxy>> = None,
         /// TLS to its origins, if it differs from the system's defaults.
-        tls: Option<Arc<OriginTls>> = None,
+        pub tls: Option<Arc<OriginTls>> = None,
         /// Clients that may send `PURGE` without the admin token.
-        purge_from: Vec<IpNet> = Vec::new(),
+        pub purge_from: Vec<IpNet> = Vec::new(),
     }
 }
 
@@ -353,28 +353,28 @@ with_defaults! {
     #[derive(Clone, Debug)]
     pub struct Forward {
         /// Clients that may use it.
-        clients: Vec<IpNet> = near(),
+        pub clients: Vec<IpNet> = near(),
         /// Ports that requests other than `CONNECT` may reach.
-        ports: Vec<RangeInclusive<u16>> = vec![80..=80, 443..=443, 1025..=u16::MAX],
+        pub ports: Vec<RangeInclusive<u16>> = vec![80..=80, 443..=443, 1025..=u16::MAX],
         /// Ports that `CONNECT` may reach.
-        connect_ports: Vec<u16> = vec![443],
+        pub connect_ports: Vec<u16> = vec![443],
         /// Whether clients may reach loopback, link-local, private and metadata addresses.
-        allow_private: bool = false,
+        pub allow_private: bool = false,
         /// Whether origins over https may choose HTTP/2.
-        http2: bool = true,
+        pub http2: bool = true,
         /// Whether all clients are one user, who may know what each of them has been told.
-        one_user: bool = false,
+        pub one_user: bool = false,
         /// Its own parent proxies; empty: origins are reached directly.
-        parents: Option<Vec<ParentProxy>> = None,
+        pub parents: Option<Vec<ParentProxy>> = None,
         /// The fields that pass the client's address on.
         // The clients of a forward proxy may use it to hide from the origins that they name.
-        client_address: ClientAddress = ClientAddress::Off,
+        pub client_address: ClientAddress = ClientAddress::Off,
         /// The script with which clients configure themselves.
-        pac: Pac = Pac::default(),
+        pub pac: Pac = Pac::default(),
         /// Caching rules.
-        rules: Rules = Rules { targeted: Vec::new(), ..Rules::default() },
+        pub rules: Rules = Rules { targeted: Vec::new(), ..Rules::default() },
         /// Rules for subsets of its requests, in the order in which they apply.
-        site_rules: Vec<SiteRule> = Vec::new(),
+        pub site_rules: Vec<SiteRule> = Vec::new(),
     }
 }
 
@@ -383,32 +383,32 @@ with_defaults! {
     #[derive(Clone, Debug)]
     pub struct Doors {
         /// Their addresses; with port 0, the kernel chooses the port.
-        listen: Vec<(Door, SocketAddr)> = Vec::new(),
+        pub listen: Vec<(Door, SocketAddr)> = Vec::new(),
         /// Whether Thrift clients connect over TLS.
-        thrift_tls: bool = false,
+        pub thrift_tls: bool = false,
         /// Whether clients of the line protocol connect over TLS.
-        line_tls: bool = false,
+        pub line_tls: bool = false,
         /// Clients that may use them.
-        clients: Vec<IpNet> = near(),
+        pub clients: Vec<IpNet> = near(),
         /// The `User-Agent` of their requests: visible ASCII and spaces.
-        user_agent: String = concat!("Larder/", env!("CARGO_PKG_VERSION")).to_owned(),
+        pub user_agent: String = concat!("Larder/", env!("CARGO_PKG_VERSION")).to_owned(),
         /// Maximum of redirects followed for one page.
-        redirects: usize = 10,
+        pub redirects: usize = 10,
         /// Whether to follow redirects from http to https, and from https to http.
-        cross_scheme: bool = true,
+        pub cross_scheme: bool = true,
         /// Maximum size in bytes of a page that has to be buffered before it is sent: a page of unknown length, or with a
         /// content coding.
-        max_page: u64 = 64 << 20,
+        pub max_page: u64 = 64 << 20,
         /// Between two calls of a connection (closed silently).
-        idle: Duration = Duration::from_secs(300),
+        pub idle: Duration = Duration::from_secs(300),
         /// The framing of pages in the line protocol.
-        line_form: LineForm = LineForm::Framed,
+        pub line_form: LineForm = LineForm::Framed,
         /// Whether to serve ONC RPC over UDP too; `None`: only at loopback addresses.
-        onc_udp: Option<bool> = None,
+        pub onc_udp: Option<bool> = None,
         /// Maximum of responses over UDP to one client address per second; loopback has no limit.
-        onc_udp_rate: u32 = 20,
+        pub onc_udp_rate: u32 = 20,
         /// The socket of the rpcbind with which the ONC door registers; `None`: no registration.
-        rpcbind: Option<PathBuf> = Some(PathBuf::from(larder_rpc::onc::rpcbind::SOCKET)),
+        pub rpcbind: Option<PathBuf> = Some(PathBuf::from(larder_rpc::onc::rpcbind::SOCKET)),
     }
 }
 
@@ -441,30 +441,27 @@ named! {
     }
 }
 
-/// The destination of traces and metrics, and the sampling of traces.
-#[derive(Clone, Debug, PartialEq)]
-pub struct TraceSettings {
-    /// The collector, which accepts OTLP over HTTP: `http://host:port`, without a trailing slash; `None`: there is none.
-    pub endpoint: Option<String>,
-    /// The traced share of the requests whose clients send no sampling decision: 0 to 1.
-    pub sample: f64,
-    /// The interval at which metrics are sent; `None`: they are not.
-    pub metrics: Option<Duration>,
-}
-
-impl Default for TraceSettings {
-    fn default() -> Self {
-        Self { endpoint: None, sample: 1.0, metrics: None }
+with_defaults! {
+    /// The destination of traces and metrics, and the sampling of traces.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct TraceSettings {
+        /// The collector, which accepts OTLP over HTTP: `http://host:port`, without a trailing slash; `None`: there is none.
+        pub endpoint: Option<String> = None,
+        /// The traced share of the requests whose clients send no sampling decision: 0 to 1.
+        pub sample: f64 = 1.0,
+        /// The interval at which metrics are sent; `None`: they are not.
+        pub metrics: Option<Duration> = None,
     }
 }
 
-/// The fields that pass the client's address on to origins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ClientAddress {
-    /// No fields.
-    Off,
-    /// Appended to `X-Forwarded-For`, with `X-Forwarded-Proto` and `X-Forwarded-Host`.
-    XForwardedFor,
-    /// Appended to `Forwarded` (RFC 7239).
-    Forwarded,
+named! {
+    /// The fields that pass the client's address on to origins.
+    pub enum ClientAddress, name {
+        /// No fields.
+        Off = "off",
+        /// Appended to `X-Forwarded-For`, with `X-Forwarded-Proto` and `X-Forwarded-Host`.
+        XForwardedFor = "x-forwarded-for",
+        /// Appended to `Forwarded` (RFC 7239).
+        Forwarded = "forwarded",
+    }
 }

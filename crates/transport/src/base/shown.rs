@@ -3,14 +3,9 @@
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
+pub use larder_words::is_hidden;
 use serde::Serialize;
 use serde_json::ser::{Formatter, Serializer};
-
-/// Whether a character has no form of its own: a control character, a line or paragraph separator, a format character
-/// such as U+202E, which reverses the text behind it, or a mark on the character before it.
-pub fn is_hidden(c: char) -> bool {
-    !matches!(c, ' '..='~') && c.escape_debug().len() > 1
-}
 
 /// Cuts a text to at most `most` bytes, between two characters.
 pub fn cut(text: &mut String, most: usize) {

@@ -9,6 +9,7 @@ use std::array;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use larder_semantics::status::Why;
+use larder_words::with_defaults;
 use serde::{Serialize, Serializer};
 
 use crate::base::outcome::{Kind, Outcome, Tier};
@@ -21,34 +22,38 @@ pub(super) const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 /// The place of the class 2xx, the rest of all requests.
 const SUCCESS: usize = 1;
 
-/// The counts of one worker, which is their only writer.
-#[derive(Debug)]
-#[repr(align(128))]
-pub struct Counters {
-    /// Requests and bytes sent by [`end`], requests by reason.
-    requests: [AtomicU64; ENDS],
-    bytes: [AtomicU64; ENDS],
-    reasons: [AtomicU64; REASONS],
-    /// Requests by class of the status, but for the class 2xx.
-    statuses: [AtomicU64; CLASSES.len()],
-    origin_bytes: AtomicU64,
-    coded: AtomicU64,
-    saved: AtomicU64,
-    prefetches: AtomicU64,
+with_defaults! {
+    /// The counts of one worker, which is their only writer.
+    #[derive(Debug)]
+    #[repr(align(128))]
+    pub struct Counters {
+        /// Requests and bytes sent by [`end`], requests by reason.
+        requests: [AtomicU64; ENDS] = zeros(),
+        bytes: [AtomicU64; ENDS] = zeros(),
+        reasons: [AtomicU64; REASONS] = zeros(),
+        /// Requests by class of the status, but for the class 2xx.
+        statuses: [AtomicU64; CLASSES.len()] = zeros(),
+        origin_bytes: AtomicU64 = AtomicU64::new(0),
+        coded: AtomicU64 = AtomicU64::new(0),
+        saved: AtomicU64 = AtomicU64::new(0),
+        prefetches: AtomicU64 = AtomicU64::new(0),
+    }
 }
 
-/// Counts at one moment, summed over workers, and over sites if required.
-#[derive(Clone, Debug)]
-pub struct Counts {
-    requests: [u64; ENDS],
-    bytes: [u64; ENDS],
-    reasons: [u64; REASONS],
-    statuses: [u64; CLASSES.len()],
-    /// Bytes of content that origins sent.
-    pub origin_bytes: u64,
-    coded: u64,
-    saved: u64,
-    prefetches: u64,
+with_defaults! {
+    /// Counts at one moment, summed over workers, and over sites if required.
+    #[derive(Clone, Debug)]
+    pub struct Counts {
+        requests: [u64; ENDS] = [0; ENDS],
+        bytes: [u64; ENDS] = [0; ENDS],
+        reasons: [u64; REASONS] = [0; REASONS],
+        statuses: [u64; CLASSES.len()] = [0; CLASSES.len()],
+        /// Bytes of content that origins sent.
+        pub origin_bytes: u64 = 0,
+        coded: u64 = 0,
+        saved: u64 = 0,
+        prefetches: u64 = 0,
+    }
 }
 
 /// The counts with the names of `/stats`.
@@ -133,21 +138,6 @@ pub struct OutcomeCounts {
     pub requests: u64,
     /// Bytes sent.
     pub bytes: u64,
-}
-
-impl Default for Counters {
-    fn default() -> Self {
-        let [origin_bytes, coded, saved, prefetches] = zeros();
-        let (requests, bytes, reasons, statuses) = (zeros(), zeros(), zeros(), zeros());
-        Self { requests, bytes, reasons, statuses, origin_bytes, coded, saved, prefetches }
-    }
-}
-
-impl Default for Counts {
-    fn default() -> Self {
-        let (requests, bytes, reasons, statuses) = ([0; ENDS], [0; ENDS], [0; REASONS], [0; CLASSES.len()]);
-        Self { requests, bytes, reasons, statuses, origin_bytes: 0, coded: 0, saved: 0, prefetches: 0 }
-    }
 }
 
 impl Counters {

@@ -8,6 +8,7 @@ use std::array;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use larder_words::with_defaults;
 use serde::Serialize;
 
 use super::counters::{add, take};
@@ -19,20 +20,24 @@ const FINENESS: u32 = 4;
 const LONGEST: u64 = u32::MAX as u64;
 const BUCKETS: usize = bucket(LONGEST) + 1;
 
-/// The times of one kind that one worker has recorded. The worker is their only writer.
-#[derive(Debug)]
-pub struct Histogram {
-    counts: [AtomicU64; BUCKETS],
-    /// The sum of all times, in microseconds.
-    sum: AtomicU64,
+with_defaults! {
+    /// The times of one kind that one worker has recorded. The worker is their only writer.
+    #[derive(Debug)]
+    pub struct Histogram {
+        counts: [AtomicU64; BUCKETS] = array::from_fn(|_| AtomicU64::new(0)),
+        /// The sum of all times, in microseconds.
+        sum: AtomicU64 = AtomicU64::new(0),
+    }
 }
 
-/// Times of one kind, summed over all workers.
-#[derive(Clone, Debug)]
-pub struct Distribution {
-    counts: [u64; BUCKETS],
-    /// The sum of all times, in microseconds.
-    pub sum: u64,
+with_defaults! {
+    /// Times of one kind, summed over all workers.
+    #[derive(Clone, Debug)]
+    pub struct Distribution {
+        counts: [u64; BUCKETS] = [0; BUCKETS],
+        /// The sum of all times, in microseconds.
+        pub sum: u64 = 0,
+    }
 }
 
 /// What is timed.
@@ -84,18 +89,6 @@ pub struct Summary {
 /// The distributions of the times of all workers.
 #[derive(Debug, Default)]
 pub struct Distributions([Distribution; 5]);
-
-impl Default for Histogram {
-    fn default() -> Self {
-        Self { counts: array::from_fn(|_| AtomicU64::new(0)), sum: AtomicU64::new(0) }
-    }
-}
-
-impl Default for Distribution {
-    fn default() -> Self {
-        Self { counts: [0; BUCKETS], sum: 0 }
-    }
-}
 
 impl Histogram {
     /// Records `times` durations of `time` each.

@@ -8,14 +8,15 @@
 use std::mem::MaybeUninit;
 
 use http::{HeaderMap, Method, StatusCode, Version};
-use larder_semantics::fields::{Fields, list};
-use larder_semantics::purpose;
-use larder_semantics::storable::MOST_CONNECTION_OPTIONS;
+use larder_semantics::fields::Fields;
 
 use super::authority::is_port;
 pub use super::authority::known_scheme;
 pub use super::authority::{authority, is_authority, is_target};
+use super::connection_fields::ConnectionFields;
+pub use super::connection_fields::{Framing, expects_continue};
 use super::name_lengths::NameLengths;
+pub use super::refusal::Refusal;
 use crate::base::settings::Limits;
 
 /// The maximum number of field lines of a head, regardless of the configured limit.
@@ -89,29 +90,11 @@ pub enum Target<'b> {
     },
 }
 
-/// The framing of a message's content.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Framing {
-    /// A length in bytes.
-    Length(u64),
-    /// Chunked transfer coding.
-    Chunked,
-}
-
 /// The field lines of a head.
 #[derive(Clone, Copy, Debug)]
 pub struct Lines<'b> {
     lines: &'b [Line<'b>],
     lengths: NameLengths,
-}
-
-/// The refusal of a request: the status of the reply, and the reason for the client and the log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Refusal {
-    /// The status of the reply, after which the connection is closed.
-    pub status: StatusCode,
-    /// The reason.
-    pub reason: &'static str,
 }
 
 /// The result of parsing a buffer.
@@ -154,23 +137,6 @@ impl Fields for Lines<'_> {
     fn lines<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a [u8]> + 'a {
         let lines = if self.may_have(name) { self.lines } else { &[] };
         lines.iter().filter(move |line| line.name.eq_ignore_ascii_case(name)).map(|line| line.value)
-    }
-}
-
-impl Refusal {
-    /// Returns a 400 with this reason.
-    pub const fn bad(reason: &'static str) -> Self {
-        Self::new(StatusCode::BAD_REQUEST, reason)
-    }
-
-    /// Returns a 421 with this reason.
-    pub const fn misdirected(reason: &'static str) -> Self {
-        Self::new(StatusCode::MISDIRECTED_REQUEST, reason)
-    }
-
-    /// Returns a refusal with this status and reason.
-    pub const fn new(status: StatusCode, reason: &'static str) -> Self {
-        Self { status, reason }
     }
 }
 
@@ -234,7 +200,7 @@ impl<'b> RequestHead<'b> {
             return Err(TARGET_TOO_LONG);
         }
         let method = Method::from_bytes(method.as_bytes()).map_err(|_| Refusal::bad("malformed method"))?;
-        let seen = ConnectionFields::collect(lines)?;
+        let seen = ConnectionFields::collect(lines.iter().map(|line| (line.name, line.value)))?;
         let target = self::target(target, &method, seen.host, http11)?;
         let framing = seen.framing(http11)?;
         if method == Method::CONNECT && framing != Framing::Length(0) {
@@ -273,16 +239,6 @@ pub const HEAD_TOO_LARGE: Refusal =
 pub const TARGET_TOO_LONG: Refusal = Refusal::new(StatusCode::URI_TOO_LONG, "request-target too long");
 const TOO_MANY_FIELDS: Refusal =
     Refusal::new(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "too many header fields");
-
-/// Whether a line of `Expect` has the expectation `100-continue`. Errors: the refusal of any other expectation (RFC
-/// 9110 section 10.1.1).
-#[inline]
-pub fn expects_continue(value: &[u8]) -> Result<bool, Refusal> {
-    list(value).try_fold(false, |_, member| match member.eq_ignore_ascii_case(b"100-continue") {
-        true => Ok(true),
-        false => Err(Refusal::new(StatusCode::EXPECTATION_FAILED, "unknown expectation")),
-    })
-}
 
 /// Makes a request of HTTP/1.2 or a later minor version one of HTTP/1.1, as which it is understood (RFC 9110 section
 /// 6.2). Returns whether it was one.
@@ -351,114 +307,6 @@ fn names_version(head: &[u8]) -> bool {
     let third = line.split(|&byte| byte == b' ').nth(2);
     let version = third.and_then(|word| word.strip_prefix(b"HTTP/"));
     matches!(version, Some([major, b'.', minor, ..]) if major.is_ascii_digit() && minor.is_ascii_digit())
-}
-
-/// The largest `Content-Length` that is accepted: some parsers keep it in 63 bits.
-const LONGEST: u64 = i64::MAX as u64;
-
-/// The content of the fields that control the connection, collected in one pass.
-#[derive(Default)]
-struct ConnectionFields<'b> {
-    host: Option<&'b str>,
-    length: Option<u64>,
-    transfer_encoding: bool,
-    chunked: bool,
-    close: bool,
-    keep_alive: bool,
-    connection_upgrade: bool,
-    connection_options: usize,
-    lists_fields: bool,
-    upgrade: bool,
-    expects_continue: bool,
-    is_prefetch: bool,
-}
-
-impl<'b> ConnectionFields<'b> {
-    fn collect(lines: &[Line<'b>]) -> Result<Self, Refusal> {
-        let mut seen = Self::default();
-        for line in lines {
-            // Few names have these lengths; all others take one comparison.
-            match line.name.len() {
-                4 if line.name.eq_ignore_ascii_case("host") => seen.host(line.value)?,
-                6 if line.name.eq_ignore_ascii_case("expect") => seen.expect(line.value)?,
-                7 if line.name.eq_ignore_ascii_case("upgrade") => seen.upgrade = true,
-                7 | 11 => seen.is_prefetch |= purpose::is_prefetch(line.name, line.value),
-                10 if line.name.eq_ignore_ascii_case("connection") => seen.connection(line.value)?,
-                14 if line.name.eq_ignore_ascii_case("content-length") => seen.length(line.value)?,
-                17 if line.name.eq_ignore_ascii_case("transfer-encoding") => seen.coding(line.value)?,
-                _ => {}
-            }
-        }
-        Ok(seen)
-    }
-
-    fn host(&mut self, value: &'b [u8]) -> Result<(), Refusal> {
-        let host = std::str::from_utf8(value).ok();
-        let host = host.and_then(|host| if host.is_empty() { Some(host) } else { authority(host) });
-        let host = host.ok_or(Refusal::bad("malformed host"))?;
-        match self.host.replace(host) {
-            None => Ok(()),
-            Some(_) => Err(Refusal::bad("more than one host")),
-        }
-    }
-
-    fn expect(&mut self, value: &[u8]) -> Result<(), Refusal> {
-        self.expects_continue |= expects_continue(value)?;
-        Ok(())
-    }
-
-    fn connection(&mut self, value: &[u8]) -> Result<(), Refusal> {
-        for option in value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii) {
-            self.connection_options += 1;
-            if self.connection_options > MOST_CONNECTION_OPTIONS {
-                return Err(Refusal::bad("too many connection options"));
-            }
-            let [close, keep_alive, upgrade, te] = [&b"close"[..], b"keep-alive", b"upgrade", b"te"]
-                .map(|known| option.eq_ignore_ascii_case(known));
-            self.close |= close;
-            self.keep_alive |= keep_alive;
-            self.connection_upgrade |= upgrade;
-            self.lists_fields |= !(close || keep_alive || upgrade || te || option.is_empty());
-        }
-        Ok(())
-    }
-
-    fn length(&mut self, value: &[u8]) -> Result<(), Refusal> {
-        // Some senders join repeated lines into a list of equal numbers (RFC 9110 section 8.6). Refusing it leaves one
-        // reading.
-        let digits = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
-        let length =
-            std::str::from_utf8(value).ok().filter(|_| digits).and_then(|digits| digits.parse().ok());
-        let length = length.filter(|&length| length <= LONGEST);
-        let length = length.ok_or(Refusal::bad("malformed content-length"))?;
-        match self.length.replace(length) {
-            None => Ok(()),
-            Some(_) => Err(Refusal::bad("more than one content-length")),
-        }
-    }
-
-    fn coding(&mut self, value: &[u8]) -> Result<(), Refusal> {
-        if std::mem::replace(&mut self.transfer_encoding, true) {
-            return Err(Refusal::bad("more than one transfer-encoding"));
-        }
-        self.chunked = value.eq_ignore_ascii_case(b"chunked");
-        match self.chunked {
-            true => Ok(()),
-            false => Err(Refusal::new(
-                StatusCode::NOT_IMPLEMENTED,
-                "only the chunked transfer coding is understood",
-            )),
-        }
-    }
-
-    fn framing(&self, http11: bool) -> Result<Framing, Refusal> {
-        match (self.transfer_encoding, self.length) {
-            (true, Some(_)) => Err(Refusal::bad("content-length beside transfer-encoding")),
-            (true, None) if !http11 => Err(Refusal::bad("transfer-encoding in an HTTP/1.0 request")),
-            (true, None) => Ok(Framing::Chunked),
-            (false, length) => Ok(Framing::Length(length.unwrap_or(0))),
-        }
-    }
 }
 
 fn target<'b>(

@@ -3,9 +3,11 @@
 mod authority;
 pub mod body;
 pub mod chunked;
+mod connection_fields;
 mod edits;
 pub mod fields;
 pub mod head;
 mod name_lengths;
 pub mod names;
+mod refusal;
 pub mod response;

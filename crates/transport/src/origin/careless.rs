@@ -2,10 +2,11 @@
 //! connection, so for a while each connection to these origins carries only one request. If a response was among the
 //! bytes, such a mistake may have happened: what was stored from the connection is removed.
 
-use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use larder_words::{debug_as, with_defaults};
 
 use crate::base::clock;
 use crate::net::stream::Surplus;
@@ -17,15 +18,17 @@ const SLOTS: usize = 4096;
 /// Remembered requests on a connection: at least so many of the last ones, and at most twice as many.
 const SUSPECTS: usize = 32;
 
-/// The remembered origins, shared by all workers.
-#[derive(Debug)]
-pub(super) struct CarelessOrigins {
-    /// The upper half of the origin's hash, and the end of its time (UNIX seconds).
-    slots: Box<[AtomicU64]>,
-    /// Whether any origin was ever remembered. In most processes none is, and no hash is computed.
-    any: AtomicBool,
-    hasher: RandomState,
-    withdraw: OnceLock<Withdrawal>,
+with_defaults! {
+    /// The remembered origins, shared by all workers.
+    #[derive(Debug)]
+    pub(super) struct CarelessOrigins {
+        /// The upper half of the origin's hash, and the end of its time (UNIX seconds).
+        slots: Box<[AtomicU64]> = (0..SLOTS).map(|_| AtomicU64::new(0)).collect(),
+        /// Whether any origin was ever remembered. In most processes none is, and no hash is computed.
+        any: AtomicBool = AtomicBool::new(false),
+        hasher: RandomState = RandomState::new(),
+        withdraw: OnceLock<Withdrawal> = OnceLock::new(),
+    }
 }
 
 /// A function of a cache key.
@@ -34,11 +37,7 @@ type OfKey = dyn Fn(&[u8]) + Send + Sync;
 /// Removes the responses under a cache key, and stops fetches in progress from storing more.
 struct Withdrawal(Box<OfKey>);
 
-impl fmt::Debug for Withdrawal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Withdraw")
-    }
-}
+debug_as!(Withdrawal, |_| "Withdraw");
 
 /// The cache keys of the last requests on a connection, whose responses may have been unsolicited bytes. Its first
 /// request is not among them: nothing can have been left over before it.
@@ -82,13 +81,6 @@ impl Suspects {
                 Some(key)
             })
         })
-    }
-}
-
-impl Default for CarelessOrigins {
-    fn default() -> Self {
-        let slots = (0..SLOTS).map(|_| AtomicU64::new(0)).collect();
-        Self { slots, any: AtomicBool::new(false), hasher: RandomState::new(), withdraw: OnceLock::new() }
     }
 }
 

@@ -1,9 +1,8 @@
 //! Looks at content while it arrives. The last piece is held back until the whole has been examined, so that nobody takes
 //! content for complete that is refused, and a client knows nothing of an index that is not known here.
 
-use std::fmt;
-
 use larder_packages::{Mismatch, Verifier};
+use larder_words::debug_as;
 use tokio::task::JoinHandle;
 
 use crate::net::byte_budget::Share;
@@ -129,8 +128,4 @@ impl GatheredContent {
     }
 }
 
-impl fmt::Debug for Inspection {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Inspection").field("verifier", &self.verifier).finish_non_exhaustive()
-    }
-}
+debug_as!(Inspection, |inspection| "Inspection({:?})", inspection.verifier);

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 use std::time::{Duration, Instant};
 
 use http::StatusCode;
+use larder_words::named;
 use parking_lot::Mutex;
 use siphasher::sip::SipHasher13;
 
@@ -86,25 +87,16 @@ pub struct OriginHealth {
     pub down: Option<(Duration, String)>,
 }
 
-/// Whether an origin answers, as far as is known; the worst state is the greatest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum OriginState {
-    /// It has not been asked yet.
-    Unknown,
-    /// It answers.
-    Up,
-    /// It has failed `max_fails` times in a row or its last active check, or has never answered.
-    Down,
-}
-
-impl OriginState {
-    /// Returns the state's name in statistics.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Unknown => "unknown",
-            Self::Up => "up",
-            Self::Down => "down",
-        }
+named! {
+    /// Whether an origin answers, as far as is known; the worst state is the greatest.
+    #[derive(PartialOrd, Ord)]
+    pub enum OriginState, word {
+        /// It has not been asked yet.
+        Unknown = "unknown",
+        /// It answers.
+        Up = "up",
+        /// It has failed `max_fails` times in a row or its last active check, or has never answered.
+        Down = "down",
     }
 }
 

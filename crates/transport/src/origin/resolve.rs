@@ -16,6 +16,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::Duration;
 
+use larder_words::debug_as;
 use parking_lot::{Condvar, Mutex, RwLock};
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -116,11 +117,7 @@ fn with_lifetime(name: &str) -> io::Result<HostAddresses> {
     }
 }
 
-impl std::fmt::Debug for Resolver {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Resolver")
-    }
-}
+debug_as!(Resolver, |_| "Resolver");
 
 impl Resolver {
     /// Creates a resolver of hosts and services, whose names only the config may contain.

@@ -1,25 +1,30 @@
 //! The reasons of failed TLS handshakes with an origin, in messages that say how to resolve them.
 
-use std::fmt;
 use std::io;
 
 use larder_semantics::status::Why;
 use rustls::{AlertDescription, CertificateError, Error};
 
 /// An error between the TCP connection and the end of the TLS handshake.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum TlsFault {
     /// No trusted authority has signed the certificate.
+    #[error("no trusted authority has signed its certificate")]
     Untrusted,
     /// The certificate has expired, or is not valid yet.
+    #[error("{0}")]
     OutOfDate(&'static str),
     /// The certificate is valid for these other names only.
+    #[error("its certificate is for {}", only(.0))]
     OtherName(Vec<String>),
     /// The server does not use TLS.
+    #[error("the server at its port does not use TLS")]
     NoTls,
     /// The certificate is not valid for another reason.
+    #[error("{0}")]
     Certificate(&'static str),
     /// Any other error.
+    #[error("{0}")]
     Other(String),
 }
 
@@ -88,22 +93,10 @@ impl From<io::Error> for TlsFault {
     }
 }
 
-impl fmt::Display for TlsFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Untrusted => {
-                write!(f, "no trusted authority has signed its certificate")
-            }
-            Self::OutOfDate(text) | Self::Certificate(text) => f.write_str(text),
-            Self::OtherName(names) if names.is_empty() => write!(f, "its certificate is for another name"),
-            Self::OtherName(names) => {
-                let names = names.iter().map(|name| name_in(name).escape_debug().to_string());
-                write!(f, "its certificate is for {} only", names.collect::<Vec<_>>().join(", "))
-            }
-            Self::NoTls => write!(f, "the server at its port does not use TLS"),
-            Self::Other(text) => f.write_str(text),
-        }
-    }
+/// Returns the names of a certificate that is for no other.
+fn only(names: &[String]) -> String {
+    let names: Vec<_> = names.iter().map(|name| name_in(name).escape_debug().to_string()).collect();
+    if names.is_empty() { "another name".to_owned() } else { format!("{} only", names.join(", ")) }
 }
 
 /// Whether a certificate is refused for being one of an authority.

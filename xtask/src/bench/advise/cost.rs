@@ -6,7 +6,7 @@ use crate::bench::load::{self, Script};
 use crate::bench::measure::median;
 use crate::bench::options::claim_cores;
 use crate::bench::origin::Origin;
-use crate::bench::peers::{self, Peer, Programs, Setup, Start, Which, start};
+use crate::bench::peers::{self, Peer, Programs, Setup, Start, Which};
 use crate::bench::server::{self, Running};
 use crate::bench::table::{self, Cell, Row};
 use crate::bench::{CONNECTIONS, process};
@@ -64,12 +64,7 @@ pub(super) fn run(larder: &Path) -> Result<Vec<Goal>> {
 }
 
 fn configure(setup: &Setup, advise: &str) -> Result<Start> {
-    let text = format!(
-        "advise = \"{advise}\"\n[reverse]\nlisten = \"127.0.0.1:{}\"\n[memory]\nsize = \"64MiB\"\n[[site]]\norigin = \"http://127.0.0.1:{}\"\n",
-        setup.port, setup.origin
-    );
-    let config = peers::write(setup, "larder.toml", &text)?;
-    Ok(start(&["serve", "--config", &config, "--admin", "off", "--threads", "1", "--stats", "none"]))
+    peers::larder_of_site(setup, &format!("advise = \"{advise}\"\nmemory.size = \"64MiB\"\n"), "")
 }
 
 fn lap<'a>(larder: &Running, path: &'a (dyn Fn(u64) -> String + Sync)) -> Lap<'a> {
@@ -86,11 +81,9 @@ fn compare(both: &[Running; 2], script: &Script, origin: &Origin) -> Result<([f6
     let asked = origin.requests();
     for _ in 0..ROUNDS {
         for (larder, samples) in both.iter().zip(&mut samples) {
-            let processes = larder.processes()?;
-            let before = process::cpu_time(&processes)?;
-            let load = load::run(script, larder.port, "/1k/0", CONNECTIONS, DURATION)?;
-            let used = process::cpu_time(&processes)?.saturating_sub(before);
-            samples.push(used.as_secs_f64() * 1e6 / load.requests as f64);
+            let load = || load::run(script, larder.port, "/1k/0", CONNECTIONS, DURATION);
+            let (used, load) = larder.cpu_during(load)?;
+            samples.push(used / load.requests as f64);
         }
     }
     if origin.requests() != asked {

@@ -11,12 +11,11 @@ use super::options::{Options, claim_cores};
 use super::origin::Origin;
 use super::peers::{self, Programs};
 use super::server::Running;
-use super::table::{self, Cell, Row};
+use super::table::{Cell, Row};
 use super::{CONNECTIONS, process, server};
 use crate::packages;
 use anyhow::{Context, Result, bail};
 use nodes::{ENGINE, Nodes};
-use serde_json::json;
 use std::time::Duration;
 
 /// URLs whose answers are stored before the measurement. There is room for copies of all of them.
@@ -221,11 +220,7 @@ fn rows(measured: &[Measured]) -> Vec<Row> {
 fn show(options: &Options, measured: &[Measured]) -> Result<Vec<Goal>> {
     let (rows, goals) = (rows(measured), goals(measured));
     println!("\nrequests for 1 KiB, {CONNECTIONS} connections and one");
-    table::print(&rows);
-    goal::print(&goals);
-    let told: Vec<_> = goals.iter().map(Goal::row).collect();
-    let report = json!({"answers": table::json(&rows), "goals": table::json(&told)});
-    table::write(options.json.as_deref(), &report)?;
+    goal::report(options.json.as_deref(), ("answers", &rows), &goals)?;
     Ok(goals)
 }
 

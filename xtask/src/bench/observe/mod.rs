@@ -11,7 +11,7 @@ use super::origin::Origin;
 use super::pace::{Latency, Pace};
 use super::peers::{self, Programs};
 use super::table::{self, Cell, Row};
-use super::{CONNECTIONS, process, server};
+use super::{CONNECTIONS, server};
 use crate::{args, packages};
 use anyhow::{Result, bail};
 use entrants::{Entrant, KINDS, Kind, PACKAGES};
@@ -135,25 +135,19 @@ fn steadily(entrant: &Entrant, options: &Options) -> Result<Vec<Latency>> {
 
 /// Runs the steady load.
 fn hold(entrant: &Entrant, duration: Duration) -> Result<Sample> {
-    let processes = entrant.larder.processes()?;
-    let before = process::cpu_time(&processes)?;
-    let Latency { p50, p99, .. } = pace(entrant, duration).run()?;
-    let used = process::cpu_time(&processes)?.saturating_sub(before);
+    let (used, Latency { p50, p99, .. }) = entrant.larder.cpu_during(|| pace(entrant, duration).run())?;
     let requests = f64::from(RATE) * duration.as_secs_f64();
-    Ok(Sample { per_second: f64::from(RATE), cpu: used.as_secs_f64() * 1e6 / requests, p50, p99 })
+    Ok(Sample { per_second: f64::from(RATE), cpu: used / requests, p50, p99 })
 }
 
 /// Runs a load at the maximum throughput.
 fn saturate(entrant: &Entrant, duration: Duration) -> Result<Sample> {
     let script = Script::walk("/1k/", OBJECTS, STRIDE)?;
-    let processes = entrant.larder.processes()?;
-    let before = process::cpu_time(&processes)?;
-    let load = load::run(&script, entrant.larder.port, "", CONNECTIONS, duration)?;
-    let used = process::cpu_time(&processes)?.saturating_sub(before);
+    let larder = &entrant.larder;
+    let (used, load) = larder.cpu_during(|| load::run(&script, larder.port, "", CONNECTIONS, duration))?;
     let requests = load.requests as f64;
     let [p50, p99] = [load.p50, load.p99].map(|time| time.as_secs_f64() * 1e6);
-    let cpu = used.as_secs_f64() * 1e6 / requests;
-    Ok(Sample { per_second: requests / load.elapsed.as_secs_f64(), cpu, p50, p99 })
+    Ok(Sample { per_second: requests / load.elapsed.as_secs_f64(), cpu: used / requests, p50, p99 })
 }
 
 /// Returns the samples of the first larder without a database, which is the base of comparisons.

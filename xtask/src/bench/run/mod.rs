@@ -14,12 +14,11 @@ use self::registry::{Registry, Workload};
 use super::goal::{self, Goal};
 use super::measure::median;
 use super::options::Options;
-use super::table::{self, Cell, Row};
+use super::table::{Cell, Row};
 use super::tls::OPENSSL;
 use super::{peers, process, warn_if_busy};
 use crate::packages::Package;
 use anyhow::{Context, Result, bail};
-use serde_json::json;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -77,11 +76,7 @@ pub(super) fn run(options: &Options) -> Result<Vec<Goal>> {
     }
     let line = relay::RATE / 1_000_000;
     println!("\ndownloads over a line of {line} Mbit/s and {} ms", relay::ROUND_TRIP.as_millis());
-    table::print(&rows);
-    goal::print(&goals);
-    let told: Vec<_> = goals.iter().map(Goal::row).collect();
-    let report = json!({"downloads": table::json(&rows), "goals": table::json(&told)});
-    table::write(options.json.as_deref(), &report)?;
+    goal::report(options.json.as_deref(), ("downloads", &rows), &goals)?;
     Ok(goals)
 }
 

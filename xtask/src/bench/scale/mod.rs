@@ -18,7 +18,6 @@ use super::measure::median;
 use super::options::{Options, claim_cores};
 use super::origin::Origin;
 use super::peers::{self, FLOOR, Peer, Programs, Setup, Start, Which};
-use super::process;
 use super::rules::rules;
 use super::server::{self, Running};
 use super::table::{self, Cell, Row};
@@ -276,11 +275,8 @@ impl Case {
 impl Entrant {
     /// Returns the CPU time of a hit, in microseconds.
     fn cost(&self, case: &Case, script: &Script, duration: Duration) -> Result<f64> {
-        let processes = self.server.processes()?;
-        let before = process::cpu_time(&processes)?;
-        let Load { requests, .. } =
-            load::run(script, self.server.port, case.path, case.connections, duration)?;
-        let used = process::cpu_time(&processes)?.saturating_sub(before);
-        Ok(used.as_secs_f64() * 1e6 / requests as f64)
+        let load = || load::run(script, self.server.port, case.path, case.connections, duration);
+        let (used, Load { requests, .. }) = self.server.cpu_during(load)?;
+        Ok(used / requests as f64)
     }
 }

@@ -117,8 +117,7 @@ fn present(options: &Options) -> Result<Vec<&'static Peer>> {
         let command = packages::command_line(&missing);
         println!("not installed: {} (add --install, or run: {command})", names.join(", "));
     }
-    let here = |peer: &&Peer| peer.package.as_ref().is_none_or(|package| !missing.contains(&package));
-    Ok(options.peers.iter().copied().filter(here).collect())
+    Ok(options.peers.iter().copied().filter(|peer| peer.is_here(&missing)).collect())
 }
 
 #[cfg(test)]

@@ -37,8 +37,7 @@ pub(crate) struct Lines {
 }
 
 fn layout(name: &str) -> Result<Layout, String> {
-    let known = || Layout::ALL.map(Layout::name).join(" ");
-    Layout::ALL.into_iter().find(|layout| layout.name() == name).ok_or_else(|| format!("known: {}", known()))
+    Layout::of_name(name).ok_or_else(|| format!("known: {}", Layout::ALL.map(Layout::name).join(" ")))
 }
 
 #[derive(Debug, Args)]

@@ -1,6 +1,7 @@
 //! The conditions of a measurement of the services.
 
 use larder_lab::workload::Crud;
+use larder_words::named;
 use serde::{Deserialize, Serialize};
 
 /// The percentage of writes among the requests, as in the report.
@@ -10,33 +11,23 @@ const EXPONENT: f64 = 0.99;
 /// The number of users, of paths and of skills: about 900 readable URLs. The report had 100 users.
 pub(super) const ENTITIES: u32 = 100;
 
-/// The paths of requests to the services.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum Way {
-    /// Directly.
-    Straight,
-    /// Through a gateway beside the services, without a cache.
-    Beside,
-    /// Through a cache that validates each answer with a gateway.
-    Always,
-    /// Through a cache that receives invalidations from a gateway.
-    Push,
+named! {
+    /// The paths of requests to the services.
+    #[derive(PartialOrd, Ord, Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    pub(super) enum Way, name {
+        /// Directly.
+        Straight = "without a cache",
+        /// Through a gateway beside the services, without a cache.
+        Beside = "gateway alone",
+        /// Through a cache that validates each answer with a gateway.
+        Always = "validating cache",
+        /// Through a cache that receives invalidations from a gateway.
+        Push = "cache with push",
+    }
 }
 
 impl Way {
-    pub(super) const ALL: [Self; 4] = [Self::Straight, Self::Beside, Self::Always, Self::Push];
-
-    /// Returns the name in keys and pictures.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Straight => "without a cache",
-            Self::Beside => "gateway alone",
-            Self::Always => "validating cache",
-            Self::Push => "cache with push",
-        }
-    }
-
     pub(super) fn has_cache(self) -> bool {
         matches!(self, Self::Always | Self::Push)
     }

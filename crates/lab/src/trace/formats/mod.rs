@@ -38,24 +38,25 @@ use pattern::Pattern;
 const TRIED: usize = 50;
 
 /// The reason why reading stopped before the end.
+#[derive(Debug, thiserror::Error)]
 pub(super) enum Fault {
     /// Reading the file failed.
-    Io(io::Error),
+    #[error("{}", explain(.0))]
+    Io(#[from] io::Error),
     /// The file has more than a trace can hold.
-    TooMany(TraceTooLong),
+    #[error("{0}")]
+    TooMany(#[from] TraceTooLong),
     /// The structure of the whole file is invalid.
+    #[error("{0}")]
     Bad(String),
 }
 
-impl From<io::Error> for Fault {
-    fn from(error: io::Error) -> Self {
-        Self::Io(error)
-    }
-}
-
-impl From<TraceTooLong> for Fault {
-    fn from(error: TraceTooLong) -> Self {
-        Self::TooMany(error)
+fn explain(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::NotFound => "no such file".to_owned(),
+        io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
+        io::ErrorKind::UnexpectedEof => "it is cut off".to_owned(),
+        _ => error.to_string().to_lowercase(),
     }
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use larder_words::with_defaults;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::base::findings::{SkipCounters, SkipCounts};
@@ -52,23 +53,14 @@ impl Window {
     }
 }
 
-/// Limits the checks of all workers, and counts those that were not made.
-#[derive(Debug)]
-pub(crate) struct Limits {
-    window: Window,
-    told: Window,
-    places: Arc<Semaphore>,
-    skipped: SkipCounters,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            window: Window::default(),
-            told: Window::default(),
-            places: Arc::new(Semaphore::new(AT_ONCE)),
-            skipped: SkipCounters::default(),
-        }
+with_defaults! {
+    /// Limits the checks of all workers, and counts those that were not made.
+    #[derive(Debug)]
+    pub(crate) struct Limits {
+        window: Window = Window::default(),
+        told: Window = Window::default(),
+        places: Arc<Semaphore> = Arc::new(Semaphore::new(AT_ONCE)),
+        skipped: SkipCounters = SkipCounters::default(),
     }
 }
 

@@ -16,9 +16,10 @@ mod compact;
 const DEPTH: u32 = 32;
 
 /// An encoding of messages.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Protocol {
     /// Binary, where each message begins with its version.
+    #[default]
     Binary,
     /// The older binary protocol without a version ("non-strict").
     OldBinary,

@@ -5,9 +5,10 @@
 
 use std::fmt::{Display, Write as _};
 
+use larder_words::named;
+
 use super::Moment;
 use super::points::{POWERS, Points};
-use crate::base::named::named;
 use crate::counts::histogram::Distribution;
 
 /// One metric: its name, type, labels and meaning, and the source of its samples.

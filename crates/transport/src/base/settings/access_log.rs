@@ -4,20 +4,22 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use http::StatusCode;
+use larder_words::named;
 
-/// The format of the access log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AccessLog {
-    /// No access log.
-    Off,
-    /// One readable line per request.
-    Text,
-    /// One JSON object per request.
-    Json,
-    /// NCSA's combined log format.
-    Combined,
-    /// Squid's native format.
-    Squid,
+named! {
+    /// The format of the access log.
+    pub enum AccessLog, name {
+        /// No access log.
+        Off = "off",
+        /// One readable line per request.
+        Text = "text",
+        /// NCSA's combined log format.
+        Combined = "combined",
+        /// Squid's native format.
+        Squid = "squid",
+        /// One JSON object per request.
+        Json = "json",
+    }
 }
 
 /// The requests that have a line in the access log.

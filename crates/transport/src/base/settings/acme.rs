@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use larder_words::named;
+
 use super::{ClientAuths, Listener, OriginTls, Role};
-use crate::base::named::named;
 
 /// The directory of Let's Encrypt.
 pub const LETS_ENCRYPT: &str = "https://acme-v02.api.letsencrypt.org/directory";

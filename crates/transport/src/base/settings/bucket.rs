@@ -1,6 +1,6 @@
 //! A bucket of S3 or a compatible storage as an origin.
 
-use crate::base::named::named;
+use larder_words::named;
 
 /// A bucket, whose requests are signed. The scheme, the authority and the path of its [`Origin`](super::Origin) say
 /// where it is.
@@ -46,9 +46,4 @@ impl CredentialSource {
     /// The sources in the order in which they are tried, as in Amazon's own programs.
     pub const ORDER: [Self; 5] =
         [Self::Environment, Self::WebIdentity, Self::File, Self::Container, Self::Metadata];
-
-    /// Returns the source of this name in the config.
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ORDER.into_iter().chain([Self::None]).find(|source| source.name() == name)
-    }
 }

@@ -1,6 +1,5 @@
 //! The files of the listeners' certificates.
 
-use std::fmt;
 use std::path::PathBuf;
 
 /// A certificate and its key, in two files.
@@ -38,7 +37,8 @@ impl CertificateFiles {
 }
 
 /// An error in a certificate or its key.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{why}")]
 pub struct CertificateFault {
     /// Whether the key is invalid, or does not match the certificate.
     pub is_of_key: bool,
@@ -55,11 +55,5 @@ impl CertificateFault {
     /// Creates a fault of a key.
     pub fn of_key(why: String) -> Self {
         Self { is_of_key: true, why }
-    }
-}
-
-impl fmt::Display for CertificateFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.why)
     }
 }

@@ -1,8 +1,8 @@
 //! The keys of the config that differ from their defaults, for people: what runs, and what a reload would change.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 
+use larder_words::debug_as;
 use serde::{Serialize, Serializer};
 
 /// Keys by name, such as `memory.size` or `site[docs.example].origin`.
@@ -76,11 +76,7 @@ impl ConfigValue {
     }
 }
 
-impl fmt::Debug for ConfigValue {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.shown())
-    }
-}
+debug_as!(ConfigValue, |value| "{}", value.shown());
 
 impl Serialize for ConfigValue {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

@@ -9,6 +9,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use larder_rules::{ClaimTexts, Pattern};
 use larder_semantics::readings;
+use larder_words::named;
 use serde_json::{Map, Value};
 
 use super::Origin;
@@ -61,27 +62,28 @@ enum PublicKey {
     Ed25519(Vec<u8>),
 }
 
-/// The reason why a token is not accepted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TokenFault {
-    /// There is none.
-    Missing,
-    /// It is no signed token, or its algorithm is not accepted.
-    Malformed,
-    /// No key has the identifier that it names.
-    UnknownKey,
-    /// No key has signed it.
-    Forged,
-    /// Its time is over.
-    Expired,
-    /// Its time has not begun.
-    Early,
-    /// It is from another issuer.
-    Issuer,
-    /// It is for another audience.
-    Audience,
-    /// It lacks a claim that the rule requires.
-    Claim,
+named! {
+    /// The reason why a token is not accepted.
+    pub enum TokenFault, text {
+        /// There is none.
+        Missing = "a rule of this proxy requires a token",
+        /// It is no signed token, or its algorithm is not accepted.
+        Malformed = "this is no signed token, or its algorithm is not accepted",
+        /// No key has the identifier that it names.
+        UnknownKey = "the key of this token is unknown",
+        /// No key has signed it.
+        Forged = "the signature of this token is wrong",
+        /// Its time is over.
+        Expired = "this token has expired",
+        /// Its time has not begun.
+        Early = "this token is not valid yet",
+        /// It is from another issuer.
+        Issuer = "this token is from another issuer",
+        /// It is for another audience.
+        Audience = "this token is for another audience",
+        /// It lacks a claim that the rule requires.
+        Claim = "this token lacks a claim that a rule of this proxy requires",
+    }
 }
 
 /// The claims of a valid token.
@@ -314,23 +316,6 @@ fn name_claims(name: String, value: &Value, names: &mut Vec<String>) {
     }
     if !value.is_object() && !names.contains(&name) {
         names.push(name);
-    }
-}
-
-impl TokenFault {
-    /// Returns the reason, for the client.
-    pub fn text(self) -> &'static str {
-        match self {
-            Self::Missing => "a rule of this proxy requires a token",
-            Self::Malformed => "this is no signed token, or its algorithm is not accepted",
-            Self::UnknownKey => "the key of this token is unknown",
-            Self::Forged => "the signature of this token is wrong",
-            Self::Expired => "this token has expired",
-            Self::Early => "this token is not valid yet",
-            Self::Issuer => "this token is from another issuer",
-            Self::Audience => "this token is for another audience",
-            Self::Claim => "this token lacks a claim that a rule of this proxy requires",
-        }
     }
 }
 

@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use http::HeaderName;
 use ipnet::IpNet;
 use larder_rules::Networks;
+use larder_words::{named, with_defaults};
 
 use super::CertificateFiles;
-use crate::base::named::named;
 
 /// One listening address and its role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,17 +67,13 @@ impl Trust {
     }
 }
 
-/// Unix sockets for clients of the sites, without TLS. Their clients count as clients at 127.0.0.1.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnixSockets {
-    /// The absolute paths of the sockets.
-    pub paths: Vec<PathBuf>,
-    /// The permissions of the socket files.
-    pub mode: u32,
-}
-
-impl Default for UnixSockets {
-    fn default() -> Self {
-        Self { paths: Vec::new(), mode: 0o660 }
+with_defaults! {
+    /// Unix sockets for clients of the sites, without TLS. Their clients count as clients at 127.0.0.1.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct UnixSockets {
+        /// The absolute paths of the sockets.
+        pub paths: Vec<PathBuf> = Vec::new(),
+        /// The permissions of the socket files.
+        pub mode: u32 = 0o660,
     }
 }

@@ -4,6 +4,8 @@ use std::fmt;
 use std::path::Path;
 use std::time::Duration;
 
+use larder_words::named;
+
 use super::{PathPrefix, S3Bucket};
 
 /// One origin of a site.
@@ -27,20 +29,22 @@ pub struct Origin {
     pub bucket: Option<Box<S3Bucket>>,
 }
 
-/// The method that chooses one of a site's origins.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Balance {
-    /// Origins in turn, by their weights.
-    #[default]
-    RoundRobin,
-    /// Two origins drawn at random, and of these the one with fewer requests in progress.
-    TwoChoices,
-    /// The same, but of these the one whose answer is likely to be there first.
-    LeastTime,
-    /// The same origin for the same URL, as long as it answers.
-    Hash,
-    /// The same origin for the same client: an IPv4 address or an IPv6 /64.
-    Client,
+named! {
+    /// The method that chooses one of a site's origins.
+    #[derive(Default)]
+    pub enum Balance, name {
+        /// Origins in turn, by their weights.
+        #[default]
+        RoundRobin = "round-robin",
+        /// Two origins drawn at random, and of these the one with fewer requests in progress.
+        TwoChoices = "two-choices",
+        /// The same, but of these the one whose answer is likely to be there first.
+        LeastTime = "least-time",
+        /// The same origin for the same URL, as long as it answers.
+        Hash = "hash",
+        /// The same origin for the same client: an IPv4 address or an IPv6 /64.
+        Client = "client",
+    }
 }
 
 /// When the names of a site's origins are resolved again.

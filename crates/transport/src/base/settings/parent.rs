@@ -1,10 +1,10 @@
 //! Parent proxies: the HTTP proxies through which this one reaches origins; and what clients are told about the use of
 //! this one.
 
-use std::fmt;
 use std::time::Duration;
 
 use ipnet::IpNet;
+use larder_words::{debug_as, with_defaults};
 
 /// A parent proxy.
 #[derive(Clone, PartialEq, Eq)]
@@ -17,19 +17,21 @@ pub struct ParentProxy {
     pub user: Option<String>,
 }
 
-/// The parent proxies of requests to origins.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ParentSettings {
-    /// For http origins, the preferred one first; empty: they are reached directly.
-    pub http: Vec<ParentProxy>,
-    /// For https origins and tunnels.
-    pub https: Vec<ParentProxy>,
-    /// Destinations that are reached directly.
-    pub no_proxy: Vec<NoProxy>,
-    /// Whether origins are reached directly while no parent answers.
-    pub falls_back: bool,
-    /// Time for which a parent that could not be reached gets no further requests.
-    pub fail_timeout: Duration,
+with_defaults! {
+    /// The parent proxies of requests to origins.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct ParentSettings {
+        /// For http origins, the preferred one first; empty: they are reached directly.
+        pub http: Vec<ParentProxy> = Vec::new(),
+        /// For https origins and tunnels.
+        pub https: Vec<ParentProxy> = Vec::new(),
+        /// Destinations that are reached directly.
+        pub no_proxy: Vec<NoProxy> = Vec::new(),
+        /// Whether origins are reached directly while no parent answers.
+        pub falls_back: bool = false,
+        /// Time for which a parent that could not be reached gets no further requests.
+        pub fail_timeout: Duration = Duration::from_secs(10),
+    }
 }
 
 /// Destinations that are reached without a parent.
@@ -48,20 +50,16 @@ pub enum NoProxy {
     },
 }
 
-/// The proxy auto-configuration file of forward listeners.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Pac {
-    /// Whether listeners have the file.
-    pub is_on: bool,
-    /// Destinations that clients reach without this proxy.
-    pub direct: Vec<NoProxy>,
-    /// Whether clients reach all destinations directly while this proxy does not answer.
-    pub falls_back: bool,
-}
-
-impl Default for Pac {
-    fn default() -> Self {
-        Self { is_on: true, direct: Vec::new(), falls_back: false }
+with_defaults! {
+    /// The proxy auto-configuration file of forward listeners.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Pac {
+        /// Whether listeners have the file.
+        pub is_on: bool = true,
+        /// Destinations that clients reach without this proxy.
+        pub direct: Vec<NoProxy> = Vec::new(),
+        /// Whether clients reach all destinations directly while this proxy does not answer.
+        pub falls_back: bool = false,
     }
 }
 
@@ -79,15 +77,4 @@ impl ParentSettings {
     }
 }
 
-impl Default for ParentSettings {
-    fn default() -> Self {
-        let fail_timeout = Duration::from_secs(10);
-        Self { http: Vec::new(), https: Vec::new(), no_proxy: Vec::new(), falls_back: false, fail_timeout }
-    }
-}
-
-impl fmt::Debug for ParentProxy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}://{}", self.scheme(), self.authority)
-    }
-}
+debug_as!(ParentProxy, |proxy| "{}://{}", proxy.scheme(), proxy.authority);

@@ -4,9 +4,8 @@
 //! and query, as sent. So nothing of a URL is unsigned. An earlier parameter is the UNIX time at which the URL expires.
 //! Instead, time and signature may be the last two segments of a path without query: `/film/9000000000/5f1c..`.
 
-use std::fmt;
-
 use aws_lc_rs::hmac;
+use larder_words::debug_as;
 
 use super::users::{BadLine, Print, print};
 
@@ -153,11 +152,7 @@ impl PartialEq for SignedUrls {
     }
 }
 
-impl fmt::Debug for SignedUrls {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "SignedUrls({})", self.source)
-    }
-}
+debug_as!(SignedUrls, |urls| "SignedUrls({})", urls.source);
 
 #[cfg(test)]
 mod tests {
@@ -185,7 +180,7 @@ mod tests {
 
     fn digits(uri: &str, key: &str) -> String {
         let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key.as_bytes()), uri.as_bytes());
-        tag.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+        larder_words::hex(tag.as_ref())
     }
 
     #[test]

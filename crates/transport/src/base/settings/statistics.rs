@@ -3,27 +3,32 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The settings of the statistics database.
-#[derive(Clone, Debug)]
-pub struct Statistics {
-    /// The location of the database.
-    pub database: Database,
-    /// The name of this proxy in the database: unique among the proxies that write to it, at most 64 characters.
-    pub instance: String,
-    /// Retention of request rows.
-    pub keep: Duration,
-    /// The stored part of clients' addresses.
-    pub client: ClientDetail,
-    /// The stored part of query strings, in the database and in all logs.
-    pub query: QueryStrings,
-    /// Rows per second beyond which equal requests share a row.
-    pub rate: u32,
-    /// Maximum of rows that wait to be written.
-    pub queue: usize,
-    /// Size of a SQLite file in bytes beyond which the oldest request rows are deleted.
-    pub max_size: u64,
-    /// Interval between snapshots of the cache's contents; `None`: no snapshots.
-    pub contents: Option<Duration>,
+use larder_stats::{Options, Retention};
+use larder_words::{named, with_defaults};
+
+with_defaults! {
+    /// The settings of the statistics database.
+    #[derive(Clone, Debug)]
+    pub struct Statistics {
+        /// The location of the database.
+        pub database: Database = Database::Off,
+        /// The name of this proxy in the database: unique among the proxies that write to it, at most 64 characters.
+        pub instance: String = Options::default().instance,
+        /// Retention of request rows.
+        pub keep: Duration = Retention::default().requests,
+        /// The stored part of clients' addresses.
+        pub client: ClientDetail = ClientDetail::Truncated,
+        /// The stored part of query strings, in the database and in all logs.
+        pub query: QueryStrings = QueryStrings::Keep,
+        /// Rows per second beyond which equal requests share a row.
+        pub rate: u32 = Options::default().rate,
+        /// Maximum of rows that wait to be written.
+        pub queue: usize = Options::default().queue,
+        /// Size of a SQLite file in bytes beyond which the oldest request rows are deleted.
+        pub max_size: u64 = Retention::default().bytes,
+        /// Interval between snapshots of the cache's contents; `None`: no snapshots.
+        pub contents: Option<Duration> = Some(Duration::from_secs(300)),
+    }
 }
 
 /// The location of the database.
@@ -50,15 +55,16 @@ impl Database {
     }
 }
 
-/// The stored part of clients' addresses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ClientDetail {
-    /// The whole address.
-    Whole,
-    /// The network: 24 bits of an IPv4 address, 48 of an IPv6 address.
-    Truncated,
-    /// No address.
-    Off,
+named! {
+    /// The stored part of clients' addresses.
+    pub enum ClientDetail, name {
+        /// The whole address.
+        Whole = "whole",
+        /// The network: 24 bits of an IPv4 address, 48 of an IPv6 address.
+        Truncated = "truncated",
+        /// No address.
+        Off = "off",
+    }
 }
 
 /// The stored part of query strings in URLs.
@@ -76,23 +82,6 @@ impl QueryStrings {
         match self {
             Self::Keep => url,
             Self::Drop => url.split('?').next().unwrap_or_default(),
-        }
-    }
-}
-
-impl Default for Statistics {
-    fn default() -> Self {
-        let larder_stats::Options { instance, queue, rate, keep, .. } = larder_stats::Options::default();
-        Self {
-            database: Database::Off,
-            instance,
-            keep: keep.requests,
-            client: ClientDetail::Truncated,
-            query: QueryStrings::Keep,
-            rate,
-            queue,
-            max_size: keep.bytes,
-            contents: Some(Duration::from_secs(300)),
         }
     }
 }

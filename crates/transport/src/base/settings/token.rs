@@ -1,9 +1,9 @@
 //! The admin token, and the token of a cluster.
 
-use std::fmt;
 use std::str::FromStr;
 
 use argon2::{Algorithm, Argon2, Params, Version};
+use larder_words::debug_as;
 use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
@@ -62,11 +62,7 @@ impl FromStr for Token {
     }
 }
 
-impl fmt::Debug for Token {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Token(..)")
-    }
-}
+debug_as!(Token, |_| "Token(..)");
 
 #[cfg(test)]
 mod tests {
@@ -76,10 +72,7 @@ mod tests {
     #[test]
     fn a_clusters_key_follows_from_its_token_and_prefix() {
         let token: Token = "0123456789abcdef".parse().expect("a token");
-        let hex = |prefix| -> String {
-            let key = token.stretched(prefix).expect("a key");
-            key.iter().map(|byte| format!("{byte:02x}")).collect()
-        };
+        let hex = |prefix| larder_words::hex(&*token.stretched(prefix).expect("a key"));
         assert_eq!(hex("larder"), "e18b3c1de90bdc8284001b16e03548c552a913b7e72f7c7946ac724ea7a80007");
         assert_ne!(hex("larder"), hex("other"));
     }

@@ -1,13 +1,13 @@
 //! Users with the hashes of their passwords, and tokens, read from files.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::LazyLock;
 
 use argon2::password_hash::rand_core::OsRng;
 use argon2::password_hash::{PasswordHash, PasswordHasher, PasswordVerifier, SaltString};
 use argon2::{Algorithm, Argon2, Params};
 use aws_lc_rs::{hmac, rand};
+use larder_words::debug_as;
 
 /// Users: lines of `name:hash` in the format of `larder passwd` and `htpasswd -B`.
 #[derive(Clone, PartialEq, Eq)]
@@ -208,17 +208,9 @@ fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     numbered.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
 }
 
-impl fmt::Debug for Users {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} users of {}", self.hashes.len(), self.source)
-    }
-}
+debug_as!(Users, |users| "{} users of {}", users.hashes.len(), users.source);
 
-impl fmt::Debug for Tokens {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} tokens of {}", self.names.len(), self.source)
-    }
-}
+debug_as!(Tokens, |tokens| "{} tokens of {}", tokens.names.len(), tokens.source);
 
 #[cfg(test)]
 mod tests {

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use larder_words::named;
 use rustls::pki_types::CertificateDer;
 use rustls::server::{ServerConfig, UnbufferedServerConnection};
 use rustls::unbuffered::{ConnectionState, EncodeError, UnbufferedStatus};
@@ -17,7 +18,6 @@ use super::alerts::{NO_CERTIFICATE, NO_SCHEME, alert_for};
 use super::challenges;
 use super::halves::{Opener, Sealer, halves};
 use super::record::MOST_SEALED;
-use crate::base::named::named;
 use crate::net::concurrency::ConcurrencyLimit;
 use crate::net::farewell::close;
 use crate::net::input::receive;

@@ -8,7 +8,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert, ServerConfig};
+use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
@@ -16,7 +16,7 @@ use tokio_rustls::server::TlsStream;
 
 use super::accept::USE_TLS;
 use super::certificates::{Certificate, Certificates};
-use super::provider;
+use super::server_config;
 use crate::base::error::Error;
 use crate::base::settings::AdminTls;
 use crate::net::farewell::close;
@@ -58,7 +58,9 @@ impl Acceptor {
         };
         let acceptor = |is_near| {
             let choice = Choice { own: own.clone(), of_sites: of_sites.cloned(), is_near };
-            let made = config(choice).map(Arc::new).map(TlsAcceptor::from);
+            // Admin clients keep their connections open, so sessions need no resumption.
+            let made =
+                server_config(Arc::new(choice), None, &[b"http/1.1"]).map(Arc::new).map(TlsAcceptor::from);
             made.map_err(|error| Error::new("cannot set up TLS of the admin listener", error))
         };
         Ok(Self { near: acceptor(true)?, far: acceptor(false)? })
@@ -79,17 +81,6 @@ impl Acceptor {
         };
         tokio::time::timeout(limit, accepted).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
     }
-}
-
-fn config(choice: Choice) -> Result<ServerConfig, rustls::Error> {
-    let config = ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions()?;
-    let mut config = config.with_no_client_auth().with_cert_resolver(Arc::new(choice));
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    // Admin clients keep their connections open, so sessions need no resumption.
-    config.session_storage = Arc::new(NoServerSessionStorage {});
-    config.send_tls13_tickets = 0;
-    config.ignore_client_order = true;
-    Ok(config)
 }
 
 impl ResolvesServerCert for Choice {

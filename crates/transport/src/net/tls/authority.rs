@@ -14,19 +14,20 @@ use std::time::Duration;
 
 use aws_lc_rs::digest::{SHA256, digest};
 use larder_store::private;
+use larder_words::{debug_as, hex};
 use parking_lot::Mutex;
 use rcgen::{
     BasicConstraints, CertificateParams, CidrSubnet, DistinguishedName, DnType, ExtendedKeyUsagePurpose,
     GeneralSubtree, IsCa, Issuer, KeyPair, KeyUsagePurpose, NameConstraints, PublicKeyData, date_time_ymd,
 };
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
-use rustls::server::{NoServerSessionStorage, ServerConfig};
+use rustls::server::ServerConfig;
 use rustls::sign::{CertifiedKey, SigningKey, SingleCertAndKey};
 use x509_cert::der::Decode;
 
 use super::certificates::Certificate;
 use super::validity::DAY;
-use super::{pem, provider};
+use super::{pem, provider, server_config};
 use crate::base::settings::{CertificateFault, CertificateFiles};
 
 /// The names of the files.
@@ -179,14 +180,9 @@ impl CertificateAuthority {
         let key = self.leaf_key().map_err(|error| named(&error))?;
         let signed = params.signed_by(&key.pair, &self.issuer).map_err(|error| named(&error))?;
         let certified = CertifiedKey::new(vec![signed.der().clone()], Arc::clone(&key.signing));
-        let config = ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions();
-        let config = config.map_err(|error| named(&error))?.with_no_client_auth();
-        let mut config = config.with_cert_resolver(Arc::new(SingleCertAndKey::from(certified)));
-        config.alpn_protocols = if http2 { vec![b"h2".to_vec()] } else { Vec::new() };
-        config.alpn_protocols.push(b"http/1.1".to_vec());
-        config.session_storage = Arc::new(NoServerSessionStorage {});
-        config.send_tls13_tickets = 0;
-        config.ignore_client_order = true;
+        let protocols: &[&[u8]] = if http2 { &[b"h2", b"http/1.1"] } else { &[b"http/1.1"] };
+        let config = server_config(Arc::new(SingleCertAndKey::from(certified)), None, protocols);
+        let mut config = config.map_err(|error| named(&error))?;
         config.enable_secret_extraction = true;
         Ok(config)
     }
@@ -201,11 +197,7 @@ impl LeafKey {
     }
 }
 
-impl fmt::Debug for CertificateAuthority {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CertificateAuthority").field("certificate", &self.certificate).finish_non_exhaustive()
-    }
-}
+debug_as!(CertificateAuthority, |authority| "CertificateAuthority({:?})", authority.certificate);
 
 /// Returns what follows from the key of an authority: its name, which thus need not be read from its certificate.
 fn params(key: &KeyPair) -> CertificateParams {
@@ -219,8 +211,7 @@ fn params(key: &KeyPair) -> CertificateParams {
 
 fn name_of(key: &KeyPair) -> String {
     let hash = digest(&SHA256, &key.subject_public_key_info());
-    let start: String = hash.as_ref().iter().take(4).map(|byte| format!("{byte:02x}")).collect();
-    format!("Larder CA {start}")
+    format!("Larder CA {}", hex(&hash.as_ref()[..4]))
 }
 
 fn is_named_after(certificate: &[u8], key: &KeyPair) -> bool {

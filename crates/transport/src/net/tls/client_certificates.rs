@@ -8,6 +8,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::HeaderValue;
 use larder_rules::CertificateNames;
+use larder_words::hex;
 use rustls::pki_types::CertificateDer;
 use rustls::server::WebPkiClientVerifier;
 use webpki::EndEntityCert;
@@ -99,9 +100,7 @@ fn subject(leaf: &CertificateDer<'_>) -> String {
 }
 
 fn fingerprint(leaf: &CertificateDer<'_>) -> String {
-    let mut text = "sha256:".to_owned();
-    digest(&SHA256, leaf).as_ref().iter().for_each(|byte| _ = write!(text, "{byte:02x}"));
-    text
+    format!("sha256:{}", hex(digest(&SHA256, leaf).as_ref()))
 }
 
 #[cfg(test)]

@@ -30,6 +30,8 @@ use std::sync::{Arc, OnceLock};
 
 use rustls::crypto::aws_lc_rs::cipher_suite;
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use rustls::server::danger::ClientCertVerifier;
+use rustls::server::{NoServerSessionStorage, ResolvesServerCert, ServerConfig};
 
 /// Installs [`provider`] as the process's default, for all libraries that use the default.
 pub fn install() {
@@ -60,6 +62,26 @@ macro_rules! verifies_signatures {
     };
 }
 pub(crate) use verifies_signatures;
+
+/// Returns the config of a listener that shows the certificates of `resolver` to clients with one of these ALPN
+/// `protocols`, and resumes no session. `verifier` verifies certificates of clients, if they are requested.
+fn server_config(
+    resolver: Arc<dyn ResolvesServerCert>,
+    verifier: Option<&Arc<dyn ClientCertVerifier>>,
+    protocols: &[&[u8]],
+) -> Result<ServerConfig, rustls::Error> {
+    let config = ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions()?;
+    let config = match verifier {
+        Some(verifier) => config.with_client_cert_verifier(Arc::clone(verifier)),
+        None => config.with_no_client_auth(),
+    };
+    let mut config = config.with_cert_resolver(resolver);
+    config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
+    config.session_storage = Arc::new(NoServerSessionStorage {});
+    config.send_tls13_tickets = 0;
+    config.ignore_client_order = true;
+    Ok(config)
+}
 
 /// Returns the cryptography of all TLS connections: AEAD suites only, and the hybrid key exchange of X25519 and ML-KEM
 /// first.

@@ -6,12 +6,12 @@
 //! 1.3 only. Sessions are not resumed: each connection begins with full authentication, and connections between nodes
 //! are long-lived.
 
-use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Salt};
+use larder_words::debug_as;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{AlwaysResolvesClientRawPublicKeys, Resumption};
 use rustls::crypto::aws_lc_rs::sign::any_eddsa_type;
@@ -157,12 +157,7 @@ impl Nodes {
     }
 }
 
-impl fmt::Debug for Nodes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The key stays out of logs.
-        f.write_str("Nodes(..)")
-    }
-}
+debug_as!(Nodes, |_| "Nodes(..)");
 
 fn ip_of(node: SocketAddr) -> IpAddr {
     node.ip().to_canonical()

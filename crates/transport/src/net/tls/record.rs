@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use aws_lc_rs::aead::{Aad, Nonce};
+use larder_words::debug_as;
 use parking_lot::Mutex;
 use rustls::kernel::KernelConnection;
 use rustls::server::ServerConnectionData;
@@ -359,15 +360,6 @@ impl Opener {
     }
 }
 
-impl std::fmt::Debug for Sealer {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // Keys stay out of logs.
-        f.debug_struct("Sealer").field("sequence", &self.keys.sequence).finish_non_exhaustive()
-    }
-}
+debug_as!(Sealer, |sealer| "Sealer({:?})", sealer.keys.sequence);
 
-impl std::fmt::Debug for Opener {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Opener").field("sequence", &self.keys.sequence).finish_non_exhaustive()
-    }
-}
+debug_as!(Opener, |opener| "Opener({:?})", opener.keys.sequence);

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
-use rustls::server::{NoServerSessionStorage, ServerConfig};
+use rustls::server::ServerConfig;
 use serde::Serialize;
 use tokio::net::TcpStream;
 
@@ -18,7 +18,7 @@ use super::certificates::{Certificate, Certificates};
 use super::challenges;
 use super::client_certificates::{self, ClientIdentity};
 use super::counts::Counts;
-use super::provider;
+use super::server_config;
 use super::tickets::Tickets;
 use super::validity::DAY;
 use crate::base::clock;
@@ -246,24 +246,16 @@ impl Agreement {
         auth: Option<&Arc<ClientAuth>>,
         common: Common,
     ) -> Result<Self, rustls::Error> {
-        let config = ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions()?;
-        let config = match auth {
-            Some(auth) => config.with_client_cert_verifier(Arc::clone(&auth.verifier)),
-            None => config.with_no_client_auth(),
-        };
-        let mut config = config.with_cert_resolver(Arc::clone(certificates) as _);
-        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        let verifier = auth.map(|auth| &auth.verifier);
+        let mut config = server_config(Arc::clone(certificates) as _, verifier, &[b"h2", b"http/1.1"])?;
         // The last in preference: a client that offers another protocol as well is not an authority.
         config.alpn_protocols.extend(common.verifies.then(|| challenges::PROTOCOL.to_vec()));
-        config.session_storage = Arc::new(NoServerSessionStorage {});
-        config.send_tls13_tickets = 0;
         // A resumed session would outlive the certificate that was verified when it began.
         if auth.is_none() {
             config.ticketer = Arc::clone(tickets) as _;
             // One ticket is enough: a client with several connections can use it more than once.
             config.send_tls13_tickets = 1;
         }
-        config.ignore_client_order = true;
         config.enable_secret_extraction = true;
         let mut without_http2 = config.clone();
         without_http2.alpn_protocols.remove(0);

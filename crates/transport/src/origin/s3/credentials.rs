@@ -1,6 +1,7 @@
 //! Credentials for buckets, and their end.
 
 use jiff::Timestamp;
+use larder_words::debug_as;
 use serde_json::Value;
 
 use crate::base::clock;
@@ -22,11 +23,7 @@ pub(super) struct Credentials {
     pub(super) end: u64,
 }
 
-impl std::fmt::Debug for Credentials {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Credentials({})", self.id)
-    }
-}
+debug_as!(Credentials, |credentials| "Credentials({})", credentials.id);
 
 impl Credentials {
     /// Returns credentials without an end.

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use aws_lc_rs::digest::{SHA256, digest};
 use aws_lc_rs::hmac;
+use larder_words::hex;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, percent_encode};
 
 use super::credentials::Credentials;
@@ -76,13 +77,6 @@ fn canonical(parts: &Parts<'_>, names: &str) -> String {
 
 fn tag(key: &[u8], text: &str) -> hmac::Tag {
     hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key), text.as_bytes())
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 #[cfg(test)]

@@ -1,14 +1,14 @@
 //! Structs of settings, with their defaults.
 
-/// Declares a struct whose fields have defaults: `FIELD: TYPE = DEFAULT,`. The fields are as visible as the struct.
+/// Declares a struct whose fields have defaults: `FIELD: TYPE = DEFAULT,`.
 #[macro_export]
 macro_rules! with_defaults {
     ($(#[$attribute:meta])* $vis:vis struct $name:ident {
-        $($(#[$doc:meta])* $field:ident: $type:ty = $default:expr,)*
+        $($(#[$doc:meta])* $field_vis:vis $field:ident: $type:ty = $default:expr,)*
     }) => {
         $(#[$attribute])*
         $vis struct $name {
-            $($(#[$doc])* $vis $field: $type,)*
+            $($(#[$doc])* $field_vis $field: $type,)*
         }
 
         impl Default for $name {
