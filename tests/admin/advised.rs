@@ -83,6 +83,39 @@ fn a_larger_memory_is_predicted_to_validate_what_has_left() {
 }
 
 #[test]
+fn heads_and_ranges_count_the_bytes_that_were_sent() {
+    let origin = Origin::by(|_| format!("200 OK\nCache-Control: max-age=60\n\n{}", "x".repeat(10_000)));
+    let larder = Larder::with(&origin, "[memory]\nentries = 4\npolicy = 'lru'\n");
+    for request in ["GET /", "HEAD /", "GET /\nRange: bytes=0-99"] {
+        larder.ask(request);
+    }
+    let report = json(&larder, &["advise", "--json", "--since", "1h"]);
+    let ratio = |factor, name: &str| cell(&report, "lru", factor)[name].as_f64().expect("a ratio");
+    let measured = ratio(1.0, "byte_hit_ratio");
+    assert!(0.0 < measured && measured < 0.1, "{report}");
+    for factor in [0.5, 4.0] {
+        assert!((ratio(factor, "hit_ratio") - 2.0 / 3.0).abs() < 1e-9, "{report}");
+        assert!((ratio(factor, "byte_hit_ratio") - measured).abs() < 1e-9, "{report}");
+    }
+}
+
+#[test]
+fn a_disk_behind_memory_has_a_table_of_its_own() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let disk = format!("[[disk]]\npath = '{}'\nsize = '64MiB'\npolicy = 'lru'\n", folder.path().display());
+    let origin = Origin::always("200 OK\nCache-Control: max-age=60\n\npage");
+    let larder = Larder::with(&origin, &format!("[memory]\nentries = 4\npolicy = 'lru'\n{disk}"));
+    walk(&larder, 6, 1);
+    eventually("all on the disk", || (larder.stats()["disks"][0]["bytes_queued"] == 0).then_some(()));
+    walk(&larder, 6, 2);
+    let report = json(&larder, &["advise", "--json"]);
+    let cells = report["cells"].as_array().expect("cells").iter();
+    let of_disk = cells.filter(|cell| cell["tier"] == "disk" && cell["policy"] == "lru");
+    let ratios: Vec<_> = of_disk.map(|cell| cell["hit_ratio"].as_f64().expect("a ratio")).collect();
+    assert_eq!(ratios, [2.0 / 3.0; 5], "{report}");
+}
+
+#[test]
 fn responses_that_may_not_be_stored_are_mentioned() {
     let origin = Origin::always("200 OK\nCache-Control: no-store\n\npage");
     let larder = Larder::with(&origin, "");

@@ -10,7 +10,7 @@ use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::metrics::v1::metric::Data;
 use opentelemetry_proto::tonic::metrics::v1::number_data_point::Value as Figure;
-use opentelemetry_proto::tonic::metrics::v1::{AggregationTemporality, Metric};
+use opentelemetry_proto::tonic::metrics::v1::{AggregationTemporality, Metric, NumberDataPoint};
 use opentelemetry_proto::tonic::trace::v1::Span;
 use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
 use prost::Message;
@@ -263,6 +263,16 @@ fn a_collector_gets_the_figures_of_the_metrics_page() {
     assert_eq!((of_hits.count, of_hits.bucket_counts.iter().sum()), (2, 2_u64));
     assert_eq!(of_hits.bucket_counts.len(), of_hits.explicit_bounds.len() + 1);
     assert!(of_hits.sum > Some(0.0) && of_hits.explicit_bounds.is_sorted());
+    for Metric { name, data, .. } in metrics() {
+        // The type of a figure must not depend on whether it is a whole number at the moment.
+        let (points, is_counter) = match data {
+            Some(Data::Sum(sum)) => (sum.data_points, true),
+            Some(Data::Gauge(gauge)) => (gauge.data_points, false),
+            _ => continue,
+        };
+        let is_right = |point: &NumberDataPoint| matches!(point.value, Some(Figure::AsInt(_))) == is_counter;
+        assert!(points.iter().all(is_right), "{name}: {points:?}");
+    }
     let page = larder.ask_admin("GET /metrics").text().to_owned();
     let on_page = page.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next());
     let names: BTreeSet<_> = metrics().into_iter().map(|metric| metric.name).collect();

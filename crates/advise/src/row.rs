@@ -78,8 +78,8 @@ impl Row {
         }
     }
 
-    /// Passes the key and size of each object to `see`, once for each cache that has it.
-    pub(crate) fn for_each(&self, see: &mut dyn FnMut(u64, u64)) {
+    /// Passes the key, the size and the part of the room of each object to `see`, once for each cache that has it.
+    pub(crate) fn for_each(&self, see: &mut dyn FnMut(u64, u64, u64)) {
         match &self.shadows {
             Shadows::Lru(stack) => stack.for_each(see),
             Shadows::Any(shadows) => shadows.iter().for_each(|shadow| shadow.for_each(see)),

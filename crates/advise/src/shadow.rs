@@ -84,9 +84,11 @@ impl Shadow {
         }
     }
 
-    /// Passes the key and size of each object to `see`.
-    pub(crate) fn for_each(&self, see: &mut dyn FnMut(u64, u64)) {
-        self.cache.for_each(&mut |key, kept| see(key, kept.size));
+    /// Passes the key, the size and the part of the room of each object to `see`.
+    pub(crate) fn for_each(&self, see: &mut dyn FnMut(u64, u64, u64)) {
+        let capacity = self.cache.capacity();
+        let part = |size, excess| fractions(capacity.weigh(size)) - excess;
+        self.cache.for_each(&mut |key, &Kept { size, excess, .. }| see(key, size, part(size, excess)));
     }
 
     /// Counts a use of an object that another tier has answered.

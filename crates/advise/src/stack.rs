@@ -121,9 +121,12 @@ impl<const N: usize> LruStack<N> {
         }
     }
 
-    /// Passes the key and size of each object to `see`.
-    pub(crate) fn for_each(&self, see: &mut dyn FnMut(u64, u64)) {
-        self.places.iter().for_each(|(key, place)| see(*key, self.nodes[*place as usize].size));
+    /// Passes the key, the size and the part of the room of each object to `see`.
+    pub(crate) fn for_each(&self, see: &mut dyn FnMut(u64, u64, u64)) {
+        for (key, place) in &self.places {
+            let Node { size, weight, .. } = self.nodes[*place as usize];
+            see(*key, size, weight);
+        }
     }
 
     /// Counts a use of an object that another tier has answered.

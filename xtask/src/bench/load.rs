@@ -26,6 +26,13 @@ impl Script {
         Self::write(&text)
     }
 
+    /// Returns a script for the same URLs by chance, the first ones the most often: nearly by Zipf's law.
+    pub(super) fn zipf(prefix: &str, count: u64) -> Result<Self> {
+        let text =
+            include_str!("zipf.lua").replace("@PREFIX@", prefix).replace("@COUNT@", &count.to_string());
+        Self::write(&text)
+    }
+
     /// Returns a script for `count` ranges of 1 MiB, repeatedly: each begins `stride` bytes behind the one before, and the
     /// first at `offset`.
     pub(super) fn ranges(count: u64, stride: u64, offset: u64) -> Result<Self> {

@@ -120,7 +120,7 @@ impl Panel {
     fn large_share(&self) -> f64 {
         let (mut all, mut large) = (0_u32, 0_u32);
         for row in &self.rows {
-            row.for_each(&mut |key, size| {
+            row.for_each(&mut |key, size, _| {
                 all += u32::from(self.selection.contains(key, size));
                 large += u32::from(self.selection.is_large(size));
             });
@@ -136,8 +136,13 @@ impl Panel {
             self.counted = selection.sample;
         }
         for row in rows {
-            let mut objects = Vec::with_capacity(row.len());
-            row.for_each(&mut |key, size| objects.push((selection.contains(key, size), key)));
+            let mut objects = Vec::new();
+            row.for_each(&mut |key, size, part| {
+                let stays = selection.contains(key, size);
+                if !stays || part != selection.part(key, size) {
+                    objects.push((stays, key));
+                }
+            });
             // First what leaves, so that the rest has room.
             objects.sort_unstable();
             objects.dedup();

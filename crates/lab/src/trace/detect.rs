@@ -15,6 +15,7 @@ const CONVERTIBLE: &[(&[u8], &str)] = &[
     (b"BZh", "it is compressed by bzip2; decompress it, such as by bzip2 -dc"),
     (b"PK\x03\x04", "it is a ZIP archive; extract the trace, such as by unzip -p"),
     (b"\x1f\x8b", "it is compressed twice; decompress it, such as by gzip -dc"),
+    (b"{\"log\":", "its lines are in the JSON of a container's log; extract them, such as by jq -j .log"),
 ];
 
 /// Returns the way to read a file that begins with `head`. Fails if its format is unknown or doubtful: what would make

@@ -93,7 +93,7 @@ impl Sink {
         let objects = trace.objects as usize;
         // A trace without any sizes has nothing to guess from.
         reading.guessed_sizes = if trace.has_sizes() { self.guessed_sizes.len() as u64 } else { 0 };
-        trace.sizes.fill_in(&trace.ids, objects, &self.guessed_sizes);
+        reading.unknown_sizes = trace.sizes.fill_in(&trace.ids, objects, &self.guessed_sizes);
         trace.costs.fill_in(&trace.ids, objects, &self.guessed_costs);
         (trace, reading)
     }
@@ -128,12 +128,13 @@ impl<T> Fact<T> {
 
 impl<T: Copy + PartialEq> Column<T> {
     /// Sets the values of the requests `guessed`, which are in order, to the exact value of the last earlier request
-    /// for the same object, or otherwise of the first later one.
-    fn fill_in(&mut self, ids: &[u32], objects: usize, guessed: &[u32]) {
-        let Self::Each(values) = self else { return };
+    /// for the same object, or otherwise of the first later one. Returns the number of those for which there is none.
+    fn fill_in(&mut self, ids: &[u32], objects: usize, guessed: &[u32]) -> u64 {
+        let Self::Each(values) = self else { return 0 };
         if guessed.is_empty() {
-            return;
+            return 0;
         }
+        let mut unknown = 0;
         let mut last_known = vec![None; objects];
         let mut left = guessed;
         for at in (0..ids.len()).rev() {
@@ -146,12 +147,15 @@ impl<T: Copy + PartialEq> Column<T> {
         for at in 0..ids.len() {
             match left.split_first() {
                 Some((&first, others)) if first as usize == at => {
-                    values[at] = last_known[ids[at] as usize].unwrap_or(values[at]);
+                    let known = last_known[ids[at] as usize];
+                    unknown += u64::from(known.is_none());
+                    values[at] = known.unwrap_or(values[at]);
                     left = others;
                 }
                 _ => last_known[ids[at] as usize] = Some(values[at]),
             }
         }
+        unknown
     }
 }
 

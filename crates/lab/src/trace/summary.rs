@@ -26,6 +26,8 @@ pub struct ReadSummary {
     /// Requests without the size of the whole object: it was taken from other requests for the same object, if there
     /// are any.
     pub guessed_sizes: u64,
+    /// Those of them of which no request for the same object has the size.
+    pub unknown_sizes: u64,
     /// What was guessed about the format.
     pub guess: Option<String>,
 }
@@ -54,6 +56,7 @@ impl ReadSummary {
             broken: 0,
             first_broken,
             guessed_sizes: 0,
+            unknown_sizes: 0,
             guess: None,
         }
     }
@@ -76,8 +79,10 @@ impl ReadSummary {
             notes.push(format!("left out {count} {reason}"));
         }
         if self.guessed_sizes > 0 {
-            let count = self.guessed_sizes;
-            notes.push(format!("{count} without the object's size, as with status 304: taken from other requests for the same object"));
+            let (count, unknown) = (self.guessed_sizes, self.unknown_sizes);
+            let source = "taken from other requests for the same object";
+            let rest = if unknown > 0 { format!("; unknown for {unknown} of them") } else { String::new() };
+            notes.push(format!("{count} without the object's size, as with status 304: {source}{rest}"));
         }
         for (number, why) in &self.first_broken {
             notes.push(format!("{} {number} is broken: {why}", self.format.unit()));

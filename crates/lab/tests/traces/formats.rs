@@ -277,7 +277,12 @@ fn an_object_has_its_own_size_where_a_line_lacks_it() {
     let numbers = "time,key,objectSize,responseSize\n1,17,70000,1000\n2,17,,\n3,18,5,5\n";
     let (found, notes) = requests(numbers, &Options::default());
     assert_eq!(found.into_iter().map(|(_, size)| size).collect::<Vec<_>>(), [70_000, 70_000, 5]);
-    assert!(notes.len() == 1 && notes[0].starts_with("1 without the object's size"), "{notes:?}");
+    assert!(notes.len() == 1 && notes[0].ends_with("for the same object"), "{notes:?}");
+    let notes = requests("time,key,size\n1,a,5\n2,b,\n", &Options::default()).1;
+    assert!(
+        notes[0].starts_with("1 without the object's size") && notes[0].ends_with("unknown for 1 of them"),
+        "{notes:?}"
+    );
     assert!(requests("key,time\na,1\nb,2\n", &Options::default()).1.is_empty());
 }
 
@@ -285,11 +290,16 @@ fn an_object_has_its_own_size_where_a_line_lacks_it() {
 fn requests_that_a_server_could_not_read_do_not_spoil_its_log() {
     let s3 = "o b [06/Feb/2019:00:01:57 +0000] ::1 r i REST.GET.OBJECT k \"GET /b/k HTTP/1.1\" 200 - 10 44 41 28 \"-\" \"S\"\n\
               o b [06/Feb/2019:00:01:57 +0000] - r i S3.EXPIRE.OBJECT k \"-\" - - - - - - \"-\" \"S\"\n";
+    let acl = "o b [06/Feb/2019:00:01:57 +0000] ::1 r i REST.GET.ACL k \"GET /b/k?acl HTTP/1.1\" 200 - 10 - 41 28 \"-\" \"S\"\n";
+    assert_eq!(keys(&[s3, acl].concat()), ["b/k"]);
+    // A `+`: the response had not ended when the line was written.
     let haproxy = |request, status| {
         format!(
-            "::1:3 [06/Feb/2009:12:14:14.655] in s/srv 1/0/3/6/9 {status} 27 - - ---- 1/1 0/0 \"{request}\"\n"
+            "::1:3 [06/Feb/2009:12:14:14.655] in s/srv 1/0/3/6/+9 {status} 27 - - ---- 1/1 0/0 \"{request}\"\n"
         )
     };
+    let early = haproxy("GET /a HTTP/1.1", 200).replace(" 27 ", " +27 ");
+    assert_eq!(requests(&early, &Options::default()).0, [("/a".to_owned(), 1)]);
     for log in [s3.to_owned(), [haproxy("GET /a HTTP/1.1", 200), haproxy("<BADREQ>", 400)].concat()] {
         let (found, notes) = requests(&log, &Options::default());
         assert_eq!((found.len(), notes), (1, vec!["left out 1 without a URL or a time".to_owned()]), "{log}");
@@ -311,6 +321,80 @@ fn quotation_marks_hide_no_lines_and_no_words() {
     let proxy = "#Fields: cs(User-Agent) cs-method cs-uri-scheme cs-host cs-uri-path sc-status sc-bytes\n\
                  \"Mozilla/5.0 (X)\" GET http a.test /a 200 5\n";
     assert_eq!(requests(proxy, &lenient).0, [("http://a.test/a".to_owned(), 5)]);
+}
+
+#[test]
+fn words_before_a_client_are_no_host_unless_they_name_one() {
+    let line = |before: &str| format!("{before} [10/Oct/2000:13:55:36 -0700] \"GET /a HTTP/1.0\" 200 5\n");
+    for (before, key) in [
+        ("a.test ::1 - -", "a.test/a"),
+        ("a.test ::1 - first last", "a.test/a"),
+        ("::1 - first last", "/a"),
+        ("192.0.2.1, 10.0.0.1 - -", "/a"),
+        ("192.0.2.1, 10.0.0.1, 10.0.0.2 - first last", "/a"),
+        ("2010-10-08T11:11:48.779123456Z ::1 - -", "/a"),
+    ] {
+        assert_eq!(keys(&line(before)), [key], "{before}");
+    }
+    for before in ["of four words each is the", "one of many words before ::1 - -"] {
+        assert!(read(&line(before), &Options::default()).is_err(), "{before}");
+    }
+}
+
+#[test]
+fn lines_that_look_like_others_are_refused_with_a_remedy() {
+    for (line, remedy) in [
+        ("HIT|200|1507167062421|412|390|::1|-|https://a.test/x|WA|Mozilla/5.0|322b|DE\n", "--columns"),
+        (
+            "{\"log\":\"::1 - - [10/Oct/2000:13:55:36 -0700] \\\"GET /a HTTP/1.0\\\" 200 5\\n\"}\n",
+            "jq -j .log",
+        ),
+    ] {
+        let why = read(&line.repeat(3), &Options::default()).err().unwrap_or_default();
+        assert!(why.contains(remedy), "{line}: {why}");
+    }
+}
+
+#[test]
+fn records_of_content_delivery_networks_and_clouds_are_read() {
+    for (line, key, size, cost) in [
+        (
+            r#"{"httpRequest":{"requestMethod":"GET","requestUrl":"https://a.test/x","requestSize":"120","status":200,"responseSize":"512","latency":"0.005s"},"timestamp":"2024-03-01T10:00:00.123456Z"}"#,
+            "https://a.test/x",
+            512,
+            5_000,
+        ),
+        (
+            r#"{"time":"2024-03-01T10:00:00Z","properties":{"httpMethod":"GET","requestUri":"https://a.test:443/x","requestBytes":"120","responseBytes":"512","timeTaken":"0.005","httpStatusCode":"200"}}"#,
+            "https://a.test:443/x",
+            512,
+            5_000,
+        ),
+        (
+            r#"{"reqTimeSec":"1573840000.123","bytes":"512","statusCode":"200","reqHost":"a.test","reqMethod":"GET","reqPath":"/x","queryStr":"a=1","turnAroundTimeMSec":"125"}"#,
+            "a.test/x?a=1",
+            512,
+            125_000,
+        ),
+        (
+            r#"{"ClientRequestHost":"a.test","ClientRequestPath":"/x","EdgeResponseBytes":512,"EdgeResponseStatus":200}"#,
+            "a.test/x",
+            512,
+            0,
+        ),
+        (
+            r#"{"ts":1.7e9,"request":{"method":"GET","host":"a.test","uri":"/x"},"duration":"9.25ms","size":512,"status":200}"#,
+            "a.test/x",
+            512,
+            9_250,
+        ),
+    ] {
+        let (trace, _) = read(line, &Options::default()).unwrap_or_else(|why| panic!("{why}: {line}"));
+        let found = (trace.name(0), trace.size(0), trace.request(0).cost);
+        assert_eq!(found, (Some(key), size, cost), "{line}");
+    }
+    let named = "\"Time\",\"Request URL\",\"HTTP Status\",\"Bytes Sent\"\n\"2024-03-01 10:00:00\",\"/x\",\"200\",\"5\"\n";
+    assert_eq!(requests(named, &Options::default()).0, [("/x".to_owned(), 5)]);
 }
 
 #[test]
@@ -337,16 +421,20 @@ fn long_first_lines_and_frames_without_content_are_read() {
 fn logs_are_read_behind_syslog() {
     let squid =
         "1286536308.779    180 ::1 TCP_MISS/200 411 GET http://a.test/x - DIRECT/10.0.0.1 text/html\n";
+    let ncsa = "::1 - - [08/Oct/2010:11:11:48 +0000] \"GET http://a.test/x HTTP/1.1\" 200 411\n";
     for before in [
         "Oct  8 11:11:48 host squid[7]: ",
         "<134>Oct  8 11:11:48 host squid: ",
         "2010-10-08T11:11:48.779+00:00 host squid[7]: ",
         "<134>1 2010-10-08T11:11:48.779Z host squid 7 - - ",
         "<134>1 2010-10-08T11:11:48.779Z host squid 7 - [at@1 a=\"b c\"][to@1] ",
+        "2010-10-08T11:11:48.779123456Z stdout F ",
     ] {
-        let (found, notes) = requests(&format!("{before}{squid}"), &Options::default());
-        assert_eq!(found, [("http://a.test/x".to_owned(), 411)], "{before}");
-        assert_eq!(notes, ["its lines are read as squid after the words of syslog"]);
+        for (log, format) in [(squid, "squid"), (ncsa, "ncsa")] {
+            let (found, notes) = requests(&format!("{before}{log}"), &Options::default());
+            assert_eq!(found, [("http://a.test/x".to_owned(), 411)], "{before}{log}");
+            assert_eq!(notes, [format!("its lines are read as {format} after the words of syslog")]);
+        }
     }
 }
 

@@ -145,7 +145,7 @@ fn web_servers() {
         &[
             "left out 2 with a method other than GET",
             "left out 1 with status 302",
-            "2 without the object's size, as with status 304: taken from other requests for the same object",
+            "2 without the object's size, as with status 304: taken from other requests for the same object; unknown for 1 of them",
             "line 7 is broken: 'many' is not a size",
         ],
     );
@@ -192,7 +192,7 @@ fn json_lines() {
         Format::Json,
         &[&format!("0 a/\u{e9} {} 9 500000", day + 0.25), &format!("1 k {day} 1 0"), "2 - 0 1 0"],
         &[
-            "2 without the object's size, as with status 304: taken from other requests for the same object",
+            "2 without the object's size, as with status 304: taken from other requests for the same object; unknown for 2 of them",
             "line 4 is broken: no key",
             "line 5 is broken: no JSON object: EOF while parsing an object at line 1 column 10",
             "line 6 is broken: no JSON object: invalid type: sequence, expected an object at line 1 column 0",

@@ -20,7 +20,7 @@ use larder_stats::Prediction;
 use larder_store::{Budget, Entry, Generation, Store};
 use parking_lot::Mutex;
 
-use super::allowance::{Allowance, thread_time};
+use super::allowance::{Allowance, timed};
 use crate::base::clock;
 use crate::base::outcome::{Kind, Tier as Place};
 use crate::base::settings::Settings;
@@ -173,7 +173,11 @@ impl Advisor {
     }
 
     fn table(&self, period: Duration) -> Report {
-        self.state.lock().table(clock::now().saturating_sub(period.as_secs().try_into().unwrap_or(u32::MAX)))
+        let period = period.as_secs().try_into().unwrap_or(u32::MAX);
+        let mut state = self.state.lock();
+        let (table, used) = timed(|| state.table(clock::now().saturating_sub(period)));
+        state.allowance.charge(used);
+        table
     }
 
     /// Records the predictions of the present hour up to now in the statistics database, if there is one.
@@ -192,25 +196,34 @@ impl Advisor {
 
     /// Returns another policy that should run now, if a window has ended that shows it.
     pub(crate) fn judge(&self) -> Option<Switch> {
-        let State { panel, auto, .. } = &mut *self.state.lock();
+        let State { panel, auto, allowance, .. } = &mut *self.state.lock();
         let now = clock::now();
         let since = auto.window(now)?;
-        auto.judge(now, &panel.policy().to_string(), panel.report(Tier::Memory, since).advice)
+        let (report, used) = timed(|| panel.report(Tier::Memory, since));
+        allowance.charge(used);
+        auto.judge(now, &panel.policy().to_string(), report.advice)
     }
 
-    /// Feeds the shadows with what is queued.
+    /// Feeds the shadows with what is queued, and adapts what they see to the time that all work has taken.
     fn feed(&self) {
         let mut state = self.state.lock();
+        let (is_lost, used) = timed(|| self.show(&mut state));
+        state.allowance.charge(used);
+        let ((), used) = timed(|| state.adapt(&self.selection, is_lost));
+        state.allowance.charge_change(used);
+    }
+
+    /// Shows the shadows what is queued. Returns whether requests were lost.
+    fn show(&self, state: &mut State) -> bool {
         if clock::now() / HOUR != state.hour {
-            self.record_hour(&mut state);
+            self.record_hour(state);
         }
-        let begun = thread_time();
         // The counts first: a request is counted before it is queued.
         let counts = self.observers.accounts.counts();
         let since = counts.since(&state.counts);
         let queues = self.selection.take();
         let lost: u64 = queues.iter().map(|queue| queue.lost).sum();
-        let State { panel, disks, known, heavy, late, .. } = &mut *state;
+        let State { panel, disks, known, heavy, late, .. } = state;
         panel.count(clock::now(), traffic(&since, Place::Memory), lost);
         if let Some(disks) = disks {
             disks.count(clock::now(), traffic(&since, Place::Disk), lost);
@@ -245,10 +258,7 @@ impl Advisor {
         if state.chosen.elapsed() >= CHOICE {
             state.choose_heavy(&self.selection);
         }
-        if state.adapt(thread_time().saturating_sub(begun), lost > 0) {
-            state.choose_heavy(&self.selection);
-        }
-        self.selection.set_sample(state.panel.sample(), state.panel.large_sent());
+        lost > 0
     }
 
     /// Returns a request in the form for shadows. `entry` is the response that is stored now.
@@ -309,11 +319,10 @@ impl Advisor {
 }
 
 impl State {
-    /// Makes shadows see less if they have `used` too much time or requests were lost, and more if the time is ample. Returns whether
-    /// other keys are heavy now. Nothing is owed for the time that this takes, which is rare.
-    fn adapt(&mut self, used: Duration, is_lost: bool) -> bool {
+    /// Makes shadows see less if the work has taken too much time or requests were lost, and more if the time is ample.
+    fn adapt(&mut self, selection: &Selection, is_lost: bool) {
         let Self { panel, disks, heavy, allowance, .. } = self;
-        let is_exceeded = allowance.is_exceeded(used);
+        let is_exceeded = allowance.is_exceeded();
         if is_lost {
             allowance.lose();
         }
@@ -331,7 +340,10 @@ impl State {
             }
         }
         disks.iter_mut().for_each(|disks| disks.narrow(panel));
-        is_other
+        if is_other {
+            self.choose_heavy(selection);
+        }
+        selection.set_sample(self.panel.sample(), self.panel.large_sent());
     }
 
     /// Chooses the heaviest keys.

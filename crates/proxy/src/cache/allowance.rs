@@ -1,6 +1,7 @@
 //! The CPU time that shadow caches may take: a small share of that of the process, and more while the process is nearly idle.
 //! A thread that takes more has to do less.
 
+use std::mem;
 use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
@@ -10,11 +11,11 @@ const OF_BUSY: f64 = 0.012;
 /// The share of one core while the process is idle: less the more it takes, and none once it takes the `IDLE`th part of a core.
 const OF_IDLE: f64 = 0.02;
 const IDLE: f64 = 8.0;
-/// The most seconds that are saved for later.
+/// The most seconds that are saved for later. A process that is not idle saves no more than a second gives: what it saved before is
+/// not for its requests. As much is left after too much work, since the next work may take somewhat longer than usual by chance.
 const SAVED: f64 = 0.25;
-/// The same for a process that is not idle: what it saved before is not for its requests. As much is left after too much work, since
-/// the next work may take somewhat longer than usual by chance.
-const SAVED_BUSY: f64 = 0.01;
+/// The least time over which the share of the thread is judged: what it takes of less is chance.
+const SHORTEST: Duration = Duration::from_millis(100);
 /// The part of the seconds given that leaves room for twice the work, and the least of them by which that is known.
 const AMPLE: f64 = 0.4;
 const LEAST: f64 = 0.05;
@@ -25,6 +26,8 @@ const TRIED_AGAIN: f64 = 60.0;
 /// Seconds of CPU time that are left.
 pub(super) struct Allowance {
     left: f64,
+    /// The CPU time taken since the last ones were given.
+    used: Duration,
     /// The time and the CPU time of the process at which the last ones were given.
     given: Instant,
     busy: Duration,
@@ -40,6 +43,7 @@ impl Allowance {
     pub(super) fn new() -> Self {
         Self {
             left: SAVED,
+            used: Duration::ZERO,
             given: Instant::now(),
             busy: cpu_time(ClockId::ProcessCPUTime),
             granted: 0.0,
@@ -49,27 +53,43 @@ impl Allowance {
         }
     }
 
-    /// Takes the time `used`. Returns whether that was too much; if so, nothing is owed for it.
-    pub(super) fn is_exceeded(&mut self, used: Duration) -> bool {
+    /// Notes that work has taken this CPU time.
+    pub(super) fn charge(&mut self, used: Duration) {
+        self.used += used;
+    }
+
+    /// Notes that a change of what shadows see has taken this CPU time. It delays the next growth, but makes nothing smaller: a large
+    /// sample takes the longest to be halved, and a half would soon become an eighth.
+    pub(super) fn charge_change(&mut self, used: Duration) {
+        self.taken += used.as_secs_f64();
+    }
+
+    /// Takes the time charged since the last call. Returns whether that was too much; if so, nothing is owed for it.
+    pub(super) fn is_exceeded(&mut self) -> bool {
         let (now, busy) = (Instant::now(), cpu_time(ClockId::ProcessCPUTime));
-        let time = now.duration_since(self.given).as_secs_f64();
+        let time = now.duration_since(self.given);
+        if time < SHORTEST {
+            return false;
+        }
         let worked = busy.saturating_sub(self.busy).as_secs_f64();
         (self.given, self.busy) = (now, busy);
-        self.take(used.as_secs_f64(), time, worked)
+        let used = mem::take(&mut self.used);
+        self.take(used.as_secs_f64(), time.as_secs_f64(), worked)
     }
 
     /// Does this after a `time` in which the process has taken this CPU time, all in seconds.
     fn take(&mut self, taken: f64, time: f64, worked: f64) -> bool {
         let idle = (time - IDLE * worked).max(0.0);
         let granted = OF_BUSY * worked + OF_IDLE * idle;
-        let saved = if idle > 0.0 { self.left } else { self.left.min(SAVED_BUSY) };
+        let of_second = granted / time;
+        let saved = if idle > 0.0 { self.left } else { self.left.min(of_second) };
         self.left = (saved + granted - taken).min(SAVED);
         self.granted += granted;
         self.taken += taken;
         self.tried += time;
         let is_exceeded = self.left < 0.0;
         if is_exceeded {
-            self.left = SAVED_BUSY;
+            self.left = of_second;
             self.restart(TRIED);
         }
         is_exceeded
@@ -96,9 +116,11 @@ impl Allowance {
     }
 }
 
-/// Returns the CPU time that this thread has taken.
-pub(super) fn thread_time() -> Duration {
-    cpu_time(ClockId::ThreadCPUTime)
+/// Does some work. Returns its result and the CPU time that it took.
+pub(super) fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
+    let begun = cpu_time(ClockId::ThreadCPUTime);
+    let result = work();
+    (result, cpu_time(ClockId::ThreadCPUTime).saturating_sub(begun))
 }
 
 fn cpu_time(clock: ClockId) -> Duration {
@@ -112,9 +134,7 @@ mod tests {
     #[test]
     fn a_second_exceeds_what_a_quiet_process_may_take() {
         let mut allowance = Allowance::new();
-        assert!(!allowance.is_exceeded(Duration::from_millis(1)));
-        assert!(allowance.is_exceeded(Duration::from_secs(1)));
-        assert!(!allowance.is_exceeded(Duration::ZERO));
+        assert_eq!([0.001, 1.0, 0.0].map(|taken| allowance.take(taken, 0.25, 0.0)), [false, true, false]);
         assert!(!allowance.is_ample(), "little time was given");
     }
 
@@ -136,5 +156,17 @@ mod tests {
         assert_eq!(ample(1, 480, 0.000_5), [300, 360, 420, 480]);
         assert_eq!(ample(481, 500, 0.1), [0; 0], "too much");
         assert_eq!(ample(501, 860, 0.000_5), [800, 860]);
+    }
+
+    #[test]
+    fn nearly_twice_the_share_is_known_after_a_second_of_any_load() {
+        for busy in [0.13, 1.0, 16.0] {
+            let mut allowance = Allowance::new();
+            let taken = 1.9 * OF_BUSY * busy / 4.0;
+            let exceeded = (1..).find(|_| allowance.take(taken, 0.25, busy / 4.0));
+            assert_eq!(exceeded, Some(5), "{busy} cores");
+            allowance.charge_change(Duration::from_secs(1));
+            assert!(!allowance.take(taken, 0.25, busy / 4.0), "the change was not work");
+        }
     }
 }

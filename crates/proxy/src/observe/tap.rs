@@ -68,6 +68,9 @@ struct Batch {
     requests: AtomicU64,
     bytes: AtomicU64,
     queued: AtomicU64,
+    /// The time is read if these bits of the number of requests are 0. There are such bits after many requests in the last batch:
+    /// reading it for each hit would take longer than the rest.
+    unclocked: AtomicU64,
 }
 
 /// What one worker has seen.
@@ -177,8 +180,13 @@ impl Tap {
         if is_in_sample || is_heavy || is_chosen {
             let most = selection.queued.load(Ordering::Relaxed);
             // If all keys are in the sample, there are few requests.
-            let is_batched = is_heavy && selection.limit.load(Ordering::Relaxed) < u64::MAX;
-            state.put(reply, ended, (is_in_sample || is_heavy, is_batched, is_chosen), most);
+            let is_batched =
+                is_heavy && ended.hash != 0 && selection.limit.load(Ordering::Relaxed) < u64::MAX;
+            let waits =
+                is_batched && ended.outcome.is_hit() && state.batches[place(ended.hash)].add(ended.bytes);
+            if !waits || is_chosen {
+                state.put(reply, ended, (is_in_sample || is_heavy, is_batched, is_chosen), most);
+            }
         }
     }
 }
@@ -203,7 +211,11 @@ impl TapState {
         let (mut requests, mut bytes) = (1, ended.bytes);
         let mut is_complete = is_selected;
         if is_batched {
-            match self.batches[place(ended.hash)].add(bytes, ended.outcome.is_hit()) {
+            let (batch, is_hit) = (&self.batches[place(ended.hash)], ended.outcome.is_hit());
+            if !is_hit {
+                batch.add(bytes);
+            }
+            match batch.take(is_hit, clock::millis()) {
                 Some(complete) => (requests, bytes) = complete,
                 None => is_complete = false,
             }
@@ -240,15 +252,22 @@ impl TapState {
 }
 
 impl Batch {
-    /// Adds a request. Returns the requests that are queued now, and their bytes: all of them up to a miss.
-    fn add(&self, sent: u64, is_hit: bool) -> Option<(u64, u64)> {
+    /// Adds a request. Returns whether a hit may wait without a look at the time.
+    #[inline]
+    fn add(&self, sent: u64) -> bool {
         add(&self.requests, 1);
         add(&self.bytes, sent);
-        let (requests, now) = (self.requests.load(Ordering::Relaxed), clock::millis());
+        self.requests.load(Ordering::Relaxed) & self.unclocked.load(Ordering::Relaxed) != 0
+    }
+
+    /// Returns the requests that are queued now, and their bytes: all of them up to a miss.
+    fn take(&self, is_hit: bool, now: u64) -> Option<(u64, u64)> {
+        let requests = self.requests.load(Ordering::Relaxed);
         let waited = now.saturating_sub(self.queued.load(Ordering::Relaxed));
         if is_hit && requests < BATCH && waited < BATCH_MILLIS {
             return None;
         }
+        self.unclocked.store((requests / 16).next_power_of_two() - 1, Ordering::Relaxed);
         self.requests.store(0, Ordering::Relaxed);
         self.queued.store(now, Ordering::Relaxed);
         let bytes = self.bytes.load(Ordering::Relaxed);
@@ -288,5 +307,26 @@ impl SeenResponse {
             freshness: Freshness { received: clock::now(), lifetime, flags, ..Freshness::default() },
             cost: cost.try_into().unwrap_or(u32::MAX),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hits_of_a_heavy_key_are_queued_together_up_to_a_miss() {
+        let batch = Batch::default();
+        let hits = |count, now| -> Vec<_> {
+            let hit = |_| if batch.add(10) { None } else { batch.take(true, now) };
+            (0..count).filter_map(hit).collect()
+        };
+        assert_eq!(hits(129, 1_000), [(1, 10), (128, 1_280)]);
+        // Now the time is read for every eighth one.
+        assert_eq!(hits(15, 2_000), [(8, 80)]);
+        assert_eq!(hits(2, 3_000), [(8, 80)]);
+        assert_eq!(hits(3, 3_010), []);
+        batch.add(10);
+        assert_eq!(batch.take(false, 3_011), Some((5, 50)));
     }
 }

@@ -13,6 +13,15 @@ use crate::trace::summary::Exclusion;
 /// The number of fields.
 const FIELDS: usize = Field::Client as usize + 1;
 
+/// The units that some programs write behind a duration.
+const UNITS: &[(&str, Field)] = &[
+    ("ms", Field::Millis),
+    ("us", Field::Micros),
+    ("\u{b5}s", Field::Micros),
+    ("ns", Field::Nanos),
+    ("s", Field::Seconds),
+];
+
 /// The URL in a log of a request that could not be read.
 const NO_URL: &str = "-";
 
@@ -35,9 +44,13 @@ impl<'l> Fields<'l> {
         if field == Field::Ignored || place.as_ref().is_some_and(|old| !is_better(old)) {
             return;
         }
+        // Of a response that had not ended yet.
+        let is_early = value.strip_prefix('+').is_some_and(|digits| integer(digits.as_bytes()).is_some());
         *place = match (value, field) {
             (dash, Field::Size) if dash == "-" => Some(Cow::Borrowed("0")),
             (dash, Field::Key | Field::Request) if dash == NO_URL => Some(dash),
+            (_, Field::Size) if is_early => None,
+            (value, Field::Millis) if is_early => Some(value[1..].to_owned().into()),
             (value, _) if value.is_empty() || value == "-" => None,
             (value, _) => Some(value),
         };
@@ -158,12 +171,14 @@ impl<'l> Fields<'l> {
             return Ok(Fact::Known(0));
         };
         let word = text.trim().as_bytes();
-        let micros = match unit {
-            Field::Micros => decimal(word, 0),
-            Field::Millis => decimal(word, 3),
-            Field::Nanos => decimal(word, 0).map(|nanos| nanos / 1_000),
-            Field::Elapsed if integer(word).is_some() => decimal(word, 3),
-            _ => seconds(word),
+        let with_unit =
+            UNITS.iter().find_map(|(name, unit)| Some((word.strip_suffix(name.as_bytes())?, *unit)));
+        let micros = match with_unit.unwrap_or((word, unit)) {
+            (number, Field::Micros) => decimal(number, 0),
+            (number, Field::Millis) => decimal(number, 3),
+            (number, Field::Nanos) => decimal(number, 0).map(|nanos| nanos / 1_000),
+            (number, Field::Elapsed) if integer(number).is_some() => decimal(number, 3),
+            (number, _) => seconds(number),
         };
         let micros = micros.ok_or_else(|| no("a duration", word))?;
         Ok(match self.get(Field::Cache) {
@@ -190,10 +205,13 @@ fn says_more(new: &str, old: &str) -> bool {
 }
 
 /// Whether `operation` reads an object: words that are not known as such write it. Codes count as reads, since each
-/// system has its own. Those of S3 begin with the interface: `REST.GET.OBJECT`.
+/// system has its own. Those of S3 have the interface and the kind of resource: `REST.GET.OBJECT`.
 fn reads(operation: &str) -> bool {
     const READS: [&str; 3] = ["get", "read", "head"];
-    let operation = operation.split_once('.').map_or(operation, |(_, rest)| rest);
+    let operation = match operation.split_once('.') {
+        Some((_, rest)) => rest.strip_suffix(".OBJECT").unwrap_or("other"),
+        None => operation,
+    };
     let begins = |word: &str| operation.get(..word.len()).is_some_and(|head| head.eq_ignore_ascii_case(word));
     !operation.starts_with(|c: char| c.is_ascii_alphabetic())
         || READS.into_iter().any(begins)

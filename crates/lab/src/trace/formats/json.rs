@@ -12,10 +12,10 @@ use super::names::{Field, meaning};
 use super::words::unescape;
 
 /// Nested objects whose fields count as fields of the line.
-const INNER: &[&str] = &["request", "response", "http", "req", "resp", "res", "httpRequest"];
+const INNER: &[&str] = &["request", "response", "http", "req", "resp", "res", "httpRequest", "properties"];
 
 /// Those whose size is that of a request, not of a response.
-const REQUESTS: &[&str] = &["request", "req", "httpRequest"];
+const REQUESTS: &[&str] = &["request", "req"];
 
 /// The maximum nesting depth of such objects.
 const DEPTH: u8 = 3;

@@ -10,12 +10,12 @@ const LOGS: &[(Format, &str)] = &[
     (Format::Squid, "$time $millis $client $cache/$status $size $method $key $_"),
     (
         Format::S3,
-        r#"$_ $bucket [$time] $client $_ $_ $_ $_ "$request" $status $_ $size $objectsize $millis "#,
+        r#"$_ $bucket [$time] $client $_ $_ $operation $_ "$request" $status $_ $size $objectsize $millis "#,
     ),
     // The load balancers of AWS: the elapsed time is that of the target, and -1 without one.
     (Format::Alb, r#"$_ $time $_ $client $_ $_ $seconds $_ $status $_ $_ $size "$request""#),
     (Format::Elb, r#"$time $_ $client $_ $_ $seconds $_ $status $_ $_ $size "$request""#),
-    // HTTP's format. Captured fields, in braces, precede the request.
+    // HTTP's format. Captured fields, in braces, precede the request. A `+` before a time or a size: the response had not ended.
     (Format::Haproxy, r#"$client [$time] $_ $_ $_/$_/$_/$_/$millis $status $size $_ $_ $_ $_ $_"$request""#),
     (Format::Envoy, r#"[$time] "$request" $status $_ $_ $size $millis $_ "$_" "$_" "$_" "$host""#),
     (Format::Istio, r#"[$time] "$request" $status $_ $_ $_ "$_" $_ $size $millis $_ "$_" "$_" "$_" "$host""#),

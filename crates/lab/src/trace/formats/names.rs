@@ -71,7 +71,7 @@ pub(super) const FIRST: &[&str] = &[
     "_",
 ];
 
-/// The names of each field, in lower case and without `-`, `_` and parentheses. A name with `_` or capitals is meant literally.
+/// The names of each field, in lower case and without spaces, `-`, `_` and parentheses. A name with `_` or capitals is meant literally.
 const NAMES: &[(Field, &[&str])] = &[
     (
         Field::Time,
@@ -92,6 +92,7 @@ const NAMES: &[(Field, &[&str])] = &[
             "relativeunix",
             "edgestarttimestamp",
             "startutc",
+            "reqtimesec",
         ],
     ),
     (Field::TimeMillis, &["timestampms", "timems"]),
@@ -122,9 +123,11 @@ const NAMES: &[(Field, &[&str])] = &[
             "csuristem",
             "csuripath",
             "clientrequesturi",
+            "clientrequestpath",
+            "reqpath",
         ],
     ),
-    (Field::Query, &["query", "querystring", "args", "csuriquery"]),
+    (Field::Query, &["query", "querystring", "args", "csuriquery", "querystr"]),
     (
         Field::Host,
         &[
@@ -137,6 +140,7 @@ const NAMES: &[(Field, &[&str])] = &[
             "authority",
             "requesthost",
             "clientrequesthost",
+            "reqhost",
         ],
     ),
     (Field::Scheme, &["scheme", "requestscheme", "csprotocol", "csurischeme", "clientrequestscheme"]),
@@ -165,13 +169,24 @@ const NAMES: &[(Field, &[&str])] = &[
     // Varnish's examples use `time_taken` for microseconds, and the W3C's format `time-taken` for other units; Traefik
     // writes nanoseconds.
     (Field::Micros, &["micros", "cost", "time_taken", "timeelapsed", "requestlatency"]),
-    (Field::Millis, &["millis", "durationms", "upstreamservicetime", "originresponsedurationms"]),
-    (Field::Seconds, &["seconds", "requesttime", "timefirstbyte"]),
+    (
+        Field::Millis,
+        &["millis", "durationms", "upstreamservicetime", "originresponsedurationms", "turnaroundtimemsec"],
+    ),
+    (Field::Seconds, &["seconds", "requesttime", "timefirstbyte", "latency"]),
     (Field::Nanos, &["Duration"]),
     (Field::Elapsed, &["duration", "timetaken", "elapsed"]),
     (
         Field::Method,
-        &["method", "requestmethod", "requesttype", "csmethod", "clientrequestmethod", "httpmethod"],
+        &[
+            "method",
+            "requestmethod",
+            "requesttype",
+            "csmethod",
+            "clientrequestmethod",
+            "httpmethod",
+            "reqmethod",
+        ],
     ),
     (Field::Operation, &["operation", "op", "optype", "opname"]),
     (
@@ -184,6 +199,8 @@ const NAMES: &[(Field, &[&str])] = &[
             "responsecode",
             "edgeresponsestatus",
             "downstreamstatus",
+            "httpstatus",
+            "httpstatuscode",
         ],
     ),
     (
@@ -202,7 +219,17 @@ const NAMES: &[(Field, &[&str])] = &[
     ),
     (
         Field::Client,
-        &["client", "clientip", "clientid", "remoteaddr", "remoteip", "ipaddress", "cip", "clientaddr"],
+        &[
+            "client",
+            "clientip",
+            "clientid",
+            "remoteaddr",
+            "remoteip",
+            "ipaddress",
+            "cip",
+            "clientaddr",
+            "cliip",
+        ],
     ),
 ];
 
@@ -222,7 +249,7 @@ const TABLES: &[(&str, &str)] = &[
 /// Returns the meaning of a field with this name; [`Field::Ignored`] if it is unknown.
 pub(super) fn meaning(name: &str) -> Field {
     let name = name.trim();
-    let plain: String = name.chars().filter(|c| !"-_()".contains(*c)).collect();
+    let plain: String = name.chars().filter(|c| !"-_() ".contains(*c)).collect();
     let plain = plain.to_ascii_lowercase();
     let is = |known: &&str| *known == plain || *known == name;
     let found = NAMES.iter().find(|(_, names)| names.iter().any(&is));

@@ -53,12 +53,28 @@ fn date(line: &[u8]) -> Result<(&[u8], u64, &[u8]), LineError> {
 
 /// Returns the virtual host, if the words before the date begin with one, and the client. Four words are `host client
 /// ident user`, or `client ident user` with a space in the user's name: then the second one is `-`, since clients send
-/// no identity today.
+/// no identity today. The addresses that a request was forwarded for, separated by commas, stand for one client. A time before all
+/// else is that of a program that collects logs.
 fn parties(mut before: &[u8]) -> Result<(Option<&str>, u32), LineError> {
+    if before.starts_with(b"{") {
+        return Err("an object, not a line".into());
+    }
     let mut next = || word(&mut before).unwrap_or_default();
-    let (first, second, _) = (next(), next(), next());
-    let has_host = !next().is_empty() && second != b"-";
-    if has_host { Ok((Some(text(first)?), client(second))) } else { Ok((None, client(first))) }
+    let first = next();
+    let mut last = first;
+    while last.ends_with(b",") {
+        last = next();
+    }
+    let (second, third, fourth, fifth) = (next(), next(), next(), next());
+    match () {
+        () if first.ends_with(b",") => Ok((None, client(&first[..first.len() - 1]))),
+        () if second == b"-" || fourth.is_empty() => Ok((None, client(first))),
+        () if first.ends_with(b":") || !fifth.is_empty() && third != b"-" => {
+            Err("other words before the client's address".into())
+        }
+        () if first.get(10) == Some(&b'T') && moment(text(first)?).is_ok() => Ok((None, client(second))),
+        () => Ok((Some(text(first)?), client(second))),
+    }
 }
 
 /// Returns the text before and after the first `mark`.

@@ -12,7 +12,10 @@ pub(in crate::trace) fn judge(head: &[u8]) -> Verdict {
     let lines = head.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).filter(|line| !line.is_empty());
     let lines: Vec<_> = lines.take(TRIED).collect();
     let spaced = lines.iter().filter(|line| line.contains(&b' ') || line.contains(&b'\t')).count();
-    let is_address = |line: &&[u8]| line.starts_with(b"/") || memchr::memmem::find(line, b"://").is_some();
+    // No URL has a bar, which separates columns.
+    let is_address = |line: &&[u8]| {
+        (line.starts_with(b"/") || memchr::memmem::find(line, b"://").is_some()) && !line.contains(&b'|')
+    };
     let are_clear = lines.iter().all(|line| is_address(line) || integer(line).is_some());
     if spaced * 10 > lines.len() {
         return Verdict::Doubt(

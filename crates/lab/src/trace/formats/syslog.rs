@@ -1,5 +1,6 @@
 //! The words that syslog writes before a message: `Feb  6 12:14:14 host program[7]: message`, the same with a date in
-//! ISO 8601, or `<134>1 2009-02-06T12:14:14Z host program 7 - - message` (RFC 5424).
+//! ISO 8601, or `<134>1 2009-02-06T12:14:14Z host program 7 - - message` (RFC 5424); and those of Kubernetes:
+//! `2009-02-06T12:14:14Z stdout F message`.
 
 use super::words::word;
 
@@ -20,9 +21,11 @@ pub(super) fn message(line: &[u8]) -> Option<&[u8]> {
         return Some(rest.get(data..)?.trim_ascii_start());
     }
     for _ in 1..WORDS {
-        // The first word with a colon at its end is the program.
-        if word(&mut rest)?.ends_with(b":") {
-            return Some(rest.trim_ascii_start());
+        match word(&mut rest)? {
+            b"stdout" | b"stderr" => return rest.strip_prefix(b" F "),
+            // The first word with a colon at its end is the program.
+            program if program.ends_with(b":") => return Some(rest.trim_ascii_start()),
+            _ => {}
         }
     }
     None

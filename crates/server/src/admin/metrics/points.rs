@@ -22,12 +22,13 @@ impl Points {
         Self { begun, now, all: Message::default() }
     }
 
-    /// Adds a figure in decimal digits, for these names and values of labels.
-    pub(super) fn put(&mut self, names: &[&str], labels: &[&str], figure: &str) {
+    /// Adds a figure in decimal digits, for these names and values of labels: an integer if it is a count, and otherwise a
+    /// floating-point number, so that the type of a metric's points never changes.
+    pub(super) fn put(&mut self, names: &[&str], labels: &[&str], figure: &str, is_count: bool) {
         let point = self.point(names, labels, 7);
-        let point = match figure.parse::<i64>() {
-            Ok(figure) => point.fixed(6, figure as u64),
-            Err(_) => point.double(4, figure.parse().unwrap_or(f64::NAN)),
+        let point = match figure.parse::<i64>().ok().filter(|_| is_count) {
+            Some(figure) => point.fixed(6, figure as u64),
+            None => point.double(4, figure.parse().unwrap_or(f64::NAN)),
         };
         self.add(&point);
     }

@@ -55,7 +55,10 @@ impl<'p> Samples<'p> {
     pub(super) fn put(&mut self, labels: &[&str], value: impl Display) {
         match &mut self.form {
             Form::Page(_) => self.line("", labels, None, &value),
-            Form::Points(points) => points.put(self.metric.labels, labels, &value.to_string()),
+            Form::Points(points) => {
+                let is_count = matches!(self.metric.kind, MetricKind::Counter);
+                points.put(self.metric.labels, labels, &value.to_string(), is_count);
+            }
         }
     }
 
