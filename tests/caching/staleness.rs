@@ -76,6 +76,21 @@ fn section_4_2_4_stale_responses_stand_in_for_a_dead_origin() {
     }
 }
 
+#[test]
+fn a_stale_error_gives_way_to_a_newer_one() {
+    for (method, own) in [("GET", ""), ("HEAD", ""), ("GET", "\nRange: bytes=0-0")] {
+        let origin = Origin::by(|seen| {
+            format!("503 Maintenance\nCache-Control: max-age=9\nAge: 9\nX-Number: {}\n\nbusy", seen.number)
+        });
+        let larder = Larder::with_site(&[&origin], "stale_if_error = '1h'\nstale_if_slow = '1s'");
+        for number in ["0", "1", "2"] {
+            let request = format!("{} /{own}", if number == "0" { "GET" } else { method });
+            let answer = larder.ask(&request);
+            assert_eq!((answer.status, answer.field("x-number")), (503, Some(number)), "{request}");
+        }
+    }
+}
+
 /// RFC 9211 section 2.1.
 #[test]
 fn a_stale_response_for_an_origin_without_answer_is_no_hit() {
