@@ -300,7 +300,7 @@ mod tests {
             let view = read.view();
             let all = [&shared[..], &own].concat();
             prop_assert_eq!([view.shared(), &view.own()].concat(), all.clone());
-            prop_assert_eq!(view.len(), all.len());
+            prop_assert_eq!(view.size(), all.len());
             let plain = LinesRef::written(&shared, &own);
             prop_assert_eq!(view.lines("date").collect::<Vec<_>>(), plain.lines("date").collect::<Vec<_>>());
             let modified: Vec<_> = plain.lines("last-modified").collect();
