@@ -77,6 +77,51 @@ fn section_4_2_4_stale_responses_stand_in_for_a_dead_origin() {
 }
 
 #[test]
+fn a_stale_error_gives_way_to_a_newer_one() {
+    for (method, own) in [("GET", ""), ("HEAD", ""), ("GET", "\nRange: bytes=0-0")] {
+        let origin = Origin::by(|seen| {
+            format!("503 Maintenance\nCache-Control: max-age=9\nAge: 9\nX-Number: {}\n\nbusy", seen.number)
+        });
+        let larder = Larder::with_site(&[&origin], "stale_if_error = '1h'\nstale_if_slow = '1s'");
+        for number in ["0", "1", "2"] {
+            let request = format!("{} /{own}", if number == "0" { "GET" } else { method });
+            let answer = larder.ask(&request);
+            assert_eq!((answer.status, answer.field("x-number")), (503, Some(number)), "{request}");
+        }
+    }
+}
+
+/// RFC 9211 section 2.1.
+#[test]
+fn a_stale_response_for_an_origin_without_answer_is_no_hit() {
+    const OLD: &str = "200 OK\nCache-Control: max-age=9, stale-if-error=900\nAge: 9\nETag: \"1\"";
+    let (gate, origin) = Origin::gated(|seen, held| match (seen.number, seen.field("x-end")) {
+        (0, _) => Answer::with_body(OLD, b"old"),
+        (_, Some("late")) => Answer::raw("").then_wait(held).then_close(),
+        _ => Answer::raw("").then_close(),
+    });
+    let larder = Larder::with(&origin, "[timeouts]\nfirst_byte = '300ms'\n");
+    larder.get("/");
+    let ask = |own: &str, requests: &[&str]| {
+        for request in requests {
+            let stale = larder.ask(&format!("{request}\n{own}"));
+            assert_eq!(stale.cache(), "fwd=stale; detail=stale-if-error", "{request} {own}");
+        }
+    };
+    let all = ["GET /", "HEAD /", "GET /\nRange: bytes=0-1", "GET /\nIf-None-Match: \"1\""];
+    ask("X-End: closed", &all);
+    ask("X-End: late", &all[..1]);
+    gate.open();
+    let mut clients: Vec<_> = (0..3).map(|_| larder.client()).collect();
+    clients.iter_mut().for_each(|client| client.send("GET /"));
+    for client in &mut clients {
+        assert_eq!(client.receive("GET").cache(), "fwd=stale; detail=stale-if-error");
+    }
+    origin.die();
+    ask("X-End: dead", &all);
+}
+
+#[test]
 fn rfc_5861_section_4_a_bridged_error_leaves_the_stored_response() {
     let old = "200 OK\nCache-Control: max-age=9, stale-if-error=900\nAge: 9\nETag: \"1\"\n\nold";
     let origin =

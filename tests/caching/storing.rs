@@ -162,6 +162,46 @@ fn a_stored_post_response_is_found_again_where_rules_store_apart() {
 }
 
 #[test]
+fn a_purge_of_something_else_leaves_a_post_response() {
+    const POSTED: &str = "HTTP/1.1 200 OK\r\nContent-Location: /x\r\nCache-Control: max-age=60\r\nCache-Tag: own\r\n\
+        Cache-Groups: \"g\"\r\nCache-Group-Invalidation: \"g\"\r\nContent-Length: 6\r\n\r\nposted";
+    let (gate, origin) = Origin::gated(|seen, held| match seen.method.as_str() {
+        "POST" => Answer::raw("").then_wait(held).then(POSTED),
+        _ => Answer::with_body("200 OK\nCache-Control: max-age=60", b"got"),
+    });
+    let by_tenant = "[[site.rule]]\nkey_fields = 'X-Tenant'\n";
+    for rules in ["", by_tenant] {
+        let larder = Larder::with_site(&[&origin], &format!("store_post = true\n{rules}"));
+        for (meanwhile, is_stored) in [
+            ("tag=other", true),
+            ("url=http://site.test/y", true),
+            ("PUT /y\nX-Tenant: 2", true),
+            ("tag=own", false),
+            ("PUT /x\nX-Tenant: 2", false),
+            ("url=http://site.test/x", false),
+        ] {
+            gate.close();
+            let (mut client, asked) = (larder.client(), origin.count());
+            client.send("POST /x\nX-Tenant: 1\n\nform");
+            origin.wait_for(asked + 1);
+            let purged = match meanwhile.starts_with("PUT") {
+                true => larder.ask(meanwhile),
+                false => larder.ask_admin(&format!("POST /purge?{meanwhile}\nLarder-Admin: 1")),
+            };
+            assert_eq!(purged.status, 200, "{purged:?}");
+            gate.open();
+            assert_eq!(client.receive("POST").text(), "posted");
+            let found = larder.ask("GET /x\nX-Tenant: 1");
+            assert_eq!(
+                (found.text(), found.is_hit()),
+                if is_stored { ("posted", true) } else { ("got", false) },
+                "{rules} {meanwhile}"
+            );
+        }
+    }
+}
+
+#[test]
 fn a_post_response_is_not_stored_if_its_target_is_invalidated_meanwhile() {
     for meanwhile in ["PUT", "purge"] {
         let (gate, origin) = Origin::gated(|seen, held| match seen.method.as_str() {

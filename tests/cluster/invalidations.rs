@@ -101,6 +101,25 @@ pub(crate) fn command(engine: &Engine, line: &str) {
 }
 
 #[test]
+fn the_response_to_a_change_is_found_again_on_its_own_node() {
+    let origin = Origin::by(|seen| {
+        format!("200 OK\nContent-Location: /x\nCache-Control: max-age=60\nCache-Tag: t\n\n{}", seen.method)
+    });
+    let by_tenant = "store_post = true\n[[site.rule]]\nkey_fields = 'X-Tenant'\n";
+    for keys in ["store_post = true", by_tenant] {
+        let engine = Engine::start();
+        let node = node(&engine, &origin, "a", [LONG, keys], "");
+        wait_for(std::slice::from_ref(&node), &["a"]);
+        for (purged, text) in [("tag=other", "POST"), ("tag=t", "GET")] {
+            assert_eq!(node.ask("POST /x\n\nform").text(), "POST");
+            // Later in the stream than the change.
+            purge(&node, &format!("{purged}&hard&wait"));
+            assert_eq!(node.get("/x").text(), text, "{keys} {purged}");
+        }
+    }
+}
+
+#[test]
 fn a_change_or_purge_reaches_the_tenants_at_all_nodes() {
     let (engine, pages) = (Engine::start(), Pages::default());
     let origin = pages.origin();

@@ -253,4 +253,6 @@ fn heads_beyond_the_limit_of_the_client_are_not_sent() {
         assert_eq!(other.get(stream, path).status, 200, "{path}");
     }
     assert_eq!(origin.count(), 3, "what one client does not accept is stored for others");
+    let mut exact = Client::with(larder.address(), &[(6, 8_192)]);
+    assert_eq!(exact.get(1, "/long").status, 200, "a list that only counting shows to fit");
 }

@@ -154,19 +154,37 @@ fn refusals_of_the_storage_are_statuses_without_its_text() {
             "/bucket/site/denied" => format!("403 Forbidden\n\n{}", error("AccessDenied")),
             "/bucket/site/expired" => format!("400 Bad Request\n\n{}", error("ExpiredToken")),
             "/bucket/site/moved" => "301 Moved Permanently\nx-amz-bucket-region: us-east-1".to_owned(),
-            "/bucket/site/missing" => format!("404 Not Found\n\n{}", error("NoSuchKey")),
+            "/bucket/site/missing" => format!(
+                "404 Not Found\nContent-Type: application/xml\nx-minio-error-desc: bucket\n\n{}",
+                error("NoSuchKey")
+            ),
+            "/bucket/site/part" => format!(
+                "416 Range Not Satisfiable\nContent-Range: bytes */7\nContent-Type: application/xml\n\n{}",
+                error("InvalidRange")
+            ),
+            "/bucket/site/busy" => format!("503 Slow Down\nRetry-After: 7\n\n{}", error("SlowDown")),
             _ => format!("403 Forbidden\n\n{}", error("SignatureDoesNotMatch")),
         }
     });
     let larder = before(&storage.url(), "", &KEYS);
-    let rows = [("/denied", 403), ("/expired", 502), ("/moved", 502), ("/missing", 404), ("/wrong", 502)];
-    for (path, status) in rows {
+    for (path, status) in [("/denied", 403), ("/expired", 502), ("/moved", 502), ("/wrong", 502)] {
         let answer = larder.get(path);
         assert_eq!(answer.status, status, "{path}");
-        let is_refused = answer.field("cache-status").is_some_and(|status| status.contains("bucket-refused"));
-        assert_eq!(is_refused, status != 404, "{answer:?}");
-        assert!(status == 404 || !answer.text().contains("hidden"), "{path}");
+        assert!(answer.cache().contains("bucket-refused") && !answer.text().contains("hidden"), "{answer:?}");
     }
+    for (path, status) in [("/missing", 404), ("/part", 416), ("/busy", 503)] {
+        let asked = [("GET", ""), ("GET", "\nRange: bytes=9-"), ("HEAD", "")];
+        for answer in asked.map(|(method, range)| larder.ask(&format!("{method} {path}{range}"))) {
+            let reason = answer.text().get(..3).unwrap_or_default().to_owned();
+            assert!(reason.is_empty() || reason == status.to_string(), "{answer:?}");
+            assert_eq!((answer.status, answer.field("x-minio-error-desc")), (status, None));
+            assert_eq!(answer.field("content-type"), Some("text/plain; charset=utf-8"), "{path}");
+            let length = answer.field("content-length").and_then(|length| length.parse().ok());
+            assert!(length == Some(answer.body.len()) || reason.is_empty() && length > Some(0), "{answer:?}");
+        }
+    }
+    assert_eq!(larder.get("/busy").field("retry-after"), Some("7"));
+    assert_eq!(larder.get("/part").field("content-range"), Some("bytes */7"));
     larder.wait_for_log("answers 403: SignatureDoesNotMatch");
     larder.wait_for_log("is in the region us-east-1");
 }

@@ -11,23 +11,41 @@ fn lifetime(larder: &Larder, path: &str) -> Value {
 
 #[test]
 fn lifetimes_are_replaced_bounded_and_given() {
-    let origin =
-        Origin::by(|seen| match seen.target.trim_start_matches("/bounded").trim_start_matches("/given") {
+    let origin = Origin::by(|seen| {
+        match seen
+            .target
+            .trim_start_matches("/bounded")
+            .trim_start_matches("/given")
+            .trim_start_matches("/replaced")
+        {
+            "/busy" => "503 Service Unavailable\nCache-Control: max-age=100\n\nx".to_owned(),
             "/none" => "200 OK\n\nx".to_owned(),
+            "/missing" => "404 Not Found\n\nx".to_owned(),
+            "/refused" => "400 Bad Request\n\nx".to_owned(),
+            "/broken" => "502 Bad Gateway\n\nx".to_owned(),
             path => format!("200 OK\nCache-Control: max-age={}\n\nx", path.trim_start_matches('/')),
-        });
+        }
+    });
     let rules = "[[site.rule]]\nmatch = { path = '/replaced/*' }\nttl = '7s'\n\
                  [[site.rule]]\nmatch = { path = '/bounded/*' }\nttl_min = '10s'\nttl_max = '1m'\n\
                  [[site.rule]]\nmatch = { path = '/given/*' }\nttl_default = '5m'\n";
     let larder = with_rules(&origin, rules);
     let cases = [
         ("/replaced/100", Some(7)),
+        ("/replaced/none", Some(7)),
+        ("/replaced/missing", Some(7)),
+        ("/replaced/busy", Some(7)),
+        ("/replaced/refused", None),
+        ("/replaced/broken", None),
         ("/bounded/5", Some(10)),
         ("/bounded/30", Some(30)),
         ("/bounded/100", Some(60)),
         ("/bounded/none", None),
         ("/given/100", Some(100)),
         ("/given/none", Some(300)),
+        ("/given/missing", Some(300)),
+        ("/given/refused", None),
+        ("/given/broken", None),
         ("/100", Some(100)),
         ("/none", None),
     ];

@@ -25,7 +25,7 @@ pub fn lifetime_source(rules: &Rules, status: StatusCode, response: &impl Fields
     let directives = ResponseDirectives::parse(response, &rules.targeted);
     let date = response.first("date").and_then(date::parse).unwrap_or(times.received);
     let own = freshness::lifetime(rules, &directives, status, response, (date, times));
-    match rules.lifetimes.apply(own) == own {
+    match rules.lifetimes.apply(own, freshness::takes_default(status, &directives)) == own {
         true => Source::of(rules, &directives, status, response, (date, times)),
         false => Source::Rule,
     }

@@ -110,7 +110,8 @@ impl Freshness {
     ) -> (Self, Lifetime) {
         let unstored = Self::unstored(response, times);
         let dated = (unstored.date, times);
-        let lifetime = rules.lifetimes.apply(lifetime(rules, directives, status, response, dated));
+        let own = lifetime(rules, directives, status, response, dated);
+        let lifetime = rules.lifetimes.apply(own, takes_default(status, directives));
         let flags = [
             (Flags::NO_CACHE, directives.no_cache),
             (Flags::MUST_REVALIDATE, must_revalidate(directives) && !rules.ignored.must_revalidate),
@@ -272,6 +273,13 @@ pub(crate) fn lifetime(
         }
         Source::Rule | Source::Nothing => Lifetime::Unknown,
     }
+}
+
+/// Whether a response gets the operator's default lifetime. An error may be about the one request that caused it, or
+/// last for a moment, so it needs a lifetime of its own, or a status that permits a heuristic one.
+pub(crate) fn takes_default(status: StatusCode, directives: &ResponseDirectives) -> bool {
+    let is_error = status.is_client_error() || status.is_server_error();
+    !is_error || is_heuristically_cacheable(status) || directives.public
 }
 
 /// Whether a status code is defined as heuristically cacheable (RFC 9110 section 15.1).

@@ -27,7 +27,9 @@ impl Lifetime {
 pub struct Lifetimes {
     /// The lifetime in place of any lifetime from the origin.
     pub replace: Option<u32>,
-    /// The lifetime where the origin gives none.
+    /// Whether that is also for errors that are not cacheable without a lifetime.
+    pub replaces_errors: bool,
+    /// The lifetime where the origin gives none, except for those errors.
     pub default: Option<u32>,
     /// The least lifetime.
     pub least: Option<u32>,
@@ -36,11 +38,13 @@ pub struct Lifetimes {
 }
 
 impl Lifetimes {
-    /// Returns the lifetime in force for a response whose fields give `own`.
-    pub(crate) fn apply(&self, own: Lifetime) -> Lifetime {
+    /// Returns the lifetime in force for a response whose fields give `own`; `takes_default`: it is no error that must not
+    /// reach other clients by default.
+    pub(crate) fn apply(&self, own: Lifetime, takes_default: bool) -> Lifetime {
+        let replaces = takes_default || self.replaces_errors || matches!(own, Lifetime::Explicit(_));
         let chosen = match (self.replace, self.default, own) {
-            (Some(replaced), ..) => Lifetime::Configured(replaced),
-            (None, Some(default), Lifetime::Unknown | Lifetime::Heuristic(_)) => {
+            (Some(replaced), ..) if replaces => Lifetime::Configured(replaced),
+            (None, Some(default), Lifetime::Unknown | Lifetime::Heuristic(_)) if takes_default => {
                 Lifetime::Configured(default)
             }
             _ => own,

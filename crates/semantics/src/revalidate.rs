@@ -62,8 +62,8 @@ pub enum Precondition {
 }
 
 /// Evaluates a client's conditions against a response (section 4.3.2, RFC 9110 section 13.2.2). `If-Match` and
-/// `If-Unmodified-Since` are for origins; and conditions do not apply to statuses other than 200 and 206 (RFC 9110
-/// section 13.2.1) or methods other than GET and HEAD. The `date` of a stored response (UNIX seconds) stands in for a
+/// `If-Unmodified-Since` are for origins; and conditions apply to successful statuses only (RFC 9110 section
+/// 13.2.1), and here to GET and HEAD. The `date` of a stored response (UNIX seconds) stands in for a
 /// missing `Last-Modified`.
 pub fn precondition(
     method: &Method,
@@ -72,8 +72,7 @@ pub fn precondition(
     response: &impl Fields,
     date: Option<u32>,
 ) -> Precondition {
-    let has_content = matches!(status, StatusCode::OK | StatusCode::PARTIAL_CONTENT);
-    if !has_content || !matches!(*method, Method::GET | Method::HEAD) {
+    if !status.is_success() || !matches!(*method, Method::GET | Method::HEAD) {
         return Precondition::Proceed;
     }
     let modified = || response.first("last-modified").and_then(date::parse).or(date);
@@ -298,7 +297,10 @@ mod tests {
         let (request, stored) = (HeadLines(b"If-None-Match: *\r\n"), HeadLines(b"ETag: \"a\"\r\n"));
         let evaluate = |method, status| precondition(&method, &request, status, &stored, None);
         assert_eq!(evaluate(Method::HEAD, StatusCode::OK), Precondition::NotModified);
-        assert_eq!(evaluate(Method::GET, StatusCode::PARTIAL_CONTENT), Precondition::NotModified);
+        for status in [203, 204, 206] {
+            let status = StatusCode::from_u16(status).unwrap();
+            assert_eq!(evaluate(Method::GET, status), Precondition::NotModified);
+        }
         assert_eq!(evaluate(Method::GET, StatusCode::NOT_FOUND), Precondition::Proceed);
         assert_eq!(evaluate(Method::POST, StatusCode::OK), Precondition::Proceed);
     }

@@ -109,9 +109,18 @@ fn is_plainly_fresh(freshness: &Freshness, lifetime: Lifetime) -> bool {
 fn status_allows(status: StatusCode, response: &impl Fields) -> Result<(), Why> {
     match status.as_u16() {
         ..200 | 304 | 412 | 416 | 426 | 428 | 429 | 431 | 511 => Err(Why::StatusNotStorable),
-        206 if ContentRange::of(response).is_none() => Err(Why::BadContentRange),
+        206 if !ContentRange::of(response).is_some_and(|part| has_its_length(response, part)) => {
+            Err(Why::BadContentRange)
+        }
         _ => Ok(()),
     }
+}
+
+/// Whether the content of a partial response is as long as its `part`, as far as a field tells.
+fn has_its_length(response: &impl Fields, part: ContentRange) -> bool {
+    let length =
+        response.first("content-length").and_then(|length| str::from_utf8(length).ok()?.parse().ok());
+    length.is_none_or(|length: u64| length == part.length())
 }
 
 fn directives_allow(directives: &ResponseDirectives, status: StatusCode) -> Result<(), Why> {

@@ -138,6 +138,8 @@ fn section_3_3_partial_responses_say_which_part_they_are() {
     let cases = [
         ("Content-Range: bytes 0-4/10", None),
         ("Content-Range: bytes 5-4/10", Some(Why::BadContentRange)),
+        ("Content-Range: bytes 0-4/10 | Content-Length: 4", Some(Why::BadContentRange)),
+        ("Content-Range: bytes 0-4/10 | Content-Length: 5", None),
         ("Content-Range: bytes 0-4/10 | Content-Range: bytes 0-4/10", Some(Why::BadContentRange)),
         ("Content-Type: multipart/byteranges; boundary=x", Some(Why::BadContentRange)),
     ];

@@ -124,7 +124,7 @@ pub const LONGEST_HEAD: usize = 64 << 10;
 impl Entry {
     /// Whether key, signature and field lines are short enough for an entry.
     pub(crate) fn has_room(key: &[u8], signature: &[u8], fields: &LinesRef<'_>) -> bool {
-        key.len().max(signature.len()) <= usize::from(u16::MAX) && fields.len() <= LONGEST_HEAD
+        key.len().max(signature.len()) <= usize::from(u16::MAX) && fields.size() <= LONGEST_HEAD
     }
 
     /// Assembles an entry. Returns `None` when key or signature are longer than 65,535 bytes, or the field

@@ -99,7 +99,7 @@ impl<'l> LinesRef<'l> {
 
     /// Returns the other lines, as they are sent.
     pub fn own(&self) -> Vec<u8> {
-        let mut own = Vec::with_capacity(self.len() - self.shared.0.len());
+        let mut own = Vec::with_capacity(self.size() - self.shared.0.len());
         self.write_own(&mut own);
         own
     }
@@ -116,7 +116,7 @@ impl<'l> LinesRef<'l> {
     }
 
     /// Returns the bytes of all lines, as they are sent.
-    pub(crate) fn len(&self) -> usize {
+    pub fn size(&self) -> usize {
         let modified = self.modified.map_or(0, |_| dates::MODIFIED.len());
         let date = self.date.map_or(0, |_| dates::DATE.len());
         self.shared.0.len() + self.before.0.len() + modified + self.after.0.len() + date
@@ -300,7 +300,7 @@ mod tests {
             let view = read.view();
             let all = [&shared[..], &own].concat();
             prop_assert_eq!([view.shared(), &view.own()].concat(), all.clone());
-            prop_assert_eq!(view.len(), all.len());
+            prop_assert_eq!(view.size(), all.len());
             let plain = LinesRef::written(&shared, &own);
             prop_assert_eq!(view.lines("date").collect::<Vec<_>>(), plain.lines("date").collect::<Vec<_>>());
             let modified: Vec<_> = plain.lines("last-modified").collect();

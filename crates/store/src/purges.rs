@@ -115,6 +115,34 @@ impl Purges {
         effect: Effect,
         second: u32,
     ) -> (Generation, Vec<JournalPurge>) {
+        let (generation, written, ()) = self.put_after(scopes, effect, second, |_| ());
+        (generation, written)
+    }
+
+    /// Puts a purge in force, and returns the generation for the response of the request that causes it, under this key and
+    /// with these fields: that of this purge, which does not reach its own response, or the one in which the request
+    /// `began` if another purge since then reaches the response.
+    pub(crate) fn put_beside(
+        &self,
+        scopes: &[Scope],
+        effect: Effect,
+        second: u32,
+        (began, key, fields): (Generation, &[u8], &impl Fields),
+    ) -> (Generation, Vec<JournalPurge>) {
+        let since = PurgeStart::Generation(began);
+        let look = |rules: &Rules| self.reach_by(rules, Generation::LAST, since, (key, Some(fields)));
+        let (generation, written, reach) = self.put_after(scopes, effect, second, look);
+        (if reach.is_none() { generation } else { began }, written)
+    }
+
+    /// Puts a purge in force after `look` has seen the earlier ones.
+    fn put_after<T>(
+        &self,
+        scopes: &[Scope],
+        effect: Effect,
+        second: u32,
+        look: impl FnOnce(&Rules) -> T,
+    ) -> (Generation, Vec<JournalPurge>, T) {
         // 1. The rules are locked.
         // 2. They change.
         // 3. The generation changes, while they are still locked.
@@ -122,6 +150,7 @@ impl Purges {
         // so finds them changed. With 3 before 1, it could read the new number and the old rules, and would then
         // record that no purge up to this one reaches the response.
         let mut rules = self.write();
+        let seen = look(&rules);
         let second = self.latest.fetch_max(second, Ordering::Relaxed).max(second);
         let second = NonZeroU32::new(second).unwrap_or(NonZeroU32::MIN);
         let generation = Generation(self.now().0 + 1);
@@ -131,7 +160,7 @@ impl Purges {
         written.iter().for_each(|rule| rules.add(rule, generation));
         rules.fold();
         self.now.0.store(generation.0, Ordering::Release);
-        (generation, written)
+        (generation, written, seen)
     }
 
     /// Restores a rule of an earlier process: it reaches the earlier responses that disks still have.
@@ -257,7 +286,16 @@ impl Purges {
         key: &[u8],
         tagged: Option<&impl Fields>,
     ) -> Option<Reach> {
-        let rules = self.read();
+        self.reach_by(&self.read(), until, since, (key, tagged))
+    }
+
+    fn reach_by(
+        &self,
+        rules: &Rules,
+        until: Generation,
+        since: PurgeStart,
+        (key, tagged): (&[u8], Option<&impl Fields>),
+    ) -> Option<Reach> {
         let mut reach = None;
         let see = &mut |rule: &Rule| reach = stronger(reach, rule.reach(since, until));
         rules.about_key(key, see);

@@ -1,6 +1,7 @@
 //! Reads the stream of invalidations and applies it: purges on other nodes are applied here, in their order.
 //!
-//! A node applies its own entries again when it reads them, so that all nodes apply entries in the same order.
+//! A node applies its own entries again when it reads them, except for those that were [in
+//! force](super::invalidations::Invalidations::was_in_force) before they were published.
 //!
 //! A node continues from its last position, also after a restart: the position is kept [beside the data that it
 //! concerns](super::stream_position). If it may have missed purges, all stored responses have to be revalidated.
@@ -124,6 +125,7 @@ async fn obey(
         match message {
             // No other node was asked about tags.
             Ok(Message { order: Order::Blank(_) | Order::Doubt(_), by }) if by == own => {}
+            Ok(Message { order, by }) if by == own && invalidations.was_in_force(&order) => {}
             Ok(Message { order: Order::Distrust, by }) => {
                 tracing::warn!(
                     "{by} could not publish all its purges; stored responses are validated before use"

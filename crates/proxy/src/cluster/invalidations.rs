@@ -1,9 +1,11 @@
 //! The invalidations of the cluster on one node: the ones it publishes, its position in the stream, and how long that
 //! position is trusted.
 
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use larder_cluster::message::Order;
 use larder_cluster::{Demand, Floor, Follower, Point, Position};
 use parking_lot::Mutex;
 use serde::Serialize;
@@ -31,7 +33,12 @@ pub struct Invalidations {
     /// The ends of the stream that were found for clients that show positions.
     pub(super) looks: LastLookup,
     obeyed: AtomicU64,
+    /// Orders that were in force here before they were published, the latest last, until they are read in the stream.
+    in_force: Mutex<VecDeque<Order>>,
 }
+
+/// The most [orders in force](Invalidations::in_force) that are remembered. Those beyond are obeyed again.
+const IN_FORCE: usize = 1_024;
 
 impl Invalidations {
     /// Continues from the place of the process before this one, whose stored responses this one has. Call it before the
@@ -50,6 +57,7 @@ impl Invalidations {
             floor: Mutex::default(),
             looks: LastLookup::default(),
             obeyed: AtomicU64::new(0),
+            in_force: Mutex::default(),
         }
     }
 
@@ -61,6 +69,23 @@ impl Invalidations {
     /// Records that an entry of this node is in the stream, before any client gets the answer.
     pub(super) fn added(&self, point: &Point) {
         self.floor.lock().added(point.clone(), clock::millis(), self.lease.lag());
+    }
+
+    /// Records that `order`, which is about to be published, is in force here.
+    pub(super) fn in_force(&self, order: Order) {
+        let mut orders = self.in_force.lock();
+        if orders.len() == IN_FORCE {
+            orders.pop_front();
+        }
+        orders.push_back(order);
+    }
+
+    /// Whether `order` of this node was in force before it was published. Obeyed again, it would remove what was fetched
+    /// since then, such as the response to the change itself. No other node has sent an older response meanwhile (`floor`).
+    pub(super) fn was_in_force(&self, order: &Order) -> bool {
+        let mut orders = self.in_force.lock();
+        let found = orders.iter().position(|own| own == order);
+        found.is_some_and(|at| orders.remove(at).is_some())
     }
 
     pub(super) fn obeyed(&self) {

@@ -41,6 +41,7 @@ impl UnpublishedPurges<'_> {
         let cluster = self.cluster?;
         let (mut last, mut is_told) = (None, true);
         while let Some(order) = self.orders.pop_front() {
+            cluster.invalidations.in_force(order.clone());
             match cluster.tell(order).await {
                 Ok(point) => last = Some(point),
                 Err(error) => {

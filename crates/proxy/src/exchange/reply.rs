@@ -194,6 +194,11 @@ impl Banner {
         Self { hsts: Some(hsts.to_string()), ..self.clone() }
     }
 
+    /// Returns the length of the values that differ from proxy to proxy.
+    pub(crate) fn len(&self) -> usize {
+        self.via.len() + self.name.len() + self.hsts.as_ref().map_or(0, String::len)
+    }
+
     /// Appends the fields, with the outcome of the request, except for those that `stays` denies: rules remove or set them.
     #[inline]
     fn write(&self, out: &mut impl FieldWriter, outcome: &Outcome, stays: impl Fn(&str) -> bool) {

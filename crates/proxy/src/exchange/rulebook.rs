@@ -80,14 +80,14 @@ impl Rulebook {
             own_cookies: sticky.map(Sticky::names).unwrap_or_default(),
             workers,
         };
-        let base = Ruling::new(Numbers::new(), Effects::default(), &None, &site);
+        let base = Ruling::new((Numbers::new(), rules), Effects::default(), &None, &site);
         let mut kept = Vec::new();
         let limiters: Vec<_> = rules.iter().map(|rule| limiters(rule, old, &mut kept)).collect();
         let one = |(number, rule): (usize, &SiteRule)| {
             let numbers = Numbers::from_slice(&[number as u16]);
             let mut effects = rule.effects.clone();
             effects.reply.vary = vary(&effects, &numbers, rules);
-            Arc::new(Ruling::new(numbers, effects, &limiters[number], &site))
+            Arc::new(Ruling::new((numbers, rules), effects, &limiters[number], &site))
         };
         Self {
             set: RuleSet::new(rules.iter().map(|rule| rule.rule.clone()).collect()),
@@ -312,7 +312,7 @@ impl Rulebook {
         }
         effects.reply.vary = vary(&effects, numbers, &self.rules);
         let limits = holding.iter().rev().find_map(|number| self.limiters.get(usize::from(*number))?.clone());
-        Arc::new(Ruling::new(Numbers::from_slice(holding), effects, &limits, &self.site))
+        Arc::new(Ruling::new((Numbers::from_slice(holding), &self.rules[..]), effects, &limits, &self.site))
     }
 }
 

@@ -8,7 +8,9 @@ use http::{HeaderMap, HeaderValue, header};
 use larder_rules::{Numbers, Pattern};
 use larder_semantics::storable::Rules;
 
-use crate::base::settings::{CountedRequests, Edits, Effects, LimitBy, Pages, Tokens, Unsigned, Users};
+use crate::base::settings::{
+    CountedRequests, Edits, Effects, LimitBy, Pages, SiteRule, Tokens, Unsigned, Users,
+};
 use crate::net::limiter::Limiter;
 
 /// The limits of a rule; `None` if it sets none.
@@ -77,7 +79,13 @@ pub(crate) enum RulingRef<'b> {
 }
 
 impl Ruling {
-    pub(super) fn new(numbers: Numbers, mut effects: Effects, limits: &Limiters, site: &SiteRules) -> Self {
+    /// Creates the settings by the rules of these numbers among `rules`.
+    pub(super) fn new(
+        (numbers, rules): (Numbers, &[SiteRule]),
+        mut effects: Effects,
+        limits: &Limiters,
+        site: &SiteRules,
+    ) -> Self {
         if let Some(signed) = effects.signed.as_ref().and_then(Option::as_ref).filter(|own| !own.in_path) {
             let query = effects.query.get_or_insert_default();
             query.drop.extend(
@@ -91,6 +99,10 @@ impl Ruling {
         let of_rules = effects.own_cookies.iter().flat_map(|name| Pattern::parse(name));
         effects.request.drop_cookies(&of_rules.collect::<Vec<_>>());
         let mut caching = effects.on(&site.caching);
+        let mut rules = numbers.iter().rev().filter_map(|number| rules.get(usize::from(*number)));
+        let with_ttl = rules.find(|rule| rule.effects.ttl.is_some());
+        caching.lifetimes.replaces_errors =
+            with_ttl.is_some_and(|rule| !rule.rule.conditions.status.is_empty());
         // Nobody gets the response to another credential, which selects it (RFC 9111 section 3.5).
         caching.shares_authorized |= effects.apart.iter().any(|name| name == header::AUTHORIZATION.as_str());
         let caches = site.caches && effects.cache != Some(false);

@@ -171,7 +171,7 @@ impl<'s> Sent<'s> {
     async fn accept(&self, site: &SiteState, answer: OriginAnswer<'_>) -> Answered {
         let OriginAnswer { turn, load, mut head, mut download, is_first } = answer;
         if let Some(signer) = turn.signer() {
-            signer.accept(&mut head, &mut download).await?;
+            signer.accept(&self.request.method, &mut head, &mut download).await?;
         }
         self.request.session.iter().filter(|_| is_first).for_each(|session| turn.keep(session));
         let origin = turn.origin();

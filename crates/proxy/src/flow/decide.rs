@@ -249,7 +249,8 @@ pub(crate) fn may_share(freshness: &Freshness, request: &Request, now: u32) -> b
 }
 
 /// Whether `entry` may answer `request` at `now` (UNIX seconds) although the origin fails (RFC 5861 section 4, RFC 9111
-/// section 4.2.4). A part may only answer if it has the requested bytes: otherwise the client needs the error.
+/// section 4.2.4). A part may only answer if it has the requested bytes: otherwise the client needs the error. A stored
+/// error is no better than a newer one.
 pub(crate) fn may_stand_in(
     rules: &Rules,
     request: &Request,
@@ -257,8 +258,11 @@ pub(crate) fn may_stand_in(
     failure: Failure,
     now: u32,
 ) -> bool {
+    let is_old_error = matches!(failure, Failure::Status(_)) && entry.status().is_server_error();
     let lacks_range = || StoredResponse::of(entry, true, (&request.method, &request.fields), now).lacks_range;
-    stale_on_error(&request.freshness(entry), &request.asked, rules, now, failure) && !lacks_range()
+    !is_old_error
+        && stale_on_error(&request.freshness(entry), &request.asked, rules, now, failure)
+        && !lacks_range()
 }
 
 /// Returns how long `request`, which needs an answer of the origin for this reason, waits for it before `entry` answers at
@@ -279,6 +283,7 @@ pub(crate) fn patience_with(
         && why == Why::Expired
         // The fetch in the background is not of a part.
         && entry.status() != StatusCode::PARTIAL_CONTENT
+        && !entry.status().is_server_error()
         && request.asked.max_stale.is_none()
         && !request.is_reload();
     (may_answer && may_stand_in(rules, request, entry, Failure::Unreachable, now)).then_some(limit)

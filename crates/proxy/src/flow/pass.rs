@@ -18,9 +18,9 @@ use larder_semantics::reuse::Failure;
 use larder_semantics::revalidate::{self, Head as Revealed};
 use larder_semantics::status::Why;
 use larder_semantics::storable::{self, Times};
-use larder_semantics::{groups, invalidate, key, partition};
+use larder_semantics::{groups, invalidate, key};
+use larder_store::Entry;
 use larder_store::fill::{Epoch, FillWriter, Head};
-use larder_store::{Entry, Generation};
 
 use crate::base::clock;
 use crate::base::networks::host_of;
@@ -120,13 +120,14 @@ pub(crate) async fn through(
     if status == StatusCode::SWITCHING_PROTOCOLS {
         return upgraded(&fields, download, outcome);
     }
-    let (mut moment, mut position, mut own_purge) = (None, None, None);
+    let (mut moment, mut position) = (None, None);
     if invalidate::is_unsafe(&request.method) {
         let _telling = publish::telling(worker.shared.cluster.as_deref());
         let mut spoiled = invalidate(worker, request, status, &*fields);
         // The invalidation by this request does not apply to its own answer; any other one does.
         let is_left = |began| !worker.cache.fills.is_cancelled_by_others(request.hash, began, &spoiled);
-        moment = before.and_then(|(_, began, _)| Some(epoch()).filter(|_| is_left(began)));
+        let left = before.as_ref().map(|(_, began, _)| *began).filter(|began| is_left(*began));
+        let left = left.map(|began| (epoch(), began));
         let mut groups = groups(request, &fields);
         groups.extend(worker.cache.store.purges.partitions_of(&spoiled));
         if request.ruling.caching().is_none() {
@@ -135,21 +136,20 @@ pub(crate) async fn through(
         // From here on other nodes are notified even if the client leaves.
         let purges = [(Effect::Remove, &*spoiled), (Effect::Invalid, &*groups)];
         let untold = publish::untold(worker.shared.cluster.as_ref(), &purges);
-        let ordered = invalidate_groups(worker, &groups).await;
-        // Among what that purge removes would be the answer itself.
-        own_purge = ordered.filter(|_| partition::is_key(&request.key));
+        let own = (&*request, &*fields, left.map(|(_, began)| began));
+        let began = invalidate_groups(worker, &groups, own).await;
+        moment = left.map(|(now, before)| now.of_fetch(began.unwrap_or(before)));
         worker.cache.twin.agree().await;
         position = untold.tell().await;
         worker.shared.observers.couplings.answered(plan, request, status);
     }
-    if let Some((rules, began, doubt)) = before
-        && let Some(moment) = moment
+    if let Some((rules, _, doubt)) = before
+        && let Some(began) = moment
         && is_over
     {
         let answer = Answer { status, fields, download, by_peer: false, requested, ruling };
         let cx = Context { worker, plan, rules };
-        let began = own_purge.map_or(began, |purge| began.after(purge));
-        return posted(cx, request, answer, (times, doubt, moment.of_fetch(began)), outcome).at(position);
+        return posted(cx, request, answer, (times, doubt, began), outcome).at(position);
     }
     upstream::pass_on(request.method == Method::HEAD, status, fields, download, outcome).at(position)
 }
@@ -229,13 +229,29 @@ fn groups(request: &Request, fields: &Lines) -> Vec<Scope> {
     }
 }
 
-/// Puts the invalidation of these groups in force, before the client gets the answer. Returns the generation of the purge.
-async fn invalidate_groups(worker: &Worker, groups: &[Scope]) -> Option<Generation> {
+/// Puts the invalidation of these groups in force, before the client gets the answer. If the answer may be stored, whose
+/// request `began` then, returns its epoch: among what the purge removes would be the answer itself.
+async fn invalidate_groups(
+    worker: &Worker,
+    groups: &[Scope],
+    (request, fields, began): (&Request, &Lines, Option<Epoch>),
+) -> Option<Epoch> {
     if groups.is_empty() {
         return None;
     }
     let (fills, ordered) = (Arc::clone(&worker.cache.fills), groups.to_vec());
-    worker.cache.on_a_thread(move || fills.order(&ordered, Effect::Invalid, clock::now())).await
+    let own = began.map(|began| (began, request.key.clone(), fields.clone()));
+    let order = move || match own {
+        Some((began, key, fields)) => {
+            let own = (began, &*key, &fields);
+            Some(fills.order_beside(&ordered, Effect::Invalid, clock::now(), own))
+        }
+        None => {
+            fills.order(&ordered, Effect::Invalid, clock::now());
+            None
+        }
+    };
+    worker.cache.on_a_thread(order).await.flatten()
 }
 
 /// Returns the reply to a POST, and stores the answer for later GETs if that is allowed (RFC 9110 section 9.3.3).

@@ -3,6 +3,7 @@
 use larder_http2::hpack::encoder;
 use larder_store::LinesRef;
 
+use crate::exchange::reply::{Banner, Reply, Source};
 use crate::http::fields::FieldWriter;
 
 /// The bytes of a section.
@@ -39,4 +40,26 @@ impl FieldWriter for ListSize {
     fn field(&mut self, name: &[u8], value: &[u8]) {
         self.0 += name.len() + value.len() + 32;
     }
+}
+
+/// The most that the fields of all replies add to a list, except for those in the [`Banner`].
+const FIXED: usize = 2_048;
+
+/// Returns a size that the list of the head of `reply` does not exceed, without reading its lines; `None` where only
+/// [`ListSize`] tells.
+pub(super) fn at_most(reply: &Reply, banner: &Banner) -> Option<usize> {
+    let lines = match &reply.fields {
+        Source::Entry(entry) | Source::NotModified(entry) => entry.fields().size(),
+        Source::Fill(head) => head.fields.view().size(),
+        Source::Answer(_) | Source::Fields(_) => return None,
+    };
+    let edits = reply.edits.as_deref().map(|own| &own.0);
+    let is_simple = reply.extra.is_none() && edits.is_none_or(|edits| edits.cookies.is_none());
+    let added: usize = edits.map_or(0, |edits| {
+        let fields = edits.set.iter().chain(&edits.default).chain(&edits.add);
+        let fields: usize = fields.map(|(name, value)| name.as_str().len() + value.len() + 32).sum();
+        fields + edits.vary.iter().map(|name| name.len() + 2).sum::<usize>()
+    });
+    // A line adds 28 bytes to its own, and has 5 at least.
+    is_simple.then(|| 7 * lines + added + banner.len() + FIXED)
 }

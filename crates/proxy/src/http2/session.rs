@@ -14,7 +14,7 @@ use larder_http2::{Code, Connection, Fields};
 use larder_semantics::fields::to_map;
 use parking_lot::{Mutex, MutexGuard};
 
-use super::section::{ListSize, Section};
+use super::section::{ListSize, Section, at_most};
 use crate::base::clock;
 use crate::exchange::link::Interim;
 use crate::exchange::reply::{Banner, Reply};
@@ -296,10 +296,14 @@ impl State {
     /// Whether the client accepts the head of `reply`.
     #[inline]
     pub(super) fn accepts_head(&self, reply: &Reply, banner: &Banner) -> bool {
-        self.accepts(|size| {
-            size.field(b":status", b"200");
-            write_head(size, reply, banner);
-        })
+        let most = self.wire.longest_list();
+        let counted = || {
+            self.accepts(|size| {
+                size.field(b":status", b"200");
+                write_head(size, reply, banner);
+            })
+        };
+        most >= LARGE_LIST || at_most(reply, banner).is_some_and(|list| list <= most) || counted()
     }
 
     /// Writes the head of `reply`; `end`: it has no content. Returns false if the stream is closed.

@@ -33,13 +33,6 @@ impl Epoch {
         Self { generation: began.generation, removals: began.removals, ..self }
     }
 
-    /// Returns the same epoch after the purge with this `generation`, if no other purge was put in force between the two.
-    #[must_use]
-    pub fn after(self, generation: Generation) -> Self {
-        let is_next = generation.before() == self.generation;
-        Self { generation: if is_next { generation } else { self.generation }, ..self }
-    }
-
     /// Whether no response was stored or cancelled between the two epochs.
     pub(crate) fn is_like(self, other: Self) -> bool {
         (self.cancelled, self.stored) == (other.cancelled, other.stored)

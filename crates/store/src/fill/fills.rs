@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Waker};
 
 use hashbrown::HashTable;
+use larder_semantics::fields::Fields;
 use larder_semantics::purge::{Effect, Scope};
 use parking_lot::{Mutex, MutexGuard};
 
@@ -74,6 +75,21 @@ impl Fills {
         let (generation, rules) = self.store.purges.put(scopes, effect, second);
         self.store.near().iter().for_each(|tier| tier.purge(&rules));
         generation
+    }
+
+    /// Puts a purge in force as [`order`](Self::order) does. Returns the epoch for the response of the request that causes the
+    /// purge, under `key` and with these fields: the purge does not reach it, but all others do since the request `began`.
+    pub fn order_beside(
+        &self,
+        scopes: &[Scope],
+        effect: Effect,
+        second: u32,
+        (began, key, fields): (Epoch, &[u8], &impl Fields),
+    ) -> Epoch {
+        let own = (began.generation, key, fields);
+        let (generation, rules) = self.store.purges.put_beside(scopes, effect, second, own);
+        self.store.near().iter().for_each(|tier| tier.purge(&rules));
+        Epoch { generation, ..began }
     }
 
     /// Puts copied rules in force, as [`order`](Self::order) does. Returns `None`, and changes nothing, if the copy is

@@ -128,8 +128,8 @@ impl Outcome {
         // "hit" and "ttl" describe an ordinary hit completely.
         let obvious = matches!(self.why, Why::Fresh | Why::Absent);
         let forward = match self.kind {
-            // A request that the origin has answered was forwarded, and is no hit (RFC 9211 section 2.1).
-            Kind::StaleHit if self.origin_status.is_some() => Some(Forward::Stale),
+            // An origin was asked first, also if it has not answered: it is no hit (RFC 9211 section 2.1).
+            Kind::StaleHit if self.why == Why::StaleIfError => Some(Forward::Stale),
             Kind::Hit | Kind::StaleHit | Kind::Refused => None,
             Kind::Pass if matches!(self.why, Why::ByRule | Why::OnlyHttps) => None,
             Kind::Revalidated => Some(self.why.forward().unwrap_or(Forward::Stale)),

@@ -95,10 +95,16 @@ impl Download {
     /// Returns the end of a download whose content is replaced by `content`.
     #[must_use]
     pub fn replaced(mut self: Box<Self>, content: Vec<u8>) -> Box<Self> {
-        self.end();
-        (self.length, self.inspection) = (Some(content.len() as u64), None);
-        self.early = Some(content);
+        self.replace(content);
         self
+    }
+
+    /// Replaces the content. A connection with content that was not read is closed.
+    pub(super) fn replace(&mut self, content: Vec<u8>) {
+        drop(self.source.take());
+        self.end();
+        (self.length, self.inspection, self.lent) = (Some(content.len() as u64), None, 0);
+        self.early = Some(content);
     }
 
     /// Adds content that precedes this to its examination.

@@ -40,7 +40,7 @@ macro_rules! effects {
             ttl: Option<u32> => lifetimes.replace, Response { "ttl", "duration, or a table of status codes and durations", with[set_ttl],
                 "lifetime of responses in place of the origin's; no-store, no-cache and private still hold"; }
             ttl_default: Option<u32> => lifetimes.default, Response { "ttl_default", "duration", kind[Seconds],
-                "lifetime of responses for which the origin sets none"; }
+                "lifetime of responses for which the origin sets none, errors other than 404, 405, 410, 414 and 501 excepted"; }
             ttl_min: Option<u32> => lifetimes.least, Response { "ttl_min", "duration", kind[Seconds],
                 "least lifetime of responses that have one"; }
             ttl_max: Option<u32> => lifetimes.most, Response { "ttl_max", "duration", kind[Seconds],

@@ -35,7 +35,10 @@ const PAUSE: u64 = 30;
 /// The same without valid ones: each request would wait for the sources.
 const SHORT_PAUSE: u64 = 5;
 /// Fields of these beginnings are between this proxy and the storage.
-const PRIVATE: [&str; 2] = ["x-amz-", "x-ms-"];
+const PRIVATE: [&str; 6] = ["x-amz-", "x-goog-", "x-guploader-", "x-minio-", "x-ms-", "x-rgw-"];
+/// Fields that describe the text of an error.
+const ABOUT_TEXT: [&str; 6] =
+    ["content-encoding", "content-language", "content-length", "content-type", "etag", "last-modified"];
 
 /// Signs the requests to one bucket. Shared by all workers.
 #[derive(Debug)]
@@ -200,12 +203,19 @@ impl Signer {
         }
     }
 
-    /// Removes the fields of the storage from an answer with this `head`. Errors: the error for an answer that refuses
-    /// the request: its text is for the owner of the credentials.
-    pub async fn accept(&self, head: &mut Head, download: &mut Download) -> Result<(), OriginError> {
+    /// Removes the fields of the storage from the answer to `method` with this `head`, and replaces the text of an error,
+    /// which names the bucket. Errors: the error for an answer that refuses the request: its text is for the owner of the
+    /// credentials.
+    pub async fn accept(
+        &self,
+        method: &Method,
+        head: &mut Head,
+        download: &mut Download,
+    ) -> Result<(), OriginError> {
         let begins = |name: &[u8], begin: &str| {
             name.get(..begin.len()).is_some_and(|found| found.eq_ignore_ascii_case(begin.as_bytes()))
         };
+        let is = |name: &[u8], own: &str| name.eq_ignore_ascii_case(own.as_bytes());
         let is_kept = |name: &[u8]| !PRIVATE.iter().any(|begin| begins(name, begin));
         let refused = |status, detail| Err(OriginError::new(status, Why::BucketRefused, detail));
         match head.status.as_u16() {
@@ -235,6 +245,23 @@ impl Signer {
                 let detail =
                     format!("{} answers {}: {code} {message}", self.bucket.url, head.status.as_u16());
                 refused(status, detail.trim_end_matches([' ', ':']).escape_debug().to_string())
+            }
+            400.. => {
+                let status = head.status;
+                let text = format!("{}: {}\n", status.as_u16(), status.canonical_reason().unwrap_or("error"));
+                let length = text.len().to_string();
+                let own = [("Content-Type", "text/plain; charset=utf-8"), ("Content-Length", &*length)];
+                let stays = |name: &[u8]| is_kept(name) && !ABOUT_TEXT.iter().any(|own| is(name, own));
+                head.fields.rebuild(
+                    |name, _| stays(name),
+                    own.map(|(name, value)| (name, value.as_bytes())).into_iter(),
+                );
+                if *method != Method::HEAD {
+                    // Read to its end, so that the connection can be used again.
+                    let _ = download.whole(LONGEST).await;
+                    download.replace(text.into_bytes());
+                }
+                Ok(())
             }
             _ => {
                 if head.fields.iter().any(|(name, _)| !is_kept(name)) {
