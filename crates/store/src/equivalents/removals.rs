@@ -17,7 +17,7 @@ pub(super) struct Removals {
 
 impl Default for Removals {
     fn default() -> Self {
-        let places = || (0..PLACES).map(|_| AtomicU64::new(0)).collect();
+        let places = || Box::new([const { AtomicU64::new(0) }; PLACES]);
         Self { count: AtomicU64::new(0), last: places(), others: places() }
     }
 }
