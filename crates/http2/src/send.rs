@@ -243,9 +243,7 @@ impl Connection {
 
     /// Removes a stream. Its unread content counts as read.
     pub(crate) fn end(&mut self, stream: u32, by_us: bool) {
-        if let Some(stream) = self.streams.end(stream, by_us) {
-            self.released += stream.counted();
-        }
+        self.released += self.streams.end(stream, by_us).unwrap_or(0);
     }
 
     /// Starts a graceful shutdown. Requests that the client sends before it receives this are answered (RFC 9113

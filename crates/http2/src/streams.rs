@@ -150,11 +150,16 @@ impl Streams {
         self.open.push(stream);
     }
 
-    /// Removes a stream; `by_us`: whether the server reset it.
-    pub(crate) fn end(&mut self, id: u32, by_us: bool) -> Option<Stream> {
+    /// Removes a stream; `by_us`: whether the server reset it. Returns its [counted](Stream::counted) bytes.
+    pub(crate) fn end(&mut self, id: u32, by_us: bool) -> Option<i64> {
         let place = self.place(id)?;
         self.remember(id, by_us);
-        Some(self.open.remove(place))
+        let counted = self.open[place].counted();
+        match place + 1 == self.open.len() {
+            true => self.open.truncate(place),
+            false => _ = self.open.remove(place),
+        }
+        Some(counted)
     }
 
     /// Remembers the end of a stream that was refused or has ended.

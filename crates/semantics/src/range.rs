@@ -9,7 +9,7 @@ use http::HeaderMap;
 use crate::date;
 use crate::fields::{Fields, trim};
 use crate::freshness::Freshness;
-use crate::wire::decimal;
+use crate::wire::{decimal, put_decimal};
 
 /// The most ranges that one request may name.
 pub const MOST_RANGES: usize = 32;
@@ -131,6 +131,19 @@ pub struct ContentRange {
 }
 
 impl ContentRange {
+    /// Appends the value of `Content-Range`.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"bytes ");
+        put_decimal(out, self.first);
+        out.push(b'-');
+        put_decimal(out, self.last);
+        out.push(b'/');
+        match self.complete {
+            Some(complete) => put_decimal(out, complete),
+            None => out.push(b'*'),
+        }
+    }
+
     /// Returns `None` unless `range` is a part of `complete` bytes.
     pub fn new(range: RangeInclusive<u64>, complete: u64) -> Option<Self> {
         Self { first: *range.start(), last: *range.end(), complete: Some(complete) }.checked()
@@ -209,11 +222,9 @@ impl ContentRange {
 
 impl fmt::Display for ContentRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "bytes {}-{}/", self.first, self.last)?;
-        match self.complete {
-            Some(complete) => write!(f, "{complete}"),
-            None => f.write_str("*"),
-        }
+        let mut written = Vec::new();
+        self.write(&mut written);
+        f.write_str(&String::from_utf8_lossy(&written))
     }
 }
 

@@ -273,11 +273,13 @@ impl Entry {
     }
 
     /// Returns the cache key.
+    #[inline]
     pub fn key(&self) -> &[u8] {
         &self.0.slice[..self.key_len()]
     }
 
     /// Returns the selecting request fields; empty when the response does not vary.
+    #[inline]
     pub fn signature(&self) -> &[u8] {
         self.tail().signature
     }
@@ -291,6 +293,7 @@ impl Entry {
         LinesRef::of(shared.as_ref(), own, Dates { date, modified })
     }
 
+    #[inline]
     fn tail(&self) -> Tail<'_> {
         let mut rest = &self.0.slice[self.key_len()..];
         let rare = self.take(MARKED_RARE, &mut rest);
@@ -301,6 +304,7 @@ impl Entry {
     }
 
     /// Takes the first bytes of `rest` if the entry has this mark; they are present only then.
+    #[inline]
     fn take<const N: usize>(&self, mark: u8, rest: &mut &[u8]) -> Option<[u8; N]> {
         let (first, behind) = rest.split_first_chunk().filter(|_| self.has(mark))?;
         *rest = behind;
@@ -308,6 +312,7 @@ impl Entry {
     }
 
     /// Returns the stored status code.
+    #[inline]
     pub fn status(&self) -> StatusCode {
         let bits = self.0.header.header.status.load(Ordering::Relaxed);
         StatusCode::from_u16(bits & STATUS).unwrap_or_default()
@@ -378,10 +383,12 @@ impl Entry {
             + allocated(COUNTS + size_of::<EntryPrefix>() + self.0.slice.len()) as u64
     }
 
+    #[inline]
     fn has(&self, mark: u8) -> bool {
         self.0.header.header.marks & mark != 0
     }
 
+    #[inline]
     fn key_len(&self) -> usize {
         usize::from(self.0.header.header.key_len)
     }

@@ -15,7 +15,7 @@ pub struct HitForMiss(Box<[AtomicU64]>);
 
 impl Default for HitForMiss {
     fn default() -> Self {
-        Self((0..PLACES).map(|_| AtomicU64::new(0)).collect())
+        Self(Box::new([const { AtomicU64::new(0) }; PLACES]))
     }
 }
 

@@ -45,6 +45,17 @@ pub struct LinesRef<'l> {
     date_line: OnceCell<[u8; dates::DATE.len()]>,
 }
 
+/// The lines of one response that no other one shares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OwnLines<'l> {
+    /// Those before `Last-Modified`.
+    pub before: &'l [u8],
+    /// Those behind it.
+    pub after: &'l [u8],
+    /// The values of `Last-Modified` and `Date`, which is the last line, if they are stored as numbers.
+    pub times: [Option<u32>; 2],
+}
+
 impl Lines {
     pub(crate) fn new(shared: Option<SharedLines>, mut own: Vec<u8>) -> Self {
         let dates = dates::take(&mut own);
@@ -128,25 +139,20 @@ impl<'l> LinesRef<'l> {
         self.shared.iter().chain(own).chain(self.date().iter())
     }
 
-    /// Appends all lines in another form: `field` appends a name and a value. The form of shared lines is made once for all
-    /// of their responses, so there may be only one.
+    /// Appends the shared lines in another form: `field` appends a name and a value. The form is made once for all of their
+    /// responses, so there may be only one. Returns the other lines.
     #[inline]
-    pub fn write_with(&self, out: &mut Vec<u8>, field: impl Fn(&mut Vec<u8>, &[u8], &[u8])) {
-        let write = |out: &mut Vec<u8>, lines: HeadLines<'_>| {
-            lines.iter().for_each(|(name, value)| field(out, name, value));
-        };
+    pub fn write_shared_with(
+        &self,
+        out: &mut Vec<u8>,
+        field: impl Fn(&mut Vec<u8>, &[u8], &[u8]),
+    ) -> OwnLines<'l> {
         match self.block {
-            Some(block) => out.extend_from_slice(block.form(write)),
-            None => write(out, self.shared),
+            Some(block) => out.extend_from_slice(block.form(|out, lines| write_each(out, lines, field))),
+            None => write_each(out, self.shared, field),
         }
-        write(out, self.before);
-        if let Some(time) = self.modified {
-            field(out, b"Last-Modified", &date::format(time));
-        }
-        write(out, self.after);
-        if let Some(time) = self.date {
-            field(out, b"Date", &date::format(time));
-        }
+        let Self { before, after, modified, date, .. } = self;
+        OwnLines { before: before.0, after: after.0, times: [*modified, *date] }
     }
 
     /// Returns the same fields as a map.
@@ -178,6 +184,25 @@ impl<'l> LinesRef<'l> {
         let line = |time| &self.date_line.get_or_init(|| dates::date_line(time))[..];
         HeadLines(self.date.map_or(&[], line))
     }
+}
+
+impl OwnLines<'_> {
+    /// Appends the lines in another form: `field` appends a name and a value.
+    pub fn write_with(&self, out: &mut Vec<u8>, field: impl Fn(&mut Vec<u8>, &[u8], &[u8])) {
+        let [modified, date] = self.times;
+        write_each(out, HeadLines(self.before), &field);
+        if let Some(time) = modified {
+            field(out, b"Last-Modified", &date::format(time));
+        }
+        write_each(out, HeadLines(self.after), &field);
+        if let Some(time) = date {
+            field(out, b"Date", &date::format(time));
+        }
+    }
+}
+
+fn write_each(out: &mut Vec<u8>, lines: HeadLines<'_>, field: impl Fn(&mut Vec<u8>, &[u8], &[u8])) {
+    lines.iter().for_each(|(name, value)| field(out, name, value));
 }
 
 impl Fields for LinesRef<'_> {
@@ -271,10 +296,11 @@ mod tests {
         assert!(!shared.is_empty());
         for lines in [&kept[2], &kept[2].clone()] {
             let mut out = Vec::new();
-            lines.view().write_with(&mut out, |out, name, value| {
+            let field = |out: &mut Vec<u8>, name: &[u8], value: &[u8]| {
                 made.set(made.get() + 1);
                 write_line(out, name, value);
-            });
+            };
+            lines.view().write_shared_with(&mut out, field).write_with(&mut out, field);
             assert_eq!(out, [&shared[..], &lines.view().own()].concat());
         }
         assert_eq!(made.get(), 6);

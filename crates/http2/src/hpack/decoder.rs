@@ -4,7 +4,7 @@ use super::dynamic::{Dynamic, TableField};
 use super::kind::{Kind, STATIC_KINDS};
 use super::list::{Bounds, List, is_sound};
 use super::malformed::Malformed;
-use super::table::STATIC;
+use super::table::{CONTIGUOUS, STATIC};
 use super::{huffman, integer};
 
 /// Decodes the field sections of one connection.
@@ -54,15 +54,14 @@ impl Decoder {
 
     #[inline]
     fn indexed(&mut self, index: usize, list: &mut List, bounds: &Bounds) -> Result<(), Malformed> {
-        let TableField { name, value, kind, is_sound } = self.get(index)?;
+        let TableField { bytes, name, kind, is_sound } = self.get(index)?;
         // Once the list is too large, a byte on the wire must not cause a copy.
         if list.is_too_large() {
             return Ok(());
         }
         let at = list.bytes().len();
-        list.bytes().extend_from_slice(name);
-        list.bytes().extend_from_slice(value);
-        list.push(at, name.len(), (kind, is_sound), bounds);
+        list.bytes().extend_from_slice(bytes);
+        list.push(at, name, (kind, is_sound), bounds);
         Ok(())
     }
 
@@ -86,18 +85,19 @@ impl Decoder {
                 None
             }
             _ => {
-                let TableField { name, kind, .. } = self.get(index)?;
-                list.bytes().extend_from_slice(name);
+                let TableField { bytes, name, kind, .. } = self.get(index)?;
+                list.bytes().extend_from_slice(&bytes[..name]);
                 Some(kind)
             }
         };
         let length = list.bytes().len() - at;
         string(block, list.bytes())?;
-        let (name, value) = list.bytes()[at..].split_at(length);
+        let bytes = &list.bytes()[at..];
+        let (name, value) = bytes.split_at(length);
         let kind = known.unwrap_or_else(|| Kind::of(name));
         let is_sound = is_sound(kind, name, value);
         if bits == 6 {
-            self.dynamic.insert(TableField { name, value, kind, is_sound });
+            self.dynamic.insert(TableField { bytes, name: length, kind, is_sound });
         }
         list.push(at, length, (kind, is_sound), bounds);
         Ok(())
@@ -107,8 +107,9 @@ impl Decoder {
     fn get(&self, index: usize) -> Result<TableField<'_>, Malformed> {
         let place = index.checked_sub(1).ok_or(Malformed)?;
         match STATIC.get(place).zip(STATIC_KINDS.get(place)) {
-            Some(((name, value), &kind)) => {
-                Ok(TableField { name: name.as_bytes(), value: value.as_bytes(), kind, is_sound: true })
+            Some(((name, _), &kind)) => {
+                let [start, end] = [CONTIGUOUS.1[place], CONTIGUOUS.1[place + 1]].map(usize::from);
+                Ok(TableField { bytes: &CONTIGUOUS.0[start..end], name: name.len(), kind, is_sound: true })
             }
             None => self.dynamic.get(place - STATIC.len()).ok_or(Malformed),
         }

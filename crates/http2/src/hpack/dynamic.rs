@@ -35,8 +35,10 @@ struct Entry {
 /// A field of a table.
 #[derive(Clone, Copy)]
 pub(super) struct TableField<'t> {
-    pub(super) name: &'t [u8],
-    pub(super) value: &'t [u8],
+    /// The name and, behind it, the value.
+    pub(super) bytes: &'t [u8],
+    /// The length of the name.
+    pub(super) name: usize,
     pub(super) kind: Kind,
     /// Whether name and value are [sound](super::list::is_sound).
     pub(super) is_sound: bool,
@@ -63,13 +65,13 @@ impl Dynamic {
         let place = self.entries.len().checked_sub(index + 1)?;
         let entry = self.entries.get(place)?;
         let start = entry.at - self.base;
-        let (name, value) = self.bytes[start..start + entry.len()].split_at(entry.name);
-        Some(TableField { name, value, kind: entry.kind, is_sound: entry.is_sound })
+        let bytes = &self.bytes[start..start + entry.len()];
+        Some(TableField { bytes, name: entry.name, kind: entry.kind, is_sound: entry.is_sound })
     }
 
     pub(super) fn insert(&mut self, field: TableField<'_>) {
-        let TableField { name, value, kind, is_sound } = field;
-        let size = name.len() + value.len() + OVERHEAD;
+        let TableField { bytes, name, kind, is_sound } = field;
+        let size = bytes.len() + OVERHEAD;
         if size > self.limit {
             return self.evict(0);
         }
@@ -80,9 +82,8 @@ impl Dynamic {
             self.base += evicted;
         }
         let at = self.base + self.bytes.len();
-        self.bytes.extend_from_slice(name);
-        self.bytes.extend_from_slice(value);
-        self.entries.push_back(Entry { at, name: name.len(), value: value.len(), kind, is_sound });
+        self.bytes.extend_from_slice(bytes);
+        self.entries.push_back(Entry { at, name, value: bytes.len() - name, kind, is_sound });
         self.size += size;
     }
 

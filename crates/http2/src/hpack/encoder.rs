@@ -50,6 +50,7 @@ pub fn field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
 }
 
 /// Appends a field as [`field`] does, with the value that `write` appends.
+#[inline]
 pub fn field_with(out: &mut Vec<u8>, name: &[u8], write: impl FnOnce(&mut Vec<u8>)) {
     if !write_name(out, name) {
         return;
@@ -68,16 +69,22 @@ pub fn field_with(out: &mut Vec<u8>, name: &[u8], write: impl FnOnce(&mut Vec<u8
     }
 }
 
-/// Appends a name. Returns false for a field that is omitted.
+/// Appends a name. Returns false for a field that is omitted. Inlined, since many names are constants.
+#[inline]
 fn write_name(out: &mut Vec<u8>, name: &[u8]) -> bool {
     match Name::of(name) {
         Name::Omitted => return false,
-        Name::Known(index) => integer::write(out, 4, 0, index.into()),
-        Name::Other => {
-            out.push(0);
-            integer::write(out, 7, 0, name.len());
-            out.extend(name.iter().map(u8::to_ascii_lowercase));
-        }
+        Name::Known(index @ SHORT..) => out.extend_from_slice(&[SHORT, index - SHORT]),
+        Name::Known(index) => out.push(index),
+        Name::Other => write_other_name(out, name),
     }
     true
+}
+
+fn write_other_name(out: &mut Vec<u8>, name: &[u8]) {
+    out.push(0);
+    integer::write(out, 7, 0, name.len());
+    let at = out.len();
+    out.extend_from_slice(name);
+    out[at..].make_ascii_lowercase();
 }

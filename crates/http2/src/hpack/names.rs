@@ -24,7 +24,7 @@ struct Place {
 
 const BITS: u32 = 7;
 /// A number with which no two names have the same place, found by trial.
-const MULTIPLIER: u64 = 0x1c3e_3b7a_57a0_b5bd;
+const MULTIPLIER: u64 = 0x61d6_0172_9917_ff47;
 
 static PLACES: [Place; 1 << BITS] = {
     let mut places = [Place { ends: [0; 2], name: "", kind: Name::Omitted }; 1 << BITS];
@@ -52,6 +52,10 @@ const fn ends(name: &[u8]) -> [u64; 2] {
     const LOWER: u64 = u64::from_ne_bytes([0x20; 8]);
     if let (Some(first), Some(last)) = (name.first_chunk(), name.last_chunk()) {
         return [u64::from_le_bytes(*first) | LOWER, u64::from_le_bytes(*last) | LOWER];
+    }
+    if let (Some(first), Some(last)) = (name.first_chunk(), name.last_chunk()) {
+        let (first, last) = (u32::from_le_bytes(*first), u32::from_le_bytes(*last));
+        return [first as u64 | (last as u64) << 32 | LOWER, 0];
     }
     let (mut short, mut at) = (0, 0);
     while at < name.len() {

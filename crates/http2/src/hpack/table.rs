@@ -64,3 +64,29 @@ pub(super) const STATIC: [(&str, &str); 61] = [
     ("via", ""),
     ("www-authenticate", ""),
 ];
+
+/// The fields of the table, each value behind its name, and where they begin.
+pub(super) static CONTIGUOUS: ([u8; LENGTH], [u16; STATIC.len() + 1]) = {
+    let (mut bytes, mut starts, mut at, mut place) = ([0; LENGTH], [0; STATIC.len() + 1], 0, 0);
+    while place < STATIC.len() {
+        let field = [STATIC[place].0.as_bytes(), STATIC[place].1.as_bytes()];
+        let mut parts = field.as_slice();
+        while let [first, rest @ ..] = parts {
+            bytes.split_at_mut(at).1.split_at_mut(first.len()).0.copy_from_slice(first);
+            (at, parts) = (at + first.len(), rest);
+        }
+        place += 1;
+        starts[place] = at as u16;
+    }
+    (bytes, starts)
+};
+
+/// The bytes of all names and values.
+const LENGTH: usize = {
+    let (mut length, mut place) = (0, 0);
+    while place < STATIC.len() {
+        length += STATIC[place].0.len() + STATIC[place].1.len();
+        place += 1;
+    }
+    length
+};

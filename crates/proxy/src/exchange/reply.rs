@@ -377,7 +377,7 @@ impl Reply {
             out.mapped(name, value);
         }
         if let Some(range) = &self.content_range {
-            out.field(b"Content-Range", range.to_string().as_bytes());
+            out.field_with(b"Content-Range", |out| range.write(out));
         }
         let stays = |name: &str| self.edits.as_deref().is_none_or(|edits| !edits.0.replace(name));
         if let Some(age) = self.age.filter(|_| stays("age")) {
@@ -456,7 +456,7 @@ impl Reply {
 
 /// Appends stored fields unchanged, but without those about the stored content if the reply `is_part` of it.
 fn write_stored(out: &mut impl FieldWriter, lines: &LinesRef<'_>, is_part: bool) {
-    if !is_part {
+    if !is_part || !lines.contains_any(&range::ABOUT_CONTENT) {
         return out.stored(lines);
     }
     for (name, value) in lines.iter().filter(|(name, _)| !range::is_about_content(name)) {

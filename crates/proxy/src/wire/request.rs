@@ -11,7 +11,8 @@ use crate::http::head::{
     expects_continue, is_target, known_scheme,
 };
 
-/// The number of field lines in the small array on the stack, which suffices for most requests.
+/// The numbers of field lines in small arrays on the stack: one for programs, and one that suffices for most browsers.
+pub(crate) const FEWEST: usize = 8;
 pub(crate) const FEW: usize = 32;
 
 const NO_PROTOCOL: Refusal = Refusal::new(

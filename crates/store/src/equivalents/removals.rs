@@ -10,7 +10,7 @@ const PLACES: usize = 1 << 15;
 const BITS: u32 = 40;
 
 fn places() -> Box<[AtomicU64]> {
-    (0..PLACES).map(|_| AtomicU64::new(0)).collect()
+    Box::new([const { AtomicU64::new(0) }; PLACES])
 }
 
 with_defaults! {

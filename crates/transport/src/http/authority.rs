@@ -3,12 +3,22 @@
 /// Whether a request-target may contain these bytes: slightly more than RFC 3986 allows, as browsers send more (a
 /// backtick, in queries only).
 pub fn is_target(target: &str) -> bool {
-    let mut query = false;
-    target.bytes().all(|byte| {
-        query |= byte == b'?';
-        byte.is_ascii_graphic() && !matches!(byte, b'#' | b'<' | b'>' | b'"') && (query || byte != b'`')
-    })
+    let path = target.bytes().position(|byte| !IN_PATH[usize::from(byte)]);
+    let query = &target.as_bytes()[path.unwrap_or(target.len())..];
+    matches!(query, [] | [b'?', ..])
+        && query.iter().all(|byte| IN_PATH[usize::from(*byte)] || b"?`".contains(byte))
 }
+
+/// The bytes of a path.
+const IN_PATH: [bool; 256] = {
+    let (mut table, mut byte) = ([false; 256], 0);
+    while byte < 128 {
+        let text = byte as u8;
+        table[byte] = text.is_ascii_graphic() && !matches!(text, b'#' | b'<' | b'>' | b'"' | b'?' | b'`');
+        byte += 1;
+    }
+    table
+};
 
 /// The bytes of a registered name (RFC 3986 section 3.2.2), except the comma, which joins repeated fields, and
 /// percent-encoding, which hides a name from comparisons.
