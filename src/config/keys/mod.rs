@@ -237,7 +237,7 @@ pub(super) const SECTIONS: &[Section] = &[
     },
     Section {
         name: "parent",
-        about: "Parent proxies: the HTTP proxies through which Larder reaches origins, if they are needed (docs/forward-proxy.md#parent-proxies).",
+        about: "Parent proxies: those of HTTP or SOCKS 5 through which Larder reaches origins, if they are needed (docs/forward-proxy.md#parent-proxies).",
         keys: keys! {
             "http" in parent.http: List(PARENT),
                 "the proxies, the preferred one first; the next is tried while one cannot be reached";

@@ -43,8 +43,11 @@ pub(super) const PATH: Text<String> = Text("path", names::path, String::clone);
 pub(super) const PREFIX: Text<PathPrefix> = Text("path", names::site_path, PathPrefix::to_string);
 pub(super) const NAME: Text<String> = Text("word", names::token, String::clone);
 pub(crate) const ORIGIN: OriginText = OriginText;
-pub(super) const PARENT: Secret<Text<ParentProxy>> =
-    Secret(Text("http:// or https://user:password@host:port", parents::proxy, parents::show_proxy));
+pub(super) const PARENT: Secret<Text<ParentProxy>> = Secret(Text(
+    "http://, https:// or socks5://user:password@host:port",
+    parents::proxy,
+    parents::show_proxy,
+));
 pub(super) const NO_PROXY: Text<NoProxy> =
     Text("host, .domain, address, network or *", parents::no_proxy, parents::show_no_proxy);
 pub(super) const PARENT_FALLBACK: Choice<bool> = Choice(&[("off", false), ("direct", true)]);
