@@ -224,7 +224,7 @@ fn following(draft: &RuleDraft) -> Result<Vec<(Conditions, Effects)>, String> {
 
 /// Returns the files that a rule names.
 fn files(draft: &RuleDraft) -> Vec<PathBuf> {
-    let conditions = || std::iter::once(&draft.conditions).chain(draft.conditions.not.as_deref());
+    let conditions = || std::iter::once(&draft.conditions).chain(&draft.conditions.not);
     let domains = conditions().flat_map(|own| &own.domains).map(|domains| PathBuf::from(domains.source()));
     let patterns = conditions().flat_map(patterns).chain(classes::patterns_of(&draft.classes));
     let patterns = patterns.filter_map(Pattern::source).map(PathBuf::from);

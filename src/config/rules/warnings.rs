@@ -54,7 +54,7 @@ fn without_certificates(settings: &Settings) -> Vec<String> {
     let is_about = |conditions: &Conditions| conditions.client_cert.is_some();
     let lacks = |(rule, role): &(&SiteRule, Role)| {
         let conditions = &rule.rule.conditions;
-        (is_about(conditions) || conditions.not.as_deref().is_some_and(is_about))
+        (is_about(conditions) || conditions.not.iter().any(is_about))
             && settings.client_auth.of(*role).is_none()
     };
     let warning = |(rule, role): (&SiteRule, Role)| {
@@ -163,7 +163,7 @@ fn doubts(rule: &Rule, effects: &Effects, stores_posts: bool) -> Vec<String> {
     let conditions = &rule.conditions;
     let mut doubts: Vec<String> =
         conditions.path.iter().filter_map(|path| one_url(path, conditions)).collect();
-    let each = || iter::once(conditions).chain(conditions.not.as_deref());
+    let each = || iter::once(conditions).chain(&conditions.not);
     let in_paths = each().flat_map(|own| &own.path).filter_map(|path| expression(path, sign_in_path));
     doubts.extend(in_paths);
     let others = each().flat_map(|own| own.host.iter().chain(patterns(own)));
