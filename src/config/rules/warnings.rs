@@ -108,6 +108,7 @@ fn of_rules(rules: &[SiteRule], stores_posts: bool) -> Vec<String> {
         warnings
             .extend(doubts(rule, effects, stores_posts).into_iter().map(|doubt| format!("{place}: {doubt}")));
         warnings.extend(shared_tags(effects, rules).map(|doubt| format!("{place}: {doubt}")));
+        warnings.extend(shared_client(effects, rules).map(|doubt| format!("{place}: {doubt}")));
         warnings.extend(no_user(effects, rules).map(|doubt| format!("{place}: {doubt}")));
         let harms = IGNORED.iter().filter(|(is_set, _)| effects.ignore.as_ref().is_some_and(is_set));
         warnings.extend(harms.map(|(_, harm)| format!("{place}: ignore = {harm}")));
@@ -137,6 +138,21 @@ fn shared_tags<'e>(effects: &'e Effects, rules: &'e [SiteRule]) -> impl Iterator
         )),
         _ => None,
     })
+}
+
+/// Returns the doubt about a request field with the client's address, for whose values no separate responses are stored.
+fn shared_client(effects: &Effects, rules: &[SiteRule]) -> Option<String> {
+    let is_apart = |name: &HeaderName| {
+        rules.iter().any(|rule| rule.effects.apart.iter().any(|own| own == name.as_str()))
+    };
+    let has_client =
+        |value| template(value).is_some_and(|own| own.placeholders().any(|own| *own == Placeholder::Client));
+    let mut lines = effects.request.written_lines().filter(|_| effects.cache != Some(false));
+    let (name, _) = lines.find(|(name, value)| has_client(value) && !is_apart(name))?;
+    Some(format!(
+        "request: {{client}} in '{name}' is for logs: all clients get the response that is stored for one; if it depends on the field, \
+         key_fields = \"{name}\" stores one for each"
+    ))
 }
 
 /// Returns the doubt about `user_field` where users have no names.
