@@ -29,7 +29,7 @@ use values::{
     COUNTS, DIRECTORY, FILES, INTERCEPTED, LISTEN, MODE, NETWORK, NO_PROXY, NODE_URL, PARENT,
     PARENT_FALLBACK, POLICY, REAL_IP, REQUEST_ID, SECRET, TIMES, TOKEN,
 };
-pub(super) use values::{EARLY_HINTS, HOST_HEADER, ORIGIN, PREFETCHES, SLICE};
+pub(super) use values::{BALANCE, EARLY_HINTS, HOST_HEADER, ORIGIN, PREFETCHES, SLICE};
 
 /// The keys above all tables: the process.
 pub(super) const TOP: &[Key<Draft>] = keys! {

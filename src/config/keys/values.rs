@@ -57,7 +57,7 @@ pub(crate) const HOST_HEADER: Text<HostHeader> =
     Text("\"preserve\" or \"origin\" or a host", names::host_header, names::show_host_header);
 pub(super) const SECRET: Secret<Text<Token>> =
     Secret(Text("at least 16 characters", |text| text.parse(), |token| token.secret().to_owned()));
-pub(super) const BALANCE: Choice<Balance> = Choice(&[
+pub(crate) const BALANCE: Choice<Balance> = Choice(&[
     ("round-robin", Balance::RoundRobin),
     ("two-choices", Balance::TwoChoices),
     ("least-time", Balance::LeastTime),

@@ -110,7 +110,8 @@ fn settle_one(drafts: &[RuleDraft], at: usize, owner: Owner) -> Result<Vec<SiteR
         rules.push(rule(conditions, Effects { ttl: Some(*seconds), ..Effects::default() }, false));
     }
     if effects != Effects::default() {
-        rules.push(rule(draft.conditions.clone(), effects, false));
+        let each = origins::spread(&draft.conditions, effects)?;
+        rules.extend(each.into_iter().map(|(conditions, effects)| rule(conditions, effects, false)));
     }
     rules.extend(following(draft)?.into_iter().map(|(conditions, effects)| rule(conditions, effects, false)));
     match rules.last_mut() {

@@ -182,6 +182,8 @@ fn doubts(rule: &Rule, effects: &Effects, stores_posts: bool) -> Vec<String> {
     let each = || iter::once(conditions).chain(&conditions.not);
     let in_paths = each().flat_map(|own| &own.path).filter_map(|path| expression(path, sign_in_path));
     doubts.extend(in_paths);
+    doubts.extend(each().flat_map(|own| &own.path).filter_map(double_slash));
+    doubts.extend(taken_parameter(conditions, effects));
     let others = each().flat_map(|own| own.host.iter().chain(patterns(own)));
     doubts.extend(others.filter_map(|pattern| expression(pattern, sign)));
     let stored = if stores_posts { &["GET", "HEAD", "POST"][..] } else { &["GET", "HEAD"] };
@@ -247,6 +249,31 @@ fn one_url(path: &Pattern, conditions: &Conditions) -> Option<String> {
     let is_alone = !conditions.path.iter().any(|other| other.matches(below.as_bytes()));
     (is_folder && is_alone)
         .then(|| format!("match.path = \"{text}\" is one URL: write \"{text}*\" for all that are below it"))
+}
+
+/// Returns the doubt about a path with two slashes, which the normal form of paths does not have.
+fn double_slash(path: &Pattern) -> Option<String> {
+    let text = path.to_string();
+    let mut behind = text.match_indices("//").map(|(at, _)| &text[at + 2..]);
+    // In an expression, the second one may be optional.
+    let is_certain = |behind: &str| !text.starts_with('~') || !behind.starts_with(['?', '*', '{']);
+    behind.any(is_certain).then(|| {
+        format!("match.path = \"{text}\" never matches: paths are compared in a form in which // is /")
+    })
+}
+
+/// Returns the doubt about a parameter on which a choice of origins depends, although its rule takes it away before.
+fn taken_parameter(conditions: &Conditions, effects: &Effects) -> Option<String> {
+    let query = effects.query.as_ref().filter(|_| effects.redirect_to_origins())?;
+    let is_in = |list: &[Pattern], name: &str| list.iter().any(|own| own.matches_name(name.as_bytes()));
+    let mut names = conditions.query.each.iter().map(|named| named.name.to_string());
+    let taken = names.find(|name| {
+        is_in(&query.drop, name) || query.keep.as_ref().is_some_and(|kept| !is_in(kept, name))
+    })?;
+    Some(format!(
+        "it sends nothing to other origins or paths: its query takes '{taken}' away before match.query sees it; a rewrite with a ? \
+         at its end hides it from origins"
+    ))
 }
 
 /// Returns the doubt about a pattern in which `sign_in` finds a sign of a regular expression.
