@@ -70,7 +70,10 @@ fn a_parent_of_socks_opens_tunnels_for_http_too() {
     };
     assert_eq!(ask("me:a%3Ab@", &socks_to(page.address)).text(), "a page");
     assert_eq!((page.last().target.as_str(), page.last().field("host")), ("/a", Some("site.test")));
-    let refusing = Origin::speaking(|peer| peer.send(b"\x05\xff"));
+    let refusing = Origin::speaking(|peer| {
+        peer.stream.read_exact(&mut [0; 3]).expect("a message");
+        peer.send(b"\x05\xff");
+    });
     let refused = ask("", &refusing);
     assert_eq!((refused.status, why(&refused)), (502, Some("parent-refused")));
 }
