@@ -302,6 +302,7 @@ pub(super) const FURTHER: &[(usize, Check)] = &[
     }),
     (172, |larder, _| {
         larder.get("/cc:max-age=9");
+        larder.settle();
         let mut first = larder.client();
         let begun = Instant::now();
         first.send("GET /slow:1/a");

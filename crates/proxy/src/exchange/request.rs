@@ -207,10 +207,8 @@ impl Request {
         // A node that forwards a request has checked it.
         let is_asked = !by_peer && !is_purge(&head.method, &route);
         let credentials = is_asked.then(|| credentials(head, &route, &ruling, &mut fields)).flatten();
-        let unsigned =
-            if is_asked { ruling.verify(address.path, client.ip(), clock::now).err() } else { None };
-        let is_valid = is_asked && unsigned.is_none();
-        let path = if is_valid { ruling.resource(address.path) } else { address.path.into() };
+        let opened = is_asked.then(|| ruling.opened(address.path, client.ip(), clock::now));
+        let (unsigned, path) = opened.unwrap_or((None, address.path.into()));
         let address = Address { path: &path, ..address };
         let taken = credentials.as_ref().filter(|_| matches!(route, Route::Site(_)));
         let key = key_of(role, &address, ruling.query.as_ref());

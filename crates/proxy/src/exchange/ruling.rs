@@ -178,6 +178,19 @@ impl Ruling {
         }
     }
 
+    /// Returns the [resource](Self::resource) of `uri`, or the reason why its signature is not [valid](Self::verify), and `uri` itself.
+    pub(crate) fn opened<'u>(
+        &self,
+        uri: &'u str,
+        client: IpAddr,
+        now: impl FnOnce() -> u32,
+    ) -> (Option<Unsigned>, Cow<'u, str>) {
+        match self.verify(uri, client, now) {
+            Ok(()) => (None, self.resource(uri)),
+            Err(why) => (Some(why), uri.into()),
+        }
+    }
+
     /// Returns the fields of a request that its auth service gets, if it has one.
     pub(crate) fn inquiry(&self, fields: &HeaderMap) -> Option<Box<HeaderMap>> {
         self.auth_request.as_ref()?.as_ref().map(|auth| Box::new(auth.fields_of(fields)))
