@@ -49,7 +49,7 @@ const AUTHORITY: &str = "How a site gets its certificates by ACME, as in `acme =
 
 const RULES: &str = "Rules for parts of the requests of the site above, or of the forward proxy, in the order in which they apply: a later \
      one replaces the effects of an earlier one (docs/rules.md). All conditions of `match` have to hold; `match.not` takes the same keys, \
-     which must not hold together. A `[[rule]]` is for all sites, before their own. `request` changes the request, `response` the origin's answer before it is stored, `reply` each reply.";
+     which must not hold together, or a list of such tables, none of which may hold. A `[[rule]]` is for all sites, before their own. `request` changes the request, `response` the origin's answer before it is stored, `reply` each reply.";
 const COLUMNS: &str = "| key | values | default | meaning |\n|---|---|---|---|\n";
 const RULE_COLUMNS: &str = "| key | values | meaning |\n|---|---|---|\n";
 

@@ -10,14 +10,16 @@ use super::draft::ParentDraft;
 use super::names::{network, quoted};
 use super::places::shown;
 
-/// Parses `http://[USER:PASSWORD@]HOST[:PORT]`, or the same with `https`.
+/// Parses `http://[USER:PASSWORD@]HOST[:PORT]`, or the same with `https` or `socks5`. `socks5h` is the same as `socks5`: names are always
+/// resolved by the proxy.
 pub(super) fn proxy(text: &str) -> Result<ParentProxy, String> {
     let wrong = |why: &str| format!("{}: {why}", shown(text));
     let expected = "expected http://HOST:PORT or http://USER:PASSWORD@HOST:PORT";
     let (scheme, rest) = text.split_once("://").ok_or_else(|| wrong(expected))?;
-    let https = scheme.eq_ignore_ascii_case("https");
-    if !https && !scheme.eq_ignore_ascii_case("http") {
-        return Err(wrong("parent proxies are reached over http or https, also for https origins"));
+    let is = |known: &str| scheme.eq_ignore_ascii_case(known);
+    let (https, socks) = (is("https"), is("socks5") || is("socks5h"));
+    if !https && !socks && !is("http") {
+        return Err(wrong("parent proxies are reached over http, https or socks5, also for https origins"));
     }
     let rest = rest.strip_suffix('/').unwrap_or(rest);
     let (user, host) = rest.rsplit_once('@').map_or((None, rest), |(user, host)| (Some(user), host));
@@ -30,7 +32,9 @@ pub(super) fn proxy(text: &str) -> Result<ParentProxy, String> {
         && !authority.host().is_empty()
     {
         true => {
-            Ok(ParentProxy { https, authority: host.to_ascii_lowercase(), user: user.map(str::to_owned) })
+            let usual = if socks && authority.port().is_none() { ":1080" } else { "" };
+            let authority = format!("{}{usual}", host.to_ascii_lowercase());
+            Ok(ParentProxy { https, socks, authority, user: user.map(str::to_owned) })
         }
         false => Err(wrong(expected)),
     }
@@ -124,13 +128,17 @@ mod tests {
         {
             assert_eq!(proxy(right).map(|proxy| show_proxy(&proxy)), Ok(right.to_owned()));
         }
+        assert_eq!(
+            proxy("socks5h://u:p@a").map(|proxy| show_proxy(&proxy)),
+            Ok("socks5://u:p@a:1080".to_owned())
+        );
         assert_eq!(proxy("HTTP://Proxy:1/").map(|proxy| show_proxy(&proxy)), Ok("http://proxy:1".to_owned()));
         let expected = "expected http://HOST:PORT or http://USER:PASSWORD@HOST:PORT";
         for (wrong, why) in [
             ("proxy:3128", format!("'proxy:3128': {expected}")),
             (
-                "socks5://u:p@a:1",
-                "'socks5://***@a:1': parent proxies are reached over http or https, also for https origins"
+                "socks4://u:p@a:1",
+                "'socks4://***@a:1': parent proxies are reached over http, https or socks5, also for https origins"
                     .to_owned(),
             ),
             ("http://a:99999", format!("'http://a:99999': {expected}")),

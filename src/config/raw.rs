@@ -3,6 +3,7 @@
 //! All errors are collected, each with its line. Combinations of values are not checked here.
 
 use std::collections::BTreeSet;
+use std::slice;
 
 use larder_proxy::settings::{CertificateFiles, Conditions};
 use toml::Spanned;
@@ -191,7 +192,11 @@ impl Reader<'_> {
         }
         let says = |name: &str| table.iter().any(|(key, _)| key.get_ref() == name);
         if !says("origin") {
-            let more = if says("rule") { "; one whose rules answer everything needs it, too" } else { "" };
+            let more = if says("rule") {
+                "; one whose rules answer everything needs it, too, and never asks it: write that of another site"
+            } else {
+                ""
+            };
             self.problem(start, format!("[[site]] has no 'origin'{more}"));
         }
         site.control.stale_if_error = says("stale_if_error");
@@ -221,7 +226,7 @@ impl Reader<'_> {
         rule
     }
 
-    /// Reads a rule's `match`, and in it `not`, which has the same keys.
+    /// Reads a rule's `match`, and in it `not`, which has the same keys: a table, or a list of tables.
     fn conditions(&mut self, name: &str, value: &Spanned<DeValue<'_>>, conditions: &mut Conditions) {
         let Some(table) = value.get_ref().as_table() else {
             return self.problem(
@@ -234,9 +239,12 @@ impl Reader<'_> {
         let known: Vec<_> = MATCH.iter().map(|key| key.name).chain(["not"]).collect();
         for (key, value) in table.iter() {
             if key.get_ref() == "not" && !name.ends_with("not") {
-                let mut not = Conditions::default();
-                self.conditions("rule.match.not", value, &mut not);
-                conditions.not = Some(Box::new(not));
+                let each = value.get_ref().as_array().map_or(slice::from_ref(value), |list| &list[..]);
+                for value in each {
+                    let mut not = Conditions::default();
+                    self.conditions("rule.match.not", value, &mut not);
+                    conditions.not.push(not);
+                }
                 continue;
             }
             let outcome = set_rule(MATCH, conditions, key.get_ref(), value.get_ref());

@@ -250,7 +250,7 @@ fn words_without_a_near_key_lead_to_what_helps() {
         ),
         (
             "[[site]]\nhosts = 'old.test'\n[[site.rule]]\nredirect = 'https://new.test/'",
-            "1: [[site]] has no 'origin'; one whose rules answer everything needs it, too",
+            "1: [[site]] has no 'origin'; one whose rules answer everything needs it, too, and never asks it: write that of another site",
         ),
     ];
     for (text, line) in table {

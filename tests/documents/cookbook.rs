@@ -17,7 +17,7 @@ const PAGE: &str = include_str!("../../docs/cookbook.md");
 const TASKS: usize = 40;
 
 /// The files that the tasks refer to.
-const FILES: [(&str, &str); 19] = [
+const FILES: [(&str, &str); 20] = [
     ("users.txt", "bea:$2y$04$kTb6CD33HQu5TaNPdAbYNujtpQj1pW5VBgqhBLfyhnd.v0UWCPJza\n"),
     ("tokens.txt", "app 0123456789abcdef\n"),
     ("blocked.txt", "ads.test\n"),
@@ -27,6 +27,7 @@ const FILES: [(&str, &str); 19] = [
     ("moved.txt", "/old /new\n/far https://other.example/\n"),
     ("tenants.txt", "/a/b alpha\n"),
     ("cdn.txt", "127.0.0.0/8\n"),
+    ("origins.txt", ""),
     ("hosts.txt", "shop.example tenant-1\n"),
     ("signing-keys.txt", "0123456789abcdef\n"),
     ("crawlers.txt", "*GPTBot*\n~(?i)ccbot\n"),
@@ -97,6 +98,9 @@ fn origin() -> Origin {
         }
         if let Some(kind) = words.get("type") {
             head += &format!("\nContent-Type: {}", kind.replace('-', "/"));
+        }
+        if path.ends_with(".deb") {
+            head += "\nLast-Modified: Sat, 01 Jan 2000 00:00:00 GMT";
         }
         if let Some(tag) = words.get("etag") {
             head += &format!("\nETag: \"{tag}\"");
@@ -355,6 +359,8 @@ fn each_task_is_done_by_its_lines() {
         lines = lines.replace("127.0.0.1:8080", "127.0.0.1:0").replace("127.0.0.1:8443", "127.0.0.1:0");
         let lines = lines.replace("127.0.0.1:9145", "127.0.0.1:0");
         let trust = if lines.contains("trust = ") { "" } else { "trust = '127.0.0.1'\n" };
+        let mapped = format!("two.test http://{}\nthree.test http://{}\n", origin.address, other.address);
+        std::fs::write(FOLDER.path().join("origins.txt"), mapped).expect("written");
         check(&Larder::start(&format!("{trust}{lines}")), &origin);
     }
 }

@@ -1,5 +1,6 @@
 //! Parent proxies: requests in the form for proxies, tunnels, credentials, and what happens while none answers.
 
+use std::io::Read;
 use std::net::SocketAddr;
 use std::path::Path;
 
@@ -36,6 +37,45 @@ fn tunnels_to(address: SocketAddr) -> Origin {
         pass_on(near, address, peer.stream.buffer());
         std::thread::park();
     })
+}
+
+/// Opens a tunnel of SOCKS 5 to `address` for the user `me` with the password `a:b`, who asks for port 80 of `far.test`.
+fn socks_to(address: SocketAddr) -> Origin {
+    Origin::speaking(move |peer| {
+        for (asked, answer) in [
+            (&b"\x05\x02\x00\x02"[..], &b"\x05\x02"[..]),
+            (b"\x01\x02me\x03a:b", b"\x01\x00"),
+            (b"\x05\x01\x00\x03\x08far.test\x00\x50", b"\x05\x00\x00\x01\x00\x00\x00\x00\x00\x00"),
+        ] {
+            let mut seen = vec![0; asked.len()];
+            peer.stream.read_exact(&mut seen).expect("a message");
+            assert_eq!(seen, asked);
+            peer.send(answer);
+        }
+        let near = peer.stream.get_ref().try_clone().expect("a descriptor");
+        pass_on(near, address, peer.stream.buffer());
+        std::thread::park();
+    })
+}
+
+#[test]
+fn a_parent_of_socks_opens_tunnels_for_http_too() {
+    let page = Origin::always("200 OK\n\na page");
+    let ask = |user: &str, parent: &Origin| {
+        let larder = Larder::start(&format!(
+            "[parent]\nhttp = 'socks5h://{user}{}'\n[[site]]\norigin = 'http://far.test'",
+            parent.address
+        ));
+        larder.get("/a")
+    };
+    assert_eq!(ask("me:a%3Ab@", &socks_to(page.address)).text(), "a page");
+    assert_eq!((page.last().target.as_str(), page.last().field("host")), ("/a", Some("site.test")));
+    let refusing = Origin::speaking(|peer| {
+        peer.stream.read_exact(&mut [0; 3]).expect("a message");
+        peer.send(b"\x05\xff");
+    });
+    let refused = ask("", &refusing);
+    assert_eq!((refused.status, why(&refused)), (502, Some("parent-refused")));
 }
 
 #[test]

@@ -149,6 +149,23 @@ fn parameters_and_cookies_stand_in_redirects_and_fields() {
 }
 
 #[test]
+fn fields_and_cookies_for_origins_have_separate_responses_or_none() {
+    let origin = echo("x-from");
+    let larder = with_rules(&origin, "[[site.rule]]\nrequest.set.X-From = '{field:X-A}{cookie:b}'\n");
+    for (field, text) in [("X-A: 1", "1"), ("Cookie: b=2", "2"), ("A: b", "")] {
+        let ask = || larder.ask(&format!("GET /\n{field}"));
+        assert_eq!((ask().text(), ask().is_hit(), ask().field("vary")), (text, true, Some("Cookie, X-A")));
+    }
+    let larder =
+        with_rules(&origin, "[[site.rule]]\nmatch.field = 'X-A'\nrequest.set.X-From = '{field:X-A}'\n");
+    for user in ["1", "2"] {
+        assert_eq!(larder.ask(&format!("GET /\nX-A: {user}")).text(), user);
+    }
+    larder.get("/");
+    assert!(larder.get("/").is_hit());
+}
+
+#[test]
 fn a_host_without_its_first_label_stands_in_redirects() {
     let origin = Origin::always("200 OK\n\nx");
     let rules = "[[site.rule]]\nmatch = { host = 'www.*' }\nredirect = 'https://{1}{uri}'\n\

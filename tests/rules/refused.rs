@@ -138,6 +138,7 @@ fn faults_of_checks_times_and_placeholders_are_named() {
             "request = { set = { A = '{field:Client-Cert}' } }",
             "the certificate that a client has shown is in match.client_cert",
         ),
+        ("balance = 'hash'", "balance chooses among the origins of its rule"),
         ("redirect = '/{field:X-A}'", "a client's fields and cookies stand in no redirect"),
         (
             "ttl = '1h'\nmatch = { field = 'Client-Cert' }",
@@ -302,6 +303,12 @@ fn rules_that_say_less_than_meant_cause_a_warning() {
             "tags = '{field:X-Tenant}'",
             "tags: {field:x-tenant} names only the request that fetched the response",
         ),
+        (
+            "match = { path = '~//' }\nredirect = '{path}'",
+            "match.path = \"~//\" never matches: paths are compared",
+        ),
+        ("match.query = 'b'\nquery.drop = 'b'\nrewrite = '/b'", "it sends nothing to other origins or paths"),
+        ("request = { set = { X-Real-IP = '{client}' } }", "request: {client} in 'x-real-ip' is for logs"),
     ] {
         let (_, told) = check(lines);
         assert!(told.contains(&format!("larder.toml:3: {warning}")), "{lines}: {told}");
@@ -311,6 +318,8 @@ fn rules_that_say_less_than_meant_cause_a_warning() {
         "match = { path = ['/static/', '/static/*'] }\nttl = '1h'",
         "match = { field = 'X-Key' }\nlimit = { requests = '1/s', by = 'field:X-Key' }",
         "match = { path = '/a/*' }\nredirect = '/b/{1}?price=5$'",
+        "key_fields = 'X-Real-IP'\nrequest = { set = { X-Real-IP = '{client}' } }",
+        "match = { path = '~^/a//?b' }\nttl = '1h'",
         "match = { path = ['/_next/static/chunks/pages/[slug]-*.js', '/users/{id}'] }\nttl = '1h'",
     ] {
         assert!(!check(lines).1.contains("warning"), "{lines}");

@@ -57,8 +57,8 @@ pub struct Conditions {
     pub length: Option<RangeInclusive<u64>>,
     /// The fields of the response.
     pub response_field: Names<Box<str>>,
-    /// Conditions that must not hold together.
-    pub not: Option<Box<Conditions>>,
+    /// Conditions none of which may hold.
+    pub not: Vec<Conditions>,
 }
 
 /// Names and the patterns of their values. Names of fields are text in lower case; those of parameters and
@@ -140,7 +140,7 @@ impl Conditions {
             || !self.content_type.is_empty()
             || self.length.is_some()
             || !self.response_field.each.is_empty()
-            || self.not.as_ref().is_some_and(|not| not.need_response())
+            || self.not.iter().any(|not| not.need_response())
     }
 
     /// Whether all conditions are about scheme, host and path, so that all requests with one cache key meet
@@ -154,7 +154,7 @@ impl Conditions {
             && [&self.query, &self.cookie].iter().all(|names| names.each.is_empty())
             && [&self.field, &self.claim].iter().all(|names| names.each.is_empty())
             && self.bucket.is_none()
-            && self.not.as_ref().is_none_or(|not| not.are_about_resource())
+            && self.not.iter().all(|not| not.are_about_resource())
     }
 
     /// Returns the names of the request fields that the conditions are about, in lower case.
@@ -170,17 +170,17 @@ impl Conditions {
         !self.path.is_empty()
             || self.map.as_ref().is_some_and(|map| map.by() == MapBy::Path)
             || !self.extension.is_empty()
-            || self.not.as_ref().is_some_and(|not| not.look_at_path())
+            || self.not.iter().any(|not| not.look_at_path())
     }
 
     /// Whether some of the conditions are about the claims of a token.
     pub fn look_at_claims(&self) -> bool {
-        !self.claim.each.is_empty() || self.not.as_ref().is_some_and(|not| not.look_at_claims())
+        !self.claim.each.is_empty() || self.not.iter().any(|not| not.look_at_claims())
     }
 
     /// Whether some of the conditions are about the method.
     pub fn look_at_method(&self) -> bool {
-        !self.method.is_empty() || self.not.as_ref().is_some_and(|not| not.look_at_method())
+        !self.method.is_empty() || self.not.iter().any(|not| not.look_at_method())
     }
 
     /// Whether a pattern of paths spells out this path in normal form, or parameters of segments.
@@ -212,7 +212,7 @@ impl Conditions {
             && self.cookie.hold(|named| named.is_cookie(request.fields))
             && self.claim.hold(|named| request.claims.is_some_and(|claims| named.is_claim(claims)))
             && self.bucket.as_ref().is_none_or(|bucket| bucket.has(request.client, request.fields))
-            && self.not.as_ref().is_none_or(|not| not.need_response() || !not.hold_for(request))
+            && self.not.iter().all(|not| not.need_response() || !not.hold_for(request))
     }
 
     /// Whether the conditions about the response hold, for a request for which [`hold_for`](Self::hold_for) does.
@@ -229,7 +229,7 @@ impl Conditions {
             && (self.content_type.is_empty() || one_matches(&self.content_type, media_type(response.fields)))
             && self.length.as_ref().is_none_or(fits)
             && self.response_field.hold(|named| named.is_in(response.fields))
-            && self.not.as_ref().is_none_or(|not| {
+            && self.not.iter().all(|not| {
                 !(not.need_response() && not.hold_for(request) && not.hold_with(request, response))
             })
     }

@@ -1,5 +1,7 @@
 //! Maps of paths or hosts to texts, read from files: for redirects and values of any number of URLs.
 
+use std::collections::BTreeMap;
+
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use larder_words::debug_as;
@@ -75,6 +77,21 @@ impl UrlMap {
             MapBy::Host => self.texts.get(host.as_bytes()),
         };
         found.map(|text| &**text)
+    }
+
+    /// Returns a map for each text, with the lines that have it.
+    pub fn by_text(&self) -> BTreeMap<&str, Self> {
+        let mut parts = BTreeMap::new();
+        for (key, text) in &self.texts {
+            let empty = || Self {
+                source: self.source.clone(),
+                by: self.by,
+                texts: HashMap::with_hasher(FixedState::with_seed(0)),
+            };
+            let part: &mut Self = parts.entry(&**text).or_insert_with(empty);
+            part.texts.insert(key.clone(), text.clone());
+        }
+        parts
     }
 
     /// Iterates over the texts.

@@ -45,8 +45,8 @@ impl Conditions {
         if self.moments.are_none() {
             return Some("match.until is not after match.from".to_owned());
         }
-        let own = Self { not: None, ..self.clone() };
-        if self.not.as_ref().is_some_and(|not| covers(not, &own)) {
+        let own = Self { not: Vec::new(), ..self.clone() };
+        if self.not.iter().any(|not| covers(not, &own)) {
             return Some("its 'not' excludes all that it matches".to_owned());
         }
         if self.path.is_empty() || self.extension.is_empty() {
@@ -87,7 +87,7 @@ fn covers(earlier: &Conditions, later: &Conditions) -> bool {
         && names_cover(&earlier.response_field, &later.response_field)
         && (earlier.status.is_empty() || earlier.status == later.status)
         && (earlier.length.is_none() || earlier.length == later.length)
-        && (earlier.not.is_none() || earlier.not == later.not)
+        && earlier.not.iter().all(|not| later.not.contains(not))
 }
 
 fn patterns_cover(earlier: &[Pattern], later: &[Pattern]) -> bool {

@@ -65,11 +65,9 @@ fn conditions() -> impl Strategy<Value = Conditions> {
 }
 
 fn rules() -> impl Strategy<Value = Vec<Rule>> {
-    let rule = (conditions(), prop::option::weighted(0.3, conditions()), prop::bool::weighted(0.2));
-    let rule = rule.prop_map(|(conditions, not, stop)| Rule {
-        conditions: Conditions { not: not.map(Box::new), ..conditions },
-        stop,
-    });
+    let rule = (conditions(), prop::collection::vec(conditions(), 0..3), prop::bool::weighted(0.2));
+    let rule =
+        rule.prop_map(|(conditions, not, stop)| Rule { conditions: Conditions { not, ..conditions }, stop });
     prop::collection::vec(rule, 0..12)
 }
 

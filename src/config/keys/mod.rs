@@ -29,7 +29,7 @@ use values::{
     COUNTS, DIRECTORY, FILES, INTERCEPTED, LISTEN, MODE, NETWORK, NO_PROXY, NODE_URL, PARENT,
     PARENT_FALLBACK, POLICY, REAL_IP, REQUEST_ID, SECRET, TIMES, TOKEN,
 };
-pub(super) use values::{EARLY_HINTS, HOST_HEADER, ORIGIN, PREFETCHES, SLICE};
+pub(super) use values::{BALANCE, EARLY_HINTS, HOST_HEADER, ORIGIN, PREFETCHES, SLICE};
 
 /// The keys above all tables: the process.
 pub(super) const TOP: &[Key<Draft>] = keys! {
@@ -237,7 +237,7 @@ pub(super) const SECTIONS: &[Section] = &[
     },
     Section {
         name: "parent",
-        about: "Parent proxies: the HTTP proxies through which Larder reaches origins, if they are needed (docs/forward-proxy.md#parent-proxies).",
+        about: "Parent proxies: those of HTTP or SOCKS 5 through which Larder reaches origins, if they are needed (docs/forward-proxy.md#parent-proxies).",
         keys: keys! {
             "http" in parent.http: List(PARENT),
                 "the proxies, the preferred one first; the next is tried while one cannot be reached";

@@ -69,6 +69,8 @@ pub(crate) const SITE: &[Key<SiteDraft>] = keys! {
     "push" in control.push: Flag, "role tags: send cache groups and their invalidations to caches (RFC 9875)";
     "push_lifetime" in control.push_lifetime: Seconds,
         "role tags: with push, lifetime of responses for which the backend sets none";
+    "in_flight" in values.in_flight: OrWord("off", Count(1..=MANY)),
+        "requests to its origins in progress at once; further ones wait, as with in_flight of [limits]";
     "retries" in values.retries: Count(0..=100), "retries of an idempotent request without an answer";
     "max_fails" in values.max_fails: Count(1..=MANY), "failures in a row after which an origin gets no requests";
     "fail_timeout" in values.fail_timeout: AtLeast(1), "for how long it gets none";

@@ -43,8 +43,11 @@ pub(super) const PATH: Text<String> = Text("path", names::path, String::clone);
 pub(super) const PREFIX: Text<PathPrefix> = Text("path", names::site_path, PathPrefix::to_string);
 pub(super) const NAME: Text<String> = Text("word", names::token, String::clone);
 pub(crate) const ORIGIN: OriginText = OriginText;
-pub(super) const PARENT: Secret<Text<ParentProxy>> =
-    Secret(Text("http:// or https://user:password@host:port", parents::proxy, parents::show_proxy));
+pub(super) const PARENT: Secret<Text<ParentProxy>> = Secret(Text(
+    "http://, https:// or socks5://user:password@host:port",
+    parents::proxy,
+    parents::show_proxy,
+));
 pub(super) const NO_PROXY: Text<NoProxy> =
     Text("host, .domain, address, network or *", parents::no_proxy, parents::show_no_proxy);
 pub(super) const PARENT_FALLBACK: Choice<bool> = Choice(&[("off", false), ("direct", true)]);
@@ -54,7 +57,7 @@ pub(crate) const HOST_HEADER: Text<HostHeader> =
     Text("\"preserve\" or \"origin\" or a host", names::host_header, names::show_host_header);
 pub(super) const SECRET: Secret<Text<Token>> =
     Secret(Text("at least 16 characters", |text| text.parse(), |token| token.secret().to_owned()));
-pub(super) const BALANCE: Choice<Balance> = Choice(Balance::NAMES);
+pub(crate) const BALANCE: Choice<Balance> = Choice(Balance::NAMES);
 pub(super) const ACCESS_LOG: Choice<AccessLog> = Choice(AccessLog::NAMES);
 pub(super) const ACCESS_LOG_FLUSH: Choice<bool> = Choice(&[("batch", false), ("line", true)]);
 pub(super) const ADVISE: Choice<bool> = Choice(&[("on", true), ("off", false)]);

@@ -95,7 +95,7 @@ fn field_name(text: &str) -> Result<HeaderName, String> {
 /// Adds to `effects` what follows from the fields that a service, a token or a password sets: separate stored responses for their values, and
 /// none of them from clients.
 pub(super) fn add_taken(draft: &RuleDraft, effects: &mut Effects) -> Result<(), String> {
-    add_certificates(draft, effects)?;
+    add_parts(draft, effects)?;
     let taken: Vec<_> = effects.taken().cloned().collect();
     if !taken.is_empty() && !draft.conditions.are_about_resource() {
         return Err("auth_request.take, jwt.send and user_field store separate responses for all requests of a path: match only \
@@ -107,18 +107,26 @@ pub(super) fn add_taken(draft: &RuleDraft, effects: &mut Effects) -> Result<(), 
     Ok(())
 }
 
-/// Stores separate responses for the values of fields in which origins get the subject of a certificate.
-fn add_certificates(draft: &RuleDraft, effects: &mut Effects) -> Result<(), String> {
-    let has_subject = |value| {
-        template(value).is_some_and(|own| own.placeholders().any(|own| *own == Placeholder::Certificate))
+/// Stores separate responses for the values of fields in which origins get the subject of a certificate, a field or a
+/// cookie; or none, if only some of the requests for a URL have them.
+fn add_parts(draft: &RuleDraft, effects: &mut Effects) -> Result<(), String> {
+    let names = |is: fn(&Placeholder) -> bool| -> Vec<_> {
+        let has = |value| template(value).is_some_and(|own| own.placeholders().any(is));
+        let lines = effects.request.written_lines().filter(|(_, value)| has(value));
+        lines.map(|(name, _)| name.as_str().to_owned()).collect()
     };
-    let lines = effects.request.written_lines().filter(|(_, value)| has_subject(value));
-    let names: Vec<_> = lines.map(|(name, _)| name.as_str().to_owned()).collect();
-    if !names.is_empty() && !draft.conditions.are_about_resource() {
+    let subjects = names(|own| *own == Placeholder::Certificate);
+    let parts = names(|own| matches!(own, Placeholder::Field(_) | Placeholder::Cookie(_)));
+    let is_of_all = draft.conditions.are_about_resource();
+    if !subjects.is_empty() && !is_of_all {
         return Err("request: {client_cert} stores separate responses for all requests of a path: match only path, extension, \
                     host and scheme; it is empty without a certificate"
             .to_owned());
     }
-    effects.apart.extend(names);
+    if !parts.is_empty() && !is_of_all {
+        effects.cache = effects.cache.or(Some(false));
+        return Ok(());
+    }
+    effects.apart.extend(subjects.into_iter().chain(parts));
     Ok(())
 }

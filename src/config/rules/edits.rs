@@ -10,9 +10,9 @@ use super::values::{each, entries, fields, removed_field, unknown, word};
 pub(crate) const EDITS: &[RuleKey<Edits>] = rows! {
     "remove": "list of field names", |own, value| own.remove = each(value, removed_field)?,
         "fields that are removed";
-    "cookies": "\"drop\", or { keep = [names] } or { drop = [names] }, with flags = [\"Secure\"] in reply",
+    "cookies": "\"drop\", or { keep = [names] } or { drop = [names] }, with flags = [\"Secure\"] in reply, for those of = [names]",
         |own, value| own.cookies = Some(cookies(value)?),
-        "cookies that are kept or dropped; `*` and `~` as for path. flags: attributes that the cookies of replies get if they lack them: Secure HttpOnly Partitioned SameSite=Lax";
+        "cookies that are kept or dropped; `*` and `~` as for path. flags: attributes that the cookies of replies, or those named in of, get if they lack them: Secure HttpOnly Partitioned SameSite=Lax";
     "set": "table of fields and values", |own, value| own.set = fields(value, &mut own.files)?,
         "fields that are set to these values, in place of existing ones; \"@FILE\": to the text in a file; \"@@\" begins a text with @";
     "default": "table of fields and values", |own, value| own.default = fields(value, &mut own.files)?,
@@ -35,10 +35,14 @@ fn cookies(value: &DeValue<'_>) -> Result<CookieFilter, String> {
                 (filter.keeps, filter.names) = (key == "keep", each(value, Pattern::parse)?);
             }
             "flags" => filter.flags = each(value, flag)?,
-            _ => return Err(unknown(key, &["keep", "drop", "flags"])),
+            "of" => filter.flagged = each(value, Pattern::parse)?,
+            _ => return Err(unknown(key, &["keep", "drop", "flags", "of"])),
         }
     }
-    match entries(table).filter(|(key, _)| *key != "flags").count() {
+    if filter.flags.is_empty() && !filter.flagged.is_empty() {
+        return Err("of names the cookies that get flags: write flags = [\"HttpOnly\"] beside it".to_owned());
+    }
+    match entries(table).filter(|(key, _)| matches!(*key, "keep" | "drop")).count() {
         0 | 1 if !table.is_empty() => Ok(filter),
         _ => Err("write either keep or drop".to_owned()),
     }

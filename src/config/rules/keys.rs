@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use http::{HeaderName, HeaderValue, header};
 use larder_proxy::settings::{
-    Allowed, Dates, IgnoredDirectives, LoggedRequests, MinAge, Pattern, Protocol, Protocols, Query,
-    SignedUrls, TRACKING, Tokens, Users,
+    Allowed, Dates, IgnoredDirectives, LoggedRequests, MinAge, OutcomeKind, Pattern, Protocol, Protocols,
+    Query, SignaturePlace, SignedUrls, TRACKING, Tokens, Users,
 };
 use larder_semantics::coding::Coding;
 use larder_semantics::storable::Prediction;
@@ -23,7 +23,7 @@ use super::origins::{origins, rewrite};
 use super::split::split;
 use super::values::{by_status, each, entries, field, statuses, unknown, word, written_field};
 use crate::config::draft::rule::RuleDraft;
-use crate::config::keys::{EARLY_HINTS, HOST_HEADER, PREFETCHES, SLICE};
+use crate::config::keys::{BALANCE, EARLY_HINTS, HOST_HEADER, PREFETCHES, SLICE};
 use crate::config::kinds::{AtLeast, Count, Flag, Kind, Percent, Seconds, Share, Size};
 use crate::config::lists::{networks, signed_urls, string, strings, tokens, users};
 use crate::config::names;
@@ -117,16 +117,24 @@ fn signed(value: &DeValue<'_>) -> Result<Option<Arc<SignedUrls>>, String> {
             "keys" => {}
             "expires" => signed.expires = names::token(&string(value)?)?.into(),
             "signature" => signed.signature = names::token(&string(value)?)?.into(),
-            "in" => signed.in_path = word(&string(value)?, &[("query", false), ("path", true)])?,
+            "in" => {
+                let places = [
+                    ("query", SignaturePlace::Query),
+                    ("path", SignaturePlace::Path),
+                    ("folder", SignaturePlace::Folder),
+                ];
+                signed.place = word(&string(value)?, &places)?;
+            }
+            "client" => signed.by_client = flag(value)?,
             "skew" => signed.skew = Seconds.read(value)?,
-            _ => return Err(unknown(key, &["keys", "in", "expires", "signature", "skew"])),
+            _ => return Err(unknown(key, &["keys", "in", "client", "expires", "signature", "skew"])),
         }
     }
     let names_parameters = entries(table).any(|(key, _)| matches!(key, "expires" | "signature"));
     match signed.expires == signed.signature {
         true => Err("expires and signature are different parameters".to_owned()),
-        false if signed.in_path && names_parameters => {
-            Err("expires and signature name parameters, and in = \"path\" has none".to_owned())
+        false if signed.place != SignaturePlace::Query && names_parameters => {
+            Err("expires and signature name parameters, which only in = \"query\" has".to_owned())
         }
         false => Ok(Some(Arc::new(signed))),
     }
@@ -135,12 +143,14 @@ fn signed(value: &DeValue<'_>) -> Result<Option<Arc<SignedUrls>>, String> {
 fn logged(value: &DeValue<'_>) -> Result<LoggedRequests, String> {
     let Some(table) = value.as_table() else { return flag(value).map(LoggedRequests::all) };
     let mut logged = LoggedRequests::all(false);
+    let outcomes = OutcomeKind::ALL.map(|own| (own.word(), own));
     for (key, value) in entries(table) {
         match key {
             "status" => logged.statuses = statuses(value)?,
+            "outcome" => logged.outcomes = each(value, |text| word(text, &outcomes))?,
             "slower" => logged.slower = AtLeast(1).read(value)?,
             "share" => logged.share = Share.read(value)?,
-            _ => return Err(unknown(key, &["status", "slower", "share"])),
+            _ => return Err(unknown(key, &["status", "outcome", "slower", "share"])),
         }
     }
     Ok(logged)

@@ -1,5 +1,8 @@
 //! Rules that send requests to other origins, or to other paths.
 
+use std::slice;
+use std::sync::Arc;
+
 use larder_proxy::settings::{Conditions, Effects, Names, Origin, Template};
 use toml::de::DeValue;
 
@@ -9,13 +12,38 @@ use crate::config::kinds::{Kind, List};
 use crate::config::lists::string;
 use crate::config::places;
 
-/// Parses a URL, or a list of URLs.
+/// What stands for the URL in the file of `match.map`.
+const MAPPED: &str = "{map}";
+
+/// Parses a URL, a list of URLs, or `{map}`, which stays until [`spread`].
 pub(super) fn origins(value: &DeValue<'_>) -> Result<Vec<Origin>, String> {
+    if value.as_str() == Some(MAPPED) {
+        return Ok(vec![Origin::new(false, MAPPED)]);
+    }
     let origins: Vec<Origin> = List(ORIGIN).read(value)?;
     if origins.is_empty() {
         return Err("expected at least one URL".to_owned());
     }
     places::check_origins(&origins).map(|()| origins)
+}
+
+/// Returns a rule with these conditions and effects for each URL of an origin in its map, or this one rule.
+pub(super) fn spread(
+    conditions: &Conditions,
+    effects: Effects,
+) -> Result<Vec<(Conditions, Effects)>, String> {
+    if !effects.origin.iter().flatten().any(|origin| origin.authority == MAPPED) {
+        return Ok(vec![(conditions.clone(), effects)]);
+    }
+    let map = conditions.map.as_ref();
+    let map = map.ok_or("origin: {map} stands for a text of match.map, which the rule does not have")?;
+    let each = map.by_text().into_iter().map(|(text, part)| {
+        let origin = places::origin(text).map_err(|why| format!("{}: {why}", map.source()))?;
+        places::check_origins(slice::from_ref(&origin))?;
+        let effects = Effects { origin: Some(vec![origin]), ..effects.clone() };
+        Ok((Conditions { map: Some(Arc::new(part)), ..conditions.clone() }, effects))
+    });
+    each.collect()
 }
 
 /// Parses a template such as `"/app{path}"`.
@@ -39,6 +67,9 @@ pub(super) fn check(
     all: &[RuleDraft],
     of_site: bool,
 ) -> Result<(), String> {
+    if effects.balance.is_some() && effects.origin.is_none() {
+        return Err("balance chooses among the origins of its rule: write origin beside it".to_owned());
+    }
     if !effects.redirect_to_origins() {
         return Ok(());
     }
@@ -92,7 +123,7 @@ fn check_variants(draft: &RuleDraft, effects: &Effects, all: &[RuleDraft]) -> Re
         return Ok(());
     }
     let keys = effects.keys();
-    match keys.iter().find(|key| !matches!(**key, "origin" | "rewrite" | "host")) {
+    match keys.iter().find(|key| !matches!(**key, "origin" | "balance" | "rewrite" | "host")) {
         // Such a rule sees the fields that other rules have written.
         Some(key) => Err(format!("'{key}' and origins by a field or cookie: write them in separate rules")),
         None => Ok(()),

@@ -110,7 +110,8 @@ fn settle_one(drafts: &[RuleDraft], at: usize, owner: Owner) -> Result<Vec<SiteR
         rules.push(rule(conditions, Effects { ttl: Some(*seconds), ..Effects::default() }, false));
     }
     if effects != Effects::default() {
-        rules.push(rule(draft.conditions.clone(), effects, false));
+        let each = origins::spread(&draft.conditions, effects)?;
+        rules.extend(each.into_iter().map(|(conditions, effects)| rule(conditions, effects, false)));
     }
     rules.extend(following(draft)?.into_iter().map(|(conditions, effects)| rule(conditions, effects, false)));
     match rules.last_mut() {
@@ -224,7 +225,7 @@ fn following(draft: &RuleDraft) -> Result<Vec<(Conditions, Effects)>, String> {
 
 /// Returns the files that a rule names.
 fn files(draft: &RuleDraft) -> Vec<PathBuf> {
-    let conditions = || std::iter::once(&draft.conditions).chain(draft.conditions.not.as_deref());
+    let conditions = || std::iter::once(&draft.conditions).chain(&draft.conditions.not);
     let domains = conditions().flat_map(|own| &own.domains).map(|domains| PathBuf::from(domains.source()));
     let patterns = conditions().flat_map(patterns).chain(classes::patterns_of(&draft.classes));
     let patterns = patterns.filter_map(Pattern::source).map(PathBuf::from);

@@ -54,7 +54,7 @@ fn without_certificates(settings: &Settings) -> Vec<String> {
     let is_about = |conditions: &Conditions| conditions.client_cert.is_some();
     let lacks = |(rule, role): &(&SiteRule, Role)| {
         let conditions = &rule.rule.conditions;
-        (is_about(conditions) || conditions.not.as_deref().is_some_and(is_about))
+        (is_about(conditions) || conditions.not.iter().any(is_about))
             && settings.client_auth.of(*role).is_none()
     };
     let warning = |(rule, role): (&SiteRule, Role)| {
@@ -108,6 +108,7 @@ fn of_rules(rules: &[SiteRule], stores_posts: bool) -> Vec<String> {
         warnings
             .extend(doubts(rule, effects, stores_posts).into_iter().map(|doubt| format!("{place}: {doubt}")));
         warnings.extend(shared_tags(effects, rules).map(|doubt| format!("{place}: {doubt}")));
+        warnings.extend(shared_client(effects, rules).map(|doubt| format!("{place}: {doubt}")));
         warnings.extend(no_user(effects, rules).map(|doubt| format!("{place}: {doubt}")));
         let harms = IGNORED.iter().filter(|(is_set, _)| effects.ignore.as_ref().is_some_and(is_set));
         warnings.extend(harms.map(|(_, harm)| format!("{place}: ignore = {harm}")));
@@ -139,6 +140,21 @@ fn shared_tags<'e>(effects: &'e Effects, rules: &'e [SiteRule]) -> impl Iterator
     })
 }
 
+/// Returns the doubt about a request field with the client's address, for whose values no separate responses are stored.
+fn shared_client(effects: &Effects, rules: &[SiteRule]) -> Option<String> {
+    let is_apart = |name: &HeaderName| {
+        rules.iter().any(|rule| rule.effects.apart.iter().any(|own| own == name.as_str()))
+    };
+    let has_client =
+        |value| template(value).is_some_and(|own| own.placeholders().any(|own| *own == Placeholder::Client));
+    let mut lines = effects.request.written_lines().filter(|_| effects.cache != Some(false));
+    let (name, _) = lines.find(|(name, value)| has_client(value) && !is_apart(name))?;
+    Some(format!(
+        "request: {{client}} in '{name}' is for logs: all clients get the response that is stored for one; if it depends on the field, \
+         key_fields = \"{name}\" stores one for each"
+    ))
+}
+
 /// Returns the doubt about `user_field` where users have no names.
 fn no_user(effects: &Effects, rules: &[SiteRule]) -> Option<&'static str> {
     effects.user_field.as_ref()?;
@@ -163,9 +179,11 @@ fn doubts(rule: &Rule, effects: &Effects, stores_posts: bool) -> Vec<String> {
     let conditions = &rule.conditions;
     let mut doubts: Vec<String> =
         conditions.path.iter().filter_map(|path| one_url(path, conditions)).collect();
-    let each = || iter::once(conditions).chain(conditions.not.as_deref());
+    let each = || iter::once(conditions).chain(&conditions.not);
     let in_paths = each().flat_map(|own| &own.path).filter_map(|path| expression(path, sign_in_path));
     doubts.extend(in_paths);
+    doubts.extend(each().flat_map(|own| &own.path).filter_map(double_slash));
+    doubts.extend(taken_parameter(conditions, effects));
     let others = each().flat_map(|own| own.host.iter().chain(patterns(own)));
     doubts.extend(others.filter_map(|pattern| expression(pattern, sign)));
     let stored = if stores_posts { &["GET", "HEAD", "POST"][..] } else { &["GET", "HEAD"] };
@@ -231,6 +249,31 @@ fn one_url(path: &Pattern, conditions: &Conditions) -> Option<String> {
     let is_alone = !conditions.path.iter().any(|other| other.matches(below.as_bytes()));
     (is_folder && is_alone)
         .then(|| format!("match.path = \"{text}\" is one URL: write \"{text}*\" for all that are below it"))
+}
+
+/// Returns the doubt about a path with two slashes, which the normal form of paths does not have.
+fn double_slash(path: &Pattern) -> Option<String> {
+    let text = path.to_string();
+    let mut behind = text.match_indices("//").map(|(at, _)| &text[at + 2..]);
+    // In an expression, the second one may be optional.
+    let is_certain = |behind: &str| !text.starts_with('~') || !behind.starts_with(['?', '*', '{']);
+    behind.any(is_certain).then(|| {
+        format!("match.path = \"{text}\" never matches: paths are compared in a form in which // is /")
+    })
+}
+
+/// Returns the doubt about a parameter on which a choice of origins depends, although its rule takes it away before.
+fn taken_parameter(conditions: &Conditions, effects: &Effects) -> Option<String> {
+    let query = effects.query.as_ref().filter(|_| effects.redirect_to_origins())?;
+    let is_in = |list: &[Pattern], name: &str| list.iter().any(|own| own.matches_name(name.as_bytes()));
+    let mut names = conditions.query.each.iter().map(|named| named.name.to_string());
+    let taken = names.find(|name| {
+        is_in(&query.drop, name) || query.keep.as_ref().is_some_and(|kept| !is_in(kept, name))
+    })?;
+    Some(format!(
+        "it sends nothing to other origins or paths: its query takes '{taken}' away before match.query sees it; a rewrite with a ? \
+         at its end hides it from origins"
+    ))
 }
 
 /// Returns the doubt about a pattern in which `sign_in` finds a sign of a regular expression.

@@ -3,12 +3,23 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use larder_testkit::{Client, Pair, Response, eventually};
+use larder_testkit::{Client, Larder, Pair, Response, eventually};
 
-use super::{AUTHORITY, Check, FOLDER, OTHER, hits, part, redirects};
+use super::{AUTHORITY, Check, FOLDER, OTHER, hits, lifetime, part, redirects};
 
 fn set_cookie(answer: &Response) -> &str {
     answer.field("set-cookie").unwrap_or_default()
+}
+
+/// Checks that each client has one origin for all of its pages in `folder`, and not all clients the same.
+fn stays_at_one_origin(larder: &Larder, folder: &str) {
+    let is_other = |client: u8, page: u8| {
+        let asked = format!("GET {folder}/{client}/{page}\nX-Forwarded-For: 192.0.2.{client}");
+        larder.ask(&asked).text() == OTHER
+    };
+    let origins: Vec<_> = (0..16).map(|client| [0, 1, 2].map(|page| is_other(client, page))).collect();
+    assert!(origins.iter().all(|all| all.iter().all(|own| *own == all[0])), "{origins:?}");
+    assert!(origins.contains(&[true; 3]) && origins.contains(&[false; 3]));
 }
 
 /// The checks, by the numbers of their tasks.
@@ -223,14 +234,7 @@ pub(super) const FURTHER: &[(usize, Check)] = &[
         assert_eq!(["A: b", "X-Api-Key: 0", "X-Api-Key: fedcba9876543210"].map(status), [401, 401, 200]);
     }),
     (161, |larder, _| assert_eq!(part(&larder.get("/"), 5), "a long random text")),
-    (162, |larder, _| {
-        let is_other = |client: u8, page: u8| {
-            larder.ask(&format!("GET /{client}/{page}\nX-Forwarded-For: 192.0.2.{client}")).text() == OTHER
-        };
-        let origins: Vec<_> = (0..16).map(|client| [0, 1, 2].map(|page| is_other(client, page))).collect();
-        assert!(origins.iter().all(|all| all.iter().all(|own| *own == all[0])), "{origins:?}");
-        assert!(origins.contains(&[true; 3]) && origins.contains(&[false; 3]));
-    }),
+    (162, |larder, _| stays_at_one_origin(larder, "")),
     (163, |larder, _| {
         let page = "GET /intern/cc:max-age=9\nX-User: ann\nAuthorization: Basic YmVhOm9wZW4gc2VzYW1l";
         assert_eq!(part(&larder.ask(page), 6), "bea");
@@ -283,4 +287,84 @@ pub(super) const FURTHER: &[(usize, Check)] = &[
             assert_eq!(origin.last().target, format!("/product.php?{asked}"));
         }
     }),
+    (170, |larder, _| {
+        let status = |query: &str, field: &str| larder.ask(&format!("GET /api/a{query}\n{field}")).status;
+        let key = "0123456789abcdef";
+        assert_eq!([status("", "A: b"), status("?key=no", "X-Api-Key: no")], [401, 401]);
+        assert_eq!(
+            [status("", &format!("X-Api-Key: {key}")), status(&format!("?key={key}"), "A: b")],
+            [200, 200]
+        );
+    }),
+    (171, |larder, _| {
+        let is_other = |host: &str| larder.ask(&format!("GET /\nHost: {host}")).text() == OTHER;
+        assert_eq!(["two.test", "THREE.test:80", "four.test"].map(is_other), [false, true, false]);
+    }),
+    (172, |larder, _| {
+        larder.get("/cc:max-age=9");
+        larder.settle();
+        let mut first = larder.client();
+        let begun = Instant::now();
+        first.send("GET /slow:1/a");
+        eventually("the first to be at the origin", || (larder.stats()["in_flight"] == 1).then_some(()));
+        let hit = larder.get("/cc:max-age=9");
+        assert_eq!(hit.cache(), "hit", "after {:?}", begun.elapsed());
+        assert_eq!(larder.ask("GET /b\nX-Forwarded-For: 192.0.2.1").status, 200);
+        assert!(begun.elapsed() >= Duration::from_millis(900), "it did not wait: {:?}", begun.elapsed());
+        assert_eq!(first.receive("GET").status, 200);
+    }),
+    (173, |larder, origin| {
+        // printf '/video/9000000000/' | openssl dgst -sha256 -hmac 0123456789abcdef
+        let folder = "/video/9000000000/d9d9916d82989034c30b666b0610b4c2183a3cd63aa68d2d6d17b40bf729d6bd";
+        for part in ["/cc:max-age=9/a.ts", "/cc:max-age=9/b.ts"] {
+            assert!(hits(larder, &format!("GET {folder}{part}")));
+            assert_eq!(origin.last().target, format!("/video{part}"));
+        }
+        let later = folder.replace("9000000000", "9000000001");
+        let statuses =
+            [folder, &later, "/video", "/other"].map(|path| larder.get(&format!("{path}/a.ts")).status);
+        assert_eq!(statuses, [200, 403, 403, 200]);
+    }),
+    (174, |larder, _| {
+        let link = "/paid/a?expires=9000000000";
+        // printf '/paid/a?expires=9000000000 192.0.2.1' | openssl dgst -sha256 -hmac 0123456789abcdef
+        let signature = "48447c21a571c60bb4ac9f6ec0668e3ce6eb5601964f3d82a3e4cb2554b44eed";
+        let signed = format!("GET {link}&signature={signature}\nX-Forwarded-For: ");
+        let statuses =
+            ["192.0.2.1", "192.0.2.2"].map(|client| larder.ask(&format!("{signed}{client}")).status);
+        assert_eq!(statuses, [200, 403]);
+    }),
+    (175, |larder, _| {
+        let log = FOLDER.path().join("access.log");
+        ["/cc:max-age=9/seen", "/cc:max-age=9/seen", "/last"].iter().for_each(|path| drop(larder.get(path)));
+        let lines = eventually("the last line", || {
+            Some(std::fs::read_to_string(&log).expect("a log")).filter(|text| text.contains("/last"))
+        });
+        assert_eq!(lines.matches("/seen").count(), 1, "{lines}");
+    }),
+    (176, |larder, _| assert_eq!(set_cookie(&larder.get("/cookie:a")), "session=abcdef; HttpOnly")),
+    (177, |larder, origin| {
+        let coding = |codings: &str| {
+            larder.ask(&format!("GET /vary:Accept-Encoding/cc:max-age=9\nAccept-Encoding: {codings}"));
+            origin.last().field("accept-encoding").map(str::to_owned)
+        };
+        let seen = ["gzip, deflate, br", "gzip, br;q=0.9", "gzip"].map(coding);
+        assert_eq!(seen, ["br", "br", "gzip"].map(|own| Some(own.to_owned())));
+        assert_eq!(origin.count(), 2);
+    }),
+    (178, |larder, _| {
+        redirects(larder, "GET /", 302, "/welcome");
+        assert_eq!(set_cookie(&larder.get("/")), "seen=1; Path=/; Max-Age=31536000");
+        assert_eq!([larder.ask("GET /\nCookie: seen=1").status, larder.get("/welcome").status], [200, 200]);
+    }),
+    (179, |larder, _| assert_eq!(lifetime(larder, "/a.deb"), Some(30 * 86_400))),
+    (180, |larder, origin| {
+        let ask = |user: &str| larder.ask(&format!("GET /cc:max-age=9\nCookie: token={user}"));
+        for user in ["ann", "bea"] {
+            assert_eq!(ask(user).field("vary"), Some("Cookie"));
+            assert_eq!(origin.last().field("authorization"), Some(&*format!("Bearer {user}")));
+        }
+        assert_eq!((ask("ann").is_hit(), ask("bea").is_hit(), origin.count()), (true, true, 2));
+    }),
+    (181, |larder, _| stays_at_one_origin(larder, "/app")),
 ];

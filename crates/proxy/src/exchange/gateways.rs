@@ -178,6 +178,7 @@ mod tests {
             tags: Some(Settings { doubt: 0, ..Settings::default() }),
             doubt: 0,
             sticky: None,
+            in_flight: None,
             retries: 0,
             max_fails: 1,
             fail_timeout: Duration::ZERO,

@@ -207,9 +207,9 @@ impl Request {
         // A node that forwards a request has checked it.
         let is_asked = !by_peer && !is_purge(&head.method, &route);
         let credentials = is_asked.then(|| credentials(head, &route, &ruling, &mut fields)).flatten();
-        let unsigned = if is_asked { ruling.verify(address.path, clock::now).err() } else { None };
-        let path = if is_asked && unsigned.is_none() { ruling.resource(address.path) } else { address.path };
-        let address = Address { path, ..address };
+        let opened = is_asked.then(|| ruling.opened(address.path, client.ip(), clock::now));
+        let (unsigned, path) = opened.unwrap_or((None, address.path.into()));
+        let address = Address { path: &path, ..address };
         let taken = credentials.as_ref().filter(|_| matches!(route, Route::Site(_)));
         let key = key_of(role, &address, ruling.query.as_ref());
         let inquiry = is_asked.then(|| ruling.inquiry(&fields)).flatten();

@@ -5,11 +5,11 @@
 
 use std::sync::Arc;
 
-use http::header;
+use http::{HeaderName, HeaderValue, header};
 use larder_rules::{Conditions, Fields, Numbers, Rule, RuleSet, has_readings, is_ambiguous, readings};
 use larder_semantics::storable::Rules;
 
-use crate::base::settings::{Edits, Effects, Limit, Query, SiteRule, Sticky};
+use crate::base::settings::{Edits, Effects, Limit, Query, SiteRule, Sticky, Template};
 use crate::exchange::combinations::Combinations;
 use crate::exchange::placeholders::{Parts, fill_lines};
 use crate::exchange::rule_counts::{RuleCounts, RuleReport};
@@ -335,7 +335,13 @@ fn writes_credential_by_url(rules: &[SiteRule]) -> bool {
     let writes = |rule: &SiteRule| rule.effects.request.may_change(header::AUTHORIZATION.as_str());
     let end = rules.iter().rposition(writes).map_or(0, |last| last + 1);
     let mut deciding = rules[..end].iter().filter(|rule| rule.rule.stop || writes(rule));
-    deciding.all(|rule| rule.rule.conditions.are_about_resource())
+    // A placeholder may stand for the credential of a client.
+    let has_placeholder = |text: &str| Template::of_value(text).placeholders().next().is_some();
+    let is_fixed = |(name, value): &(HeaderName, HeaderValue)| {
+        *name != header::AUTHORIZATION || value.is_sensitive() || !value.to_str().is_ok_and(has_placeholder)
+    };
+    let mut lines = rules.iter().flat_map(|rule| rule.effects.request.written_lines());
+    deciding.all(|rule| rule.rule.conditions.are_about_resource()) && lines.all(is_fixed)
 }
 
 /// Returns the limits of `rule`. Unchanged limits are taken from a rule of the same name in `old`. `kept` has the

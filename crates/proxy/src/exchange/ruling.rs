@@ -1,5 +1,6 @@
 //! The combined settings of the rules that apply to a request.
 
+use std::borrow::Cow;
 use std::net::IpAddr;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use larder_rules::{Numbers, Pattern};
 use larder_semantics::storable::Rules;
 
 use crate::base::settings::{
-    CountedRequests, Edits, Effects, LimitBy, Pages, SiteRule, Tokens, Unsigned, Users,
+    CountedRequests, Edits, Effects, LimitBy, Pages, SignaturePlace, SiteRule, Tokens, Unsigned, Users,
 };
 use crate::net::limiter::Limiter;
 
@@ -86,7 +87,9 @@ impl Ruling {
         limits: &Limiters,
         site: &SiteRules,
     ) -> Self {
-        if let Some(signed) = effects.signed.as_ref().and_then(Option::as_ref).filter(|own| !own.in_path) {
+        if let Some(signed) =
+            effects.signed.as_ref().and_then(Option::as_ref).filter(|own| own.place == SignaturePlace::Query)
+        {
             let query = effects.query.get_or_insert_default();
             query.drop.extend(
                 [&signed.expires, &signed.signature].into_iter().flat_map(|name| Pattern::parse(name)),
@@ -161,22 +164,40 @@ impl Ruling {
             && !self.deny.as_ref().is_some_and(|networks| networks.contains(client))
     }
 
-    /// Checks the signature of `uri`, path and query as sent, at the time that `now` returns (UNIX seconds), if a
+    /// Checks the signature of `uri`, path and query as sent by `client`, at the time that `now` returns (UNIX seconds), if a
     /// signature is required. The error is the reason why the URL is refused.
     #[inline]
-    pub(crate) fn verify(&self, uri: &str, now: impl FnOnce() -> u32) -> Result<(), Unsigned> {
+    pub(crate) fn verify(
+        &self,
+        uri: &str,
+        client: IpAddr,
+        now: impl FnOnce() -> u32,
+    ) -> Result<(), Unsigned> {
         match self.signed.as_ref().and_then(Option::as_ref) {
             None => Ok(()),
-            Some(signed) => signed.verify(uri, now().into()),
+            Some(signed) => signed.verify(uri, client, now().into()),
         }
     }
 
     /// Returns `uri`, whose signature is [valid](Self::verify), without a signature in its path.
     #[inline]
-    pub(crate) fn resource<'u>(&self, uri: &'u str) -> &'u str {
+    pub(crate) fn resource<'u>(&self, uri: &'u str) -> Cow<'u, str> {
         match self.signed.as_ref().and_then(Option::as_ref) {
-            None => uri,
+            None => uri.into(),
             Some(signed) => signed.resource(uri),
+        }
+    }
+
+    /// Returns the [resource](Self::resource) of `uri`, or the reason why its signature is not [valid](Self::verify), and `uri` itself.
+    pub(crate) fn opened<'u>(
+        &self,
+        uri: &'u str,
+        client: IpAddr,
+        now: impl FnOnce() -> u32,
+    ) -> (Option<Unsigned>, Cow<'u, str>) {
+        match self.verify(uri, client, now) {
+            Ok(()) => (None, self.resource(uri)),
+            Err(why) => (Some(why), uri.into()),
         }
     }
 

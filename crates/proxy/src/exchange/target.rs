@@ -142,8 +142,9 @@ pub(crate) fn cached_site<'p>(
         return None;
     }
     let ruled = rulebook.on_request(&seen(address, &path, (method, client, fields)));
-    let is_served =
-        ruled.at_once && ruled.serves(client.address) && ruled.verify(address.path, clock::now).is_ok();
+    let is_served = ruled.at_once
+        && ruled.serves(client.address)
+        && ruled.verify(address.path, client.address, clock::now).is_ok();
     is_served.then_some((number, rulebook, ruled))
 }
 

@@ -36,7 +36,10 @@ impl Upstreams {
             conditions: rule.rule.conditions.clone(),
             rewrite: rule.effects.rewrite.clone(),
             host: rule.effects.host.clone(),
-            pool: rule.effects.origin.as_ref().map(|origins| Pool::new(origins, site, number + 1, workers)),
+            pool: rule.effects.origin.as_ref().map(|origins| {
+                let pool = Pool::new(origins, site, number + 1, workers);
+                pool.balanced(rule.effects.balance.unwrap_or(site.balance))
+            }),
         };
         Self {
             set: RuleSet::new(rules().map(condition).collect()),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use http::header;
 
-use crate::base::settings::{Effects, Jwt, SiteRule};
+use crate::base::settings::{Effects, Jwt, Placeholder, SiteRule, Template};
 
 /// Returns the names for `Vary` of replies: the fields of a client's request that decide which of the responses that
 /// these rules store apart it gets. A field that rules write depends on the fields in the conditions of these rules, and
@@ -13,7 +13,7 @@ pub(super) fn vary(effects: &Effects, numbers: &[u16], rules: &[SiteRule]) -> Ve
     if effects.vary == Some(false) || effects.reply.replace(header::VARY.as_str()) {
         return Vec::new();
     }
-    let mut names: Vec<&str> = Vec::new();
+    let (mut names, mut parts): (Vec<&str>, Vec<String>) = Default::default();
     let holding = numbers.iter().filter_map(|number| rules.get(usize::from(*number)));
     for (own, name) in holding.flat_map(|own| own.effects.apart.iter().map(move |name| (own, name))) {
         let auth = own
@@ -31,6 +31,7 @@ pub(super) fn vary(effects: &Effects, numbers: &[u16], rules: &[SiteRule]) -> Ve
             names.push(jwt.seen_field());
             continue;
         }
+        parts.extend(sources(own, name));
         let name = if name.starts_with("cookie:") { header::COOKIE.as_str() } else { name };
         let meets = |rule: &SiteRule| rule.rule.conditions.may_meet(&own.rule.conditions);
         let writes = |rule: &SiteRule| rule.effects.request.may_change(name) && meets(rule);
@@ -39,9 +40,27 @@ pub(super) fn vary(effects: &Effects, numbers: &[u16], rules: &[SiteRule]) -> Ve
         names.extend(deciding.flat_map(|rule| rule.rule.conditions.request_fields()));
         names.extend(Some(name).filter(|name| !effects.request.replace(name)));
     }
+    let mut names: Vec<_> =
+        names.into_iter().chain(parts.iter().map(String::as_str)).map(title_case).collect();
     names.sort_unstable();
     names.dedup();
-    names.into_iter().map(title_case).collect()
+    names
+}
+
+/// Returns the fields of a client's request that placeholders stand for in the field `name` that a rule writes.
+fn sources(rule: &SiteRule, name: &str) -> Vec<String> {
+    let lines = rule
+        .effects
+        .request
+        .written_lines()
+        .filter(|(own, value)| own.as_str() == name && !value.is_sensitive());
+    let templates = lines.filter_map(|(_, value)| Some(Template::of_value(value.to_str().ok()?)));
+    let source = |own: &Placeholder| match own {
+        Placeholder::Field(name) => Some(name.as_str().to_owned()),
+        Placeholder::Cookie(_) => Some(header::COOKIE.as_str().to_owned()),
+        _ => None,
+    };
+    templates.flat_map(|own| own.placeholders().filter_map(source).collect::<Vec<_>>()).collect()
 }
 
 /// Returns a field's name as it is usually written, such as `User-Agent`.

@@ -92,7 +92,8 @@ pub(crate) fn finish(to: &Destination<'_>, reply: &mut Reply) {
     if to.by_peer {
         return reply.for_node();
     }
-    reply.outcome.logged_from = to.ruling.log.as_ref().and_then(|own| own.from(reply.status));
+    reply.outcome.logged_from =
+        to.ruling.log.as_ref().and_then(|own| own.from(reply.status, reply.outcome.kind));
     to.rulebook.counts().count(to.worker, &to.ruling.numbers, &reply.outcome);
     reply.edits = to.ruling.reply_edits(to.worker).map(|edits| match edits.0.has_placeholders {
         true => Arc::new(ReplyEdits(to.fill(&edits.0, &reply.outcome))),

@@ -64,7 +64,8 @@ pub(crate) fn at_once(
     let sent = client_cert::selecting(&head.fields, asker, plan.settings.request_id.as_ref());
     let (site, rulebook, ruling) =
         cached_site(plan, role, &address, (&head.method, RuledClient::of(asker), &sent))?;
-    let address = Address { path: ruling.resource(address.path), ..address };
+    let path = ruling.resource(address.path);
+    let address = Address { path: &path, ..address };
     let rules = &ruling.caching;
     let selecting = if asker.by_peer { sent } else { sent.edited(&ruling.request)? };
     if rules.compression.is_on() && range::is_resumed_by_date(&selecting) {

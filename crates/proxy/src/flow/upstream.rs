@@ -200,11 +200,12 @@ fn is_of_http2(request: &Request) -> bool {
 /// Returns the site and the client that a permit for `request` counts against. Among requests of the forward proxy,
 /// each host counts as a site.
 pub(crate) fn claim(plan: &Plan, request: &Request) -> Claim {
-    let host = match &request.route {
-        Route::Anywhere => request.authority.as_str(),
-        Route::Site(_) => "",
+    let (host, most) = match &request.route {
+        Route::Anywhere => (request.authority.as_str(), None),
+        Route::Site(site) => ("", site.settings.in_flight),
     };
-    plan.concurrency.claim((request.route.number(), host), request.client.ip())
+    let claim = plan.concurrency.claim((request.route.number(), host), request.client.ip());
+    claim.at_most(most.unwrap_or(usize::MAX))
 }
 
 async fn queue_up(plan: &Plan, claim: Claim, fetch: Option<usize>) -> Result<Permit, OriginError> {

@@ -352,7 +352,7 @@ impl Responder {
                 fewest = [NO_LINE; FEWEST];
                 request::lines(received, &mut fewest)
             }
-            0..=FEW => {
+            count if count <= FEW => {
                 few = [NO_LINE; FEW];
                 request::lines(received, &mut few)
             }

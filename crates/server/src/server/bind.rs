@@ -20,10 +20,14 @@ pub(super) struct SocketFile {
     identity: Option<(u64, u64)>,
 }
 
-pub(super) fn socket(address: SocketAddr, share: bool) -> io::Result<StdListener> {
+/// Binds a socket to `address`. `only_v6`: an IPv6 one leaves IPv4 to another socket with the same port.
+pub(super) fn socket(address: SocketAddr, share: bool, only_v6: bool) -> io::Result<StdListener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_reuse_address(true)?;
     socket.set_reuse_port(share)?;
+    if only_v6 {
+        socket.set_only_v6(true)?;
+    }
     socket.set_nonblocking(true)?;
     // Heads and bodies are written whole, so Nagle's algorithm would only delay them. Accepted sockets inherit this.
     socket.set_tcp_nodelay(true)?;
@@ -132,6 +136,23 @@ impl Drop for SocketFile {
             && let Err(error) = fs::remove_file(&self.path)
         {
             tracing::warn!("cannot remove the socket {}: {error}", self.path.display());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv6Addr;
+
+    use super::*;
+
+    #[test]
+    fn all_addresses_of_ipv4_and_of_ipv6_may_have_a_socket_each() {
+        let v4 = socket("0.0.0.0:0".parse().unwrap(), false, false).unwrap();
+        let v6 = SocketAddr::from((Ipv6Addr::UNSPECIFIED, v4.local_addr().unwrap().port()));
+        match socket(v6, false, true) {
+            Ok(_) => assert_eq!(socket(v6, false, false).unwrap_err().kind(), ErrorKind::AddrInUse),
+            Err(error) => assert_ne!(error.kind(), ErrorKind::AddrInUse, "a system without IPv6"),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The listeners of a process: those of its predecessor or of the service manager that its config asks for, and new ones.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener as StdListener, UdpSocket as StdUdpSocket};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener as StdListener, UdpSocket as StdUdpSocket};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener as StdUnixListener;
 use std::path::Path;
@@ -30,13 +30,18 @@ pub(super) struct Binding {
     inherited: Listeners,
     /// The sockets of the service manager that are not in use yet.
     given: GivenSockets,
+    /// The ports of listeners for all addresses of IPv4.
+    v4_ports: Vec<u16>,
 }
 
 impl Binding {
     /// Binds the listeners of `settings`. A socket in `inherited` or `given` is used in place of a new one. Errors: the
     /// address that is unavailable, and the reason.
     pub(super) fn new(settings: &Settings, inherited: Listeners, given: GivenSockets) -> Result<Self, Error> {
+        let is_all_v4 = |address: &SocketAddr| address.ip() == Ipv4Addr::UNSPECIFIED && address.port() != 0;
+        let addresses = settings.listen.iter().map(|listener| listener.address);
         let mut binding = Self {
+            v4_ports: addresses.filter(is_all_v4).map(|address| address.port()).collect(),
             workers: (0..settings.threads.max(1)).map(|_| Sockets::default()).collect(),
             addresses: Vec::new(),
             files: Vec::new(),
@@ -82,7 +87,11 @@ impl Binding {
             Some(sockets) => sockets.into_iter().map(Into::into).collect(),
             None => match self.given.stream(asked)? {
                 Some(socket) => vec![socket],
-                None => sockets(asked, self.workers.len())?,
+                None => {
+                    let only_v6 =
+                        asked.ip() == Ipv6Addr::UNSPECIFIED && self.v4_ports.contains(&asked.port());
+                    sockets(asked, self.workers.len(), only_v6)?
+                }
             },
         };
         // The predecessor may have had more workers, so that some have several queues here, or fewer, so that some share
@@ -134,7 +143,7 @@ impl Binding {
     fn bind_admin(&mut self, asked: SocketAddr) -> io::Result<()> {
         let listener: StdListener = match self.take_one(Kind::Admin, &asked.to_string()) {
             Some(socket) => socket.into(),
-            None => self.given.stream(asked)?.map_or_else(|| socket(asked, false), Ok)?,
+            None => self.given.stream(asked)?.map_or_else(|| socket(asked, false, false), Ok)?,
         };
         self.copies.add(Kind::Admin, asked, vec![listener.try_clone()?.into()]);
         match self.bind_control(listener.local_addr()?) {
@@ -162,15 +171,15 @@ impl Binding {
 }
 
 /// Binds `count` sockets to one address.
-fn sockets(asked: SocketAddr, count: usize) -> io::Result<Vec<StdListener>> {
+fn sockets(asked: SocketAddr, count: usize, only_v6: bool) -> io::Result<Vec<StdListener>> {
     // With SO_REUSEPORT, a second process could share the address unnoticed, so the first socket tests the address without
     // it. A port that the kernel has chosen is free, and its socket stays open so that no other process gets the port.
     let is_chosen = asked.port() == 0;
-    let first = socket(asked, is_chosen)?;
+    let first = socket(asked, is_chosen, only_v6)?;
     let address = first.local_addr()?;
     let mut all: Vec<_> = is_chosen.then_some(first).into_iter().collect();
     while all.len() < count {
-        all.push(socket(address, true)?);
+        all.push(socket(address, true, only_v6)?);
     }
     Ok(all)
 }

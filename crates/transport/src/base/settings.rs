@@ -79,7 +79,7 @@ pub use self::origin_tls::{OriginTls, OriginTlsFiles};
 pub use self::pages::{Page, Pages};
 pub use self::parent::{NoProxy, Pac, ParentProxy, ParentSettings};
 pub use self::rule::{Answer, CookieFilter, Edits};
-pub use self::signed::{SignedUrls, Unsigned};
+pub use self::signed::{SignaturePlace, SignedUrls, Unsigned};
 pub use self::site::SiteRule;
 pub use self::statistics::{ClientDetail, Database, QueryStrings, Statistics};
 pub use self::sticky::OriginTag;
@@ -90,6 +90,7 @@ pub use self::token::Token;
 pub use self::users::Print;
 pub use self::users::{BadLine, Tokens, Users};
 pub use self::validate::ValidatorSettings;
+pub use super::outcome::Kind as OutcomeKind;
 use crate::base::networks::near;
 pub use crate::base::path_prefix::PathPrefix;
 pub use crate::base::schedule::{Schedule, Times};
@@ -297,6 +298,8 @@ with_defaults! {
         pub doubt: u32 = DOUBT,
         /// The cookie that keeps a client at one origin; `None`: each request may go to another.
         pub sticky: Option<Sticky> = None,
+        /// Maximum of requests to its origins at once, below that of all sites; `None`: that one.
+        pub in_flight: Option<usize> = None,
         /// Maximum of retries of an idempotent request whose origin failed before it responded.
         pub retries: u32 = 1,
         /// Consecutive failures after which an origin is in its backoff.

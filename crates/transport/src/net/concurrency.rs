@@ -77,6 +77,16 @@ struct Counts {
 pub struct Claim {
     site: Holder,
     client: Holder,
+    /// Maximum of permits that the site may hold.
+    most: usize,
+}
+
+impl Claim {
+    /// Returns the same claim for a site with at most this number of permits.
+    #[must_use]
+    pub fn at_most(self, most: usize) -> Self {
+        Self { most, ..self }
+    }
 }
 
 #[derive(Debug)]
@@ -124,7 +134,11 @@ impl ConcurrencyLimit {
             IpAddr::V4(address) => u128::from(address.to_ipv6_mapped()),
             IpAddr::V6(address) => u128::from(address) >> 64 << 64,
         };
-        Claim { site: Holder::Site(self.hasher.hash_one(site)), client: Holder::Client(client) }
+        Claim {
+            site: Holder::Site(self.hasher.hash_one(site)),
+            client: Holder::Client(client),
+            most: usize::MAX,
+        }
     }
 
     /// Returns a permit, if one is available at once.
@@ -204,7 +218,7 @@ impl State {
 
     /// Returns a permit for a new request, for which nobody who waits is passed over.
     fn try_take(&mut self, limit: &Arc<ConcurrencyLimit>, claim: Claim) -> Option<Permit> {
-        let is_alone = self.waiting == 0 && self.has_unreserved(limit);
+        let is_alone = self.waiting == 0 && self.has_unreserved(limit) && self.has_room(&claim);
         (is_alone || self.is_in_share(limit, claim)).then(|| self.take(limit, claim))
     }
 
@@ -213,12 +227,17 @@ impl State {
         self.held + limit.reserve < limit.permits
     }
 
+    /// Whether the site of `claim` holds fewer permits than it may.
+    fn has_room(&self, claim: &Claim) -> bool {
+        self.of(claim.site).held < claim.most
+    }
+
     fn is_in_share(&self, limit: &ConcurrencyLimit, claim: Claim) -> bool {
         let free = limit.permits.saturating_sub(self.held);
         let has_less = |holder, most: usize| self.of(holder).held < free.saturating_mul(most);
         // Clients of a site that holds all others may use the first half of the reserve.
         let has_room = free > limit.reserve / 2 || has_less(claim.site, OF_A_SITE);
-        has_room && has_less(claim.client, OF_A_CLIENT)
+        has_room && has_less(claim.client, OF_A_CLIENT) && self.has_room(&claim)
     }
 
     fn take(&mut self, limit: &Arc<ConcurrencyLimit>, claim: Claim) -> Permit {
@@ -298,9 +317,10 @@ impl State {
     /// Returns the place of the waiting request whose client, and then whose site, holds the fewest permits, among the
     /// first ones.
     fn with_the_fewest(&self) -> Option<usize> {
-        let waiting = self.line.iter().enumerate().filter(|(_, waiter)| !waiter.sender.is_closed());
+        let may_enter = |waiter: &Waiter| !waiter.sender.is_closed() && self.has_room(&waiter.claims[0]);
+        let waiting = self.line.iter().enumerate().filter(|(_, waiter)| may_enter(waiter));
         let held = |waiter: &Waiter| {
-            let Claim { site, client } = waiter.claims[0];
+            let Claim { site, client, .. } = waiter.claims[0];
             (self.of(client).held, self.of(site).held)
         };
         waiting.take(LOOKED_AT).min_by_key(|(_, waiter)| held(waiter)).map(|(at, _)| at)
@@ -478,6 +498,25 @@ mod tests {
         assert_eq!(limit.occupancy(), (4, 0));
         drop((permit, greedy, other));
         assert_eq!(limit.occupancy(), (0, 0));
+    }
+
+    #[tokio::test]
+    async fn a_site_with_a_limit_waits_and_others_do_not() {
+        let limit = Arc::new(ConcurrencyLimit::lent_out(32, 100));
+        let few = |client| claim(&limit, 1, client).at_most(2);
+        let mut held: Vec<_> = (0..9).filter_map(|client| limit.try_enter(few(client))).collect();
+        assert_eq!((held.len(), limit.try_enter(few(10)).is_some()), (2, false));
+        let (own, waits) = (Arc::clone(&limit), few(11));
+        let waiting = tokio::spawn(async move { own.enter(waits, None).await });
+        while limit.occupancy().1 < 1 {
+            tokio::task::yield_now().await;
+        }
+        let other = limit.try_enter(claim(&limit, 2, 1)).expect("a permit");
+        drop(other);
+        assert_eq!(limit.occupancy(), (2, 1));
+        drop(held.pop());
+        assert!(waiting.await.unwrap().is_ok());
+        assert_eq!(limit.occupancy(), (1, 0));
     }
 
     #[tokio::test]

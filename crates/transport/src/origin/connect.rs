@@ -273,7 +273,7 @@ impl Connector {
             if https { near.secured(stream, host, Protocols::Http1).await } else { Ok(stream) }
         };
         let stream = opened.await.map_err(|why| parent.unreached(why))?;
-        if !by_tunnel {
+        if !by_tunnel && parent.reads_http() {
             return Ok(stream);
         }
         let failed = |error| parent.unreached(ConnectError::Connect(name.to_owned(), error));

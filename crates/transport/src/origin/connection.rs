@@ -70,7 +70,7 @@ impl Connection {
 
     /// Returns the parent proxy that reads its requests, and so needs them in the form for proxies.
     pub(super) fn proxy(&self) -> Option<&Arc<Parent>> {
-        self.parent.as_ref().filter(|_| !self.https)
+        self.parent.as_ref().filter(|parent| !self.https && parent.reads_http())
     }
 
     /// Returns the origin: whether over TLS, and the authority.

@@ -32,6 +32,7 @@ pub mod s3;
 mod sending;
 mod service;
 mod session;
+mod socks;
 mod source;
 mod stream_request;
 #[cfg(test)]

@@ -4,7 +4,7 @@
 //! https, and for tunnels of clients, the parent opens a tunnel (RFC 9110 section 9.3.6), so that it sees no content.
 //! Addresses of this machine and its links are always reached directly: at the parent, they would be those of another.
 //!
-//! A parent may itself be reached over TLS, whose certificate the system has to trust. What a tunnel carries is then relayed.
+//! A parent of SOCKS opens a tunnel for all of them. A parent may itself be reached over TLS, whose certificate the system has to trust. What a tunnel carries is then relayed.
 
 use std::io;
 use std::net::IpAddr;
@@ -20,7 +20,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::connect_error::ConnectError;
-use super::{OriginError, tls_config};
+use super::{OriginError, socks, tls_config};
 use crate::base::clock;
 use crate::base::networks::{bare, host_and_port};
 use crate::base::settings::{NoProxy, ParentProxy, ParentSettings, is_service};
@@ -138,6 +138,11 @@ impl Parent {
         }
     }
 
+    /// Whether it reads requests for http, rather than opening a tunnel for them, too.
+    pub(super) fn reads_http(&self) -> bool {
+        !self.proxy.socks
+    }
+
     /// Asks for a tunnel to `authority`, which has a port, on a new connection to this parent. Errors:
     /// [`ConnectError::ParentRefused`] if the parent answers that it opens none; others if it gives no answer.
     pub(super) async fn open_tunnel(
@@ -145,6 +150,14 @@ impl Parent {
         stream: &mut TcpStream,
         authority: &str,
     ) -> Result<(), ConnectError> {
+        let failed = |error| self.unreached(ConnectError::Connect(authority.to_owned(), error));
+        if self.proxy.socks {
+            let user = self.proxy.user.as_deref();
+            return match socks::open_tunnel(stream, authority, user).await.map_err(failed)? {
+                Ok(()) => Ok(()),
+                Err(why) => Err(ConnectError::ParentRefused(self.proxy.authority.clone(), why)),
+            };
+        }
         let mut head = format!("CONNECT {authority} HTTP/1.1\r\n").into_bytes();
         self.write_fields(authority, &mut head);
         head.extend_from_slice(b"\r\n");
@@ -157,7 +170,6 @@ impl Parent {
                 }
             }
         };
-        let failed = |error| self.unreached(ConnectError::Connect(authority.to_owned(), error));
         match asked.await.map_err(failed)? {
             status if status.is_success() => Ok(()),
             status => Err(self.refusal(status)),
@@ -257,6 +269,7 @@ mod tests {
     fn parents(no_proxy: Vec<NoProxy>) -> Parents {
         let proxy = ParentProxy {
             https: false,
+            socks: false,
             authority: "proxy:3128".to_owned(),
             user: Some("me%40home:a%3Ab".to_owned()),
         };

@@ -132,6 +132,11 @@ impl Pool {
         }
     }
 
+    /// Returns the same pool with this choice of origins.
+    pub fn balanced(self, balance: Balance) -> Self {
+        Self { balance, ..self }
+    }
+
     /// Returns the origin for the next attempt at the request with this `key`, a URL or a client: a well one, and not the one that has
     /// just `failed` if there is another, preferably the one of the client's `session`. Backups are last. If no origin is
     /// well, it may be any: a request that may succeed is better than a certain error.

@@ -45,14 +45,13 @@ pub(super) fn run(larder: &Path) -> Result<Vec<Goal>> {
     for larder in &both {
         lap(larder, &path).run(0..STORED)?;
     }
-    let loads: [(&str, fn() -> Result<Script>); 3] = [
-        ("one object", || Script::walk("/1k/", 1, STRIDE)),
-        ("10,000 objects", || Script::walk("/1k/", STORED, STRIDE)),
-        ("10,000 objects by Zipf's law", || Script::zipf("/1k/", STORED)),
+    let loads = [
+        ("one object", Script::walk("/1k/", 1, STRIDE)?),
+        ("10,000 objects", Script::walk("/1k/", STORED, STRIDE)?),
+        ("10,000 objects by Zipf's law", Script::zipf("/1k/", STORED)?),
     ];
-    for (name, script) in loads {
-        let script = script()?;
-        let (samples, ratio) = compare(&both, &script, &origin)?;
+    for (name, script) in &loads {
+        let (samples, ratio) = compare(&both, script, &origin)?;
         rows.extend(samples.into_iter().zip(&both).map(|(cpu, larder)| row(name, larder, "CPU us", cpu)));
         goals.push(Goal::new(format!("CPU of a hit of {name}: on / off"), MOST, ratio));
     }

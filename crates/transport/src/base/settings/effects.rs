@@ -23,7 +23,7 @@ use super::rule::{Answer, Edits, Value};
 use super::signed::SignedUrls;
 use super::template::Template;
 use super::users::{Tokens, Users};
-use super::{HostHeader, Origin};
+use super::{Balance, HostHeader, Origin};
 
 /// THE TABLE of effects, for the macro `$then`. A row has
 ///
@@ -45,6 +45,10 @@ macro_rules! effects {
                 "least lifetime of responses that have one"; }
             ttl_max: Option<u32> => lifetimes.most, Response { "ttl_max", "duration", kind[Seconds],
                 "longest lifetime of responses"; }
+            heuristic: Option<u8> => heuristic_percent, Response { "heuristic", "share", kind[Percent],
+                "as the site's key of this name"; }
+            heuristic_max: Option<u32> => heuristic_max, Response { "heuristic_max", "duration", kind[Seconds],
+                "as the site's key of this name"; }
             stale_while_revalidate: Option<u32> => stale_while_revalidate, Response { "stale_while_revalidate", "duration", kind[Seconds],
                 "as the site's key of this name"; }
             refresh_ahead: Option<u8> => refresh_ahead, Request { "refresh_ahead", "share", kind[Percent],
@@ -107,8 +111,10 @@ macro_rules! effects {
                 "redirects to this URL; {uri} {path} {query} {host} {scheme} {client} {id}, {path:lower}, {query:NAME} and {1} to {9} (the stars of match.path) stand for parts of the request";
                 "respond", "status code, or { status = 200, type = \"text/plain\", body = text } or with file = path", draft[respond = respond],
                 "answers without a request to an origin"; }
-            origin: Option<Vec<Origin>>, Guard { "origin", "URL or list of URLs", read[origins],
-                "origins in place of the site's, written as those; for rules of sites that match only path, extension, host, scheme, query and methods other than GET and HEAD, or fields and cookies by which another rule stores responses apart"; }
+            origin: Option<Vec<Origin>>, Guard { "origin", "URL or list of URLs, or {map}", read[origins],
+                "origins in place of the site's, written as those; {map}: the URL in the file of match.map; for rules of sites that match only path, extension, host, scheme, query and methods other than GET and HEAD, or fields and cookies by which another rule stores responses apart"; }
+            balance: Option<Balance>, Request { "balance", "as the site's key of this name", kind[BALANCE],
+                "choice among the origins of this rule"; }
             rewrite: Option<Template>, Guard { "rewrite", "path", read[rewrite],
                 "path of the request to the origin; placeholders as for redirect; the query is appended unless the path contains {uri}, {query} or a ?"; }
             host: Option<HostHeader>, Guard { "host", "\"preserve\" or \"origin\" or a host", kind[HOST_HEADER],
@@ -148,16 +154,16 @@ macro_rules! effects {
             user_field: Option<HeaderName>, Guard { "user_field", "field name", read[user_field],
                 "request field in which the origin gets the name of the user or token; clients cannot set it in requests that match, and each user has separate stored responses"; }
             /// `Some(None)`: no signature is required, even if earlier rules require one.
-            signed: Option<Option<Arc<SignedUrls>>>, Guard { "signed", "file of keys, { keys = file, in = \"query\", expires = \"expires\", signature = \"signature\", skew = \"0s\" }, or false", read[signed],
-                "requires a URL that one of the keys has signed (HMAC-SHA256) and that has not expired (docs/rules.md); others get 403. in = \"path\": time and signature are the last two segments of the path. Neither is part of the cache key, or reaches origins"; }
+            signed: Option<Option<Arc<SignedUrls>>>, Guard { "signed", "file of keys, { keys = file, in = \"query\", client = true, expires = \"expires\", signature = \"signature\", skew = \"0s\" }, or false", read[signed],
+                "requires a URL that one of the keys has signed (HMAC-SHA256) and that has not expired (docs/rules.md); others get 403. in = \"path\": time and signature are the last two segments of the path; \"folder\": they stand behind a folder, for all that is below it; client = true: the URL is for one client's address. Neither is part of the cache key, or reaches origins"; }
             /// `Some(None)`: no service is asked, even if earlier rules name one.
             auth_request: Option<Option<Arc<AuthRequest>>>, Guard { "auth_request", "{ url = URL, send = [fields], take = [fields], cache = \"30s\", by = \"cookie:session\", on_failure = \"closed\" }, or false", read[auth_request],
                 "requires 2xx of this service, which is asked before each reply, hits included; clients get its other answers, such as 401 (docs/rules.md); false: asks none"; }
             /// `Some(None)`: no token is required, even if earlier rules require one.
             jwt: Option<Option<Arc<Jwt>>>, Guard { "jwt", "{ jwks = URL or @file, issuer = text, audience = texts, from = \"bearer\", claims = { role = \"admin\" }, send = { X-User = \"sub\" }, skew = \"60s\" }, or false", read[jwt],
                 "requires a JSON Web Token with these claims that one of the keys has signed; others get 401, or 403 without a claim (docs/rules.md); false: requires none"; }
-            log: Option<LoggedRequests>, Request { "log", "true or false, or { status = [\"4xx\", \"5xx\"], slower = \"1s\", share = \"1%\" }", read[logged],
-                "false: no line in the access log; metrics and statistics count the requests; a table: only lines for these statuses, for requests that take this long, and for a share of the others; true: undoes that of an earlier rule"; }
+            log: Option<LoggedRequests>, Request { "log", "true or false, or { status = [\"4xx\", \"5xx\"], outcome = \"miss\", slower = \"1s\", share = \"1%\" }", read[logged],
+                "false: no line in the access log; metrics and statistics count the requests; a table: only lines for these statuses, for these outcomes in the cache, for requests that take this long, and for a share of the others; true: undoes that of an earlier rule"; }
             realm: Option<Arc<str>>, Request { "realm", "text", read[realm],
                 "text that clients show when they request the password from their user"; }
             limit: Option<Vec<Limit>>, Guard { "limit", "{ requests = \"10/s\", burst = 20, concurrent = 5, by = \"client\", count = \"misses\" }, or a list of such tables", read[limits],

@@ -11,6 +11,8 @@ use larder_words::{debug_as, with_defaults};
 pub struct ParentProxy {
     /// Whether it is reached over TLS.
     pub https: bool,
+    /// Whether it is one of SOCKS 5 (RFC 1928) rather than HTTP.
+    pub socks: bool,
     /// Its host and port.
     pub authority: String,
     /// The user name and password of its URL, percent-encoded, with a colon between them.
@@ -66,7 +68,11 @@ with_defaults! {
 impl ParentProxy {
     /// Returns the scheme of its URL.
     pub fn scheme(&self) -> &'static str {
-        if self.https { "https" } else { "http" }
+        match self.socks {
+            true => "socks5",
+            false if self.https => "https",
+            false => "http",
+        }
     }
 }
 

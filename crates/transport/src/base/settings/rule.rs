@@ -59,6 +59,8 @@ pub struct CookieFilter {
     pub names: Vec<Pattern>,
     /// Attributes, such as `Secure`, that cookies of replies get unless they have one of that name.
     pub flags: Vec<Box<str>>,
+    /// The names of the cookies that get them; empty: all.
+    pub flagged: Vec<Pattern>,
 }
 
 /// A response that the rule defines.
@@ -144,7 +146,9 @@ impl CookieFilter {
             let mut attributes = cookie.split(|byte| *byte == b';').skip(1);
             attributes.any(|own| attribute_name(own).eq_ignore_ascii_case(attribute_name(flag.as_bytes())))
         };
-        self.flags.iter().map(|flag| &**flag).filter(move |flag| !has(flag))
+        let name = attribute_name(cookie.split(|byte| *byte == b';').next().unwrap_or_default());
+        let is_meant = self.flagged.is_empty() || self.flagged.iter().any(|own| own.matches(name));
+        self.flags.iter().map(|flag| &**flag).filter(move |flag| is_meant && !has(flag))
     }
 
     /// Whether `part`, a part of `Cookie` between two semicolons, is kept: no origin may read a cookie in it that is not

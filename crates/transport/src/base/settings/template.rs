@@ -131,6 +131,11 @@ impl Template {
                 Part::Value(placeholder) => text.push_str(&value(placeholder)),
             }
         }
+        // The question mark stands for the end of the path here, with no query behind it.
+        let has_no_query = |part: &Part| matches!(part, Part::Text(own) if own.ends_with('?'));
+        if self.continues_query && self.parts.last().is_some_and(has_no_query) {
+            text.pop();
+        }
         text
     }
 
