@@ -26,6 +26,10 @@ pub(super) fn proxy(text: &str) -> Result<ParentProxy, String> {
     if user.is_some_and(|user| !user.contains(':') || user.contains(|char: char| !char.is_ascii_graphic())) {
         return Err(wrong("expected USER:PASSWORD before the @, other characters in the form %40"));
     }
+    let is_long = |part: &str| part.len().saturating_sub(2 * part.matches('%').count()) > 255;
+    if socks && user.is_some_and(|user| user.splitn(2, ':').any(is_long)) {
+        return Err(wrong("a user name or a password for SOCKS 5 has at most 255 bytes"));
+    }
     let authority: Authority = host.parse().map_err(|_| wrong(expected))?;
     let port = authority.as_str()[authority.host().len()..].strip_prefix(':');
     match port.is_none_or(|port| port.parse::<u16>().is_ok_and(|port| port > 0))

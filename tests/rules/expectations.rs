@@ -42,7 +42,7 @@ fn each_difference_is_reported_with_its_place() {
     for expected in [
         "tests.toml:5: GET http://a/: the list of rules is short, expected none",
         "tests.toml:5: GET http://a/: the status is 503, expected 200",
-        "tests.toml:5: GET http://a/: the lifetime is 5m, expected 1h",
+        "tests.toml:5: GET http://a/: the lifetime is none, expected 1h",
         "tests.toml:5: GET http://a/: Cookie for the origin is 'a=1', expected absent",
     ] {
         assert!(told.contains(expected), "{expected}\n{told}");

@@ -166,7 +166,7 @@ fn a_pem_file_of_the_wrong_kind_is_refused_with_the_remedy() {
 
 /// Checks that commands refuse this config with an error about this line.
 fn assert_refused(config: &str, line: u32, expected: &str) {
-    let listen = "[reverse]\nlisten = '127.0.0.1:0'\n";
+    let listen = "[reverse]\nlisten = '127.0.0.1:0'\nlisten_tls = '127.0.0.1:0'\n";
     let (_folder, file) = file_with("larder.toml", &format!("{config}{listen}"));
     for command in ["check", "serve"] {
         let mut larder = Command::new(env!("CARGO_BIN_EXE_larder"));

@@ -34,7 +34,7 @@ pub struct Message {
 }
 
 /// The task of a node that reads an entry.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Order {
     /// The responses that one of these scopes reaches get the effect.
     Purge(Effect, Vec<Scope>),
@@ -52,7 +52,7 @@ pub enum Order {
 }
 
 /// Some pools of tags.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Pools {
     /// The gateway's name.
     pub site: String,

@@ -4,7 +4,7 @@
 
 /// The stored responses that a purge reaches. Keys are those of [`key`](crate::key); a part of a key behind
 /// the URL, such as the kind of its clients, matters to [`Scope::Url`] and to no other scope.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Scope {
     /// The responses under this cache key.
     Url(Vec<u8>),

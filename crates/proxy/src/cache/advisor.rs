@@ -176,7 +176,7 @@ impl Advisor {
         let period = period.as_secs().try_into().unwrap_or(u32::MAX);
         let mut state = self.state.lock();
         let (table, used) = timed(|| state.table(clock::now().saturating_sub(period)));
-        state.allowance.charge(used);
+        state.allowance.charge_change(used);
         table
     }
 
@@ -200,7 +200,7 @@ impl Advisor {
         let now = clock::now();
         let since = auto.window(now)?;
         let (report, used) = timed(|| panel.report(Tier::Memory, since));
-        allowance.charge(used);
+        allowance.charge_change(used);
         auto.judge(now, &panel.policy().to_string(), report.advice)
     }
 

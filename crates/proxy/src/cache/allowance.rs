@@ -16,6 +16,8 @@ const IDLE: f64 = 8.0;
 const SAVED: f64 = 0.25;
 /// The least time over which the share of the thread is judged: what it takes of less is chance.
 const SHORTEST: Duration = Duration::from_millis(100);
+/// The factor by which work takes longer than in a release: without it, tests would see small samples.
+const SLOWNESS: u32 = if cfg!(debug_assertions) { 20 } else { 1 };
 /// The part of the seconds given that leaves room for twice the work, and the least of them by which that is known.
 const AMPLE: f64 = 0.4;
 const LEAST: f64 = 0.05;
@@ -58,8 +60,9 @@ impl Allowance {
         self.used += used;
     }
 
-    /// Notes that a change of what shadows see has taken this CPU time. It delays the next growth, but makes nothing smaller: a large
-    /// sample takes the longest to be halved, and a half would soon become an eighth.
+    /// Notes that a report, or a change of what shadows see, has taken this CPU time. It delays the next growth, but makes nothing
+    /// smaller: reports take as long for a smaller sample, and a large sample takes the longest to be halved, so that a half would
+    /// soon become an eighth.
     pub(super) fn charge_change(&mut self, used: Duration) {
         self.taken += used.as_secs_f64();
     }
@@ -73,7 +76,7 @@ impl Allowance {
         }
         let worked = busy.saturating_sub(self.busy).as_secs_f64();
         (self.given, self.busy) = (now, busy);
-        let used = mem::take(&mut self.used);
+        let used = mem::take(&mut self.used) / SLOWNESS;
         self.take(used.as_secs_f64(), time.as_secs_f64(), worked)
     }
 

@@ -2,6 +2,7 @@
 //! position is trusted.
 
 use std::collections::VecDeque;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -33,8 +34,9 @@ pub struct Invalidations {
     /// The ends of the stream that were found for clients that show positions.
     pub(super) looks: LastLookup,
     obeyed: AtomicU64,
-    /// Orders that were in force here before they were published, the latest last, until they are read in the stream.
-    in_force: Mutex<VecDeque<Order>>,
+    /// Hashes of orders that were in force here before they were published, the latest last, until they are read in the stream.
+    in_force: Mutex<VecDeque<u64>>,
+    hasher: RandomState,
 }
 
 /// The most [orders in force](Invalidations::in_force) that are remembered. Those beyond are obeyed again.
@@ -58,6 +60,7 @@ impl Invalidations {
             looks: LastLookup::default(),
             obeyed: AtomicU64::new(0),
             in_force: Mutex::default(),
+            hasher: RandomState::new(),
         }
     }
 
@@ -71,20 +74,21 @@ impl Invalidations {
         self.floor.lock().added(point.clone(), clock::millis(), self.lease.lag());
     }
 
-    /// Records that `order`, which is about to be published, is in force here.
-    pub(super) fn in_force(&self, order: Order) {
+    /// Records that `order`, which is about to be published as one entry, is in force here.
+    pub(super) fn in_force(&self, order: &Order) {
         let mut orders = self.in_force.lock();
         if orders.len() == IN_FORCE {
             orders.pop_front();
         }
-        orders.push_back(order);
+        orders.push_back(self.hasher.hash_one(order));
     }
 
     /// Whether `order` of this node was in force before it was published. Obeyed again, it would remove what was fetched
     /// since then, such as the response to the change itself. No other node has sent an older response meanwhile (`floor`).
     pub(super) fn was_in_force(&self, order: &Order) -> bool {
+        let hash = self.hasher.hash_one(order);
         let mut orders = self.in_force.lock();
-        let found = orders.iter().position(|own| own == order);
+        let found = orders.iter().position(|own| *own == hash);
         found.is_some_and(|at| orders.remove(at).is_some())
     }
 

@@ -8,7 +8,7 @@ use larder_cluster::message::Order;
 use larder_semantics::purge::{Effect, Scope};
 
 use super::Cluster;
-use super::stream::PublishGuard;
+use super::stream::{PublishGuard, parts};
 
 /// Records that a purge is about to be put in force; the caller publishes it to the other nodes next ([`UnpublishedPurges`]).
 pub(crate) fn telling(cluster: Option<&Cluster>) -> Option<PublishGuard<'_>> {
@@ -41,7 +41,7 @@ impl UnpublishedPurges<'_> {
         let cluster = self.cluster?;
         let (mut last, mut is_told) = (None, true);
         while let Some(order) = self.orders.pop_front() {
-            cluster.invalidations.in_force(order.clone());
+            parts(order.clone()).iter().for_each(|part| cluster.invalidations.in_force(part));
             match cluster.tell(order).await {
                 Ok(point) => last = Some(point),
                 Err(error) => {

@@ -438,7 +438,7 @@ impl Cluster {
 }
 
 /// Splits an order into entries of limited length.
-fn parts(mut order: Order) -> Vec<Order> {
+pub(super) fn parts(mut order: Order) -> Vec<Order> {
     let Order::Purge(effect, scopes) = &mut order else { return vec![order] };
     let (effect, mut scopes, mut parts) = (*effect, mem::take(scopes), Vec::new());
     while scopes.len() > SCOPES {

@@ -2,12 +2,13 @@
 
 use std::fs::{self, Permissions};
 use std::io::{self, ErrorKind};
-use std::net::{SocketAddr, TcpListener as StdListener, UdpSocket as StdUdpSocket};
+use std::net::{Ipv6Addr, SocketAddr, TcpListener as StdListener, UdpSocket as StdUdpSocket};
+use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixListener as StdUnixListener;
 use std::path::{Path, PathBuf};
 
-use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, Type};
 
 /// Maximum of connections that the kernel queues between two accepts.
 const BACKLOG: i32 = 4096;
@@ -34,6 +35,24 @@ pub(super) fn socket(address: SocketAddr, share: bool, only_v6: bool) -> io::Res
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
     Ok(socket.into())
+}
+
+/// Fails if the `inherited` socket at `asked` serves IPv4, too, and a new one would not, or the other way round: a bound socket
+/// cannot be changed.
+pub(super) fn check_inherited(inherited: &impl AsFd, asked: SocketAddr, only_v6: bool) -> io::Result<()> {
+    if asked.ip() != Ipv6Addr::UNSPECIFIED {
+        return Ok(());
+    }
+    let is_usual = Socket::new(Domain::IPV6, Type::STREAM, None)?.only_v6()?;
+    match (SockRef::from(inherited).only_v6()?, only_v6 || is_usual) {
+        (true, false) => {
+            Err(io::Error::other("the running process serves no IPv4 there; restart it instead"))
+        }
+        (false, true) => {
+            Err(io::Error::other("the running process serves IPv4 there, too; restart it instead"))
+        }
+        _ => Ok(()),
+    }
 }
 
 pub(super) fn datagram_socket(address: SocketAddr) -> io::Result<StdUdpSocket> {
@@ -142,8 +161,6 @@ impl Drop for SocketFile {
 
 #[cfg(test)]
 mod tests {
-    use std::net::Ipv6Addr;
-
     use super::*;
 
     #[test]
@@ -151,7 +168,11 @@ mod tests {
         let v4 = socket("0.0.0.0:0".parse().unwrap(), false, false).unwrap();
         let v6 = SocketAddr::from((Ipv6Addr::UNSPECIFIED, v4.local_addr().unwrap().port()));
         match socket(v6, false, true) {
-            Ok(_) => assert_eq!(socket(v6, false, false).unwrap_err().kind(), ErrorKind::AddrInUse),
+            Ok(socket_of_v6) => {
+                assert_eq!(socket(v6, false, false).unwrap_err().kind(), ErrorKind::AddrInUse);
+                let fits = |only_v6| check_inherited(&socket_of_v6, v6, only_v6).is_ok();
+                assert_eq!([fits(true), fits(false)], [true, false]);
+            }
             Err(error) => assert_ne!(error.kind(), ErrorKind::AddrInUse, "a system without IPv6"),
         }
     }

@@ -83,15 +83,15 @@ impl Binding {
     /// Binds the sockets of all workers to `asked`. Returns the address with its port.
     fn bind(&mut self, front: Front, asked: SocketAddr) -> io::Result<SocketAddr> {
         let inherited = self.inherited.take(Kind::Stream, asked);
+        let only_v6 = asked.ip() == Ipv6Addr::UNSPECIFIED && self.v4_ports.contains(&asked.port());
         let sockets: Vec<StdListener> = match inherited.filter(|sockets| !sockets.is_empty()) {
-            Some(sockets) => sockets.into_iter().map(Into::into).collect(),
+            Some(sockets) => {
+                bind::check_inherited(&sockets[0], asked, only_v6)?;
+                sockets.into_iter().map(Into::into).collect()
+            }
             None => match self.given.stream(asked)? {
                 Some(socket) => vec![socket],
-                None => {
-                    let only_v6 =
-                        asked.ip() == Ipv6Addr::UNSPECIFIED && self.v4_ports.contains(&asked.port());
-                    sockets(asked, self.workers.len(), only_v6)?
-                }
+                None => sockets(asked, self.workers.len(), only_v6)?,
             },
         };
         // The predecessor may have had more workers, so that some have several queues here, or fewer, so that some share

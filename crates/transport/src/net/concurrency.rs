@@ -150,7 +150,7 @@ impl ConcurrencyLimit {
     /// few such permits are held.
     pub fn try_enter_spare(self: &Arc<Self>, claim: Claim) -> Option<Permit> {
         let mut state = self.state.lock();
-        let is_idle = state.waiting == 0 && 2 * (state.held + 1) <= self.permits;
+        let is_idle = 2 * (state.held + 1) <= self.permits && !state.is_line();
         let most = (self.permits / SPARE).max(1);
         let mut permit = (is_idle && state.spare < most).then(|| state.try_take(self, claim)).flatten()?;
         permit.is_spare = true;
@@ -162,7 +162,7 @@ impl ConcurrencyLimit {
     /// share that fetch.
     ///
     /// # Errors
-    /// [`QueueFull`] when the queue, or this client's share of it, is full.
+    /// [`QueueFull`] when the queue, or the share of it of this client or of a site with a maximum, is full.
     pub async fn enter(self: &Arc<Self>, claim: Claim, fetch: Option<usize>) -> Result<Permit, QueueFull> {
         let (receiver, _waiting) = {
             let mut state = self.state.lock();
@@ -170,18 +170,21 @@ impl ConcurrencyLimit {
                 return Ok(permit);
             }
             let left = self.queue.saturating_sub(state.waiting);
-            if state.of(claim.client).waiting >= left {
+            let is_limited = claim.most < usize::MAX;
+            if state.of(claim.client).waiting >= left || is_limited && state.of(claim.site).waiting >= left {
                 return Err(QueueFull);
             }
             state.waiting += 1;
             self.waiting.store(state.waiting, Ordering::Relaxed);
-            state.counts.entry(claim.client).or_default().waiting += 1;
+            for holder in [claim.site, claim.client] {
+                state.counts.entry(holder).or_default().waiting += 1;
+            }
             let (sender, receiver) = oneshot::channel();
             if state.line.len() > 2 * self.queue {
                 state.line.retain(|waiter| !waiter.sender.is_closed());
             }
             state.line.push_back(Waiter { fetch, claims: vec![claim], sender });
-            (receiver, QueueGuard { limit: self, client: claim.client })
+            (receiver, QueueGuard { limit: self, claim })
         };
         receiver.await.map_err(|_| QueueFull)
     }
@@ -218,8 +221,13 @@ impl State {
 
     /// Returns a permit for a new request, for which nobody who waits is passed over.
     fn try_take(&mut self, limit: &Arc<ConcurrencyLimit>, claim: Claim) -> Option<Permit> {
-        let is_alone = self.waiting == 0 && self.has_unreserved(limit) && self.has_room(&claim);
+        let is_alone = self.has_unreserved(limit) && self.has_room(&claim) && !self.is_line();
         (is_alone || self.is_in_share(limit, claim)).then(|| self.take(limit, claim))
+    }
+
+    /// Whether requests wait for a permit that any request may have: those of a site that holds its maximum do not.
+    fn is_line(&self) -> bool {
+        self.waiting > 0 && self.with_the_fewest().is_some()
     }
 
     /// Whether there are free permits that may be lent beyond the shares.
@@ -317,7 +325,16 @@ impl State {
     /// Returns the place of the waiting request whose client, and then whose site, holds the fewest permits, among the
     /// first ones.
     fn with_the_fewest(&self) -> Option<usize> {
-        let may_enter = |waiter: &Waiter| !waiter.sender.is_closed() && self.has_room(&waiter.claims[0]);
+        // Many requests of one site may wait for its maximum.
+        let mut full = None;
+        let mut may_enter = |waiter: &Waiter| {
+            let claim = &waiter.claims[0];
+            let has_room = full != Some(claim.site) && self.has_room(claim);
+            if !has_room {
+                full = Some(claim.site);
+            }
+            has_room && !waiter.sender.is_closed()
+        };
         let waiting = self.line.iter().enumerate().filter(|(_, waiter)| may_enter(waiter));
         let held = |waiter: &Waiter| {
             let Claim { site, client, .. } = waiter.claims[0];
@@ -344,7 +361,7 @@ impl Drop for Permit {
 
 struct QueueGuard<'g> {
     limit: &'g ConcurrencyLimit,
-    client: Holder,
+    claim: Claim,
 }
 
 impl Drop for QueueGuard<'_> {
@@ -352,7 +369,9 @@ impl Drop for QueueGuard<'_> {
         let mut state = self.limit.state.lock();
         state.waiting -= 1;
         self.limit.waiting.store(state.waiting, Ordering::Relaxed);
-        state.change(self.client, |counts| counts.waiting -= 1);
+        for holder in [self.claim.site, self.claim.client] {
+            state.change(holder, |counts| counts.waiting -= 1);
+        }
     }
 }
 
@@ -511,8 +530,9 @@ mod tests {
         while limit.occupancy().1 < 1 {
             tokio::task::yield_now().await;
         }
-        let other = limit.try_enter(claim(&limit, 2, 1)).expect("a permit");
-        drop(other);
+        // One client may have all permits but the reserve, as if nobody waited.
+        assert_eq!(hold(&limit, 2, 1).len(), 32 - 2 - limit.reserve / 2);
+        assert!(limit.try_enter_spare(claim(&limit, 2, 2)).is_some());
         assert_eq!(limit.occupancy(), (2, 1));
         drop(held.pop());
         assert!(waiting.await.unwrap().is_ok());

@@ -13,6 +13,8 @@ const VERSION: u8 = 5;
 /// Methods of authentication: none, and by user name and password.
 const NONE: u8 = 0;
 const PASSWORD: u8 = 2;
+/// The most bytes of a host, a user name or a password.
+const LONGEST: usize = 255;
 /// Kinds of addresses.
 const IPV4: u8 = 1;
 const NAME: u8 = 3;
@@ -25,33 +27,38 @@ pub(super) async fn open_tunnel(
     authority: &str,
     user: Option<&str>,
 ) -> io::Result<Result<(), String>> {
+    let (host, port) = host_and_port(false, authority);
+    if bare(host).len() > LONGEST {
+        return Ok(Err("the host is longer than 255 bytes".to_owned()));
+    }
     let methods: &[u8] = if user.is_some() { &[NONE, PASSWORD] } else { &[NONE] };
     stream.write_all(&[&[VERSION, methods.len() as u8], methods].concat()).await?;
     match (read(stream).await?, user.and_then(|user| user.split_once(':'))) {
         ([VERSION, NONE], _) => {}
         ([VERSION, PASSWORD], Some((name, password))) => {
             let mut login = vec![1];
-            [name, password].into_iter().try_for_each(|part| write_text(part, &mut login))?;
+            [name, password].iter().for_each(|part| write_text(part, &mut login));
             stream.write_all(&login).await?;
             if read::<2>(stream).await?[1] != 0 {
                 return Ok(Err("it does not accept the user name and the password in its URL".to_owned()));
             }
         }
         ([VERSION, _], _) => {
-            return Ok(Err(
-                "it needs a user name and a password, as in socks5://USER:PASSWORD@HOST:PORT".to_owned()
-            ));
+            let why = match user {
+                None => "it needs a user name and a password, as in socks5://USER:PASSWORD@HOST:PORT",
+                Some(_) => "it accepts neither a user name and a password nor clients without",
+            };
+            return Ok(Err(why.to_owned()));
         }
         _ => return Err(io::Error::other("its answer is not one of SOCKS 5")),
     }
-    let (host, port) = host_and_port(false, authority);
     let mut request = vec![VERSION, 1, 0];
     match bare(host).parse() {
         Ok(IpAddr::V4(ip)) => request.extend([&[IPV4], &ip.octets()[..]].concat()),
         Ok(IpAddr::V6(ip)) => request.extend([&[IPV6], &ip.octets()[..]].concat()),
         Err(_) => {
             request.push(NAME);
-            write_text(host, &mut request)?;
+            write_text(host, &mut request);
         }
     }
     request.extend(port.to_be_bytes());
@@ -76,16 +83,11 @@ async fn read<const LENGTH: usize>(stream: &mut TcpStream) -> io::Result<[u8; LE
     Ok(bytes)
 }
 
-/// Appends the length of a percent-encoded text, and the text.
-fn write_text(text: &str, out: &mut Vec<u8>) -> io::Result<()> {
-    let text: Vec<u8> = percent_decode_str(text).collect();
-    out.push(
-        text.len()
-            .try_into()
-            .map_err(|_| io::Error::other("a name or a password is longer than 255 bytes"))?,
-    );
+/// Appends the length of a percent-encoded text of at most [`LONGEST`] bytes, and the text.
+fn write_text(text: &str, out: &mut Vec<u8>) {
+    let text: Vec<u8> = percent_decode_str(text).take(LONGEST).collect();
+    out.push(text.len() as u8);
     out.extend(text);
-    Ok(())
 }
 
 /// Returns the meaning of a status (RFC 1928 section 6).
