@@ -65,6 +65,9 @@ fn comparable(fields: &[Line]) -> Vec<Line> {
                 value.truncate(value.find(" (").unwrap_or(value.len()));
                 value = value.replace("2.0 Larder", "1.1 Larder");
             }
+            if name == "date" {
+                value.clear();
+            }
             (name, value)
         })
         .collect();
