@@ -531,7 +531,7 @@ mod tests {
             tokio::task::yield_now().await;
         }
         // One client may have all permits but the reserve, as if nobody waited.
-        assert_eq!(hold(&limit, 2, 1).len(), 32 - 2 - limit.reserve / 2);
+        assert_eq!(hold(&limit, 2, 1).len(), 32 - 2 - limit.reserve);
         assert!(limit.try_enter_spare(claim(&limit, 2, 2)).is_some());
         assert_eq!(limit.occupancy(), (2, 1));
         drop(held.pop());
