@@ -18,7 +18,7 @@ fn conditions() -> [Conditions; 4] {
         let cookie = Names { each: vec![named], all: !values.is_empty() };
         Conditions { cookie, ..Conditions::default() }
     };
-    let not = Some(Box::new(cookie("session", &[])));
+    let not = vec![cookie("session", &[])];
     let without = Conditions { not, ..Conditions::default() };
     [cookie("session", &[]), cookie("s*n", &[]), cookie("session", &["yes"]), without]
 }

@@ -2,7 +2,9 @@
 
 #![no_main]
 
-use larder_proxy::settings::SignedUrls;
+use std::net::{IpAddr, Ipv4Addr};
+
+use larder_proxy::settings::{SignaturePlace, SignedUrls};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -10,9 +12,12 @@ fuzz_target!(|bytes: &[u8]| {
     let Ok(mut urls) = SignedUrls::parse("keys", "fuzz 0123456789abcdef0123456789abcdef") else {
         return;
     };
-    for in_path in [false, true] {
-        urls.in_path = in_path;
-        assert!(urls.verify(uri, 0).is_err(), "{uri}");
-        assert!(uri.starts_with(urls.resource(uri)), "{uri}");
+    let client = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    for place in [SignaturePlace::Query, SignaturePlace::Path, SignaturePlace::Folder] {
+        urls.place = place;
+        assert!(urls.verify(uri, client, 0).is_err(), "{uri}");
+        let resource = urls.resource(uri);
+        assert!(resource.len() <= uri.len(), "{uri}");
+        assert!(place == SignaturePlace::Folder || uri.starts_with(&*resource), "{uri}");
     }
 });
