@@ -39,7 +39,7 @@ fn tunnels_to(address: SocketAddr) -> Origin {
     })
 }
 
-/// Opens a tunnel of SOCKS 5 to `address` for the user `me` with the password `a:b`, who asks for port 80 of `far.test`.
+/// Opens a tunnel of SOCKS 5 to `address` that a client with the user name `me` and the password `a:b` requests for port 80 of `far.test`.
 fn socks_to(address: SocketAddr) -> Origin {
     Origin::speaking(move |peer| {
         for (asked, answer) in [

@@ -4,7 +4,8 @@
 //! https, and for tunnels of clients, the parent opens a tunnel (RFC 9110 section 9.3.6), so that it sees no content.
 //! Addresses of this machine and its links are always reached directly: at the parent, they would be those of another.
 //!
-//! A parent of SOCKS opens a tunnel for all of them. A parent may itself be reached over TLS, whose certificate the system has to trust. What a tunnel carries is then relayed.
+//! A parent of SOCKS opens a tunnel for each of them. A parent may itself be reached over TLS; the system has to trust its
+//! certificate. Larder then relays the content of a tunnel.
 
 use std::io;
 use std::net::IpAddr;
