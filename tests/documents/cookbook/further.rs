@@ -269,13 +269,14 @@ pub(super) const FURTHER: &[(usize, Check)] = &[
         eventually("the file to be read", || (larder.get("/").status == 503).then_some(()));
     }),
     (167, |larder, origin| {
-        assert!(hits(larder, "GET /cc:max-age=9") && !hits(larder, "GET /a\nCookie: session=1"));
-        let stale = || {
-            let answer = larder.get("/cc:max-age=9");
-            answer.cache().contains("stale-while-revalidate").then_some(())
-        };
-        eventually("the lifetime to be over", stale);
-        origin.wait_for(4);
+        let page = || larder.get("/cc:max-age=9");
+        // A busy machine takes longer than the lifetime for two requests.
+        eventually("a hit", || page().is_hit().then_some(()));
+        assert!(!hits(larder, "GET /a\nCookie: session=1"));
+        let before = origin.count();
+        eventually("a stale page, and the origin's next", || {
+            (page().cache().contains("stale-while-revalidate") && origin.count() > before).then_some(())
+        });
     }),
     (168, |larder, _| {
         redirects(larder, "GET /a?b=1&utm_source=c&gclid=d", 302, "/a?b=1");
