@@ -201,9 +201,7 @@ impl Body {
 impl LongBody {
     fn charge(&self) -> u64 {
         let behind = match self {
-            Self::File(extent) => {
-                extent.len().next_multiple_of(4096) + allocated(size_of::<Extent>() + 16) as u64
-            }
+            Self::File(extent) => return charge_of_file(extent.len()),
             Self::Disk(_) => allocated(size_of::<Record>() + 16) as u64,
             // The same as outside of a pack, so that a move changes no size.
             Self::Packed(packed) => return allocated(packed.bytes().len()) as u64,
@@ -211,5 +209,18 @@ impl LongBody {
             Self::Sliced(_) => allocated(size_of::<SlicedBody>() + 16) as u64,
         };
         allocated(size_of::<Self>()) as u64 + behind
+    }
+}
+
+fn charge_of_file(len: u64) -> u64 {
+    let long = allocated(size_of::<LongBody>()) + allocated(size_of::<Extent>() + 16);
+    len.next_multiple_of(4096).saturating_add(long as u64)
+}
+
+/// Returns the bytes of memory that content of this length takes as it arrives, without coded forms.
+pub(crate) fn charge_of_new(len: u64) -> u64 {
+    match usize::try_from(len).ok().filter(|_| len < SENDFILE_FROM) {
+        Some(len) => allocated(len) as u64,
+        None => charge_of_file(len),
     }
 }

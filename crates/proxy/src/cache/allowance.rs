@@ -11,9 +11,13 @@ const OF_BUSY: f64 = 0.012;
 /// The share of one core while the process is idle: less the more it takes, and none once it takes the `IDLE`th part of a core.
 const OF_IDLE: f64 = 0.02;
 const IDLE: f64 = 8.0;
-/// The most seconds that are saved for later. A process that is not idle saves no more than a second gives: what it saved before is
-/// not for its requests. As much is left after too much work, since the next work may take somewhat longer than usual by chance.
+/// The most seconds that are saved for later, as many as a process has when it starts: the first requests, or those after a quiet
+/// time, are too few for a small sample. They are spent no faster than this share of one core.
 const SAVED: f64 = 0.25;
+const OF_SAVED: f64 = 0.03;
+/// The part of a core beyond which a process spends nothing that it saved but what a second gives. As much is left after too much
+/// work, since the next work may take somewhat longer than usual by chance.
+const BUSY: f64 = 0.75;
 /// The least time over which the share of the thread is judged: what it takes of less is chance.
 const SHORTEST: Duration = Duration::from_millis(100);
 /// The factor by which work takes longer than in a release: without it, tests would see small samples.
@@ -85,14 +89,17 @@ impl Allowance {
         let idle = (time - IDLE * worked).max(0.0);
         let granted = OF_BUSY * worked + OF_IDLE * idle;
         let of_second = granted / time;
-        let saved = if idle > 0.0 { self.left } else { self.left.min(of_second) };
-        self.left = (saved + granted - taken).min(SAVED);
+        let (is_busy, spendable) = (worked > BUSY * time, of_second.max(OF_SAVED * time));
+        if is_busy {
+            self.left = self.left.min(of_second);
+        }
+        let is_exceeded = taken > granted + self.left.min(spendable);
+        self.left = (self.left + granted - taken).clamp(0.0, SAVED);
         self.granted += granted;
         self.taken += taken;
         self.tried += time;
-        let is_exceeded = self.left < 0.0;
         if is_exceeded {
-            self.left = of_second;
+            self.left = self.left.max(of_second);
             self.restart(TRIED);
         }
         is_exceeded
@@ -144,8 +151,15 @@ mod tests {
     #[test]
     fn a_busy_process_has_no_time_that_it_saved_while_idle() {
         let mut allowance = Allowance::new();
-        assert!(!allowance.take(0.1, 1.0, 0.1));
-        assert!(allowance.take(0.1, 1.0, 1.0));
+        assert!(!allowance.take(0.029, 1.0, 0.5));
+        assert!(allowance.take(0.029, 1.0, 1.0));
+    }
+
+    #[test]
+    fn a_process_with_little_to_do_spends_what_it_saved_slowly() {
+        let mut allowance = Allowance::new();
+        assert_eq!((1..).find(|_| allowance.take(0.02, 1.0, 0.2)), Some(15));
+        assert!(Allowance::new().take(0.04, 1.0, 0.2), "all at once");
     }
 
     #[test]
@@ -162,8 +176,8 @@ mod tests {
     }
 
     #[test]
-    fn nearly_twice_the_share_is_known_after_a_second_of_any_load() {
-        for busy in [0.13, 1.0, 16.0] {
+    fn nearly_twice_the_share_of_a_busy_process_is_known_after_a_second() {
+        for busy in [0.8, 1.0, 16.0] {
             let mut allowance = Allowance::new();
             let taken = 1.9 * OF_BUSY * busy / 4.0;
             let exceeded = (1..).find(|_| allowance.take(taken, 0.25, busy / 4.0));

@@ -7,7 +7,7 @@ use super::Memory;
 use super::fill_budget::{FillBudget, Purpose};
 use super::resident::UsedResident;
 use crate::Entry;
-use crate::charge::allocated;
+use crate::body::charge_of_new;
 
 /// A cache of less than two such parts has one shard, so that it evicts exactly as its policy says. The largest response fits
 /// into one part.
@@ -162,11 +162,7 @@ impl Memory {
     /// Returns about the size for the policy of a response with so many bytes of content that is not stored yet.
     pub fn size_of_new(&self, content: u64) -> u64 {
         match self.budget.counts {
-            Counts::All => {
-                allocated(usize::try_from(content).unwrap_or(usize::MAX / 2)) as u64
-                    + USUAL_HEAD
-                    + BOOKKEEPING
-            }
+            Counts::All => charge_of_new(content) + USUAL_HEAD + BOOKKEEPING,
             Counts::Content => content.max(1),
         }
     }
