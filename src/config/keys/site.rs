@@ -10,7 +10,9 @@ use super::values::{
 };
 use crate::config::bounds::MEMORY;
 use crate::config::draft::SiteDraft;
-use crate::config::kinds::{AtLeast, Count, Flag, Kind, List, OrWord, Percent, Seconds, Size, Words};
+use crate::config::kinds::{
+    AtLeast, Count, Flag, Kind, List, OrWord, Percent, Seconds, Size, Statuses, Words,
+};
 
 /// The keys of a `[[site]]` other than [`CACHING`](super::CACHING).
 pub(crate) const SITE: &[Key<SiteDraft>] = keys! {
@@ -87,8 +89,12 @@ pub(crate) const SITE: &[Key<SiteDraft>] = keys! {
         "when names of origins are resolved again; auto: when the lifetime of the DNS records is over, between 1s and 1h, or after 30s \
          where it is unknown; kept connections to addresses that are not found any more get no further requests";
     "health" in health: OrWord("off", PATH),
-        "path of health checks, which each origin must answer with 2xx or 3xx";
+        "path of health checks, which each origin must answer";
+    "health_status" in health_status: List(Statuses), "statuses that these answers may have: 401, \"2xx\" or \"200-399\"";
     "health_text" in health_text: OrWord("off", TEXT), "text that the first 64 KiB of these answers must have";
+    "health_port" in health_port: OrWord("off", Count(1..=65_535)), "port of health checks; off: that of each origin";
+    "health_fails" in health_fails: Count(1..=1_000), "health checks in a row that fail before an origin gets no requests";
+    "health_passes" in health_passes: Count(1..=1_000), "health checks in a row after that until it gets them again";
     "health_interval" in health_interval: AtLeast(100), "interval between health checks";
     "purge_from" in values.purge_from: List(NETWORK),
         "clients that may send PURGE (docs/purge.md); others need admin_token";

@@ -9,10 +9,10 @@ use larder_proxy::base::whole_file;
 use toml::de::DeValue;
 
 use super::answers::any_status;
-use super::values::{entries, status_text, unknown};
+use super::values::{entries, unknown};
 use crate::cli::files;
 use crate::config::draft::rule::ErrorPage;
-use crate::config::lists::string;
+use crate::config::lists::{status_text, string};
 
 /// The largest file, in bytes.
 const LARGEST: u64 = 4 << 20;

@@ -12,7 +12,7 @@ use toml::de::{DeTable, DeValue};
 use crate::cli::words::hint;
 pub(super) use crate::config::kinds::word;
 use crate::config::kinds::{Kind, Seconds};
-use crate::config::lists::{items, patterns, string, strings, text_of};
+use crate::config::lists::{items, patterns, status, status_text, string, strings, text_of};
 use crate::config::names;
 
 /// Parses each string of a list.
@@ -82,29 +82,6 @@ pub(super) fn field(text: &str) -> Result<Box<str>, String> {
 /// Reads one status code or a list of them: `404`, `"5xx"` or `"500-503"`.
 pub(super) fn statuses(value: &DeValue<'_>) -> Result<Vec<RangeInclusive<u16>>, String> {
     items(value, status)
-}
-
-fn status(value: &DeValue<'_>) -> Result<RangeInclusive<u16>, String> {
-    match value.as_integer() {
-        Some(number) => status_text(number.as_str()),
-        None => status_text(&string(value)?),
-    }
-}
-
-/// Parses status codes from text.
-pub(super) fn status_text(text: &str) -> Result<RangeInclusive<u16>, String> {
-    let code = |text: &str| text.trim().parse().ok().filter(|code| (100..=599).contains(code));
-    let class = |text: &str| {
-        let class: u16 = text.strip_suffix("xx")?.parse().ok().filter(|class| (1..=5).contains(class))?;
-        Some(class * 100..=class * 100 + 99)
-    };
-    let range = |text: &str| match text.split_once('-') {
-        Some((first, last)) => Some(code(first)?..=code(last)?).filter(|range| !range.is_empty()),
-        None => code(text).map(|code| code..=code),
-    };
-    class(text).or_else(|| range(text)).ok_or_else(|| {
-        format!("'{}' is not a status code such as 404, \"5xx\" or \"500-503\"", text.escape_debug())
-    })
 }
 
 /// Reads a lifetime for each status. Entries for fewer status codes come later, and so override the others.
