@@ -97,6 +97,7 @@ with_defaults! {
         /// Those for https origins, if they are others.
         pub(crate) https: Option<Vec<ParentProxy>> = None,
         pub(crate) no_proxy: Vec<NoProxy> = Vec::new(),
+        pub(crate) only: Vec<NoProxy> = Vec::new(),
         /// Whether the environment names what is not written.
         pub(crate) from_env: bool = false,
         pub(crate) falls_back: bool = false,
