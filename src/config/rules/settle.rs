@@ -142,8 +142,8 @@ fn check_placeholders(draft: &RuleDraft, effects: &Effects) -> Result<(), String
         }
     }
     check_map(draft, effects)?;
-    if placeholders(&effects.request).any(|own| own == Placeholder::Outcome) {
-        return Err("request: {outcome} is known only in replies".to_owned());
+    if placeholders(&effects.request).any(|own| own.is_of_reply()) {
+        return Err("request: {outcome}, {origin} and {origin_time} are known only in replies".to_owned());
     }
     if placeholders(&effects.reply).any(|own| own == Placeholder::Certificate) {
         return Err("reply: {client_cert} is known only in requests".to_owned());
