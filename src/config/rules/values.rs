@@ -141,6 +141,9 @@ pub(super) fn field_value(text: &str) -> Result<HeaderValue, String> {
 /// Parses the name of a field that rules may change.
 pub(super) fn written_field(text: &str) -> Result<HeaderName, String> {
     let name = names::field_name(text)?;
+    if name.contains('*') {
+        return Err(format!("'{name}' is not a field name: only remove has names such as X-Internal-*"));
+    }
     match FRAMING.iter().find(|(own, _)| *own == name) {
         Some((_, why)) => Err(format!("'{name}' cannot be changed: {why}")),
         None => HeaderName::from_bytes(name.as_bytes()).map_err(|_| format!("'{name}' is not a field name")),
@@ -148,8 +151,21 @@ pub(super) fn written_field(text: &str) -> Result<HeaderName, String> {
 }
 
 /// Parses the name of a field that rules may remove. `Via` is one only in the replies of a site, where it is optional (RFC
-/// 9110 section 7.6.3).
+/// 9110 section 7.6.3). A star at the end stands for any characters.
 pub(super) fn removed_field(text: &str) -> Result<HeaderName, String> {
+    if let Some(start) = text.strip_suffix('*') {
+        let start = names::field_name(start)?;
+        let of_connection = FRAMING.iter().find(|(own, _)| own.starts_with(&*start));
+        return match of_connection {
+            Some((own, why)) => Err(format!("'{start}*' would remove '{own}': {why}")),
+            None if start.contains('*') => {
+                Err(format!("'{start}*': a star stands at the end of a name only"))
+            }
+            None => {
+                HeaderName::from_bytes(text.as_bytes()).map_err(|_| format!("'{start}*' is not a field name"))
+            }
+        };
+    }
     if text.eq_ignore_ascii_case("via") { Ok(header::VIA) } else { written_field(text) }
 }
 
