@@ -32,6 +32,13 @@ pub(crate) struct RuleDraft {
     pub(crate) tags: Vec<HeaderValue>,
 }
 
+impl RuleDraft {
+    /// Whether it answers all requests itself.
+    pub(crate) fn answers_everything(&self) -> bool {
+        self.conditions == Conditions::default() && (self.redirect.is_some() || self.respond.is_some())
+    }
+}
+
 /// A page for errors with these statuses.
 #[derive(Clone, Debug)]
 pub(crate) struct ErrorPage {

@@ -24,7 +24,7 @@ pub(crate) const SITE: &[Key<SiteDraft>] = keys! {
     "origin" in values.origins: List(ORIGIN),
         "origin servers, http://host:port, https://, h2c:// or h2:// (HTTP/2 without or over TLS, as for gRPC) or \
          unix:/socket or http+srv://_http._tcp.example (the servers of a service by DNS SRV) or s3://bucket?region=.. or azure://account/container (docs/recipes/object-storage.md#private-buckets), each with a weight if wanted, as in \"http://a weight=3\" (0: no new clients), or with backup, as in \
-         \"http://b backup\": only while no other answers; at least one; a path at the end, \
+         \"http://b backup\": only while no other answers; at least one, unless a rule without match answers all requests; a path at the end, \
          if only a slash, replaces the site's own path (docs/reverse-proxy.md)";
     "balance" in values.balance: BALANCE,
         "choice of the origin for a request: round-robin: in turn; two-choices: of two random origins, the one with \

@@ -24,6 +24,7 @@ pub(crate) enum Owner {
 
 /// Returns the rules for `drafts`, or their errors, one line each.
 pub(crate) fn settle(drafts: &[RuleDraft], owner: Owner) -> Result<Vec<SiteRule>, Vec<String>> {
+    let drafts = &*split::with_buckets(drafts);
     let (mut rules, mut problems) = (Vec::new(), Vec::new());
     for (at, draft) in drafts.iter().enumerate().filter(|(_, draft)| !draft.is_unread) {
         match settle_one(drafts, at, owner) {
