@@ -43,7 +43,8 @@ impl RuleDraft {
 #[derive(Clone, Debug)]
 pub(crate) struct ErrorPage {
     pub(crate) statuses: RangeInclusive<u16>,
-    pub(crate) file: PathBuf,
+    /// `None`: the content stays.
+    pub(crate) file: Option<PathBuf>,
     /// The status of the reply in place of the error's.
     pub(crate) status: Option<StatusCode>,
 }

@@ -240,7 +240,7 @@ fn files(draft: &RuleDraft) -> Vec<PathBuf> {
         Content::File(path) => Some(path.clone()),
         Content::Text(_) | Content::Status => None,
     });
-    let pages = draft.error_pages.iter().map(|page| page.file.clone());
+    let pages = draft.error_pages.iter().filter_map(|page| page.file.clone());
     let users = draft.effects.users.iter().flatten().map(|users| PathBuf::from(users.source()));
     let tokens = draft.effects.tokens.iter().flatten().map(|tokens| PathBuf::from(tokens.source()));
     let signed = draft.effects.signed.iter().flatten().map(|signed| PathBuf::from(signed.source()));
@@ -276,8 +276,9 @@ fn effects(draft: &RuleDraft) -> Result<Effects, String> {
     }
     .map(Arc::new);
     let page = |ErrorPage { statuses, file, status }: &ErrorPage| {
-        let (content, content_type) = files::read(file)?;
-        Ok(Page { statuses: statuses.clone(), status: *status, content_type, content })
+        let content = file.as_deref().map(files::read).transpose()?;
+        let content = content.map(|(content, content_type)| (content_type, content));
+        Ok(Page { statuses: statuses.clone(), status: *status, content })
     };
     if draft.security_headers {
         let reply = &mut effects.reply;

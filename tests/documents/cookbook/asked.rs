@@ -82,4 +82,12 @@ pub(super) const ASKED: &[(usize, Check)] = &[
         assert!(hits(larder, "GET /type:text-html"));
         assert_eq!(larder.get("/type:text-html").field("cache-control"), Some("max-age=0, must-revalidate"));
     }),
+    (193, |larder, _| {
+        for is_hit in [false, true] {
+            let answer = larder.get("/status:404/cc:max-age=9/a");
+            assert_eq!((answer.status, answer.is_hit()), (410, is_hit));
+            assert!(answer.text().starts_with("/status:404/"), "{}", answer.text());
+        }
+        assert_eq!([larder.get("/a").status, larder.ask("HEAD /status:404/b").status], [200, 410]);
+    }),
 ];

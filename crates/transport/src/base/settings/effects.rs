@@ -140,7 +140,7 @@ macro_rules! effects {
             tunnel: Option<Duration>, Request { "tunnel", "duration", kind[AtLeast(1)],
                 "without a byte in either direction of a tunnel (closed), in place of that in [timeouts]"; }
             error_page: Pages, Request { "error_page", "table of status codes and paths, as { 404 = \"404.html\", 5xx = \"sorry.html\" }", draft[error_pages = error_pages],
-                "files that replace the content of errors, of the origin and of this proxy, with another status by { file = \"app.html\", status = 200 }; the pages of several rules are combined"; }
+                "files that replace the content of errors, of the origin and of this proxy, with another status by { file = \"app.html\", status = 200 }, or the status alone by { status = 410 }; the pages of several rules are combined"; }
             allow: Option<Networks>, Guard { "allow", "list of networks", read[networks],
                 "clients that are served; others are refused (403); \"@FILE\" as for match.client"; }
             deny: Option<Networks>, Guard { "deny", "list of networks", read[networks],
