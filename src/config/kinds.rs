@@ -8,7 +8,7 @@ use toml::de::{DeTable, DeValue};
 
 use crate::cli::units;
 use crate::cli::words::hint;
-use crate::config::lists::{items, networks, text_of};
+use crate::config::lists::{items, networks, status, text_of};
 use crate::config::names;
 
 /// The name of a kind in the docs and in errors.
@@ -70,6 +70,9 @@ pub(super) struct Text<V>(
     pub(super) fn(&str) -> Result<V, String>,
     pub(super) fn(&V) -> String,
 );
+
+/// Status codes: `401`, `"2xx"` or `"200-399"`.
+pub(super) struct Statuses;
 
 /// One of a few words.
 pub(super) struct Choice<V: 'static>(pub(super) &'static [(&'static str, V)]);
@@ -291,6 +294,22 @@ impl<V> Kind<V> for Text<V> {
 
     fn show(&self, value: &V) -> String {
         quoted(&(self.2)(value))
+    }
+}
+
+impl Words for Statuses {
+    fn words(&self) -> String {
+        "status code or range".to_owned()
+    }
+}
+
+impl Kind<RangeInclusive<u16>> for Statuses {
+    fn read(&self, value: &DeValue<'_>) -> Result<RangeInclusive<u16>, String> {
+        status(value)
+    }
+
+    fn show(&self, value: &RangeInclusive<u16>) -> String {
+        quoted(&format!("{}-{}", value.start(), value.end()))
     }
 }
 

@@ -1,5 +1,6 @@
 //! Lists: those of keys, and the files that keys name.
 
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -120,4 +121,28 @@ fn networks_in(path: &str) -> Result<Vec<IpNet>, String> {
 pub(super) fn text_of(path: &str) -> Result<String, String> {
     let text = whole_file::text(Path::new(path), LARGEST_LIST);
     text.map_err(|error| format!("cannot read {path}: {}", unread(&error)))
+}
+
+/// Reads one status code, or a class or range of them.
+pub(crate) fn status(value: &DeValue<'_>) -> Result<RangeInclusive<u16>, String> {
+    match value.as_integer() {
+        Some(number) => status_text(number.as_str()),
+        None => status_text(&string(value)?),
+    }
+}
+
+/// Parses status codes from text.
+pub(crate) fn status_text(text: &str) -> Result<RangeInclusive<u16>, String> {
+    let code = |text: &str| text.trim().parse().ok().filter(|code| (100..=599).contains(code));
+    let class = |text: &str| {
+        let class: u16 = text.strip_suffix("xx")?.parse().ok().filter(|class| (1..=5).contains(class))?;
+        Some(class * 100..=class * 100 + 99)
+    };
+    let range = |text: &str| match text.split_once('-') {
+        Some((first, last)) => Some(code(first)?..=code(last)?).filter(|range| !range.is_empty()),
+        None => code(text).map(|code| code..=code),
+    };
+    class(text).or_else(|| range(text)).ok_or_else(|| {
+        format!("'{}' is not a status code such as 404, \"5xx\" or \"500-503\"", text.escape_debug())
+    })
 }

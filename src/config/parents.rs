@@ -83,11 +83,12 @@ pub(super) fn show_no_proxy(no_proxy: &NoProxy) -> String {
 /// Returns the settings of `draft`, completed by variables of the environment if it says so. Errors: the variable that
 /// names no usable proxy, and why.
 pub(super) fn settle(draft: &ParentDraft) -> Result<ParentSettings, String> {
-    let ParentDraft { http, https, no_proxy, falls_back, fail_timeout, from_env } = draft.clone();
+    let ParentDraft { http, https, no_proxy, only, falls_back, fail_timeout, from_env } = draft.clone();
     let mut settings = ParentSettings {
         https: https.clone().unwrap_or_else(|| http.clone()),
         http,
         no_proxy,
+        only,
         falls_back,
         fail_timeout,
     };

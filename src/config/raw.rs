@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::slice;
 
-use larder_proxy::settings::{CertificateFiles, Conditions};
+use larder_proxy::settings::{CertificateFiles, Conditions, Origin};
 use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue};
 
@@ -191,9 +191,11 @@ impl Reader<'_> {
             self.judge(("site", key.get_ref()), &known, key.span().start, outcome);
         }
         let says = |name: &str| table.iter().any(|(key, _)| key.get_ref() == name);
-        if !says("origin") {
+        if !says("origin") && site.site_rules.iter().any(RuleDraft::answers_everything) {
+            site.values.origins = vec![Origin::none()];
+        } else if !says("origin") {
             let more = if says("rule") {
-                "; one whose rules answer everything needs it, too, and never asks it: write that of another site"
+                "; one whose rules answer everything needs a rule without match that answers, such as respond = 404"
             } else {
                 ""
             };

@@ -249,8 +249,8 @@ fn words_without_a_near_key_lead_to_what_helps() {
             "3: unknown key 'ip_hash' in [[site]]; write balance = \"client\", or sticky for a cookie",
         ),
         (
-            "[[site]]\nhosts = 'old.test'\n[[site.rule]]\nredirect = 'https://new.test/'",
-            "1: [[site]] has no 'origin'; one whose rules answer everything needs it, too, and never asks it: write that of another site",
+            "[[site]]\nhosts = 'old.test'\n[[site.rule]]\nmatch = { path = '/' }\nredirect = 'https://new.test/'",
+            "1: [[site]] has no 'origin'; one whose rules answer everything needs a rule without match that answers, such as respond = 404",
         ),
     ];
     for (text, line) in table {

@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 use std::time::Duration;
 
+mod asked;
 mod further;
 mod later;
 mod lines;
 mod peers;
 
+use asked::ASKED;
 use further::FURTHER;
 use larder_testkit::{Authority, Larder, Origin, Response, Seen, eventually};
 use later::MORE;
@@ -328,7 +330,8 @@ const CHECKS: [Check; TASKS] = [
 #[test]
 fn each_task_is_done_by_its_lines() {
     let tasks = tasks();
-    let checks: BTreeMap<_, _> = (1..).zip(CHECKS).chain(MORE.iter().chain(FURTHER).copied()).collect();
+    let checks: BTreeMap<_, _> =
+        (1..).zip(CHECKS).chain(MORE.iter().chain(FURTHER).chain(ASKED).copied()).collect();
     assert_eq!(tasks.keys().collect::<Vec<_>>(), checks.keys().collect::<Vec<_>>());
     for (name, text) in FILES {
         std::fs::write(FOLDER.path().join(name), text).expect("written");

@@ -70,7 +70,10 @@ fn placeholders_that_cannot_be_known_are_refused_by_the_config() {
     let larder = with_rules(&origin, "");
     for (rule, why) in [
         ("response = { set = { X-A = '{path}' } }", "placeholders are for request and reply"),
-        ("request = { set = { X-A = '{outcome}' } }", "{outcome} is known only in replies"),
+        (
+            "request = { set = { X-A = '{outcome}' } }",
+            "{outcome}, {origin} and {origin_time} are known only in replies",
+        ),
         ("reply = { set = { X-A = '{1}' } }", "stand for parts of match.path"),
         ("rewrite = '/{client}'", "differ among requests that share a stored response"),
     ] {

@@ -28,6 +28,12 @@ fn refuses(cases: &[(&str, &str)]) {
     }
 }
 
+/// Checks that a rule causes this warning.
+fn warns(rule: &str, warning: &str) {
+    let (_, told) = check(rule);
+    assert!(told.contains(&format!("larder.toml:3: {warning}")), "{rule}: {told}");
+}
+
 #[test]
 fn each_error_is_a_line_with_its_place_and_a_remedy() {
     let cases = [
@@ -310,8 +316,7 @@ fn rules_that_say_less_than_meant_cause_a_warning() {
         ("match.query = 'b'\nquery.drop = 'b'\nrewrite = '/b'", "it sends nothing to other origins or paths"),
         ("request = { set = { X-Real-IP = '{client}' } }", "request: {client} in 'x-real-ip' is for logs"),
     ] {
-        let (_, told) = check(lines);
-        assert!(told.contains(&format!("larder.toml:3: {warning}")), "{lines}: {told}");
+        warns(lines, warning);
     }
     for lines in [
         "query = { drop = ['@tracking', '!gclid'] }",
@@ -323,5 +328,36 @@ fn rules_that_say_less_than_meant_cause_a_warning() {
         "match = { path = ['/_next/static/chunks/pages/[slug]-*.js', '/users/{id}'] }\nttl = '1h'",
     ] {
         assert!(!check(lines).1.contains("warning"), "{lines}");
+    }
+}
+
+#[test]
+fn stars_in_names_and_rates_behind_a_part_have_bounds() {
+    refuses(&[
+        ("reply = { remove = 'Co*' }", "'co*' would remove 'connection': it belongs to the connection"),
+        (
+            "reply = { remove = 'X-*-A' }",
+            "'x-*-a' is not a field name: only remove has names such as X-Internal-*",
+        ),
+        (
+            "bandwidth = { rate = '1MiB', by = 'all', after = '1MiB' }",
+            "after is about each reply: write it without by",
+        ),
+    ]);
+}
+
+#[test]
+fn lifetimes_without_effect_and_conditions_on_classes_cause_a_warning() {
+    for (lines, warning) in [
+        (
+            "ttl = '1h'\nresponse = { set = { Cache-Control = 'max-age=0, no-cache=\"a\"' } }",
+            "response: this Cache-Control keeps responses out of the cache in spite of ttl",
+        ),
+        (
+            "match = { not = { field = 'X-D' } }\nrespond = 403\n[[site.rule]]\nclasses = { field = 'X-D', of = 'A', values = { b = 'b' } }",
+            "match.field = \"x-d\" is about what clients send, and not about their class",
+        ),
+    ] {
+        warns(lines, warning);
     }
 }

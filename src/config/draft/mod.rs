@@ -7,6 +7,7 @@ pub(super) mod rule;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -96,6 +97,7 @@ with_defaults! {
         /// Those for https origins, if they are others.
         pub(crate) https: Option<Vec<ParentProxy>> = None,
         pub(crate) no_proxy: Vec<NoProxy> = Vec::new(),
+        pub(crate) only: Vec<NoProxy> = Vec::new(),
         /// Whether the environment names what is not written.
         pub(crate) from_env: bool = false,
         pub(crate) falls_back: bool = false,
@@ -141,6 +143,10 @@ with_defaults! {
         pub(crate) tls_name: Option<String> = None,
         pub(crate) health: Option<String> = None,
         pub(crate) health_text: Option<String> = None,
+        pub(crate) health_status: Vec<RangeInclusive<u16>> = vec![200..=399],
+        pub(crate) health_port: Option<u16> = None,
+        pub(crate) health_fails: u32 = 1,
+        pub(crate) health_passes: u32 = 1,
         pub(crate) health_interval: Duration = Duration::from_secs(10),
         /// The rules in its `[[site.rule]]` tables.
         pub(crate) site_rules: Vec<RuleDraft> = Vec::new(),

@@ -32,11 +32,19 @@ pub(crate) struct RuleDraft {
     pub(crate) tags: Vec<HeaderValue>,
 }
 
+impl RuleDraft {
+    /// Whether it answers all requests itself.
+    pub(crate) fn answers_everything(&self) -> bool {
+        self.conditions == Conditions::default() && (self.redirect.is_some() || self.respond.is_some())
+    }
+}
+
 /// A page for errors with these statuses.
 #[derive(Clone, Debug)]
 pub(crate) struct ErrorPage {
     pub(crate) statuses: RangeInclusive<u16>,
-    pub(crate) file: PathBuf,
+    /// `None`: the content stays.
+    pub(crate) file: Option<PathBuf>,
     /// The status of the reply in place of the error's.
     pub(crate) status: Option<StatusCode>,
 }

@@ -246,6 +246,8 @@ pub(super) const SECTIONS: &[Section] = &[
             "no_proxy" in parent.no_proxy: List(NO_PROXY),
                 "destinations that are reached directly: a host with all names below it, .domain: only these, networks for URLs with \
                  addresses; this machine always is";
+            "only" in parent.only: List(NO_PROXY),
+                "destinations that are reached through these proxies, written as those; []: all; others are reached directly";
             "from_env" in parent.from_env: Flag,
                 "take proxies that are not set here from HTTP_PROXY, HTTPS_PROXY and ALL_PROXY, and further destinations from NO_PROXY";
             "fallback" in parent.falls_back: PARENT_FALLBACK,

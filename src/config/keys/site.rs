@@ -10,7 +10,9 @@ use super::values::{
 };
 use crate::config::bounds::MEMORY;
 use crate::config::draft::SiteDraft;
-use crate::config::kinds::{AtLeast, Count, Flag, Kind, List, OrWord, Percent, Seconds, Size, Words};
+use crate::config::kinds::{
+    AtLeast, Count, Flag, Kind, List, OrWord, Percent, Seconds, Size, Statuses, Words,
+};
 
 /// The keys of a `[[site]]` other than [`CACHING`](super::CACHING).
 pub(crate) const SITE: &[Key<SiteDraft>] = keys! {
@@ -22,7 +24,7 @@ pub(crate) const SITE: &[Key<SiteDraft>] = keys! {
     "origin" in values.origins: List(ORIGIN),
         "origin servers, http://host:port, https://, h2c:// or h2:// (HTTP/2 without or over TLS, as for gRPC) or \
          unix:/socket or http+srv://_http._tcp.example (the servers of a service by DNS SRV) or s3://bucket?region=.. or azure://account/container (docs/recipes/object-storage.md#private-buckets), each with a weight if wanted, as in \"http://a weight=3\" (0: no new clients), or with backup, as in \
-         \"http://b backup\": only while no other answers; at least one; a path at the end, \
+         \"http://b backup\": only while no other answers; at least one, unless a rule without match answers all requests; a path at the end, \
          if only a slash, replaces the site's own path (docs/reverse-proxy.md)";
     "balance" in values.balance: BALANCE,
         "choice of the origin for a request: round-robin: in turn; two-choices: of two random origins, the one with \
@@ -87,8 +89,12 @@ pub(crate) const SITE: &[Key<SiteDraft>] = keys! {
         "when names of origins are resolved again; auto: when the lifetime of the DNS records is over, between 1s and 1h, or after 30s \
          where it is unknown; kept connections to addresses that are not found any more get no further requests";
     "health" in health: OrWord("off", PATH),
-        "path of health checks, which each origin must answer with 2xx or 3xx";
+        "path of health checks, which each origin must answer";
+    "health_status" in health_status: List(Statuses), "statuses that these answers may have: 401, \"2xx\" or \"200-399\"";
     "health_text" in health_text: OrWord("off", TEXT), "text that the first 64 KiB of these answers must have";
+    "health_port" in health_port: OrWord("off", Count(1..=65_535)), "port of health checks; off: that of each origin";
+    "health_fails" in health_fails: Count(1..=1_000), "health checks in a row that fail before an origin gets no requests";
+    "health_passes" in health_passes: Count(1..=1_000), "health checks in a row after that until it gets them again";
     "health_interval" in health_interval: AtLeast(100), "interval between health checks";
     "purge_from" in values.purge_from: List(NETWORK),
         "clients that may send PURGE (docs/purge.md); others need admin_token";

@@ -48,11 +48,13 @@ fn location(value: &DeValue<'_>) -> Result<Template, String> {
         false => Template::parse(&text),
     }?;
     let is_unknown = |own: &&Placeholder| {
-        matches!(own, Placeholder::Outcome | Placeholder::Field(_) | Placeholder::Cookie(_))
+        own.is_of_reply() || matches!(own, Placeholder::Field(_) | Placeholder::Cookie(_))
     };
     let unknown = template.placeholders().find(is_unknown).cloned();
     match unknown {
-        Some(Placeholder::Outcome) => Err(format!("'{shown}': {{outcome}} is known only in replies")),
+        Some(own) if own.is_of_reply() => {
+            Err(format!("'{shown}': {{outcome}}, {{origin}} and {{origin_time}} are known only in replies"))
+        }
         Some(_) => Err(format!(
             "'{shown}': a client's fields and cookies stand in no redirect, which caches may keep"
         )),

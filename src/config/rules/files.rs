@@ -9,10 +9,10 @@ use larder_proxy::base::whole_file;
 use toml::de::DeValue;
 
 use super::answers::any_status;
-use super::values::{entries, status_text, unknown};
+use super::values::{entries, unknown};
 use crate::cli::files;
 use crate::config::draft::rule::ErrorPage;
-use crate::config::lists::string;
+use crate::config::lists::{status_text, string};
 
 /// The largest file, in bytes.
 const LARGEST: u64 = 4 << 20;
@@ -52,7 +52,7 @@ pub(super) fn read(path: &Path) -> Result<(Bytes, HeaderValue), String> {
     Ok((bytes.into(), known.map_or_else(plain, |(_, media)| HeaderValue::from_static(media))))
 }
 
-/// Parses `{ 404 = "404.html", 5xx = "sorry.html" }`; a page may also be a table with `file` and `status`.
+/// Parses `{ 404 = "404.html", 5xx = "sorry.html" }`; a page may also be a table with `file`, `status` or both.
 pub(super) fn error_pages(value: &DeValue<'_>) -> Result<Vec<ErrorPage>, String> {
     let table =
         value.as_table().ok_or("expected a table such as { 404 = \"404.html\", 5xx = \"sorry.html\" }")?;
@@ -62,7 +62,7 @@ pub(super) fn error_pages(value: &DeValue<'_>) -> Result<Vec<ErrorPage>, String>
             return Err(format!("'{}': pages are for errors, which are 400 to 599", key.escape_debug()));
         }
         let Some(table) = value.as_table() else {
-            return Ok(ErrorPage { statuses, file: string(value)?.into(), status: None });
+            return Ok(ErrorPage { statuses, file: Some(string(value)?.into()), status: None });
         };
         let (mut file, mut status) = (None, None);
         for (key, value) in entries(table) {
@@ -75,7 +75,10 @@ pub(super) fn error_pages(value: &DeValue<'_>) -> Result<Vec<ErrorPage>, String>
                 _ => return Err(unknown(key, &["file", "status"])),
             }
         }
-        Ok(ErrorPage { statuses, file: file.ok_or("it has no 'file'")?, status })
+        match file.is_none() && status.is_none() {
+            true => Err("it has neither 'file' nor 'status'".to_owned()),
+            false => Ok(ErrorPage { statuses, file, status }),
+        }
     };
     entries(table).map(page).collect()
 }

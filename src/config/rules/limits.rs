@@ -24,21 +24,28 @@ const RATE: Size = Size(1 << 10..=1 << 40);
 const SHARED_BY: &[(&str, BandwidthBy)] =
     &[("reply", BandwidthBy::Reply), ("client", BandwidthBy::Client), ("all", BandwidthBy::All)];
 
-/// Parses the rate of replies: a size, or a table with `rate` and `by`.
+/// Parses the rate of replies: a size, or a table with `rate`, `by` and `after`.
 pub(super) fn bandwidth(value: &DeValue<'_>) -> Result<Bandwidth, String> {
-    let (mut size, mut by) = (value.as_table().is_none().then_some(value), BandwidthBy::Reply);
+    let mut size = value.as_table().is_none().then_some(value);
+    let (mut by, mut after) = (BandwidthBy::Reply, 0);
     for (key, value) in value.as_table().into_iter().flat_map(entries) {
         match key {
             "rate" => size = Some(value),
             "by" => by = word(&string(value)?, SHARED_BY)?,
-            _ => return Err(unknown(key, &["rate", "by"])),
+            "after" => after = Size(0..=1 << 50).read(value)?,
+            _ => return Err(unknown(key, &["rate", "by", "after"])),
         }
     }
     let rate: u64 = RATE.read(size.ok_or("it has no 'rate', such as \"500KiB\"")?)?;
-    Ok(Bandwidth { rate: NonZeroU64::new(rate).unwrap_or(NonZeroU64::MIN), by })
+    match by {
+        BandwidthBy::Client | BandwidthBy::All if after > 0 => {
+            Err("after is about each reply: write it without by".to_owned())
+        }
+        _ => Ok(Bandwidth { rate: NonZeroU64::new(rate).unwrap_or(NonZeroU64::MIN), by, after }),
+    }
 }
 
-/// Parses one limit, or a list of limits.
+/// Parses one limit, or a list of limits; `false` for none.
 pub(super) fn limits(value: &DeValue<'_>) -> Result<Vec<Limit>, String> {
     let table = |value: &DeValue<'_>| match value.as_table() {
         Some(table) => limit(table),
@@ -47,7 +54,8 @@ pub(super) fn limits(value: &DeValue<'_>) -> Result<Vec<Limit>, String> {
             value.type_str()
         )),
     };
-    items(value, table)
+    // No limit, in place of that of an earlier rule.
+    if value.as_bool() == Some(false) { Ok(Vec::new()) } else { items(value, table) }
 }
 
 fn limit(table: &DeTable<'_>) -> Result<Limit, String> {

@@ -24,6 +24,7 @@ pub(crate) enum Owner {
 
 /// Returns the rules for `drafts`, or their errors, one line each.
 pub(crate) fn settle(drafts: &[RuleDraft], owner: Owner) -> Result<Vec<SiteRule>, Vec<String>> {
+    let drafts = &*split::with_buckets(drafts);
     let (mut rules, mut problems) = (Vec::new(), Vec::new());
     for (at, draft) in drafts.iter().enumerate().filter(|(_, draft)| !draft.is_unread) {
         match settle_one(drafts, at, owner) {
@@ -142,8 +143,8 @@ fn check_placeholders(draft: &RuleDraft, effects: &Effects) -> Result<(), String
         }
     }
     check_map(draft, effects)?;
-    if placeholders(&effects.request).any(|own| own == Placeholder::Outcome) {
-        return Err("request: {outcome} is known only in replies".to_owned());
+    if placeholders(&effects.request).any(|own| own.is_of_reply()) {
+        return Err("request: {outcome}, {origin} and {origin_time} are known only in replies".to_owned());
     }
     if placeholders(&effects.reply).any(|own| own == Placeholder::Certificate) {
         return Err("reply: {client_cert} is known only in requests".to_owned());
@@ -239,7 +240,7 @@ fn files(draft: &RuleDraft) -> Vec<PathBuf> {
         Content::File(path) => Some(path.clone()),
         Content::Text(_) | Content::Status => None,
     });
-    let pages = draft.error_pages.iter().map(|page| page.file.clone());
+    let pages = draft.error_pages.iter().filter_map(|page| page.file.clone());
     let users = draft.effects.users.iter().flatten().map(|users| PathBuf::from(users.source()));
     let tokens = draft.effects.tokens.iter().flatten().map(|tokens| PathBuf::from(tokens.source()));
     let signed = draft.effects.signed.iter().flatten().map(|signed| PathBuf::from(signed.source()));
@@ -275,8 +276,9 @@ fn effects(draft: &RuleDraft) -> Result<Effects, String> {
     }
     .map(Arc::new);
     let page = |ErrorPage { statuses, file, status }: &ErrorPage| {
-        let (content, content_type) = files::read(file)?;
-        Ok(Page { statuses: statuses.clone(), status: *status, content_type, content })
+        let content = file.as_deref().map(files::read).transpose()?;
+        let content = content.map(|(content, content_type)| (content_type, content));
+        Ok(Page { statuses: statuses.clone(), status: *status, content })
     };
     if draft.security_headers {
         let reply = &mut effects.reply;

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use http::HeaderName;
-use larder_proxy::settings::{Bucket, Conditions, Effects, Split};
+use larder_proxy::settings::{Bucket, Conditions, Effects, NamedPatterns, Pattern, Split};
 use toml::de::DeValue;
 
 use super::values::{entries, entries_in_order, field_value, unknown, written_field};
-use crate::config::draft::rule::Division;
+use crate::config::draft::rule::{Division, RuleDraft};
 use crate::config::kinds::{Count, Kind, Seconds};
 use crate::config::lists::string;
 use crate::config::names;
@@ -54,6 +54,35 @@ fn plain(text: &str) -> Result<Box<str>, String> {
     match text.contains(['*', '~']) {
         true => Err(format!("'{}' is not a word: letters, digits and -._ only", text.escape_debug())),
         false => names::token(text).map(Box::from),
+    }
+}
+
+/// Puts buckets in the place of conditions on their field in rules, which see the fields that clients send. Choices of
+/// origins see the field that is written.
+pub(super) fn with_buckets(drafts: &[RuleDraft]) -> Vec<RuleDraft> {
+    let divisions: Vec<_> = drafts.iter().filter_map(|own| own.split.clone()).collect();
+    let mut drafts = drafts.to_vec();
+    for own in drafts.iter_mut().filter(|own| !own.effects.redirect_to_origins()) {
+        let conditions = &mut own.conditions;
+        for division in &divisions {
+            put_bucket(division, conditions);
+            conditions.not.iter_mut().for_each(|own| put_bucket(division, own));
+        }
+    }
+    drafts
+}
+
+fn put_bucket(Division { field, split, .. }: &Division, conditions: &mut Conditions) {
+    let is_field = |own: &NamedPatterns<Box<str>>| *own.name == *field.as_str();
+    let Some(place) = conditions.field.each.iter().position(is_field) else { return };
+    let bucket =
+        |pattern: &Pattern| split.buckets.iter().position(|(name, _)| pattern.literal() == (&**name, true));
+    let [value] = &conditions.field.each[place].values[..] else { return };
+    if let Some(at) = bucket(value)
+        && conditions.bucket.is_none()
+    {
+        conditions.bucket = Some(Bucket { split: Arc::clone(split), at, is_new: false });
+        conditions.field.each.remove(place);
     }
 }
 

@@ -12,7 +12,7 @@ use toml::de::{DeTable, DeValue};
 use crate::cli::words::hint;
 pub(super) use crate::config::kinds::word;
 use crate::config::kinds::{Kind, Seconds};
-use crate::config::lists::{items, patterns, string, strings, text_of};
+use crate::config::lists::{items, patterns, status, status_text, string, strings, text_of};
 use crate::config::names;
 
 /// Parses each string of a list.
@@ -84,29 +84,6 @@ pub(super) fn statuses(value: &DeValue<'_>) -> Result<Vec<RangeInclusive<u16>>, 
     items(value, status)
 }
 
-fn status(value: &DeValue<'_>) -> Result<RangeInclusive<u16>, String> {
-    match value.as_integer() {
-        Some(number) => status_text(number.as_str()),
-        None => status_text(&string(value)?),
-    }
-}
-
-/// Parses status codes from text.
-pub(super) fn status_text(text: &str) -> Result<RangeInclusive<u16>, String> {
-    let code = |text: &str| text.trim().parse().ok().filter(|code| (100..=599).contains(code));
-    let class = |text: &str| {
-        let class: u16 = text.strip_suffix("xx")?.parse().ok().filter(|class| (1..=5).contains(class))?;
-        Some(class * 100..=class * 100 + 99)
-    };
-    let range = |text: &str| match text.split_once('-') {
-        Some((first, last)) => Some(code(first)?..=code(last)?).filter(|range| !range.is_empty()),
-        None => code(text).map(|code| code..=code),
-    };
-    class(text).or_else(|| range(text)).ok_or_else(|| {
-        format!("'{}' is not a status code such as 404, \"5xx\" or \"500-503\"", text.escape_debug())
-    })
-}
-
 /// Reads a lifetime for each status. Entries for fewer status codes come later, and so override the others.
 pub(super) fn by_status(table: &DeTable<'_>) -> Result<Vec<(RangeInclusive<u16>, u32)>, String> {
     let each = entries(table).map(|(key, value)| Ok((status_text(key)?, Seconds.read(value)?)));
@@ -164,6 +141,9 @@ pub(super) fn field_value(text: &str) -> Result<HeaderValue, String> {
 /// Parses the name of a field that rules may change.
 pub(super) fn written_field(text: &str) -> Result<HeaderName, String> {
     let name = names::field_name(text)?;
+    if name.contains('*') {
+        return Err(format!("'{name}' is not a field name: only remove has names such as X-Internal-*"));
+    }
     match FRAMING.iter().find(|(own, _)| *own == name) {
         Some((_, why)) => Err(format!("'{name}' cannot be changed: {why}")),
         None => HeaderName::from_bytes(name.as_bytes()).map_err(|_| format!("'{name}' is not a field name")),
@@ -171,8 +151,21 @@ pub(super) fn written_field(text: &str) -> Result<HeaderName, String> {
 }
 
 /// Parses the name of a field that rules may remove. `Via` is one only in the replies of a site, where it is optional (RFC
-/// 9110 section 7.6.3).
+/// 9110 section 7.6.3). A star at the end stands for any characters.
 pub(super) fn removed_field(text: &str) -> Result<HeaderName, String> {
+    if let Some(start) = text.strip_suffix('*') {
+        let start = names::field_name(start)?;
+        let of_connection = FRAMING.iter().find(|(own, _)| own.starts_with(&*start));
+        return match of_connection {
+            Some((own, why)) => Err(format!("'{start}*' would remove '{own}': {why}")),
+            None if start.contains('*') => {
+                Err(format!("'{start}*': a star stands at the end of a name only"))
+            }
+            None => {
+                HeaderName::from_bytes(text.as_bytes()).map_err(|_| format!("'{start}*' is not a field name"))
+            }
+        };
+    }
     if text.eq_ignore_ascii_case("via") { Ok(header::VIA) } else { written_field(text) }
 }
 

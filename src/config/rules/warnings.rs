@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::iter;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use http::{HeaderName, header};
+use http::{HeaderName, HeaderValue, header};
 use larder_proxy::Settings;
 use larder_proxy::settings::{
     Answer, Conditions, Effects, IgnoredDirectives, Limit, LimitBy, Names, Pattern, Placeholder, Query, Role,
@@ -108,6 +108,7 @@ fn of_rules(rules: &[SiteRule], stores_posts: bool) -> Vec<String> {
         warnings
             .extend(doubts(rule, effects, stores_posts).into_iter().map(|doubt| format!("{place}: {doubt}")));
         warnings.extend(shared_tags(effects, rules).map(|doubt| format!("{place}: {doubt}")));
+        warnings.extend(class_in_match(rule, effects, rules).map(|doubt| format!("{place}: {doubt}")));
         warnings.extend(shared_client(effects, rules).map(|doubt| format!("{place}: {doubt}")));
         warnings.extend(no_user(effects, rules).map(|doubt| format!("{place}: {doubt}")));
         let harms = IGNORED.iter().filter(|(is_set, _)| effects.ignore.as_ref().is_some_and(is_set));
@@ -138,6 +139,24 @@ fn shared_tags<'e>(effects: &'e Effects, rules: &'e [SiteRule]) -> impl Iterator
         )),
         _ => None,
     })
+}
+
+/// Returns the doubt about a condition on a field that `classes` write: rules see the one that clients send.
+fn class_in_match(rule: &Rule, effects: &Effects, rules: &[SiteRule]) -> Option<String> {
+    let is_class = |name: &str, own: &Effects| {
+        let is_written =
+            own.request.set.iter().any(|(own, _)| own == name) || own.request.removes(name.as_bytes());
+        is_written && own.apart.iter().any(|own| own == name)
+    };
+    let is_written = |name: &str| rules.iter().any(|rule| is_class(name, &rule.effects));
+    let each =
+        iter::once(&rule.conditions).chain(&rule.conditions.not).filter(|_| !effects.redirect_to_origins());
+    let named = each.flat_map(|own| &own.field.each).find(|named| is_written(&named.name))?;
+    Some(format!(
+        "match.field = \"{}\" is about what clients send, and not about their class, which only rules with origin, rewrite and host see: \
+         write the condition of the class",
+        named.name
+    ))
 }
 
 /// Returns the doubt about a request field with the client's address, for whose values no separate responses are stored.
@@ -200,6 +219,7 @@ fn doubts(rule: &Rule, effects: &Effects, stores_posts: bool) -> Vec<String> {
                 .to_owned(),
         );
     }
+    doubts.extend(kept_out(effects));
     let lifetimes = [effects.ttl, effects.ttl_default, effects.ttl_min, effects.ttl_max];
     if effects.cache == Some(false) && lifetimes.iter().any(Option::is_some) {
         doubts.push("its lifetime has no effect: cache = false stores nothing".to_owned());
@@ -239,6 +259,22 @@ fn doubts(rule: &Rule, effects: &Effects, stores_posts: bool) -> Vec<String> {
     doubts
         .extend(effects.limit.iter().flatten().filter_map(|limit| shared_limit(limit, conditions, effects)));
     doubts
+}
+
+/// Returns the doubt about a lifetime for responses that the `Cache-Control` of the same rule keeps out of the cache.
+fn kept_out(effects: &Effects) -> Option<String> {
+    let forbids = |value: &HeaderValue| {
+        let words = String::from_utf8_lossy(value.as_bytes()).to_ascii_lowercase();
+        let mut words = words.split([',', '=']).map(str::trim);
+        words.any(|word| matches!(word, "no-store" | "no-cache" | "private"))
+    };
+    let mut lines = effects.response.written_lines().filter(|_| effects.ttl.is_some_and(|ttl| ttl > 0));
+    lines.find(|(name, value)| *name == header::CACHE_CONTROL && forbids(value))?;
+    Some(
+        "response: this Cache-Control keeps responses out of the cache in spite of ttl; for browsers alone, write \
+         \"max-age=0, must-revalidate\", or a rule with reply"
+            .to_owned(),
+    )
 }
 
 /// Returns the doubt about a path that is one URL although it looks like a folder.

@@ -251,7 +251,8 @@ fn settle_site(
     buckets::share(&site, &site_rules, &mut rules);
     let name = site.name_at(at);
     let doubt = site.control.tags.doubt;
-    let (interval, text) = (site.health_interval, site.health_text);
-    let health = site.health.map(|path| Health { path, text, interval });
+    let (interval, text, port) = (site.health_interval, site.health_text, site.health_port);
+    let (statuses, thresholds) = (site.health_status, (site.health_fails, site.health_passes));
+    let health = site.health.map(|path| Health { path, text, statuses, port, thresholds, interval });
     Site { name, rules, site_rules, acme, cache, tags, doubt, health, tls, ..site.values }
 }

@@ -73,7 +73,7 @@ impl<'e, W: FieldWriter> EditedFields<'e, W> {
         let Edits { remove, cookies, set, .. } = self.edits;
         let mut changed = remove.iter().chain(set.iter().map(|(name, _)| name));
         !self.negotiated.changes_lines()
-            && !changed.any(|name| lines.contains(name.as_str()))
+            && !changed.any(|name| name.as_str().ends_with('*') || lines.contains(name.as_str()))
             && (cookies.is_none() || !lines.contains(header::SET_COOKIE.as_str()))
     }
 

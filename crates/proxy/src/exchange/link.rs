@@ -10,9 +10,10 @@ use parking_lot::Mutex;
 use crate::counts::counters::add;
 use crate::http::response::Lines;
 
-/// The sum of the times until origins begin to answer. The task of the request is its only writer.
+/// The sum of the times until origins begin to answer, and the origin that has answered. The task of the request is its
+/// only writer.
 #[derive(Debug, Default)]
-pub(crate) struct Stopwatch(AtomicU64);
+pub(crate) struct Stopwatch(AtomicU64, Mutex<Option<Box<str>>>);
 
 /// A 1xx response on its way to the client.
 #[derive(Debug)]
@@ -51,6 +52,16 @@ impl Stopwatch {
     pub(crate) fn add(&self, time: Duration) {
         // At least 1 ns, so that the sum shows that an origin was asked.
         add(&self.0, time.as_nanos().max(1) as u64);
+    }
+
+    /// Notes the origin that has answered.
+    pub(crate) fn answered_by(&self, origin: &str) {
+        *self.1.lock() = Some(origin.into());
+    }
+
+    /// Takes the name of the origin that has answered.
+    pub(crate) fn take_name(&self) -> Option<Box<str>> {
+        self.1.lock().take()
     }
 
     /// Returns the sum in microseconds, at most `u32::MAX`.

@@ -34,8 +34,8 @@ pub(crate) struct Paced<'s, S> {
 pub(crate) struct SliceSchedule {
     /// Bytes in a second.
     rate: NonZeroU64,
-    /// When the next slice may be sent.
-    next: Mutex<Instant>,
+    /// When the next slice may be sent, and the bytes before that are sent at any rate.
+    next: Mutex<(Instant, u64)>,
 }
 
 /// The schedules that clients have, or all of them together, by site and rate, for as long as replies are sent.
@@ -49,8 +49,8 @@ const FEW: usize = 64;
 
 /// Returns the schedule of a reply of `site` to `client`.
 pub(crate) fn schedule(bandwidth: Bandwidth, site: SiteNumber, client: IpAddr) -> Arc<SliceSchedule> {
-    let Bandwidth { rate, by } = bandwidth;
-    let new = || Arc::new(SliceSchedule { rate, next: Mutex::new(Instant::now()) });
+    let Bandwidth { rate, by, after } = bandwidth;
+    let new = || Arc::new(SliceSchedule { rate, next: Mutex::new((Instant::now(), after)) });
     let client = match by {
         BandwidthBy::Reply => return new(),
         BandwidthBy::Client => network(client, 32, 64),
@@ -94,7 +94,11 @@ impl SliceSchedule {
     /// Returns the time for a slice of this many bytes, if it is later than `now`. Time in which there was nothing to send
     /// is lost, but for the length of a slice: timers are late.
     fn turn(&self, bytes: u64, now: Instant) -> Option<Instant> {
-        let mut next = self.next.lock();
+        let (next, free) = &mut *self.next.lock();
+        if *free > 0 {
+            *free = free.saturating_sub(bytes);
+            return None;
+        }
         let time = *next;
         let took = Duration::from_micros(bytes * 1_000_000 / self.rate);
         *next = (time + took).max(now);
@@ -142,7 +146,8 @@ mod tests {
     #[test]
     fn slices_are_a_tenth_of_a_second_apart_and_pauses_are_lost() {
         let begun = Instant::now();
-        let schedule = SliceSchedule { rate: NonZeroU64::new(10_000).unwrap(), next: Mutex::new(begun) };
+        let schedule =
+            SliceSchedule { rate: NonZeroU64::new(10_000).unwrap(), next: Mutex::new((begun, 2_000)) };
         assert_eq!(schedule.slice(), 1_000);
         let mut now = begun;
         let mut turn = |pause: u64| {
@@ -150,6 +155,7 @@ mod tests {
             now = schedule.turn(1_000, now).unwrap_or(now);
             (now - begun).as_millis()
         };
+        assert_eq!([0, 0].map(&mut turn), [0, 0], "bytes before the rate counts");
         assert_eq!([0, 0, 0, 30].map(&mut turn), [0, 100, 200, 300]);
         assert_eq!([9_000, 0, 0].map(&mut turn), [9_300, 9_300, 9_400]);
     }

@@ -22,16 +22,17 @@ fn page<'r>(ruling: &'r Ruling, reply: &Reply) -> Option<&'r Page> {
 }
 
 /// Replaces the content of the reply to a request with this method by the page of `ruling` for its status, if there is
-/// one.
+/// one, or its status alone.
 pub(crate) fn replace(ruling: &Ruling, method: &Method, reply: &mut Reply) {
     let Some(page) = page(ruling, reply) else { return };
-    let mut fields = fields(reply);
-    page.describe(&mut fields);
-    reply.fields = Source::Fields(fields.into());
     reply.status = page.status.unwrap_or(reply.status);
+    let Some((content_type, content)) = &page.content else { return };
+    let mut fields = fields(reply);
+    Page::describe(content_type, &mut fields);
+    reply.fields = Source::Fields(fields.into());
     reply.content_range = None;
-    reply.length = Some(page.content.len() as u64);
-    let content = if *method == Method::HEAD { Content::None } else { Content::Bytes(page.content.clone()) };
+    reply.length = Some(content.len() as u64);
+    let content = if *method == Method::HEAD { Content::None } else { Content::Bytes(content.clone()) };
     if let Content::Origin(download) = std::mem::replace(&mut reply.content, content) {
         read(download);
     }

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::{HeaderName, HeaderValue};
 use larder_rules::{CertificateNames, Conditions, Pattern, normal_path, sent_captures};
@@ -12,6 +13,7 @@ use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 
 use crate::base::clock;
 use crate::base::networks::host_of;
+use crate::base::outcome::Outcome;
 use crate::base::path_prefix::IN_PATH;
 use crate::base::settings::{Edits, Placeholder, Template};
 
@@ -49,6 +51,9 @@ pub(crate) struct Parts<'r> {
     subject: &'r str,
     id: &'r str,
     outcome: &'static str,
+    /// The origin that has answered.
+    origin: &'r str,
+    origin_time: Duration,
     fields: &'r dyn FieldValues,
     /// Whether they become members of a list, in which they have no commas.
     are_members: bool,
@@ -75,6 +80,8 @@ impl<'r> Parts<'r> {
             subject: "",
             id: id.unwrap_or_default(),
             outcome: "",
+            origin: "",
+            origin_time: Duration::ZERO,
             fields,
             are_members: false,
         }
@@ -86,9 +93,10 @@ impl<'r> Parts<'r> {
         Self { subject: subject.map_or("", |subject| subject), ..self }
     }
 
-    /// Returns the parts of a request that has ended in this way.
-    pub(crate) fn with_outcome(self, outcome: &'static str) -> Self {
-        Self { outcome, ..self }
+    /// Returns the parts of a request that has ended in this way, after an answer of `origin`.
+    pub(crate) fn with_outcome(self, outcome: &Outcome, origin: Option<&'r str>) -> Self {
+        let origin_time = outcome.origin_time.unwrap_or_default();
+        Self { outcome: outcome.kind.word(), origin: origin.unwrap_or_default(), origin_time, ..self }
     }
 
     /// Returns the parts for a field whose value is a list: each of them stays one member.
@@ -109,6 +117,8 @@ impl<'r> Parts<'r> {
             Placeholder::Id => self.id.into(),
             Placeholder::Time => time().into(),
             Placeholder::Outcome => self.outcome.into(),
+            Placeholder::Origin => self.origin.into(),
+            Placeholder::OriginTime => format!("{:.3}", self.origin_time.as_secs_f64() * 1e3).into(),
             Placeholder::Field(name) => text(self.fields.value(name.as_str())),
             Placeholder::Cookie(name) => text(self.fields.cookie(name)),
             Placeholder::Parameter(name) => encoded(self.parameter(name)).into(),
@@ -251,9 +261,11 @@ mod tests {
     use http::HeaderMap;
     use larder_rules::{MapBy, UrlMap, is_ambiguous};
     use larder_semantics::groups;
+    use larder_semantics::status::Why;
     use proptest::prelude::*;
 
     use super::*;
+    use crate::base::outcome::Kind;
     use crate::base::settings::Role;
     use crate::exchange::target::{Address, write_key};
     use crate::http::head::{is_authority, is_target};
@@ -293,9 +305,14 @@ mod tests {
         let rule = Conditions { path, map: Some(Arc::new(map)), ..Conditions::default() };
         let cookies = HeaderValue::from_static("slang=en; lang=de; lang=fr");
         let fields = HeaderMap::from_iter([line("tenant one"), (http::header::COOKIE, cookies)]);
-        let parts = Parts::new(&key, CLIENT, Some("7f"), &fields).with_outcome("hit");
+        let outcome = Outcome {
+            origin_time: Some(Duration::from_micros(1_500)),
+            ..Outcome::forwarded(Kind::Miss, Why::Absent)
+        };
+        let parts = Parts::new(&key, CLIENT, Some("7f"), &fields).with_outcome(&outcome, Some("a:80"));
         for (value, expected) in [
-            ("{client} {id} {outcome}", "192.0.2.1 7f hit"),
+            ("{client} {id} {outcome}", "192.0.2.1 7f miss"),
+            ("{origin} {origin_time}", "a:80 1.500"),
             ("{scheme}://{host}{uri}", "https://a.example:8443/u/x%2Fy?b=x%2Fy?&bc=1&b=2"),
             ("{1}{query}", "x%2Fy?b=x%2Fy?&bc=1&b=2"),
             ("{map}", "mapped text"),

@@ -72,6 +72,8 @@ pub struct Reply {
     pub(crate) entered: Option<Box<[LimitEntry]>>,
     /// The user whose password or token the request had.
     pub(crate) user: Option<Arc<str>>,
+    /// The origin that has answered.
+    pub(crate) origin: Option<Box<str>>,
     /// Whether the connection ends after this reply.
     pub close: bool,
 }
@@ -239,6 +241,7 @@ impl Reply {
             bandwidth: None,
             entered: None,
             user: None,
+            origin: None,
             close: false,
         }
     }

@@ -30,6 +30,7 @@ pub(crate) async fn serve(worker: &Arc<Worker>, plan: &Arc<Plan>, mut request: B
         asked.answered(worker, &reply);
     }
     reply.outcome.origin_time = request.origin.sum();
+    reply.origin = request.origin.take_name();
     reply.entered = request.entered.take();
     reply.user = request.user.take();
     if let Some(cookie) = request.session.as_mut().and_then(|session| session.take()) {

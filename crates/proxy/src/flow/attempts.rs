@@ -175,6 +175,7 @@ impl<'s> Sent<'s> {
         }
         self.request.session.iter().filter(|_| is_first).for_each(|session| turn.keep(session));
         let origin = turn.origin();
+        self.request.origin.answered_by(&origin.authority);
         let host = self.chosen.host_at(origin, self.request);
         AnswerSource { site, origin, host, request: self.request }.rewrite(&mut head.fields);
         Ok((head, download.in_progress(load)))

@@ -73,9 +73,9 @@ impl<'r> Destination<'r> {
 impl Destination<'_> {
     /// Returns `edits` with the parts of the request in the places of placeholders.
     #[cold]
-    fn fill(&self, edits: &Edits, outcome: &Outcome) -> Edits {
+    fn fill(&self, edits: &Edits, outcome: &Outcome, origin: Option<&str>) -> Edits {
         let parts = Parts::new(self.key, self.client, self.id.map(|id| &**id), self.sent);
-        let parts = parts.with_outcome(outcome.kind.word());
+        let parts = parts.with_outcome(outcome, origin);
         self.rulebook.fill(&self.ruling.numbers, edits, &parts, |effects| &effects.reply)
     }
 }
@@ -96,7 +96,7 @@ pub(crate) fn finish(to: &Destination<'_>, reply: &mut Reply) {
         to.ruling.log.as_ref().and_then(|own| own.from(reply.status, reply.outcome.kind));
     to.rulebook.counts().count(to.worker, &to.ruling.numbers, &reply.outcome);
     reply.edits = to.ruling.reply_edits(to.worker).map(|edits| match edits.0.has_placeholders {
-        true => Arc::new(ReplyEdits(to.fill(&edits.0, &reply.outcome))),
+        true => Arc::new(ReplyEdits(to.fill(&edits.0, &reply.outcome, reply.origin.as_deref()))),
         false => Arc::clone(edits),
     });
     reply.bandwidth = to.ruling.bandwidth.map(|bandwidth| paced::schedule(bandwidth, to.site, to.client));

@@ -58,6 +58,8 @@ pub(super) struct Visit {
     pub(super) content_type: Option<String>,
     /// The bytes of a response in slices that were not stored.
     pub(super) fetched: Option<Arc<AtomicU64>>,
+    /// The origin that has answered.
+    pub(super) origin: Option<Box<str>>,
 }
 
 impl Visit {
@@ -72,6 +74,7 @@ impl Visit {
             agent: field("user-agent"),
             content_type: None,
             fetched: None,
+            origin: None,
         }
     }
 }
@@ -173,6 +176,9 @@ impl RequestRecord {
         self.user.clone_from(&reply.user);
         if plan.settings.access_log == AccessLog::Squid {
             self.visit.content_type = reply.field("content-type");
+        }
+        if plan.settings.access_log == AccessLog::Json {
+            self.visit.origin.clone_from(&reply.origin);
         }
     }
 

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use http::{HeaderMap, Method};
 use tokio::task::JoinSet;
 
-use crate::base::settings::{Health, HostHeader, Origin};
+use crate::base::networks::host_of;
+use crate::base::settings::{Health, HostHeader, Origin, socket_of};
 use crate::exchange::route::SiteState;
 use crate::flow::worker::ProcessState;
 use crate::http::body::Upload;
@@ -42,7 +43,7 @@ async fn check(site: Arc<SiteState>, health: Health, client: Client) {
         interval.tick().await;
         for turn in site.pools().flat_map(Pool::all) {
             let found = look(&client, &turn, &health, host(&site, turn.origin())).await;
-            if turn.checked(&found) {
+            if turn.checked(&found, health.thresholds) {
                 let (name, origin) = (&site.settings.name, &turn.origin().authority);
                 match found {
                     Ok(()) => tracing::warn!("origin {origin} of {name} is healthy again"),
@@ -67,7 +68,12 @@ fn host<'h>(site: &'h SiteState, origin: &'h Origin) -> &'h str {
 /// Requests the health check path from an origin. The error is the reason why the origin is not well.
 async fn look(client: &Client, turn: &Turn<'_>, health: &Health, host: &str) -> Result<(), String> {
     let origin = turn.origin();
-    let authority = &origin.authority;
+    let authority = &match health.port {
+        Some(port) if socket_of(&origin.authority).is_none() => {
+            format!("{}:{port}", host_of(&origin.authority))
+        }
+        _ => origin.authority.clone(),
+    };
     let signed = match turn.signer() {
         Some(signer) => {
             Some(signer.sign(client, &Method::GET, (host, &health.path), &HeaderMap::new()).await)
@@ -88,7 +94,7 @@ async fn look(client: &Client, turn: &Turn<'_>, health: &Health, host: &str) -> 
     let request = OriginRequest::new(origin.https, authority, &Method::GET, &mut content);
     let answered = async {
         let (head, download) = client.send(head, request).await.map_err(|error| error.to_string())?;
-        if !head.status.is_success() && !head.status.is_redirection() {
+        if !health.statuses.iter().any(|own| own.contains(&head.status.as_u16())) {
             return Err(format!("status {} for its health check {path}", head.status.as_u16()));
         }
         match &health.text {

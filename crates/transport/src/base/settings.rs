@@ -329,13 +329,20 @@ with_defaults! {
     }
 }
 
-/// An active health check: `GET path` has to return 2xx or 3xx.
+/// An active health check: `GET path`.
 #[derive(Clone, Debug)]
 pub struct Health {
     /// The path of the request.
     pub path: String,
     /// The text that the answer must have; `None`: any, or none. It is not empty.
     pub text: Option<String>,
+    /// The statuses that it may have.
+    pub statuses: Vec<RangeInclusive<u16>>,
+    /// The port of the check; `None`: that of the origin.
+    pub port: Option<u16>,
+    /// The failed checks in a row after which an origin gets no requests, and those without a failure after which it gets
+    /// them again.
+    pub thresholds: (u32, u32),
     /// Time between two checks.
     pub interval: Duration,
 }

@@ -9,8 +9,12 @@ use crate::base::settings::{CookieFilter, Edits};
 impl Edits {
     /// Removes the fields of a request that are removed or replaced, and cookies.
     pub fn remove_from(&self, fields: &mut HeaderMap) {
-        for name in &self.remove {
-            fields.remove(name);
+        for own in &self.remove {
+            fields.remove(own);
+        }
+        if self.remove.iter().any(|own| own.as_str().ends_with('*')) {
+            let gone: Vec<_> = fields.keys().filter(|own| self.removes(own.as_ref())).cloned().collect();
+            gone.iter().for_each(|own| drop(fields.remove(own)));
         }
         if let Some(filter) = &self.cookies {
             filter_cookies(filter, fields);
@@ -82,14 +86,15 @@ impl Edits {
     pub fn keep(&self, name: &[u8], value: &[u8]) -> bool {
         let is_cookie = || name.eq_ignore_ascii_case(b"set-cookie");
         let cookie = || value.split(|byte| *byte == b';').next().unwrap_or_default();
-        let goes = |own: &HeaderName| name.eq_ignore_ascii_case(own.as_str().as_bytes());
-        !self.remove.iter().chain(self.set.iter().map(|(name, _)| name)).any(goes)
+        let is_set = |(own, _): &(HeaderName, _)| name.eq_ignore_ascii_case(own.as_str().as_bytes());
+        !self.removes(name)
+            && !self.set.iter().any(is_set)
             && self.cookies.as_ref().is_none_or(|filter| !is_cookie() || filter.keeps(cookie()))
     }
 
     /// Whether the lines called `name` (lower case) are removed or replaced.
     pub fn replace(&self, name: &str) -> bool {
-        self.remove.iter().chain(self.set.iter().map(|(name, _)| name)).any(|own| own.as_str() == name)
+        self.removes(name.as_bytes()) || self.set.iter().any(|(own, _)| own.as_str() == name)
     }
 
     /// Whether the lines called `name` (lower case) of a request may change.

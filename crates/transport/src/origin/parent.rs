@@ -34,6 +34,7 @@ pub struct Parents {
     http: Vec<Arc<Parent>>,
     https: Vec<Arc<Parent>>,
     no_proxy: Vec<NoProxy>,
+    only: Vec<NoProxy>,
     pub(super) falls_back: bool,
     fail_millis: u64,
     /// The configuration of TLS to the parents, if one of them is reached over it.
@@ -62,6 +63,7 @@ impl Parents {
             http: all(&settings.http),
             https: all(&settings.https),
             no_proxy: settings.no_proxy.clone(),
+            only: settings.only.clone(),
             falls_back: settings.falls_back,
             fail_millis: u64::try_from(settings.fail_timeout.as_millis()).unwrap_or(u64::MAX),
         })
@@ -77,8 +79,9 @@ impl Parents {
     /// Returns the parents that lead to a host, in the order of preference; none if it is reached directly.
     pub(super) fn of(&self, https: bool, host: &str, port: u16) -> &[Arc<Parent>] {
         let parents = if https { &self.https } else { &self.http };
-        let is_direct = parents.is_empty() || is_here(host);
-        match is_direct || self.no_proxy.iter().any(|no| no.covers(host, port)) {
+        let is_in = |list: &[NoProxy]| list.iter().any(|own| own.covers(host, port));
+        let is_direct = parents.is_empty() || is_here(host) || !(self.only.is_empty() || is_in(&self.only));
+        match is_direct || is_in(&self.no_proxy) {
             true => &[],
             false => parents,
         }
@@ -321,5 +324,8 @@ mod tests {
             assert_eq!(parents.of(false, host, port).is_empty(), direct, "{host}");
         }
         assert!(parents.of(true, "far.test", 443).is_empty(), "there is none for https");
+        let some = Parents { only: vec![domain("test", None)], ..parents };
+        let direct = ["far.test", "a.test", "far.example"].map(|host| some.of(false, host, 80).is_empty());
+        assert_eq!(direct, [false, true, true]);
     }
 }

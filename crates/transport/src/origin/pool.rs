@@ -64,8 +64,10 @@ struct Member {
     answers: Box<[StatusCounters]>,
     /// The end of the backoff (`clock::millis`).
     until: AtomicU64,
-    /// Whether the last active check failed.
+    /// Whether active checks found it failing.
     sick: AtomicBool,
+    /// The last active checks in a row that found the contrary.
+    contrary: AtomicU32,
     /// When an active check succeeded after a failure (`clock::millis`); 0 if none has.
     well_since: AtomicU64,
     /// The first failure since the last success (`clock::millis`); 0 without one.
@@ -253,6 +255,7 @@ impl Member {
             answers: (0..workers).map(|_| StatusCounters::default()).collect(),
             until: AtomicU64::new(0),
             sick: AtomicBool::new(false),
+            contrary: AtomicU32::new(0),
             well_since: AtomicU64::new(0),
             failing_since: AtomicU64::new(0),
             trouble: Mutex::default(),
@@ -419,10 +422,16 @@ impl<'p> Turn<'p> {
         self.member().fails.load(Ordering::Relaxed) > 0 || !self.member().is_well(clock::millis())
     }
 
-    /// Notes the result of an active check: success, or the reason of the failure. Returns whether the result has
-    /// changed.
-    pub fn checked(&self, found: &Result<(), String>) -> bool {
+    /// Notes the result of an active check: success, or the reason of the failure. As many failures in a row, and successes
+    /// after them, as `thresholds` say change what is known of the origin. Returns whether it has changed.
+    pub fn checked(&self, found: &Result<(), String>, thresholds: (u32, u32)) -> bool {
         let member = self.member();
+        let is_contrary = member.sick.load(Ordering::Relaxed) == found.is_ok();
+        let needed = if found.is_err() { thresholds.0 } else { thresholds.1 };
+        if is_contrary && member.contrary.fetch_add(1, Ordering::Relaxed) + 1 < needed {
+            return false;
+        }
+        member.contrary.store(0, Ordering::Relaxed);
         match found {
             // Requests may fail although checks succeed: the backoff tells.
             Ok(()) if member.until.load(Ordering::Relaxed) <= clock::millis() => {
@@ -447,6 +456,27 @@ impl<'p> Turn<'p> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_several_checks_in_a_row_change_the_health() {
+        let pool = Pool::new(&[Origin::new(false, "a:1")], &Site::default(), 0, 1);
+        let turn = pool.next(None, None, b"");
+        let (well, sick) = (Ok(()), Err("status 500".to_owned()));
+        let after = |checks: [bool; 3]| {
+            checks.map(|is_well| {
+                turn.checked(if is_well { &well } else { &sick }, (3, 2));
+                turn.member().sick.load(Ordering::Relaxed)
+            })
+        };
+        assert_eq!(
+            after([false, false, true]),
+            [false; 3],
+            "two failures, and not in a row with those below"
+        );
+        assert_eq!(after([false, false, false]), [false, false, true]);
+        assert_eq!(after([true, false, true]), [true; 3]);
+        assert_eq!(after([false, true, true]), [true, true, false]);
+    }
 
     #[test]
     fn the_share_of_a_recovered_origin_grows_to_the_whole() {

@@ -69,6 +69,9 @@ struct Json<'l> {
     /// Time until the first byte of origins' responses.
     #[serde(skip_serializing_if = "Option::is_none")]
     origin_micros: Option<u64>,
+    /// The origin that has answered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    origin: Option<&'l str>,
     /// Bytes of a response in slices that were not stored.
     #[serde(skip_serializing_if = "Option::is_none")]
     fetched_bytes: Option<u64>,
@@ -141,6 +144,7 @@ impl Entry<'_> {
             tier: outcome.is_hit().then(|| outcome.tier.name()),
             age: *age,
             origin_micros: outcome.origin_time.map(|time| time.as_micros() as u64),
+            origin: memo.visit.origin.as_deref(),
             fetched_bytes: fetched.filter(|bytes| *bytes > 0),
             referer: memo.visit.referer.as_deref(),
             user_agent: memo.visit.agent.as_deref(),

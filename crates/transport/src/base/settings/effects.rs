@@ -121,8 +121,8 @@ macro_rules! effects {
                 "as the site's key of this name"; }
             max_body: Option<u64>, Guard { "max_body", "size", kind[Size(1..=1 << 50)],
                 "longest content of requests, in place of limits.body; a longer one gets 413"; }
-            bandwidth: Option<Bandwidth>, Request { "bandwidth", "size, or { rate = size, by = \"client\" or \"all\" }", read[bandwidth],
-                "most bytes in a second of each reply; by = \"client\": of all replies to a client's address together, \"all\": of all replies of the site; longer content is sent in slices"; }
+            bandwidth: Option<Bandwidth>, Request { "bandwidth", "size, or { rate = size, by = \"client\" or \"all\", after = size }", read[bandwidth],
+                "most bytes in a second of each reply; by = \"client\": of all replies to a client's address together, \"all\": of all replies of the site; after: bytes at the beginning of each reply that are sent at any rate; longer content is sent in slices"; }
             retry_on: Option<Vec<RangeInclusive<u16>>>, Request { "retry_on", "list of status codes", read[statuses],
                 "answers after which a request without content is sent to another origin of the site, as often as retries allows: 404, \"5xx\""; }
             retries: Option<u32>, Request { "retries", "number", kind[Count(0..=100)],
@@ -140,7 +140,7 @@ macro_rules! effects {
             tunnel: Option<Duration>, Request { "tunnel", "duration", kind[AtLeast(1)],
                 "without a byte in either direction of a tunnel (closed), in place of that in [timeouts]"; }
             error_page: Pages, Request { "error_page", "table of status codes and paths, as { 404 = \"404.html\", 5xx = \"sorry.html\" }", draft[error_pages = error_pages],
-                "files that replace the content of errors, of the origin and of this proxy, with another status by { file = \"app.html\", status = 200 }; the pages of several rules are combined"; }
+                "files that replace the content of errors, of the origin and of this proxy, with another status by { file = \"app.html\", status = 200 }, or the status alone by { status = 410 }; the pages of several rules are combined"; }
             allow: Option<Networks>, Guard { "allow", "list of networks", read[networks],
                 "clients that are served; others are refused (403); \"@FILE\" as for match.client"; }
             deny: Option<Networks>, Guard { "deny", "list of networks", read[networks],
@@ -166,8 +166,8 @@ macro_rules! effects {
                 "false: no line in the access log; metrics and statistics count the requests; a table: only lines for these statuses, for these outcomes in the cache, for requests that take this long, and for a share of the others; true: undoes that of an earlier rule"; }
             realm: Option<Arc<str>>, Request { "realm", "text", read[realm],
                 "text that clients show when they request the password from their user"; }
-            limit: Option<Vec<Limit>>, Guard { "limit", "{ requests = \"10/s\", burst = 20, concurrent = 5, by = \"client\", count = \"misses\" }, or a list of such tables", read[limits],
-                "limits of the requests in a time, and at once, for each client (or network, host, value of a \"field:NAME\", \"cookie:NAME\" or \"query:NAME\", or all); others get 429. count = \"misses\": only requests to an origin count"; }
+            limit: Option<Vec<Limit>>, Guard { "limit", "{ requests = \"10/s\", burst = 20, concurrent = 5, by = \"client\", count = \"misses\" }, a list of such tables, or false", read[limits],
+                "limits of the requests in a time, and at once, for each client (or network, host, value of a \"field:NAME\", \"cookie:NAME\" or \"query:NAME\", or all); others get 429. count = \"misses\": only requests to an origin count; false: none of an earlier rule"; }
         }
     };
 }

@@ -38,6 +38,8 @@ pub struct Bandwidth {
     pub rate: NonZeroU64,
     /// The replies that share it.
     pub by: BandwidthBy,
+    /// Bytes at the beginning of a reply that are sent at any rate.
+    pub after: u64,
 }
 
 /// The replies that share a rate.

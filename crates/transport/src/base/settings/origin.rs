@@ -58,6 +58,9 @@ pub enum ResolveInterval {
     Every(Duration),
 }
 
+/// The socket of no origin.
+const NONE: &str = "unix:/dev/null";
+
 impl Origin {
     /// The prefix of a socket's path.
     pub const SOCKET: &'static str = "unix:";
@@ -68,6 +71,11 @@ impl Origin {
     pub fn new(https: bool, authority: impl Into<String>) -> Self {
         let authority = authority.into();
         Self { https, http2: false, authority, path: None, weight: 1, is_backup: false, bucket: None }
+    }
+
+    /// Returns the origin of a site whose rules answer everything: nothing listens there.
+    pub fn none() -> Self {
+        Self::new(false, NONE)
     }
 
     /// Returns the scheme of the origin in the config.
@@ -105,6 +113,7 @@ impl fmt::Display for Origin {
             return f.write_str(&bucket.url);
         }
         match socket_of(&self.authority) {
+            Some(_) if self.authority == NONE => f.write_str("no origin")?,
             Some(_) => write!(f, "{}{}", self.authority, if self.path.is_some() { ":" } else { "" })?,
             None => {
                 let suffix = if is_service(&self.authority) { Self::SERVICE } else { "" };

@@ -14,10 +14,8 @@ pub struct Page {
     pub statuses: RangeInclusive<u16>,
     /// The status of the reply in place of the error's.
     pub status: Option<StatusCode>,
-    /// The media type of the page.
-    pub content_type: HeaderValue,
-    /// The content of the page.
-    pub content: Bytes,
+    /// The media type and the content of the page; `None`: the error keeps its own.
+    pub content: Option<(HeaderValue, Bytes)>,
 }
 
 /// Pages by status, the preferred one first.
@@ -62,14 +60,14 @@ const ABOUT_CONTENT: [header::HeaderName; 8] = [
 ];
 
 impl Page {
-    /// Replaces the fields that describe the content with those of the page.
-    pub fn describe(&self, fields: &mut HeaderMap) {
+    /// Replaces the fields that describe the content with those of a page of this media type.
+    pub fn describe(content_type: &HeaderValue, fields: &mut HeaderMap) {
         for name in ABOUT_CONTENT.iter().chain(&[header::ETAG, header::LAST_MODIFIED]) {
             fields.remove(name);
         }
         for digest in ["content-digest", "repr-digest", "digest", "content-md5"] {
             fields.remove(digest);
         }
-        fields.insert(header::CONTENT_TYPE, self.content_type.clone());
+        fields.insert(header::CONTENT_TYPE, content_type.clone());
     }
 }

@@ -29,6 +29,8 @@ with_defaults! {
         pub https: Vec<ParentProxy> = Vec::new(),
         /// Destinations that are reached directly.
         pub no_proxy: Vec<NoProxy> = Vec::new(),
+        /// The destinations that are reached through the proxies; empty: all.
+        pub only: Vec<NoProxy> = Vec::new(),
         /// Whether origins are reached directly while no parent answers.
         pub falls_back: bool = false,
         /// Time for which a parent that could not be reached gets no further requests.
@@ -36,7 +38,7 @@ with_defaults! {
     }
 }
 
-/// Destinations that are reached without a parent.
+/// Destinations that are reached without a parent, or through one only.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoProxy {
     /// All.
@@ -77,9 +79,10 @@ impl ParentProxy {
 }
 
 impl ParentSettings {
-    /// Returns these settings with other parents.
+    /// Returns these settings with other parents, which lead to all destinations.
     pub fn with(&self, parents: &[ParentProxy]) -> Self {
-        Self { http: parents.to_vec(), https: parents.to_vec(), ..self.clone() }
+        let [http, https] = [parents, parents].map(<[_]>::to_vec);
+        Self { http, https, only: Vec::new(), ..self.clone() }
     }
 }
 

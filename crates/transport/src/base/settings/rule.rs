@@ -32,7 +32,7 @@ impl Value for Vec<String> {
 /// Changes to field lines, applied in this order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Edits {
-    /// Fields to remove.
+    /// Fields to remove; a star at the end stands for any characters.
     pub remove: Vec<HeaderName>,
     /// Cookies to keep or to drop.
     pub cookies: Option<CookieFilter>,
@@ -94,6 +94,16 @@ impl Edits {
         !self.changes_lines() && self.vary.is_empty()
     }
 
+    /// Whether the lines called `name` are removed.
+    pub fn removes(&self, name: &[u8]) -> bool {
+        self.remove.iter().any(|own| match own.as_str().strip_suffix('*') {
+            Some(start) => {
+                name.get(..start.len()).is_some_and(|own| own.eq_ignore_ascii_case(start.as_bytes()))
+            }
+            None => name.eq_ignore_ascii_case(own.as_str().as_bytes()),
+        })
+    }
+
     /// Iterates over the lines that are written.
     pub fn written_lines(&self) -> impl Iterator<Item = &(HeaderName, HeaderValue)> {
         self.set.iter().chain(&self.default).chain(&self.add)
@@ -122,13 +132,13 @@ impl Value for Edits {
         self.remove.extend(later.remove.iter().cloned());
         self.cookies = later.cookies.clone().or_else(|| self.cookies.take());
         self.set.retain(|(name, _)| {
-            !later.set.iter().any(|(new, _)| new == name) && !later.remove.contains(name)
+            !later.set.iter().any(|(new, _)| new == name) && !later.removes(name.as_ref())
         });
         self.default.retain(|(name, _)| {
-            !later.default.iter().any(|(new, _)| new == name) && !later.remove.contains(name)
+            !later.default.iter().any(|(new, _)| new == name) && !later.removes(name.as_ref())
         });
         self.add.retain(|(name, _)| {
-            !later.set.iter().any(|(new, _)| new == name) && !later.remove.contains(name)
+            !later.set.iter().any(|(new, _)| new == name) && !later.removes(name.as_ref())
         });
         // A field that an earlier rule adds exists already, so it needs no default.
         let is_added = |name: &HeaderName| self.add.iter().any(|(own, _)| own == name);

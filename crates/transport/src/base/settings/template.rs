@@ -4,6 +4,8 @@ use std::borrow::Cow;
 
 use http::HeaderName;
 
+use crate::base::networks::host_of;
+
 /// Text with placeholders in braces, such as `/new/{1}{query}`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Template {
@@ -43,6 +45,10 @@ pub enum Placeholder {
     Time,
     /// The outcome in the cache, such as `hit`.
     Outcome,
+    /// The origin that has answered; empty for hits.
+    Origin,
+    /// The time that origins took until their answers began, in milliseconds; 0 for hits.
+    OriginTime,
     /// The text that the rule's map has for the path.
     Map,
     /// The value of a request field.
@@ -55,7 +61,7 @@ pub enum Placeholder {
     Star(usize),
 }
 
-static PLACEHOLDERS: [(&str, Placeholder); 12] = [
+static PLACEHOLDERS: [(&str, Placeholder); 14] = [
     ("uri", Placeholder::Uri),
     ("path", Placeholder::Path),
     ("path:lower", Placeholder::LowerPath),
@@ -67,6 +73,8 @@ static PLACEHOLDERS: [(&str, Placeholder); 12] = [
     ("id", Placeholder::Id),
     ("time", Placeholder::Time),
     ("outcome", Placeholder::Outcome),
+    ("origin", Placeholder::Origin),
+    ("origin_time", Placeholder::OriginTime),
     ("map", Placeholder::Map),
 ];
 
@@ -122,9 +130,14 @@ impl Template {
     /// Returns the text with `value` in the place of each placeholder.
     pub fn fill<'v>(&self, value: impl Fn(&Placeholder) -> Cow<'v, str>) -> String {
         let mut text = String::new();
-        for part in &self.parts {
+        for (at, part) in self.parts.iter().enumerate() {
             match part {
                 Part::Text(own) => text.push_str(own),
+                // A port behind it replaces that of the request.
+                Part::Value(Placeholder::Host) if matches!(self.parts.get(at + 1), Some(Part::Text(next)) if is_port(next)) =>
+                {
+                    text.push_str(host_of(&value(&Placeholder::Host)));
+                }
                 Part::Value(Placeholder::Query) if self.continues_query && text.contains('?') => {
                     text.push_str(&value(&Placeholder::Query).replacen('?', "&", 1));
                 }
@@ -212,6 +225,11 @@ impl Template {
     }
 }
 
+/// Whether the text begins with a port, as in `:8443/`.
+fn is_port(text: &str) -> bool {
+    text.strip_prefix(':').is_some_and(|rest| rest.starts_with(|first: char| first.is_ascii_digit()))
+}
+
 fn placeholder(name: &str) -> Option<Placeholder> {
     let known =
         PLACEHOLDERS.iter().find(|(known, _)| *known == name).map(|(_, placeholder)| placeholder.clone());
@@ -231,16 +249,16 @@ fn unknown(name: &str) -> String {
 impl Placeholder {
     /// Whether it stands for the same in all requests for a URL.
     pub fn is_of_resource(&self) -> bool {
-        !matches!(
-            self,
-            Self::Client
-                | Self::Certificate
-                | Self::Id
-                | Self::Time
-                | Self::Outcome
-                | Self::Field(_)
-                | Self::Cookie(_)
-        )
+        !self.is_of_reply()
+            && !matches!(
+                self,
+                Self::Client | Self::Certificate | Self::Id | Self::Time | Self::Field(_) | Self::Cookie(_)
+            )
+    }
+
+    /// Whether it stands for something that is known only when there is a reply.
+    pub fn is_of_reply(&self) -> bool {
+        matches!(self, Self::Outcome | Self::Origin | Self::OriginTime)
     }
 
     /// Returns all placeholders as they are written, for errors.
@@ -264,13 +282,22 @@ mod tests {
         };
         assert_eq!(template.fill(value), "https://www.a.example/x?a=-");
         assert!(template.has_stars() && template.is_about_query());
+        for (text, filled) in [
+            ("https://{host}:8443{uri}", "https://a.example:8443/"),
+            ("https://{host}{uri}", "https://a.example:8080/"),
+            ("{host}: a", "a.example:8080: a"),
+        ] {
+            let value =
+                |own: &Placeholder| if *own == Placeholder::Host { "a.example:8080" } else { "/" }.into();
+            assert_eq!(Template::of_value(text).fill(value), filled);
+        }
         let query = |_: &Placeholder| "?b=?".into();
         let filled =
             ["/x?a=1{query}", "/x{query}"].map(|text| Template::parse_path(text).unwrap().fill(query));
         assert_eq!(filled, ["/x?a=1&b=?", "/x?b=?"]);
         // The URL of a redirect may have a whole URL in its query.
         assert_eq!(Template::parse("/login?next=/x{query}").unwrap().fill(query), "/login?next=/x?b=?");
-        let known = "{uri} {path} {path:lower} {query} {host} {scheme} {client} {client_cert} {id} {time} {outcome} {map} {query:NAME} {field:NAME} {cookie:NAME} {1} to {9}";
+        let known = "{uri} {path} {path:lower} {query} {host} {scheme} {client} {client_cert} {id} {time} {outcome} {origin} {origin_time} {map} {query:NAME} {field:NAME} {cookie:NAME} {1} to {9}";
         for (text, error) in [
             ("{ur}", format!("unknown placeholder '{{ur}}'; known: {known}")),
             ("{0}", format!("unknown placeholder '{{0}}'; known: {known}")),
