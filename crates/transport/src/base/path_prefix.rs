@@ -91,9 +91,10 @@ pub fn has_dot_segments(path_and_query: &str) -> bool {
 
 /// Returns the first character of a path and the rest. The boolean tells a percent-encoded character from a plain one,
 /// if the encoding makes a difference.
-fn unit(path: &str) -> Option<((u8, bool), &str)> {
+pub fn unit(path: &str) -> Option<((u8, bool), &str)> {
     let first = *path.as_bytes().first()?;
-    let digits = path.get(1..3).filter(|_| first == b'%');
+    let is_coded = |digits: &&str| first == b'%' && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+    let digits = path.get(1..3).filter(is_coded);
     if let Some(byte) = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
         let is_unreserved = byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
         return Some(((byte, !is_unreserved), &path[3..]));
