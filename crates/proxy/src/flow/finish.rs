@@ -142,7 +142,7 @@ pub(crate) async fn negotiate(worker: &Arc<Worker>, plan: &Plan, request: &Reque
     let is_stored = matches!(reply.fields, Source::Entry(_) | Source::NotModified(_))
         || matches!(reply.content, Content::Pieces(_));
     if !is_stored {
-        coded_stream::choose((plan, &worker.cache.compressor), compression, (request, accepted), reply);
+        coded_stream::choose((plan, &worker.cache), compression, (request, accepted), reply);
     } else if let Some(coding) =
         coded_forms::choose(&worker.cache, compression, (&request.fields, accepted), reply)
         && let (Source::Entry(entry), Content::Stored(..)) = (&reply.fields, &reply.content)
