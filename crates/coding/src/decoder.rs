@@ -62,9 +62,11 @@ impl StreamDecoder {
 
     /// Adds coded bytes, once [`read`](Self::read) has returned 0.
     pub fn put(&mut self, coded: &[u8]) {
-        let arrived = self.0.arrived();
-        arrived.bytes.drain(..std::mem::take(&mut arrived.at));
-        arrived.bytes.extend_from_slice(coded);
+        if !coded.is_empty() {
+            let arrived = self.0.arrived();
+            arrived.bytes.drain(..std::mem::take(&mut arrived.at));
+            arrived.bytes.extend_from_slice(coded);
+        }
     }
 
     /// Notes that all coded bytes have arrived.
@@ -77,6 +79,10 @@ impl StreamDecoder {
     /// # Errors
     /// The bytes are not in the coding, end early, or need a larger window.
     pub fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        // Content without a byte has no coding, whatever its fields say.
+        if self.0.arrived().bytes.is_empty() {
+            return Ok(0);
+        }
         match self.0.read(to) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(0),
             read => read,
@@ -177,6 +183,7 @@ mod tests {
                 assert!(streamed(coding, &coded[..coded.len() - 1], piece).is_err(), "{coding:?} {piece}");
             }
             assert!(streamed(coding, b"not coded", 3).is_err(), "{coding:?}");
+            assert_eq!(streamed(coding, b"", 3).unwrap(), b"", "{coding:?}");
         }
         let member = encode(Coding::Gzip, &mut &text[..], len, len).unwrap().unwrap();
         assert_eq!(streamed(Coding::Gzip, &member.repeat(2), 9).unwrap(), text.repeat(2));
