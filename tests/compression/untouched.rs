@@ -179,6 +179,34 @@ fn begin(larder: &Larder, host: u8, path: &str) -> (Option<String>, Client) {
 }
 
 #[test]
+fn clients_that_share_a_fetch_get_its_content_in_codings_that_they_accept() {
+    let coded = gzip(text(5_000).as_bytes());
+    let (gate, origin) = Origin::gated(move |_, held| {
+        let head = "Content-Type: text/html\r\nCache-Control: max-age=100\r\nContent-Encoding: gzip";
+        let head = format!("HTTP/1.1 200 OK\r\n{head}\r\nContent-Length: {}\r\n\r\n", coded.len());
+        Answer::raw(head).then(&coded[..9]).then_wait(held).then(&coded[9..])
+    });
+    let larder = compressing(&origin, "");
+    let fields = ["", "\nAccept-Encoding: gzip", "\nAccept-Encoding: br", "\nRange: bytes=2-5"];
+    let clients = fields.map(|fields| {
+        let mut client = larder.client();
+        client.send(&format!("GET /{fields}"));
+        let head = client.head();
+        (client, head)
+    });
+    gate.open();
+    for (mut client, head) in clients {
+        let content = client.content(&head).0;
+        let shown = match head.field("content-encoding") {
+            Some(coding) => decode(coding, &content),
+            None => String::from_utf8(content).expect("text"),
+        };
+        assert_eq!((head.status, shown), (200, text(5_000)));
+    }
+    assert_eq!(origin.count(), 1);
+}
+
+#[test]
 fn clients_share_the_memory_of_decoders_for_passing_content() {
     let gate = Gate::default();
     let held = gate.clone();
