@@ -179,7 +179,7 @@ fn begin(larder: &Larder, host: u8, path: &str) -> (Option<String>, Client) {
 }
 
 #[test]
-fn clients_that_share_a_fetch_get_its_content_in_codings_that_they_accept() {
+fn clients_that_share_a_fetch_get_codings_that_they_accept() {
     let coded = gzip(text(5_000).as_bytes());
     let (gate, origin) = Origin::gated(move |_, held| {
         let head = "Content-Type: text/html\r\nCache-Control: max-age=100\r\nContent-Encoding: gzip";
