@@ -5,7 +5,7 @@ use larder_semantics::purge::Scope;
 use larder_store::purges::{LONGEST_END, LONGEST_START};
 use larder_words::named;
 
-use crate::base::path_prefix::unit;
+use crate::base::path_prefix::spellings;
 use crate::base::settings::Role;
 use crate::exchange::plan::Plan;
 use crate::exchange::target::{Address, role_in_keys, ruled_keys};
@@ -66,25 +66,12 @@ pub fn add_ruled(plan: &Plan, scopes: &mut Vec<Scope>) {
     scopes.append(&mut ruled);
 }
 
-/// Returns the scopes that `read` returns for `value`, and for other spellings of its encoded bytes by which clients mean
-/// the same URL: in upper and lower case, and without the encoding where that makes no difference (RFC 3986 section 6.2.2).
+/// Returns the scopes that `read` returns for all spellings of `value`.
 fn spelled(value: &str, read: impl Fn(&str) -> Result<Vec<Scope>, String>) -> Result<Vec<Scope>, String> {
     let value = inventory::encoded(value);
     let mut scopes = read(&value)?;
-    if value.contains('%') && value.is_ascii() {
-        for (is_upper, is_kept) in [(true, true), (false, true), (true, false), (false, false)] {
-            let (mut other, mut rest) = (String::new(), &*value);
-            while let Some(((byte, differs), behind)) = unit(rest) {
-                match rest.len() - behind.len() == 3 && (differs || is_kept) {
-                    true if is_upper => other += &format!("%{byte:02X}"),
-                    true => other += &format!("%{byte:02x}"),
-                    false => other.push(byte.into()),
-                }
-                rest = behind;
-            }
-            let new = read(&other)?.into_iter().filter(|scope| !scopes.contains(scope)).collect::<Vec<_>>();
-            scopes.extend(new);
-        }
+    for other in spellings(&value) {
+        scopes.extend(read(&other)?);
     }
     Ok(scopes)
 }
