@@ -27,6 +27,8 @@ fn section_4_4_an_unsafe_request_that_succeeds_removes_its_target() {
         assert_eq!(kept(&["/a", "/b"], &format!("{method} /a"), "200 OK"), [false, true], "{method}");
     }
     assert_eq!(kept(&["/a"], "POST /a", "303 See Other\nLocation: /b"), [false]);
+    let spelled = ["/%C3%A9", "/%c3%a9", "/%C3%A8", "/%c3%A9?x"];
+    assert_eq!(kept(&spelled, "POST /%c3%A9", "200 OK"), [false, false, true, true]);
     for method in ["OPTIONS", "PROPFIND", "QUERY"] {
         assert_eq!(kept(&["/a"], &format!("{method} /a\n\nselect"), "200 OK"), [true], "{method}");
     }

@@ -110,6 +110,43 @@ fn section_3_1_connection_and_no_cache_fields_are_not_stored() {
 }
 
 #[test]
+fn no_content_is_stored_without_the_fields_that_describe_it() {
+    let needed =
+        ["Content-Encoding", "x-a, Content-Type", "Content-Length", "Vary", "Cache-Control", "Location"];
+    for (directive, hit) in [("private", "miss"), ("no-cache", "stale")] {
+        for names in needed {
+            let answer = format!(
+                "200 OK\nCache-Control: max-age=60, {directive}=\"{names}\"\nETag: \"a\"\n\
+                 Content-Encoding: gzip\nContent-Type: text/html\nVary: X-A\nLocation: /a\n\nbody"
+            );
+            let origin = Origin::by(move |_| answer.clone());
+            let larder = Larder::before(&origin);
+            larder.get("/");
+            let again = larder.get("/");
+            assert!(again.cache().starts_with(&format!("fwd={hit}")), "{directive} {names}: {again:?}");
+            let described =
+                ["content-encoding", "content-type", "vary", "location"].map(|name| again.field(name));
+            assert_eq!(
+                described,
+                [Some("gzip"), Some("text/html"), Some("X-A"), Some("/a")],
+                "{directive} {names}"
+            );
+        }
+    }
+    for name in ["Date", "Age", "Transfer-Encoding"] {
+        let head =
+            "HTTP/1.1 200 OK\r\nAge: 5\r\nTransfer-Encoding: chunked\r\nCache-Control: max-age=60, private=";
+        let origin =
+            Origin::answering(move |_| Answer::raw(format!("{head}{name}\r\n\r\n4\r\nbody\r\n0\r\n\r\n")));
+        let larder = Larder::before(&origin);
+        larder.get("/");
+        let hit = larder.get("/");
+        assert_eq!((hit.is_hit(), hit.text()), (true, "body"), "{name}");
+        assert!(hit.field("date").is_some() && hit.field("age") >= Some("5"), "{name}: {hit:?}");
+    }
+}
+
+#[test]
 fn section_2_the_whole_target_is_the_key() {
     let origin = Origin::by(|seen| {
         let host = seen.field("host").unwrap_or_default();

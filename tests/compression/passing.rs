@@ -86,7 +86,9 @@ fn responses_that_must_not_be_compressed_pass_as_they_are() {
     for path in paths {
         let answer = accepting(&larder, path, "gzip, br");
         let coding = (path == "/coded").then_some("br");
-        assert_eq!((answer.field("content-encoding"), all(&answer, "vary").len()), (coding, 0), "{path}");
+        let facts = (answer.field("content-encoding"), all(&answer, "vary").len());
+        // Other clients get it without its coding.
+        assert_eq!(facts, (coding, coding.iter().len()), "{path}");
         assert!(answer.field("content-length").is_some(), "{path}");
     }
     let part = larder.ask("GET /part\nAccept-Encoding: gzip\nRange: bytes=0-4999");

@@ -2,7 +2,7 @@
 
 use flate2::Compression;
 use flate2::read::GzEncoder;
-use larder_testkit::{Answer, Client, Larder, Origin, eventually, site};
+use larder_testkit::{Answer, Client, Gate, Larder, Origin, Response, eventually, site};
 use std::io::Read;
 use std::net::Ipv4Addr;
 
@@ -93,8 +93,9 @@ fn an_origins_coding_is_decoded_for_clients_that_do_not_accept_it() {
         assert_eq!(answer.field("vary"), Some("Accept-Encoding"));
     }
     // A client without the coding gets no range either: it may have the beginning without the coding.
-    for fields in ["", "\nAccept-Encoding: br", "\nRange: bytes=5-9", "\nRange: bytes=5-9\nIf-Range: W/\"a\""]
-    {
+    let ranges = ["bytes=5-9", "bytes=5-9\nIf-Range: W/\"a\"", "bytes=0-1,5-9", "bytes=4000-"];
+    let ranges = ranges.map(|range| format!("\nRange: {range}"));
+    for fields in ["", "\nAccept-Encoding: br"].into_iter().chain(ranges.iter().map(String::as_str)) {
         let answer = larder.ask(&format!("GET /{fields}"));
         assert_eq!((answer.status, answer.text(), answer.is_hit()), (200, &*text(5_000), true), "{fields}");
         let lines = ["content-encoding", "content-range", "etag", "vary"].map(|name| answer.field(name));
@@ -116,11 +117,108 @@ fn an_origins_coding_is_decoded_for_clients_that_do_not_accept_it() {
     assert_eq!(without.get("/").field("content-encoding"), Some("gzip"));
 }
 
+#[test]
+fn an_origins_coding_is_decoded_on_the_way_of_misses_and_passes() {
+    let (page, ends) = (gzip(text(500_000).as_bytes()), gzip(text(5_000).as_bytes()));
+    let origin = Origin::answering(move |seen| {
+        let lifetime = if seen.target.starts_with("/stored") { "max-age=100" } else { "private" };
+        let head = format!(
+            "200 OK\nContent-Type: text/html\nCache-Control: {lifetime}\nETag: \"a\"\nContent-Encoding: gzip"
+        );
+        match seen.target.as_str() {
+            "/cut" => Answer::with_body(&head, &ends[..ends.len() - 9]),
+            _ if seen.method == "HEAD" => {
+                let head = head.replace('\n', "\r\n");
+                Answer::raw(format!("HTTP/1.1 {head}\r\nContent-Length: {}\r\n\r\n", page.len()))
+            }
+            _ => Answer::with_body(&head, &page),
+        }
+    });
+    let larder = compressing(&origin, "");
+    let undone = [None, Some("W/\"a\""), Some("Accept-Encoding")];
+    let facts = |answer: &Response| {
+        assert_eq!(["content-encoding", "etag", "vary"].map(|name| answer.field(name)), undone, "{answer:?}");
+        assert_eq!((answer.status, answer.field("content-range"), answer.is_hit()), (200, None, false));
+    };
+    for (at, fields) in
+        ["", "\nAccept-Encoding: br", "\nAccept-Encoding: gzip;q=0", "\nRange: bytes=5-9"].iter().enumerate()
+    {
+        for request in [format!("GET /stored{at}"), format!("GET /{at}"), format!("POST /{at}")] {
+            let answer = larder.ask(&format!("{request}{fields}"));
+            facts(&answer);
+            assert!(answer.text() == text(500_000), "{request}{fields}");
+        }
+    }
+    let head = larder.ask("HEAD /head");
+    facts(&head);
+    assert_eq!(head.field("content-length"), None);
+    let mut old = larder.client();
+    old.raw(b"GET /old HTTP/1.0\r\nHost: a\r\n\r\n");
+    assert!(old.receive("GET").text() == text(500_000));
+    for fields in
+        ["\nAccept-Encoding: gzip", "\nAccept-Encoding: identity;q=0", "\nCache-Control: no-transform"]
+    {
+        let kept = larder.ask(&format!("GET /kept{fields}"));
+        let lines = ["content-encoding", "etag", "vary"].map(|name| kept.field(name));
+        assert_eq!(lines, [Some("gzip"), Some("\"a\""), Some("Accept-Encoding")], "{fields}");
+        assert!(decode("gzip", &kept.body) == text(500_000));
+    }
+    // A client does not take content for complete whose coding ended early.
+    let mut client = larder.client();
+    client.send("GET /cut");
+    let head = client.head();
+    let is_whole = client.rest().is_some_and(|rest| rest.ends_with(b"0\r\n\r\n"));
+    assert_eq!((head.field("content-encoding"), is_whole), (None, false));
+}
+
 /// Begins to read the answer to a GET from the address `127.0.0.{host}`. Returns its coding, and the client.
 fn begin(larder: &Larder, host: u8, path: &str) -> (Option<String>, Client) {
     let mut client = Client::from(Ipv4Addr::new(127, 0, 0, host), larder.address());
     client.send(&format!("GET {path}"));
     (client.head().field("content-encoding").map(str::to_owned), client)
+}
+
+#[test]
+fn clients_that_share_a_fetch_get_codings_that_they_accept() {
+    let coded = gzip(text(5_000).as_bytes());
+    let (gate, origin) = Origin::gated(move |_, held| {
+        let head = "Content-Type: text/html\r\nCache-Control: max-age=100\r\nContent-Encoding: gzip";
+        let head = format!("HTTP/1.1 200 OK\r\n{head}\r\nContent-Length: {}\r\n\r\n", coded.len());
+        Answer::raw(head).then(&coded[..9]).then_wait(held).then(&coded[9..])
+    });
+    let larder = compressing(&origin, "");
+    let fields = ["", "\nAccept-Encoding: gzip", "\nAccept-Encoding: br", "\nRange: bytes=2-5"];
+    let clients = fields.map(|fields| {
+        let mut client = larder.client();
+        client.send(&format!("GET /{fields}"));
+        let head = client.head();
+        (client, head)
+    });
+    gate.open();
+    for (mut client, head) in clients {
+        let content = client.content(&head).0;
+        let shown = match head.field("content-encoding") {
+            Some(coding) => decode(coding, &content),
+            None => String::from_utf8(content).expect("text"),
+        };
+        assert_eq!((head.status, shown), (200, text(5_000)));
+    }
+    assert_eq!(origin.count(), 1);
+}
+
+#[test]
+fn clients_share_the_memory_of_decoders_for_passing_content() {
+    let gate = Gate::default();
+    let held = gate.clone();
+    let head =
+        "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Encoding: br\r\nTransfer-Encoding: chunked";
+    let origin =
+        Origin::answering(move |_| Answer::raw(format!("{head}\r\n\r\n")).then_wait(&held).then("0\r\n\r\n"));
+    let larder = compressing(&origin, "");
+    let clients = [(1, "/a"), (1, "/b"), (1, "/c"), (2, "/d")].map(|(host, path)| begin(&larder, host, path));
+    let codings = clients.each_ref().map(|(coding, _)| coding.as_deref());
+    assert_eq!(codings, [None, None, Some("br"), None]);
+    gate.open();
 }
 
 #[test]

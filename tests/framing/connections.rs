@@ -177,6 +177,11 @@ fn rfc_9110_section_7_8_only_websocket_is_offered_to_the_origin() {
         assert_eq!((seen.field("upgrade"), seen.field("http2-settings")), (offered, None), "{protocol}");
     }
     assert_eq!(origin.count(), 4);
+    // RFC 6455 section 4.1: the handshake is a GET.
+    for method in ["POST", "HEAD", "OPTIONS", "PUT", "get"] {
+        larder.ask(&format!("{method} /\nConnection: Upgrade\nUpgrade: websocket\nSec-WebSocket-Key: a"));
+        assert_eq!(origin.last().field("upgrade"), None, "{method}");
+    }
 }
 
 #[test]

@@ -74,6 +74,37 @@ fn rfc_9112_section_7_1_chunked_responses_stream_with_their_trailers() {
 }
 
 #[test]
+fn trailers_are_announced_only_where_they_are_sent() {
+    let origin = Origin::answering(|seen| {
+        let lifetime = if seen.target == "/stored" { "max-age=60" } else { "no-store" };
+        let head = format!(
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: Sum\r\nCache-Control: {lifetime}"
+        );
+        Answer::raw(format!("{head}\r\n\r\n3\r\none\r\n0\r\nSum: 3\r\n\r\n"))
+    });
+    let larder = Larder::before(&origin);
+    for (request, announced, sent) in [
+        ("GET /", Some("Sum"), 1),
+        ("POST /", Some("Sum"), 1),
+        ("GET /stored", None, 0),
+        ("GET /stored", None, 0),
+        ("HEAD /stored", None, 0),
+    ] {
+        let answer = larder.ask(request);
+        assert_eq!((answer.field("trailer"), answer.trailers.len()), (announced, sent), "{request}");
+    }
+    let mut old = larder.client();
+    old.raw(b"GET / HTTP/1.0\r\nHost: a\r\n\r\n");
+    let answer = old.receive("GET");
+    assert_eq!((answer.field("trailer"), answer.text()), (None, "one"));
+    // A request whose content has a length, or that has no content, has no trailers.
+    larder.ask("POST /\nTrailer: Sum\nContent-Length: 0");
+    assert_eq!(origin.last().field("trailer"), None);
+    larder.ask("GET /\nTrailer: Sum");
+    assert_eq!(origin.last().field("trailer"), None);
+}
+
+#[test]
 fn stored_responses_stream_while_they_are_stored() {
     let (gate, origin) = Origin::gated(|_, held| {
         let head = "HTTP/1.1 200 OK\r\nCache-Control: max-age=100\r\nContent-Length: 6\r\n\r\none";

@@ -1,6 +1,9 @@
 //! Decoders of the content codings, and of xz.
 
-use std::io::{self, Read};
+use std::io::{self, BufRead, Read};
+
+use brotli::Decompressor;
+use flate2::bufread::MultiGzDecoder;
 
 use larder_semantics::coding::Coding;
 use lzma_rust2::XzReader;
@@ -12,14 +15,118 @@ use lzma_rust2::XzReader;
 #[inline(never)]
 pub fn reader(coding: Coding, input: &[u8], window: u32) -> io::Result<Box<dyn Read + '_>> {
     Ok(match coding {
-        Coding::Gzip => Box::new(flate2::bufread::MultiGzDecoder::new(input)),
-        Coding::Brotli => Box::new(brotli::Decompressor::new(input, 64 << 10)),
-        Coding::Zstd => {
-            let mut decoder = zstd::stream::read::Decoder::with_buffer(input)?;
-            decoder.window_log_max(window)?;
-            Box::new(decoder)
-        }
+        Coding::Gzip => Box::new(MultiGzDecoder::new(input)),
+        Coding::Brotli => Box::new(Decompressor::new(input, BUFFER)),
+        Coding::Zstd => Box::new(zstd(input, window)?),
     })
+}
+
+fn zstd<'d, R: BufRead>(input: R, window: u32) -> io::Result<zstd::Decoder<'d, R>> {
+    let mut decoder = zstd::Decoder::with_buffer(input)?;
+    decoder.window_log_max(window)?;
+    Ok(decoder)
+}
+
+/// The coded bytes that the decoder of brotli reads at once.
+const BUFFER: usize = 64 << 10;
+
+/// Decodes content that arrives in pieces.
+pub struct StreamDecoder(Box<dyn Library>);
+
+/// A decoder of a library, and the bytes that it has not read.
+trait Library: Read + Send + Sync {
+    fn arrived(&mut self) -> &mut Arrived;
+}
+
+/// Coded bytes that have arrived. A reader of the last one learns that more follow, or that this is the end.
+#[derive(Default)]
+struct Arrived {
+    bytes: Vec<u8>,
+    at: usize,
+    is_end: bool,
+}
+
+impl StreamDecoder {
+    /// Returns a decoder of `coding`. A form by zstd may need a window of two to the power of `window`.
+    ///
+    /// # Errors
+    /// The decoder cannot be created.
+    pub fn new(coding: Coding, window: u32) -> io::Result<Self> {
+        let none = Arrived::default();
+        Ok(Self(match coding {
+            Coding::Gzip => Box::new(MultiGzDecoder::new(none)),
+            Coding::Brotli => Box::new(Decompressor::new(none, BUFFER)),
+            Coding::Zstd => Box::new(zstd(none, window)?),
+        }))
+    }
+
+    /// Adds coded bytes, once [`read`](Self::read) has returned 0.
+    pub fn put(&mut self, coded: &[u8]) {
+        if !coded.is_empty() {
+            let arrived = self.0.arrived();
+            arrived.bytes.drain(..std::mem::take(&mut arrived.at));
+            arrived.bytes.extend_from_slice(coded);
+        }
+    }
+
+    /// Notes that all coded bytes have arrived.
+    pub fn end(&mut self) {
+        self.0.arrived().is_end = true;
+    }
+
+    /// Decodes some of what has arrived, and returns the number of bytes; 0 if more has to arrive, or after the end.
+    ///
+    /// # Errors
+    /// The bytes are not in the coding, end early, or need a larger window.
+    pub fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        // Content without a byte has no coding, whatever its fields say.
+        if self.0.arrived().bytes.is_empty() {
+            return Ok(0);
+        }
+        match self.0.read(to) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(0),
+            read => read,
+        }
+    }
+}
+
+impl Library for MultiGzDecoder<Arrived> {
+    fn arrived(&mut self) -> &mut Arrived {
+        self.get_mut()
+    }
+}
+
+impl Library for Decompressor<Arrived> {
+    fn arrived(&mut self) -> &mut Arrived {
+        self.get_mut()
+    }
+}
+
+impl Library for zstd::Decoder<'static, Arrived> {
+    fn arrived(&mut self) -> &mut Arrived {
+        self.get_mut()
+    }
+}
+
+impl Read for Arrived {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        let read = self.fill_buf()?.read(to)?;
+        self.consume(read);
+        Ok(read)
+    }
+}
+
+impl BufRead for Arrived {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        match &self.bytes[self.at..] {
+            [] if !self.is_end => Err(io::ErrorKind::WouldBlock.into()),
+            left => Ok(left),
+        }
+    }
+
+    fn consume(&mut self, count: usize) {
+        self.at += count;
+    }
 }
 
 /// Returns the content whose coded form is `input`; `None` if it is not in that coding, needs a larger window, or has more
@@ -40,4 +147,45 @@ fn read_all(reader: &mut dyn Read, most: u64) -> Option<Vec<u8>> {
     let mut content = Vec::new();
     reader.take(most + 1).read_to_end(&mut content).ok()?;
     (content.len() as u64 <= most).then_some(content)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::encode;
+
+    /// Decodes `coded` in pieces of `piece` bytes.
+    fn streamed(coding: Coding, coded: &[u8], piece: usize) -> io::Result<Vec<u8>> {
+        let (mut decoder, mut content, mut part) = (StreamDecoder::new(coding, 23)?, Vec::new(), [0; 100]);
+        let mut drain = |decoder: &mut StreamDecoder| loop {
+            match decoder.read(&mut part)? {
+                0 => return io::Result::Ok(()),
+                read => content.extend_from_slice(&part[..read]),
+            }
+        };
+        for coded in coded.chunks(piece) {
+            decoder.put(coded);
+            drain(&mut decoder)?;
+        }
+        decoder.end();
+        drain(&mut decoder)?;
+        Ok(content)
+    }
+
+    #[test]
+    fn content_decodes_in_any_pieces_and_not_without_its_end() {
+        let text = "some text, ".repeat(1000).into_bytes();
+        let len = text.len() as u64;
+        for coding in Coding::ALL {
+            let coded = encode(coding, &mut &text[..], len, len).unwrap().unwrap();
+            for piece in [1, 7, 50, coded.len()] {
+                assert_eq!(streamed(coding, &coded, piece).unwrap(), text, "{coding:?} {piece}");
+                assert!(streamed(coding, &coded[..coded.len() - 1], piece).is_err(), "{coding:?} {piece}");
+            }
+            assert!(streamed(coding, b"not coded", 3).is_err(), "{coding:?}");
+            assert_eq!(streamed(coding, b"", 3).unwrap(), b"", "{coding:?}");
+        }
+        let member = encode(Coding::Gzip, &mut &text[..], len, len).unwrap().unwrap();
+        assert_eq!(streamed(Coding::Gzip, &member.repeat(2), 9).unwrap(), text.repeat(2));
+    }
 }

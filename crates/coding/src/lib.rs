@@ -8,6 +8,6 @@ mod decoder;
 mod encoder;
 mod inflater;
 
-pub use decoder::{decode, decode_xz, reader};
+pub use decoder::{StreamDecoder, decode, decode_xz, reader};
 pub use encoder::{Encoder, encode};
 pub use inflater::Inflater;

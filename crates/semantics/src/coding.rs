@@ -249,7 +249,7 @@ impl AcceptedCodings {
             if let Some(coding) = Coding::named(name) {
                 (accepted.weights[coding as usize], named[coding as usize]) = (weight, true);
             } else if name == b"*" {
-                others = weight;
+                (others, accepted.identity) = (weight, accepted.identity.or((weight == 0).then_some(0)));
             } else if name.eq_ignore_ascii_case(b"identity") {
                 accepted.identity = Some(weight);
             }
@@ -273,9 +273,10 @@ impl AcceptedCodings {
         })
     }
 
-    /// Whether content that the origin has sent in `coding` stays in it.
+    /// Whether content that the origin has sent in `coding` stays in it. It does for a client that refuses content without
+    /// a coding, too.
     pub fn takes(&self, coding: Coding) -> bool {
-        self.is_untouched || self.weights[coding as usize] > 0
+        self.is_untouched || self.identity == Some(0) || self.weights[coding as usize] > 0
     }
 }
 
@@ -298,6 +299,27 @@ mod tests {
 
     fn accepted(value: &str) -> AcceptedCodings {
         AcceptedCodings::of(&HeadLines(format!("Accept-Encoding: {value}\r\n").as_bytes()))
+    }
+
+    #[test]
+    fn content_keeps_a_coding_that_is_accepted_or_no_worse_than_none() {
+        let cases = [
+            ("", false),
+            ("identity", false),
+            ("br", false),
+            ("gzip;q=0", false),
+            ("gzip;q=0.001", true),
+            ("*", true),
+            ("identity;q=0", true),
+            ("br, identity;q=0", true),
+            ("*;q=0", true),
+            ("*;q=0, identity", false),
+            ("identity;q=0.5, *;q=0", false),
+            ("br, *;q=0", true),
+        ];
+        for (value, expected) in cases {
+            assert_eq!(accepted(value).takes(Gzip), expected, "{value:?}");
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@ use memchr::memchr_iter;
 use sfv::{BareItem, Dictionary, ListEntry, Parser};
 
 use crate::fields::{Fields, is_quoted, is_token, joined, list, members};
+use crate::groups;
 use crate::wire::decimal;
 
 /// A client's directives to caches (RFC 9111 section 5.2.1); the default has none.
@@ -177,13 +178,27 @@ impl ResponseDirectives {
         (self.stale_while_revalidate, self.stale_if_error) = (Some(0), Some(0));
     }
 
-    /// Whether `value` lists field names, and not none; they are withheld then.
+    /// Whether `value` lists field names, and not none, and the response is of use without these fields; they are withheld
+    /// then.
     fn withhold(&mut self, value: &[u8]) -> bool {
         let names = names(value).unwrap_or_default();
-        let qualified = !names.is_empty();
-        self.withheld.extend(names);
+        let qualified = !names.is_empty() && !names.iter().any(|name| is_needed(name.as_str()));
+        if qualified {
+            self.withheld.extend(names);
+        }
         qualified
     }
+}
+
+/// Whether a response means something else without the field of this name (in lower case): one that describes its content,
+/// or is for caches. A directive that names one applies to the whole response (RFC 9111 sections 5.2.2.4 and
+/// 5.2.2.7 allow that).
+fn is_needed(name: &str) -> bool {
+    let is_one_of = |names: &[&str]| names.contains(&name);
+    name.starts_with("content-")
+        || name.ends_with("-control")
+        || is_one_of(&["etag", "expires", "last-modified", "location", "no-vary-search", "vary"])
+        || is_one_of(&groups::FIELDS)
 }
 
 /// Returns [`ResponseDirectives::withheld`]. Few responses withhold fields, and all others need not be parsed for it.

@@ -3,18 +3,21 @@
 //! The decoded form is stored beside the response, like the forms of the compressor, or the failure is remembered, so
 //! that each content is decoded once. A request waits a short time for that; few contents are decoded at once, and a
 //! client has a share of these places. Decoded bytes that cannot be stored count against a budget until they are sent.
+//! Content that arrives is decoded while it is sent, which takes the memory of a decoder.
 
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use larder_coding::StreamDecoder;
 use larder_semantics::coding::Coding;
 use larder_store::Entry;
 use larder_words::with_defaults;
 
 use super::Cache;
 use crate::base::low_priority;
+use crate::exchange::encoded::ContentCoder;
 use crate::net::byte_budget::{ByteBudget, Share};
 use crate::net::concurrency::{ConcurrencyLimit, Permit};
 
@@ -30,12 +33,15 @@ const UNSENT: usize = 64 << 20;
 const LONGEST: u64 = 8 << 20;
 /// The largest window of zstd, as a power of two: the window of browsers (RFC 9659).
 const WINDOW: u32 = 23;
+/// The most bytes of decoders through which content passes. One client has at most half.
+const PASSING: usize = 64 << 20;
 
 with_defaults! {
     /// The limits on decoding.
     pub(crate) struct Decoder {
         limit: Arc<ConcurrencyLimit> = Arc::new(ConcurrencyLimit::new(AT_ONCE, WAITING)),
         unsent: ByteBudget = ByteBudget::new(UNSENT),
+        passing: ByteBudget = ByteBudget::new(PASSING),
     }
 }
 
@@ -51,6 +57,19 @@ impl Decoder {
     pub(crate) async fn turn(&self, client: IpAddr, patience: Duration) -> Option<Permit> {
         let claim = self.limit.claim(client, client);
         tokio::time::timeout(patience, self.limit.enter(claim, None)).await.ok()?.ok()
+    }
+
+    /// Returns a decoder through which content passes to `client`, and its share of the budget; `None` without room.
+    pub(crate) fn passing(&self, coding: Coding, client: IpAddr) -> Option<ContentCoder> {
+        let mut share = self.passing.share(client);
+        // The windows of the codings, with some buffers.
+        let window = match coding {
+            Coding::Gzip => 64 << 10,
+            Coding::Brotli => 16 << 20,
+            Coding::Zstd => 1 << WINDOW,
+        };
+        let decoder = share.grow(window).then(|| StreamDecoder::new(coding, WINDOW).ok())??;
+        Some(ContentCoder::decoder(decoder, share))
     }
 }
 

@@ -1,62 +1,88 @@
-//! Content that is compressed while it is sent.
+//! Content that is compressed or decompressed while it is sent.
 //!
-//! What has arrived is sent before a wait for more, so that a slow response is not held back. A worker encodes a little
-//! at a time, and lets other requests run in between.
+//! What has arrived is sent before a wait for more, so that a slow response is not held back. A worker encodes or decodes
+//! a little at a time, and lets other requests run in between.
 
 use std::io;
 
 use http::HeaderMap;
-use larder_coding::Encoder;
+use larder_coding::{Encoder, StreamDecoder};
 use larder_semantics::coding::Coding;
 use larder_words::debug_as;
 use tokio::task::yield_now;
 
 use crate::exchange::sink::{SendError, Sink};
+use crate::net::byte_budget::Share;
 use crate::net::concurrency::Permit;
 
-/// The bytes that are encoded before other requests run.
+/// The bytes that are encoded before other requests run, and the most that are decoded.
 const TURN: usize = 16 << 10;
 
-/// The encoder through which the content of a reply is sent.
-pub struct ContentEncoder {
+/// The encoder or decoder through which the content of a reply is sent.
+pub struct ContentCoder {
     /// `None` after the end.
-    encoder: Option<Encoder>,
-    _permit: Permit,
+    coder: Option<Coder>,
+    _permit: Option<Permit>,
+    _share: Option<Share>,
 }
 
-impl ContentEncoder {
+enum Coder {
+    Encoder(Encoder),
+    Decoder(StreamDecoder),
+}
+
+impl ContentCoder {
+    /// Returns the encoder of `coding`.
+    ///
     /// # Errors
     /// There is no encoder, for want of memory.
-    pub(crate) fn new(coding: Coding, permit: Permit) -> io::Result<Self> {
-        let encoder = Some(Encoder::new(coding)?);
-        Ok(Self { encoder, _permit: permit })
+    pub(crate) fn encoder(coding: Coding, permit: Permit) -> io::Result<Self> {
+        let coder = Some(Coder::Encoder(Encoder::new(coding)?));
+        Ok(Self { coder, _permit: Some(permit), _share: None })
     }
 
-    /// Returns a sink that sends content in the coding to `sink`.
+    /// Returns `decoder`, whose memory is this share of a budget.
+    pub(crate) fn decoder(decoder: StreamDecoder, share: Share) -> Self {
+        Self { coder: Some(Coder::Decoder(decoder)), _permit: None, _share: Some(share) }
+    }
+
+    /// Returns a sink that sends content to `sink` in the coding, or without it.
     pub(super) fn before<'e, S: Sink>(&'e mut self, sink: &'e mut S) -> CodingSink<'e, S> {
-        CodingSink { sink, encoder: &mut self.encoder, holds_back: false }
+        CodingSink { sink, coder: &mut self.coder, holds_back: false }
     }
 }
 
-debug_as!(ContentEncoder, |_| "ContentEncoder");
+debug_as!(ContentCoder, |_| "ContentCoder");
 
-/// A sink in front of another one, which gets the coded bytes.
+/// A sink in front of another one, which gets the bytes in another coding.
 pub(super) struct CodingSink<'e, S> {
     sink: &'e mut S,
-    encoder: &'e mut Option<Encoder>,
+    coder: &'e mut Option<Coder>,
     /// Whether the encoder may hold bytes back.
     holds_back: bool,
 }
 
 impl<S: Sink> CodingSink<'_, S> {
-    /// Sends the bytes that the encoder has written.
+    /// Sends the bytes that the encoder has written, or that can be decoded.
     async fn send(&mut self) -> Result<(), SendError> {
-        let Some(encoder) = self.encoder else { return Ok(()) };
-        let coded = std::mem::take(encoder.coded());
-        self.sink.bytes(&coded).await?;
-        if let Some(encoder) = self.encoder {
-            *encoder.coded() = coded;
-            encoder.coded().clear();
+        match self.coder {
+            Some(Coder::Encoder(encoder)) => {
+                let coded = std::mem::take(encoder.coded());
+                self.sink.bytes(&coded).await?;
+                *encoder.coded() = coded;
+                encoder.coded().clear();
+            }
+            Some(Coder::Decoder(decoder)) => {
+                let mut part = vec![0; TURN];
+                loop {
+                    match decoder.read(&mut part).map_err(failed)? {
+                        0 => break,
+                        len => self.sink.bytes(&part[..len]).await?,
+                    }
+                    yield_now().await;
+                }
+            }
+            None => {}
         }
         Ok(())
     }
@@ -68,16 +94,21 @@ impl<S: Sink> Sink for CodingSink<'_, S> {
             if turn > 0 {
                 yield_now().await;
             }
-            let Some(encoder) = self.encoder else { return Ok(()) };
-            encoder.content().write_all(bytes).map_err(failed)?;
-            self.holds_back = true;
+            match self.coder {
+                Some(Coder::Encoder(encoder)) => {
+                    encoder.content().write_all(bytes).map_err(failed)?;
+                    self.holds_back = true;
+                }
+                Some(Coder::Decoder(decoder)) => decoder.put(bytes),
+                None => return Ok(()),
+            }
             self.send().await?;
         }
         Ok(())
     }
 
     async fn flush(&mut self) -> Result<(), SendError> {
-        if let Some(encoder) = self.encoder.as_mut().filter(|_| self.holds_back) {
+        if let Some(Coder::Encoder(encoder)) = self.coder.as_mut().filter(|_| self.holds_back) {
             encoder.content().flush().map_err(failed)?;
             self.holds_back = false;
             self.send().await?;
@@ -86,7 +117,11 @@ impl<S: Sink> Sink for CodingSink<'_, S> {
     }
 
     async fn end(&mut self, trailers: &HeaderMap) -> Result<(), SendError> {
-        if let Some(encoder) = self.encoder.take() {
+        if let Some(Coder::Decoder(decoder)) = self.coder {
+            decoder.end();
+            self.send().await?;
+        }
+        if let Some(Coder::Encoder(encoder)) = self.coder.take() {
             let rest = encoder.finish().map_err(failed)?;
             self.sink.bytes(&rest).await?;
         }
@@ -94,7 +129,7 @@ impl<S: Sink> Sink for CodingSink<'_, S> {
     }
 }
 
-/// Converts the error of an encoder: the client must not take the content for complete.
+/// Converts the error of a coder: the client must not take the content for complete.
 fn failed(error: io::Error) -> SendError {
-    SendError::Truncated(format!("cannot compress it: {error}"))
+    SendError::Truncated(format!("cannot change its coding: {error}"))
 }

@@ -22,7 +22,7 @@ use crate::base::clock;
 use crate::base::outcome::Outcome;
 use crate::base::settings::{Hsts, Role};
 use crate::exchange::edited::{EditedFields, NONE};
-use crate::exchange::encoded::ContentEncoder;
+use crate::exchange::encoded::ContentCoder;
 use crate::exchange::negotiation::Negotiation;
 use crate::exchange::paced::SliceSchedule;
 use crate::exchange::pieces::{Piece, PieceQueue};
@@ -112,8 +112,8 @@ pub enum Content {
     Fill(Box<Reader>),
     /// The content of an origin's answer, which is not stored.
     Origin(Box<Download>),
-    /// The content of an origin's answer, stored or not, which is compressed while it is sent.
-    Encoded(Box<Content>, Box<ContentEncoder>),
+    /// The content of an origin's answer, stored or not, which is compressed or decompressed while it is sent.
+    Encoded(Box<Content>, Box<ContentCoder>),
     /// A tunnel: after the head, the connection uses another protocol.
     Tunnel(Tunnel),
 }

@@ -428,10 +428,11 @@ fn directives(ruling: &Ruling, fields: &HeaderMap) -> RequestDirectives {
     }
 }
 
-/// Returns the one of the protocols in `Upgrade` to which a request may switch. Others (h2c) would carry requests past all
-/// checks of this proxy.
+/// Returns the one of the protocols in `Upgrade` to which a request may switch: that of a GET (RFC 6455 section 4.1). Others
+/// (h2c) would carry requests past all checks of this proxy.
 fn upgrade(head: &RequestHead<'_>) -> Option<HeaderValue> {
-    let mut protocols = members(&head.fields, "upgrade").filter(|_| head.upgrade);
+    let may_switch = head.upgrade && head.method == Method::GET;
+    let mut protocols = members(&head.fields, "upgrade").filter(|_| may_switch);
     let protocol = protocols.find(|protocol| protocol.eq_ignore_ascii_case(b"websocket"))?;
     HeaderValue::from_bytes(protocol).ok()
 }

@@ -37,6 +37,7 @@ pub(crate) async fn serve(worker: &Arc<Worker>, plan: &Arc<Plan>, mut request: B
         reply.extra.get_or_insert_default().append(header::SET_COOKIE, cookie);
     }
     finish::negotiate(worker, plan, &request, &mut reply).await;
+    finish::announce_trailers(request.version, &mut reply);
     if reply.outcome.is_stored() && worker.sampler.picks(plan.settings.validate.sample) {
         validator::check(worker, plan, &request, &reply);
     }

@@ -116,6 +116,11 @@ impl StoredAnswer {
 
     fn ranges(self, resolved: RangeSelection) -> Reply {
         let complete = self.entry.body().len();
+        let is_one = matches!(&resolved, RangeSelection::Satisfied(ranges) if ranges.len() == 1);
+        // Without its coding, which not all clients accept, the content has other ranges, and is sent as a whole.
+        if !is_one && self.entry.coding_terms().undoable.is_some() {
+            return self.whole();
+        }
         match resolved {
             RangeSelection::Ignored => self.whole(),
             RangeSelection::Unsatisfiable => self.unsatisfiable(complete),

@@ -10,7 +10,7 @@ use crate::base::clock;
 use crate::base::outcome::Outcome;
 use crate::exchange::reply::{Content, Reply, Source};
 use crate::exchange::request::Request;
-use crate::flow::conditions;
+use crate::flow::{coded_stream, conditions};
 
 /// Returns the reply to `request` from a response that is arriving.
 pub(crate) fn reply(
@@ -42,11 +42,15 @@ pub(crate) fn reply(
     reply
 }
 
-/// Returns the single range that the client requests of an arriving whole response, if its length is known.
+/// Returns the single range that the client requests of an arriving whole response, if its length is known and the client
+/// gets it as the origin sent it.
 pub(crate) fn wanted_part(request: &Request, head: &Head) -> Option<ContentRange> {
     let complete = head.length.filter(|_| head.status == StatusCode::OK)?;
     let specs = request.fields.first("range").and_then(range::parse)?;
-    if !range::if_range(&request.fields, &head.fields.view(), &head.freshness) {
+    let lines = head.fields.view();
+    if !range::if_range(&request.fields, &lines, &head.freshness)
+        || coded_stream::is_undone(request, head.status, &lines)
+    {
         return None;
     }
     match range::resolve(&specs, complete) {

@@ -19,7 +19,7 @@ use crate::flow::decide::{Decision, may_share};
 use crate::flow::fetch;
 use crate::flow::fetch_scope::FetchScope;
 use crate::flow::stored::{Lookup, StoredVariants, expected, find, selects};
-use crate::flow::{answer, arriving, equivalent, follow, reload, sliced};
+use crate::flow::{answer, arriving, coded_stream, equivalent, follow, reload, sliced};
 use crate::http::names::CLIENT_CERT;
 
 /// A function by which a request joins a fetch.
@@ -125,8 +125,11 @@ impl Context<'_> {
         let is_current = fills.may_have(&reader, lookup.epoch.generation());
         match verdict {
             Verdict::Stream(head) if is_current && selects(&head, request) && reader.is_shared() => {
-                let part = arriving::wanted_part(request, &head)?;
-                (is_near(*part.range().start(), &reader) && may_share(&head.freshness, request, clock::now()))
+                let serves = match arriving::wanted_part(request, &head) {
+                    Some(part) => is_near(*part.range().start(), &reader),
+                    None => coded_stream::is_undone(request, head.status, &head.fields.view()),
+                };
+                (serves && may_share(&head.freshness, request, clock::now()))
                     .then(|| self.follow(request, &head, reader, why))
             }
             Verdict::Stored(entry) if is_current && may_share(&entry.freshness(), request, clock::now()) => {

@@ -1,7 +1,7 @@
-//! Compresses content of origins while it is sent: that of responses that are not stored, and the first reply of one that
-//! is being stored.
+//! Changes the coding of origins' content while it is sent: that of responses that are not stored, and of those that are
+//! being stored. It is compressed, or decompressed for clients that do not accept the coding of the origin.
 //!
-//! Clients that share a fetch get the content as it arrives: each of them would have it compressed for itself.
+//! Clients that share a fetch get no content compressed: each of them would have it compressed for itself.
 
 use std::mem;
 
@@ -10,14 +10,13 @@ use larder_semantics::coding::{AcceptedCodings, Coding, Compression, is_streamab
 use larder_semantics::fields::Fields;
 
 use crate::base::outcome::Kind;
-use crate::cache::compressor::Compressor;
-use crate::exchange::encoded::ContentEncoder;
+use crate::cache::Cache;
+use crate::exchange::encoded::ContentCoder;
 use crate::exchange::negotiation::Negotiation;
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Content, Reply, Source};
 use crate::exchange::request::Request;
 use crate::flow::coded_forms::shows_weak_tag;
-use crate::net::concurrency::Permit;
 
 /// How the codings that clients accept matter to a response of an origin.
 #[derive(Clone, Copy, Default)]
@@ -25,53 +24,73 @@ pub(crate) struct ArrivingResponse {
     pub(crate) negotiated: Negotiation,
     /// Whether its content may be compressed while it is sent.
     is_streamable: bool,
+    /// The coding of the origin, if content may be sent without it.
+    undoable: Option<Coding>,
     /// Whether its `Vary` names `Accept-Encoding`.
     is_said: bool,
 }
 
-/// Marks `reply` as negotiated if clients may get its response in other codings, and compresses its content if its client
-/// accepts that and few replies are being compressed.
+/// Marks `reply` as negotiated if clients may get its response in other codings. Decodes its content if its client does
+/// not accept the coding of the origin; otherwise, compresses it if its client accepts that and few replies are being
+/// compressed.
 pub(crate) fn choose(
-    (plan, compressor): (&Plan, &Compressor),
+    (plan, cache): (&Plan, &Cache),
     compression: &Compression,
     (request, accepted): (&Request, &AcceptedCodings),
     reply: &mut Reply,
 ) {
     let streams = plan.settings.limits.compressions > 0 && !matches!(reply.fields, Source::Fields(_));
-    let ArrivingResponse { negotiated, is_streamable, is_said } = arriving(compression, streams, reply);
+    let ArrivingResponse { negotiated, is_streamable, undoable, is_said } =
+        arriving(compression, streams, reply);
     reply.negotiated = negotiated;
     if streams && reply.status == StatusCode::NOT_MODIFIED && shows_weak_tag(&request.fields) {
         // The client has a coded form, whose tag is weak.
         reply.negotiated = Negotiation::new(None, is_said).weakened(true);
     }
     let is_whole = reply.status == StatusCode::OK && reply.content_range.is_none();
-    if !is_streamable || !is_whole || request.version < Version::HTTP_11 || reply.length == Some(0) {
+    if !is_whole || reply.length == Some(0) {
+        return;
+    }
+    let is_head = request.method == Method::HEAD && matches!(reply.content, Content::None);
+    let is_fill = matches!(reply.content, Content::Fill(_));
+    let arrives = is_fill || matches!(reply.content, Content::Origin(_));
+    if let Some(own) = undoable.filter(|own| !accepted.takes(*own)) {
+        let decoder = || cache.decoder.passing(own, request.client.ip());
+        if is_head || arrives && decoder().is_some_and(|decoder| pass_through(reply, decoder)) {
+            (reply.length, reply.negotiated) = (None, reply.negotiated.undone());
+        }
+        return;
+    }
+    let may_compress = is_head || arrives && !(is_fill && reply.outcome.kind == Kind::Coalesced);
+    if !is_streamable || !may_compress || request.version < Version::HTTP_11 {
         return;
     }
     let Some(coding) = accepted.best(compression.codings.iter().copied()) else { return };
-    match &reply.content {
-        Content::Origin(_) => {}
-        Content::Fill(_) if reply.outcome.kind != Kind::Coalesced => {}
-        Content::None if request.method == Method::HEAD => return encode(reply, coding, None),
-        _ => return,
-    }
-    let claim = plan.compressions.claim(request.route.number(), request.client.ip());
-    let permit = plan.compressions.try_enter(claim);
-    compressor.count_passing(permit.is_some());
-    if let Some(permit) = permit {
-        encode(reply, coding, Some(permit));
-    }
-}
-
-/// Makes `reply` one in this coding; without a permit, one without content.
-fn encode(reply: &mut Reply, coding: Coding, permit: Option<Permit>) {
-    if let Some(permit) = permit {
-        let Ok(encoder) = ContentEncoder::new(coding, permit) else { return };
-        let content = mem::replace(&mut reply.content, Content::None);
-        reply.content = Content::Encoded(Box::new(content), Box::new(encoder));
+    if !is_head {
+        let claim = plan.compressions.claim(request.route.number(), request.client.ip());
+        let permit = plan.compressions.try_enter(claim);
+        cache.compressor.count_passing(permit.is_some());
+        let encoder = permit.and_then(|permit| ContentCoder::encoder(coding, permit).ok());
+        if !encoder.is_some_and(|encoder| pass_through(reply, encoder)) {
+            return;
+        }
     }
     (reply.length, reply.outcome.coding) = (None, Some(coding));
     reply.negotiated = reply.negotiated.coded(coding);
+}
+
+/// Has the content of `reply` sent through `coder`. Returns true.
+fn pass_through(reply: &mut Reply, coder: ContentCoder) -> bool {
+    let content = mem::replace(&mut reply.content, Content::None);
+    reply.content = Content::Encoded(Box::new(content), Box::new(coder));
+    true
+}
+
+/// Whether `request` gets a response with these fields without the coding of the origin.
+pub(super) fn is_undone(request: &Request, status: StatusCode, fields: &impl Fields) -> bool {
+    let accepted = request.accepted.as_ref().filter(|_| !request.by_peer);
+    request.ruling.caching.compression.is_on()
+        && undoable(status, fields).is_some_and(|own| accepted.is_some_and(|accepted| !accepted.takes(own)))
 }
 
 /// Returns how codings matter to the response of which `reply` is made; `streams`: whether content is compressed while it
@@ -101,9 +120,12 @@ fn noted(
 ) -> ArrivingResponse {
     let compresses = compression.applies(status, fields, length);
     let is_streamable = compresses && streams && is_streamable(fields);
-    let is_said = varies(fields);
-    match is_streamable || (stored && (compresses || undoable(status, fields).is_some())) {
-        true => ArrivingResponse { negotiated: Negotiation::new(None, is_said), is_streamable, is_said },
+    let (undoable, is_said) = (undoable(status, fields), varies(fields));
+    match is_streamable || undoable.is_some() || (stored && compresses) {
+        true => {
+            let negotiated = Negotiation::new(None, is_said);
+            ArrivingResponse { negotiated, is_streamable, undoable, is_said }
+        }
         false => ArrivingResponse { is_said, ..ArrivingResponse::default() },
     }
 }

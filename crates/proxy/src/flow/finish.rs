@@ -4,7 +4,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use http::{Method, StatusCode};
+use http::{Method, StatusCode, Version};
 use larder_semantics::coding::{AcceptedCodings, Coding};
 use larder_semantics::fields::Fields;
 use larder_semantics::storable::Rules;
@@ -142,13 +142,26 @@ pub(crate) async fn negotiate(worker: &Arc<Worker>, plan: &Plan, request: &Reque
     let is_stored = matches!(reply.fields, Source::Entry(_) | Source::NotModified(_))
         || matches!(reply.content, Content::Pieces(_));
     if !is_stored {
-        coded_stream::choose((plan, &worker.cache.compressor), compression, (request, accepted), reply);
+        coded_stream::choose((plan, &worker.cache), compression, (request, accepted), reply);
     } else if let Some(coding) =
         coded_forms::choose(&worker.cache, compression, (&request.fields, accepted), reply)
         && let (Source::Entry(entry), Content::Stored(..)) = (&reply.fields, &reply.content)
     {
         let entry = entry.clone();
         Box::pin(undo(worker, coding, entry, request, reply)).await;
+    }
+}
+
+/// Removes the announcement of trailers that do not reach a client of this version: those of content that is also stored, and
+/// those for which HTTP/1 has no place.
+pub(crate) fn announce_trailers(version: Version, reply: &mut Reply) {
+    let content = if let Content::Encoded(content, _) = &reply.content { content } else { &reply.content };
+    let has_place = version == Version::HTTP_2 || version == Version::HTTP_11 && reply.length.is_none();
+    if let Source::Answer(lines) = &mut reply.fields
+        && !(has_place && matches!(content, Content::Origin(_)))
+        && lines.contains("trailer")
+    {
+        lines.remove("trailer");
     }
 }
 

@@ -25,6 +25,7 @@ use larder_store::fill::{Epoch, FillWriter, Head};
 use crate::base::clock;
 use crate::base::networks::host_of;
 use crate::base::outcome::{Kind, Outcome};
+use crate::base::path_prefix::spellings;
 use crate::cache::doubt::Doubt;
 use crate::cluster::publish;
 use crate::exchange::plan::Plan;
@@ -200,7 +201,8 @@ fn count_down_forwards(fields: &mut HeaderMap) {
 /// URLs.
 fn invalidate(worker: &Worker, request: &Request, status: StatusCode, fields: &impl Fields) -> Vec<Scope> {
     let targets = invalidate::targets(request.target(), status, fields);
-    let urls = targets.iter().map(|target| Scope::Url(request.key_of(target))).collect();
+    let spelled = targets.iter().flat_map(|target| spelled(target));
+    let urls = spelled.map(|target| Scope::Url(request.key_of(&target))).collect();
     let urls = worker.cache.fills.with_equivalents(urls);
     let may_stay = |stored: &Entry| {
         let date = stored.freshness().date;
@@ -212,6 +214,15 @@ fn invalidate(worker: &Worker, request: &Request, status: StatusCode, fields: &i
         }
     }
     urls
+}
+
+/// Returns `target` in all spellings of its path and query.
+fn spelled(target: &[u8]) -> Vec<Vec<u8>> {
+    let path = key::parse(target).and_then(|(_, _, path)| str::from_utf8(path).ok()).unwrap_or_default();
+    let origin = &target[..target.len() - path.len()];
+    let mut all = vec![target.to_vec()];
+    all.extend(spellings(path).into_iter().map(|path| [origin, path.as_bytes()].concat()));
+    all
 }
 
 /// Returns the cache groups that the answer to an unsafe request invalidates.

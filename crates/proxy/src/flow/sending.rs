@@ -155,6 +155,8 @@ fn write_fields(
             // It describes a span that was not sent, or cannot be read (W3C Trace Context section 4.2).
             || (name == TRACESTATE && request.trace.as_ref().is_some_and(|trace| trace.is_new()))
             || (signed.is_some() && s3::is_private(name.as_str()))
+            // Content of a known length is sent without trailers.
+            || (name == header::TRAILER && content.length().is_some())
     };
     for (name, value) in fields.iter().filter(|(name, _)| !is_written_below(name)) {
         out.mapped(name, value);

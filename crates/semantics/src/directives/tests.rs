@@ -68,6 +68,21 @@ fn the_qualified_forms_withhold_fields() {
         ("private=\"set-cookie\"", false, false, names(&["set-cookie"])),
         ("private=", false, true, names(&[])),
         ("private=\"a, b c\"", false, true, names(&[])),
+        // Fields without which the response would mean something else.
+        ("private=\"a, Content-Encoding\"", false, true, names(&[])),
+        ("no-cache=\"a, Content-Encoding\"", true, false, names(&[])),
+        ("no-cache=\"a\", private=content-type", false, true, names(&["a"])),
+        ("private=\"Cache-Control\"", false, true, names(&[])),
+        ("private=\"cdn-cache-control\"", false, true, names(&[])),
+        ("no-cache=\"Vary\"", true, false, names(&[])),
+        ("no-cache=\"ETag\"", true, false, names(&[])),
+        ("private=\"xkey\"", false, true, names(&[])),
+        (
+            "private=\"Date, Age, Transfer-Encoding\"",
+            false,
+            false,
+            names(&["date", "age", "transfer-encoding"]),
+        ),
         ("no-cache=''", true, false, names(&[])),
         ("no-cache=\", private=\"", true, true, names(&[])),
     ];

@@ -89,11 +89,36 @@ pub fn has_dot_segments(path_and_query: &str) -> bool {
     path.split(['/', '\\']).any(|segment| matches!(segment.split(';').next(), Some("." | "..")))
 }
 
+/// Returns the other spellings of the encoded bytes in `url`, a URL or its path, by which clients mean the same: in upper and
+/// lower case, and without the encoding where that makes no difference (RFC 3986 section 6.2.2).
+pub fn spellings(url: &str) -> Vec<String> {
+    let mut others = Vec::new();
+    if !url.contains('%') || !url.is_ascii() {
+        return others;
+    }
+    for (is_upper, is_kept) in [(true, true), (false, true), (true, false), (false, false)] {
+        let (mut other, mut rest) = (String::with_capacity(url.len()), url);
+        while let Some(((byte, differs), behind)) = unit(rest) {
+            match rest.len() - behind.len() == 3 && (differs || is_kept) {
+                true if is_upper => other += &format!("%{byte:02X}"),
+                true => other += &format!("%{byte:02x}"),
+                false => other.push(byte.into()),
+            }
+            rest = behind;
+        }
+        if other != url && !others.contains(&other) {
+            others.push(other);
+        }
+    }
+    others
+}
+
 /// Returns the first character of a path and the rest. The boolean tells a percent-encoded character from a plain one,
 /// if the encoding makes a difference.
 fn unit(path: &str) -> Option<((u8, bool), &str)> {
     let first = *path.as_bytes().first()?;
-    let digits = path.get(1..3).filter(|_| first == b'%');
+    let is_coded = |digits: &&str| first == b'%' && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+    let digits = path.get(1..3).filter(is_coded);
     if let Some(byte) = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
         let is_unreserved = byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
         return Some(((byte, !is_unreserved), &path[3..]));

@@ -5,6 +5,7 @@ use larder_semantics::purge::Scope;
 use larder_store::purges::{LONGEST_END, LONGEST_START};
 use larder_words::named;
 
+use crate::base::path_prefix::spellings;
 use crate::base::settings::Role;
 use crate::exchange::plan::Plan;
 use crate::exchange::target::{Address, role_in_keys, ruled_keys};
@@ -39,9 +40,9 @@ impl ScopeKind {
             return Err(format!("no {name}: write {name}=VALUE"));
         }
         Ok(match self {
-            Self::Url => inventory::keys(value)?.map(Scope::Url).into(),
-            Self::Prefix => vec![Scope::Prefix(start(&inventory::address(&inventory::encoded(value))?))],
-            Self::Glob => glob(value)?,
+            Self::Url => spelled(value, |url| Ok(inventory::keys(url)?.map(Scope::Url).into()))?,
+            Self::Prefix => spelled(value, |url| Ok(vec![Scope::Prefix(start(&inventory::address(url)?))]))?,
+            Self::Glob => spelled(value, glob)?,
             Self::Tag => vec![Scope::Tag(value.into())],
             Self::Host => vec![Scope::Host(authority(value)?)],
             Self::Group => {
@@ -63,6 +64,16 @@ pub fn add_ruled(plan: &Plan, scopes: &mut Vec<Scope>) {
     });
     let mut ruled: Vec<_> = urls.flatten().map(Scope::Url).filter(|scope| !scopes.contains(scope)).collect();
     scopes.append(&mut ruled);
+}
+
+/// Returns the scopes that `read` returns for all spellings of `value`.
+fn spelled(value: &str, read: impl Fn(&str) -> Result<Vec<Scope>, String>) -> Result<Vec<Scope>, String> {
+    let value = inventory::encoded(value);
+    let mut scopes = read(&value)?;
+    for other in spellings(&value) {
+        scopes.extend(read(&other)?);
+    }
+    Ok(scopes)
 }
 
 /// Returns the beginning of the keys of all URLs that begin with `address`.
@@ -177,6 +188,23 @@ mod tests {
         ] {
             assert_eq!(kind.scopes(value, host), Ok(expected), "{kind:?} {value}");
         }
+    }
+
+    #[test]
+    fn encoded_bytes_are_purged_in_all_spellings() {
+        let prefix = |path: &str| Scope::Prefix(key("http", "a", path));
+        for (value, expected) in [
+            ("http://a/%c3%A9", &["/%c3%A9", "/%C3%A9", "/%c3%a9"][..]),
+            ("http://a/é", &["/%C3%A9", "/%c3%a9"]),
+            ("http://a/%7Ex%2f", &["/%7Ex%2f", "/%7Ex%2F", "/%7ex%2f", "/~x%2F", "/~x%2f"]),
+            ("http://a/%41%zz", &["/%41%zz", "/A%zz"]),
+            ("http://a/~%", &["/~%"]),
+        ] {
+            let expected = expected.iter().map(|path| prefix(path)).collect();
+            assert_eq!(ScopeKind::Prefix.scopes(value, None), Ok(expected), "{value}");
+        }
+        assert_eq!(ScopeKind::Url.scopes("http://a/%c3", None).unwrap().len(), 4);
+        assert_eq!(ScopeKind::Glob.scopes("http://a/%c3*.png", None).unwrap().len(), 6);
     }
 
     #[test]
