@@ -1,6 +1,8 @@
 //! The command of a run: its exit code, its signals, and the lines that Larder adds.
 
+use std::fs;
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
 
@@ -29,15 +31,49 @@ fn a_second_run_downloads_nothing_and_says_so() {
 fn the_exit_code_is_that_of_the_command() {
     let registry = Registry::before(origin());
     let user = User::of(&registry);
-    for (command, code) in [
-        (&["sh", "-c", "exit 7"][..], 7),
-        (&["sh", "-c", "kill -KILL $$"], 137),
-        (&["true", "--report"], 0),
-        (&["no-such-command"], 127),
-        (&["/"], 126),
+    let script = |name: &str, text: &str| {
+        let file = user.home().join(name);
+        fs::write(&file, text).expect("written");
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).expect("its owner's");
+    };
+    script("plain", "test \"$1 $2\" = 'a b c' && exit 5\n");
+    script("lost", "#!/no/such/interpreter\n");
+    for (command, code, told) in [
+        (&["sh", "-c", "exit 7"][..], 7, ""),
+        (&["sh", "-c", "kill -KILL $$"], 137, ""),
+        (&["true", "--report"], 0, ""),
+        (&["./plain", "a b", "c"], 5, ""),
+        (&["no-such-command"], 127, "larder: no-such-command: no such command\n"),
+        (
+            &["./lost"],
+            127,
+            "larder: ./lost: it cannot be started: the interpreter that its first line names ",
+        ),
+        (&["/"], 126, "larder: /: it cannot be started: permission denied\n"),
     ] {
         let run = user.run(&[], command);
         assert_eq!(run.code(), code, "{command:?} {}", run.told());
+        assert!(run.told().contains(told), "{command:?} {}", run.told());
+    }
+}
+
+#[test]
+fn files_that_cannot_be_written_are_told_before_the_command_runs() {
+    let registry = Registry::before(origin());
+    let user = User::of(&registry);
+    fs::write(user.home().join("file"), "").expect("written");
+    for (name, value, told) in [
+        ("--report", "none/report", "cannot write none/report: there is no such directory"),
+        ("--cache", "file", "a part of its path is not a directory; --cache names another directory"),
+        ("STATE_DIRECTORY", "/proc", "there is no such directory; XDG_STATE_HOME names another directory"),
+        ("TMPDIR", "/proc/none", "there is no such directory; TMPDIR may name another directory"),
+    ] {
+        let options = if name.starts_with('-') { vec![name, value] } else { Vec::new() };
+        let mut run = user.command(&options, &["touch", "ran"]);
+        let output = run.env(name, value).output().expect("it runs");
+        assert_eq!(output.status.code(), Some(1), "{name} {output:?}");
+        assert!(stderr(&output).contains(told), "{}", stderr(&output));
+        assert!(!user.home().join("ran").exists(), "{name}");
     }
 }
 
@@ -205,14 +241,13 @@ fn max_age_asks_again_for_what_is_older() {
 fn registries_of_the_tools_settings_are_cached() {
     let registry = Registry::before(origin());
     let user = User::of(&registry);
-    std::fs::write(user.home().join(".npmrc"), format!("registry={}/npm/\n", registry.url()))
-        .expect("written");
+    fs::write(user.home().join(".npmrc"), format!("registry={}/npm/\n", registry.url())).expect("written");
     let run = user.run(&["--verbose"], &["curl", "-sS", &registry.url()]).succeeded();
     assert_eq!(run.number("requests"), 1);
     let line = format!("larder: GET {}/ 200 ", registry.url());
     assert!(run.told().contains(&line), "{}", run.told());
-    std::fs::remove_file(user.home().join(".npmrc")).expect("it was there");
-    std::fs::write(user.home().join("settings"), format!("index-url = {}", registry.url())).expect("written");
+    fs::remove_file(user.home().join(".npmrc")).expect("it was there");
+    fs::write(user.home().join("settings"), format!("index-url = {}", registry.url())).expect("written");
     let mut run = user.command(&["--verbose"], &["curl", "-sS", &registry.url()]);
     let output = run.env("PIP_CONFIG_FILE", user.home().join("settings")).output().expect("it runs");
     assert!(stderr(&output).contains(&line), "{}", stderr(&output));
@@ -314,7 +349,7 @@ fn an_interrupt_of_the_terminal_reaches_the_command_once() {
     python.args(["-c", terminal]).arg(run.get_program()).args(run.get_args()).current_dir(user.home());
     python.env("HOME", user.home()).env("STATE_DIRECTORY", user.home().join("state"));
     output(python.env("XDG_CACHE_HOME", user.home().join("cache")));
-    let seen = std::fs::read_to_string(user.home().join("seen")).expect("a file");
+    let seen = fs::read_to_string(user.home().join("seen")).expect("a file");
     assert_eq!(seen, "interrupt\n");
 }
 
@@ -333,7 +368,7 @@ fn settings_of_the_command_change_no_line_of_the_run() {
 fn files_with_settings_of_the_user_are_for_the_user_alone() {
     let registry = Registry::before(origin());
     let user = User::of(&registry);
-    std::fs::write(user.home().join(".wgetrc"), "http_password = secret\n").expect("written");
+    fs::write(user.home().join(".wgetrc"), "http_password = secret\n").expect("written");
     let script = "grep -c secret $WGETRC; stat -c %a $WGETRC $APT_CONFIG $HOMEBREW_CURLRC $SSL_CERT_FILE $(dirname $SSL_CERT_FILE)";
     let run = user.command(&[], &["sh", "-c", script]);
     let mut strict = Command::new("sh");
