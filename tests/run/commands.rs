@@ -101,6 +101,9 @@ fn a_run_without_requests_says_so_and_fails_if_they_are_required() {
     assert_eq!(run.code(), 1);
     assert!(run.told().contains("larder: no request came: "), "{}", run.told());
     assert!(run.told().contains("larder: --require: no request came through the proxy"), "{}", run.told());
+    std::os::unix::fs::symlink("/bin/true", user.home().join("docker")).expect("a link");
+    let told = user.run(&[], &["./docker", "build", "."]).told();
+    assert!(told.contains("the containers and servers of docker do not see this environment"), "{told}");
 }
 
 #[test]
