@@ -6,9 +6,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
 
-use larder_testkit::{Gate, Origin, Process, eventually, output, programs, stderr, stdout};
+use larder_testkit::{Authority, Gate, Origin, Process, eventually, output, programs, stderr, stdout};
 use rustix::process::Signal;
 
+use crate::relay::socks_to;
 use crate::{Registry, User, origin};
 
 #[test]
@@ -303,6 +304,23 @@ fn the_proxy_of_the_environment_is_used_but_for_hosts_without_one() {
         assert!(stderr(&output).contains(counted), "{}", stderr(&output));
     }
     assert_eq!(outside.count(), 1);
+}
+
+#[test]
+fn tunnels_of_socks_in_the_environment_lead_to_registries() {
+    let authority = Authority::new();
+    let registry = Registry::with(origin(), authority, &["far.test"], "");
+    let user = User::of(&registry);
+    let socks = socks_to(("far.test", 443), registry.front.door("reverse, TLS"));
+    for (hits, tunnels) in [(0, 1), (1, 1)] {
+        let mut run = user.command(&["--host", "far.test"], &["curl", "-sS", "https://far.test/a"]);
+        let run = run.env("ALL_PROXY", format!("socks5h://me:a%3Ab@{}", socks.address));
+        let output = run.output().expect("it runs");
+        let told = stderr(&output);
+        assert_eq!(stdout(&output), "/a", "{told}");
+        assert!(told.contains(&format!("1 request, {hits} hit")), "{told}");
+        assert_eq!((registry.count(), socks.connections()), (1, tunnels), "{told}");
+    }
 }
 
 #[test]
