@@ -228,6 +228,27 @@ fn packages_that_need_a_token_are_kept_for_their_user() {
 }
 
 #[test]
+fn credentials_stay_with_the_host_that_redirects_to_another() {
+    let store = Origin::always("200 OK\nCache-Control: max-age=1000\n\na layer");
+    let location = format!("http://{}/layer", store.address);
+    let registry = Registry::before(Origin::by(move |seen| match seen.field("authorization") {
+        Some("Bearer one") => format!("307 Temporary Redirect\nLocation: {location}"),
+        _ => "401 Unauthorized".to_owned(),
+    }));
+    let user = User::of(&registry);
+    let url =
+        registry.at("/v2/a/blobs/sha256:b5bb9d8014a0f9b1d61e21e796d78dccdf1352f23cd32812f4850b878ae4944c");
+    for (token, code, said) in [("one", 0, "a layer"), ("two", 22, "")] {
+        let field = format!("Authorization: Bearer {token}");
+        let command = ["curl", "-sfL", "-H", &field, &url];
+        let run = user.run(&["--host", "localhost"], &command);
+        assert_eq!((run.code(), run.said().as_str()), (code, said), "{}", run.told());
+    }
+    assert_eq!((store.count(), store.last().field("authorization")), (1, None));
+    assert_eq!(registry.count(), 2, "a redirect is for the client that it was sent to");
+}
+
+#[test]
 fn max_age_asks_again_for_what_is_older() {
     let registry = Registry::before(origin());
     let user = User::of(&registry);
