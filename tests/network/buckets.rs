@@ -233,6 +233,7 @@ fn a_real_storage_accepts_the_signatures() {
     let host = larder.address();
     let part = larder.ask(&format!("GET /film\nHost: {host}\nRange: bytes=400000-899999"));
     assert!(part.status == 206 && part.is_hit() && part.body == film[400_000..900_000], "{part:?}");
+    assert_eq!(part.field("x-amzn-requestid"), None, "as with those of Amazon's own gateways");
     let wrong = [keys[0], ("AWS_SECRET_ACCESS_KEY", "wrong")];
     assert_eq!(before(words[1], "&credentials=env", &wrong).get("/index.html").status, 502);
 }
