@@ -28,7 +28,10 @@ pub(crate) fn files(folder: Option<PathBuf>, place: &str) -> Result<CertificateF
 /// Returns the authority in `files`, which is made with default terms if it is not there or has expired. The error is
 /// the reason why there is none, in one line.
 pub(crate) fn provide(files: &CertificateFiles) -> Result<CertificateAuthority, String> {
-    let unmade = |error| format!("cannot make {}: {}", files.cert.display(), unwritten(&error));
+    let unmade = |error| {
+        let why = unwritten(&error);
+        format!("cannot make {}: {why}; XDG_STATE_HOME names another directory", files.cert.display())
+    };
     let _locked = files.cert.parent().map(lock).transpose().map_err(unmade)?;
     let (now, known) = (now(), files.cert.exists().then(|| read(files)).transpose()?);
     let Some(known) = known.filter(|known| known.certificate().not_after >= now + LEAST) else {

@@ -48,6 +48,25 @@ fn each_key_is_fetched_once_for_all() {
 }
 
 #[test]
+fn each_slice_is_fetched_once_for_all() {
+    let content: Vec<u8> = (0..500_000_u32).flat_map(u32::to_ne_bytes).collect();
+    let (engine, film) = (Engine::start(), content.clone());
+    let fields = "Cache-Control: max-age=60";
+    let origin = Origin::answering(move |seen| Answer::file(seen, "\"1\"", fields, &film));
+    let start = |name| Larder::start(&(config(&engine.url(), &origin, name, "") + "slice = '64KiB'\n"));
+    let nodes = ["a", "b", "c"].map(start);
+    wait_for(&nodes, &["a", "b", "c"]);
+    for range in [300_000..400_000, 350_000..1_000_000] {
+        for node in nodes.iter().chain(&nodes) {
+            let part = node.ask(&format!("GET /film\nRange: bytes={}-{}", range.start, range.end - 1));
+            assert!(part.status == 206 && part.body == content[range.clone()], "{range:?} {part:?}");
+        }
+    }
+    // Bytes 300,000 to 1,000,000 are in twelve slices.
+    assert_eq!(origin.count(), 12);
+}
+
+#[test]
 fn nodes_hand_each_other_content_without_a_coding() {
     const LINES: &str = "200 OK\nCache-Control: max-age=60\nContent-Type: text/html\nETag: \"a\"\n\n";
     let (engine, origin) = (Engine::start(), Origin::by(|_| LINES.to_owned() + &"again and ".repeat(500)));

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::{fs, time};
 
-use larder_testkit::{Larder, Origin, Process};
+use larder_testkit::{Larder, Origin, Process, file_with, output, program};
 
 /// Credentials in variables, and no others.
 const KEYS: [(&str, &str); 3] =
@@ -14,7 +14,7 @@ const KEYS: [(&str, &str); 3] =
 fn before(storage: &str, query: &str, variables: &[(&str, &str)]) -> Larder {
     let variables: Vec<_> = variables.iter().map(|(name, value)| (*name, Path::new(*value))).collect();
     let url = format!("s3://bucket/site?region=eu-west-1&endpoint={storage}{query}");
-    Larder::start_in(&format!("[[site]]\norigin = '{url}'\nretries = 0\n"), &variables)
+    Larder::start_in(&format!("[[site]]\norigin = '{url}'\nretries = 0\nslice = '64KiB'\n"), &variables)
 }
 
 /// A storage that answers with the target and the id of the key in the signature.
@@ -219,6 +219,21 @@ fn a_real_storage_accepts_the_signatures() {
     assert_eq!(larder.ask("HEAD /index.html").status, 200);
     let part = larder.ask("GET /a.txt\nRange: bytes=2-4");
     assert_eq!((part.status, part.text()), (206, "234"));
+    // What a client has already is in the first five slices; the others are stored for the next one.
+    let film: Vec<u8> = (0..4_096).flat_map(|_| 0..=255).collect();
+    let (_folder, part) = file_with("part", "");
+    for (client, words) in
+        [("curl", &["--silent", "--continue-at", "-", "--output"][..]), ("wget", &["-q", "-c", "-O"])]
+    {
+        fs::write(&part, &film[..300_000]).expect("written");
+        let url = format!("http://{}/film", larder.address());
+        output(program(client, client).args(words).arg(&part).arg(url));
+        assert!(fs::read(&part).expect("a file") == film, "{client}");
+    }
+    let host = larder.address();
+    let part = larder.ask(&format!("GET /film\nHost: {host}\nRange: bytes=400000-899999"));
+    assert!(part.status == 206 && part.is_hit() && part.body == film[400_000..900_000], "{part:?}");
+    assert_eq!(part.field("x-amzn-requestid"), None, "as with those of Amazon's own gateways");
     let wrong = [keys[0], ("AWS_SECRET_ACCESS_KEY", "wrong")];
     assert_eq!(before(words[1], "&credentials=env", &wrong).get("/index.html").status, 502);
 }

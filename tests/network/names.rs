@@ -6,7 +6,7 @@ use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use larder_testkit::{Larder, Origin, eventually, file_with, free, locked, not_tested};
+use larder_testkit::{Larder, Origin, eventually, file_with, free, locked, not_tested, output, programs};
 use tempfile::TempDir;
 
 use super::relay::pass_on;
@@ -199,4 +199,45 @@ fn a_name_that_was_never_resolved_has_no_last_addresses() {
     let larder = Larder::start("[[site]]\norigin = 'http://never.invalid'\nresolve_interval = '1s'\n");
     larder.wait_for_log("cannot resolve the origin's name never.invalid");
     larder.wait_for_log("no address of it is known, and its requests fail");
+}
+
+/// Starts an origin and a proxy, and requests the same page through its listeners.
+const WITH_IPV6_ALONE: &str =
+    "ip link set lo up && ip -4 address flush dev lo && mount --bind hosts /etc/hosts || exit 1
+    python3 -m http.server 3000 --bind ::1 >/dev/null 2>&1 & origin=$!
+    \"$0\" serve --config larder.toml --stats none >/dev/null 2>&1 & proxy=$!
+    trap 'kill $origin $proxy' EXIT
+    get() { curl --globoff --silent --fail \"$@\" || echo \"curl: $?\"; }
+    for url in http://[::1]:3000 http://[::1]:3128; do
+        until curl --globoff --silent --noproxy '*' $url >/dev/null; do sleep 0.02; done
+    done
+    get --noproxy '*' http://[::1]:8080/page
+    get --proxy http://[::1]:3128 http://[::1]:3000/page
+    get --proxy http://[::1]:3128 --proxytunnel http://[::1]:3000/page";
+
+#[test]
+fn clients_and_origins_are_reached_where_there_is_ipv6_alone() {
+    let Some(mut apart) = apart() else { return not_tested("a mount namespace (`unshare --mount`)") };
+    apart.push("--net");
+    let mut trial = Command::new(apart[0]);
+    trial.args(&apart[1..]).args(["sh", "-c", "ip link set lo up && ip -6 address show lo | grep ::1"]);
+    if !trial.output().is_ok_and(|output| output.status.success()) {
+        return not_tested("a network with IPv6 of its own (`unshare --net`)");
+    }
+    let folder = tempfile::tempdir().expect("a directory");
+    for (name, text) in [
+        ("page", "a page\n"),
+        // Addresses of other networks, which are refused at once.
+        ("hosts", "2001:db8::1 origin.test\n192.0.2.1 origin.test\n::1 origin.test\n"),
+        (
+            "larder.toml",
+            "admin = 'off'\n[reverse]\nlisten = '[::1]:8080'\n[forward]\nlisten = '[::1]:3128'\nallow_private = true\n\
+             connect_ports = [3000]\n[[site]]\norigin = 'http://origin.test:3000'\n",
+        ),
+    ] {
+        fs::write(folder.path().join(name), text).expect("written");
+    }
+    let mut script = Command::new(apart[0]);
+    script.args(&apart[1..]).args(["timeout", "20", "sh", "-c", WITH_IPV6_ALONE]).arg(programs::larder());
+    assert_eq!(output(script.current_dir(folder.path())), "a page\n".repeat(3));
 }

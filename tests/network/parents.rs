@@ -6,7 +6,7 @@ use std::path::Path;
 
 use larder_testkit::{Authority, Client, Larder, Origin, Response, free, site};
 
-use super::relay::pass_on;
+use super::relay::{pass_on, socks_to};
 
 /// Returns a name that no name server is asked for: it has a label of 64 letters.
 fn nowhere() -> String {
@@ -39,25 +39,6 @@ fn tunnels_to(address: SocketAddr) -> Origin {
     })
 }
 
-/// Opens a tunnel of SOCKS 5 to `address` that a client with the user name `me` and the password `a:b` requests for port 80 of `far.test`.
-fn socks_to(address: SocketAddr) -> Origin {
-    Origin::speaking(move |peer| {
-        for (asked, answer) in [
-            (&b"\x05\x02\x00\x02"[..], &b"\x05\x02"[..]),
-            (b"\x01\x02me\x03a:b", b"\x01\x00"),
-            (b"\x05\x01\x00\x03\x08far.test\x00\x50", b"\x05\x00\x00\x01\x00\x00\x00\x00\x00\x00"),
-        ] {
-            let mut seen = vec![0; asked.len()];
-            peer.stream.read_exact(&mut seen).expect("a message");
-            assert_eq!(seen, asked);
-            peer.send(answer);
-        }
-        let near = peer.stream.get_ref().try_clone().expect("a descriptor");
-        pass_on(near, address, peer.stream.buffer());
-        std::thread::park();
-    })
-}
-
 #[test]
 fn a_parent_of_socks_opens_tunnels_for_http_too() {
     let page = Origin::always("200 OK\n\na page");
@@ -68,7 +49,7 @@ fn a_parent_of_socks_opens_tunnels_for_http_too() {
         ));
         larder.get("/a")
     };
-    assert_eq!(ask("me:a%3Ab@", &socks_to(page.address)).text(), "a page");
+    assert_eq!(ask("me:a%3Ab@", &socks_to(("far.test", 80), page.address)).text(), "a page");
     assert_eq!((page.last().target.as_str(), page.last().field("host")), ("/a", Some("site.test")));
     let refusing = Origin::speaking(|peer| {
         peer.stream.read_exact(&mut [0; 3]).expect("a message");

@@ -3,7 +3,7 @@ import os
 import sys
 
 # The actions below create what later ones are checked against.
-os.environ.update(INITIAL_NO_AUTH_ACTION_COUNT="6", AWS_ACCESS_KEY_ID="none", AWS_SECRET_ACCESS_KEY="none")
+os.environ.update(INITIAL_NO_AUTH_ACTION_COUNT="7", AWS_ACCESS_KEY_ID="none", AWS_SECRET_ACCESS_KEY="none")
 import boto3
 from moto.server import ThreadedMotoServer
 
@@ -19,5 +19,6 @@ iam.put_user_policy(UserName="larder", PolicyName="all", PolicyDocument=policy)
 s3.create_bucket(Bucket="bucket")
 s3.put_object(Bucket="bucket", Key="site/index.html", Body=b"a page", ContentType="text/html", CacheControl="max-age=100")
 s3.put_object(Bucket="bucket", Key="site/a.txt", Body=b"0123456789", ContentType="text/plain", CacheControl="max-age=100")
+s3.put_object(Bucket="bucket", Key="site/film", Body=bytes(range(256)) * 4096, CacheControl="max-age=100")
 print("s3", url, keys["AccessKeyId"], keys["SecretAccessKey"], flush=True)
 sys.stdin.read()

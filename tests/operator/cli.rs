@@ -69,6 +69,7 @@ fn every_command_shows_an_example_in_its_help() {
 #[test]
 fn misspelt_words_get_the_nearest_one() {
     let table: &[(&[&str], &str)] = &[
+        (&["run", "--bogus", "true"], "unexpected argument '--bogus' found"),
         (&["servee"], "unrecognized subcommand 'servee'; tip: a similar subcommand exists: 'serve'"),
         (
             &["serve", "larder.toml"],

@@ -4,6 +4,9 @@
 //! with a message about its package.
 
 mod apt;
+#[path = "../dashboard/browser.rs"]
+#[allow(dead_code, reason = "the tests of the dashboard use the rest")]
+mod browser;
 mod clients;
 mod curl;
 mod documents;

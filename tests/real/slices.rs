@@ -5,7 +5,9 @@ use std::path::Path;
 
 use larder_testkit::programs::find;
 use larder_testkit::{Larder, output, program};
+use serde_json::json;
 
+use crate::browser::Browser;
 use crate::curl::curl;
 use crate::reverse;
 use crate::servers::Server;
@@ -55,31 +57,52 @@ fn clients_that_read_parts_get_the_bytes_of_the_file() {
         fs::write(&part, &content[..7_654_321]).expect("written");
         download(client, words, &part, &url);
     }
-    if find("aria2c").is_some() {
-        let words = [
-            "--quiet",
-            "--split=8",
-            "--max-connection-per-server=8",
-            "--min-split-size=1M",
-            "--dir=/",
-            "--out",
-        ];
-        download("aria2c", &words, &root.path().join("whole"), &url);
+    let words =
+        ["--quiet", "--split=8", "--max-connection-per-server=8", "--min-split-size=1M", "--dir=/", "--out"];
+    download("aria2c", &words, &root.path().join("whole"), &url);
+    let mut old = content.clone();
+    old[9_000_000..9_100_000].fill(0);
+    fs::write(&part, old).expect("written");
+    let (film, changes) = (root.path().join("film"), root.path().join("film.zsync"));
+    output(program("zsyncmake", "zsync").args(["-u", &url, "-o"]).arg(&changes).arg(film));
+    let words = ["-q", "-i", &part.display().to_string(), "-o"];
+    download("zsync", &words, &root.path().join("new"), &format!("{url}.zsync"));
+}
+
+/// Returns a film without pictures: 100 seconds of silence, in stereo.
+fn sound() -> Vec<u8> {
+    const RATE: u32 = 44_100;
+    let length = RATE * 4 * 100;
+    let mut film = [&b"RIFF"[..], &(length + 36).to_le_bytes(), b"WAVEfmt \x10\0\0\0\x01\0\x02\0"].concat();
+    film.extend([RATE, RATE * 4, 16 << 16 | 4].map(u32::to_le_bytes).concat());
+    film.extend([&b"data"[..], &length.to_le_bytes()].concat());
+    film.resize(film.len() + length as usize, 0);
+    film
+}
+
+#[test]
+fn a_video_element_that_seeks_back_finds_what_it_has_seen() {
+    let root = tempfile::tempdir().expect("a directory");
+    let film = sound();
+    fs::write(root.path().join("film.wav"), &film).expect("written");
+    fs::write(root.path().join("page.html"), "<video src=/film.wav preload=metadata>").expect("written");
+    let origin = Server::nginx(root.path());
+    let larder = Larder::start(&format!("[[site]]\norigin = '{}'\nslice = '64KiB'\n", origin.url()));
+    let mut fetched = Vec::new();
+    for _ in 0..2 {
+        let mut browser = Browser::open();
+        browser.call("Page.navigate", json!({"url": format!("http://{}/page.html", larder.address())}));
+        browser.until("document.querySelector('video').readyState > 0");
+        for second in [90, 5, 60, 90] {
+            let seek = format!(
+                "new Promise(done => {{ const video = document.querySelector('video'); \
+                 video.onseeked = () => done(video.currentTime); video.currentTime = {second} }})"
+            );
+            assert_eq!(browser.eval(&seek), second);
+        }
+        fetched.push(sent(&origin, "/film.wav"));
     }
-    if find("zsync").is_some() {
-        let mut old = content.clone();
-        old[9_000_000..9_100_000].fill(0);
-        fs::write(&part, old).expect("written");
-        let changes = root.path().join("film.zsync");
-        output(
-            program("zsyncmake", "zsync")
-                .args(["-u", &url, "-o"])
-                .arg(&changes)
-                .arg(root.path().join("film")),
-        );
-        let words = ["-q", "-i", &part.display().to_string(), "-o"];
-        download("zsync", &words, &root.path().join("new"), &format!("{url}.zsync"));
-    }
+    assert!(fetched[0] > 0 && fetched[1] <= film.len(), "{fetched:?} bytes of {}", film.len());
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::with_rules;
 use aws_lc_rs::digest;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use larder_testkit::{Answer, Client, Larder, Origin, Seen};
+use larder_testkit::{Answer, Client, Larder, Origin, Seen, eventually};
 
 /// The content "hello\n" by its digests.
 const SHA256: &str = "5891b5b522d5df086d0ff0b110fbd9d21bb4fc7163af34d08286a2e846f6be03";
@@ -184,6 +184,17 @@ fn young_versions_vanish_from_npm_and_their_files_are_refused() {
         assert_eq!(answer.status, status, "{number}: {}", answer.text());
     }
     assert_eq!(origin.count_of("/pad/-/pad-2.0.0.tgz"), 0);
+    let old = |age: &str, dates: &str| {
+        let larder =
+            with_rules(&origin, &format!("{RULE}min_age = {{ all = '{age}', dates = '{dates}' }}\n"));
+        larder.get("/pad");
+        larder
+    };
+    for (dates, status) in [("registry", 200), ("first-seen", 403), ("later", 403)] {
+        assert_eq!(old("7d", dates).get("/pad/-/pad-1.0.0.tgz").status, status, "{dates}");
+    }
+    let seen = old("1s", "first-seen");
+    eventually("the age", || (seen.get("/pad/-/pad-2.0.0.tgz").status == 200).then_some(()));
 }
 
 #[test]

@@ -37,6 +37,12 @@ fn wget() {
     twice("wget", "wget -qO- $URL/package");
 }
 
+#[test]
+fn aria2() {
+    let options = "-q --ca-certificate=$CURL_CA_BUNDLE --allow-overwrite=true -o got";
+    twice("aria2c", &format!("aria2c {options} $URL/package; cat got"));
+}
+
 /// [`twice`] for a script of Python that needs `module`. The Python of the system has the modules of its packages.
 fn python(module: &str, script: &str) {
     let program = ["/usr/bin/python3", "python3"].into_iter().find(|program| {

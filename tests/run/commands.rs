@@ -1,12 +1,15 @@
 //! The command of a run: its exit code, its signals, and the lines that Larder adds.
 
+use std::fs;
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
 
-use larder_testkit::{Gate, Origin, Process, eventually, output, programs, stderr, stdout};
+use larder_testkit::{Authority, Gate, Origin, Process, eventually, output, programs, stderr, stdout};
 use rustix::process::Signal;
 
+use crate::relay::socks_to;
 use crate::{Registry, User, origin};
 
 #[test]
@@ -29,15 +32,49 @@ fn a_second_run_downloads_nothing_and_says_so() {
 fn the_exit_code_is_that_of_the_command() {
     let registry = Registry::before(origin());
     let user = User::of(&registry);
-    for (command, code) in [
-        (&["sh", "-c", "exit 7"][..], 7),
-        (&["sh", "-c", "kill -KILL $$"], 137),
-        (&["true", "--report"], 0),
-        (&["no-such-command"], 127),
-        (&["/"], 126),
+    let script = |name: &str, text: &str| {
+        let file = user.home().join(name);
+        fs::write(&file, text).expect("written");
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).expect("its owner's");
+    };
+    script("plain", "test \"$1 $2\" = 'a b c' && exit 5\n");
+    script("lost", "#!/no/such/interpreter\n");
+    for (command, code, told) in [
+        (&["sh", "-c", "exit 7"][..], 7, ""),
+        (&["sh", "-c", "kill -KILL $$"], 137, ""),
+        (&["true", "--report"], 0, ""),
+        (&["./plain", "a b", "c"], 5, ""),
+        (&["no-such-command"], 127, "larder: no-such-command: no such command\n"),
+        (
+            &["./lost"],
+            127,
+            "larder: ./lost: it cannot be started: the interpreter that its first line names ",
+        ),
+        (&["/"], 126, "larder: /: it cannot be started: permission denied\n"),
     ] {
         let run = user.run(&[], command);
         assert_eq!(run.code(), code, "{command:?} {}", run.told());
+        assert!(run.told().contains(told), "{command:?} {}", run.told());
+    }
+}
+
+#[test]
+fn files_that_cannot_be_written_are_told_before_the_command_runs() {
+    let registry = Registry::before(origin());
+    let user = User::of(&registry);
+    fs::write(user.home().join("file"), "").expect("written");
+    for (name, value, told) in [
+        ("--report", "none/report", "cannot write none/report: there is no such directory"),
+        ("--cache", "file", "a part of its path is not a directory; --cache names another directory"),
+        ("STATE_DIRECTORY", "/proc", "there is no such directory; XDG_STATE_HOME names another directory"),
+        ("TMPDIR", "/proc/none", "there is no such directory; TMPDIR may name another directory"),
+    ] {
+        let options = if name.starts_with('-') { vec![name, value] } else { Vec::new() };
+        let mut run = user.command(&options, &["touch", "ran"]);
+        let output = run.env(name, value).output().expect("it runs");
+        assert_eq!(output.status.code(), Some(1), "{name} {output:?}");
+        assert!(stderr(&output).contains(told), "{}", stderr(&output));
+        assert!(!user.home().join("ran").exists(), "{name}");
     }
 }
 
@@ -65,6 +102,9 @@ fn a_run_without_requests_says_so_and_fails_if_they_are_required() {
     assert_eq!(run.code(), 1);
     assert!(run.told().contains("larder: no request came: "), "{}", run.told());
     assert!(run.told().contains("larder: --require: no request came through the proxy"), "{}", run.told());
+    std::os::unix::fs::symlink("/bin/true", user.home().join("docker")).expect("a link");
+    let told = user.run(&[], &["./docker", "build", "."]).told();
+    assert!(told.contains("the containers and servers of docker do not see this environment"), "{told}");
 }
 
 #[test]
@@ -188,6 +228,27 @@ fn packages_that_need_a_token_are_kept_for_their_user() {
 }
 
 #[test]
+fn credentials_stay_with_the_host_that_redirects_to_another() {
+    let store = Origin::always("200 OK\nCache-Control: max-age=1000\n\na layer");
+    let location = format!("http://{}/layer", store.address);
+    let registry = Registry::before(Origin::by(move |seen| match seen.field("authorization") {
+        Some("Bearer one") => format!("307 Temporary Redirect\nLocation: {location}"),
+        _ => "401 Unauthorized".to_owned(),
+    }));
+    let user = User::of(&registry);
+    let url =
+        registry.at("/v2/a/blobs/sha256:b5bb9d8014a0f9b1d61e21e796d78dccdf1352f23cd32812f4850b878ae4944c");
+    for (token, code, said) in [("one", 0, "a layer"), ("two", 22, "")] {
+        let field = format!("Authorization: Bearer {token}");
+        let command = ["curl", "-sfL", "-H", &field, &url];
+        let run = user.run(&["--host", "localhost"], &command);
+        assert_eq!((run.code(), run.said().as_str()), (code, said), "{}", run.told());
+    }
+    assert_eq!((store.count(), store.last().field("authorization")), (1, None));
+    assert_eq!(registry.count(), 2, "a redirect is for the client that it was sent to");
+}
+
+#[test]
 fn max_age_asks_again_for_what_is_older() {
     let registry = Registry::before(origin());
     let user = User::of(&registry);
@@ -205,14 +266,13 @@ fn max_age_asks_again_for_what_is_older() {
 fn registries_of_the_tools_settings_are_cached() {
     let registry = Registry::before(origin());
     let user = User::of(&registry);
-    std::fs::write(user.home().join(".npmrc"), format!("registry={}/npm/\n", registry.url()))
-        .expect("written");
+    fs::write(user.home().join(".npmrc"), format!("registry={}/npm/\n", registry.url())).expect("written");
     let run = user.run(&["--verbose"], &["curl", "-sS", &registry.url()]).succeeded();
     assert_eq!(run.number("requests"), 1);
     let line = format!("larder: GET {}/ 200 ", registry.url());
     assert!(run.told().contains(&line), "{}", run.told());
-    std::fs::remove_file(user.home().join(".npmrc")).expect("it was there");
-    std::fs::write(user.home().join("settings"), format!("index-url = {}", registry.url())).expect("written");
+    fs::remove_file(user.home().join(".npmrc")).expect("it was there");
+    fs::write(user.home().join("settings"), format!("index-url = {}", registry.url())).expect("written");
     let mut run = user.command(&["--verbose"], &["curl", "-sS", &registry.url()]);
     let output = run.env("PIP_CONFIG_FILE", user.home().join("settings")).output().expect("it runs");
     assert!(stderr(&output).contains(&line), "{}", stderr(&output));
@@ -268,6 +328,23 @@ fn the_proxy_of_the_environment_is_used_but_for_hosts_without_one() {
 }
 
 #[test]
+fn tunnels_of_socks_in_the_environment_lead_to_registries() {
+    let authority = Authority::new();
+    let registry = Registry::with(origin(), authority, &["far.test"], "");
+    let user = User::of(&registry);
+    let socks = socks_to(("far.test", 443), registry.front.door("reverse, TLS"));
+    for (hits, tunnels) in [(0, 1), (1, 1)] {
+        let mut run = user.command(&["--host", "far.test"], &["curl", "-sS", "https://far.test/a"]);
+        let run = run.env("ALL_PROXY", format!("socks5h://me:a%3Ab@{}", socks.address));
+        let output = run.output().expect("it runs");
+        let told = stderr(&output);
+        assert_eq!(stdout(&output), "/a", "{told}");
+        assert!(told.contains(&format!("1 request, {hits} hit")), "{told}");
+        assert_eq!((registry.count(), socks.connections()), (1, tunnels), "{told}");
+    }
+}
+
+#[test]
 fn a_signal_that_ends_the_command_ends_the_run() {
     let registry = Registry::before(origin());
     let user = User::of(&registry);
@@ -314,7 +391,7 @@ fn an_interrupt_of_the_terminal_reaches_the_command_once() {
     python.args(["-c", terminal]).arg(run.get_program()).args(run.get_args()).current_dir(user.home());
     python.env("HOME", user.home()).env("STATE_DIRECTORY", user.home().join("state"));
     output(python.env("XDG_CACHE_HOME", user.home().join("cache")));
-    let seen = std::fs::read_to_string(user.home().join("seen")).expect("a file");
+    let seen = fs::read_to_string(user.home().join("seen")).expect("a file");
     assert_eq!(seen, "interrupt\n");
 }
 
@@ -333,7 +410,7 @@ fn settings_of_the_command_change_no_line_of_the_run() {
 fn files_with_settings_of_the_user_are_for_the_user_alone() {
     let registry = Registry::before(origin());
     let user = User::of(&registry);
-    std::fs::write(user.home().join(".wgetrc"), "http_password = secret\n").expect("written");
+    fs::write(user.home().join(".wgetrc"), "http_password = secret\n").expect("written");
     let script = "grep -c secret $WGETRC; stat -c %a $WGETRC $APT_CONFIG $HOMEBREW_CURLRC $SSL_CERT_FILE $(dirname $SSL_CERT_FILE)";
     let run = user.command(&[], &["sh", "-c", script]);
     let mut strict = Command::new("sh");

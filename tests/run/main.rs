@@ -10,6 +10,8 @@ mod chosen;
 mod clients;
 mod commands;
 mod failures;
+#[path = "../network/relay.rs"]
+mod relay;
 mod served;
 mod settings;
 mod shelf;

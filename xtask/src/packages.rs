@@ -49,6 +49,8 @@ pub(crate) const FOR_TESTS: &[Package] = &[
     ),
     package("curl", "curl", "a client that users have"),
     package("wget", "wget", "another one, with another library for TLS"),
+    package("aria2", "aria2c", "one that downloads with several connections"),
+    package("zsync", "zsync", "one that downloads what has changed"),
     package("jq", "jq", "a reader of the access log in JSON"),
     package("nghttp2-client", "h2load", "clients of HTTP/2"),
     package("openssl", "openssl", "the certificate of an https origin"),

@@ -61,7 +61,10 @@ impl Program {
     fn in_one_line(self, error: &clap::Error) -> String {
         let error = error.render().to_string();
         let lines = error.lines().map(str::trim).take_while(|line| !line.starts_with("Usage:"));
-        let told = lines.filter(|line| !line.is_empty() && !line.starts_with("For more information"));
+        // Not the tip to write a misspelt option as if it were something else.
+        let is_noise =
+            |line: &str| line.starts_with("For more information") || line.starts_with("tip: to pass '");
+        let told = lines.filter(|line| !line.is_empty() && !is_noise(line));
         let line = told.collect::<Vec<_>>().join("; ").replace(":; ", ": ");
         let line = line.strip_prefix("error: ").unwrap_or(&line);
         let word = line.strip_prefix("unexpected argument '").and_then(|rest| rest.strip_suffix("' found"));

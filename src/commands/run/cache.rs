@@ -35,7 +35,9 @@ impl Cache {
     /// error is the reason why there is none, in one line.
     pub(super) fn open(folder: Option<&Path>) -> Result<Self, String> {
         let folder = absolute(folder)?;
-        let unmade = |error| format!("cannot use {}: {}", folder.display(), unwritten(&error));
+        let unmade = |error| {
+            format!("cannot use {}: {}; --cache names another directory", folder.display(), unwritten(&error))
+        };
         for number in 0..MOST {
             let part = folder.join(number.to_string());
             // A process that an earlier run has left runs this one, behind the proxy that lingers for it.

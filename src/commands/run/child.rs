@@ -1,14 +1,16 @@
 //! The command of a run: its process, and the signals that this process passes on to it.
 
+use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::{self, ErrorKind};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
-use std::process::{Command, ExitStatus};
+use std::process::{Child, Command, ExitStatus};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
+use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::SignalsInfo;
@@ -39,7 +41,7 @@ pub(super) fn run(command: &[OsString], environment: &Environment) -> io::Result
     let ignored = ignored();
     let signals = PASSED_ON.into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0);
     let signals = SignalsInfo::<WithOrigin>::new(signals);
-    let mut child = Command::new(&command[0]).args(&command[1..]).envs(environment.variables()).spawn()?;
+    let mut child = start(command, environment)?;
     let running: Running = Arc::new(Mutex::new(Some(Pid::from_child(&child))));
     if let Ok(signals) = signals {
         let running = Arc::clone(&running);
@@ -49,6 +51,20 @@ pub(super) fn run(command: &[OsString], environment: &Environment) -> io::Result
     let status = child.wait();
     *running.lock().unwrap_or_else(PoisonError::into_inner) = None;
     status
+}
+
+/// Starts `command`. A shell runs a script whose first line names no interpreter, as other programs that start commands do.
+fn start(command: &[OsString], environment: &Environment) -> io::Result<Child> {
+    let spawn = |program: &OsStr, words: &[OsString]| {
+        Command::new(program).args(words).envs(environment.variables()).spawn()
+    };
+    match spawn(&command[0], &command[1..]) {
+        Err(error) if error.raw_os_error() == Some(Errno::NOEXEC.raw_os_error()) => {
+            let through_shell = ["-c", "exec \"$0\" \"$@\""].map(OsString::from);
+            spawn("sh".as_ref(), &[&through_shell, command].concat())
+        }
+        started => started,
+    }
 }
 
 /// Passes signals on to the command for as long as the process lives.
@@ -81,9 +97,20 @@ pub(super) fn exit_code(status: ExitStatus) -> u8 {
 /// Returns the exit code of a shell for a command that cannot be started, and the reason.
 pub(super) fn unstarted(command: &OsStr, error: &io::Error) -> (u8, String) {
     match error.kind() {
-        ErrorKind::NotFound if !Path::new(command).exists() => (NOT_FOUND, "no such command".to_owned()),
+        ErrorKind::NotFound if is_file(command) => (
+            NOT_FOUND,
+            "it cannot be started: the interpreter that its first line names is not there".to_owned(),
+        ),
+        ErrorKind::NotFound => (NOT_FOUND, "no such command".to_owned()),
         _ => (NOT_STARTED, format!("it cannot be started: {}", unread(error))),
     }
+}
+
+/// Whether there is a file that `command` names: a path, or a name in `PATH`.
+fn is_file(command: &OsStr) -> bool {
+    let is_path = command.as_bytes().contains(&b'/');
+    let folders = env::var_os("PATH").filter(|_| !is_path).unwrap_or_default();
+    env::split_paths(&folders).any(|folder| folder.join(command).is_file())
 }
 
 /// Ends this process by the signal that has ended the command, if its sender expects that: a shell stops its script after an interrupt

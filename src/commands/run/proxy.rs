@@ -1,10 +1,11 @@
 //! The proxy of a run: a forward proxy on a port of this machine, in a process of its own.
 
 use std::fmt::Write;
+use std::fs;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
@@ -37,6 +38,8 @@ const THREADS: usize = 4;
 /// serve, and the exit code of the run if that is not 0.
 pub(super) fn serve(args: &RunArgs, watch_allocator: WatchAllocator) -> Result<(), Failure> {
     let _outlived = outlive_signals();
+    // A command that takes long would have run for nothing.
+    args.report.as_deref().map_or(Ok(()), |file| written(file, b"")).map_err(Failure::Failed)?;
     let cache = Cache::open(args.cache.as_deref()).map_err(Failure::Failed)?;
     let log = RequestLog::new().map_err(|error| Failure::Failed(format!("cannot log requests: {error}")))?;
     let proxy = Proxy::start(args, &cache, Some(&log), watch_allocator)?;
@@ -67,10 +70,8 @@ fn conclude(args: &RunArgs, report: &Report) -> Result<(), Failure> {
         report.decisions().iter().for_each(|line| tell(line));
     }
     report.summary().iter().for_each(|line| tell(line));
-    let written = args.report.as_ref().map_or(Ok(()), |path| {
-        std::fs::write(path, report.json())
-            .map_err(|error| format!("cannot write {}: {}", path.display(), unwritten(&error)))
-    });
+    let json = report.json();
+    let written = args.report.as_deref().map_or(Ok(()), |file| written(file, json.as_bytes()));
     match report.exit_code {
         0 if args.require && report.requests == 0 => {
             Err(Failure::Failed("--require: no request came through the proxy".to_owned()))
@@ -81,6 +82,11 @@ fn conclude(args: &RunArgs, report: &Report) -> Result<(), Failure> {
             Err(Failure::Ended(code))
         }
     }
+}
+
+/// Writes the report to `file`. The error is the reason why it cannot be written, in one line.
+fn written(file: &Path, report: &[u8]) -> Result<(), String> {
+    fs::write(file, report).map_err(|error| format!("cannot write {}: {}", file.display(), unwritten(&error)))
 }
 
 /// The access log of a run, in memory: it is complete even if the disk is full.

@@ -14,6 +14,9 @@ use crate::cli::words::printable;
 /// The most hosts that the second line names.
 const MOST_NAMED: usize = 4;
 
+/// Programs whose work is done in containers, by servers that know nothing of the environment of a command.
+const CONTAINED: [&str; 6] = ["buildah", "buildctl", "docker", "docker-compose", "nerdctl", "podman"];
+
 /// Seconds for which it is remembered that an origin has answered in an intercepted tunnel.
 const REMEMBERED: u64 = 7 * 86_400;
 
@@ -188,15 +191,18 @@ impl Report {
     /// Returns the two lines at the end of a run.
     pub(super) fn summary(&self) -> [String; 2] {
         let first = match self.requests {
-            0 if self.failed == 0 && !self.unseen.is_empty() => "no request could be read: all passed in tunnels".to_owned(),
-            0 if self.failed == 0 => "no request came: the command made none, or a program made them that does not see its environment".to_owned(),
+            0 if self.failed == 0 && !self.unseen.is_empty() => {
+                "no request could be read: all passed in tunnels".to_owned()
+            }
+            0 if self.failed == 0 => self.told_none(),
             requests => {
                 let hits = 100 * (self.hits + self.revalidated) / requests.max(1);
                 let failed = match self.failed {
                     0 => String::new(),
                     failed => format!(", {} failed", about_count(failed)),
                 };
-                let saved = self.seconds_saved.map_or_else(String::new, |saved| format!(", {saved:.1} s saved"));
+                let saved =
+                    self.seconds_saved.map_or_else(String::new, |saved| format!(", {saved:.1} s saved"));
                 let refused = match self.refused {
                     0 => String::new(),
                     refused => format!(", {} with a wrong digest", about_count(refused)),
@@ -212,6 +218,17 @@ impl Report {
             }
         };
         [first, self.told_unseen()]
+    }
+
+    /// Says why no request may have come.
+    fn told_none(&self) -> String {
+        let name = self.command.first().and_then(|word| Path::new(word).file_name()?.to_str());
+        match name.filter(|name| CONTAINED.contains(name)) {
+            Some(name) => format!(
+                "no request came: the containers and servers of {name} do not see this environment; larder env docker prints settings for them"
+            ),
+            None => "no request came: the command made none, or a program made them that does not see its environment".to_owned(),
+        }
     }
 
     fn told_unseen(&self) -> String {

@@ -67,6 +67,8 @@ pub(super) const FLOOR: Peer = Peer {
 };
 
 pub(super) const NGINX: Package = Package { name: "nginx-light", program: "nginx", purpose: "a peer" };
+pub(super) const TRAFFIC_SERVER: Package =
+    Package { name: "trafficserver", program: "traffic_server", purpose: "a peer" };
 pub(super) const HAPROXY: Package = Package { name: "haproxy", program: "haproxy", purpose: "a peer" };
 
 /// Every server, in the order of the tables.
@@ -107,7 +109,7 @@ pub(super) static ALL: &[Peer] = &[
     Peer {
         name: "trafficserver",
         which: Which::Installed,
-        package: Some(Package { name: "trafficserver", program: "traffic_server", purpose: "a peer" }),
+        package: Some(TRAFFIC_SERVER),
         suits: |subject| subject != Subject::Memory,
         usual_for_misses: false,
         configure: trafficserver,
@@ -306,11 +308,16 @@ pub(super) fn haproxy(setup: &Setup) -> Result<Start> {
 }
 
 fn trafficserver(setup: &Setup) -> Result<Start> {
+    trafficserver_with(setup, "")
+}
+
+/// Configures trafficserver, with additional lines of its map of URLs.
+pub(super) fn trafficserver_with(setup: &Setup, more: &str) -> Result<Start> {
     for name in ["etc", "cache", "run", "log"] {
         fs::create_dir(setup.folder.join(name))?;
     }
     write(setup, "etc/records.config", include_str!("peers/records.config"))?;
-    write(setup, "etc/remap.config", "map / http://127.0.0.1:@ORIGIN@/\n")?;
+    write(setup, "etc/remap.config", &format!("{more}map / http://127.0.0.1:@ORIGIN@/\n"))?;
     write(setup, "etc/storage.config", "@DIR@/cache 256M\n")?;
     write(setup, "etc/plugin.config", "")?;
     write(setup, "etc/ip_allow.yaml", include_str!("peers/ip_allow.yaml"))?;

@@ -1,5 +1,5 @@
 //! `cargo x bench slices`: the CPU time of a hit of a range of 1 MiB in an object of 1 GiB that is stored by slices,
-//! compared with that of a whole object of 1 MiB, and with nginx's slices.
+//! compared with that of a whole object of 1 MiB, and with the slices of nginx and trafficserver.
 //!
 //! The loads that are compared request as many objects as ranges, in turn. If it is the same object each time, what the
 //! kernel knows of its pages stays in the processor's cache, which makes 1 MiB cheaper, however it is stored.
@@ -9,10 +9,10 @@ use super::load::{self, Script};
 use super::measure::{median, ratio};
 use super::options::{Options, claim_cores};
 use super::origin::{self, Origin};
-use super::peers::{self, NGINX, Peer, Programs, Setup, Start, Which};
+use super::peers::{self, NGINX, Peer, Programs, Setup, Start, TRAFFIC_SERVER, Which};
 use super::server::{self, Running};
 use super::table::{self, Cell, Row};
-use crate::packages;
+use crate::packages::{self, Package};
 use anyhow::{Context, Result, bail};
 use std::time::Duration;
 
@@ -22,6 +22,13 @@ const MOST: f64 = 1.1;
 const RANGES: u64 = 64;
 const STRIDE: u64 = 16 << 20;
 const CONNECTIONS: u32 = 16;
+
+/// The slices of trafficserver.
+const PLUGIN: Package = Package {
+    name: "trafficserver-experimental-plugins",
+    program: "/usr/lib/trafficserver/modules/slice.so",
+    purpose: "a part of a peer",
+};
 
 /// What a load requests in turn.
 #[derive(Clone, Copy)]
@@ -61,19 +68,22 @@ impl Measured {
 /// Runs the bench, prints its table and goals, and returns the goals. Fails if wrk is missing, a build fails, or a
 /// server asks the origin for what it has stored.
 pub(super) fn run(options: &Options) -> Result<Vec<Goal>> {
-    let missing = options.missing(&[&packages::WRK], &[&NGINX])?;
+    let missing = options.missing(&[&packages::WRK], &[&NGINX, &TRAFFIC_SERVER, &PLUGIN])?;
     let programs = Programs::given(&peers::program(options.larder.as_deref())?);
     claim_cores(&server::in_memory())?;
     let origin = Origin::start();
     let entrants = [
         Peer::apart("larder", Which::Larder, None, peers::larder),
         Peer::apart("nginx", Which::Installed, Some(NGINX), nginx),
+        Peer::apart("trafficserver", Which::Installed, Some(TRAFFIC_SERVER), trafficserver),
     ];
+    let is_here = |peer: &&Peer| {
+        peer.is_here(&missing) && (peer.name != "trafficserver" || !missing.contains(&&PLUGIN))
+    };
     let begin = |peer| {
         Ok(Measured { server: Running::start(peer, &programs, &origin)?, samples: Default::default() })
     };
-    let mut measured =
-        entrants.iter().filter(|peer| peer.is_here(&missing)).map(begin).collect::<Result<Vec<_>>>()?;
+    let mut measured = entrants.iter().filter(is_here).map(begin).collect::<Result<Vec<_>>>()?;
     for round in 0..=options.rounds {
         // The first round fills the caches.
         let duration = if round == 0 { Duration::from_secs(2) } else { options.duration };
@@ -112,6 +122,13 @@ fn nginx(setup: &Setup) -> Result<Start> {
     let config = peers::write(setup, "nginx.conf", &template)?;
     let folder = setup.folder.to_string_lossy();
     Ok(peers::start(&["-c", &config, "-p", &folder, "-e", &format!("{folder}/error.log")]))
+}
+
+/// Configures trafficserver with slices of 1 MiB for the large object.
+fn trafficserver(setup: &Setup) -> Result<Start> {
+    let slices = "map /1g http://127.0.0.1:@ORIGIN@/1g @plugin=slice.so @pparam=--blockbytes=1048576 \
+                  @plugin=cache_range_requests.so\n";
+    peers::trafficserver_with(setup, slices)
 }
 
 /// Loads a server for `duration`, and returns the CPU microseconds of a request.

@@ -35,7 +35,7 @@ const PAUSE: u64 = 30;
 /// The same without valid ones: each request would wait for the sources.
 const SHORT_PAUSE: u64 = 5;
 /// Fields of these beginnings are between this proxy and the storage.
-const PRIVATE: [&str; 6] = ["x-amz-", "x-goog-", "x-guploader-", "x-minio-", "x-ms-", "x-rgw-"];
+const PRIVATE: [&str; 7] = ["x-amz-", "x-amzn-", "x-goog-", "x-guploader-", "x-minio-", "x-ms-", "x-rgw-"];
 /// Fields that describe the text of an error.
 const ABOUT_TEXT: [&str; 6] =
     ["content-encoding", "content-language", "content-length", "content-type", "etag", "last-modified"];
@@ -337,6 +337,9 @@ mod tests {
         for path in ["/b/../c", "/b/%2e%2E/c", "/b/x%2f..%2fc", "/b/."] {
             assert_eq!(why(Method::GET, false, path), Some(Why::OriginForbidden), "{path}");
         }
-        assert!(["authorization", "x-amz-acl", "cookie"].into_iter().all(is_private) && !is_private("range"));
+        assert!(
+            ["authorization", "x-amz-acl", "x-amzn-requestid", "cookie"].into_iter().all(is_private)
+                && !is_private("range")
+        );
     }
 }
