@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn nearly_twice_the_share_of_a_busy_process_is_known_after_a_second() {
+    fn twice_the_share_of_a_busy_process_is_known_after_a_second() {
         for busy in [0.8, 1.0, 16.0] {
             let mut allowance = Allowance::new();
             let taken = 1.9 * OF_BUSY * busy / 4.0;
