@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
+use std::thread;
 
 use larder_testkit::{Authority, Gate, Origin, Process, eventually, output, programs, stderr, stdout};
 use rustix::process::Signal;
@@ -76,6 +77,28 @@ fn files_that_cannot_be_written_are_told_before_the_command_runs() {
         assert!(stderr(&output).contains(told), "{}", stderr(&output));
         assert!(!user.home().join("ran").exists(), "{name}");
     }
+}
+
+#[test]
+fn a_run_that_cannot_start_leaves_the_report_and_its_pipe_alone() {
+    let registry = Registry::before(origin());
+    let user = User::of(&registry);
+    let [report, pipe, no_folder] = ["report.json", "pipe", "file"].map(|name| user.home().join(name));
+    fs::write(&report, "of the last run").expect("written");
+    fs::write(&no_folder, "").expect("written");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RWXU).expect("a pipe");
+    for file in [&report, &pipe] {
+        let options = ["--report", file.to_str().expect("text"), "--cache", "file"];
+        let output = user.command(&options, &["touch", "ran"]).output().expect("it ends");
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+    }
+    assert_eq!(fs::read_to_string(&report).expect("text"), "of the last run");
+    let reader = thread::spawn({
+        let pipe = pipe.clone();
+        move || fs::read_to_string(pipe).expect("text")
+    });
+    user.command(&["--report", pipe.to_str().expect("text")], &["true"]).output().expect("it ends");
+    assert!(reader.join().expect("the reader").contains("\"exit_code\""));
 }
 
 #[test]
