@@ -293,6 +293,10 @@ fn values_that_disagree() {
         ("[[site]]\nhosts = 'a'", "1: [[site]] has no 'origin'"),
         ("[[site]]\norigin = []", "1: [[site]] has no origin in its 'origin' list"),
         (
+            "[[site]]\norigin = 'http://a'\nhealth = '/'\nhealth_status = []",
+            "4: site.health_status: no status passes: name one, or leave it out for 200 to 399",
+        ),
+        (
             "admin = '0.0.0.0:3128'\nadmin_token = '0123456789abcdef'",
             "1: admin 0.0.0.0:3128 and forward.listen 127.0.0.1:3128 cannot both listen",
         ),

@@ -138,6 +138,7 @@ fn check_sites(Draft { sites, rules, .. }: &Draft, problems: &mut Problems<'_>) 
         } else if let Err(problem) = check_origins(&site.values.origins) {
             problems.add_to_site(site, &problem);
         }
+        check_health(site, problems);
         control::check(site, problems);
         for earlier in &sites[..at] {
             if site.name.is_some() && site.name == earlier.name {
@@ -149,6 +150,13 @@ fn check_sites(Draft { sites, rules, .. }: &Draft, problems: &mut Problems<'_>) 
             }
             check_hosts(site, earlier, problems);
         }
+    }
+}
+
+fn check_health(site: &SiteDraft, problems: &mut Problems<'_>) {
+    if site.health_status.is_empty() {
+        let text = "site.health_status: no status passes: name one, or leave it out for 200 to 399";
+        problems.add_to_key(site, "health_status", text);
     }
 }
 
