@@ -297,6 +297,14 @@ fn values_that_disagree() {
             "4: site.health_status: no status passes: name one, or leave it out for 200 to 399",
         ),
         (
+            "[[site]]\norigin = ['http://a', 'unix:/a']\nhealth = '/'\nhealth_port = 81",
+            "4: site.health_port: unix:/a has no port that another could replace; leave it out",
+        ),
+        (
+            "[[site]]\norigin = 'http+srv://_web._tcp.a'\nhealth = '/'\nhealth_port = 81",
+            "4: site.health_port: http+srv://_web._tcp.a has no port that another could replace; leave it out",
+        ),
+        (
             "admin = '0.0.0.0:3128'\nadmin_token = '0123456789abcdef'",
             "1: admin 0.0.0.0:3128 and forward.listen 127.0.0.1:3128 cannot both listen",
         ),

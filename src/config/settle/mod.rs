@@ -17,7 +17,8 @@ use std::{env, thread};
 use larder_evict::{By, Capacity, Spec};
 use larder_proxy::Settings;
 use larder_proxy::settings::{
-    Acme, DiskTier, Doors, Forward, Health, Limits, MemoryTier, OriginTls, Prices, Site, SiteRule, Token,
+    Acme, DiskTier, Doors, Forward, Health, Limits, MemoryTier, Origin, OriginTls, Prices, Site, SiteRule,
+    Token, is_service, socket_of,
 };
 
 use super::buckets;
@@ -157,6 +158,12 @@ fn check_health(site: &SiteDraft, problems: &mut Problems<'_>) {
     if site.health_status.is_empty() {
         let text = "site.health_status: no status passes: name one, or leave it out for 200 to 399";
         problems.add_to_key(site, "health_status", text);
+    }
+    let has_no_port = |origin: &&Origin| socket_of(&origin.authority).is_some() || is_service(origin.host());
+    let origin = site.values.origins.iter().find(has_no_port).filter(|_| site.health_port.is_some());
+    if let Some(origin) = origin {
+        let text = format!("site.health_port: {origin} has no port that another could replace; leave it out");
+        problems.add_to_key(site, "health_port", &text);
     }
 }
 
