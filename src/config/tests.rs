@@ -293,6 +293,14 @@ fn values_that_disagree() {
         ("[[site]]\nhosts = 'a'", "1: [[site]] has no 'origin'"),
         ("[[site]]\norigin = []", "1: [[site]] has no origin in its 'origin' list"),
         (
+            "[[site]]\nhosts = 'a'\n[[site.rule]]\nmatch = { path = '/a' }\nstop = true\n[[site.rule]]\nrespond = 404",
+            "1: [[site]] has no 'origin': the rule at 3 keeps requests by stop from the rule that answers everything",
+        ),
+        (
+            "[[site]]\nhosts = 'a'\n[[site.rule]]\nrespond = 404\n[[rule]]\nmatch = { path = '/a' }\nstop = true",
+            "1: [[site]] has no 'origin': the rule at 5 keeps requests by stop from the rule that answers everything",
+        ),
+        (
             "[[site]]\norigin = 'http://a'\nhealth = '/'\nhealth_status = []",
             "4: site.health_status: no status passes: name one, or leave it out for 200 to 399",
         ),

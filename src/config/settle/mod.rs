@@ -138,6 +138,13 @@ fn check_sites(Draft { sites, rules, .. }: &Draft, problems: &mut Problems<'_>) 
             problems.add_to_site(site, "[[site]] has no origin in its 'origin' list");
         } else if let Err(problem) = check_origins(&site.values.origins) {
             problems.add_to_site(site, &problem);
+        } else if site.values.origins == [Origin::none()]
+            && let Some(rule) = RuleDraft::decisive(&site.site_rules).filter(|rule| !rule.answers())
+        {
+            let place = &rule.place;
+            let text =
+                format!("the rule at {place} keeps requests by stop from the rule that answers everything");
+            problems.add_to_site(site, &format!("[[site]] has no 'origin': {text}"));
         }
         check_health(site, problems);
         control::check(site, problems);
