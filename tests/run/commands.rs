@@ -33,23 +33,29 @@ fn a_second_run_downloads_nothing_and_says_so() {
 fn the_exit_code_is_that_of_the_command() {
     let registry = Registry::before(origin());
     let user = User::of(&registry);
-    let script = |name: &str, text: &str| {
+    let script = |name: &str, text: &[u8]| {
         let file = user.home().join(name);
         fs::write(&file, text).expect("written");
         fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).expect("its owner's");
     };
-    script("plain", "test \"$1 $2\" = 'a b c' && exit 5\n");
-    script("lost", "#!/no/such/interpreter\n");
+    script("plain", b"test \"$1 $2\" = 'a b c' && exit 5\n");
+    script("lost", b"#!/no/such/interpreter\n");
+    // As a program that is linked with another C library.
+    let mut foreign = fs::read("/bin/true").expect("a program");
+    let loader = foreign.windows(4).position(|name| name == b"/ld-").expect("its loader");
+    foreign[loader + 1] = b'L';
+    script("foreign", &foreign);
     for (command, code, told) in [
         (&["sh", "-c", "exit 7"][..], 7, ""),
         (&["sh", "-c", "kill -KILL $$"], 137, ""),
         (&["true", "--report"], 0, ""),
         (&["./plain", "a b", "c"], 5, ""),
         (&["no-such-command"], 127, "larder: no-such-command: no such command\n"),
+        (&["./lost"], 127, "larder: ./lost: it cannot be started: its interpreter or loader is not there"),
         (
-            &["./lost"],
+            &["./foreign"],
             127,
-            "larder: ./lost: it cannot be started: the interpreter that its first line names ",
+            "larder: ./foreign: it cannot be started: its interpreter or loader is not there",
         ),
         (&["/"], 126, "larder: /: it cannot be started: permission denied\n"),
     ] {
