@@ -259,6 +259,37 @@ fn words_without_a_near_key_lead_to_what_helps() {
 }
 
 #[test]
+fn keys_of_a_site_that_disagree() {
+    let table: &[Row] = &[
+        (
+            "[[site]]\nhosts = 'a'\n[[site.rule]]\nmatch = { path = '/a' }\nstop = true\n[[site.rule]]\nrespond = 404",
+            "1: [[site]] has no 'origin': the rule at 3 keeps requests by stop from the rule that answers everything",
+        ),
+        (
+            "[[site]]\nhosts = 'a'\n[[site.rule]]\nrespond = 404\n[[rule]]\nmatch = { path = '/a' }\nstop = true",
+            "1: [[site]] has no 'origin': the rule at 5 keeps requests by stop from the rule that answers everything",
+        ),
+        (
+            "[[site]]\norigin = 'http://a'\nhealth = '/'\nhealth_status = []",
+            "4: site.health_status: no status passes: name one, or leave it out for 200 to 399",
+        ),
+        (
+            "[[site]]\norigin = ['http://a', 'unix:/a']\nhealth = '/'\nhealth_port = 81",
+            "4: site.health_port: unix:/a has no port that another could replace; leave it out",
+        ),
+        (
+            "[[site]]\norigin = 'http+srv://_web._tcp.a'\nhealth = '/'\nhealth_port = 81",
+            "4: site.health_port: http+srv://_web._tcp.a has no port that another could replace; leave it out",
+        ),
+    ];
+    for (text, line) in table {
+        assert_eq!(problems(text, &[]), [*line], "{text}");
+    }
+    let answering = "[[site]]\n[[site.rule]]\nmatch = { path = '/a' }\norigin = 'http://a'\nstop = true\n";
+    assert_eq!(settings(&format!("{answering}[[site.rule]]\nrespond = 404"), &[]).sites.len(), 1);
+}
+
+#[test]
 fn values_that_disagree() {
     let table: &[Row] = &[
         (

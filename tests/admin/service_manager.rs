@@ -7,6 +7,7 @@ use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 
 use larder_testkit::{Answer, Larder, Origin, PATIENCE, site};
+use rustix::net::sockopt::set_socket_passcred;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use rustix::process::Signal;
 use tempfile::TempDir;
@@ -56,6 +57,21 @@ impl Manager {
         }
     }
 
+    /// Returns the sender of the next message, and its lines.
+    fn next_from(&self) -> (u32, Vec<String>) {
+        let mut message = [0; 4096];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmCredentials(1))];
+        let mut beside = RecvAncillaryBuffer::new(&mut space);
+        let into = &mut [IoSliceMut::new(&mut message)];
+        let length = recvmsg(&self.socket, into, &mut beside, RecvFlags::empty()).expect("a message").bytes;
+        let sender = beside.drain().find_map(|part| match part {
+            RecvAncillaryMessage::ScmCredentials(sender) => Some(sender.pid.as_raw_nonzero().get() as u32),
+            _ => None,
+        });
+        let lines = String::from_utf8_lossy(&message[..length]).lines().map(str::to_owned).collect();
+        (sender.expect("a sender"), lines)
+    }
+
     /// Returns the lines of the next message.
     fn next(&self) -> Vec<String> {
         let mut message = [0; 4096];
@@ -85,6 +101,24 @@ fn a_service_says_when_it_is_ready_reloads_and_stops() {
 
     proxy.signal(Signal::TERM);
     assert_eq!(manager.next(), ["STOPPING=1", "STATUS=finishing the requests in progress"]);
+}
+
+#[test]
+fn the_old_process_names_the_new_one_as_the_main_process() {
+    let origin = Origin::always("200 OK\n\n");
+    let manager = Manager::start();
+    set_socket_passcred(&manager.socket, true).expect("senders are told");
+    let mut proxy = manager.serve(&site(&[&origin], ""), "0");
+    assert_eq!(manager.next_from().1[0], "READY=1");
+    for _ in 0..2 {
+        let before = proxy.id();
+        proxy.upgrade(&[]).expect("it serves");
+        assert_eq!(manager.next_from(), (before, vec![format!("MAINPID={}", proxy.id())]));
+        proxy.wait_for_predecessor();
+    }
+    proxy.signal(Signal::TERM);
+    let (sender, lines) = manager.next_from();
+    assert_eq!((sender, &*lines[0]), (proxy.id(), "STOPPING=1"));
 }
 
 #[test]

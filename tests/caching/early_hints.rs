@@ -74,16 +74,19 @@ fn early_hints_outlive_the_eviction_of_their_response() {
         let link = if seen.target == "/" { format!("\nLink: {LINK}") } else { String::new() };
         format!("200 OK\nCache-Control: max-age=100{link}\n\npage")
     });
-    let larder = Larder::start(&format!("[memory]\nentries = 1\n{}", site(&[&origin], ALWAYS)));
+    let mut larder = Larder::start(&format!("[memory]\nentries = 1\n{}", site(&[&origin], ALWAYS)));
     larder.get("/");
     assert!(larder.get("/").is_hit());
-    for number in 0..20 {
-        larder.get(&format!("/{number}"));
+    for upgraded in [false, true] {
+        (0..20).for_each(|number| _ = larder.get(&format!("/{upgraded}/{number}")));
+        if upgraded {
+            larder.upgrade(&[]).expect("it serves");
+        }
+        let asked = origin.count();
+        assert_eq!(hints(&larder, "GET /"), [LINK], "{upgraded}");
+        assert_eq!(origin.count(), asked + 1, "it was evicted");
+        assert_eq!(larder.stats()["early_hints"]["kept"], 1, "{upgraded}");
     }
-    let asked = origin.count();
-    assert_eq!(hints(&larder, "GET /"), [LINK]);
-    assert_eq!(origin.count(), asked + 1, "it was evicted");
-    assert_eq!(larder.stats()["early_hints"]["kept"], 1);
 }
 
 #[test]

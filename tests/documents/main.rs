@@ -57,6 +57,7 @@ pages! {
     installation: "docs/install.md",
     the_laboratory: "docs/laboratory.md",
     logs: "docs/logs.md",
+    operations: "docs/operations.md",
     packages: "docs/packages.md",
     prefetching: "docs/prefetch.md",
     purging: "docs/purge.md",

@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
+use std::thread;
 
 use larder_testkit::{Authority, Gate, Origin, Process, eventually, output, programs, stderr, stdout};
 use rustix::process::Signal;
@@ -32,23 +33,29 @@ fn a_second_run_downloads_nothing_and_says_so() {
 fn the_exit_code_is_that_of_the_command() {
     let registry = Registry::before(origin());
     let user = User::of(&registry);
-    let script = |name: &str, text: &str| {
+    let script = |name: &str, text: &[u8]| {
         let file = user.home().join(name);
         fs::write(&file, text).expect("written");
         fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).expect("its owner's");
     };
-    script("plain", "test \"$1 $2\" = 'a b c' && exit 5\n");
-    script("lost", "#!/no/such/interpreter\n");
+    script("plain", b"test \"$1 $2\" = 'a b c' && exit 5\n");
+    script("lost", b"#!/no/such/interpreter\n");
+    // As a program that is linked with another C library.
+    let mut foreign = fs::read("/bin/true").expect("a program");
+    let loader = foreign.windows(4).position(|name| name == b"/ld-").expect("its loader");
+    foreign[loader + 1] = b'L';
+    script("foreign", &foreign);
     for (command, code, told) in [
         (&["sh", "-c", "exit 7"][..], 7, ""),
         (&["sh", "-c", "kill -KILL $$"], 137, ""),
         (&["true", "--report"], 0, ""),
         (&["./plain", "a b", "c"], 5, ""),
         (&["no-such-command"], 127, "larder: no-such-command: no such command\n"),
+        (&["./lost"], 127, "larder: ./lost: it cannot be started: its interpreter or loader is not there"),
         (
-            &["./lost"],
+            &["./foreign"],
             127,
-            "larder: ./lost: it cannot be started: the interpreter that its first line names ",
+            "larder: ./foreign: it cannot be started: its interpreter or loader is not there",
         ),
         (&["/"], 126, "larder: /: it cannot be started: permission denied\n"),
     ] {
@@ -76,6 +83,28 @@ fn files_that_cannot_be_written_are_told_before_the_command_runs() {
         assert!(stderr(&output).contains(told), "{}", stderr(&output));
         assert!(!user.home().join("ran").exists(), "{name}");
     }
+}
+
+#[test]
+fn a_run_that_cannot_start_leaves_the_report_and_its_pipe_alone() {
+    let registry = Registry::before(origin());
+    let user = User::of(&registry);
+    let [report, pipe, no_folder] = ["report.json", "pipe", "file"].map(|name| user.home().join(name));
+    fs::write(&report, "of the last run").expect("written");
+    fs::write(&no_folder, "").expect("written");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RWXU).expect("a pipe");
+    for file in [&report, &pipe] {
+        let options = ["--report", file.to_str().expect("text"), "--cache", "file"];
+        let output = user.command(&options, &["touch", "ran"]).output().expect("it ends");
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+    }
+    assert_eq!(fs::read_to_string(&report).expect("text"), "of the last run");
+    let reader = thread::spawn({
+        let pipe = pipe.clone();
+        move || fs::read_to_string(pipe).expect("text")
+    });
+    user.command(&["--report", pipe.to_str().expect("text")], &["true"]).output().expect("it ends");
+    assert!(reader.join().expect("the reader").contains("\"exit_code\""));
 }
 
 #[test]

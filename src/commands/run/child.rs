@@ -97,10 +97,9 @@ pub(super) fn exit_code(status: ExitStatus) -> u8 {
 /// Returns the exit code of a shell for a command that cannot be started, and the reason.
 pub(super) fn unstarted(command: &OsStr, error: &io::Error) -> (u8, String) {
     match error.kind() {
-        ErrorKind::NotFound if is_file(command) => (
-            NOT_FOUND,
-            "it cannot be started: the interpreter that its first line names is not there".to_owned(),
-        ),
+        ErrorKind::NotFound if is_file(command) => {
+            (NOT_FOUND, "it cannot be started: its interpreter or loader is not there".to_owned())
+        }
         ErrorKind::NotFound => (NOT_FOUND, "no such command".to_owned()),
         _ => (NOT_STARTED, format!("it cannot be started: {}", unread(error))),
     }

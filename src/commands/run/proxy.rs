@@ -1,7 +1,7 @@
 //! The proxy of a run: a forward proxy on a port of this machine, in a process of its own.
 
 use std::fmt::Write;
-use std::fs;
+use std::fs::{self, OpenOptions};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -39,7 +39,7 @@ const THREADS: usize = 4;
 pub(super) fn serve(args: &RunArgs, watch_allocator: WatchAllocator) -> Result<(), Failure> {
     let _outlived = outlive_signals();
     // A command that takes long would have run for nothing.
-    args.report.as_deref().map_or(Ok(()), |file| written(file, b"")).map_err(Failure::Failed)?;
+    args.report.as_deref().map_or(Ok(()), writable).map_err(Failure::Failed)?;
     let cache = Cache::open(args.cache.as_deref()).map_err(Failure::Failed)?;
     let log = RequestLog::new().map_err(|error| Failure::Failed(format!("cannot log requests: {error}")))?;
     let proxy = Proxy::start(args, &cache, Some(&log), watch_allocator)?;
@@ -71,7 +71,8 @@ fn conclude(args: &RunArgs, report: &Report) -> Result<(), Failure> {
     }
     report.summary().iter().for_each(|line| tell(line));
     let json = report.json();
-    let written = args.report.as_deref().map_or(Ok(()), |file| written(file, json.as_bytes()));
+    let write = |file: &Path| fs::write(file, &json).map_err(|error| no_report(file, &error));
+    let written = args.report.as_deref().map_or(Ok(()), write);
     match report.exit_code {
         0 if args.require && report.requests == 0 => {
             Err(Failure::Failed("--require: no request came through the proxy".to_owned()))
@@ -84,9 +85,20 @@ fn conclude(args: &RunArgs, report: &Report) -> Result<(), Failure> {
     }
 }
 
-/// Writes the report to `file`. The error is the reason why it cannot be written, in one line.
-fn written(file: &Path, report: &[u8]) -> Result<(), String> {
-    fs::write(file, report).map_err(|error| format!("cannot write {}: {}", file.display(), unwritten(&error)))
+/// Creates `file` unless it is there, with the report of the last run. The error is the reason why none can be written.
+fn writable(file: &Path) -> Result<(), String> {
+    // A reader of a pipe would wait for its start, and then take this for the end of the report.
+    let is_stream = fs::metadata(file).is_ok_and(|found| !found.is_file() && !found.is_dir());
+    if is_stream {
+        return Ok(());
+    }
+    let opened = OpenOptions::new().append(true).create(true).open(file);
+    opened.map(drop).map_err(|error| no_report(file, &error))
+}
+
+/// Returns the reason why a report cannot be written, in one line.
+fn no_report(file: &Path, error: &io::Error) -> String {
+    format!("cannot write {}: {}", file.display(), unwritten(error))
 }
 
 /// The access log of a run, in memory: it is complete even if the disk is full.

@@ -35,7 +35,18 @@ pub(crate) struct RuleDraft {
 impl RuleDraft {
     /// Whether it answers all requests itself.
     pub(crate) fn answers_everything(&self) -> bool {
-        self.conditions == Conditions::default() && (self.redirect.is_some() || self.respond.is_some())
+        self.conditions == Conditions::default() && self.answers()
+    }
+
+    /// Whether it answers its requests itself.
+    pub(crate) fn answers(&self) -> bool {
+        self.redirect.is_some() || self.respond.is_some()
+    }
+
+    /// Returns the first of `rules` that answers everything, or that ends the rules of a request which needs an origin.
+    pub(crate) fn decisive(rules: &[Self]) -> Option<&Self> {
+        let needs_origin = |rule: &Self| rule.stop && !rule.answers() && rule.effects.origin.is_none();
+        rules.iter().find(|rule| rule.answers_everything() || needs_origin(rule))
     }
 }
 

@@ -92,7 +92,7 @@ pub(crate) const SITE: &[Key<SiteDraft>] = keys! {
         "path of health checks, which each origin must answer";
     "health_status" in health_status: List(Statuses), "statuses that these answers may have: 401, \"2xx\" or \"200-399\"";
     "health_text" in health_text: OrWord("off", TEXT), "text that the first 64 KiB of these answers must have";
-    "health_port" in health_port: OrWord("off", Count(1..=65_535)), "port of health checks; off: that of each origin";
+    "health_port" in health_port: OrWord("off", Count(1..=65_535)), "port of health checks, with the scheme of the origin; off: that of each origin";
     "health_fails" in health_fails: Count(1..=1_000), "health checks in a row that fail before an origin gets no requests";
     "health_passes" in health_passes: Count(1..=1_000), "health checks in a row after that until it gets them again";
     "health_interval" in health_interval: AtLeast(100), "interval between health checks";

@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 use std::iter;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use http::{HeaderName, HeaderValue, header};
+use http::{HeaderMap, HeaderName, header};
 use larder_proxy::Settings;
 use larder_proxy::settings::{
     Answer, Conditions, Effects, IgnoredDirectives, Limit, LimitBy, Names, Pattern, Placeholder, Query, Role,
     Rule, RuleSet, Site, SiteRule,
 };
+use larder_semantics::directives::ResponseDirectives;
 
 use super::settle::{patterns, templates, urls};
 use super::values::template;
@@ -263,17 +264,13 @@ fn doubts(rule: &Rule, effects: &Effects, stores_posts: bool) -> Vec<String> {
 
 /// Returns the doubt about a lifetime for responses that the `Cache-Control` of the same rule keeps out of the cache.
 fn kept_out(effects: &Effects) -> Option<String> {
-    let forbids = |value: &HeaderValue| {
-        let words = String::from_utf8_lossy(value.as_bytes()).to_ascii_lowercase();
-        let mut words = words.split([',', '=']).map(str::trim);
-        words.any(|word| matches!(word, "no-store" | "no-cache" | "private"))
-    };
-    let mut lines = effects.response.written_lines().filter(|_| effects.ttl.is_some_and(|ttl| ttl > 0));
-    lines.find(|(name, value)| *name == header::CACHE_CONTROL && forbids(value))?;
-    Some(
+    let lines: HeaderMap = effects.response.written_lines().cloned().collect();
+    let own = ResponseDirectives::parse(&lines, &[]);
+    let forbids = own.no_store || own.no_cache || own.private;
+    (forbids && effects.ttl.is_some_and(|ttl| ttl > 0)).then(||
         "response: this Cache-Control keeps responses out of the cache in spite of ttl; for browsers alone, write \
          \"max-age=0, must-revalidate\", or a rule with reply"
-            .to_owned(),
+            .to_owned()
     )
 }
 

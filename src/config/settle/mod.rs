@@ -17,7 +17,8 @@ use std::{env, thread};
 use larder_evict::{By, Capacity, Spec};
 use larder_proxy::Settings;
 use larder_proxy::settings::{
-    Acme, DiskTier, Doors, Forward, Health, Limits, MemoryTier, OriginTls, Prices, Site, SiteRule, Token,
+    Acme, DiskTier, Doors, Forward, Health, Limits, MemoryTier, Origin, OriginTls, Prices, Site, SiteRule,
+    Token, is_service, socket_of,
 };
 
 use super::buckets;
@@ -137,7 +138,15 @@ fn check_sites(Draft { sites, rules, .. }: &Draft, problems: &mut Problems<'_>) 
             problems.add_to_site(site, "[[site]] has no origin in its 'origin' list");
         } else if let Err(problem) = check_origins(&site.values.origins) {
             problems.add_to_site(site, &problem);
+        } else if site.values.origins == [Origin::none()]
+            && let Some(rule) = RuleDraft::decisive(&site.site_rules).filter(|rule| !rule.answers())
+        {
+            let place = &rule.place;
+            let text =
+                format!("the rule at {place} keeps requests by stop from the rule that answers everything");
+            problems.add_to_site(site, &format!("[[site]] has no 'origin': {text}"));
         }
+        check_health(site, problems);
         control::check(site, problems);
         for earlier in &sites[..at] {
             if site.name.is_some() && site.name == earlier.name {
@@ -149,6 +158,19 @@ fn check_sites(Draft { sites, rules, .. }: &Draft, problems: &mut Problems<'_>) 
             }
             check_hosts(site, earlier, problems);
         }
+    }
+}
+
+fn check_health(site: &SiteDraft, problems: &mut Problems<'_>) {
+    if site.health_status.is_empty() {
+        let text = "site.health_status: no status passes: name one, or leave it out for 200 to 399";
+        problems.add_to_key(site, "health_status", text);
+    }
+    let has_no_port = |origin: &&Origin| socket_of(&origin.authority).is_some() || is_service(origin.host());
+    let origin = site.values.origins.iter().find(has_no_port).filter(|_| site.health_port.is_some());
+    if let Some(origin) = origin {
+        let text = format!("site.health_port: {origin} has no port that another could replace; leave it out");
+        problems.add_to_key(site, "health_port", &text);
     }
 }
 

@@ -288,6 +288,16 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn a_header_of_another_version_is_refused_with_both_versions() {
+        for other in [HEADER_VERSION - 1, HEADER_VERSION + 1] {
+            let mut channel = sent(&[("one", b"first")]);
+            channel.bytes[MAGIC.len()] = other as u8;
+            let refused = Reader::new(channel).err().unwrap().to_string();
+            assert_eq!(refused, format!("the header has version {other}, not {HEADER_VERSION}"));
+        }
+    }
+
+    #[test]
     fn a_damaged_part_is_refused_alone() {
         let mut channel = sent(&[("one", b"first"), ("two", b"second")]);
         let at = channel.bytes.iter().position(|byte| *byte == b'f').unwrap();

@@ -243,6 +243,30 @@ fn send(sink: &mut impl Sink, name: &str, piece: Piece<'_>) -> io::Result<()> {
     }
 }
 
+/// Returns the version that this program reads of the parts called `name`, and their kind of state; `None` if it knows no such part.
+fn known(name: &str) -> Option<(u32, Option<&'static Kind>)> {
+    let kind = KINDS.iter().chain([&PREDICTIONS]).find(|kind| kind.name == name);
+    let version = match (name, kind) {
+        (_, Some(kind)) => kind.version,
+        (KEYS | FILE | FETCHES | ASKED | OBEYED, _) => VERSION,
+        (SLICE | CHANGES, _) => handover::VERSION,
+        (LATE_PURGES, _) => purges::COPY_VERSION,
+        _ => return None,
+    };
+    Some((version, kind))
+}
+
+/// Returns the content of a part of which this program reads `version`. The error is the reason why it cannot.
+fn content_of(part: &Part, version: u32) -> Result<&[u8], String> {
+    match &part.content {
+        _ if part.version != version => {
+            Err(format!("it has version {}, and this program reads {version}", part.version))
+        }
+        Err(_) => Err("it is damaged".to_owned()),
+        Ok(content) => Ok(content),
+    }
+}
+
 impl Import {
     /// Returns an import into `shared`, which serves no requests yet.
     pub(crate) fn new(shared: &Arc<ProcessState>) -> Self {
@@ -257,21 +281,9 @@ impl Import {
         part: &Part,
         descriptor: &mut dyn FnMut(u32) -> Option<OwnedFd>,
     ) -> PartResult {
-        let kind = KINDS.iter().chain([&PREDICTIONS]).find(|kind| kind.name == part.name);
-        let version = match (&*part.name, kind) {
-            (_, Some(kind)) => kind.version,
-            (KEYS | FILE | FETCHES | ASKED | OBEYED, _) => VERSION,
-            (SLICE | CHANGES, _) => handover::VERSION,
-            (LATE_PURGES, _) => purges::COPY_VERSION,
-            _ => return PartResult::Unknown,
-        };
-        let taken = match &part.content {
-            _ if part.version != version => {
-                Err(format!("it has version {}, and this program reads {version}", part.version))
-            }
-            Err(_) => Err("it is damaged".to_owned()),
-            Ok(content) => self.take(&part.name, kind, content, descriptor),
-        };
+        let Some((version, kind)) = known(&part.name) else { return PartResult::Unknown };
+        let taken =
+            content_of(part, version).and_then(|content| self.take(&part.name, kind, content, descriptor));
         self.is_outdated |= taken.is_err() && matches!(&*part.name, CHANGES | LATE_PURGES);
         if self.is_outdated {
             self.memory.give_up();
@@ -346,5 +358,26 @@ impl Import {
         self.shared.cache.twin.note_fetches(HashSet::new());
         self.memory.predecessor_ended();
         Arc::clone(&self.shared.cache.store)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_of_older_and_newer_programs_are_refused_by_version_or_name() {
+        let own = [KEYS, FILE, SLICE, CHANGES, LATE_PURGES, ASKED, OBEYED, FETCHES];
+        for name in own.into_iter().chain(KINDS.iter().chain([&PREDICTIONS]).map(|kind| kind.name)) {
+            let (version, kind) = known(name).expect("a part");
+            assert!(kind.is_none_or(|kind| kind.name == name && kind.version == version), "{name}");
+            let part = |version| Part { name: name.to_owned(), version, content: Ok(b"content".to_vec()) };
+            assert_eq!(content_of(&part(version), version), Ok(&b"content"[..]));
+            for other in [version - 1, version + 1] {
+                let why = format!("it has version {other}, and this program reads {version}");
+                assert_eq!(content_of(&part(other), version), Err(why), "{name}");
+            }
+            assert!(known(&format!("{name}-2")).is_none());
+        }
     }
 }
