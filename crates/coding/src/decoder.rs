@@ -85,9 +85,16 @@ impl StreamDecoder {
         }
         match self.0.read(to) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(0),
+            // The decoder of brotli stops at the end of the content, and fails later if it has read bytes behind that.
+            Ok(0) if !self.0.arrived().fill_buf().unwrap_or_default().is_empty() => Err(behind_the_end()),
+            Ok(0) => self.0.read(to),
             read => read,
         }
     }
+}
+
+fn behind_the_end() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "there are bytes behind the end of the content")
 }
 
 impl Library for MultiGzDecoder<Arrived> {
@@ -184,6 +191,14 @@ mod tests {
             }
             assert!(streamed(coding, b"not coded", 3).is_err(), "{coding:?}");
             assert_eq!(streamed(coding, b"", 3).unwrap(), b"", "{coding:?}");
+        }
+        for coding in Coding::ALL {
+            let mut coded = encode(coding, &mut &text[..], len, len).unwrap().unwrap();
+            let end = coded.len();
+            coded.extend_from_slice(&[b'x'; 100]);
+            for piece in [1, 7, end, coded.len()] {
+                assert!(streamed(coding, &coded, piece).is_err(), "{coding:?} {piece}");
+            }
         }
         let member = encode(Coding::Gzip, &mut &text[..], len, len).unwrap().unwrap();
         assert_eq!(streamed(Coding::Gzip, &member.repeat(2), 9).unwrap(), text.repeat(2));
