@@ -2,7 +2,7 @@
 
 use std::io::{self, BufRead, Read};
 
-use brotli::Decompressor;
+use brotli_decompressor::{BrotliDecoderParameter, Decompressor};
 use flate2::bufread::MultiGzDecoder;
 
 use larder_semantics::coding::Coding;
@@ -16,7 +16,7 @@ use lzma_rust2::XzReader;
 pub fn reader(coding: Coding, input: &[u8], window: u32) -> io::Result<Box<dyn Read + '_>> {
     Ok(match coding {
         Coding::Gzip => Box::new(MultiGzDecoder::new(input)),
-        Coding::Brotli => Box::new(Decompressor::new(input, BUFFER)),
+        Coding::Brotli => Box::new(brotli(input)),
         Coding::Zstd => Box::new(zstd(input, window)?),
     })
 }
@@ -25,6 +25,13 @@ fn zstd<'d, R: BufRead>(input: R, window: u32) -> io::Result<zstd::Decoder<'d, R
     let mut decoder = zstd::Decoder::with_buffer(input)?;
     decoder.window_log_max(window)?;
     Ok(decoder)
+}
+
+fn brotli<R: Read>(input: R) -> Decompressor<R> {
+    let mut decoder = Decompressor::new(input, BUFFER);
+    // Windows of up to 1 GiB are no part of the coding `br` (RFC 7932), which has 16 MiB at most.
+    decoder.set_parameter(BrotliDecoderParameter::BROTLI_DECODER_PARAM_LARGE_WINDOW, 0);
+    decoder
 }
 
 /// The coded bytes that the decoder of brotli reads at once.
@@ -55,7 +62,7 @@ impl StreamDecoder {
         let none = Arrived::default();
         Ok(Self(match coding {
             Coding::Gzip => Box::new(MultiGzDecoder::new(none)),
-            Coding::Brotli => Box::new(Decompressor::new(none, BUFFER)),
+            Coding::Brotli => Box::new(brotli(none)),
             Coding::Zstd => Box::new(zstd(none, window)?),
         }))
     }
@@ -200,6 +207,9 @@ mod tests {
                 assert!(streamed(coding, &coded, piece).is_err(), "{coding:?} {piece}");
             }
         }
+        // An empty content, with a window of 1 GiB.
+        assert!(streamed(Coding::Brotli, &[0x11, 0xde], 2).is_err());
+        assert_eq!(decode(Coding::Brotli, &[0x11, 0xde], 23, len), None);
         let member = encode(Coding::Gzip, &mut &text[..], len, len).unwrap().unwrap();
         assert_eq!(streamed(Coding::Gzip, &member.repeat(2), 9).unwrap(), text.repeat(2));
     }
