@@ -283,7 +283,7 @@ impl OriginAnswer<'_> {
         let shown = kept.ok().or_else(|| update.unstored(memory));
         let reply = shown.and_then(|shown| {
             let extra = update.extra(news, &shown);
-            let reply = answer::from_entry(&request.method, &request.fields, shown, now, outcome)?;
+            let reply = answer::to(request, shown, now, outcome)?;
             Some(Reply { extra, ..reply })
         });
         reply.unwrap_or_else(|| failure(StatusCode::BAD_GATEWAY, self.why))
@@ -295,7 +295,7 @@ impl OriginAnswer<'_> {
         let outcome = Outcome::hit(Kind::StaleHit, Why::StaleIfError, entry.freshness().ttl(now));
         let outcome = status.map_or(outcome, |status| outcome.answered(status));
         let request = self.request;
-        answer::from_entry(&request.method, &request.fields, entry.clone(), now, outcome)
+        answer::to(request, entry.clone(), now, outcome)
             .unwrap_or_else(|| failure(StatusCode::BAD_GATEWAY, Why::OriginUnreachable))
     }
 

@@ -351,7 +351,7 @@ fn stand_in(cx: Context<'_>, request: &Request, stored: Option<&Entry>, failure:
         Failure::Status(status) => outcome.answered(status),
         Failure::Unreachable => outcome,
     };
-    answer::from_entry(&request.method, &request.fields, entry.clone(), now, outcome)
+    answer::to(request, entry.clone(), now, outcome)
 }
 
 /// Freshens or removes a stored response according to the answer to a HEAD (RFC 9111 section 4.3.5).

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use http::{Method, StatusCode};
+use larder_semantics::coding::AcceptedCodings;
 use larder_semantics::fields::Fields;
 use larder_semantics::freshness::{Flags, Freshness};
 use larder_semantics::range;
@@ -86,7 +87,11 @@ pub(crate) fn at_once(
         return None;
     }
     let outcome = Outcome::hit(decision.kind(), decision.why(), stored.freshness.ttl(now)).from(tier);
-    let mut reply = answer::from_entry(&head.method, &selecting, entry, now, outcome)?;
+    let is_undone = |entry: &Entry| {
+        let own = entry.coding_terms().undoable.filter(|_| rules.compression.is_on() && !asker.by_peer);
+        own.is_some_and(|own| !AcceptedCodings::of(&head.fields).takes(own))
+    };
+    let mut reply = answer::from_entry((&head.method, &selecting), entry, now, outcome, is_undone)?;
     if sliced::response(&reply).is_some() && !sliced::fill_at_once(&worker.cache, &head.method, &mut reply) {
         return None;
     }
@@ -303,7 +308,7 @@ impl Context<'_> {
         let now = clock::now();
         let outcome = Outcome::hit(kind, why, entry.freshness().ttl(now));
         (answer::selects(&entry, &request.fields) && equivalent::is_entry_for(request, &entry))
-            .then(|| answer::from_entry(&request.method, &request.fields, entry, now, outcome))?
+            .then(|| answer::to(request, entry, now, outcome))?
     }
 
     pub(crate) fn may_stand_in(&self, entry: &Entry, request: &Request) -> bool {
