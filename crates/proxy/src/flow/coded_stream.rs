@@ -93,6 +93,14 @@ pub(super) fn is_undone(request: &Request, status: StatusCode, fields: &impl Fie
         && undoable(status, fields).is_some_and(|own| accepted.is_some_and(|accepted| !accepted.takes(own)))
 }
 
+/// Whether an answer of this status and with these fields is a part of coded content of which the client gets the whole
+/// without its coding: it may have the beginning in that form.
+pub(super) fn is_part_of_undone(request: &Request, status: StatusCode, fields: &impl Fields) -> bool {
+    status == StatusCode::PARTIAL_CONTENT
+        && request.method == Method::GET
+        && is_undone(request, StatusCode::OK, fields)
+}
+
 /// Returns how codings matter to the response of which `reply` is made; `streams`: whether content is compressed while it
 /// is sent.
 pub(crate) fn arriving(compression: &Compression, streams: bool, reply: &Reply) -> ArrivingResponse {

@@ -35,7 +35,7 @@ use crate::flow::slices::FirstSlice;
 use crate::flow::storage_terms::{self, News, StorageTerms, Update, is_by_request, judge};
 use crate::flow::stored::Lookup;
 use crate::flow::upstream::{self, Answer};
-use crate::flow::{answer, conditions, follow, generated_etag, packages, pass, stored};
+use crate::flow::{answer, coded_stream, conditions, follow, generated_etag, packages, pass, stored};
 use crate::http::body::Upload;
 use crate::origin::OriginError;
 
@@ -73,7 +73,7 @@ pub(crate) async fn fetch(
 ) -> Reply {
     // Checked after the fetch is registered among the fills: later purges apply to the fetch itself.
     let stored = lookup.left(&cx.worker.cache.fills, request);
-    let wants_part = request.fields.contains("range") && !packages::is_verified(cx.plan, request);
+    let mut wants_part = request.fields.contains("range") && !packages::is_verified(cx.plan, request);
     // Validators and parts belong to one URL; a response stored for an equivalent URL may only stand in on errors.
     let own = stored.as_ref().filter(|entry| *entry.key() == *request.key);
     let is_sliced = own.is_some_and(|entry| entry.body().slices().is_some());
@@ -129,6 +129,11 @@ pub(crate) async fn fetch(
             Meaning::Opens(opened) => return fetched.open(fetching, answer, *opened),
             Meaning::Contains(part, wanted) => {
                 return opening::narrow(fetched.answer(fetching, answer), &part, wanted);
+            }
+            Meaning::Answer
+                if wants_part && coded_stream::is_part_of_undone(request, answer.status, &*answer.fields) =>
+            {
+                (revalidation, wants_part) = (Revalidation::Whole, false);
             }
             Meaning::Answer => return fetched.answer(fetching, answer),
         }

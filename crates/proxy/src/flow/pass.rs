@@ -32,18 +32,16 @@ use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Content, METHODS, Reply, Source, Tunnel};
 use crate::exchange::request::Request;
 use crate::exchange::route::Route;
-use crate::flow::answer;
 use crate::flow::change::Change;
-use crate::flow::conditions;
 use crate::flow::context::{Context, failure, refused};
 use crate::flow::decide::{may_stand_in, port, port_of};
 use crate::flow::fill_task::{self, FillTask};
 use crate::flow::follow::left;
-use crate::flow::intercept;
 use crate::flow::storage_terms::{self, Update, is_by_request};
 use crate::flow::stored::Lookup;
 use crate::flow::upstream::{self, Answer};
 use crate::flow::worker::Worker;
+use crate::flow::{answer, coded_stream, conditions, intercept};
 use crate::http::body::Upload;
 use crate::http::names::CLIENT_CERT;
 use crate::http::response::Lines;
@@ -101,7 +99,14 @@ pub(crate) async fn through(
     let epoch = || worker.cache.fills.epoch_of(request.hash);
     let before = rules.map(|rules| (rules, epoch(), Doubt::about(&worker.cache, &request.key)));
     let change = Change::of(&worker.shared, request);
-    let answered = origin_answer(worker, plan, request, &mut content, change.as_ref()).await;
+    let mut answered = origin_answer(worker, plan, request, &mut content, change.as_ref()).await;
+    if let Some(Ok(answer)) = &answered
+        && coded_stream::is_part_of_undone(request, answer.status, &*answer.fields)
+        && matches!(content, Upload::Empty)
+    {
+        [header::RANGE, header::IF_RANGE].map(|name| request.fields.remove(name));
+        answered = origin_answer(worker, plan, request, &mut content, None).await;
+    }
     let Answer { status, fields, download, requested, ruling, .. } = match answered {
         Some(Ok(answer)) => answer.for_client(plan, request),
         Some(Err(error)) => {
@@ -216,7 +221,7 @@ fn invalidate(worker: &Worker, request: &Request, status: StatusCode, fields: &i
     urls
 }
 
-/// Returns `target` in all spellings of its path and query.
+/// Returns `target` in the usual [`spellings`] of its path and query.
 fn spelled(target: &[u8]) -> Vec<Vec<u8>> {
     let path = key::parse(target).and_then(|(_, _, path)| str::from_utf8(path).ok()).unwrap_or_default();
     let origin = &target[..target.len() - path.len()];
