@@ -133,6 +133,11 @@ fn an_origins_coding_is_decoded_on_the_way_of_misses_and_passes() {
         );
         match seen.target.as_str() {
             "/cut" => Answer::with_body(&head, &ends[..ends.len() - 9]),
+            "/trailers" => {
+                let head = head.replace('\n', "\r\n") + "\r\nTrailer: X-Sum\r\nTransfer-Encoding: chunked";
+                let begin = Answer::raw(format!("HTTP/1.1 {head}\r\n\r\n{:x}\r\n", ends.len()));
+                begin.then(&ends[..]).then("\r\n0\r\nX-Sum: of-coded\r\n\r\n")
+            }
             _ if seen.method == "GET" && seen.field("range").is_some() => {
                 let head =
                     head.replace("200 OK", &format!("206 Part\nContent-Range: bytes 5-9/{}", page.len()));
@@ -178,6 +183,14 @@ fn an_origins_coding_is_decoded_on_the_way_of_misses_and_passes() {
     }
     let part = larder.ask("GET /kept-part\nRange: bytes=5-9\nAccept-Encoding: gzip");
     assert_eq!((part.status, part.body.len()), (206, 5));
+    // Trailers may be about the coded bytes.
+    for (fields, sums) in [("", 0), ("\nAccept-Encoding: gzip", 1)] {
+        assert_eq!(
+            larder.ask(&format!("GET /trailers\nTE: trailers{fields}")).trailers.len(),
+            sums,
+            "{fields}"
+        );
+    }
     // A client does not take content for complete whose coding ended early.
     let mut client = larder.client();
     client.send("GET /cut");
