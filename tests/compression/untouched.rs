@@ -123,10 +123,10 @@ fn an_origins_coding_is_decoded_for_clients_that_do_not_accept_it() {
     assert_eq!(origin.count(), 3);
 }
 
-#[test]
-fn an_origins_coding_is_decoded_on_the_way_of_misses_and_passes() {
+/// Starts an origin that sends pages by gzip, and parts of them.
+fn coding_origin() -> Origin {
     let (page, ends) = (gzip(text(500_000).as_bytes()), gzip(text(5_000).as_bytes()));
-    let origin = Origin::answering(move |seen| {
+    Origin::answering(move |seen| {
         let lifetime = if seen.target.starts_with("/stored") { "max-age=100" } else { "private" };
         let head = format!(
             "200 OK\nContent-Type: text/html\nCache-Control: {lifetime}\nETag: \"a\"\nContent-Encoding: gzip"
@@ -149,7 +149,12 @@ fn an_origins_coding_is_decoded_on_the_way_of_misses_and_passes() {
             }
             _ => Answer::with_body(&head, &page),
         }
-    });
+    })
+}
+
+#[test]
+fn an_origins_coding_is_decoded_on_the_way_of_misses_and_passes() {
+    let origin = coding_origin();
     let (larder, uncached) = (compressing(&origin, ""), compressing(&origin, "cache = false"));
     let undone = [None, Some("W/\"a\""), Some("Accept-Encoding")];
     let facts = |answer: &Response| {

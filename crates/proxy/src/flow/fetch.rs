@@ -84,10 +84,7 @@ pub(crate) async fn fetch(
         Some(first) => Revalidation::First(own.filter(|_| is_sliced).cloned(), first),
         None => conditions::revalidation(cx, request, own, wants_part),
     };
-    let own_tag = match &revalidation {
-        Revalidation::Validate(entry) => generated_etag::of(cx.rules, entry).await,
-        _ => None,
-    };
+    let own_tag = generated_etag::of(cx.rules, &revalidation).await;
     loop {
         let mut asked = revalidation.fields(&request.fields, wants_part);
         if let (Some(tag), Revalidation::Validate(_)) = (&own_tag, &revalidation) {
@@ -130,9 +127,7 @@ pub(crate) async fn fetch(
             Meaning::Contains(part, wanted) => {
                 return opening::narrow(fetched.answer(fetching, answer), &part, wanted);
             }
-            Meaning::Answer
-                if wants_part && coded_stream::is_part_of_undone(request, answer.status, &*answer.fields) =>
-            {
+            Meaning::Answer if wants_part && coded_stream::is_part_of_undone(request, &answer) => {
                 (revalidation, wants_part) = (Revalidation::Whole, false);
             }
             Meaning::Answer => return fetched.answer(fetching, answer),

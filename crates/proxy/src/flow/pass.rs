@@ -99,14 +99,7 @@ pub(crate) async fn through(
     let epoch = || worker.cache.fills.epoch_of(request.hash);
     let before = rules.map(|rules| (rules, epoch(), Doubt::about(&worker.cache, &request.key)));
     let change = Change::of(&worker.shared, request);
-    let mut answered = origin_answer(worker, plan, request, &mut content, change.as_ref()).await;
-    if let Some(Ok(answer)) = &answered
-        && coded_stream::is_part_of_undone(request, answer.status, &*answer.fields)
-        && matches!(content, Upload::Empty)
-    {
-        [header::RANGE, header::IF_RANGE].map(|name| request.fields.remove(name));
-        answered = origin_answer(worker, plan, request, &mut content, None).await;
-    }
+    let answered = useful_answer(worker, plan, request, &mut content, change.as_ref()).await;
     let Answer { status, fields, download, requested, ruling, .. } = match answered {
         Some(Ok(answer)) => answer.for_client(plan, request),
         Some(Err(error)) => {
@@ -160,16 +153,38 @@ pub(crate) async fn through(
     upstream::pass_on(request.method == Method::HEAD, status, fields, download, outcome).at(position)
 }
 
-/// Returns the origin's answer; `None` if the client has left before, and the answer has no other use. If a try of a
-/// change gets no answer and another try follows, the doubt begins at once.
-async fn origin_answer(
+/// Returns the origin's answer; about the whole, if it is a part of coded content that the client gets without its coding.
+async fn useful_answer(
     worker: &Arc<Worker>,
     plan: &Arc<Plan>,
     request: &Request,
     content: &mut Upload,
     change: Option<&Change>,
 ) -> Option<Result<Answer, OriginError>> {
-    let sent = pin!(upstream::send(worker, plan, request, &request.fields, content, None));
+    let answered = origin_answer(worker, plan, request, (&request.fields, content), change).await;
+    match &answered {
+        Some(Ok(answer))
+            if coded_stream::is_part_of_undone(request, answer) && matches!(content, Upload::Empty) =>
+        {
+            let mut fields = request.fields.clone();
+            fields.remove(header::RANGE);
+            fields.remove(header::IF_RANGE);
+            origin_answer(worker, plan, request, (&fields, content), None).await
+        }
+        _ => answered,
+    }
+}
+
+/// Returns the origin's answer; `None` if the client has left before, and the answer has no other use. If a try of a
+/// change gets no answer and another try follows, the doubt begins at once.
+async fn origin_answer(
+    worker: &Arc<Worker>,
+    plan: &Arc<Plan>,
+    request: &Request,
+    (fields, content): (&HeaderMap, &mut Upload),
+    change: Option<&Change>,
+) -> Option<Result<Answer, OriginError>> {
+    let sent = pin!(upstream::send(worker, plan, request, fields, content, None));
     let lost = || change.into_iter().for_each(Change::begin);
     let noticed = pin!(request.noticing_lost_try(sent, lost));
     request.unless_left(noticed, no_use(request)).await
