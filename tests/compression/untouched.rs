@@ -105,36 +105,57 @@ fn an_origins_coding_is_decoded_for_clients_that_do_not_accept_it() {
     assert_eq!([head.field("content-encoding"), head.field("etag")], [None, Some("W/\"a\"")]);
     let unchanged = larder.ask("GET /\nIf-None-Match: W/\"a\"");
     assert_eq!((unchanged.status, unchanged.field("etag")), (304, Some("W/\"a\"")));
-    let part = larder.ask("GET /\nRange: bytes=0-1\nAccept-Encoding: gzip");
-    assert_eq!((part.status, &part.body[..]), (206, &[0x1f, 0x8b][..]));
+    // Clients with the coding get ranges of the content as it is, and all clients of a site that does not compress.
+    let without = Larder::before(&origin);
+    without.get("/");
+    for (larder, coding) in [(&larder, "\nAccept-Encoding: gzip"), (&without, "")] {
+        let range = |range| larder.ask(&format!("GET /\nRange: bytes={range}{coding}"));
+        let (part, parts, none) = (range("0-1"), range("0-1,5-9"), range("100000-"));
+        assert_eq!((part.status, &part.body[..]), (206, &[0x1f, 0x8b][..]));
+        assert!(parts.field("content-type").is_some_and(|kind| kind.starts_with("multipart/")), "{parts:?}");
+        assert_eq!((parts.status, none.status, none.is_hit()), (206, 416, true));
+    }
+    assert_eq!(without.get("/").field("content-encoding"), Some("gzip"));
     // A content that would be too long without its coding is sent with it.
     larder.get("/bomb");
     let answer = larder.get("/bomb");
     assert_eq!((answer.is_hit(), answer.field("content-encoding")), (true, Some("gzip")));
-    assert_eq!(origin.count(), 2);
-    let without = Larder::before(&origin);
-    without.get("/");
-    assert_eq!(without.get("/").field("content-encoding"), Some("gzip"));
+    assert_eq!(origin.count(), 3);
 }
 
-#[test]
-fn an_origins_coding_is_decoded_on_the_way_of_misses_and_passes() {
+/// Starts an origin that sends pages by gzip, and parts of them.
+fn coding_origin() -> Origin {
     let (page, ends) = (gzip(text(500_000).as_bytes()), gzip(text(5_000).as_bytes()));
-    let origin = Origin::answering(move |seen| {
+    Origin::answering(move |seen| {
         let lifetime = if seen.target.starts_with("/stored") { "max-age=100" } else { "private" };
         let head = format!(
             "200 OK\nContent-Type: text/html\nCache-Control: {lifetime}\nETag: \"a\"\nContent-Encoding: gzip"
         );
         match seen.target.as_str() {
             "/cut" => Answer::with_body(&head, &ends[..ends.len() - 9]),
+            "/trailers" => {
+                let head = head.replace('\n', "\r\n") + "\r\nTrailer: X-Sum\r\nTransfer-Encoding: chunked";
+                let begin = Answer::raw(format!("HTTP/1.1 {head}\r\n\r\n{:x}\r\n", ends.len()));
+                begin.then(&ends[..]).then("\r\n0\r\nX-Sum: of-coded\r\n\r\n")
+            }
+            _ if seen.method == "GET" && seen.field("range").is_some() => {
+                let head =
+                    head.replace("200 OK", &format!("206 Part\nContent-Range: bytes 5-9/{}", page.len()));
+                Answer::with_body(&head, &page[5..10])
+            }
             _ if seen.method == "HEAD" => {
                 let head = head.replace('\n', "\r\n");
                 Answer::raw(format!("HTTP/1.1 {head}\r\nContent-Length: {}\r\n\r\n", page.len()))
             }
             _ => Answer::with_body(&head, &page),
         }
-    });
-    let larder = compressing(&origin, "");
+    })
+}
+
+#[test]
+fn an_origins_coding_is_decoded_on_the_way_of_misses_and_passes() {
+    let origin = coding_origin();
+    let (larder, uncached) = (compressing(&origin, ""), compressing(&origin, "cache = false"));
     let undone = [None, Some("W/\"a\""), Some("Accept-Encoding")];
     let facts = |answer: &Response| {
         assert_eq!(["content-encoding", "etag", "vary"].map(|name| answer.field(name)), undone, "{answer:?}");
@@ -144,9 +165,11 @@ fn an_origins_coding_is_decoded_on_the_way_of_misses_and_passes() {
         ["", "\nAccept-Encoding: br", "\nAccept-Encoding: gzip;q=0", "\nRange: bytes=5-9"].iter().enumerate()
     {
         for request in [format!("GET /stored{at}"), format!("GET /{at}"), format!("POST /{at}")] {
-            let answer = larder.ask(&format!("{request}{fields}"));
-            facts(&answer);
-            assert!(answer.text() == text(500_000), "{request}{fields}");
+            for larder in [&larder, &uncached] {
+                let answer = larder.ask(&format!("{request}{fields}"));
+                facts(&answer);
+                assert!(answer.text() == text(500_000), "{request}{fields}");
+            }
         }
     }
     let head = larder.ask("HEAD /head");
@@ -162,6 +185,16 @@ fn an_origins_coding_is_decoded_on_the_way_of_misses_and_passes() {
         let lines = ["content-encoding", "etag", "vary"].map(|name| kept.field(name));
         assert_eq!(lines, [Some("gzip"), Some("\"a\""), Some("Accept-Encoding")], "{fields}");
         assert!(decode("gzip", &kept.body) == text(500_000));
+    }
+    let part = larder.ask("GET /kept-part\nRange: bytes=5-9\nAccept-Encoding: gzip");
+    assert_eq!((part.status, part.body.len()), (206, 5));
+    // Trailers may be about the coded bytes.
+    for (fields, sums) in [("", 0), ("\nAccept-Encoding: gzip", 1)] {
+        assert_eq!(
+            larder.ask(&format!("GET /trailers\nTE: trailers{fields}")).trailers.len(),
+            sums,
+            "{fields}"
+        );
     }
     // A client does not take content for complete whose coding ended early.
     let mut client = larder.client();

@@ -1,9 +1,10 @@
 //! Decoders of the content codings, and of xz.
 
 use std::io::{self, BufRead, Read};
+use std::mem;
 
-use brotli::Decompressor;
-use flate2::bufread::MultiGzDecoder;
+use brotli_decompressor::{BrotliDecoderParameter, Decompressor};
+use flate2::bufread::GzDecoder;
 
 use larder_semantics::coding::Coding;
 use lzma_rust2::XzReader;
@@ -15,16 +16,70 @@ use lzma_rust2::XzReader;
 #[inline(never)]
 pub fn reader(coding: Coding, input: &[u8], window: u32) -> io::Result<Box<dyn Read + '_>> {
     Ok(match coding {
-        Coding::Gzip => Box::new(MultiGzDecoder::new(input)),
-        Coding::Brotli => Box::new(Decompressor::new(input, BUFFER)),
+        Coding::Gzip => Box::new(Members::new(input)),
+        Coding::Brotli => Box::new(brotli(input)),
         Coding::Zstd => Box::new(zstd(input, window)?),
     })
+}
+
+/// Decodes the members of a form by gzip. Bytes behind a member that do not begin another one are padding, as for `gzip`.
+struct Members<R> {
+    member: GzDecoder<R>,
+    place: Place,
+}
+
+/// What is read next of a form by gzip.
+#[derive(Clone, Copy)]
+enum Place {
+    Member,
+    MemberOrEnd,
+    Padding,
+}
+
+impl<R: BufRead> Members<R> {
+    fn new(input: R) -> Self {
+        Self { member: GzDecoder::new(input), place: Place::Member }
+    }
+}
+
+impl<R: BufRead + Default> Read for Members<R> {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        loop {
+            if let Place::Member = self.place {
+                match self.member.read(to)? {
+                    0 => self.place = Place::MemberOrEnd,
+                    read => return Ok(read),
+                }
+            }
+            let input = self.member.get_mut();
+            match (input.fill_buf()?, self.place) {
+                ([], _) => return Ok(0),
+                ([0x1f] | [0x1f, 0x8b, ..], Place::MemberOrEnd) => {
+                    let input = mem::take(input);
+                    self.member.reset(input);
+                    self.place = Place::Member;
+                }
+                (padding, _) => {
+                    let len = padding.len();
+                    input.consume(len);
+                    self.place = Place::Padding;
+                }
+            }
+        }
+    }
 }
 
 fn zstd<'d, R: BufRead>(input: R, window: u32) -> io::Result<zstd::Decoder<'d, R>> {
     let mut decoder = zstd::Decoder::with_buffer(input)?;
     decoder.window_log_max(window)?;
     Ok(decoder)
+}
+
+fn brotli<R: Read>(input: R) -> Decompressor<R> {
+    let mut decoder = Decompressor::new(input, BUFFER);
+    // Windows of up to 1 GiB are no part of the coding `br` (RFC 7932), which has 16 MiB at most.
+    decoder.set_parameter(BrotliDecoderParameter::BROTLI_DECODER_PARAM_LARGE_WINDOW, 0);
+    decoder
 }
 
 /// The coded bytes that the decoder of brotli reads at once.
@@ -54,8 +109,8 @@ impl StreamDecoder {
     pub fn new(coding: Coding, window: u32) -> io::Result<Self> {
         let none = Arrived::default();
         Ok(Self(match coding {
-            Coding::Gzip => Box::new(MultiGzDecoder::new(none)),
-            Coding::Brotli => Box::new(Decompressor::new(none, BUFFER)),
+            Coding::Gzip => Box::new(Members::new(none)),
+            Coding::Brotli => Box::new(brotli(none)),
             Coding::Zstd => Box::new(zstd(none, window)?),
         }))
     }
@@ -64,7 +119,7 @@ impl StreamDecoder {
     pub fn put(&mut self, coded: &[u8]) {
         if !coded.is_empty() {
             let arrived = self.0.arrived();
-            arrived.bytes.drain(..std::mem::take(&mut arrived.at));
+            arrived.bytes.drain(..mem::take(&mut arrived.at));
             arrived.bytes.extend_from_slice(coded);
         }
     }
@@ -85,14 +140,21 @@ impl StreamDecoder {
         }
         match self.0.read(to) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(0),
+            // The decoder of brotli stops at the end of the content, and fails later if it has read bytes behind that.
+            Ok(0) if !self.0.arrived().fill_buf().unwrap_or_default().is_empty() => Err(behind_the_end()),
+            Ok(0) => self.0.read(to),
             read => read,
         }
     }
 }
 
-impl Library for MultiGzDecoder<Arrived> {
+fn behind_the_end() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "there are bytes behind the end of the content")
+}
+
+impl Library for Members<Arrived> {
     fn arrived(&mut self) -> &mut Arrived {
-        self.get_mut()
+        self.member.get_mut()
     }
 }
 
@@ -185,7 +247,24 @@ mod tests {
             assert!(streamed(coding, b"not coded", 3).is_err(), "{coding:?}");
             assert_eq!(streamed(coding, b"", 3).unwrap(), b"", "{coding:?}");
         }
+        for coding in Coding::ALL {
+            let mut coded = encode(coding, &mut &text[..], len, len).unwrap().unwrap();
+            let end = coded.len();
+            coded.extend_from_slice(&[b'x'; 100]);
+            for piece in [1, 7, end, coded.len()] {
+                match coding {
+                    Coding::Gzip => assert_eq!(streamed(coding, &coded, piece).unwrap(), text, "{piece}"),
+                    _ => assert!(streamed(coding, &coded, piece).is_err(), "{coding:?} {piece}"),
+                }
+            }
+        }
+        // An empty content, with a window of 1 GiB.
+        assert!(streamed(Coding::Brotli, &[0x11, 0xde], 2).is_err());
+        assert_eq!(decode(Coding::Brotli, &[0x11, 0xde], 23, len), None);
         let member = encode(Coding::Gzip, &mut &text[..], len, len).unwrap().unwrap();
         assert_eq!(streamed(Coding::Gzip, &member.repeat(2), 9).unwrap(), text.repeat(2));
+        let padded = [&member.repeat(2)[..], &[0; 600]].concat();
+        assert_eq!(streamed(Coding::Gzip, &padded, 512).unwrap(), text.repeat(2));
+        assert_eq!(decode(Coding::Gzip, &padded, 23, 2 * len), Some(text.repeat(2)));
     }
 }

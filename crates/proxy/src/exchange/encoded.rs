@@ -120,6 +120,8 @@ impl<S: Sink> Sink for CodingSink<'_, S> {
         if let Some(Coder::Decoder(decoder)) = self.coder {
             decoder.end();
             self.send().await?;
+            // Trailers may be about the coded bytes.
+            return self.sink.end(&HeaderMap::new()).await;
         }
         if let Some(Coder::Encoder(encoder)) = self.coder.take() {
             let rest = encoder.finish().map_err(failed)?;

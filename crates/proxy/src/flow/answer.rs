@@ -13,6 +13,8 @@ use larder_store::{Entry, Resident};
 use crate::base::outcome::{Kind, Outcome};
 use crate::exchange::pieces::Piece;
 use crate::exchange::reply::{Content, Reply, Source};
+use crate::exchange::request::Request;
+use crate::flow::coded_stream;
 
 /// Returns the variant of `resident` that a request with these fields selects (RFC 9111 section 4.1).
 pub(crate) fn select<'r>(resident: &'r Resident, request: &impl Fields) -> Option<&'r Entry> {
@@ -36,17 +38,24 @@ pub(crate) fn selects(entry: &Entry, request: &impl Fields) -> bool {
 
 /// Whether `entry`, a part of a representation, lacks bytes that a request with these fields needs.
 pub(crate) fn lacks_range(method: &Method, request: &impl Fields, entry: &Entry, now: u32) -> bool {
-    from_entry(method, request, entry.clone(), now, Outcome::hit(Kind::Hit, Why::Fresh, 0)).is_none()
+    let outcome = Outcome::hit(Kind::Hit, Why::Fresh, 0);
+    from_entry((method, request), entry.clone(), now, outcome, |_| false).is_none()
+}
+
+/// [`from_entry`] for a request that took some waiting.
+pub(crate) fn to(request: &Request, entry: Entry, now: u32, outcome: Outcome) -> Option<Reply> {
+    let is_undone = |entry: &Entry| coded_stream::is_undone(request, entry.status(), &entry.fields());
+    from_entry((&request.method, &request.fields), entry, now, outcome, is_undone)
 }
 
 /// Returns the reply to a GET or HEAD from a stored response that may be used; `None` if the stored response is a part
-/// without the requested range.
+/// without the requested range. `is_undone`: whether the client gets the content without the coding of the origin.
 pub(crate) fn from_entry(
-    method: &Method,
-    request: &impl Fields,
+    (method, request): (&Method, &impl Fields),
     entry: Entry,
     now: u32,
     outcome: Outcome,
+    is_undone: impl FnOnce(&Entry) -> bool,
 ) -> Option<Reply> {
     let (freshness, status) = (entry.freshness(), entry.status());
     let stored = StoredAnswer { age: freshness.age(now), entry, outcome };
@@ -68,7 +77,12 @@ pub(crate) fn from_entry(
     match wanted.and_then(range::parse).filter(|_| range::if_range(request, &entry.fields(), &freshness)) {
         Some(specs) => {
             let resolved = range::resolve(&specs, entry.body().len());
-            Some(stored.ranges(resolved))
+            let is_one = matches!(&resolved, RangeSelection::Satisfied(ranges) if ranges.len() == 1);
+            // Without its coding, the content has other ranges, and is sent as a whole.
+            match !is_one && is_undone(entry) {
+                true => Some(stored.whole()),
+                false => Some(stored.ranges(resolved)),
+            }
         }
         None => Some(stored.whole()),
     }
@@ -116,11 +130,6 @@ impl StoredAnswer {
 
     fn ranges(self, resolved: RangeSelection) -> Reply {
         let complete = self.entry.body().len();
-        let is_one = matches!(&resolved, RangeSelection::Satisfied(ranges) if ranges.len() == 1);
-        // Without its coding, which not all clients accept, the content has other ranges, and is sent as a whole.
-        if !is_one && self.entry.coding_terms().undoable.is_some() {
-            return self.whole();
-        }
         match resolved {
             RangeSelection::Ignored => self.whole(),
             RangeSelection::Unsatisfiable => self.unsatisfiable(complete),

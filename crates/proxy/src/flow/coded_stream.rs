@@ -17,6 +17,7 @@ use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Content, Reply, Source};
 use crate::exchange::request::Request;
 use crate::flow::coded_forms::shows_weak_tag;
+use crate::flow::upstream::Answer;
 
 /// How the codings that clients accept matter to a response of an origin.
 #[derive(Clone, Copy, Default)]
@@ -91,6 +92,14 @@ pub(super) fn is_undone(request: &Request, status: StatusCode, fields: &impl Fie
     let accepted = request.accepted.as_ref().filter(|_| !request.by_peer);
     request.ruling.caching.compression.is_on()
         && undoable(status, fields).is_some_and(|own| accepted.is_some_and(|accepted| !accepted.takes(own)))
+}
+
+/// Whether `answer` is a part of coded content of which the client gets the whole
+/// without its coding: it may have the beginning in that form.
+pub(super) fn is_part_of_undone(request: &Request, answer: &Answer) -> bool {
+    answer.status == StatusCode::PARTIAL_CONTENT
+        && request.method == Method::GET
+        && is_undone(request, StatusCode::OK, &*answer.fields)
 }
 
 /// Returns how codings matter to the response of which `reply` is made; `streams`: whether content is compressed while it

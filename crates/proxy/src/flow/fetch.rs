@@ -35,7 +35,7 @@ use crate::flow::slices::FirstSlice;
 use crate::flow::storage_terms::{self, News, StorageTerms, Update, is_by_request, judge};
 use crate::flow::stored::Lookup;
 use crate::flow::upstream::{self, Answer};
-use crate::flow::{answer, conditions, follow, generated_etag, packages, pass, stored};
+use crate::flow::{answer, coded_stream, conditions, follow, generated_etag, packages, pass, stored};
 use crate::http::body::Upload;
 use crate::origin::OriginError;
 
@@ -73,7 +73,7 @@ pub(crate) async fn fetch(
 ) -> Reply {
     // Checked after the fetch is registered among the fills: later purges apply to the fetch itself.
     let stored = lookup.left(&cx.worker.cache.fills, request);
-    let wants_part = request.fields.contains("range") && !packages::is_verified(cx.plan, request);
+    let mut wants_part = request.fields.contains("range") && !packages::is_verified(cx.plan, request);
     // Validators and parts belong to one URL; a response stored for an equivalent URL may only stand in on errors.
     let own = stored.as_ref().filter(|entry| *entry.key() == *request.key);
     let is_sliced = own.is_some_and(|entry| entry.body().slices().is_some());
@@ -84,10 +84,7 @@ pub(crate) async fn fetch(
         Some(first) => Revalidation::First(own.filter(|_| is_sliced).cloned(), first),
         None => conditions::revalidation(cx, request, own, wants_part),
     };
-    let own_tag = match &revalidation {
-        Revalidation::Validate(entry) => generated_etag::of(cx.rules, entry).await,
-        _ => None,
-    };
+    let own_tag = generated_etag::of(cx.rules, &revalidation).await;
     loop {
         let mut asked = revalidation.fields(&request.fields, wants_part);
         if let (Some(tag), Revalidation::Validate(_)) = (&own_tag, &revalidation) {
@@ -129,6 +126,9 @@ pub(crate) async fn fetch(
             Meaning::Opens(opened) => return fetched.open(fetching, answer, *opened),
             Meaning::Contains(part, wanted) => {
                 return opening::narrow(fetched.answer(fetching, answer), &part, wanted);
+            }
+            Meaning::Answer if wants_part && coded_stream::is_part_of_undone(request, &answer) => {
+                (revalidation, wants_part) = (Revalidation::Whole, false);
             }
             Meaning::Answer => return fetched.answer(fetching, answer),
         }
@@ -283,7 +283,7 @@ impl OriginAnswer<'_> {
         let shown = kept.ok().or_else(|| update.unstored(memory));
         let reply = shown.and_then(|shown| {
             let extra = update.extra(news, &shown);
-            let reply = answer::from_entry(&request.method, &request.fields, shown, now, outcome)?;
+            let reply = answer::to(request, shown, now, outcome)?;
             Some(Reply { extra, ..reply })
         });
         reply.unwrap_or_else(|| failure(StatusCode::BAD_GATEWAY, self.why))
@@ -295,7 +295,7 @@ impl OriginAnswer<'_> {
         let outcome = Outcome::hit(Kind::StaleHit, Why::StaleIfError, entry.freshness().ttl(now));
         let outcome = status.map_or(outcome, |status| outcome.answered(status));
         let request = self.request;
-        answer::from_entry(&request.method, &request.fields, entry.clone(), now, outcome)
+        answer::to(request, entry.clone(), now, outcome)
             .unwrap_or_else(|| failure(StatusCode::BAD_GATEWAY, Why::OriginUnreachable))
     }
 

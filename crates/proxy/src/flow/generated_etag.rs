@@ -5,14 +5,16 @@
 use http::{HeaderMap, HeaderValue, header};
 use larder_semantics::revalidate;
 use larder_semantics::storable::Rules;
-use larder_store::Entry;
+
+use crate::flow::revalidation::Revalidation;
 
 /// The longest content that is read to generate a tag, in bytes.
 const MOST: u64 = 1 << 20;
 
-/// Returns the generated tag of `entry`, if `entry` has to be validated and has no strong validator. `None` also for
+/// Returns the generated tag of the response that is validated, if it has to be and has no strong validator. `None` also for
 /// content longer than `MOST` bytes.
-pub(crate) async fn of(rules: &Rules, entry: &Entry) -> Option<HeaderValue> {
+pub(crate) async fn of(rules: &Rules, revalidation: &Revalidation) -> Option<HeaderValue> {
+    let Revalidation::Validate(entry) = revalidation else { return None };
     let (fields, length) = (entry.fields(), entry.body().len());
     if !rules.validated || revalidate::has_strong(&fields, entry.freshness().date) || length > MOST {
         return None;

@@ -32,18 +32,16 @@ use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Content, METHODS, Reply, Source, Tunnel};
 use crate::exchange::request::Request;
 use crate::exchange::route::Route;
-use crate::flow::answer;
 use crate::flow::change::Change;
-use crate::flow::conditions;
 use crate::flow::context::{Context, failure, refused};
 use crate::flow::decide::{may_stand_in, port, port_of};
 use crate::flow::fill_task::{self, FillTask};
 use crate::flow::follow::left;
-use crate::flow::intercept;
 use crate::flow::storage_terms::{self, Update, is_by_request};
 use crate::flow::stored::Lookup;
 use crate::flow::upstream::{self, Answer};
 use crate::flow::worker::Worker;
+use crate::flow::{answer, coded_stream, conditions, intercept};
 use crate::http::body::Upload;
 use crate::http::names::CLIENT_CERT;
 use crate::http::response::Lines;
@@ -101,7 +99,7 @@ pub(crate) async fn through(
     let epoch = || worker.cache.fills.epoch_of(request.hash);
     let before = rules.map(|rules| (rules, epoch(), Doubt::about(&worker.cache, &request.key)));
     let change = Change::of(&worker.shared, request);
-    let answered = origin_answer(worker, plan, request, &mut content, change.as_ref()).await;
+    let answered = useful_answer(worker, plan, request, &mut content, change.as_ref()).await;
     let Answer { status, fields, download, requested, ruling, .. } = match answered {
         Some(Ok(answer)) => answer.for_client(plan, request),
         Some(Err(error)) => {
@@ -155,16 +153,38 @@ pub(crate) async fn through(
     upstream::pass_on(request.method == Method::HEAD, status, fields, download, outcome).at(position)
 }
 
-/// Returns the origin's answer; `None` if the client has left before, and the answer has no other use. If a try of a
-/// change gets no answer and another try follows, the doubt begins at once.
-async fn origin_answer(
+/// Returns the origin's answer; about the whole, if it is a part of coded content that the client gets without its coding.
+async fn useful_answer(
     worker: &Arc<Worker>,
     plan: &Arc<Plan>,
     request: &Request,
     content: &mut Upload,
     change: Option<&Change>,
 ) -> Option<Result<Answer, OriginError>> {
-    let sent = pin!(upstream::send(worker, plan, request, &request.fields, content, None));
+    let answered = origin_answer(worker, plan, request, (&request.fields, content), change).await;
+    match &answered {
+        Some(Ok(answer))
+            if coded_stream::is_part_of_undone(request, answer) && matches!(content, Upload::Empty) =>
+        {
+            let mut fields = request.fields.clone();
+            fields.remove(header::RANGE);
+            fields.remove(header::IF_RANGE);
+            origin_answer(worker, plan, request, (&fields, content), None).await
+        }
+        _ => answered,
+    }
+}
+
+/// Returns the origin's answer; `None` if the client has left before, and the answer has no other use. If a try of a
+/// change gets no answer and another try follows, the doubt begins at once.
+async fn origin_answer(
+    worker: &Arc<Worker>,
+    plan: &Arc<Plan>,
+    request: &Request,
+    (fields, content): (&HeaderMap, &mut Upload),
+    change: Option<&Change>,
+) -> Option<Result<Answer, OriginError>> {
+    let sent = pin!(upstream::send(worker, plan, request, fields, content, None));
     let lost = || change.into_iter().for_each(Change::begin);
     let noticed = pin!(request.noticing_lost_try(sent, lost));
     request.unless_left(noticed, no_use(request)).await
@@ -216,7 +236,7 @@ fn invalidate(worker: &Worker, request: &Request, status: StatusCode, fields: &i
     urls
 }
 
-/// Returns `target` in all spellings of its path and query.
+/// Returns `target` in the usual [`spellings`] of its path and query.
 fn spelled(target: &[u8]) -> Vec<Vec<u8>> {
     let path = key::parse(target).and_then(|(_, _, path)| str::from_utf8(path).ok()).unwrap_or_default();
     let origin = &target[..target.len() - path.len()];
@@ -351,7 +371,7 @@ fn stand_in(cx: Context<'_>, request: &Request, stored: Option<&Entry>, failure:
         Failure::Status(status) => outcome.answered(status),
         Failure::Unreachable => outcome,
     };
-    answer::from_entry(&request.method, &request.fields, entry.clone(), now, outcome)
+    answer::to(request, entry.clone(), now, outcome)
 }
 
 /// Freshens or removes a stored response according to the answer to a HEAD (RFC 9111 section 4.3.5).

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use http::{Method, StatusCode};
+use larder_semantics::coding::AcceptedCodings;
 use larder_semantics::fields::Fields;
 use larder_semantics::freshness::{Flags, Freshness};
 use larder_semantics::range;
@@ -79,14 +80,14 @@ pub(crate) fn at_once(
     // The other terms matter only to requests that are sent to an origin.
     let terms = Terms { directives: asked(&selecting, rules), forbids_guess, ..Terms::default() };
     let decision = decide(&terms, Ok(stored), now);
-    let is_no_use = asker.by_peer || head.is_prefetch;
-    if !matches!(decision, Decision::Hit(_))
-        || (!is_no_use && is_due(worker, rules, &stored.freshness, hash, now))
-    {
+    let is_use = !asker.by_peer && !head.is_prefetch;
+    let is_due = || is_use && is_due(worker, rules, &stored.freshness, hash, now);
+    if !matches!(decision, Decision::Hit(_)) || is_due() {
         return None;
     }
     let outcome = Outcome::hit(decision.kind(), decision.why(), stored.freshness.ttl(now)).from(tier);
-    let mut reply = answer::from_entry(&head.method, &selecting, entry, now, outcome)?;
+    let is_undone = |entry: &Entry| is_undone((rules, asker), &head.fields, entry);
+    let mut reply = answer::from_entry((&head.method, &selecting), entry, now, outcome, is_undone)?;
     if sliced::response(&reply).is_some() && !sliced::fill_at_once(&worker.cache, &head.method, &mut reply) {
         return None;
     }
@@ -115,6 +116,12 @@ pub(crate) fn at_once(
         prefetch::hit(worker, &of, &reply);
     }
     Some(reply)
+}
+
+/// Whether a request with these fields gets the content of `entry` without the coding of the origin.
+fn is_undone((rules, asker): (&Rules, &Requester<'_>), fields: &impl Fields, entry: &Entry) -> bool {
+    let own = entry.coding_terms().undoable.filter(|_| rules.compression.is_on() && !asker.by_peer);
+    own.is_some_and(|own| !AcceptedCodings::of(fields).takes(own))
 }
 
 /// Returns the stored response that a request with these fields selects, if it is found without waiting, and whether it
@@ -303,7 +310,7 @@ impl Context<'_> {
         let now = clock::now();
         let outcome = Outcome::hit(kind, why, entry.freshness().ttl(now));
         (answer::selects(&entry, &request.fields) && equivalent::is_entry_for(request, &entry))
-            .then(|| answer::from_entry(&request.method, &request.fields, entry, now, outcome))?
+            .then(|| answer::to(request, entry, now, outcome))?
     }
 
     pub(crate) fn may_stand_in(&self, entry: &Entry, request: &Request) -> bool {

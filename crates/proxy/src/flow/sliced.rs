@@ -320,8 +320,7 @@ impl NeededSlices {
     pub(crate) fn look(cache: &Cache, request: &Request, entry: &Entry) -> Option<Self> {
         let sliced = entry.body().slices().filter(|_| request.method == Method::GET)?;
         let outcome = Outcome::hit(Kind::Hit, Why::Fresh, 0);
-        let reply =
-            answer::from_entry(&request.method, &request.fields, entry.clone(), clock::now(), outcome)?;
+        let reply = answer::to(request, entry.clone(), clock::now(), outcome)?;
         let ((why, most), store) = (first_needed(cache, request), &cache.store);
         let mut needed = Self { stored: 0, all: 0, why: None };
         for part in parts(sliced, &plans(&reply.content)) {

@@ -108,7 +108,7 @@ pub(crate) fn find(request: &Request, held: &StoredVariants) -> (Decision, Optio
     }
     let reply = held.entry.clone().and_then(|entry| {
         let outcome = Outcome::hit(decision.kind(), decision.why(), entry.freshness().ttl(now));
-        answer::from_entry(&request.method, &request.fields, entry, now, outcome.from(held.tier))
+        answer::to(request, entry, now, outcome.from(held.tier))
     });
     (decision, reply)
 }

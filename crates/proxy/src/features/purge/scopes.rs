@@ -66,7 +66,7 @@ pub fn add_ruled(plan: &Plan, scopes: &mut Vec<Scope>) {
     scopes.append(&mut ruled);
 }
 
-/// Returns the scopes that `read` returns for all spellings of `value`.
+/// Returns the scopes that `read` returns for the usual [`spellings`] of `value`.
 fn spelled(value: &str, read: impl Fn(&str) -> Result<Vec<Scope>, String>) -> Result<Vec<Scope>, String> {
     let value = inventory::encoded(value);
     let mut scopes = read(&value)?;
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn encoded_bytes_are_purged_in_all_spellings() {
+    fn encoded_bytes_are_purged_in_their_usual_spellings() {
         let prefix = |path: &str| Scope::Prefix(key("http", "a", path));
         for (value, expected) in [
             ("http://a/%c3%A9", &["/%c3%A9", "/%C3%A9", "/%c3%a9"][..]),

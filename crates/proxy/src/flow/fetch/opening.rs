@@ -174,8 +174,7 @@ impl OriginAnswer<'_> {
         let (request, now) = (self.request, self.times.received);
         let outcome = Outcome::forwarded(Kind::Miss, self.why).answered(answered);
         let outcome = Outcome { stored: true, ttl: Some(entry.freshness().ttl(now)), ..outcome };
-        answer::from_entry(&request.method, &request.fields, entry, now, outcome)
-            .unwrap_or_else(|| failure(StatusCode::BAD_GATEWAY, self.why))
+        answer::to(request, entry, now, outcome).unwrap_or_else(|| failure(StatusCode::BAD_GATEWAY, self.why))
     }
 }
 
