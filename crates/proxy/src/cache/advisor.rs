@@ -268,7 +268,8 @@ impl Advisor {
         let memory = &self.store.memory;
         let has_validator =
             response.as_ref().is_some_and(|response| response.freshness.flags.contains(Flags::VALIDATOR));
-        let size = match (entry, response) {
+        // The slices of a response are stored by themselves, under other keys.
+        let size = match (entry.filter(|entry| entry.body().slices().is_none()), response) {
             (Some(entry), _) => known.learn(memory.size_of(entry), memory.size_of_new(entry.body().len())),
             (None, Some(response)) => known.expected(memory.size_of_new(response.length)),
             (None, None) => *bytes,

@@ -102,7 +102,7 @@ pub(crate) struct SeenRequest {
 
 /// A response that may be stored. The response itself is not kept here: it would take memory beyond the budget.
 pub(crate) struct SeenResponse {
-    /// Bytes of content.
+    /// Bytes of content; of a response that is stored by slices, those of the slices that the reply needed.
     pub(crate) length: u64,
     pub(crate) freshness: Freshness,
     /// The cost of fetching it, in microseconds.
@@ -280,8 +280,11 @@ impl SeenResponse {
     fn of(reply: &Reply, bytes: u64) -> Option<Self> {
         match &reply.fields {
             Source::Entry(entry) | Source::NotModified(entry) => {
-                let (length, freshness, cost) = (entry.body().len(), entry.freshness(), entry.cost());
-                Some(Self { length, freshness, cost })
+                let length = match entry.body().slices() {
+                    Some(sliced) => sliced.len_of_slices(bytes),
+                    None => entry.body().len(),
+                };
+                Some(Self { length, freshness: entry.freshness(), cost: entry.cost() })
             }
             Source::Fill(head) => {
                 let length = head.length.or(reply.length).unwrap_or(bytes);
