@@ -315,6 +315,8 @@ impl SeenResponse {
 
 #[cfg(test)]
 mod tests {
+    use http::StatusCode;
+
     use super::*;
 
     #[test]
@@ -331,5 +333,22 @@ mod tests {
         assert_eq!(hits(3, 3_010), []);
         batch.add(10);
         assert_eq!(batch.take(false, 3_011), Some((5, 50)));
+    }
+
+    #[test]
+    fn requests_beyond_a_full_queue_are_dropped_and_counted() {
+        let selection = Selection::new(Sample::all(1));
+        let taps = [(); 65].map(|()| selection.tap());
+        let hit = Outcome::hit(Kind::Hit, Why::Fresh, 0);
+        let reply = Reply { hash: 7, ..Reply::text(StatusCode::OK, "page".to_owned(), hit) };
+        let ended = RequestResult::by(&reply, 4);
+        let ask = |times| {
+            (0..times).for_each(|_| taps[0].note(&reply, &ended));
+            let queues = selection.take();
+            let queue = queues.iter().find(|queue| !queue.seen.is_empty()).expect("a request");
+            (queue.seen.len(), queue.lost)
+        };
+        assert_eq!(ask(130), (LEAST_QUEUED, 2));
+        assert_eq!(ask(1), (1, 0));
     }
 }
