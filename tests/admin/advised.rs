@@ -37,6 +37,13 @@ fn a_loop_that_needs_twice_the_memory_is_predicted() {
     assert_eq!(cell(&report, "lru", 1.0)["current"], true);
     let table = printed(&larder, &["advise"]);
     assert!(table.contains("memory of 20 entries under lru: predicted 0.0%, measured 0.0%"), "{table}");
+    let metrics = larder.ask_admin("GET /metrics").text().to_owned();
+    let figure =
+        |name: &str| metrics.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<f64>().ok());
+    let twice = "larder_advise_hit_ratio{tier=\"memory\",policy=\"lru\",size=\"40\"}";
+    assert!(figure(twice).is_some_and(|ratio| (ratio - 2.0 / 3.0).abs() < 1e-9), "{metrics}");
+    assert_eq!(figure("larder_advise_difference"), Some(0.0));
+    assert!(figure("larder_advise_bytes").is_some_and(|bytes| 0.0 < bytes && bytes < 16e6), "{metrics}");
 }
 
 #[test]

@@ -152,10 +152,14 @@ impl Advisor {
         self.state.lock().panel.run(policy);
     }
 
-    /// Returns the table about the last `period`, up to this moment.
+    /// Returns the table about the last `period`, up to this moment. That about all that is kept is the [latest](Self::latest) then.
     pub fn report(&self, period: Duration) -> Report {
         self.feed();
-        self.table(period)
+        let table = self.table(period);
+        if period == Duration::MAX {
+            *self.latest.lock() = (Instant::now(), Arc::new(table.clone()));
+        }
+        table
     }
 
     /// Returns the table about all that is kept, as it was some seconds ago.
