@@ -1,8 +1,8 @@
 //! Shadows are compared with caches that see every request.
 
 use larder_advise::{
-    Advice, Answer, Auto, Cell, Change, Check, Freshness, Heavy, Panel, PanelSettings, Report, Request, Sample,
-    Sums, Tier, Traffic,
+    Advice, Answer, Auto, Cell, Change, Check, Freshness, Heavy, Panel, PanelSettings, Report, Request,
+    Sample, Sums, Tier, Traffic,
 };
 use larder_evict::{By, Capacity, Object, Policy, PolicyVisitor, Replay, Shape, Spec, spread};
 use proptest::prelude::*;
