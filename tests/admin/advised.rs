@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use larder_testkit::{Larder, Origin, eventually};
+use larder_testkit::{Answer, Larder, Origin, eventually, site};
 use serde_json::Value;
 
 use super::{command, json, printed};
@@ -37,6 +37,13 @@ fn a_loop_that_needs_twice_the_memory_is_predicted() {
     assert_eq!(cell(&report, "lru", 1.0)["current"], true);
     let table = printed(&larder, &["advise"]);
     assert!(table.contains("memory of 20 entries under lru: predicted 0.0%, measured 0.0%"), "{table}");
+    let metrics = larder.ask_admin("GET /metrics").text().to_owned();
+    let figure =
+        |name: &str| metrics.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<f64>().ok());
+    let twice = "larder_advise_hit_ratio{tier=\"memory\",policy=\"lru\",size=\"40\"}";
+    assert!(figure(twice).is_some_and(|ratio| (ratio - 2.0 / 3.0).abs() < 1e-9), "{metrics}");
+    assert_eq!(figure("larder_advise_difference"), Some(0.0));
+    assert!(figure("larder_advise_bytes").is_some_and(|bytes| 0.0 < bytes && bytes < 16e6), "{metrics}");
 }
 
 #[test]
@@ -70,6 +77,29 @@ fn a_response_that_only_a_larger_memory_can_fetch_is_predicted() {
     assert_eq!((&report["check"]["predicted"], &report["check"]["measured"]), (&0.0.into(), &0.0.into()));
     let four_times = cell(&report, "lru", 4.0)["hit_ratio"].as_f64().expect("a ratio");
     assert!((four_times - 2.0 / 3.0).abs() < 1e-9, "{report}");
+}
+
+#[test]
+fn ranges_of_a_huge_response_leave_the_sizes_of_others_right() {
+    let page = format!("200 OK\nCache-Control: max-age=60\n\n{}", "x".repeat(3_600_000));
+    let origin = Origin::answering(move |seen| match seen.range(1 << 30) {
+        Some(range) => {
+            let place = format!("Content-Range: bytes {}-{}/{}", range.start, range.end - 1, 1 << 30);
+            let head = format!("206 Partial Content\nETag: \"1\"\nCache-Control: max-age=60\n{place}");
+            Answer::with_body(&head, &vec![b'x'; range.len()])
+        }
+        None => Answer::with_body(&page, b""),
+    });
+    let memory = "[memory]\nsize = '8MiB'\npolicy = 'lru'\n";
+    let larder = Larder::start(&format!("{memory}{}", site(&[&origin], "slice = '64KiB'")));
+    (0..4).for_each(|_| _ = larder.ask("GET /film\nRange: bytes=500000000-500000099"));
+    walk(&larder, 1, 4);
+    let report = json(&larder, &["advise", "--json"]);
+    let check = &report["check"];
+    // Four times the memory can fetch the page.
+    let ratio = |factor| cell(&report, "lru", factor)["hit_ratio"].as_f64().expect("a ratio");
+    assert_eq!((&check["predicted"], &check["measured"]), (&0.375.into(), &0.375.into()), "{report}");
+    assert_eq!((ratio(0.5), ratio(4.0)), (0.375, 0.75), "{report}");
 }
 
 #[test]

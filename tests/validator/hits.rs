@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use larder_testkit::{Answer, Gate, Larder, Origin, Seen, eventually};
 
-use super::{stats, validated, validating};
+use super::{found, stats, validated, validating};
 
 /// Whether a request is from the validator.
 fn is_marked(seen: &Seen) -> bool {
@@ -53,6 +53,26 @@ fn a_hit_that_the_origin_has_replaced_is_stale() {
     assert!(stats(&larder, "--validator").contains("50.00%"), "{}", stats(&larder, "--validator"));
     // The validator's response was not stored, and its request was not counted.
     assert_eq!((larder.get("/users/7").text(), larder.stat("requests")), ("number 1", 4));
+}
+
+#[test]
+fn longer_lifetimes_are_advised_with_the_staleness_of_their_route() {
+    let number = Arc::new(AtomicU32::new(1));
+    let shown = Arc::clone(&number);
+    let origin = Origin::by(move |seen| {
+        let lifetime = if seen.target == "/users/late" { 0 } else { 900 };
+        format!("200 OK\nCache-Control: max-age={lifetime}\nETag: \"1\"\n\n{}", shown.load(Ordering::Acquire))
+    });
+    let larder = validating(&origin, "");
+    (0..2).for_each(|_| _ = larder.get("/users/7"));
+    validated(&larder, 1);
+    number.store(2, Ordering::Release);
+    larder.get("/users/7");
+    validated(&larder, 2);
+    (0..2).for_each(|_| _ = larder.get("/users/late"));
+    let late = found(&larder, "/advise")["lifetimes"][0].take();
+    let expected = serde_json::json!({ "route": "site.test/users", "share": 0.2, "stale": 0.5 });
+    assert_eq!(late, expected);
 }
 
 #[test]

@@ -23,6 +23,9 @@ pub struct LateRoute {
     pub route: String,
     /// The share of all cacheable requests that were for copies expired up to 60 seconds ago.
     pub share: f64,
+    /// The share of the hits of its site and first segment that were found out of date already, if some were compared with the origin.
+    #[serde(default)]
+    pub stale: Option<f64>,
 }
 
 impl LateRequests {
@@ -44,6 +47,7 @@ impl LateRequests {
             self.routes.iter().map(|(route, late)| (*late / asked.max(1.0), route)).collect();
         routes.sort_unstable_by(|one, next| next.0.total_cmp(&one.0).then(one.1.cmp(next.1)));
         routes.truncate(SHOWN);
-        routes.into_iter().map(|(share, route)| LateRoute { route: route.clone(), share }).collect()
+        let late = |(share, route): (f64, &String)| LateRoute { route: route.clone(), share, stale: None };
+        routes.into_iter().map(late).collect()
     }
 }

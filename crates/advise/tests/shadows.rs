@@ -1,8 +1,8 @@
 //! Shadows are compared with caches that see every request.
 
 use larder_advise::{
-    Advice, Answer, Auto, Cell, Change, Freshness, Heavy, Panel, PanelSettings, Report, Request, Sample,
-    Sums, Tier, Traffic,
+    Advice, Answer, Auto, Cell, Change, Check, Freshness, Heavy, Panel, PanelSettings, Report, Request,
+    Sample, Sums, Tier, Traffic,
 };
 use larder_evict::{By, Capacity, Object, Policy, PolicyVisitor, Replay, Shape, Spec, spread};
 use proptest::prelude::*;
@@ -218,9 +218,12 @@ impl Workload {
 #[test]
 fn one_key_in_four_predicts_all_cells() {
     let workload = Workload::zipf(20_000, 30_000);
-    let report = workload.watch("lru", 8_000_000, 2);
-    workload.check(&report);
-    assert!((report.check.predicted - report.check.measured).abs() < 0.02);
+    for policy in ["lru", "adaptive"] {
+        let report = workload.watch(policy, 8_000_000, 2);
+        workload.check(&report);
+        let Check { predicted, measured } = report.check;
+        assert!((predicted - measured).abs() < 0.02, "{policy}: {predicted} {measured}");
+    }
 }
 
 #[test]

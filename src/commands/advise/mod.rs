@@ -165,9 +165,11 @@ fn page(report: &Report, width: Option<usize>) -> String {
         lines.extend(policies(report, width));
     }
     lines.push(String::new());
-    lines.extend(report.lifetimes.iter().map(|LateRoute { route, share }| {
+    lines.extend(report.lifetimes.iter().map(|LateRoute { route, share, stale }| {
+        let stale = stale
+            .map_or(String::new(), |stale| format!("; {} of its checked hits were stale", percent(stale)));
         format!(
-            "lifetimes {LATE} s longer on {} would answer {} of the requests",
+            "lifetimes {LATE} s longer on {} would answer {} of the requests{stale}",
             printable(route),
             percent(*share)
         )
@@ -360,7 +362,7 @@ mod tests {
             unstorable: 0.125,
             lost: 0,
             bytes: 0,
-            lifetimes: vec![LateRoute { route: "a.test/api".to_owned(), share: 0.034 }],
+            lifetimes: vec![LateRoute { route: "a.test/api".to_owned(), share: 0.034, stale: Some(0.02) }],
             prices: Some(Prices {
                 per_million: 1_000.0,
                 memory_gib_month: 100.0,
@@ -392,7 +394,7 @@ hit ratio       x 1/4        x 1/2           x 1          x 2          x 4
 lru        5.0% +-0.4  10.0% +-0.4  *20.0% +-0.4  40.0% +-0.4  80.0% +-0.4
 sieve      5.0% +-0.4  10.0% +-0.4   20.0% +-0.4  40.0% +-0.4  80.0% +-0.4
 
-lifetimes 60 s longer on a.test/api would answer 3.4% of the requests
+lifetimes 60 s longer on a.test/api would answer 3.4% of the requests; 2.0% of its checked hits were stale
 advice: sieve would hit 3.1 +-0.4 points more
 ";
         assert_eq!(page(&report(), None), expected);

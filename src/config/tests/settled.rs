@@ -64,6 +64,25 @@ fn a_size_counts_all_or_content() {
 }
 
 #[test]
+fn policies_by_money_take_the_fee_of_the_prices() {
+    let of = |policy: &str| {
+        let text = format!(
+            "[cost]\nper_gb = 0.1\nper_million = 1.0\n[memory]\npolicy = '{policy}'\n[[disk]]\npath = 'd'\nsize = '1GiB'\npolicy = '{policy}'"
+        );
+        let settings = settings(&text, &[]);
+        [settings.memory.policy.to_string(), settings.disks[0].policy.to_string()]
+    };
+    for (policy, expected) in [
+        ("gdsf:cost=money", "gdsf:cost=money,fee=10000"),
+        ("gds:cost=money", "gds:cost=money,fee=10000"),
+        ("gds:cost=money,fee=7", "gds:cost=money,fee=7"),
+        ("gdsf", "gdsf"),
+    ] {
+        assert_eq!(of(policy), [expected; 2]);
+    }
+}
+
+#[test]
 fn entries_override_a_size() {
     let settings = settings("[memory]\nsize = '1GiB'", &["--entries", "7"]);
     assert_eq!(settings.memory.capacity, Capacity { by: By::Entries, amount: 7 });

@@ -2,8 +2,8 @@
 //!
 //! `larder simulate --advise` shows each trace to shadows that see a share of the keys, by the code that runs beside a proxy. `larder
 //! simulate` replays it through each policy at each size. These replays have no lifetimes and no purges; those through running
-//! processes (`live`) do, the first trace also with one key that has much of the requests, and with one object that has much of the
-//! bytes. A quick bench has none of the latter, and does not measure the cost.
+//! processes (`live`) do, the first trace also beside the default policy instead of `lru`, with one key that has much of the requests,
+//! and with one object that has much of the bytes. A quick bench has none of the latter, and does not measure the cost.
 
 mod cost;
 mod live;
@@ -25,11 +25,14 @@ const SAMPLES: [&str; 3] = ["0.25", "0.0625", "0.015625"];
 /// The largest difference in hit ratio and in byte hit ratio, in points, and the share of cells that may exceed it, in percent.
 const POINTS: f64 = 1.0;
 const BYTE_POINTS: f64 = 3.0;
+/// The largest difference of the running configuration's shadow, in points, beyond which there is no advice.
+const CHECK_POINTS: f64 = 2.0;
 const BEYOND: f64 = 5.0;
 /// The share of cells that may be farther away than two standard errors and a tenth of a point, in percent.
 const UNCOVERED: f64 = 10.0;
 
 /// A prediction and the truth, in percent.
+#[derive(Clone)]
 struct Compared {
     predicted: f64,
     error: f64,
@@ -41,6 +44,10 @@ struct Compared {
 struct Differences {
     hits: Vec<Compared>,
     bytes: Vec<Compared>,
+    /// Both ratios of advised policies.
+    advised: Vec<Compared>,
+    /// The shadows of the running configurations, and what was measured in the same process.
+    checks: Vec<Compared>,
 }
 
 /// Runs the bench and prints its tables and goals.
@@ -59,6 +66,7 @@ pub(super) fn run(options: &TraceOptions) -> Result<Vec<Goal>> {
             let found = Differences {
                 hits: compared(&cells, &real, "hit_ratio")?,
                 bytes: compared(&cells, &real, "byte_hit_ratio")?,
+                ..Differences::default()
             };
             rows.push(row(trace, sample, &found));
             sampled.add(found);
@@ -79,6 +87,8 @@ pub(super) fn run(options: &TraceOptions) -> Result<Vec<Goal>> {
         goal("live: % of byte hit ratios beyond 3 points", BEYOND, beyond(&live.bytes, BYTE_POINTS)),
         goal("live: % of hit ratios outside the error", UNCOVERED, uncovered(&live.hits)),
         goal("live: % of byte hit ratios outside the error", UNCOVERED, uncovered(&live.bytes)),
+        goal("live: % of advised ratios outside the error", UNCOVERED, uncovered(&live.advised)),
+        goal("live: most points between a running shadow and its cache", CHECK_POINTS, most(&live.checks)),
         goal("samples: % of hit ratios outside the error", UNCOVERED, uncovered(&sampled.hits)),
         goal("samples: % of byte hit ratios outside the error", UNCOVERED, uncovered(&sampled.bytes)),
     ];
@@ -96,7 +106,11 @@ fn live_replays(trace: &Path, is_first: bool) -> Result<Vec<(&'static str, live:
     let plain = live::Replay::read(trace)?;
     let mut replays = Vec::new();
     if is_first {
-        replays = vec![("one key", plain.with_one_key()), ("one object", plain.with_one_object())];
+        replays = vec![
+            ("adaptive", plain.by_default_policy()),
+            ("one key", plain.with_one_key()),
+            ("one object", plain.with_one_object()),
+        ];
     }
     replays.insert(0, ("live", plain));
     Ok(replays)
@@ -146,6 +160,8 @@ impl Differences {
     fn add(&mut self, other: Self) {
         self.hits.extend(other.hits);
         self.bytes.extend(other.bytes);
+        self.advised.extend(other.advised);
+        self.checks.extend(other.checks);
     }
 }
 
@@ -157,6 +173,12 @@ impl Compared {
             error: 100.0 * number(cell, &format!("{ratio}_error")),
             real: 100.0 * number(real, ratio),
         }
+    }
+
+    /// Compares the shadow of the running configuration in a report with what its process measured.
+    fn check(report: &Value) -> Self {
+        let of = |ratio| 100.0 * number(&report["check"], ratio);
+        Self { predicted: of("predicted"), error: 0.0, real: of("measured") }
     }
 
     fn difference(&self) -> f64 {
@@ -175,14 +197,18 @@ fn uncovered(cells: &[Compared]) -> f64 {
 }
 
 fn share(cells: &[Compared], is_counted: impl Fn(&&Compared) -> bool) -> f64 {
-    100.0 * cells.iter().filter(is_counted).count() as f64 / cells.len() as f64
+    100.0 * cells.iter().filter(is_counted).count() as f64 / cells.len().max(1) as f64
+}
+
+/// Returns the largest difference, in points.
+fn most(cells: &[Compared]) -> f64 {
+    cells.iter().map(Compared::difference).fold(0.0, f64::max)
 }
 
 fn row(trace: &Path, sample: &str, found: &Differences) -> Row {
-    let Differences { hits, bytes } = found;
+    let Differences { hits, bytes, .. } = found;
     let name = trace.file_name().unwrap_or_default().to_string_lossy();
     let mean = |cells: &[Compared]| cells.iter().map(Compared::difference).sum::<f64>() / cells.len() as f64;
-    let most = |cells: &[Compared]| cells.iter().map(Compared::difference).fold(0.0, f64::max);
     vec![
         ("trace", Cell::word(name.split('.').next().unwrap_or_default())),
         ("keys seen", Cell::word(sample)),

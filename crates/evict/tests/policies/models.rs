@@ -19,6 +19,7 @@ const MODELS: &[(&str, Model)] = &[
     ("fifo", answers::<naive::Fifo>),
     ("gds", answers::<naive::Gds>),
     ("gds:cost=bytes", answers::<naive::GdsByPackets>),
+    ("gds:cost=money", answers::<naive::GdsByMoney>),
     ("gdsf", answers::<naive::Gdsf>),
     ("gdsf:cost=money", answers::<naive::GdsfByMoney>),
     ("lfu", answers::<naive::Lfu>),

@@ -152,10 +152,14 @@ impl Advisor {
         self.state.lock().panel.run(policy);
     }
 
-    /// Returns the table about the last `period`, up to this moment.
+    /// Returns the table about the last `period`, up to this moment. That about all that is kept is the [latest](Self::latest) then.
     pub fn report(&self, period: Duration) -> Report {
         self.feed();
-        self.table(period)
+        let table = self.table(period);
+        if period == Duration::MAX {
+            *self.latest.lock() = (Instant::now(), Arc::new(table.clone()));
+        }
+        table
     }
 
     /// Returns the table about all that is kept, as it was some seconds ago.
@@ -268,7 +272,8 @@ impl Advisor {
         let memory = &self.store.memory;
         let has_validator =
             response.as_ref().is_some_and(|response| response.freshness.flags.contains(Flags::VALIDATOR));
-        let size = match (entry, response) {
+        // The slices of a response are stored by themselves, under other keys.
+        let size = match (entry.filter(|entry| entry.body().slices().is_none()), response) {
             (Some(entry), _) => known.learn(memory.size_of(entry), memory.size_of_new(entry.body().len())),
             (None, Some(response)) => known.expected(memory.size_of_new(response.length)),
             (None, None) => *bytes,

@@ -102,7 +102,7 @@ pub(crate) struct SeenRequest {
 
 /// A response that may be stored. The response itself is not kept here: it would take memory beyond the budget.
 pub(crate) struct SeenResponse {
-    /// Bytes of content.
+    /// Bytes of content; of a response that is stored by slices, those of the slices that the reply needed.
     pub(crate) length: u64,
     pub(crate) freshness: Freshness,
     /// The cost of fetching it, in microseconds.
@@ -280,8 +280,11 @@ impl SeenResponse {
     fn of(reply: &Reply, bytes: u64) -> Option<Self> {
         match &reply.fields {
             Source::Entry(entry) | Source::NotModified(entry) => {
-                let (length, freshness, cost) = (entry.body().len(), entry.freshness(), entry.cost());
-                Some(Self { length, freshness, cost })
+                let length = match entry.body().slices() {
+                    Some(sliced) => sliced.len_of_slices(bytes),
+                    None => entry.body().len(),
+                };
+                Some(Self { length, freshness: entry.freshness(), cost: entry.cost() })
             }
             Source::Fill(head) => {
                 let length = head.length.or(reply.length).unwrap_or(bytes);
@@ -312,6 +315,8 @@ impl SeenResponse {
 
 #[cfg(test)]
 mod tests {
+    use http::StatusCode;
+
     use super::*;
 
     #[test]
@@ -328,5 +333,22 @@ mod tests {
         assert_eq!(hits(3, 3_010), []);
         batch.add(10);
         assert_eq!(batch.take(false, 3_011), Some((5, 50)));
+    }
+
+    #[test]
+    fn requests_beyond_a_full_queue_are_dropped_and_counted() {
+        let selection = Selection::new(Sample::all(1));
+        let taps = [(); 65].map(|()| selection.tap());
+        let hit = Outcome::hit(Kind::Hit, Why::Fresh, 0);
+        let reply = Reply { hash: 7, ..Reply::text(StatusCode::OK, "page".to_owned(), hit) };
+        let ended = RequestResult::by(&reply, 4);
+        let ask = |times| {
+            (0..times).for_each(|_| taps[0].note(&reply, &ended));
+            let queues = selection.take();
+            let queue = queues.iter().find(|queue| !queue.seen.is_empty()).expect("a request");
+            (queue.seen.len(), queue.lost)
+        };
+        assert_eq!(ask(130), (LEAST_QUEUED, 2));
+        assert_eq!(ask(1), (1, 0));
     }
 }

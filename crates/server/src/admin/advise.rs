@@ -3,11 +3,14 @@
 use std::time::Duration;
 
 use http::StatusCode;
-use larder_advise::{Prices, Report};
+use larder_advise::{LateRoute, Prices, Report};
 use larder_evict::Spec;
 use serde::Serialize;
 
 use super::{Call, Outcome, Refusal, json};
+use crate::base::findings::Route;
+use crate::base::settings::Role;
+use crate::flow::worker::ProcessState;
 
 /// Returns the table about the last `since` seconds; without that, about all that is kept.
 pub(super) fn answer(call: &Call<'_>) -> Outcome {
@@ -16,7 +19,8 @@ pub(super) fn answer(call: &Call<'_>) -> Outcome {
     let shared = &call.state.shared;
     match &shared.advisor {
         Some(advisor) => {
-            let report = advisor.report(since.unwrap_or(Duration::MAX));
+            let mut report = advisor.report(since.unwrap_or(Duration::MAX));
+            add_staleness(shared, &mut report.lifetimes);
             let prices = Some(shared.plan().settings.cost).filter(Prices::is_set);
             let policy_of_config = shared.applied_policy().map(|applied| applied.of_config.to_string());
             Ok(json(&Report { prices, policy_of_config, ..report }))
@@ -25,6 +29,19 @@ pub(super) fn answer(call: &Call<'_>) -> Outcome {
             StatusCode::NOT_FOUND,
             "there are no shadow caches, since the config has advise = \"off\"",
         )),
+    }
+}
+
+/// Adds what the validator has found out about hits of these routes of sites.
+fn add_staleness(shared: &ProcessState, lifetimes: &mut [LateRoute]) {
+    let plan = shared.plan();
+    let found = shared.observers.validator.report(&plan).routes;
+    for late in lifetimes {
+        let (host, segment) = late.route.split_once('/').unwrap_or((&late.route, ""));
+        let site = plan.sites.name(Role::Reverse, host, &format!("/{segment}"));
+        let is_it = |route: &&Route| Some(&*route.site) == site.as_deref() && route.route == segment;
+        let verdicts = found.iter().find(is_it).map(|route| route.verdicts);
+        late.stale = verdicts.map(|verdicts| verdicts.stale as f64 / verdicts.checked.max(1) as f64);
     }
 }
 

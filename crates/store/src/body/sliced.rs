@@ -74,6 +74,11 @@ impl SlicedBody {
         byte / self.size
     }
 
+    /// Returns the bytes of content in the slices that `bytes` of it, in one piece, need at least.
+    pub fn len_of_slices(&self, bytes: u64) -> u64 {
+        bytes.div_ceil(self.size).saturating_mul(self.size).min(self.len)
+    }
+
     /// Returns the parts of slices that make up the content in `range`.
     pub fn parts(&self, range: Range<u64>) -> impl Iterator<Item = SlicePart> + use<> {
         let (len, size, end) = (self.len, self.size, range.end.min(self.len));

@@ -39,6 +39,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 #[derive(Clone)]
 pub(super) struct Replay {
     requests: Vec<(String, bool)>,
+    /// The policy and the size of the process that predicts.
+    running: &'static str,
     size: u64,
     /// Bytes of the content of all requests.
     bytes: u64,
@@ -79,7 +81,12 @@ impl Replay {
             requests.push((format!("/{object}/{validator}/{lifetime}/{size}"), at % 400 == 399));
         }
         let all: u64 = sizes.values().sum();
-        Ok(Self { requests, size: (all as f64 * SHARE) as u64, bytes })
+        Ok(Self { requests, running: "lru", size: (all as f64 * SHARE) as u64, bytes })
+    }
+
+    /// Returns the same with the default policy in the process that predicts.
+    pub(super) fn by_default_policy(&self) -> Self {
+        Self { running: "adaptive", ..self.clone() }
     }
 
     /// Returns the same with one key that has much of the requests.
@@ -104,7 +111,7 @@ impl Replay {
         changed
     }
 
-    /// Returns the predictions of a process under LRU, and the truth: hit ratios, and byte hit ratios.
+    /// Returns the predictions of a process, and the truth: hit ratios, and byte hit ratios.
     ///
     /// # Errors
     /// If a process does not start, or does not answer.
@@ -112,16 +119,17 @@ impl Replay {
         let (listener, address) = testkit::listen();
         testkit::answer(listener, |seen, stream| stream.write_all(&answer(seen)));
         let origin = address.port();
-        let predicting = Larder::start(larder, origin, "lru", self.size, "on")?;
+        let predicting = Larder::start(larder, origin, self.running, self.size, "on")?;
         predicting.replay(self)?;
         let mut report = predicting.ask("GET /advise")?;
         let Value::Array(cells) = report["cells"].take() else { bail!("the process predicts nothing") };
         drop(predicting);
-        let mut found = Differences::default();
+        let mut found = Differences { checks: vec![Compared::check(&report)], ..Differences::default() };
         let usual = POLICIES.iter().flat_map(|policy| FACTORS.map(|factor| (*policy, factor)));
         // The advised policy is the best of many figures, which may be too good.
-        let advised = report["advice"]["policy"].as_str().filter(|policy| !POLICIES.contains(policy));
-        for (policy, factor) in usual.chain(advised.map(|policy| (policy, 1.0))) {
+        let advised = report["advice"]["policy"].as_str();
+        let further = advised.filter(|policy| !POLICIES.contains(policy));
+        for (policy, factor) in usual.chain(further.map(|policy| (policy, 1.0))) {
             let size = (self.size as f64 * factor) as u64;
             let is_it = |cell: &&Value| {
                 cell["policy"] == policy && cell["size"].as_u64().is_some_and(|own| own.abs_diff(size) <= 4)
@@ -130,8 +138,13 @@ impl Replay {
             let real = Larder::start(larder, origin, policy, size, "off")?;
             real.replay(self)?;
             let stats = real.ask("GET /stats")?;
-            found.hits.push(Compared::new(cell, &stats, "hit_ratio"));
-            found.bytes.push(Compared::new(cell, &stats, "byte_hit_ratio"));
+            let both = ["hit_ratio", "byte_hit_ratio"].map(|ratio| Compared::new(cell, &stats, ratio));
+            if advised == Some(policy) && factor == 1.0 {
+                found.advised.extend(both.clone());
+            }
+            let [hits, bytes] = both;
+            found.hits.push(hits);
+            found.bytes.push(bytes);
         }
         Ok(found)
     }
@@ -225,7 +238,7 @@ mod tests {
     #[test]
     fn one_object_has_its_share_of_the_bytes() {
         let requests = (0..10_000).map(|at| (format!("/{at}/none/9/1000"), false)).collect();
-        let replay = Replay { requests, size: 1, bytes: 10_000_000 }.with_one_object();
+        let replay = Replay { requests, running: "lru", size: 1, bytes: 10_000_000 }.with_one_object();
         let sizes =
             replay.requests.iter().filter_map(|(path, _)| path.rsplit('/').next()?.parse::<u64>().ok());
         let (one, all) =

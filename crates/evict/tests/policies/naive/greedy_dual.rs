@@ -52,11 +52,23 @@ impl Value for CountPerByte {
     }
 }
 
-/// A fee worth 4,444 bytes and the bytes themselves, for each byte, times the number of requests.
+/// A fee worth 4,444 bytes and the bytes themselves, for each byte.
 #[derive(Default)]
 pub(crate) struct MoneyPerByte;
 
 impl Value for MoneyPerByte {
+    const REFUSES: bool = false;
+
+    fn of(entry: &Entry) -> f64 {
+        (4_444.0 + entry.size as f64) / entry.size.max(1) as f64
+    }
+}
+
+/// The same, times the number of requests.
+#[derive(Default)]
+pub(crate) struct CountAndMoneyPerByte;
+
+impl Value for CountAndMoneyPerByte {
     const REFUSES: bool = true;
 
     fn of(entry: &Entry) -> f64 {
@@ -77,9 +89,10 @@ impl Value for Count {
 }
 
 pub(crate) type Gds = GreedyDual<PerByte>;
+pub(crate) type GdsByMoney = GreedyDual<MoneyPerByte>;
 pub(crate) type GdsByPackets = GreedyDual<PacketsPerByte>;
 pub(crate) type Gdsf = GreedyDual<CountPerByte>;
-pub(crate) type GdsfByMoney = GreedyDual<MoneyPerByte>;
+pub(crate) type GdsfByMoney = GreedyDual<CountAndMoneyPerByte>;
 pub(crate) type Lfuda = GreedyDual<Count>;
 
 #[derive(Default)]

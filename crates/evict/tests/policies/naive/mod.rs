@@ -13,7 +13,7 @@ use larder_evict::{Capacity, InsertResult};
 
 use super::operations::{Answer, Op, Value};
 pub(crate) use adaptive::{Adaptive, ByBytes, ByRequests};
-pub(crate) use greedy_dual::{Gds, GdsByPackets, Gdsf, GdsfByMoney, Lfuda};
+pub(crate) use greedy_dual::{Gds, GdsByMoney, GdsByPackets, Gdsf, GdsfByMoney, Lfuda};
 pub(crate) use lru_k::LruK;
 pub(crate) use queues::{Arc, Lirs, S3Fifo, TwoQ};
 pub(crate) use tiny_lfu::{TinyLfu, keys};
