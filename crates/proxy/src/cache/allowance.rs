@@ -14,10 +14,10 @@ const IDLE: f64 = 8.0;
 /// The most seconds that are saved for later, as many as a process has when it starts: the first requests, or those after a quiet
 /// time, are too few for a small sample. They are spent no faster than this share of one core.
 const SAVED: f64 = 0.25;
-const OF_SAVED: f64 = 0.03;
+const OF_SAVED: f64 = 0.02;
 /// The part of a core beyond which a process spends nothing that it saved but what a second gives. As much is left after too much
 /// work, since the next work may take somewhat longer than usual by chance.
-const BUSY: f64 = 0.75;
+const BUSY: f64 = 0.5;
 /// The least time over which the share of the thread is judged: what it takes of less is chance.
 const SHORTEST: Duration = Duration::from_millis(100);
 /// The factor by which work takes longer than in a release: without it, tests would see small samples.
@@ -151,7 +151,7 @@ mod tests {
     #[test]
     fn a_busy_process_has_no_time_that_it_saved_while_idle() {
         let mut allowance = Allowance::new();
-        assert!(!allowance.take(0.029, 1.0, 0.5));
+        assert!(!allowance.take(0.021, 1.0, 0.5));
         assert!(allowance.take(0.029, 1.0, 1.0));
     }
 
