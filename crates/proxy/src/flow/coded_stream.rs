@@ -56,8 +56,8 @@ pub(crate) fn choose(
     let is_fill = matches!(reply.content, Content::Fill(_));
     let arrives = is_fill || matches!(reply.content, Content::Origin(_));
     if let Some(own) = undoable.filter(|own| !accepted.takes(*own)) {
-        let decoder = || cache.decoder.passing(own, request.client.ip());
-        if is_head || arrives && decoder().is_some_and(|decoder| pass_through(reply, decoder)) {
+        let decoder = if arrives { cache.decoder.passing(own, request.client.ip()) } else { None };
+        if is_head || decoder.map(|decoder| pass_through(reply, decoder)).is_some() {
             (reply.length, reply.negotiated) = (None, reply.negotiated.undone());
         }
         return;
@@ -72,19 +72,17 @@ pub(crate) fn choose(
         let permit = plan.compressions.try_enter(claim);
         cache.compressor.count_passing(permit.is_some());
         let encoder = permit.and_then(|permit| ContentCoder::encoder(coding, permit).ok());
-        if !encoder.is_some_and(|encoder| pass_through(reply, encoder)) {
-            return;
-        }
+        let Some(encoder) = encoder else { return };
+        pass_through(reply, encoder);
     }
     (reply.length, reply.outcome.coding) = (None, Some(coding));
     reply.negotiated = reply.negotiated.coded(coding);
 }
 
-/// Has the content of `reply` sent through `coder`. Returns true.
-fn pass_through(reply: &mut Reply, coder: ContentCoder) -> bool {
+/// Has the content of `reply` sent through `coder`.
+fn pass_through(reply: &mut Reply, coder: ContentCoder) {
     let content = mem::replace(&mut reply.content, Content::None);
     reply.content = Content::Encoded(Box::new(content), Box::new(coder));
-    true
 }
 
 /// Whether `request` gets a response with these fields without the coding of the origin.
