@@ -2,7 +2,8 @@
 //! compared with that of a whole object of 1 MiB, and with the slices of nginx and trafficserver.
 //!
 //! The loads that are compared request as many objects as ranges, in turn. If it is the same object each time, what the
-//! kernel knows of its pages stays in the processor's cache, which makes 1 MiB cheaper, however it is stored.
+//! kernel knows of its pages stays in the processor's cache, which makes 1 MiB cheaper, however it is stored. Each round
+//! starts the servers anew: where their memory lies decides more than how a body is stored, and stays the same until they end.
 
 use super::goal::Goal;
 use super::load::{self, Script};
@@ -22,6 +23,8 @@ const MOST: f64 = 1.1;
 const RANGES: u64 = 64;
 const STRIDE: u64 = 16 << 20;
 const CONNECTIONS: u32 = 16;
+/// The time in which each case is requested once, before it is measured.
+const FILLING: Duration = Duration::from_secs(1);
 
 /// The slices of trafficserver.
 const PLUGIN: Package = Package {
@@ -49,16 +52,34 @@ const CASES: [(&str, Wanted); 4] = [
 
 /// Reads the words after `bench slices`.
 pub(super) fn parse(words: &[String]) -> Result<Options> {
-    Options::parse(words, [3, 5])
+    Options::parse(words, [2, 7])
 }
 
 /// A server, and the CPU microseconds of a request in each round, for each of the cases.
 struct Measured {
-    server: Running,
+    peer: Peer,
     samples: [Vec<f64>; CASES.len()],
 }
 
 impl Measured {
+    /// Starts the server, requests everything once, and measures each of the cases.
+    fn measure(&mut self, programs: &Programs, origin: &Origin, duration: Duration) -> Result<()> {
+        let server = Running::start(&self.peer, programs, origin)?;
+        for (_, wanted) in CASES {
+            measure(&server, wanted, FILLING)?;
+        }
+        let asked = origin.requests();
+        for ((name, wanted), samples) in CASES.iter().zip(&mut self.samples) {
+            samples.push(
+                measure(&server, *wanted, duration).with_context(|| format!("{}, {name}", self.peer.name))?,
+            );
+        }
+        if origin.requests() > asked {
+            bail!("{} asked the origin for what it had stored", self.peer.name);
+        }
+        Ok(())
+    }
+
     /// Returns the median of the ratios of a case to the whole object, round by round.
     fn ratio(&self, case: usize) -> f64 {
         ratio(&self.samples[case], &self.samples[0])
@@ -77,29 +98,13 @@ pub(super) fn run(options: &Options) -> Result<Vec<Goal>> {
         Peer::apart("nginx", Which::Installed, Some(NGINX), nginx),
         Peer::apart("trafficserver", Which::Installed, Some(TRAFFIC_SERVER), trafficserver),
     ];
-    let is_here = |peer: &&Peer| {
-        peer.is_here(&missing) && (peer.name != "trafficserver" || !missing.contains(&&PLUGIN))
-    };
-    let begin = |peer| {
-        Ok(Measured { server: Running::start(peer, &programs, &origin)?, samples: Default::default() })
-    };
-    let mut measured = entrants.iter().filter(is_here).map(begin).collect::<Result<Vec<_>>>()?;
-    for round in 0..=options.rounds {
-        // The first round fills the caches.
-        let duration = if round == 0 { Duration::from_secs(2) } else { options.duration };
+    let is_here =
+        |peer: &Peer| peer.is_here(&missing) && (peer.name != "trafficserver" || !missing.contains(&&PLUGIN));
+    let measured = entrants.into_iter().filter(is_here);
+    let mut measured: Vec<_> = measured.map(|peer| Measured { peer, samples: Default::default() }).collect();
+    for _ in 0..options.rounds {
         for one in &mut measured {
-            for ((name, wanted), samples) in CASES.iter().zip(&mut one.samples) {
-                let asked = origin.requests();
-                let sample = measure(&one.server, *wanted, duration)
-                    .with_context(|| format!("{}, {name}", one.server.name))?;
-                if round == 0 {
-                    continue;
-                }
-                if origin.requests() > asked {
-                    bail!("{} asked the origin for what it had stored", one.server.name);
-                }
-                samples.push(sample);
-            }
+            one.measure(&programs, &origin, options.duration)?;
         }
     }
     let rows: Vec<_> = measured.iter().flat_map(rows).collect();
@@ -148,7 +153,7 @@ fn measure(server: &Running, wanted: Wanted, duration: Duration) -> Result<f64> 
 fn rows(one: &Measured) -> Vec<Row> {
     let row = |(case, (name, _)): (usize, &(&str, Wanted))| {
         vec![
-            ("server", Cell::word(one.server.name)),
+            ("server", Cell::word(one.peer.name)),
             ("hit", Cell::word(name)),
             ("CPU us/request", Cell::number(median(one.samples[case].clone()), 2)),
             ("x object", Cell::number(one.ratio(case), 2)),
