@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "the helpers are tests, too")]
 
 mod failures;
+mod footprint;
 mod load;
 mod memory;
 mod sockets;
@@ -31,4 +32,9 @@ fn serves(larder: &Larder) -> bool {
 fn start(origin: &Origin, tables: &str) -> (Larder, String) {
     let config = format!("{tables}\n{}", site(&[origin], ""));
     (Larder::start(&config), config)
+}
+
+/// Returns the seconds since 1970.
+fn seconds() -> u64 {
+    std::time::UNIX_EPOCH.elapsed().unwrap().as_secs()
 }
