@@ -4,6 +4,7 @@
 
 mod failures;
 mod footprint;
+mod learned;
 mod load;
 mod memory;
 mod sockets;
