@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "the helpers are tests, too")]
 
+mod ends;
 mod failures;
 mod footprint;
 mod learned;
