@@ -8,6 +8,7 @@ mod footprint;
 mod learned;
 mod load;
 mod memory;
+mod ports;
 mod sockets;
 mod state;
 
