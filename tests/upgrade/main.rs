@@ -11,6 +11,7 @@ mod memory;
 mod ports;
 mod sockets;
 mod state;
+mod versions;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
