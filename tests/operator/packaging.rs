@@ -83,3 +83,13 @@ fn the_service_is_exposed_at_most_2_of_10() {
     let rating = stdout(&rated);
     assert!(rating.contains("Overall exposure level for larder.service: "), "{rating}");
 }
+
+#[test]
+fn the_profile_of_the_service_is_one_for_apparmor() {
+    let profile = packaging("larder.apparmor").display().to_string();
+    // Neither loaded nor cached: the kernel need not have AppArmor.
+    let compiled = run("apparmor_parser", &["--skip-kernel-load", "--skip-cache", &profile]);
+    assert!(compiled.status.success(), "{}", stderr(&compiled));
+    let named = run("apparmor_parser", &["--skip-kernel-load", "--skip-cache", "--names", &profile]);
+    assert_eq!(stdout(&named), "larder\n", "{}", stderr(&named));
+}

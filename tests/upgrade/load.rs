@@ -1,12 +1,16 @@
-//! Upgrades under load: every request is answered, every answer is right, and nothing is fetched again. With a
-//! disk, TLS, HTTP/2, and another node of the cluster; and with requests that are in progress at each upgrade.
+//! Upgrades under load: every request is answered, every answer is right, nothing is fetched again, and the hit ratio stays.
+//! With a disk, TLS, HTTP/2, and another node of the cluster; and with requests that are in progress at each upgrade.
 
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use larder_testkit::nodes::{node, wait_for};
-use larder_testkit::{Answer, Authority, Client, Engine, Gate, Larder, Origin, Seen, eventually, site};
+use larder_testkit::{
+    Answer, Authority, Client, Engine, Gate, Larder, Origin, Seen, eventually, locked, site,
+};
 
 /// The number of upgrades, unless `LARDER_UPGRADES` says another.
 const UPGRADES: usize = 5;
@@ -22,6 +26,9 @@ fn page(target: &str) -> Vec<u8> {
         _ => format!("the page at {target}; ").repeat(80).into_bytes(),
     }
 }
+
+/// The time after an upgrade in which hits are counted.
+const SECOND: Duration = Duration::from_secs(1);
 
 /// The handshake of a tunnel (RFC 6455 section 1.3).
 const ASKED: &[u8] =
@@ -81,30 +88,48 @@ impl InProgress {
 }
 
 /// The requests of clients, for as long as there are upgrades.
-struct Load<'l> {
-    ends: &'l AtomicBool,
-    answered: &'l AtomicUsize,
+#[derive(Default)]
+struct Load {
+    ends: AtomicBool,
+    /// The answers, and the hits among them.
+    answers: Mutex<[usize; 2]>,
 }
 
 /// The time in which there are upgrades. Its end is that of the load, also when the test fails.
-struct Upgrades<'l>(&'l AtomicBool);
+struct Upgrades<'l>(&'l Load);
 
 impl Drop for Upgrades<'_> {
     fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
+        self.0.ends.store(true, Ordering::Relaxed);
     }
 }
 
-impl Load<'_> {
-    /// Calls `ask` with one page after the other.
-    fn go_on(&self, mut ask: impl FnMut(&str)) {
+impl Load {
+    /// Calls `ask` with one page after the other. It returns whether the answer was a hit.
+    fn go_on(&self, mut ask: impl FnMut(&str) -> bool) {
         for number in (0..PAGES).cycle() {
             if self.ends.load(Ordering::Relaxed) {
                 return;
             }
-            ask(&format!("/page/{number}"));
-            self.answered.fetch_add(1, Ordering::Relaxed);
+            self.count(1, ask(&format!("/page/{number}")).into());
         }
+    }
+
+    fn count(&self, answered: usize, hits: usize) {
+        let mut answers = locked(&self.answers);
+        *answers = [answers[0] + answered, answers[1] + hits];
+    }
+
+    /// Returns the share of hits among the answers while `run` runs, and until there are enough of them and a second is over.
+    fn hit_ratio(&self, run: impl FnOnce()) -> f64 {
+        let figures = || *locked(&self.answers);
+        let before = figures();
+        run();
+        let (ran, begun) = (figures(), Instant::now());
+        let is_over = || begun.elapsed() >= SECOND && figures()[0] > ran[0] + 2 * PAGES;
+        eventually("requests", || is_over().then_some(()));
+        let [answered, hits] = figures();
+        (hits - before[1]) as f64 / (answered - before[0]) as f64
     }
 
     /// Asks on connections that are kept until the proxy ends them.
@@ -116,6 +141,7 @@ impl Load<'_> {
             if response.field("connection").is_some_and(|value| value.contains("close")) {
                 client = Client::to(address);
             }
+            is_hit(response.fields.iter().map(|(name, value)| (&**name, &**value)))
         });
     }
 
@@ -125,6 +151,7 @@ impl Load<'_> {
             let target = target.replace("page", folder);
             let response = Client::to(address).ask(&format!("GET {target}\nConnection: close"));
             assert!(response.status == 200 && response.body == page(&target), "{response:?}");
+            is_hit(response.fields.iter().map(|(name, value)| (&**name, &**value)))
         });
     }
 
@@ -140,8 +167,10 @@ impl Load<'_> {
             let target = format!("/page/{}", number % PAGES);
             let response = client.get(format!("https://site.test:{}{target}", address.port())).send().await?;
             assert_eq!(response.status(), 200);
+            let fields = response.headers().iter();
+            let is_hit = is_hit(fields.map(|(name, value)| (name.as_str(), value.to_str().unwrap())));
             assert!(response.bytes().await? == page(&target), "{target}");
-            Ok::<_, reqwest::Error>(())
+            Ok::<_, reqwest::Error>(usize::from(is_hit))
         };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
@@ -150,8 +179,8 @@ impl Load<'_> {
                     return;
                 }
                 let four = tokio::try_join!(get(number), get(number + 1), get(number + 2), get(number + 3));
-                four.unwrap_or_else(|error| panic!("{error:?}"));
-                self.answered.fetch_add(4, Ordering::Relaxed);
+                let hits = four.unwrap_or_else(|error| panic!("{error:?}"));
+                self.count(4, hits.0 + hits.1 + hits.2 + hits.3);
             }
         });
     }
@@ -174,46 +203,54 @@ fn no_request_fails_during_many_upgrades_under_load() {
     let other = [node(&engine, &origin, "b", "")];
     wait_for(&other, &["a", "b"]);
     let (plain, secure) = (larder.address(), larder.door("reverse, TLS"));
-    let (ends, answered) = (AtomicBool::new(false), AtomicUsize::new(0));
-    let load = Load { ends: &ends, answered: &answered };
+    let load = Load::default();
     thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| load.keep_alive(plain));
         }
         scope.spawn(|| load.once_each(plain, "page"));
-        // The other node asks the origin itself while the first one hands over.
         scope.spawn(|| load.once_each(other[0].address(), "of-other"));
         scope.spawn(|| load.over_tls(secure, true));
         scope.spawn(|| load.over_tls(secure, false));
-        let _upgrades = Upgrades(&ends);
-        let some_answers = || {
-            let before = answered.load(Ordering::Relaxed);
-            eventually("requests", || (answered.load(Ordering::Relaxed) > before + 2 * PAGES).then_some(()));
-        };
-        // Each page with `http` and with `https`.
-        let fetched = 2 * (PAGES - 1);
-        eventually("all pages", || (fetches(&origin) == fetched).then_some(()));
+        let _upgrades = Upgrades(&load);
+        // Each page with `http` and with `https`, and those of the other node.
+        eventually("all pages", || (fetches(&origin) == [2 * (PAGES - 1), PAGES]).then_some(()));
+        let begun = Instant::now();
         for number in 0..upgrades {
+            let before = load.hit_ratio(|| ());
             gate.close();
             let requests = InProgress::begin(plain, number);
             let path = requests.path.clone();
-            larder.upgrade(&[]).unwrap();
+            let after = load.hit_ratio(|| _ = larder.upgrade(&[]).unwrap());
+            assert!(
+                before > 0.99 && after >= 0.99 * before,
+                "{after} of hits during an upgrade, {before} before"
+            );
             gate.open();
             requests.end();
             larder.wait_for_predecessor();
             assert_eq!(larder.get_only(&path).text(), "halfrest");
             assert_eq!(origin.count_of(&path), 1, "a fill over an upgrade is stored");
-            some_answers();
             eventually("a session of the process before", || (resumed(&larder) > 0).then_some(()));
         }
-        assert_eq!(fetches(&origin), fetched, "pages that were fetched again");
+        let [answered, hits] = *locked(&load.answers);
+        println!("{upgrades} upgrades in {:?}: {answered} answers, all right; {hits} hits", begun.elapsed());
+        assert_eq!(fetches(&origin), [2 * (PAGES - 1), PAGES], "pages that were fetched again");
     });
 }
 
-/// Returns the number of requests for pages that have reached the origin outside of tunnels.
-fn fetches(origin: &Origin) -> usize {
-    let with_tunnels = (0..PAGES).filter(|number| *number != 1);
-    with_tunnels.map(|number| origin.count_of(&format!("/page/{number}"))).sum()
+/// Returns the numbers of requests for pages that have reached the origin: of both nodes' clients, outside of tunnels.
+fn fetches(origin: &Origin) -> [usize; 2] {
+    let of = |folder: &str, but: Option<usize>| {
+        let pages = (0..PAGES).filter(|number| Some(*number) != but);
+        pages.map(|number| origin.count_of(&format!("/{folder}/{number}"))).sum()
+    };
+    [of("page", Some(1)), of("of-other", None)]
+}
+
+/// Whether one of the nodes had the response.
+fn is_hit<'f>(mut fields: impl Iterator<Item = (&'f str, &'f str)>) -> bool {
+    fields.any(|(name, value)| name.eq_ignore_ascii_case("cache-status") && value.contains("; hit"))
 }
 
 fn resumed(larder: &Larder) -> u64 {

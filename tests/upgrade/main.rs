@@ -2,11 +2,16 @@
 
 #![allow(clippy::unwrap_used, reason = "the helpers are tests, too")]
 
+mod ends;
 mod failures;
+mod footprint;
+mod learned;
 mod load;
 mod memory;
+mod ports;
 mod sockets;
 mod state;
+mod versions;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -31,4 +36,9 @@ fn serves(larder: &Larder) -> bool {
 fn start(origin: &Origin, tables: &str) -> (Larder, String) {
     let config = format!("{tables}\n{}", site(&[origin], ""));
     (Larder::start(&config), config)
+}
+
+/// Returns the seconds since 1970.
+fn seconds() -> u64 {
+    std::time::UNIX_EPOCH.elapsed().unwrap().as_secs()
 }

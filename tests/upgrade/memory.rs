@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
+use std::time::Instant;
 
 use larder_testkit::{Answer, Client, Larder, Origin, eventually, site};
 
-use super::start;
+use super::{seconds, start};
 
 const SMALL: usize = 60;
 const LARGE: usize = 20;
@@ -69,10 +70,6 @@ fn a_new_process_with_less_memory_keeps_the_pages_used_last() {
     }
 }
 
-fn seconds() -> u64 {
-    std::time::UNIX_EPOCH.elapsed().unwrap().as_secs()
-}
-
 #[test]
 fn a_limit_holds_over_an_upgrade() {
     let origin = Origin::always("200 OK\nCache-Control: max-age=100");
@@ -83,6 +80,22 @@ fn a_limit_holds_over_an_upgrade() {
     assert_eq!([larder.get("/a").status, larder.get("/a").status], [200, 429]);
     larder.upgrade(&[]).unwrap();
     assert_eq!(larder.get("/a").status, 429);
+}
+
+#[test]
+fn ten_requests_a_minute_are_ten_over_many_upgrades() {
+    let origin = Origin::always("200 OK\nCache-Control: max-age=100");
+    let rule = "[[site.rule]]\nlimit = { requests = '10/m', burst = 10 }\n";
+    let mut larder = Larder::start(&site(&[&origin], rule));
+    let (begun, mut answered) = (Instant::now(), 0);
+    for _ in 0..4 {
+        let asked = (0..5).filter(|number| larder.get_only(&format!("/{number}")).status == 200);
+        answered += asked.count();
+        larder.upgrade(&[]).unwrap();
+        larder.wait_for_predecessor();
+    }
+    let regained = begun.elapsed().as_secs() as usize / 6 + 1;
+    assert!((10..=10 + regained).contains(&answered), "{answered} in {:?}", begun.elapsed());
 }
 
 #[test]

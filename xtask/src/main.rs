@@ -43,7 +43,7 @@ usage: cargo x COMMAND
   dist     build the packages of a release: .deb, tarball, image, SBOM and SHA256SUMS in target/dist; the same bytes each time
              --larder PATH   pack this program instead of building it for each package, which takes ten minutes each
              --target TRIPLE the target of tarball and image (a static program with musl, if rustc and gcc have that)
-             --test          install, upgrade, remove and purge the .deb in a root of its own (as root)
+             --test          install, upgrade, remove and purge the .deb in a root of its own, and run the image (as root)
              --twice         build each program in a second folder, too; fails if it has other bytes
   fuzz     run the fuzz targets, as many at once as there are processors
              --seconds N     how long each runs (10)

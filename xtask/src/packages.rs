@@ -96,6 +96,7 @@ pub(crate) const FOR_TESTS: &[Package] = &[
     package("zsh", "zsh", "a shell that completes commands"),
     package("fish", "fish", "another one"),
     package("systemd", "systemd-analyze", "the rating of the service's sandbox"),
+    package("apparmor", "apparmor_parser", "a reader of the service's profile"),
 ];
 
 /// The packages that `cargo x dist --test` needs.

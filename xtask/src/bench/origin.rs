@@ -109,6 +109,7 @@ fn answer(path: &str, now: SystemTime) -> Vec<u8> {
         Some("4k") => 4 << 10,
         Some("10k") => 10 << 10,
         Some("16k") => 16 << 10,
+        Some("30k") => 30 << 10,
         Some("64k") => 64 << 10,
         Some("1m") => 1 << 20,
         Some("10m") => 10 << 20,

@@ -59,8 +59,9 @@ struct Case {
     handshakes: Option<Handshakes>,
 }
 
-const CASES: [Case; 4] = [
+const CASES: [Case; 5] = [
     Case { name: "1k", path: "/1k", connections: 64, handshakes: None },
+    Case { name: "30k", path: "/30k", connections: 64, handshakes: None },
     Case { name: "1m", path: "/1m", connections: 16, handshakes: None },
     Case { name: "handshake", path: "/1k", connections: 16, handshakes: Some(Handshakes::Full) },
     Case { name: "resumed", path: "/1k", connections: 16, handshakes: Some(Handshakes::Resumed) },
@@ -137,7 +138,7 @@ pub(super) fn h2o(setup: &Setup) -> Result<Start> {
 pub(super) fn start_h2o(setup: &Setup, template: &str) -> Result<Start> {
     let files = setup.folder.join("files");
     std::fs::create_dir(&files)?;
-    for (name, length) in [("1k", 1 << 10), ("16k", 16 << 10), ("1m", 1 << 20)] {
+    for (name, length) in [("1k", 1 << 10), ("16k", 16 << 10), ("30k", 30 << 10), ("1m", 1 << 20)] {
         std::fs::write(files.join(name), vec![b'x'; length])?;
     }
     Ok(start(&["-c", &peers::write(setup, "h2o.conf", template)?]))
@@ -243,6 +244,8 @@ fn goals_of(case: &Case, measured: &[Measured]) -> Option<Goal> {
     let (other, most) = match case.name {
         "1k" => (PLAIN, SMALL),
         "1m" => ("h2o", LARGE),
+        // For the guide to capacity.
+        "30k" => return None,
         _ => ("nginx", HANDSHAKE),
     };
     let ratio = find(measured, LARDER)?.ratio(find(measured, other)?);

@@ -1,24 +1,78 @@
-//! Checks of a package: installed, upgraded under traffic, removed and purged, in a root and a network that nobody else
-//! sees.
+//! Checks of packages, where nobody else sees it: the one of Debian is installed, upgraded under traffic, removed and purged;
+//! the image runs as a container would.
 
 use super::{Release, deb, output};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Checks `package`. Errors: the first thing that is not as expected.
-pub(super) fn run(release: &Release, package: &Path) -> Result<()> {
+/// The longest image, in bytes.
+const IMAGE: u64 = 40_000_000;
+
+/// Checks the package of Debian. Errors: the first thing that is not as expected.
+pub(super) fn debian(release: &Release, package: &Path) -> Result<()> {
     let work = tempfile::tempdir().context("cannot create a folder")?;
     let next = Release { version: "999.0.0".to_owned(), ..release.clone() };
     let next = deb::pack(&next, work.path())?;
     let script = work.path().join("check.sh");
     fs::write(&script, include_str!("check.sh")).context("cannot write the check")?;
     let base = base(work.path());
-    let mut check = Command::new("unshare");
-    check.args(["--mount", "--net", "--pid", "--fork", "--kill-child", "sh", "-eu"]).arg(&script);
+    let mut check = apart(&script);
     print!("{}", output(check.args([&base, work.path(), package, &next].map(Path::as_os_str)))?);
     Ok(())
+}
+
+/// Checks the image: its length, its user, and that it becomes healthy where it can write to its volumes alone. Errors: the
+/// first thing that is not as expected.
+pub(super) fn image(package: &Path) -> Result<()> {
+    let length = fs::metadata(package).context("no image")?.len();
+    ensure!(length <= IMAGE, "the image has {length} bytes, more than {IMAGE}");
+    let work = tempfile::tempdir().context("cannot create a folder")?;
+    let (layout, files) = (work.path().join("layout"), work.path().join("files"));
+    let unpack = |archive: &Path, folder: &Path| -> Result<()> {
+        fs::create_dir(folder).context("cannot create a folder")?;
+        output(Command::new("tar").arg("-xf").arg(archive).arg("-C").arg(folder)).map(drop)
+    };
+    unpack(package, &layout)?;
+    let blob = |of: &Value| -> Result<PathBuf> {
+        let hash = of["digest"].as_str().and_then(|digest| digest.strip_prefix("sha256:"));
+        Ok(layout.join("blobs/sha256").join(hash.context("a blob without a digest")?))
+    };
+    let read = |path: PathBuf| -> Result<Value> { Ok(serde_json::from_slice(&fs::read(path)?)?) };
+    let manifest = read(blob(&read(layout.join("index.json"))?["manifests"][0])?)?;
+    let config = read(blob(&manifest["config"])?)?;
+    unpack(&blob(&manifest["layers"][0])?, &files)?;
+    let words = |key: &str| -> Result<Vec<&str>> {
+        let words = config["config"].pointer(key).and_then(Value::as_array);
+        Ok(words
+            .with_context(|| format!("the image has no {key}"))?
+            .iter()
+            .filter_map(Value::as_str)
+            .collect())
+    };
+    let user = config["config"]["User"].as_str().and_then(|user| user.split(':').next()).unwrap_or_default();
+    ensure!(user.parse::<u32>().is_ok_and(|user| user > 0), "the user of the image is '{user}'");
+    let script = work.path().join("image.sh");
+    fs::write(&script, include_str!("image.sh")).context("cannot write the check")?;
+    let mut check = apart(&script);
+    check.arg(&files).arg(user).args(&words("/Healthcheck/Test")?[1..]).arg("--");
+    check.args(words("/Entrypoint")?).args(words("/Cmd")?);
+    check.env_clear().envs(words("/Env")?.iter().filter_map(|variable| variable.split_once('=')));
+    check.env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
+    output(&mut check)?;
+    println!(
+        "the image of {length} bytes runs as user {user} in a root without rights to write, and is healthy"
+    );
+    Ok(())
+}
+
+/// Returns the command that runs a script in namespaces of its own.
+fn apart(script: &Path) -> Command {
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "--net", "--pid", "--fork", "--kill-child", "sh", "-eu"]).arg(script);
+    command
 }
 
 /// Returns the root below the package's: an installation of this machine's version of Debian with what is essential if

@@ -32,17 +32,90 @@ larder check --config /etc/larder/larder.toml > /dev/null
 [ -z "$(dpkg --verify larder)" ] || fail "$(dpkg --verify larder)"
 echo "installed: $(larder version)"
 
-larder serve --config /etc/larder/larder.toml > /said 2>&1 &
-until larder stats > /dev/null 2>&1; do kill -0 $! || fail "$(cat /said)"; done
-while larder stats > /dev/null; do :; done 2> /failed &
+# Waits until a command succeeds. Arguments: what it waits for, the command.
+await() {
+    left=300 what=$1
+    shift
+    until "$@"; do
+        left=$((left - 1))
+        [ $left -gt 0 ] || fail "no $what: $(cat /said /failed 2> /dev/null)"
+        sleep 0.1
+    done
+}
 
-echo '# of the administrator' >> /etc/larder/larder.toml
-dpkg --install /new.deb > /dev/null
+# The origin counts its answers. The client wants the first one on each new connection, until it is told to end.
+cat > /origin <<'PERL'
+use IO::Socket::INET;
+my $listener = IO::Socket::INET->new(Listen => 64, LocalAddr => '127.0.0.1:3000', ReuseAddr => 1) or die $@;
+for (my $number = 1; my $client = $listener->accept; $number++) {
+    while (<$client>) { last if /^\r$/ }
+    print $client "HTTP/1.1 200 OK\r\nCache-Control: max-age=3600\r\nContent-Length: 8\r\nConnection: close\r\n\r\nanswer $number";
+}
+PERL
+cat > /client <<'PERL'
+use IO::Socket::INET;
+my $count = 0;
+for (; not -e '/ends'; $count++) {
+    my $server = IO::Socket::INET->new(PeerAddr => '127.0.0.1:80') or die "request $count: $@";
+    print $server "GET /page HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    my $answer = join '', <$server>;
+    die "request $count: '$answer'" unless $answer =~ m{^HTTP/1.1 200 .*\r\n\r\nanswer 1$}s;
+}
+print "$count requests\n";
+PERL
+perl /origin &
+
+# The service as its unit starts it: an ordinary user that may bind ports below 1024.
+cat >> /etc/larder/larder.toml <<'TOML'
+[reverse]
+listen = "127.0.0.1:80"
+[[site]]
+origin = "http://127.0.0.1:3000"
+TOML
+install -d -o 65534 -g 65534 /var/lib/larder /var/cache/larder /run/larder
+env STATE_DIRECTORY=/var/lib/larder RUNTIME_DIRECTORY=/run/larder setpriv --reuid=65534 --regid=65534 --clear-groups \
+    --bounding-set=-all,+net_bind_service --inh-caps=-all,+net_bind_service --ambient-caps=-all,+net_bind_service \
+    --no-new-privs larder serve --config /etc/larder/larder.toml > /said 2>&1 &
+first=$!
+answers() { larder stats > /dev/null 2>&1; }
+await "service" answers
+perl /client > /asked 2> /failed &
+client=$!
+
+# A systemd that says that the service runs: the script of the package then upgrades it.
+mkdir -p /stub /run/systemd/system
+printf '#!/bin/sh\nexit 0\n' > /stub/systemctl
+chmod +x /stub/systemctl
+PATH=/stub:$PATH
+
+# The only process that serves now, if it has the program of the package.
+serves() {
+    main=
+    for process in /proc/[0-9]*; do
+        tr '\0' ' ' < "$process/cmdline" 2> /dev/null | grep -q '^[^ ]*larder serve' || continue
+        [ -z "$main" ] && [ "$(readlink "$process/exe")" = /usr/bin/larder ] || return 1
+        main=${process#/proc/}
+    done
+    [ -n "$main" ] && [ "$main" != "$1" ]
+}
+dpkg --install /new.deb > /upgraded
 [ "$(dpkg-query --show --showformat '${Version}' larder)" = 999.0.0 ] || fail "not upgraded"
-grep -q 'of the administrator' /etc/larder/larder.toml || fail "an upgrade replaced the config"
-kill -0 $! || fail "an upgrade disturbed the running process: $(cat /failed)"
-kill $!
-echo "upgraded, while a process served"
+grep -q '^origin' /etc/larder/larder.toml || fail "an upgrade replaced the config"
+grep 'serves now; kept: 1 object,' /upgraded || fail "the package does not upgrade the service: $(cat /upgraded /said)"
+await "successor" serves "$first"
+second=$main
+kill -s USR2 "$second"
+await "successor after a signal" serves "$second"
+third=$main
+[ "$(stat -c %u "/proc/$third")" = 65534 ] || fail "another user than before"
+export MAINPID="$third"
+sed -n 's/^ExecReload=//p' /usr/lib/systemd/system/larder.service > /reload
+sh -eu /reload > /dev/null || fail "the unit cannot reload"
+touch /ends
+wait $client || fail "a request failed during an upgrade: $(cat /failed)"
+sed -n 's/^ExecStop=-*//p' /usr/lib/systemd/system/larder.service > /stop
+sh -eu /stop || fail "the unit cannot stop"
+echo "upgraded by the package and by a signal, and stopped; no request failed, all from memory: $(cat /asked)"
 
 dpkg --remove larder > /dev/null 2>&1
 [ ! -e /usr/bin/larder ] && [ -e /etc/larder/larder.toml ] || fail "removed too little, or the config"

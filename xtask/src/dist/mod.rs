@@ -90,8 +90,8 @@ impl Dist {
         let other = if elsewhere == host { of_host.clone() } else { release(&elsewhere)? };
         let release = [of_host, other];
         let deb = deb::pack(&release[0], &folder)?;
-        let mut packages =
-            vec![deb.clone(), tarball::pack(&release[1], &folder)?, image::pack(&release[1], &folder)?];
+        let image = image::pack(&release[1], &folder)?;
+        let mut packages = vec![deb.clone(), tarball::pack(&release[1], &folder)?, image.clone()];
         packages
             .extend(release.iter().map(|release| sbom::write(release, &folder)).collect::<Result<Vec<_>>>()?);
         packages.dedup();
@@ -101,7 +101,8 @@ impl Dist {
         println!("the packages and SHA256SUMS are in {}", folder.display());
         if self.test {
             packages::install(&packages::missing(packages::FOR_DIST))?;
-            check::run(&release[0], &deb)?;
+            check::debian(&release[0], &deb)?;
+            check::image(&image)?;
         }
         Ok(())
     }
@@ -120,7 +121,8 @@ pub(crate) fn in_test() -> Result<()> {
     let version = env!("CARGO_PKG_VERSION").to_owned();
     let release = Release { larder, version, target: host()?, epoch: epoch()?, compression: "none" };
     let deb = deb::pack(&release, folder.path())?;
-    check::run(&release, &deb)
+    check::debian(&release, &deb)?;
+    check::image(&image::pack(&release, folder.path())?)
 }
 
 /// Builds the program for packages, without the paths of this machine in it. If `twice`, fails if another build of the commit

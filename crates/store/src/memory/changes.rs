@@ -24,17 +24,23 @@ pub(crate) struct Noted {
 }
 
 impl Changes {
+    /// Whether an upgrade copies the tier.
+    #[inline]
+    pub(super) fn are_noted(&self) -> bool {
+        self.is_on.load(Ordering::Acquire)
+    }
+
     /// Notes a change of the responses under `key`. To be called while the key's shard is locked: a copy of the shard has
     /// the change, or its change is noted.
     #[inline]
     pub(super) fn note(&self, key: &[u8], is_removal: bool) {
-        if self.is_on.load(Ordering::Acquire) {
+        if self.are_noted() {
             *self.noted.lock().keys.entry(key.into()).or_default() |= is_removal;
         }
     }
 
     pub(super) fn note_clear(&self) {
-        if self.is_on.load(Ordering::Acquire) {
+        if self.are_noted() {
             *self.noted.lock() = Noted { is_cleared: true, ..Noted::default() };
         }
     }

@@ -73,10 +73,14 @@ impl Memory {
         Some(())
     }
 
-    /// Moves contents back that are in packs, with rests.
+    /// Moves contents back that are in packs, with rests. Ends when an upgrade begins: a successor reads the packs, and would
+    /// have a copy of what leaves them.
     pub fn unpack(&self) {
         let all = self.by_address(&|body| body.in_pack().is_some());
         for slice in all.chunks(SLICE as usize) {
+            if self.changes.are_noted() {
+                return;
+            }
             for hash in slice {
                 let Some(resident) = self.copy(*hash).map(|copied| copied.resident) else { continue };
                 if let Some(moved) = resident.moved(&mut Body::unpacked) {
