@@ -442,6 +442,7 @@ fn is_demanded(why: Why) -> bool {
             | Why::RequestMinFresh
             | Why::AlwaysValidated
             | Why::PositionAhead
+            | Why::RangeAbsent
     )
 }
 
