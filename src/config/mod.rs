@@ -44,7 +44,6 @@ use crate::cli::units::counted;
 pub(crate) use draft::DatabasePlace;
 use draft::Draft;
 use flags::Flags;
-pub(crate) use settle::priced;
 pub(crate) use summary::{needs_restart, summary};
 pub(crate) use warnings::warnings;
 

@@ -34,7 +34,16 @@ fn a_loop_that_needs_twice_the_memory_is_predicted() {
     let ratio = |factor| cell(&report, "lru", factor)["hit_ratio"].as_f64().expect("a ratio");
     assert_eq!(ratio(1.0), 0.0);
     assert!((ratio(2.0) - 2.0 / 3.0).abs() < 1e-9, "{report}");
-    assert_eq!(cell(&report, "lru", 1.0)["current"], true);
+    let running = cell(&report, "lru", 1.0);
+    assert_eq!(
+        (&running["current"], &running["tier"], &running["size"]),
+        (&true.into(), &"memory".into(), &20.into())
+    );
+    for name in ["hit_ratio", "hit_ratio_error", "byte_hit_ratio", "byte_hit_ratio_error"] {
+        assert!(running[name].is_f64(), "{name} in {running}");
+    }
+    assert!(report["window"]["seconds"].is_u64(), "{report}");
+    assert_eq!(report["cells"].as_array().map(Vec::len), Some(35));
     let table = printed(&larder, &["advise"]);
     assert!(table.contains("memory of 20 entries under lru: predicted 0.0%, measured 0.0%"), "{table}");
     let metrics = larder.ask_admin("GET /metrics").text().to_owned();
@@ -79,17 +88,43 @@ fn a_response_that_only_a_larger_memory_can_fetch_is_predicted() {
     assert!((four_times - 2.0 / 3.0).abs() < 1e-9, "{report}");
 }
 
-#[test]
-fn ranges_of_a_huge_response_leave_the_sizes_of_others_right() {
+/// An origin of a film of 1 GiB, of which it sends ranges, and of pages of 3.6 MB.
+fn films() -> Origin {
     let page = format!("200 OK\nCache-Control: max-age=60\n\n{}", "x".repeat(3_600_000));
-    let origin = Origin::answering(move |seen| match seen.range(1 << 30) {
+    Origin::answering(move |seen| match seen.range(1 << 30) {
         Some(range) => {
             let place = format!("Content-Range: bytes {}-{}/{}", range.start, range.end - 1, 1 << 30);
             let head = format!("206 Partial Content\nETag: \"1\"\nCache-Control: max-age=60\n{place}");
             Answer::with_body(&head, &vec![b'x'; range.len()])
         }
         None => Answer::with_body(&page, b""),
-    });
+    })
+}
+
+#[test]
+fn a_range_that_was_never_stored_is_no_hit_in_shadows() {
+    let origin = films();
+    let larder = Larder::start(&format!(
+        "[memory]\nsize = '8MiB'\npolicy = 'lru'\n{}",
+        site(&[&origin], "slice = '64KiB'")
+    ));
+    for _ in 0..2 {
+        for mebibyte in [100, 200, 300, 400] {
+            let from = mebibyte << 20;
+            larder.ask(&format!("GET /film\nRange: bytes={from}-{}", from + 99));
+        }
+    }
+    let report = json(&larder, &["advise", "--json"]);
+    let check = &report["check"];
+    assert_eq!((&check["predicted"], &check["measured"]), (&0.5.into(), &0.5.into()), "{report}");
+    for factor in [0.5, 4.0] {
+        assert_eq!(cell(&report, "lru", factor)["hit_ratio"], 0.5, "{report}");
+    }
+}
+
+#[test]
+fn ranges_of_a_huge_response_leave_the_sizes_of_others_right() {
+    let origin = films();
     let memory = "[memory]\nsize = '8MiB'\npolicy = 'lru'\n";
     let larder = Larder::start(&format!("{memory}{}", site(&[&origin], "slice = '64KiB'")));
     (0..4).for_each(|_| _ = larder.ask("GET /film\nRange: bytes=500000000-500000099"));
@@ -157,7 +192,10 @@ fn responses_that_may_not_be_stored_are_mentioned() {
 #[test]
 fn a_policy_is_applied_with_its_contents() {
     let origin = Origin::always("200 OK\nCache-Control: max-age=60\n\npage");
-    let larder = Larder::with(&origin, "[memory]\nentries = 20\npolicy = 'lru'\n");
+    let larder = Larder::with(
+        &origin,
+        "[memory]\nentries = 20\npolicy = 'lru'\n[cost]\nper_gb = 0.1\nper_million = 1.0\n",
+    );
     walk(&larder, 20, 1);
     let said = printed(&larder, &["advise", "--apply", "policy=sieve", "--wait", "0s"]);
     assert!(said.starts_with("memory runs under sieve instead of lru, with its contents\n"), "{said}");
@@ -165,6 +203,8 @@ fn a_policy_is_applied_with_its_contents() {
     assert_eq!(origin.count(), 20);
     let report = json(&larder, &["advise", "--json"]);
     assert_eq!(cell(&report, "sieve", 1.0)["current"], true);
+    let said = printed(&larder, &["advise", "--apply", "policy=gdsf:cost=money", "--wait", "0s"]);
+    assert!(said.contains(" under gdsf:cost=money,fee=10000 instead of sieve"), "{said}");
     let refused = command(&larder, &["advise", "--apply", "policy=belady"]);
     let why = String::from_utf8_lossy(&refused.stderr);
     assert!(!refused.status.success() && why.contains("needs to know later requests"), "{why}");

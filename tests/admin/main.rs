@@ -4,6 +4,7 @@
 mod access;
 mod advised;
 mod agreement;
+mod automatic;
 #[path = "../doors/caller.rs"]
 #[allow(dead_code, reason = "these tests need a part of it")]
 mod caller;

@@ -87,6 +87,28 @@ fn prices_of_a_config_add_the_cost_of_a_month() {
 }
 
 #[test]
+fn an_access_log_gives_the_table_of_a_running_proxy() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let log = folder.path().join("access.log");
+    let line = |(second, (path, size)): (usize, (&str, u32))| {
+        format!("192.0.2.1 - - [10/Oct/2025:13:55:{second} +0000] \"GET /{path} HTTP/1.1\" 200 {size}\n")
+    };
+    let requests = [("a", 2_000), ("b", 4_000), ("a", 2_000), ("c", 1_500), ("b", 4_000)];
+    fs::write(&log, (10..).zip(requests).map(line).collect::<String>()).expect("written");
+    let log = log.display().to_string();
+    let words = [&log, "--advise", "--policy", "lru", "--capacity", "6KB"];
+    let advised = cells(&words);
+    let of_lru = advised.iter().filter(|cell| cell["policy"] == "lru").map(|cell| &cell["hit_ratio"]);
+    // All three have 7.5 kB. In 6 kB, c evicts b.
+    assert_eq!(of_lru.collect::<Vec<_>>(), [0.0, 0.2, 0.2, 0.4, 0.4], "{advised:?}");
+    let table = stdout(&simulate(&words));
+    assert!(
+        table.contains("under lru: predicted 20.0%, measured 20.0%") && table.contains("no limit"),
+        "{table}"
+    );
+}
+
+#[test]
 fn advice_from_a_log_of_which_all_is_seen_equals_the_replay() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = example(folder.path());

@@ -1,5 +1,6 @@
 //! What requests to origins and memory cost.
 
+use larder_evict::Spec;
 use serde::{Deserialize, Serialize};
 
 use crate::report::{Cell, Ratios, Report, Tier, WindowReport};
@@ -59,6 +60,13 @@ impl Prices {
     pub fn fee(&self) -> Option<u32> {
         let bytes = self.per_million * 1_000.0 / self.per_gb;
         (bytes.is_finite() && bytes <= f64::from(u32::MAX)).then_some(bytes as u32)
+    }
+
+    /// Returns `policy` with the [fee](Self::fee) if it minimises money and names none.
+    pub fn priced(&self, policy: Spec) -> Spec {
+        let text = policy.to_string();
+        let fee = self.fee().filter(|_| text.ends_with("cost=money"));
+        fee.and_then(|fee| Spec::parse(&format!("{text},fee={fee}")).ok()).unwrap_or(policy)
     }
 
     /// Returns the price of a GiB of a tier in a month, and the bytes of it that are sold together.

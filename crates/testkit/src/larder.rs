@@ -191,8 +191,12 @@ impl Larder {
 
     /// Waits for a line of the log that contains `text`.
     pub fn wait_for_log(&self, text: &str) {
-        let found = || locked(&self.log).iter().any(|line| line.contains(text)).then_some(());
-        eventually(&format!("'{text}' in the log"), found);
+        eventually(&format!("'{text}' in the log"), || (!self.logged(text).is_empty()).then_some(()));
+    }
+
+    /// Returns the lines of the log up to now that contain `text`.
+    pub fn logged(&self, text: &str) -> Vec<String> {
+        locked(&self.log).iter().filter(|line| line.contains(text)).cloned().collect()
     }
 
     /// Replaces the config file, and sends SIGHUP.

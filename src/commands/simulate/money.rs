@@ -8,8 +8,8 @@ use larder_lab::subject::Subject;
 use larder_lab::sweep::Cell;
 
 use crate::cli::Failure;
+use crate::config;
 use crate::config::flags::Flags;
-use crate::config::{self, priced};
 
 /// Returns the prices in a config file.
 ///
@@ -52,5 +52,5 @@ pub(super) fn add(prices: &Prices, subject: &Subject, cells: &mut [Cell]) {
 
 /// Sets the fee of policies with `cost=money`.
 pub(super) fn set_fees(prices: &Prices, specs: &mut [Spec]) {
-    specs.iter_mut().for_each(|spec| *spec = priced(spec.clone(), prices));
+    specs.iter_mut().for_each(|spec| *spec = prices.priced(spec.clone()));
 }

@@ -14,7 +14,7 @@ mod without_effect;
 use std::sync::Arc;
 use std::{env, thread};
 
-use larder_evict::{By, Capacity, Spec};
+use larder_evict::{By, Capacity};
 use larder_proxy::Settings;
 use larder_proxy::settings::{
     Acme, DiskTier, Doors, Forward, Health, Limits, MemoryTier, Origin, OriginTls, Prices, Site, SiteRule,
@@ -78,7 +78,7 @@ pub(super) fn settle(mut draft: Draft) -> Result<Settings, Vec<String>> {
         admin_tls,
         admin_token,
         threads: draft.threads.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from)),
-        memory: MemoryTier { capacity, policy: priced(values.memory.policy, &values.cost), ..values.memory },
+        memory: MemoryTier { capacity, policy: values.cost.priced(values.memory.policy), ..values.memory },
         disks: draft.disks.into_iter().map(|disk| priced_disk(disk.tier, &values.cost)).collect(),
         parent,
         sites,
@@ -246,14 +246,7 @@ fn capacity(size: Option<u64>, entries: Option<u64>) -> Capacity {
 }
 
 fn priced_disk(disk: DiskTier, cost: &Prices) -> DiskTier {
-    DiskTier { policy: priced(disk.policy, cost), ..disk }
-}
-
-/// Returns `policy` with the fee of a request in `cost`, if it minimises money and names no fee.
-pub(crate) fn priced(policy: Spec, cost: &Prices) -> Spec {
-    let text = policy.to_string();
-    let with_fee = cost.fee().filter(|_| text.ends_with("cost=money")).map(|fee| format!("{text},fee={fee}"));
-    with_fee.and_then(|text| text.parse().ok()).unwrap_or(policy)
+    DiskTier { policy: cost.priced(disk.policy), ..disk }
 }
 
 fn settle_rules(drafts: &[RuleDraft], owner: Owner, problems: &mut Problems<'_>) -> Vec<SiteRule> {

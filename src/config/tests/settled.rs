@@ -76,6 +76,8 @@ fn policies_by_money_take_the_fee_of_the_prices() {
         ("gdsf:cost=money", "gdsf:cost=money,fee=10000"),
         ("gds:cost=money", "gds:cost=money,fee=10000"),
         ("gds:cost=money,fee=7", "gds:cost=money,fee=7"),
+        ("gdsf:fee=4444,cost=money", "gdsf:cost=money,fee=4444"),
+        ("gdsf:cost=money,fee=auto", "gdsf:cost=money,fee=10000"),
         ("gdsf", "gdsf"),
     ] {
         assert_eq!(of(policy), [expected; 2]);

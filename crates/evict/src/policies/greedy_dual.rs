@@ -7,6 +7,7 @@
 //! The policies differ in the worth, in whether the number of requests counts, and in whether a new object has to be worth
 //! more than those that it would replace. An object of size 0 is worth as much as one of 1.
 
+use std::fmt::{self, Display};
 use std::marker::PhantomData;
 
 use larder_words::named;
@@ -128,6 +129,26 @@ named! {
 /// The bytes that cost as much as a request where a million requests cost 0.40 and a gigabyte 0.09.
 const FEE: u32 = 4_444;
 
+/// The bytes that cost as much as a request, if they are named: also those that are usual are then no other ones.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Fee(Option<u32>);
+
+impl Fee {
+    fn read(value: &str) -> Result<Self, String> {
+        let count = || read_count(value, 0..=u32::MAX).map_err(|expected| format!("auto or {expected}"));
+        Ok(Self(if value == "auto" { None } else { Some(count()?) }))
+    }
+}
+
+impl Display for Fee {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(fee) => fee.fmt(f),
+            None => f.write_str("auto"),
+        }
+    }
+}
+
 const SECOND: f64 = 1e6;
 
 params! {
@@ -136,8 +157,8 @@ params! {
         cost: CostUnit = CostUnit::default(),
             |value| CostUnit::of_name(value).ok_or_else(|| "1, latency, bytes or money".to_owned()),
             "cost of a fetch: 1 (all equal), latency (its time), bytes (packets sent) or money (a fee and its bytes); default 1";
-        fee: u32 = FEE, |value| read_count(value, 0..=u32::MAX),
-            "bytes that cost as much as the fee of a request, with cost=money; default 4444";
+        fee: Fee = Fee(None), Fee::read,
+            "bytes that cost as much as the fee of a request, with cost=money; default auto: by [cost], or 4444";
     }
 }
 
@@ -148,7 +169,7 @@ impl Cost {
             CostUnit::Same => SECOND,
             CostUnit::Latency => f64::from(object.cost.max(1)),
             CostUnit::Bytes => (2.0 + object.size as f64 / 536.0) * SECOND,
-            CostUnit::Money => f64::from(self.fee) + object.size as f64,
+            CostUnit::Money => f64::from(self.fee.0.unwrap_or(FEE)) + object.size as f64,
         }
     }
 }

@@ -198,14 +198,17 @@ impl Advisor {
         (state.hour, state.since) = (now / HOUR, now);
     }
 
-    /// Returns another policy that should run now, if a window has ended that shows it.
-    pub(crate) fn judge(&self) -> Option<Switch> {
+    /// Judges a window that has ended, if one has. Returns what it showed, and another policy that should run now.
+    pub(crate) fn judge(&self) -> Option<(String, Option<Switch>)> {
         let State { panel, auto, allowance, .. } = &mut *self.state.lock();
         let now = clock::now();
         let since = auto.window(now)?;
-        let (report, used) = timed(|| panel.report(Tier::Memory, since));
+        let (Report { window, advice, doubt, .. }, used) = timed(|| panel.report(Tier::Memory, since));
         allowance.charge_change(used);
-        auto.judge(now, &panel.policy().to_string(), report.advice)
+        let better = advice.as_ref().map_or("no policy", |advice| &advice.policy);
+        let found = doubt.unwrap_or_else(|| format!("{better} is better"));
+        let found = format!("{found} in {} requests", window.requests);
+        Some((found, auto.judge(now, &panel.policy().to_string(), advice)))
     }
 
     /// Feeds the shadows with what is queued, and adapts what they see to the time that all work has taken.
@@ -439,6 +442,7 @@ fn is_demanded(why: Why) -> bool {
             | Why::RequestMinFresh
             | Why::AlwaysValidated
             | Why::PositionAhead
+            | Why::RangeAbsent
     )
 }
 

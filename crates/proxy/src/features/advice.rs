@@ -36,10 +36,18 @@ fn feed(shared: &ProcessState) {
     if !shared.plan().settings.memory.auto {
         return;
     }
-    let Some(Switch { from, to, is_return, .. }) = advisor.judge() else { return };
+    let Some((found, switch)) = advisor.judge() else { return };
+    if let Some(switch) = switch {
+        change_policy(shared, &switch);
+    }
+    tracing::debug!("policies were compared: {found}");
+}
+
+fn change_policy(shared: &ProcessState, switch: &Switch) {
+    let Switch { from, to, is_return, .. } = switch;
     let Ok(policy) = Spec::parse(&to.policy) else { return };
     let (gain, error) = (to.gain * 100.0, to.error * 100.0);
-    let why = if is_return { "again, since the other one did not hold what it promised" } else { "instead" };
+    let why = if *is_return { "again, since the other one did not hold what it promised" } else { "instead" };
     tracing::info!(
         "memory runs under {policy} {why}: it hits {gain:.1} +-{error:.1} points more than {from}"
     );

@@ -63,6 +63,7 @@ pub(super) fn apply(call: &Call<'_>) -> Outcome {
         .into());
     }
     let shared = &call.state.shared;
+    let policy = shared.plan().settings.cost.priced(policy);
     let change =
         PolicyChange { before: shared.plan().settings.memory.policy.to_string(), policy: policy.to_string() };
     tracing::info!("an administrator puts memory under {policy} instead of {}", change.before);

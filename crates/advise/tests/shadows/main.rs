@@ -1,11 +1,17 @@
 //! Shadows are compared with caches that see every request.
 
+mod adversary;
+mod choice;
+mod workload;
+
 use larder_advise::{
-    Advice, Answer, Auto, Cell, Change, Check, Freshness, Heavy, Panel, PanelSettings, Report, Request,
-    Sample, Sums, Tier, Traffic,
+    Advice, Answer, Cell, Change, Check, Freshness, Heavy, Panel, PanelSettings, Report, Request, Sample,
+    Sums, Tier, Traffic,
 };
-use larder_evict::{By, Capacity, Object, Policy, PolicyVisitor, Replay, Shape, Spec, spread};
+use larder_evict::{By, Object, Spec, spread};
 use proptest::prelude::*;
+
+use workload::{Simulation, Workload};
 
 const SEED: u64 = 0x5851_f42d_4c95_7f2d;
 const FOREVER: Option<Freshness> = Some(Freshness { lifetime: u32::MAX, stale: 0 });
@@ -49,27 +55,6 @@ fn request(key: u64, size: u64) -> Request {
 /// Asks shadows beside a cache that answers as the shadow of its configuration does.
 fn ask(panel: &mut Panel, request: &Request) -> Option<Answer> {
     panel.request(request).inspect(|answer| panel.compare(request, *answer, *answer))
-}
-
-/// A simulated cache for requests of objects with these numbers and sizes. Returns its hits.
-struct Simulation<'r>(&'r [(u32, u64)], u64);
-
-impl PolicyVisitor for Simulation<'_> {
-    type Output = Sums;
-
-    fn run<P: Policy>(self, params: P::Params) -> Sums {
-        let Self(requests, amount) = self;
-        let objects = requests.iter().map(|(id, _)| id + 1).max().unwrap_or(0);
-        let shape = Shape { objects, sized: true, costed: false };
-        let mut cache = Replay::<P>::new(Capacity { by: By::Bytes, amount }, shape, params, SEED);
-        let mut hits = Sums::default();
-        for &(id, size) in requests {
-            if cache.request(larder_evict::Request { id, size, cost: 0, next: u64::MAX }) {
-                hits += sums(1.0, size as f64);
-            }
-        }
-        hits
-    }
 }
 
 proptest! {
@@ -122,96 +107,6 @@ proptest! {
             panel.report(Tier::Memory, 0).cells.iter().map(|cell| cell.ratios).collect::<Vec<_>>()
         };
         prop_assert_eq!(cells(alone), cells(together));
-    }
-}
-
-/// Requests in the order of their arrival: the numbers of objects, and their sizes.
-struct Workload(Vec<(u32, u64)>);
-
-impl Workload {
-    /// Objects whose popularity follows Zipf's law, of 0.1 to 6 kB.
-    fn zipf(objects: u32, requests: usize) -> Self {
-        Self::seeded(1, objects, requests)
-    }
-
-    fn seeded(seed: u64, objects: u32, requests: usize) -> Self {
-        let mut random = fastrand::Rng::with_seed(seed);
-        let skewed = |random: &mut fastrand::Rng| (f64::from(objects).powf(random.f64()) - 1.0) as u32;
-        Self(
-            (0..requests).map(|_| skewed(&mut random)).map(|id| (id + 1, 100 + spread(id) % 5_900)).collect(),
-        )
-    }
-
-    /// Replaces a share of the requests by requests for one more object.
-    fn with_one(mut self, share: f64, size: u64) -> Self {
-        let mut random = fastrand::Rng::with_seed(2);
-        self.0.iter_mut().filter(|_| random.f64() < share).for_each(|request| *request = (0, size));
-        self
-    }
-
-    /// Shows the requests to the shadows beside a cache under `policy`, which counts what it really does, and returns the report.
-    fn watch(&self, policy: &str, size: u64, halvings: u32) -> Report {
-        self.watch_and(policy, size, halvings, |_, _| ())
-    }
-
-    /// Does this with the shadows after each request.
-    fn watch_and(
-        &self,
-        policy: &str,
-        size: u64,
-        halvings: u32,
-        mut then: impl FnMut(usize, &mut Panel),
-    ) -> Report {
-        let mut panel = panel(policy, ["lru", "sieve", "gdsf"].map(spec).to_vec(), size, halvings);
-        let (mut heavy, mut left) = (Heavy::default(), Heavy::DISTANCE);
-        let mut real = spec(policy).build::<()>(Capacity { by: By::Bytes, amount: size }, 3);
-        for (at, &(id, size)) in self.0.iter().enumerate() {
-            let key = spread(id);
-            let asked = sums(1.0, size as f64);
-            let is_hit = real.get(key).is_some();
-            if !is_hit {
-                let _ = real.insert(Object { key, size, cost: 0 }, (), &mut Vec::new());
-            }
-            panel.count(1, Traffic { asked, hit: if is_hit { asked } else { Sums::default() } }, 0);
-            if let Some(shadow) = panel.request(&request(key, size)) {
-                panel.compare(&request(key, size), shadow, if is_hit { Answer::Hit } else { Answer::Miss });
-            }
-            left = left.saturating_sub(Heavy::step(size));
-            if left == 0 {
-                left = Heavy::DISTANCE / 16;
-                heavy.count(key, size);
-            }
-            if at % 2_048 == 2_047 {
-                panel.set_heavy(&heavy.choose(), heavy.largest());
-            }
-            then(at, &mut panel);
-        }
-        panel.report(Tier::Memory, 0)
-    }
-
-    /// Returns the hit ratio and the byte hit ratio of a cache.
-    fn real(&self, policy: &str, size: u64) -> (f64, f64) {
-        let bytes: f64 = self.0.iter().map(|(_, size)| *size as f64).sum();
-        let hits = spec(policy).select(Simulation(&self.0, size));
-        (hits.requests / self.0.len() as f64, hits.bytes / bytes)
-    }
-
-    /// Returns by how much predicted hit ratios are beyond the real ones, and their errors.
-    fn differences(&self, report: &Report) -> impl Iterator<Item = (f64, f64)> {
-        report.cells.iter().map(|Cell { policy, size, ratios, .. }| {
-            (ratios.hit_ratio - self.real(policy, *size).0, ratios.hit_ratio_error)
-        })
-    }
-
-    /// Checks that predicted ratios are real ones within four standard errors and a point, and that these errors are small.
-    fn check(&self, report: &Report) {
-        for Cell { policy, size, ratios, .. } in &report.cells {
-            let real = self.real(policy, *size);
-            let hits = (ratios.hit_ratio - real.0).abs() < 4.0 * ratios.hit_ratio_error + 0.01;
-            let hit_bytes = (ratios.byte_hit_ratio - real.1).abs() < 4.0 * ratios.byte_hit_ratio_error + 0.01;
-            let is_precise = ratios.hit_ratio_error < 0.02 && ratios.byte_hit_ratio_error < 0.05;
-            assert!(hits && hit_bytes && is_precise, "{policy} of {size}: {ratios:?}, really {real:?}");
-        }
     }
 }
 
@@ -450,125 +345,6 @@ fn a_disk_behind_memory_is_asked_for_what_memory_lacks() {
     let ratios = disk.report(Tier::Disk, 0).cells.into_iter().map(|cell| cell.ratios.hit_ratio);
     // Thirty objects in a loop need 300 bytes.
     assert_eq!(ratios.collect::<Vec<_>>(), [0.0, 0.0, 0.75, 0.75, 0.75]);
-}
-
-#[test]
-fn an_adversary_without_the_seed_makes_no_figure_wrong() {
-    let mut random = fastrand::Rng::with_seed(3);
-    let mut both = Vec::new();
-    for (at, request) in (0..).zip(Workload::zipf(10_000, 30_000).0) {
-        both.push(request);
-        // One request in eight is for objects that no cache keeps, for one object, for large objects in turn, or for one that is large
-        // every other time.
-        match random.u32(..28) {
-            0 => both.push((20_000 + at, 6_000)),
-            1 => both.push((0, 3_000)),
-            2 => both.push((11_000 + at % 40, 50_000 + u64::from(at % 7) * 20_000)),
-            3 => both.push((12_000, 3_000 + u64::from(at % 2) * 2_000)),
-            _ => {}
-        }
-    }
-    let workload = Workload(both);
-    let report = workload.watch("lru", 4_000_000, 2);
-    workload.check(&report);
-    let ratio = |policy: &str| {
-        let is_it = |cell: &&Cell| cell.policy == policy && cell.size == 4_000_000;
-        report.cells.iter().find(is_it).expect("a cell").ratios.hit_ratio
-    };
-    let real = |policy| workload.real(policy, 4_000_000).0;
-    for policy in ["sieve", "gdsf"] {
-        let steered = (ratio(policy) - ratio("lru")) - (real(policy) - real("lru"));
-        assert!(steered.abs() < 1.0 / 8.0, "{policy}: {steered} of the difference");
-    }
-}
-
-/// Shows requests to shadows beside caches of 100 entries in windows of 20 minutes, and lets `auto` choose.
-struct AutoRun {
-    panel: Panel,
-    auto: Auto,
-    now: u32,
-    switches: Vec<String>,
-    /// The windows in which the better policy may have been better by chance.
-    chances: u32,
-}
-
-impl AutoRun {
-    fn new(policies: &[&str]) -> Self {
-        let settings = PanelSettings {
-            by: By::Entries,
-            sizes: Panel::sizes_beside(100, |kept| (kept, u64::MAX)),
-            running: spec(policies[0]),
-            others: policies.iter().map(|name| spec(name)).collect(),
-            share: 1.0,
-            sample: Sample::all(SEED),
-        };
-        let (panel, auto) = (Panel::new(settings), Auto::default());
-        Self { panel, auto, now: 1, switches: Vec::new(), chances: 0 }
-    }
-
-    /// Returns the hits of the policy that runs, and those of the best.
-    fn window(&mut self, ids: impl Iterator<Item = u32>) -> [u32; 2] {
-        let (mut hits, from) = (0, self.now);
-        for id in ids {
-            let answer = ask(&mut self.panel, &Request { now: self.now, ..request(spread(id), 1) });
-            let is_hit = answer == Some(Answer::Hit);
-            let asked = sums(1.0, 1.0);
-            let hit = if is_hit { asked } else { Sums::default() };
-            self.panel.count(self.now, Traffic { asked, hit }, 0);
-            hits += u32::from(is_hit);
-        }
-        self.now += 1_200;
-        let Report { cells, window, advice, doubt, .. } = self.panel.report(Tier::Memory, from);
-        let ratios = cells.iter().filter(|cell| cell.size == 100).map(|cell| cell.ratios.hit_ratio);
-        let best = ratios.fold(0.0, f64::max) * window.requests as f64;
-        self.chances += u32::from(doubt.is_some_and(|doubt| doubt.ends_with("which may be chance")));
-        let running = self.panel.policy().to_string();
-        if let Some(switch) = self.auto.judge(self.now, &running, advice) {
-            self.panel.run(&spec(&switch.to.policy));
-            self.switches.push(switch.to.policy);
-        }
-        [hits, best.round() as u32]
-    }
-}
-
-/// Where requests are independent of those before, FIFO and random eviction hit equally often (E. Gelenbe, 1973).
-#[test]
-fn equal_policies_are_not_exchanged_in_1000_hours_of_requests() {
-    let (mut run, mut random) = (AutoRun::new(&["fifo", "rand"]), fastrand::Rng::with_seed(5));
-    for _ in 0..3_000 {
-        let _ = run.window((0..50).map(|_| (10_000_f64.powf(random.f64())) as u32));
-    }
-    assert_eq!(run.switches, Vec::<String>::new());
-    assert!(run.chances > 100, "{} of 3,000 windows had enough evictions", run.chances);
-}
-
-#[test]
-fn auto_follows_a_workload_that_changes_twice() {
-    // A loop over more objects than fit, then recent objects again and again, then the loop: 13 hours of three windows each.
-    let policies = ["lru", "rand"];
-    let ids = |window: u32| {
-        (0..300).map(move |at| match window / 39 {
-            1 => 10_000 + (window * 300 + at) / 3 + spread(at) as u32 % 60,
-            _ => (window * 300 + at) % 150,
-        })
-    };
-    let windows = |mut run: AutoRun| -> (Vec<_>, usize) {
-        let hits = (0..117).map(|window| run.window(ids(window))).collect();
-        (hits, run.switches.len())
-    };
-    let total = |windows: &[[u32; 2]]| {
-        windows.iter().fold([0, 0], |all, [hits, best]| [all[0] + hits, all[1] + best])
-    };
-    let fixed = policies.map(|policy| total(&windows(AutoRun::new(&[policy])).0)[0]);
-    let (all, switches) = windows(AutoRun::new(&policies));
-    assert!((2..=4).contains(&switches), "{switches} switches");
-    let (hits, best) = (total(&all)[0], fixed.into_iter().max().unwrap_or(0));
-    assert!(hits + 117 * 300 / 50 >= best, "{hits} of 35,100 hit, and {fixed:?} of fixed policies");
-    // A policy runs once it was better for an hour, an hour after the one before at the earliest.
-    for (hour, all) in all.chunks(3).enumerate().filter(|(hour, _)| hour % 13 > 1) {
-        let [hits, best] = total(all);
-        assert!(hits + 900 / 50 >= best, "hour {hour}: {hits} of 900 hit, and {best} of the best policy");
-    }
 }
 
 #[test]
