@@ -225,6 +225,22 @@ fn section_4_3_4_a_date_does_not_confirm_newly_varying_responses() {
 }
 
 #[test]
+fn section_4_3_4_a_304_too_long_to_store_fetches_all() {
+    let long = "x".repeat(40_000);
+    let origin = Origin::by(move |seen| match seen.field("if-none-match") {
+        Some(_) => format!("304 Not Modified\nETag: \"a\"\nCache-Control: max-age=100\nX-New: {long}"),
+        None => format!("200 OK\nETag: \"a\"\nCache-Control: max-age=100\nAge: 100\nX-Old: {long}\n\nwhole"),
+    });
+    let larder = Larder::before(&origin);
+    larder.get("/");
+    for asked in [3, 5] {
+        let answer = larder.get("/");
+        assert_eq!((answer.status, answer.text(), origin.count()), (200, "whole", asked));
+    }
+    assert_eq!(larder.ask("GET /\nIf-None-Match: \"a\"").status, 304);
+}
+
+#[test]
 fn rfc_9110_section_15_4_5_a_304_without_condition_confirms_nothing() {
     for asked in ["GET /", "GET /\nIf-None-Match: \"mine\"", "HEAD /"] {
         let origin = Origin::by(|seen| match seen.number {

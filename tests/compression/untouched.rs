@@ -307,3 +307,27 @@ fn content_is_decoded_once_whether_that_succeeds_or_fails() {
         assert_eq!(origin.count(), TIMES as usize);
     }
 }
+
+#[test]
+fn clients_without_its_coding_get_no_stored_part() {
+    let (plain, coded) = (text(5_000), gzip(text(5_000).as_bytes()));
+    let origin = Origin::answering(move |seen| {
+        let wants = seen.field("accept-encoding").is_some_and(|value| value.contains("gzip"));
+        let (whole, coding) =
+            if wants { (&*coded, "\nContent-Encoding: gzip") } else { (plain.as_bytes(), "") };
+        let head = "206 Partial\nContent-Type: text/html\nCache-Control: max-age=100";
+        let range = format!("Content-Range: bytes 0-9/{}", whole.len());
+        Answer::with_body(&format!("{head}\nETag: \"{wants}\"\n{range}{coding}"), &whole[..10])
+    });
+    let larder = compressing(&origin, "");
+    for (path, coding) in [("/none", ""), ("/other", "\nAccept-Encoding: br")] {
+        let range = |coding: &str| larder.ask(&format!("GET {path}\nRange: bytes=0-9{coding}"));
+        for is_hit in [false, true] {
+            let part = range("\nAccept-Encoding: gzip");
+            let lines = ["content-encoding", "vary"].map(|name| part.field(name));
+            assert_eq!((part.is_hit(), lines), (is_hit, [Some("gzip"), Some("Accept-Encoding")]));
+        }
+        let part = range(coding);
+        assert_eq!((part.status, part.text(), part.field("content-encoding")), (206, &*text(10), None));
+    }
+}

@@ -185,11 +185,13 @@ pub fn is_changeable(status: StatusCode, fields: &impl Fields) -> bool {
     !is_coded(fields) && is_free(status, fields)
 }
 
-/// Returns the coding that may be removed for clients that do not accept it.
+/// Returns the coding that may be removed for clients that do not accept it; that of the whole, if the response is a part
+/// (206).
 pub fn undoable(status: StatusCode, fields: &impl Fields) -> Option<Coding> {
     let mut codings = members(fields, "content-encoding");
     let coding = codings.next().and_then(Coding::named)?;
-    (codings.next().is_none() && is_free(status, fields)).then_some(coding)
+    let whole = if status == StatusCode::PARTIAL_CONTENT { StatusCode::OK } else { status };
+    (codings.next().is_none() && is_free(whole, fields)).then_some(coding)
 }
 
 /// Whether a response may be compressed while it is sent. Events must not wait for each other, gRPC compresses messages
@@ -405,7 +407,7 @@ mod tests {
             assert_eq!(undoable(StatusCode::OK, &HeadLines(lines.as_bytes())), expected, "{lines}");
         }
         let gzip = HeadLines(b"Content-Encoding: gzip\r\n");
-        assert_eq!(undoable(StatusCode::PARTIAL_CONTENT, &gzip), None);
+        assert_eq!(undoable(StatusCode::PARTIAL_CONTENT, &gzip), Some(Coding::Gzip));
     }
 
     #[test]

@@ -36,20 +36,28 @@ pub(crate) fn selects(entry: &Entry, request: &impl Fields) -> bool {
     vary::matches(signature, request, || fields.first("content-language"))
 }
 
-/// Whether `entry`, a part of a representation, lacks bytes that a request with these fields needs.
-pub(crate) fn lacks_range(method: &Method, request: &impl Fields, entry: &Entry, now: u32) -> bool {
+/// Whether `entry`, a part of a representation, lacks bytes that a request with these fields needs; `is_undone`: as for
+/// [`from_entry`].
+pub(crate) fn lacks_range(
+    request: (&Method, &impl Fields),
+    entry: &Entry,
+    now: u32,
+    is_undone: impl FnOnce(&Entry) -> bool,
+) -> bool {
     let outcome = Outcome::hit(Kind::Hit, Why::Fresh, 0);
-    from_entry((method, request), entry.clone(), now, outcome, |_| false).is_none()
+    from_entry(request, entry.clone(), now, outcome, is_undone).is_none()
 }
 
 /// [`from_entry`] for a request that took some waiting.
 pub(crate) fn to(request: &Request, entry: Entry, now: u32, outcome: Outcome) -> Option<Reply> {
-    let is_undone = |entry: &Entry| coded_stream::is_undone(request, entry.status(), &entry.fields());
-    from_entry((&request.method, &request.fields), entry, now, outcome, is_undone)
+    from_entry((&request.method, &request.fields), entry, now, outcome, |entry| {
+        coded_stream::undoes(request, entry)
+    })
 }
 
 /// Returns the reply to a GET or HEAD from a stored response that may be used; `None` if the stored response is a part
-/// without the requested range. `is_undone`: whether the client gets the content without the coding of the origin.
+/// without the requested range, or is coded and cannot be decoded for this client. `is_undone`: whether the client gets the
+/// content without the coding of the origin.
 pub(crate) fn from_entry(
     (method, request): (&Method, &impl Fields),
     entry: Entry,
@@ -68,7 +76,7 @@ pub(crate) fn from_entry(
         return Some(stored.not_modified());
     }
     if status == StatusCode::PARTIAL_CONTENT {
-        return stored.part_of_part(method, request);
+        return if is_undone(entry) { None } else { stored.part_of_part(method, request) };
     }
     if status != StatusCode::OK {
         return Some(stored.whole());

@@ -65,7 +65,8 @@ pub(crate) fn choose(
 fn uncoded(coding: Coding, entry: &Entry, accepted: &AcceptedCodings, reply: &mut Reply) -> Option<Coding> {
     reply.negotiated = Negotiation::new(None, entry.coding_terms().varies);
     let form = match entry.coded() {
-        _ if accepted.takes(coding) => return None,
+        // A part cannot be decoded.
+        _ if accepted.takes(coding) || entry.status() == StatusCode::PARTIAL_CONTENT => return None,
         Some(coded) if coded.is_tried(None) => coded.form(None),
         _ if matches!(reply.fields, Source::NotModified(_)) => {
             reply.negotiated = reply.negotiated.undone();

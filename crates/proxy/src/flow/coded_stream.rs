@@ -8,6 +8,7 @@ use std::mem;
 use http::{Method, StatusCode, Version};
 use larder_semantics::coding::{AcceptedCodings, Coding, Compression, is_streamable, undoable, varies};
 use larder_semantics::fields::Fields;
+use larder_store::Entry;
 
 use crate::base::outcome::Kind;
 use crate::cache::Cache;
@@ -92,12 +93,17 @@ pub(super) fn is_undone(request: &Request, status: StatusCode, fields: &impl Fie
         && undoable(status, fields).is_some_and(|own| accepted.is_some_and(|accepted| !accepted.takes(own)))
 }
 
+/// [`is_undone`] for a stored response, whole or a part.
+pub(super) fn undoes(request: &Request, entry: &Entry) -> bool {
+    is_undone(request, entry.status(), &entry.fields())
+}
+
 /// Whether `answer` is a part of coded content of which the client gets the whole
 /// without its coding: it may have the beginning in that form.
 pub(super) fn is_part_of_undone(request: &Request, answer: &Answer) -> bool {
     answer.status == StatusCode::PARTIAL_CONTENT
         && request.method == Method::GET
-        && is_undone(request, StatusCode::OK, &*answer.fields)
+        && is_undone(request, answer.status, &*answer.fields)
 }
 
 /// Returns how codings matter to the response of which `reply` is made; `streams`: whether content is compressed while it

@@ -20,8 +20,8 @@ use crate::base::outcome::Kind;
 use crate::exchange::plan::Plan;
 use crate::exchange::request::Request;
 use crate::exchange::route::Route;
-use crate::flow::answer;
 use crate::flow::storage_terms::StorageTerms;
+use crate::flow::{answer, coded_stream};
 
 /// What happens to a request, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,7 +68,7 @@ pub(crate) struct StoredResponse {
     is_own: bool,
     /// Whether it is a part of a representation (206).
     is_part: bool,
-    /// Whether it is a part that lacks requested bytes.
+    /// Whether it is a part that lacks requested bytes, or has them in a coding that the client does not accept.
     lacks_range: bool,
 }
 
@@ -137,17 +137,24 @@ impl Terms {
 
 impl StoredResponse {
     /// Returns those of `entry`, which a request with this method and these fields selects at `now` (UNIX seconds);
-    /// `is_own`: it is stored for its URL.
+    /// `is_own`: it is stored for its URL; `is_undone`: whether the client gets it without the coding of the origin.
     #[inline]
     pub(crate) fn of(
         entry: &Entry,
         is_own: bool,
-        (method, fields): (&Method, &impl Fields),
+        request: (&Method, &impl Fields),
         now: u32,
+        is_undone: impl FnOnce(&Entry) -> bool,
     ) -> Self {
         let is_part = entry.status() == StatusCode::PARTIAL_CONTENT;
-        let lacks_range = is_part && answer::lacks_range(method, fields, entry, now);
+        let lacks_range = is_part && answer::lacks_range(request, entry, now, is_undone);
         Self { freshness: entry.freshness(), is_own, is_part, lacks_range }
+    }
+
+    /// Returns those of `entry`, which `request` selects.
+    pub(crate) fn for_request(entry: &Entry, request: &Request, now: u32) -> Self {
+        let (is_own, asker) = (*entry.key() == *request.key, (&request.method, &request.fields));
+        Self::of(entry, is_own, asker, now, |entry| coded_stream::undoes(request, entry))
     }
 
     /// Returns the same response under other terms of storage.
@@ -259,7 +266,7 @@ pub(crate) fn may_stand_in(
     now: u32,
 ) -> bool {
     let is_old_error = matches!(failure, Failure::Status(_)) && entry.status().is_server_error();
-    let lacks_range = || StoredResponse::of(entry, true, (&request.method, &request.fields), now).lacks_range;
+    let lacks_range = || StoredResponse::for_request(entry, request, now).lacks_range;
     !is_old_error
         && stale_on_error(&request.freshness(entry), &request.asked, rules, now, failure)
         && !lacks_range()

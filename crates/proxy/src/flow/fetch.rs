@@ -67,7 +67,7 @@ pub(crate) async fn for_client(
 pub(crate) async fn fetch(
     cx: Context<'_>,
     request: &Request,
-    fetching: FetchScope,
+    mut fetching: FetchScope,
     why: Why,
     lookup: Lookup,
 ) -> Reply {
@@ -117,10 +117,10 @@ pub(crate) async fn fetch(
         fetched.times.history = fetched.history(&meaning, &answer);
         match meaning {
             Meaning::AskAgain => revalidation = Revalidation::Whole,
-            Meaning::StillGood(entry) => {
-                let news = confirmed.map_or_else(|| answer.written(), |(_, news)| news);
-                return fetched.still_good(fetching, entry, &news);
-            }
+            Meaning::StillGood(entry) => match fetched.still_good(fetching, entry, confirmed, &answer) {
+                Ok(reply) => return reply,
+                Err(scope) => (fetching, revalidation) = (scope, Revalidation::Whole),
+            },
             Meaning::StaleInstead(entry) => return fetched.stale(fetching, &entry, Some(answer.status)),
             Meaning::Completes(entry, joined) => return fetched.complete(fetching, answer, entry, joined),
             Meaning::Opens(opened) => return fetched.open(fetching, answer, *opened),
@@ -258,12 +258,26 @@ impl OriginAnswer<'_> {
         may_stand_in(self.cx.rules, self.request, entry, failure, self.times.received)
     }
 
-    /// Freshens the stored response (RFC 9111 section 4.3.4), and replies from it.
-    fn still_good(&self, fetching: FetchScope, entry: Entry, news: &HeaderMap) -> Reply {
+    /// Freshens the stored response (RFC 9111 section 4.3.4), and replies from it. `confirmed` has the fields of `answer` as
+    /// rules change them.
+    ///
+    /// # Errors
+    /// `fetching`, if the response has too long a head with these fields, so that the whole has to be requested.
+    fn still_good<R>(
+        &self,
+        fetching: FetchScope,
+        entry: Entry,
+        confirmed: Option<(R, HeaderMap)>,
+        answer: &Answer,
+    ) -> Result<Reply, FetchScope> {
         let (cx, request) = (self.cx, self.request);
+        let news = &confirmed.map_or_else(|| answer.written(), |(_, news)| news);
+        let update = Update::of((cx.rules, request), &entry, news, (self.times, &self.doubt));
+        if update.is_too_long() {
+            return Err(fetching);
+        }
         let mut writer = fetching.into_lead(cx.worker, &request.key);
         self.tell(&mut writer, true);
-        let update = Update::of((cx.rules, request), &entry, news, (self.times, &self.doubt));
         let memory = &cx.worker.cache.store.memory;
         let kept = update.entry(memory, writer.born());
         match &kept {
@@ -286,7 +300,7 @@ impl OriginAnswer<'_> {
             let reply = answer::to(request, shown, now, outcome)?;
             Some(Reply { extra, ..reply })
         });
-        reply.unwrap_or_else(|| failure(StatusCode::BAD_GATEWAY, self.why))
+        Ok(reply.unwrap_or_else(|| failure(StatusCode::BAD_GATEWAY, self.why)))
     }
 
     fn stale(&self, fetching: FetchScope, entry: &Entry, status: Option<StatusCode>) -> Reply {

@@ -75,7 +75,8 @@ pub(crate) fn at_once(
     write_request_key(key, (role, &address), &ruling, &selecting);
     let hash = worker.cache.store.memory.hash(key);
     let (entry, tier, is_own) = find_at_once(worker, key, hash, &selecting, head.is_prefetch, now)?;
-    let stored = StoredResponse::of(&entry, is_own, (&head.method, &selecting), now);
+    let is_undone = |entry: &Entry| is_undone((rules, asker), &head.fields, entry);
+    let stored = StoredResponse::of(&entry, is_own, (&head.method, &selecting), now, is_undone);
     let forbids_guess = stored.freshness.flags.contains(Flags::HEURISTIC) && rules.forbids_guess(&selecting);
     // The other terms matter only to requests that are sent to an origin.
     let terms = Terms { directives: asked(&selecting, rules), forbids_guess, ..Terms::default() };
@@ -86,7 +87,6 @@ pub(crate) fn at_once(
         return None;
     }
     let outcome = Outcome::hit(decision.kind(), decision.why(), stored.freshness.ttl(now)).from(tier);
-    let is_undone = |entry: &Entry| is_undone((rules, asker), &head.fields, entry);
     let mut reply = answer::from_entry((&head.method, &selecting), entry, now, outcome, is_undone)?;
     if sliced::response(&reply).is_some() && !sliced::fill_at_once(&worker.cache, &head.method, &mut reply) {
         return None;

@@ -1,7 +1,7 @@
 //! Whether and how an origin's answer may be stored, as far as its head determines that; and how a stored response may
 //! be kept under the fields of an answer that confirms it.
 
-use http::{HeaderMap, HeaderName, Method, StatusCode, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use larder_semantics::fields::Fields;
 use larder_semantics::freshness::Freshness;
 use larder_semantics::history::History;
@@ -95,6 +95,12 @@ impl<'u> Update<'u> {
             Ok(StorageTerms { freshness, signature: signature? })
         });
         Self { stored, rules, times, fields, keeping }
+    }
+
+    /// Whether a stored response cannot have all these fields.
+    pub(super) fn is_too_long(&self) -> bool {
+        let line = |(name, value): (&HeaderName, &HeaderValue)| name.as_str().len() + value.len() + 4;
+        self.fields.iter().map(line).sum::<usize>() > response::LONGEST
     }
 
     /// Returns the response to store, whose validation began when `born` was in force. The error is the reason why it

@@ -78,8 +78,7 @@ impl StoredVariants {
     pub(crate) fn selected(&self, request: &Request, now: u32) -> Result<StoredResponse, Why> {
         let absent = if self.resident.is_some() { Why::VariantAbsent } else { Why::Absent };
         let entry = self.entry.as_ref().ok_or(absent)?;
-        let is_own = *entry.key() == *request.key;
-        Ok(StoredResponse::of(entry, is_own, (&request.method, &request.fields), now))
+        Ok(StoredResponse::for_request(entry, request, now))
     }
 }
 

@@ -144,13 +144,27 @@ fn size(line: &[u8]) -> Result<(u64, usize), Refusal> {
     let (digits, extension) = line.split_at(digits);
     let blank = extension.trim_ascii_start();
     let extension_fits = extension.is_empty() || blank.first() == Some(&b';');
-    if !extension_fits || line.iter().any(|&byte| byte.is_ascii_control() && byte != b'\t') {
+    let has_control = line.iter().any(|&byte| byte.is_ascii_control() && byte != b'\t');
+    if !extension_fits || has_control || has_open_quote(extension) {
         return Err(BAD);
     }
     // No parser of numbers of 64 bits may see another size, whether they have a sign or not.
     let digits = std::str::from_utf8(digits).map_err(|_| BAD)?;
     let size = u64::from_str_radix(digits, 16).ok().filter(|size| size >> 60 == 0).ok_or(BAD)?;
     Ok((size, extension.len() + digits.len().saturating_sub(DIGITS)))
+}
+
+/// Whether a quoted string in `extension` does not end there: another parser may take the next line for more of it.
+fn has_open_quote(extension: &[u8]) -> bool {
+    let (mut is_open, mut bytes) = (false, extension.iter());
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'"' => is_open = !is_open,
+            b'\\' if is_open => drop(bytes.next()),
+            _ => {}
+        }
+    }
+    is_open
 }
 
 fn trailers(input: &[u8]) -> Result<Option<(HeaderMap, usize)>, Refusal> {
@@ -245,7 +259,7 @@ mod tests {
 
     #[test]
     fn content_comes_out_however_it_is_cut() {
-        let wire = b"4;a=\"b\"\r\nWiki\r\n5 ;x\r\npedia\r\n0\r\nA: 1\r\n\r\nGET";
+        let wire = b"4;a=\"b;\\\"\"\r\nWiki\r\n5 ;x\r\npedia\r\n0\r\nA: 1\r\n\r\nGET";
         for piece in 1..=wire.len() {
             assert_eq!(decode(wire, piece).unwrap(), (b"Wikipedia".to_vec(), 1, 3), "pieces of {piece}");
         }
@@ -269,7 +283,7 @@ mod tests {
 
     #[test]
     fn deviations_are_refused() {
-        let cases: [&[u8]; 14] = [
+        let cases: [&[u8]; 16] = [
             b"4\nWiki\r\n0\r\n\r\n",
             b"g\r\n",
             b"\r\n",
@@ -284,6 +298,8 @@ mod tests {
             b"0\r\nA: 1\n\r\n",
             b"0\r\n\n",
             b"4\x0c;x\r\nWiki\r\n0\r\n\r\n",
+            b"4;a=\"\r\nWiki\r\n0\r\n\r\n",
+            b"4;a=\"b\\\"\r\nWiki\r\n0\r\n\r\n",
         ];
         for wire in cases {
             let refusal = decode(wire, wire.len()).unwrap_err();

@@ -88,9 +88,10 @@ pub(crate) async fn prefetch(
         OriginAnswer { cx, request, why: Why::Absent, times, stored, own_tag: None, by_peer, start, doubt };
     match fetched.understand(&revalidation, &answer) {
         Meaning::StillGood(entry) => {
-            let news = confirmed.map_or_else(|| answer.written(), |(_, news)| news);
-            fetched.still_good(FetchScope::Leads(Box::new(writer)), entry, &news);
-            PrefetchResult::Stored(0)
+            match fetched.still_good(FetchScope::Leads(Box::new(writer)), entry, confirmed, &answer) {
+                Ok(_) => PrefetchResult::Stored(0),
+                Err(_) => PrefetchResult::Failed(0),
+            }
         }
         Meaning::Answer => fetched.keep(writer, answer, most).await,
         Meaning::AskAgain
