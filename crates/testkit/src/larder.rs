@@ -108,7 +108,10 @@ impl Larder {
         if config.contains("sticky") && command.get_envs().all(|(name, _)| name != "STATE_DIRECTORY") {
             command.env("STATE_DIRECTORY", directory.path());
         }
-        command.arg("--config").arg(file).env("LARDER_LOG", "info").env_remove("RUST_LOG");
+        if command.get_envs().all(|(name, _)| name != "LARDER_LOG") {
+            command.env("LARDER_LOG", "info");
+        }
+        command.arg("--config").arg(file).env_remove("RUST_LOG");
         let started = Process::start(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
         let mut child = started.expect("it starts");
         let log = collect(child.stderr.take().expect("a pipe"));
