@@ -3,7 +3,7 @@
 //!
 //! The loads that are compared request as many objects as ranges, in turn. If it is the same object each time, what the
 //! kernel knows of its pages stays in the processor's cache, which makes 1 MiB cheaper, however it is stored. Each round
-//! starts the servers anew: where their memory lies decides more than how a body is stored, and stays the same until they end.
+//! starts the servers again: where their memory lies decides more than how a body is stored, and stays the same until they end.
 
 use super::goal::Goal;
 use super::load::{self, Script};
