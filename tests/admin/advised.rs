@@ -113,6 +113,7 @@ fn a_range_that_was_never_stored_is_no_hit_in_shadows() {
             let from = mebibyte << 20;
             larder.ask(&format!("GET /film\nRange: bytes={from}-{}", from + 99));
         }
+        larder.settle();
     }
     let report = json(&larder, &["advise", "--json"]);
     let check = &report["check"];

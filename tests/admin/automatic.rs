@@ -94,9 +94,8 @@ fn auto_changes_the_policy_of_a_proxy_with_its_contents() {
 }
 
 #[test]
-fn auto_keeps_the_policy_where_others_are_equal() {
+fn auto_keeps_the_policy_where_everything_fits() {
     let mut hours = Hours::start();
-    // All fit after the first window, so that all policies have the same.
     for _ in 0..6 {
         assert_eq!(hours.window(|at| at % ENTRIES), Vec::<String>::new());
     }

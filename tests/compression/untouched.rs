@@ -240,6 +240,31 @@ fn clients_that_share_a_fetch_get_codings_that_they_accept() {
 }
 
 #[test]
+fn a_range_is_not_read_from_an_arriving_coded_part() {
+    let (gate, origin) = Origin::gated(move |seen, held| {
+        let head =
+            "HTTP/1.1 206 Partial\r\nContent-Type: text/html\r\nCache-Control: max-age=100\r\nETag: \"1\"";
+        if seen.field("range").is_some() {
+            let part = text(10);
+            return Answer::raw(format!(
+                "{head}\r\nContent-Range: bytes 0-9/5000\r\nContent-Length: 10\r\n\r\n{part}"
+            ));
+        }
+        // This origin sends a part unasked.
+        let part = "Content-Encoding: gzip\r\nContent-Range: bytes 100-199/300\r\nContent-Length: 100";
+        Answer::raw(format!("{head}\r\n{part}\r\n\r\n")).then_wait(held).then([0; 100])
+    });
+    let larder = compressing(&origin, "");
+    let mut first = larder.client();
+    first.send("GET /\nAccept-Encoding: gzip");
+    let head = first.head();
+    let part = larder.ask("GET /\nRange: bytes=0-9");
+    assert_eq!((part.status, part.text(), part.field("content-encoding")), (206, &*text(10), None));
+    gate.open();
+    assert_eq!(first.content(&head).0, [0; 100]);
+}
+
+#[test]
 fn clients_share_the_memory_of_decoders_for_passing_content() {
     let gate = Gate::default();
     let held = gate.clone();

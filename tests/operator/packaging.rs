@@ -13,7 +13,8 @@ fn packaging(name: &str) -> PathBuf {
 }
 
 fn run(program: &str, words: &[&str]) -> Output {
-    Command::new(program).args(words).output().unwrap_or_else(|why| panic!("{program}: {why}"))
+    let found = larder_testkit::programs::find(program).unwrap_or_else(|| program.into());
+    Command::new(found).args(words).output().unwrap_or_else(|why| panic!("{program}: {why}"))
 }
 
 /// Returns the text of a page without the letters that a printer prints over, for bold ones.

@@ -45,7 +45,6 @@ fn tunnels_and_streams_go_on_until_the_limit_of_the_drain() {
     }
     gate.open();
     assert_eq!(stream.chunk().as_deref(), Some(&b"rest"[..]));
-    assert!(begun.elapsed() < DRAIN, "the machine is too busy to tell");
 
     for mut client in [websocket, connect, stream] {
         assert!(client.is_closed());

@@ -27,7 +27,7 @@ fn footprint(processes: &[u32]) -> u64 {
             let line = rollup.lines().find_map(|line| line.strip_prefix(name)?.trim().strip_suffix(" kB"));
             line.map_or(0, |kilobytes| kilobytes.parse::<u64>().expect("a number") << 10)
         };
-        private += figure("Pss_Anon:") + figure("Pss_File:");
+        private += figure("Pss_Anon:");
         shared += figure("Pss_Shmem:");
         // Pages of memory files that no process has mapped are memory, too.
         for file in fs::read_dir(format!("/proc/{process}/fd")).into_iter().flatten().flatten() {

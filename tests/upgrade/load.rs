@@ -214,7 +214,9 @@ fn no_request_fails_during_many_upgrades_under_load() {
         scope.spawn(|| load.over_tls(secure, false));
         let _upgrades = Upgrades(&load);
         // Each page with `http` and with `https`, and those of the other node.
-        eventually("all pages", || (fetches(&origin) == [2 * (PAGES - 1), PAGES]).then_some(()));
+        eventually("all pages", || {
+            (fetches(&origin)[1] >= PAGES && fetches(&origin)[0] == 2 * (PAGES - 1)).then_some(())
+        });
         let begun = Instant::now();
         for number in 0..upgrades {
             let before = load.hit_ratio(|| ());
@@ -235,7 +237,9 @@ fn no_request_fails_during_many_upgrades_under_load() {
         }
         let [answered, hits] = *locked(&load.answers);
         println!("{upgrades} upgrades in {:?}: {answered} answers, all right; {hits} hits", begun.elapsed());
-        assert_eq!(fetches(&origin), [2 * (PAGES - 1), PAGES], "pages that were fetched again");
+        let [own, of_other] = fetches(&origin);
+        // The other node may miss a sign of life on a busy machine, and fetches a page itself then.
+        assert!(own == 2 * (PAGES - 1) && of_other < 2 * PAGES, "fetched again: {own}, {of_other}");
     });
 }
 

@@ -2,7 +2,7 @@
 //! (C. Waldspurger et al., SHARDS with adjustment, FAST 2015, and miniature simulations, ATC 2017), an exact head (D. Carra, G. Neglia,
 //! ATC 2020), two samples behind an exact filter (X. Guo et al., FLOWS, EuroSys 2024), and the shadows of this crate.
 //!
-//! `cargo test -p larder-advise --test estimators -- --ignored --nocapture` prints the table in docs/advise.md.
+//! `cargo test -p larder-advise --test estimators -- --ignored --nocapture` prints the table in docs/internals/advise.md.
 
 use std::collections::HashMap;
 

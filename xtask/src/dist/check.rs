@@ -68,10 +68,11 @@ pub(super) fn image(package: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Returns the command that runs a script in namespaces of its own.
+/// Returns the command that runs a script in namespaces of its own, with all that it starts, for at most five minutes.
 fn apart(script: &Path) -> Command {
-    let mut command = Command::new("unshare");
-    command.args(["--mount", "--net", "--pid", "--fork", "--kill-child", "sh", "-eu"]).arg(script);
+    let mut command = Command::new("timeout");
+    command.args(["--signal=KILL", "300", "unshare", "--mount", "--net", "--pid", "--fork", "--kill-child"]);
+    command.args(["sh", "-eu"]).arg(script);
     command
 }
 

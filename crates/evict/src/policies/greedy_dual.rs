@@ -129,7 +129,7 @@ named! {
 /// The bytes that cost as much as a request where a million requests cost 0.40 and a gigabyte 0.09.
 const FEE: u32 = 4_444;
 
-/// The bytes that cost as much as a request, if they are named: also those that are usual are then no other ones.
+/// The bytes that cost as much as a request. `None`: not named, so that prices may set them; named ones stay, even if they equal [`FEE`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Fee(Option<u32>);
 

@@ -125,9 +125,11 @@ impl Context<'_> {
         let is_current = fills.may_have(&reader, lookup.epoch.generation());
         match verdict {
             Verdict::Stream(head) if is_current && selects(&head, request) && reader.is_shared() => {
+                let is_whole = head.status != StatusCode::PARTIAL_CONTENT;
                 let serves = match arriving::wanted_part(request, &head) {
                     Some(part) => is_near(*part.range().start(), &reader),
-                    None => coded_stream::is_undone(request, head.status, &head.fields.view()),
+                    // A part begins elsewhere, and cannot be decoded.
+                    None => is_whole && coded_stream::is_undone(request, head.status, &head.fields.view()),
                 };
                 (serves && may_share(&head.freshness, request, clock::now()))
                     .then(|| self.follow(request, &head, reader, why))

@@ -65,13 +65,14 @@ pub(crate) fn choose(
 fn uncoded(coding: Coding, entry: &Entry, accepted: &AcceptedCodings, reply: &mut Reply) -> Option<Coding> {
     reply.negotiated = Negotiation::new(None, entry.coding_terms().varies);
     let form = match entry.coded() {
-        // A part cannot be decoded.
-        _ if accepted.takes(coding) || entry.status() == StatusCode::PARTIAL_CONTENT => return None,
+        _ if accepted.takes(coding) => return None,
         Some(coded) if coded.is_tried(None) => coded.form(None),
         _ if matches!(reply.fields, Source::NotModified(_)) => {
             reply.negotiated = reply.negotiated.undone();
             return None;
         }
+        // A part cannot be decoded.
+        _ if entry.status() == StatusCode::PARTIAL_CONTENT => return None,
         _ => return Some(coding),
     };
     match reply.fields {
