@@ -81,7 +81,7 @@ fn in_turn(at: usize) -> usize {
 #[test]
 fn auto_changes_the_policy_of_a_proxy_with_its_contents() {
     let mut hours = Hours::start();
-    let change = hours.until_changed(1, 20, in_turn);
+    let change = hours.until_changed(1, 60, in_turn);
     let (policy, passed) = (hours.policy(), hours.windows);
     assert!(change.contains(&format!("memory runs under {policy} instead: it hits ")), "{change}");
     assert!(change.ends_with(" points more than lru") && change.contains(" +-"), "{change}");

@@ -94,12 +94,16 @@ impl Panel {
         let gain = |policy: usize, takes: GroupFilter| {
             survey.gain(&counts.shadows[policy * FACTORS.len() + RUNNING], takes)
         };
-        let chosen = (0..self.policies().count())
-            .map(|policy| (gain(policy, |group| group % 2 == 0).ratio, policy))
-            .max_by(|one, next| one.0.total_cmp(&next.0));
-        let Some((_, chosen)) = chosen.filter(|(_, chosen)| *chosen != self.running()) else {
+        let policies = 0..self.policies().count();
+        let gains: Vec<_> = policies.map(|policy| gain(policy, |group| group % 2 == 0)).collect();
+        let best = (0..).zip(&gains).max_by(|one, next| one.1.ratio.total_cmp(&next.1.ratio));
+        let Some((_, best)) = best.filter(|(best, _)| *best != self.running()) else {
             return Ok(None);
         };
+        // Of equally good policies the first one: by chance another of them would be the best in each window.
+        let is_as_good = |gain: &Estimate| gain.ratio >= best.ratio - best.error;
+        let chosen = (0..).zip(&gains).find(|(policy, gain)| *policy != self.running() && is_as_good(gain));
+        let Some((chosen, _)) = chosen else { return Ok(None) };
         let Estimate { ratio, error } = gain(chosen, |group| group % 2 == 1);
         if ratio < LEAST_GAIN * (1.0 - measured) {
             return Ok(None);
