@@ -3,18 +3,15 @@
 
 use std::fs;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 
 use larder_testkit::{is_over, stderr, within};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::{path, report};
+use super::{PATIENCE, path, report};
 
 const ENGINE: &str = "redis-server";
-/// The time limit for steps that take seconds on an idle machine.
-const PATIENCE: Duration = Duration::from_secs(180);
 
 fn command(size: &str, directory: &TempDir) -> Command {
     super::command(&["cluster", size, "--output", path(directory)])
