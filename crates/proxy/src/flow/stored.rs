@@ -76,8 +76,14 @@ impl StoredVariants {
 
     /// Returns the response that `request` selects, as far as the decision at `now` (UNIX seconds) depends on it.
     pub(crate) fn selected(&self, request: &Request, now: u32) -> Result<StoredResponse, Why> {
-        let absent = if self.resident.is_some() { Why::VariantAbsent } else { Why::Absent };
-        let entry = self.entry.as_ref().ok_or(absent)?;
+        let Some(entry) = &self.entry else {
+            // A variant that is selected and not usable may be in memory or not: a lookup promotes it from a disk.
+            let has_others = |resident| answer::select(resident, &request.fields).is_none();
+            return Err(match self.resident.as_ref().is_some_and(has_others) {
+                true => Why::VariantAbsent,
+                false => Why::Absent,
+            });
+        };
         Ok(StoredResponse::for_request(entry, request, now))
     }
 }
