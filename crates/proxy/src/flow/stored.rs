@@ -76,14 +76,11 @@ impl StoredVariants {
 
     /// Returns the response that `request` selects, as far as the decision at `now` (UNIX seconds) depends on it.
     pub(crate) fn selected(&self, request: &Request, now: u32) -> Result<StoredResponse, Why> {
-        let Some(entry) = &self.entry else {
-            // A variant that is selected and not usable may be in memory or not: a lookup promotes it from a disk.
-            let has_others = |resident| answer::select(resident, &request.fields).is_none();
-            return Err(match self.resident.as_ref().is_some_and(has_others) {
-                true => Why::VariantAbsent,
-                false => Why::Absent,
-            });
-        };
+        // A variant that is selected and not usable may be in memory or not: a lookup promotes it from a disk.
+        let has_others = |resident| answer::select(resident, &request.fields).is_none();
+        let is_other = || self.resident.as_ref().is_some_and(has_others);
+        let absent = || if is_other() { Why::VariantAbsent } else { Why::Absent };
+        let entry = self.entry.as_ref().ok_or_else(absent)?;
         Ok(StoredResponse::for_request(entry, request, now))
     }
 }
