@@ -57,22 +57,23 @@ fn a_loop_that_needs_twice_the_memory_is_predicted() {
 
 #[test]
 fn a_purge_and_a_lifetime_reach_the_shadows() {
-    let origin = Origin::always("200 OK\nCache-Control: max-age=1\nCache-Tag: all\n\npage");
+    let origin = Origin::always("200 OK\nCache-Control: max-age=2\nCache-Tag: all\n\npage");
     let larder = Larder::with(&origin, "[memory]\nentries = 20\npolicy = 'lru'\n");
     walk(&larder, 5, 2);
     // The shadows see the requests before the purge.
     printed(&larder, &["advise"]);
     printed(&larder, &["purge", "--all"]);
     walk(&larder, 5, 1);
-    std::thread::sleep(Duration::from_millis(2_100));
+    std::thread::sleep(Duration::from_millis(3_100));
     walk(&larder, 5, 1);
     let report = json(&larder, &["advise", "--json"]);
     let check = &report["check"];
-    assert_eq!(check["predicted"], check["measured"], "{report}");
-    let [four_times, measured] = [&cell(&report, "lru", 4.0)["hit_ratio"], &check["measured"]]
-        .map(|ratio| ratio.as_f64().expect("a ratio"));
+    let [four_times, predicted, measured] =
+        [&cell(&report, "lru", 4.0)["hit_ratio"], &check["predicted"], &check["measured"]]
+            .map(|ratio| ratio.as_f64().expect("a ratio"));
     // Two of the 20 requests may be at the end of a lifetime. Without the purge or the lifetime, 15 would be hits.
-    assert!((four_times - measured).abs() < 0.11 && measured < 0.3, "{report}");
+    let is_near = |ratio: f64| (ratio - measured).abs() < 0.11;
+    assert!(is_near(four_times) && is_near(predicted) && measured < 0.3, "{report}");
 }
 
 #[test]
