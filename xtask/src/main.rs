@@ -29,7 +29,7 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 usage: cargo x COMMAND
 
-  test     install what the tests need, then formatting, tidy, lints, every test, h2spec and a minute of fuzzing
+  test     install what the tests need, then formatting, tidy, lints, every test, the package and h2spec
   tidy     check what a machine can: dependency directions, file lengths, links, leftovers
   pictures render the dashboard and docs/report in docs/pictures, and every state in target/pictures, in two minutes
   h2spec   every case of h2spec, strictly, over TLS and in clear; builds h2spec with Go if it is not installed

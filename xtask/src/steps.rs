@@ -1,6 +1,6 @@
 //! `cargo x test`: the steps between a change and its merge, each with its time. It stops at the first step that fails.
 
-use crate::{cargo, dist, fuzz, go, h2spec, javascript, packages, python, test_programs, tidy};
+use crate::{cargo, dist, go, h2spec, javascript, packages, python, test_programs, tidy};
 use anyhow::{Context, Result, bail};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -36,7 +36,6 @@ const STEPS: &[Step] = &[
         remedy: "repeat it: `cargo x test`; the check is xtask/src/dist/check.sh",
     },
     Step { name: "h2spec", run: h2spec::in_test, remedy: "repeat it: `cargo x h2spec`" },
-    Step { name: "fuzz", run: fuzz, remedy: "repeat each input as it says above, and keep it as a test" },
 ];
 
 /// The time limit of all steps on two cores; a longer run causes a complaint.
@@ -96,8 +95,8 @@ fn formatting() -> Result<()> {
     run_cargo(&["fmt", "--all", "--check"])
 }
 
-/// The packages of tests.
-const ALL: [&str; 1] = ["--workspace"];
+/// The packages of tests, and the features that they are built with.
+const ALL: [&str; 2] = ["--workspace", "--features=fuzz/fuzzer"];
 
 /// Lints and compiles everything, and meanwhile installs what the tests need.
 fn build() -> Result<()> {
@@ -108,23 +107,12 @@ fn build() -> Result<()> {
     })
 }
 
-/// Runs the tests. They wait more than they compute, so more run in parallel than there are processors. Meanwhile the
-/// fuzz targets are built with the time that the tests leave; step `fuzz` reports the errors of that.
+/// Runs the tests. They wait more than they compute, so more run in parallel than there are processors.
 fn tests() -> Result<()> {
     let programs = test_programs::build(&ALL)?;
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            let _ = rustix::process::nice(19);
-            fuzz::Fuzz::in_test().and_then(|fuzz| fuzz.build())
-        });
-        test_programs::run(&programs, processors + 1)
-    })?;
+    test_programs::run(&programs, processors + 1)?;
     succeed(test_programs::linted_cargo().args(["test", "--quiet", "--doc"]).args(ALL))
-}
-
-fn fuzz() -> Result<()> {
-    fuzz::Fuzz::in_test()?.run()
 }
 
 fn run_cargo(arguments: &[&str]) -> Result<()> {

@@ -18,16 +18,11 @@ use std::time::Duration;
 
 const KNOWN: &[Known] = &[("--seconds", true), ("--only", true), ("--keep", false)];
 
-/// The total time of all targets as a part of `cargo x test`.
-const IN_TEST: Duration = Duration::from_secs(30);
-
 /// The targets to run, and their time.
 pub(crate) struct Fuzz {
     targets: Vec<String>,
     /// The time of each target.
     time: Duration,
-    /// The seed of libFuzzer's random numbers; with 0, libFuzzer chooses one.
-    seed: u32,
     /// Whether new inputs that reach more code are added to the corpus under version control.
     keep: bool,
 }
@@ -37,17 +32,7 @@ impl Fuzz {
     pub(crate) fn parse(words: &[String]) -> Result<Self> {
         let words = args::parse(words, KNOWN)?;
         let targets = targets::chosen(words.get("--only"))?;
-        Ok(Self { targets, time: words.seconds("--seconds", 10)?, seed: 0, keep: words.has("--keep") })
-    }
-
-    /// Returns a run of the targets, for half a minute in total, with a seed that is derived from the commit: each commit
-    /// tries different inputs, and a commit that passes here also passes elsewhere. `config` is left out: it alone needs the
-    /// whole program, whose build with coverage takes a third of the time of all. Fails if the targets cannot be listed.
-    pub(crate) fn in_test() -> Result<Self> {
-        let mut targets = targets::chosen(None)?;
-        targets.retain(|target| target != "config");
-        let share = IN_TEST * at_once() as u32 / targets.len().max(1) as u32;
-        Ok(Self { targets, time: share.max(Duration::from_secs(1)), seed: commit(), keep: false })
+        Ok(Self { targets, time: words.seconds("--seconds", 10)?, keep: words.has("--keep") })
     }
 
     /// Builds the targets and runs them, as many in parallel as there are processors. Fails if one does not build, or
@@ -73,8 +58,7 @@ impl Fuzz {
         Ok(())
     }
 
-    /// Builds the targets, without traces: the tests are built with them.
-    pub(crate) fn build(&self) -> Result<()> {
+    fn build(&self) -> Result<()> {
         let mut build = cargo();
         build.env("RUSTC_WORKSPACE_WRAPPER", root().join("fuzz/coverage.sh"));
         build.args(["build", "--quiet", "--workspace", "--features", "fuzz/fuzzer"]);
@@ -92,7 +76,6 @@ impl Fuzz {
         let corpus = targets::corpus(target);
         let mut run = fuzzer(target);
         run.arg(format!("-max_total_time={}", self.time.as_secs())).arg("-timeout=10");
-        run.arg(format!("-seed={}", self.seed));
         run.arg(format!("-artifact_prefix={}/failure-", found.display()));
         run.arg(&found).args(Some(&corpus).filter(|corpus| corpus.is_dir()));
         let output = run.output().with_context(|| format!("cannot start {}", program(target)))?;
@@ -141,14 +124,6 @@ fn fuzzer(target: &str) -> Command {
 
 fn target_folder() -> PathBuf {
     root().join("target/debug")
-}
-
-/// Returns the first 28 bits of the commit's ID; 0 outside of a repository.
-fn commit() -> u32 {
-    let output = Command::new("git").args(["rev-parse", "--short=7", "HEAD"]).current_dir(root()).output();
-    let id =
-        output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default();
-    u32::from_str_radix(id.get(..7).unwrap_or_default(), 16).unwrap_or(0)
 }
 
 fn at_once() -> usize {

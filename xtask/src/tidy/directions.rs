@@ -39,7 +39,7 @@ const EDGES: &[(&str, &str)] = &[
         "advise evict semantics rpc http2 cluster predict store heap stats tags proxy server lab load cli words",
     ),
     ("bench", ""),
-    ("fuzz", "larder cluster disk evict http2 lab packages proxy rpc rules semantics store"),
+    ("fuzz", "larder cluster disk evict http2 lab packages proxy rpc rules semantics store testkit"),
     ("testkit", "http2"),
     ("xtask", "testkit words"),
 ];
