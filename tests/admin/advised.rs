@@ -213,6 +213,23 @@ fn a_policy_is_applied_with_its_contents() {
 }
 
 #[test]
+fn an_applied_policy_shows_what_it_brought_after_a_time() {
+    let origin = Origin::always("200 OK\nCache-Control: max-age=60\n\npage");
+    let larder = Larder::with(&origin, "[memory]\nentries = 20\npolicy = 'lru'\n");
+    walk(&larder, 20, 2);
+    let said = std::thread::scope(|scope| {
+        let apply = ["advise", "--apply", "policy=fifo", "--wait", "2s"];
+        let command = scope.spawn(|| printed(&larder, &apply));
+        while !command.is_finished() {
+            walk(&larder, 20, 1);
+        }
+        command.join().expect("its output")
+    });
+    let end = " points, as lru would have hit 100.0%; promised: +0.0 points\n";
+    assert!(said.contains("after 2 s: 100.0% of ") && said.ends_with(end), "{said}");
+}
+
+#[test]
 fn without_shadows_there_is_an_explanation() {
     let origin = Origin::always("200 OK\n\npage");
     let larder = Larder::with(&origin, "advise = 'off'\n");
