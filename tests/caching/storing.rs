@@ -63,6 +63,15 @@ fn rfc_6585_what_concerns_one_client_is_not_stored_for_others() {
 }
 
 #[test]
+fn what_concerns_one_connection_is_not_stored_for_others() {
+    check(&[
+        ("", "408 Request Timeout\nCache-Control: max-age=60", false),
+        ("", "421 Misdirected Request\nCache-Control: max-age=60", false),
+        ("\nEarly-Data: 1", "425 Too Early\nCache-Control: public, max-age=60", false),
+    ]);
+}
+
+#[test]
 fn section_5_2_2_3_must_understand_overrides_no_store_when_understood() {
     check(&[
         ("", "200 OK\nCache-Control: max-age=60, must-understand, no-store", true),

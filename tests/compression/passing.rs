@@ -95,6 +95,20 @@ fn responses_that_must_not_be_compressed_pass_as_they_are() {
     assert_eq!((part.status, part.field("content-encoding"), part.body.len()), (206, None, 5_000));
 }
 
+#[test]
+fn trailers_about_the_bytes_do_not_follow_compressed_content() {
+    let origin = Origin::answering(|_| {
+        let head = passing("Transfer-Encoding: chunked\n", 0).replace('\n', "\r\n");
+        let trailers = "Content-Digest: sha-256=:eA==:\r\nSum: 4";
+        Answer::raw(format!("HTTP/1.1 {head}1388\r\n{}\r\n0\r\n{trailers}\r\n\r\n", text(5_000)))
+    });
+    let larder = compressing(&origin, "");
+    for (coding, coded, trailers) in [("gzip", Some("gzip"), 0), ("identity", None, 2)] {
+        let answer = accepting(&larder, "/", coding);
+        assert_eq!((answer.field("content-encoding"), answer.trailers.len()), (coded, trailers));
+    }
+}
+
 /// Starts an origin that sends a text without a length, and another one once the gate opens.
 fn halting(gate: &Gate) -> Origin {
     let gate = gate.clone();

@@ -88,3 +88,32 @@ fn a_101_that_completes_no_handshake_opens_no_way_to_the_origin() {
         assert_eq!(larder.ask(&request).status, 502, "{answer}");
     }
 }
+
+/// RFC 9112 section 5.1.
+#[test]
+fn white_space_before_the_colon_of_an_origins_field_is_removed() {
+    let origin = Origin::answering(|seen| {
+        let line = match seen.target.as_str() {
+            "/kept" => "Cache-Control : max-age=9",
+            "/forbidden" => "Cache-Control\t: no-store",
+            "/varying" => "Cache-Control: max-age=9\r\nVary : *",
+            "/length" => "Content-Length : 4",
+            "/coding" => "Transfer-Encoding : chunked",
+            _ => "Connection : close",
+        };
+        let head = format!("Connection: hop\r\nHop : 1\r\nX-A \t: a\r\nSet-Cookie : own=secret\r\n{line}");
+        Answer::raw(format!("HTTP/1.1 200 OK\r\n{head}\r\nContent-Length: 4\r\n\r\nbody"))
+    });
+    let larder = Larder::with_site(&[&origin], "retries = 0");
+    let fields = ["x-a", "hop", "set-cookie"];
+    for (path, is_stored) in [("/kept", true), ("/forbidden", false), ("/varying", false)] {
+        let first = larder.get(path);
+        assert_eq!(fields.map(|name| first.field(name)), [Some("a"), None, Some("own=secret")], "{path}");
+        let second = larder.get(path);
+        assert_eq!((second.text(), second.is_hit()), ("body", is_stored), "{path}");
+        assert_eq!(second.field("set-cookie").is_none(), is_stored, "{path}");
+    }
+    for path in ["/length", "/coding", "/connection"] {
+        assert_eq!(larder.get(path).cache(), "detail=origin-malformed", "{path}");
+    }
+}

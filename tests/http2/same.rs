@@ -2,9 +2,11 @@
 
 use std::fs;
 
-use larder_testkit::http2::Client;
+use larder_testkit::http2::{Client, END_HEADERS, HEADERS, section};
 use larder_testkit::{Answer, Larder, Line, Origin, Seen, eventually};
 use serde_json::json;
+
+use crate::server::before;
 
 /// Responses of many different kinds.
 fn origin() -> Origin {
@@ -247,4 +249,20 @@ fn a_forward_proxy_speaks_it_too() {
     assert_eq!(client.get(1, "/").body, b"hello");
     larder.settle();
     assert!(client.get(3, "/").field("cache-status").is_some_and(|status| status.contains("hit")));
+}
+
+/// RFC 9113 section 8.2.1: clients refuse fields with white space around their values.
+#[test]
+fn white_space_around_values_of_an_http2_origin_ends_here() {
+    let (larder, _origin) = before(|server| {
+        while let Some((stream, _)) = server.request() {
+            let hints = section(&[(":status", "103"), ("link", " </a>; rel=preload\t")]);
+            server.send(HEADERS, END_HEADERS, stream, &hints);
+            server.answer(stream, &[(":status", "200"), ("x-a", "\ta ")], b"body", &[("x-sum", " 4 ")]);
+        }
+    });
+    let mut client = Client::new(&larder);
+    let response = client.get(1, "/");
+    assert_eq!((response.field("x-a"), response.interim.as_slice()), (Some("a"), &[103][..]));
+    assert_eq!(response.trailers, [("x-sum".to_owned(), "4".to_owned())]);
 }

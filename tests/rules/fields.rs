@@ -1,7 +1,7 @@
 //! Rules for the fields of requests, stored responses and replies.
 
 use crate::with_rules;
-use larder_testkit::{Origin, file_with};
+use larder_testkit::{Answer, Origin, file_with};
 
 #[test]
 fn field_rules_apply_to_origin_requests_stored_responses_and_replies() {
@@ -23,6 +23,22 @@ fn field_rules_apply_to_origin_requests_stored_responses_and_replies() {
     assert_eq!(origin.last().field("accept-language"), None);
     let unchanged = larder.ask("GET /\nIf-None-Match: \"x\"");
     assert_eq!(unchanged.field("x-frame-options"), Some("DENY"));
+}
+
+#[test]
+fn interim_responses_lose_the_fields_that_rules_remove_or_set() {
+    let origin = Origin::answering(|_| {
+        let hints = "Link: </a>\r\nServer: x\r\nX-Internal-Id: 1\r\nX-Own: origin\r\nSet-Cookie: track=1\r\n";
+        let head = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+        Answer::raw(format!("HTTP/1.1 103 Early Hints\r\n{hints}\r\n{head}"))
+    });
+    let rules = "[[site.rule]]\nresponse = { remove = ['X-Internal-*'], set = { X-Own = 'rule' } }\n\
+                 reply = { remove = ['Server'], cookies = 'drop' }\n";
+    let larder = with_rules(&origin, rules);
+    let mut client = larder.client();
+    client.send("GET /");
+    assert_eq!(client.head().fields, [("Link".to_owned(), "</a>".to_owned())]);
+    assert_eq!(client.receive("GET").field("x-own"), Some("rule"));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Attempts to send a request to origins: the client may leave meanwhile, and an attempt may be lost.
 
 use std::future::poll_fn;
+use std::iter;
 use std::pin::{Pin, pin};
 use std::sync::atomic::Ordering;
 use std::task::Poll;
@@ -63,10 +64,12 @@ impl Request {
     }
 }
 
-/// Returns a function that forwards interim responses to the client.
+/// Returns a function that forwards interim responses to the client, without the fields that rules hide or replace.
 pub(crate) fn interims_of(request: &Request) -> impl FnMut(response::Head) + Send {
-    move |head: response::Head| {
+    move |mut head: response::Head| {
         if let Some(link) = &request.link {
+            let edits = [&request.ruling.response, &request.ruling.reply];
+            head.fields.rebuild(|name, value| edits.iter().all(|own| own.keep(name, value)), iter::empty());
             link.forward(Interim { status: head.status, fields: *head.fields });
         }
     }

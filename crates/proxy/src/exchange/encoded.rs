@@ -116,18 +116,16 @@ impl<S: Sink> Sink for CodingSink<'_, S> {
         self.sink.flush().await
     }
 
-    async fn end(&mut self, trailers: &HeaderMap) -> Result<(), SendError> {
+    async fn end(&mut self, _: &HeaderMap) -> Result<(), SendError> {
         if let Some(Coder::Decoder(decoder)) = self.coder {
             decoder.end();
             self.send().await?;
-            // Trailers may be about the coded bytes.
-            return self.sink.end(&HeaderMap::new()).await;
-        }
-        if let Some(Coder::Encoder(encoder)) = self.coder.take() {
+        } else if let Some(Coder::Encoder(encoder)) = self.coder.take() {
             let rest = encoder.finish().map_err(failed)?;
             self.sink.bytes(&rest).await?;
         }
-        self.sink.end(trailers).await
+        // Trailers may be about the bytes that the origin sent.
+        self.sink.end(&HeaderMap::new()).await
     }
 }
 

@@ -366,7 +366,7 @@ impl State {
             None => drop(self.wire.data(&mut self.writing.out, stream, &[], true)),
             Some(_) => self.wire.trailers(&mut self.writing.out, stream, |block| {
                 trailers.for_each(|(name, value)| {
-                    encoder::field(block, name.as_str().as_bytes(), value.as_bytes())
+                    encoder::field(block, name.as_str().as_bytes(), value.as_bytes().trim_ascii())
                 });
             }),
         }

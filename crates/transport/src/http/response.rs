@@ -156,7 +156,8 @@ pub(crate) fn of_stream(
     let mut lines = Lines::default();
     let is_kept = |name: &HeaderName| !name.as_str().eq_ignore_ascii_case(POSITION);
     for (name, value) in fields.iter().filter(|(name, _)| is_kept(name)) {
-        lines.push(name.as_str().as_bytes(), value.as_bytes());
+        // White space around it means nothing, and makes a response malformed for clients (RFC 9113 section 8.2.1).
+        lines.push(name.as_str().as_bytes(), value.as_bytes().trim_ascii());
     }
     if lines.bytes.len() > LONGEST {
         return Err(Malformed("the head is too large"));
@@ -177,8 +178,8 @@ pub(crate) fn of_stream(
     Ok(Head { status, fields: Box::new(lines), keep_alive: true, framing })
 }
 
-/// Whether white space is between the name and the colon of a line in `head` that delimits the content: another parser
-/// may ignore the line.
+/// Whether white space is between the name and the colon of a line in `head` that delimits the content. Such a head is
+/// refused, not repaired: another parser before this one may have ignored the line, and seen another content.
 fn is_doubtful(header: &httparse::Header<'_>, head: &[u8]) -> bool {
     let colon = header.name.as_ptr().addr() - head.as_ptr().addr() + header.name.len();
     let is = |name: &str| header.name.eq_ignore_ascii_case(name);
