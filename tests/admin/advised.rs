@@ -217,8 +217,8 @@ fn an_applied_policy_shows_what_it_brought_after_a_time() {
     let origin = Origin::always("200 OK\nCache-Control: max-age=60\n\npage");
     let larder = Larder::with(&origin, "[memory]\nentries = 20\npolicy = 'lru'\n");
     walk(&larder, 20, 2);
+    let apply = ["advise", "--apply", "policy=fifo", "--wait", "2s"];
     let said = std::thread::scope(|scope| {
-        let apply = ["advise", "--apply", "policy=fifo", "--wait", "2s"];
         let command = scope.spawn(|| printed(&larder, &apply));
         while !command.is_finished() {
             walk(&larder, 20, 1);
