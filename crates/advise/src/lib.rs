@@ -38,3 +38,4 @@ pub use prices::{Bill, Prices};
 pub use report::{Cell, Check, Ratios, Report, Tier, WindowReport};
 pub use request::{Answer, Change, Freshness, Request};
 pub use sample::Sample;
+pub use window::INTERVAL;

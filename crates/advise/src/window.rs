@@ -7,8 +7,10 @@ use crate::counts::{Counts, Sums, Traffic};
 use crate::request::Request;
 use crate::sample::GROUPS;
 
-/// The length of an interval in seconds, and the number of intervals that are kept.
-const INTERVAL: u32 = 300;
+/// The length of the intervals of a report, in seconds.
+pub const INTERVAL: u32 = 300;
+
+/// The number of intervals that are kept.
 const MOST: usize = 48;
 
 /// The counts of some time.

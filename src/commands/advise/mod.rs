@@ -5,7 +5,7 @@ mod sites;
 use std::time::Duration;
 
 use clap::Args;
-use larder_advise::{Cell, Check, LATE, LateRoute, Prices, Ratios, Report, Tier};
+use larder_advise::{Cell, Check, INTERVAL, LATE, LateRoute, Prices, Ratios, Report, Tier, WindowReport};
 use serde_json::{Value, json};
 
 use crate::cli::admin::{AdminClient, AdminListener};
@@ -98,40 +98,36 @@ fn apply(client: &AdminClient, policy: &str, wait: Duration) -> Result<(), Failu
     if wait.is_zero() {
         return Ok(());
     }
-    let start: Value = client.get("stats", &[])?;
     std::thread::sleep(wait);
-    let end: Value = client.get("stats", &[])?;
-    let after: Report = client.get("advise", &[("since", wait.as_secs().to_string())])?;
+    // An interval that began before the change has counts under both policies.
+    let since = wait.as_secs().saturating_sub(INTERVAL.into());
+    let after: Report = client.get("advise", &[("since", since.to_string())])?;
     let ratio = |report: &Report, policy: &str| Some(cell(report, policy)?.ratios.hit_ratio);
     let promised = ratio(&before, &new).zip(ratio(&before, &old)).map(|(new, old)| new - old);
-    say(&result(wait, (&start, &end), &shown[0], ratio(&after, &old), promised));
+    say(&result((after.window, after.check.measured), &shown[0], ratio(&after, &old), promised));
     Ok(())
 }
 
-/// Returns what a policy brought in a time, beside the hit ratio that the old one would have had, and the gain that was promised.
+/// Returns the `hit` ratio that a policy brought in a time, beside that which the old one would have had, and the gain that
+/// was promised.
 fn result(
-    wait: Duration,
-    (start, end): (&Value, &Value),
+    (window, hit): (WindowReport, f64),
     old: &str,
     other: Option<f64>,
     promised: Option<f64>,
 ) -> String {
-    let count = |name: &str| {
-        end[name].as_u64().unwrap_or_default().saturating_sub(start[name].as_u64().unwrap_or_default())
-    };
-    let (hits, asked) = (count("hits"), count("hits") + count("validated") + count("misses"));
-    let (time, requests) = (show_duration(wait), counted(asked, "request", "requests"));
-    if asked == 0 {
-        return format!("after {time}: {requests}");
+    let time = show_duration(Duration::from_secs(window.seconds.into()));
+    let requests = counted(window.requests, "request", "requests");
+    if window.requests == 0 {
+        return format!("in the last {time}: {requests}");
     }
-    let hit = hits as f64 / asked as f64;
     let gain = |ratio: f64| format!("{:+.1} points", ratio * 100.0);
     let brought = match other {
         Some(other) => format!("{}, as {old} would have hit {}", gain(hit - other), percent(other)),
         None => format!("what {old} would have hit is unknown"),
     };
     let promised = promised.map_or_else(|| "unknown".to_owned(), gain);
-    format!("after {time}: {} of {requests} hit: {brought}; promised: {promised}", percent(hit))
+    format!("in the last {time}: {} of {requests} hit: {brought}; promised: {promised}", percent(hit))
 }
 
 /// Returns the cell of a policy at the running size.
@@ -329,16 +325,15 @@ fn with_error(ratio: f64, error: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use larder_advise::{Advice, WindowReport};
+    use larder_advise::Advice;
 
     use super::*;
 
     #[test]
     fn a_result_compares_what_was_brought_and_promised() {
-        let stats = |hits, misses| json!({ "hits": hits, "misses": misses });
-        let counts = (&stats(10, 0), &stats(65, 45));
-        let said = result(Duration::from_secs(600), counts, "lru", Some(0.5), Some(0.04));
-        let expected = "after 10m: 55.0% of 100 requests hit: +5.0 points, as lru would have hit 50.0%; promised: +4.0 points";
+        let window = WindowReport { requests: 100, bytes: 0, seconds: 600 };
+        let said = result((window, 0.55), "lru", Some(0.5), Some(0.04));
+        let expected = "in the last 10m: 55.0% of 100 requests hit: +5.0 points, as lru would have hit 50.0%; promised: +4.0 points";
         assert_eq!(said, expected);
     }
 
