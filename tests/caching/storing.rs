@@ -63,7 +63,7 @@ fn rfc_6585_what_concerns_one_client_is_not_stored_for_others() {
 }
 
 #[test]
-fn what_concerns_one_connection_is_not_stored_for_others() {
+fn answers_about_one_connection_are_not_stored_for_others() {
     check(&[
         ("", "408 Request Timeout\nCache-Control: max-age=60", false),
         ("", "421 Misdirected Request\nCache-Control: max-age=60", false),

@@ -53,6 +53,26 @@ fn followers_say_so() {
 }
 
 #[test]
+fn a_request_for_several_ranges_does_not_end_the_sharing() {
+    let (gate, origin) = Origin::gated(|seen, held| match seen.field("range") {
+        Some(_) => Answer::with_body(
+            "206 Partial Content\nCache-Control: max-age=100\nContent-Type: multipart/byteranges; boundary=B",
+            b"--B--\r\n",
+        ),
+        None => Answer::with_body(&format!("{CACHED}\nContent-Length: 4"), b"").then_wait(held).then("body"),
+    });
+    let larder = Larder::before(&origin);
+    assert_eq!(larder.ask("GET /\nRange: bytes=0-0,2-2").text(), "--B--\r\n");
+    let [mut leader, mut follower] = [larder.client(), larder.client()];
+    leader.send("GET /");
+    assert_eq!(leader.head().cache(), "fwd=uri-miss; fwd-status=200; stored");
+    follower.send("GET /");
+    assert_eq!(follower.head().cache(), "fwd=uri-miss; collapsed");
+    gate.open();
+    assert_eq!((leader.exactly(4), follower.exactly(4)), (b"body".to_vec(), b"body".to_vec()));
+}
+
+#[test]
 fn a_private_response_releases_all_followers_at_once_and_is_remembered() {
     let gates: [Gate; 3] = Default::default();
     let held = gates.clone();

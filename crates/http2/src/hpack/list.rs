@@ -10,7 +10,8 @@ pub(super) const OVERHEAD: usize = 32;
 pub struct Bounds {
     /// Bytes of all names and values, plus 32 for each field.
     pub bytes: usize,
-    /// The number of field lines; each `cookie` line counts.
+    /// The number of fields as in HTTP/1.1: all `cookie` lines are one, and of the pseudo-header fields, only `:authority`
+    /// counts, in place of `Host`.
     pub fields: usize,
 }
 
@@ -20,6 +21,8 @@ pub struct List {
     bytes: Vec<u8>,
     lines: Vec<Line>,
     size: usize,
+    /// The number of fields by the definition of [`Bounds::fields`].
+    count: usize,
     cookies: usize,
     /// Whether a regular field, not a pseudo-header field, was seen.
     ordinary: bool,
@@ -105,7 +108,7 @@ impl List {
     pub(super) fn clear(&mut self) {
         self.bytes.clear();
         self.lines.clear();
-        (self.size, self.cookies, self.ordinary) = (0, 0, false);
+        (self.size, self.count, self.cookies, self.ordinary) = (0, 0, 0, false);
         (self.too_large, self.unsound) = (false, false);
     }
 
@@ -122,7 +125,11 @@ impl List {
         self.cookies += usize::from(kind == Kind::Cookie);
         self.unsound |= !is_sound || kind.is_pseudo() && self.ordinary;
         self.ordinary |= !kind.is_pseudo();
-        if self.size > bounds.bytes || self.lines.len() >= bounds.fields {
+        self.count += usize::from(match kind {
+            Kind::Cookie => self.cookies == 1,
+            kind => kind == Kind::Authority || !kind.is_pseudo(),
+        });
+        if self.size > bounds.bytes || self.count > bounds.fields {
             self.too_large = true;
         }
         if self.too_large {
