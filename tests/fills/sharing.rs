@@ -36,13 +36,8 @@ fn a_thousand_followers_of_one_slow_fetch_get_every_byte() {
     assert!(larder.get("/").is_hit());
 }
 
-#[test]
-fn followers_say_so() {
-    let (gate, origin) = Origin::gated(|_, held| {
-        let head = "HTTP/1.1 200 OK\r\nCache-Control: max-age=100\r\nContent-Length: 4\r\n\r\n";
-        Answer::raw(head).then_wait(held).then("body")
-    });
-    let larder = Larder::before(&origin);
+/// Asserts that the second of two requests shares the fetch of the first, which ends behind `gate`.
+fn share(larder: &Larder, gate: &Gate) {
     let [mut leader, mut follower] = [larder.client(), larder.client()];
     leader.send("GET /");
     assert_eq!(leader.head().cache(), "fwd=uri-miss; fwd-status=200; stored");
@@ -50,6 +45,16 @@ fn followers_say_so() {
     assert_eq!(follower.head().cache(), "fwd=uri-miss; collapsed");
     gate.open();
     assert_eq!((leader.exactly(4), follower.exactly(4)), (b"body".to_vec(), b"body".to_vec()));
+}
+
+#[test]
+fn followers_say_so() {
+    let (gate, origin) = Origin::gated(|_, held| {
+        let head = "HTTP/1.1 200 OK\r\nCache-Control: max-age=100\r\nContent-Length: 4\r\n\r\n";
+        Answer::raw(head).then_wait(held).then("body")
+    });
+    let larder = Larder::before(&origin);
+    share(&larder, &gate);
 }
 
 #[test]
@@ -63,13 +68,7 @@ fn a_request_for_several_ranges_does_not_end_the_sharing() {
     });
     let larder = Larder::before(&origin);
     assert_eq!(larder.ask("GET /\nRange: bytes=0-0,2-2").text(), "--B--\r\n");
-    let [mut leader, mut follower] = [larder.client(), larder.client()];
-    leader.send("GET /");
-    assert_eq!(leader.head().cache(), "fwd=uri-miss; fwd-status=200; stored");
-    follower.send("GET /");
-    assert_eq!(follower.head().cache(), "fwd=uri-miss; collapsed");
-    gate.open();
-    assert_eq!((leader.exactly(4), follower.exactly(4)), (b"body".to_vec(), b"body".to_vec()));
+    share(&larder, &gate);
 }
 
 #[test]

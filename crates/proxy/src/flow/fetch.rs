@@ -372,8 +372,11 @@ impl OriginAnswer<'_> {
         let shared = &self.cx.worker.shared;
         fetching.settle(Verdict::Released);
         let outcome = Outcome::forwarded(Kind::Miss, why).answered(status);
-        // A reason that lies in this client's request, perhaps in its cookies, does not apply to other clients.
-        let (is_own, is_personal) = (is_by_request(why), self.request.fields.contains("cookie"));
+        // A reason that lies in this client's request, perhaps in its cookies, does not apply to other clients; nor does an
+        // answer with several parts to a request for them.
+        let has = |name: &str| self.request.fields.contains(name);
+        let is_own = is_by_request(why) || why == Why::BadContentRange && has("range");
+        let is_personal = has("cookie");
         if !is_own && why != Why::StatusNotStorable && !self.would_spoil(status, is_personal) {
             shared.cache.hit_for_miss.mark(self.request.hash, self.times.received + MARK);
             // The newest answer of the origin forbids storing a response of this URL.

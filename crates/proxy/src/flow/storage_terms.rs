@@ -132,10 +132,9 @@ impl<'u> Update<'u> {
     }
 }
 
-/// Whether `why` is a property of the request, so that answers to other requests for the URL may still be stored. An answer
-/// without a Content-Range has several parts, which this request has asked for.
+/// Whether `why` is a property of the request, so that answers to other requests for the URL may still be stored.
 pub(super) fn is_by_request(why: Why) -> bool {
-    matches!(why, Why::RequestNoStore | Why::Authorization | Why::CookieGuess | Why::BadContentRange)
+    matches!(why, Why::RequestNoStore | Why::Authorization | Why::CookieGuess)
 }
 
 /// The evidence of an answer about changes of a URL.
