@@ -214,10 +214,12 @@ impl Request {
         let key = key_of(role, &address, ruling.query.as_ref());
         let inquiry = is_asked.then(|| ruling.inquiry(&fields)).flatten();
         let token = is_asked.then(|| ruling.token(&fields)).flatten();
-        let parts = Parts::new(&key, client.ip(), id.map(AsRef::as_ref), &fields);
-        let parts = parts.with_certificate(identity.and_then(ClientIdentity::names));
+        let parts = || {
+            let parts = Parts::new(&key, client.ip(), id.map(AsRef::as_ref), &fields);
+            parts.with_certificate(identity.and_then(ClientIdentity::names))
+        };
         let rulebook = route.rulebook(&plan.forward);
-        let filled = filled(rulebook, &ruling, &parts);
+        let filled = filled(rulebook, &ruling, parts);
         let edits = (&mut fields, taken, (!by_peer).then(|| edit(&head.method)));
         let (path, unchanged) = change(rulebook, &ruling, from_root(address.path), filled.as_ref(), edits);
         let mut request = in_place::boxed(|| Self {
@@ -415,8 +417,8 @@ fn key_of(role: Role, address: &Address<'_>, query: Option<&Query>) -> Vec<u8> {
 }
 
 /// Returns what `ruling` changes in a request, with its `parts` in the places of placeholders; `None` if it has none.
-fn filled(rulebook: &Rulebook, ruling: &Ruling, parts: &Parts<'_>) -> Option<Edits> {
-    let fill = || rulebook.fill(&ruling.numbers, &ruling.request, parts, |effects| &effects.request);
+fn filled<'r>(rulebook: &Rulebook, ruling: &Ruling, parts: impl FnOnce() -> Parts<'r>) -> Option<Edits> {
+    let fill = || rulebook.fill(&ruling.numbers, &ruling.request, &parts(), |effects| &effects.request);
     ruling.request.has_placeholders.then(fill)
 }
 

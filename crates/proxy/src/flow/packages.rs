@@ -72,7 +72,7 @@ pub(super) fn asked<'f>(plan: &Plan, request: &Request, fields: &'f HeaderMap) -
     if let Some(index) = filter::FilteredIndex::of(request, &request.ruling) {
         return Cow::Owned(index.asked(fields.clone()));
     }
-    if !fields.contains_key(header::ACCEPT_ENCODING) || !is_verified(plan, request) {
+    if !is_verified(plan, request) || !fields.contains_key(header::ACCEPT_ENCODING) {
         return Cow::Borrowed(fields);
     }
     let mut fields = fields.clone();
