@@ -43,6 +43,8 @@ use opening::OpenedResponse;
 
 /// How long a URL stays marked as hit-for-miss after an answer that could not be stored, in seconds.
 const MARK: u32 = 120;
+/// The same for an error of the origin, which tells little about its next answers.
+const MARK_OF_ERROR: u32 = 5;
 
 /// [`fetch`] for a client, if its limits allow another request to an origin. If not, its followers go on without it.
 pub(crate) async fn for_client(
@@ -378,7 +380,8 @@ impl OriginAnswer<'_> {
         let is_own = is_by_request(why) || why == Why::BadContentRange && has("range");
         let is_personal = has("cookie");
         if !is_own && why != Why::StatusNotStorable && !self.would_spoil(status, is_personal) {
-            shared.cache.hit_for_miss.mark(self.request.hash, self.times.received + MARK);
+            let time = if status.is_server_error() { MARK_OF_ERROR } else { MARK };
+            shared.cache.hit_for_miss.mark(self.request.hash, self.times.received + time);
             // The newest answer of the origin forbids storing a response of this URL.
             if !status.is_server_error() {
                 shared.cache.store.hints.remove(&self.request.key, self.request.hash);
