@@ -116,12 +116,19 @@ pub(crate) async fn fetch(
             cx.observers().couplings.validated(cx.plan, request, entry, (answer.status, &*answer.fields));
         }
         let meaning = fetched.understand(&revalidation, &answer);
+        let known = cx.worker.cache.histories.of(request.hash);
         fetched.times.history = fetched.history(&meaning, &answer);
         match meaning {
             Meaning::AskAgain => revalidation = Revalidation::Whole,
             Meaning::StillGood(entry) => match fetched.still_good(fetching, entry, confirmed, &answer) {
                 Ok(reply) => return reply,
-                Err(scope) => (fetching, revalidation) = (scope, Revalidation::Whole),
+                Err(scope) => {
+                    // The whole response, sent next, counts in its place.
+                    if cx.rules.heuristic_adaptive {
+                        cx.worker.cache.histories.note(request.hash, known);
+                    }
+                    (fetching, revalidation) = (scope, Revalidation::Whole);
+                }
             },
             Meaning::StaleInstead(entry) => return fetched.stale(fetching, &entry, Some(answer.status)),
             Meaning::Completes(entry, joined) => return fetched.complete(fetching, answer, entry, joined),
