@@ -125,6 +125,30 @@ fn requests_that_accept_only_stored_responses_get_those_of_the_owner() {
 }
 
 #[test]
+fn section_4_1_selecting_fields_that_the_owner_learns_separate_requests() {
+    let engine = Engine::start();
+    let origin = Origin::by(|seen| match (seen.field("if-none-match"), seen.field("begin")) {
+        (Some(_), _) => "304 Not Modified\nETag: \"a\"\nCache-Control: max-age=99\nVary: X-V".to_owned(),
+        (_, Some(_)) => "200 OK\nETag: \"a\"\nCache-Control: max-age=99\nAge: 99\n\nfirst".to_owned(),
+        _ => "200 OK\nCache-Control: no-store\n\nanother".to_owned(),
+    });
+    let nodes = three(&engine, &origin, "");
+    for (number, path) in paths(9).iter().enumerate() {
+        let ask = |at: usize, lines: &str| {
+            let answer = nodes[(number + at) % 3].ask(&format!("GET {path}\n{lines}"));
+            nodes.iter().for_each(Larder::settle);
+            answer.text().to_owned()
+        };
+        assert_eq!(ask(0, "Begin: 1\nX-V: 1"), "first", "{path}");
+        assert_eq!(ask(0, "X-V: 2"), "first", "{path}");
+        for at in 0..3 {
+            let answers = [1, 3].map(|value| ask(at, &format!("X-V: {value}")));
+            assert_eq!(answers, ["another"; 2], "{path} at {at}");
+        }
+    }
+}
+
+#[test]
 fn rules_change_requests_and_replies_at_one_node_only() {
     let engine = Engine::start();
     let origin = Origin::by(|seen| {

@@ -140,3 +140,21 @@ fn white_space_before_the_colon_of_an_origins_trailer_is_removed() {
         assert!(!client.rest().unwrap_or_default().ends_with(b"0\r\n\r\n"), "{path}");
     }
 }
+
+/// RFC 9112 section 2.2.
+#[test]
+fn a_head_with_bare_line_feeds_ends_its_origins_connection() {
+    let origin = Origin::answering(|seen| match seen.target.as_str() {
+        "/head" => Answer::raw("HTTP/1.1 200 OK\nX: y\nContent-Length: 2\n\nok"),
+        "/one" => Answer::raw("HTTP/1.1 200 OK\r\nX: y\nContent-Length: 2\r\n\r\nok"),
+        "/chunks" => Answer::raw("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\nok\n0\n\n"),
+        _ => Answer::with_body("200 OK", b"ok"),
+    });
+    let larder = Larder::with_site(&[&origin], "retries = 0");
+    let mut client = larder.client();
+    for (path, connections) in [("/", 1), ("/", 1), ("/head", 1), ("/one", 2), ("/", 3), ("/", 3)] {
+        assert_eq!((client.ask(&format!("GET {path}")).text(), origin.connections()), ("ok", connections));
+    }
+    client.send("GET /chunks");
+    assert!(!client.rest().unwrap_or_default().ends_with(b"0\r\n\r\n"));
+}
