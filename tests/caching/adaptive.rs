@@ -51,6 +51,22 @@ fn an_unchanged_response_is_fresh_for_longer_after_each_validation() {
 }
 
 #[test]
+fn a_304_that_is_too_long_to_store_counts_once() {
+    let (modified, long) = (format!("Last-Modified: {}\n", date(UNCHANGED)), "x".repeat(40_000));
+    let origin = Origin::by(move |seen| {
+        let field = if seen.field("if-none-match").is_some() { "X-New" } else { "X-Old" };
+        answer(seen, &modified).replacen('\n', &format!("\n{field}: {long}\n"), 1)
+    });
+    let larder = Larder::start(&site(&[&origin], ADAPTIVE));
+    for (number, expected) in [(0, 100), (1, 100), (2, 200), (3, 400)] {
+        larder.get("/a");
+        assert_eq!(origin.count(), 1 + 2 * number, "each 304, and then the whole");
+        let (lifetime, _) = lifetime(&larder, "/a");
+        assert!(is_about(lifetime, expected), "{lifetime}, not {expected}");
+    }
+}
+
+#[test]
 fn a_changed_response_is_fresh_for_a_shorter_time() {
     let modified = format!("Last-Modified: {}\n", date(UNCHANGED));
     let origin =

@@ -148,6 +148,44 @@ fn section_5_2_1_7_only_if_cached_asks_no_origin() {
 }
 
 #[test]
+fn section_5_2_directives_with_white_space_restrict_as_unreadable_ones() {
+    let modified = format!("Last-Modified: {}", date(1_000_000));
+    for (fields, fresh) in [
+        ("Cache-Control: max-age=600", true),
+        ("Cache-Control: max-age = 1", false),
+        ("Cache-Control: s-maxage = 1, max-age=600", false),
+        ("Cache-Control: max-age=600, no-store =1", false),
+        ("Cache-Control: max-age=600, private = x", false),
+        ("Cache-Control: max-age=600, no-cache\t=", false),
+        ("CDN-Cache-Control: max-age = 1\nCache-Control: max-age=600", false),
+    ] {
+        assert_eq!(is_fresh(&format!("{fields}\n{modified}")), fresh, "{fields}");
+    }
+    for directive in ["must-revalidate =1", "proxy-revalidate\t= 1"] {
+        let origin = Origin::by(move |_| {
+            format!("200 OK\nCache-Control: max-age=100, {directive}\nAge: 150\nETag: \"1\"\n\nbody")
+        });
+        let larder = Larder::before(&origin);
+        larder.get("/");
+        let answer = larder.ask("GET /\nCache-Control: max-stale");
+        assert!(answer.cache().starts_with("fwd=stale"), "{directive}: {answer:?}");
+    }
+    let origin = Origin::by(|seen| match seen.number {
+        0 => "200 OK\nCache-Control: max-age=100, stale-if-error =0\nAge: 150\n\nold".to_owned(),
+        _ => "503 Busy".to_owned(),
+    });
+    let larder = Larder::before(&origin);
+    assert_eq!([larder.get("/").status, larder.get("/").status], [200, 503]);
+    let origin = Origin::always("200 OK\nCache-Control: max-age=100\nAge: 50\n\nbody");
+    let larder = Larder::before(&origin);
+    larder.get("/");
+    for directive in ["max-age = 60", "min-fresh =10", "no-cache = x"] {
+        let answer = larder.ask(&format!("GET /\nCache-Control: {directive}"));
+        assert!(answer.cache().starts_with("fwd=request"), "{directive}: {answer:?}");
+    }
+}
+
+#[test]
 fn rfc_8246_an_immutable_response_is_not_validated_while_fresh() {
     let origin = Origin::always("200 OK\nCache-Control: max-age=100, immutable\nETag: \"1\"\n\nbody");
     let larder = Larder::before(&origin);

@@ -61,6 +61,35 @@ fn rfc_9110_section_14_6_several_ranges_come_in_one_answer() {
 }
 
 #[test]
+fn rfc_9110_section_14_2_several_ranges_have_no_more_bytes_than_the_whole() {
+    let origin = Origin::always(WHOLE);
+    let larder = Larder::before(&origin);
+    larder.get("/");
+    for (ranges, status) in
+        [("0-4, 3-7", 206), ("-10, -10", 200), ("0-, 0-", 200), ("0-5, 3-7", 200), ("0-0, 1-8", 206)]
+    {
+        let response = larder.ask(&format!("GET /\nRange: bytes={ranges}"));
+        assert_eq!((response.status, response.is_hit()), (status, true), "{ranges}");
+        assert!(status == 206 || response.text() == "0123456789", "{ranges}");
+    }
+}
+
+#[test]
+fn rfc_9110_section_14_4_a_part_of_an_unreadable_length_is_not_stored() {
+    for complete in ["99999999999999999999", "18446744073709551615", "1x", ""] {
+        let origin = Origin::by(move |_| {
+            let part = "206 Partial Content\nCache-Control: max-age=100\nETag: \"1\"";
+            format!("{part}\nContent-Range: bytes 0-4/{complete}\n\n01234")
+        });
+        let larder = Larder::before(&origin);
+        for _ in 0..2 {
+            let response = larder.ask("GET /\nRange: bytes=0-4");
+            assert_eq!((response.text(), response.is_hit()), ("01234", false), "{complete}");
+        }
+    }
+}
+
+#[test]
 fn rfc_9110_section_13_1_5_if_range_needs_the_same_representation() {
     let origin = Origin::always(WHOLE);
     let larder = Larder::before(&origin);

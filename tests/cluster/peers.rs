@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use larder_testkit::nodes::{asked, cluster, config, node, peer_address, three, wait_for};
+use larder_testkit::nodes::{OVER_TLS, asked, cluster, config, node, peer_address, three, wait_for};
 use larder_testkit::{Answer, Client, Engine, Gate, Larder, Origin, eventually};
 use rustix::process::Signal;
 
@@ -88,6 +88,64 @@ fn nodes_hand_each_other_content_without_a_coding() {
         assert_eq!([answer.field("vary"), answer.field("etag")], [Some("Accept-Encoding"), Some(weak)]);
     }
     assert_eq!(origin.count_of(&path), 1);
+}
+
+#[test]
+fn requests_that_accept_only_stored_responses_get_those_of_the_owner() {
+    let engine = Engine::start();
+    let origin = Origin::always("200 OK\nCache-Control: max-age=60\nETag: \"a\"\n\nbody");
+    for (number, keys) in ["", OVER_TLS].into_iter().enumerate() {
+        let keys = format!("{keys}\nprefix = 'cluster{number}'\nhot = '0%'");
+        let start = |name| {
+            Larder::start(
+                &(config(&engine.url(), &origin, name, &keys) + "client_prefetch = 'cached-only'\n"),
+            )
+        };
+        let nodes = ["a", "b"].map(start);
+        wait_for(&nodes, &["a", "b"]);
+        let [one, other] = nodes;
+        let path = path_of(&one, &other);
+        let asked = origin.count();
+        for (only, refusal) in [("Cache-Control: only-if-cached", 504), ("Sec-Purpose: prefetch", 503)] {
+            for (request, expected) in [
+                (format!("GET {path}\n{only}"), 200),
+                (format!("HEAD {path}\n{only}"), 200),
+                (format!("GET {path}\n{only}\nIf-None-Match: \"a\""), 304),
+                (format!("GET {path}\n{only}\nRange: bytes=1-2"), 206),
+                (format!("GET {path}?absent\n{only}"), refusal),
+                (format!("HEAD {path}?absent\n{only}"), refusal),
+            ] {
+                for node in [&other, &one] {
+                    assert_eq!(node.ask(&request).status, expected, "{request}");
+                }
+            }
+        }
+        assert_eq!(origin.count(), asked);
+    }
+}
+
+#[test]
+fn section_4_1_selecting_fields_that_the_owner_learns_separate_requests() {
+    let engine = Engine::start();
+    let origin = Origin::by(|seen| match (seen.field("if-none-match"), seen.field("begin")) {
+        (Some(_), _) => "304 Not Modified\nETag: \"a\"\nCache-Control: max-age=99\nVary: X-V".to_owned(),
+        (_, Some(_)) => "200 OK\nETag: \"a\"\nCache-Control: max-age=99\nAge: 99\n\nfirst".to_owned(),
+        _ => "200 OK\nCache-Control: no-store\n\nanother".to_owned(),
+    });
+    let nodes = three(&engine, &origin, "");
+    for (number, path) in paths(9).iter().enumerate() {
+        let ask = |at: usize, lines: &str| {
+            let answer = nodes[(number + at) % 3].ask(&format!("GET {path}\n{lines}"));
+            nodes.iter().for_each(Larder::settle);
+            answer.text().to_owned()
+        };
+        assert_eq!(ask(0, "Begin: 1\nX-V: 1"), "first", "{path}");
+        assert_eq!(ask(0, "X-V: 2"), "first", "{path}");
+        for at in 0..3 {
+            let answers = [1, 3].map(|value| ask(at, &format!("X-V: {value}")));
+            assert_eq!(answers, ["another"; 2], "{path} at {at}");
+        }
+    }
 }
 
 #[test]

@@ -107,3 +107,12 @@ fn ranges_are_those_of_the_content_as_it_is() {
     assert_eq!((other.status, other.field("content-encoding")), (200, Some("gzip")));
     assert_eq!(decode("gzip", &other.body), text(5_000));
 }
+
+#[test]
+fn each_line_of_an_entity_tag_is_weak_in_a_coded_form() {
+    let origin = Origin::by(|_| page("ETag: \"a\"\nETag: \"b\"\nETag: W/\"c\"\n", 5_000));
+    let larder = compressing(&origin, "");
+    larder.get("/");
+    assert_eq!(all(&coded(&larder, "/", "gzip"), "etag"), ["W/\"a\"", "W/\"b\"", "W/\"c\""]);
+    assert_eq!(all(&larder.get("/"), "etag"), ["\"a\"", "\"b\"", "W/\"c\""]);
+}

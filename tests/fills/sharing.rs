@@ -1,6 +1,6 @@
 //! RFC 9111 section 4: concurrent requests share one fetch, and no client gets a private response of another client.
 
-use larder_testkit::{Answer, Client, Gate, Larder, Origin, raise_open_files};
+use larder_testkit::{Answer, Client, Gate, Larder, Origin, raise_open_files, site};
 
 const CACHED: &str = "200 OK\nCache-Control: max-age=100";
 
@@ -68,6 +68,20 @@ fn a_request_for_several_ranges_does_not_end_the_sharing() {
     });
     let larder = Larder::before(&origin);
     assert_eq!(larder.ask("GET /\nRange: bytes=0-0,2-2").text(), "--B--\r\n");
+    share(&larder, &gate);
+}
+
+#[test]
+fn clients_share_fetches_again_five_seconds_after_an_error() {
+    let (gate, origin) = Origin::gated(|seen, held| match seen.number {
+        0 => Answer::with_body("500 Oops", b"oops"),
+        _ => Answer::with_body(&format!("{CACHED}\nContent-Length: 4"), b"").then_wait(held).then("body"),
+    });
+    let folder = tempfile::tempdir().expect("a folder");
+    let clock = folder.path().join("clock");
+    let larder = Larder::start_in(&site(&[&origin], ""), &[("LARDER_CLOCK_SKEW", &clock)]);
+    assert_eq!(larder.get("/").status, 500);
+    std::fs::write(&clock, "6").expect("written");
     share(&larder, &gate);
 }
 

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 
+use larder_testkit::http2::{self, END_HEADERS, END_STREAM, HEADERS};
 use larder_testkit::{Answer, Client, Larder, Origin};
 
 #[test]
@@ -169,6 +170,26 @@ fn rfc_3986_section_3_2_3_an_empty_port_is_no_port() {
     }
     let seen = origin.last();
     assert_eq!(["host", "x-forwarded-host"].map(|name| seen.field(name)), [Some("a.test"); 2]);
+}
+
+#[test]
+fn rfc_3986_section_6_2_3_a_port_with_leading_zeros_is_its_number() {
+    let origin = Origin::always("200 OK\nCache-Control: max-age=100\n\nbody");
+    let larder = Larder::before(&origin);
+    let ask = |host: &str| larder.ask(&format!("GET /\nHost: {host}")).is_hit();
+    let spellings = ["a.test:0080", "a.test:080", "a.test:80", "a.test"];
+    assert_eq!(spellings.map(ask), [false, true, true, true]);
+    let seen = origin.last();
+    assert_eq!(["host", "x-forwarded-host"].map(|name| seen.field(name)), [Some("a.test"); 2]);
+    assert_eq!(["a.test:08080", "a.test:8080", "a.test:80800"].map(ask), [false, true, false]);
+    let mut http2 = http2::Client::new(&larder);
+    let request = [(":method", "GET"), (":scheme", "http"), (":path", "/"), (":authority", "a.test:080")];
+    http2.raw(&http2::frame(HEADERS, END_HEADERS | END_STREAM, 1, &http2::section(&request)));
+    assert!(http2.response(1).fields.iter().any(|(_, value)| value.contains("; hit")));
+    for purged in spellings {
+        larder.ask_admin(&format!("POST /purge?url=http://{purged}/&hard\nLarder-Admin: 1"));
+        assert!(!ask("a.test") && ask(purged), "{purged}");
+    }
 }
 
 #[test]

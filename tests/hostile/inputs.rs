@@ -72,6 +72,11 @@ const TRUSTED: &[&str] = &[
     "Forwarded-For: 1.2.3.4",
     "X-Remote-IP: 1.2.3.4",
     "Proxy: http://evil.test",
+    "X-Http-Path-Override: /evil",
+    "X-Proxyuser-Ip: 1.2.3.4",
+    "X-Envoy-External-Address: 1.2.3.4",
+    "X-Wap-Profile: http://evil.test",
+    "X-Middleware-Subrequest: evil",
     "Larder-Peer: reverse 1.2.3.4:1 -",
     "Larder-Validate: 1",
 ];

@@ -117,3 +117,44 @@ fn white_space_before_the_colon_of_an_origins_field_is_removed() {
         assert_eq!(larder.get(path).cache(), "detail=origin-malformed", "{path}");
     }
 }
+
+/// RFC 9112 section 5.1.
+#[test]
+fn white_space_before_the_colon_of_an_origins_trailer_is_removed() {
+    let origin = Origin::answering(|seen| {
+        let trailers = match seen.target.as_str() {
+            "/kept" => "Sum : 3\r\nContent-Length\t: 9\r\nSet-Cookie : a=b\r\n",
+            "/folded" => "Sum : 3\r\n 4\r\n",
+            "/name" => "Su m: 3\r\n",
+            _ => "Sum : 3\n",
+        };
+        let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+        Answer::raw(format!("{head}4\r\nbody\r\n0\r\n{trailers}\r\n"))
+    });
+    let larder = Larder::before(&origin);
+    let answer = larder.get("/kept");
+    assert_eq!((answer.text(), &answer.trailers[..]), ("body", &[("Sum".to_owned(), "3".to_owned())][..]));
+    for path in ["/folded", "/name", "/bare"] {
+        let mut client = larder.client();
+        client.send(&format!("GET {path}"));
+        assert!(!client.rest().unwrap_or_default().ends_with(b"0\r\n\r\n"), "{path}");
+    }
+}
+
+/// RFC 9112 section 2.2.
+#[test]
+fn a_head_with_bare_line_feeds_ends_its_origins_connection() {
+    let origin = Origin::answering(|seen| match seen.target.as_str() {
+        "/head" => Answer::raw("HTTP/1.1 200 OK\nX: y\nContent-Length: 2\n\nok"),
+        "/one" => Answer::raw("HTTP/1.1 200 OK\r\nX: y\nContent-Length: 2\r\n\r\nok"),
+        "/chunks" => Answer::raw("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\nok\n0\n\n"),
+        _ => Answer::with_body("200 OK", b"ok"),
+    });
+    let larder = Larder::with_site(&[&origin], "retries = 0");
+    let mut client = larder.client();
+    for (path, connections) in [("/", 1), ("/", 1), ("/head", 1), ("/one", 2), ("/", 3), ("/", 3)] {
+        assert_eq!((client.ask(&format!("GET {path}")).text(), origin.connections()), ("ok", connections));
+    }
+    client.send("GET /chunks");
+    assert!(!client.rest().unwrap_or_default().ends_with(b"0\r\n\r\n"));
+}

@@ -155,6 +155,20 @@ fn rfc_9110_section_9_3_6_a_tunnel_carries_bytes_both_ways() {
     assert!(larder.stat("bytes_served") > 5_000, "what the tunnel carried counts");
 }
 
+/// RFC 9110 section 9.3.6.
+#[test]
+fn a_connect_with_content_opens_no_tunnel() {
+    let origin = body();
+    let (target, port) = (origin.address, origin.address.port());
+    let larder = Larder::start(&format!("{OPEN}\nconnect_ports = [{port}]"));
+    for (content, status) in
+        [("Content-Length: 5\n\nbytes", 400), ("Transfer-Encoding: chunked\n\n0\r\n\r\n", 400), ("X: -", 200)]
+    {
+        let answer = Client::to(larder.forward).ask(&format!("CONNECT {target}\nHost: {target}\n{content}"));
+        assert_eq!(answer.status, status, "{content}");
+    }
+}
+
 #[test]
 fn a_tunnel_is_closed_when_it_falls_silent_and_not_before() {
     let echo = Origin::speaking(|peer| {

@@ -189,3 +189,18 @@ fn a_log_shows_no_more_of_clients_than_is_wanted() {
         assert!(line.starts_with(&format!("{shown} - - [")), "{line}");
     }
 }
+
+#[test]
+fn characters_that_change_what_is_shown_are_escaped_in_logs() {
+    for form in ["text", "combined", "squid", "json"] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let log = folder.path().join("access.log");
+        let origin = Origin::always("200 OK\n\nbody");
+        let larder = Larder::with(&origin, &keys(form, &log));
+        let agent = "\u{202e}gnp\u{2066}\u{200b}\u{85}";
+        larder.ask(&format!("GET /a\nUser-Agent: {agent}\nReferer: http://{agent}/"));
+        eventually("a line", || (lines(&log).len() == 1).then_some(()));
+        let line = lines(&log).remove(0);
+        assert!(line.chars().all(|shown| !agent.contains(shown) || shown.is_ascii()), "{form}: {line}");
+    }
+}

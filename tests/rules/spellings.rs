@@ -109,6 +109,26 @@ fn control_characters_in_a_path_evade_no_rule() {
 }
 
 #[test]
+fn line_ends_in_queries_fields_and_cookies_evade_no_pattern() {
+    let origin = Origin::always("200 OK\n\nx");
+    let rules = "[[site.rule]]\nmatch = { query = { a = '~^x(.*)$' } }\nrespond = 403\n\
+                 [[site.rule]]\nmatch = { field = { X-F = '~^x(.*)$' } }\nrespond = 403\n\
+                 [[site.rule]]\nmatch = { cookie = { c = '~^x(.*)$' } }\nrespond = 403\n\
+                 [[site.rule]]\nmatch = { host = '~^x(.*)$' }\nrespond = 403\n";
+    let larder = with_rules(&origin, rules);
+    for end in ["", "%0a", "%0D", "%0ay", "%00", "%7f", "%c2%85", "%e2%80%a8y", "%E2%80%A9"] {
+        for request in [format!("/?a=x{end}"), format!("/\nCookie: c=x{end}"), format!("/\nX-F: x{end}")] {
+            assert_eq!(larder.ask(&format!("GET {request}")).status, 403, "{request}");
+        }
+    }
+    assert_eq!(larder.ask("GET /\nX-F: x\ty\u{85}").status, 403);
+    for host in ["x.test", "X.test.", "x.test:080"] {
+        assert_eq!(larder.ask(&format!("GET /\nHost: {host}")).status, 403, "{host}");
+    }
+    assert_eq!((larder.ask("GET /?b=x\nCookie: d=x\nX-G: x").status, origin.count()), (200, 1));
+}
+
+#[test]
 fn paths_that_some_origins_read_as_a_protected_path_are_refused() {
     let origin = Origin::always("200 OK\nCache-Control: max-age=100\n\nx");
     let rules = "[[site.rule]]\nmatch = { path = ['/admin', '/admin/*', '/x.php'] }\nallow = ['192.0.2.1']\n";

@@ -93,6 +93,20 @@ fn a_request_for_another_host_than_its_tunnel_is_misdirected() {
     assert_eq!(registry.count(), 0);
 }
 
+/// RFC 9112 section 3.2.4.
+#[test]
+fn options_for_a_whole_host_reach_it_from_its_tunnel() {
+    let registry = Registry::before(origin());
+    let team = Team::new(&registry, "");
+    for protocol in ["--http1.1", "--http2"] {
+        let (url, shown) = (registry.url(), ["-i", "--suppress-connect-headers"]);
+        let asked = [protocol, "-X", "OPTIONS", "--request-target", "*", &url];
+        let answer = stdout(&team.curl(&[&shown[..], &asked].concat())).to_lowercase();
+        // The registry is another proxy, which answers it.
+        assert_eq!(answer.matches("via: 1.1 larder").count(), 2, "{protocol}: {answer}");
+    }
+}
+
 #[test]
 fn a_stop_does_not_wait_for_clients_that_keep_their_tunnels() {
     let registry = Registry::before(origin());

@@ -6,7 +6,7 @@
 use crate::wire::{put_length, put_part, take_part};
 
 /// Appends the key of a URI. The host is lower-cased and loses a final dot, the scheme's default port is
-/// removed, and an empty path becomes `/`. There is no other normalisation.
+/// removed, a port loses leading zeros, and an empty path becomes `/`. There is no other normalisation.
 pub fn write(buf: &mut Vec<u8>, scheme: &str, authority: &[u8], path_and_query: &[u8]) {
     let default_port: &[u8] = match scheme {
         "http" => b"80",
@@ -15,7 +15,7 @@ pub fn write(buf: &mut Vec<u8>, scheme: &str, authority: &[u8], path_and_query: 
     };
     let (host, port) = split_port(authority);
     let host = host.strip_suffix(b".").unwrap_or(host);
-    let port = port.filter(|&port| !port.is_empty() && port != default_port);
+    let port = port.map(without_zeros).filter(|&port| !port.is_empty() && port != default_port);
 
     put_part(buf, scheme.as_bytes());
     put_length(buf, host.len() + port.map_or(0, |port| port.len() + 1));
@@ -106,6 +106,12 @@ fn split_port(authority: &[u8]) -> (&[u8], Option<&[u8]>) {
     }
 }
 
+/// Returns the digits of a port from the first one that counts: `080` is the number 80.
+fn without_zeros(port: &[u8]) -> &[u8] {
+    let last = port.len().saturating_sub(1);
+    &port[port.iter().take(last).take_while(|&&digit| digit == b'0').count()..]
+}
+
 /// Returns the HTTP scheme at the start of `reference`, if it has a scheme, and the rest behind its colon;
 /// `None` for other schemes.
 fn split_scheme(reference: &[u8]) -> Option<(Option<&'static str>, &[u8])> {
@@ -191,6 +197,9 @@ mod tests {
             (("http", "example.com:443", "/"), "http://example.com:443/"),
             (("https", "example.com:443", "/A?b=C"), "https://example.com/A?b=C"),
             (("https", "example.com:", "/"), "https://example.com/"),
+            (("http", "example.com:080", "/"), "http://example.com/"),
+            (("https", "example.com:0080", "/"), "https://example.com:80/"),
+            (("http", "example.com:00", "/"), "http://example.com:0/"),
             (("http", "[::1]", "/"), "http://[::1]/"),
             (("http", "[::1]:80", "/"), "http://[::1]/"),
             (("http", "h", "*"), "http://h*"),
@@ -228,6 +237,7 @@ mod tests {
             ("./g/.", "http://a/b/c/g/"),
             ("g/../h", "http://a/b/c/h"),
             ("HTTPS://B:443/x", "https://b/x"),
+            ("//a:080/x", "http://a/x"),
             ("http://a:80", "http://a/"),
         ];
         for (reference, expected) in cases {

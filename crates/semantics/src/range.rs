@@ -46,7 +46,8 @@ pub enum RangeSelection {
     Satisfied(Vec<RangeInclusive<u64>>),
     /// None of the ranges exists: 416.
     Unsatisfiable,
-    /// Too many overlaps: the request is answered as if it had no range (RFC 9110 section 14.2).
+    /// Too many overlaps, or more bytes than the representation has: the request is answered as if it had no range (RFC
+    /// 9110 section 14.2).
     Ignored,
 }
 
@@ -87,9 +88,10 @@ pub fn resolve(specs: &[Spec], complete: u64) -> RangeSelection {
     };
     let ranges: Vec<_> = specs.iter().filter_map(resolve).collect();
     let overlaps = |n: usize| ranges[..n].iter().any(|earlier| overlap(earlier, &ranges[n]));
+    let bytes = ranges.iter().fold(0_u64, |sum, range| sum.saturating_add(range.end() - range.start() + 1));
     if ranges.is_empty() {
         RangeSelection::Unsatisfiable
-    } else if (0..ranges.len()).filter(|&n| overlaps(n)).count() > 1 {
+    } else if bytes > complete || (0..ranges.len()).filter(|&n| overlaps(n)).count() > 1 {
         RangeSelection::Ignored
     } else {
         RangeSelection::Satisfied(ranges)
@@ -170,7 +172,8 @@ impl ContentRange {
     }
 
     fn checked(self) -> Option<Self> {
-        let fits = self.complete.is_none_or(|complete| self.last < complete);
+        // Larger numbers are read as the largest.
+        let fits = self.complete.is_none_or(|complete| self.last < complete && complete < u64::MAX);
         // The length of all of `u64` does not fit into a `u64`.
         (self.first <= self.last && self.last < u64::MAX && fits).then_some(self)
     }
@@ -293,8 +296,10 @@ mod tests {
             ("bytes=-0", 10, Unsatisfiable),
             ("bytes=0-", 0, Unsatisfiable),
             ("bytes=-5", 0, Unsatisfiable),
-            ("bytes=0-5, 3-7", 10, Satisfied(vec![0..=5, 3..=7])),
-            ("bytes=0-5, 3-7, 4-4", 10, Ignored),
+            ("bytes=0-5, 3-6", 10, Satisfied(vec![0..=5, 3..=6])),
+            ("bytes=0-5, 3-7", 10, Ignored),
+            ("bytes=-10, -10", 10, Ignored),
+            ("bytes=0-5, 3-7, 4-4", 20, Ignored),
             ("bytes=0-, 0-, 0-", 10, Ignored),
         ];
         for (value, complete, expected) in cases {
@@ -318,6 +323,7 @@ mod tests {
             "lines 0-4/10",
             "bytes 0/4-10",
             "bytes 0-18446744073709551615/*",
+            "bytes 0-4/99999999999999999999",
             "",
         ];
         for value in refused {

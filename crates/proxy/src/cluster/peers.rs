@@ -77,13 +77,15 @@ fn waiting(first_byte: Duration, origins: &Timeouts) -> Duration {
     first_byte + origins.connect + CONNECT
 }
 
-/// Asks the node that owns `request`'s key. Errors: the node got no answer from the origin in time.
+/// Asks the node that owns `request`'s key, for a stored response only if `only_stored`. Errors: the node got no answer from
+/// the origin in time.
 pub(crate) async fn ask(
     cluster: &Arc<Cluster>,
     client: impl FnOnce() -> Client,
     plan: &Plan,
     request: &Request,
     fields: &HeaderMap,
+    only_stored: bool,
 ) -> Result<PeerAnswer, OriginError> {
     let (node, busy) = match Turn::of(cluster, request) {
         Some(Turn::Other(node)) => (Some(node), None),
@@ -98,14 +100,15 @@ pub(crate) async fn ask(
     }
     let Some(place) = cluster.invalidations.place() else { return Ok(PeerAnswer::Continue(busy)) };
     cluster.figures.asked.fetch_add(1, Ordering::Relaxed);
-    let (client, fields) = (client(), node.fields(fields));
+    let only_stored = only_stored || node.drains;
+    let (client, fields) = (client(), asking(fields, only_stored));
     let asked = node.ask(&client, cluster, plan, request, &fields, &place).await;
     let failed = |why: &dyn std::fmt::Display| {
         cluster.figures.failed.fetch_add(1, Ordering::Relaxed);
         tracing::debug!("{}: node at {}: {why}", request.logged_url(), node.origin);
     };
     match asked {
-        Ok((head, _)) if is_its_own(&head) && node.drains => Ok(PeerAnswer::Continue(busy)),
+        Ok((head, _)) if is_its_own(&head) && only_stored => Ok(PeerAnswer::Continue(busy)),
         Ok((head, _)) if is_its_own(&head) && head.status == StatusCode::GATEWAY_TIMEOUT => {
             failed(&"the origin did not answer it in time");
             Err(timed_out())
@@ -216,16 +219,6 @@ impl OwnerNode {
         Self::at(cluster, &view, view.former_owner(key_hash(key))?)
     }
 
-    /// Returns the fields of a request to it with these `fields`.
-    fn fields<'f>(&self, fields: &'f HeaderMap) -> Cow<'f, HeaderMap> {
-        let mut fields = Cow::Borrowed(fields);
-        if self.drains {
-            let only = HeaderValue::from_static("only-if-cached");
-            fields.to_mut().append(header::CACHE_CONTROL, only);
-        }
-        fields
-    }
-
     async fn ask(
         &self,
         client: &Client,
@@ -268,6 +261,15 @@ impl OwnerNode {
             () = probe::lost(client, self.life(), &self.origin) => Err(given_up("it hangs, or cannot be reached")),
         }
     }
+}
+
+/// Returns these fields of a request to a node, which asks for a stored response only if `only_stored`.
+fn asking(fields: &HeaderMap, only_stored: bool) -> Cow<'_, HeaderMap> {
+    let mut fields = Cow::Borrowed(fields);
+    if only_stored {
+        fields.to_mut().append(header::CACHE_CONTROL, HeaderValue::from_static("only-if-cached"));
+    }
+    fields
 }
 
 /// Waits until the process with this id is known not to be a member any more.

@@ -169,8 +169,15 @@ pub(crate) fn direct(site: &str, head: &mut RequestHead<'_>) -> Result<(), Refus
     if !is_site(named.strip_suffix(":443").unwrap_or(named), site) {
         return Err(MISDIRECTED);
     }
-    if let Target::Origin { host, path } = head.target {
-        head.target = Target::Absolute { scheme: "https", authority: host, path };
+    match head.target {
+        Target::Origin { host, path } => {
+            head.target = Target::Absolute { scheme: "https", authority: host, path };
+        }
+        // It is about that host, not about this proxy (RFC 9112 section 3.2.4).
+        Target::Asterisk { host } => {
+            head.target = Target::Absolute { scheme: "https", authority: host, path: "" };
+        }
+        _ => {}
     }
     Ok(())
 }

@@ -313,7 +313,8 @@ impl Run<'_> {
     fn owner(&self, rules: Option<&Rules>, decision: Decision) -> Option<String> {
         let (cluster, request) = (self.shared.cluster.as_deref(), &self.request);
         let is_marked = self.shared.cache.hit_for_miss.marked(request.hash, clock::now());
-        let is_asked = decision.kind() == Kind::Miss
+        let may_ask = decision.kind() == Kind::Miss || matches!(decision, Decision::Refuse(_));
+        let is_asked = may_ask
             && !request.by_peer
             && !is_marked
             && rules.is_some_and(|rules| serve::asks_peers(cluster, rules, request));

@@ -314,6 +314,11 @@ pub(crate) fn is_for_cache_only(request: &Request) -> bool {
     request.is_prefetch && is_safe && !request.by_peer && request.ruling.caching.declines_prefetches
 }
 
+/// Whether nothing but a stored response may answer `request`.
+pub(crate) fn is_for_stored_only(request: &Request) -> bool {
+    request.asked.only_if_cached || is_for_cache_only(request)
+}
+
 /// Whether `request` came without TLS to a site that is served over https only.
 fn wants_https(request: &Request) -> bool {
     let Route::Site(site) = &request.route else { return false };

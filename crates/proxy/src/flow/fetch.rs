@@ -43,6 +43,8 @@ use opening::OpenedResponse;
 
 /// How long a URL stays marked as hit-for-miss after an answer that could not be stored, in seconds.
 const MARK: u32 = 120;
+/// The same for an error of the origin, which tells little about its next answers.
+const MARK_OF_ERROR: u32 = 5;
 
 /// [`fetch`] for a client, if its limits allow another request to an origin. If not, its followers go on without it.
 pub(crate) async fn for_client(
@@ -114,12 +116,19 @@ pub(crate) async fn fetch(
             cx.observers().couplings.validated(cx.plan, request, entry, (answer.status, &*answer.fields));
         }
         let meaning = fetched.understand(&revalidation, &answer);
+        let known = cx.worker.cache.histories.of(request.hash);
         fetched.times.history = fetched.history(&meaning, &answer);
         match meaning {
             Meaning::AskAgain => revalidation = Revalidation::Whole,
             Meaning::StillGood(entry) => match fetched.still_good(fetching, entry, confirmed, &answer) {
                 Ok(reply) => return reply,
-                Err(scope) => (fetching, revalidation) = (scope, Revalidation::Whole),
+                Err(scope) => {
+                    // The whole response, sent next, counts in its place.
+                    if cx.rules.heuristic_adaptive {
+                        cx.worker.cache.histories.note(request.hash, known);
+                    }
+                    (fetching, revalidation) = (scope, Revalidation::Whole);
+                }
             },
             Meaning::StaleInstead(entry) => return fetched.stale(fetching, &entry, Some(answer.status)),
             Meaning::Completes(entry, joined) => return fetched.complete(fetching, answer, entry, joined),
@@ -378,7 +387,8 @@ impl OriginAnswer<'_> {
         let is_own = is_by_request(why) || why == Why::BadContentRange && has("range");
         let is_personal = has("cookie");
         if !is_own && why != Why::StatusNotStorable && !self.would_spoil(status, is_personal) {
-            shared.cache.hit_for_miss.mark(self.request.hash, self.times.received + MARK);
+            let time = if status.is_server_error() { MARK_OF_ERROR } else { MARK };
+            shared.cache.hit_for_miss.mark(self.request.hash, self.times.received + time);
             // The newest answer of the origin forbids storing a response of this URL.
             if !status.is_server_error() {
                 shared.cache.store.hints.remove(&self.request.key, self.request.hash);

@@ -41,8 +41,10 @@ use crate::flow::fetch_scope::FetchScope;
 use crate::flow::finish::{Destination, finish, finish_at_once};
 use crate::flow::prefetch::{self, ObservedRequest};
 use crate::flow::stored::{Lookup, Mode, StoredVariants, find};
+use crate::flow::upstream::{self, Answer};
 use crate::flow::worker::Worker;
 use crate::flow::{answer, arriving, early_hints, equivalent, pass, reload, sliced};
+use crate::http::body::Upload;
 use crate::http::head::{self, Framing, Refusal};
 
 /// Returns the reply to a request that the cache can answer at `now` (UNIX seconds) without waiting. An ordinary hit in
@@ -237,7 +239,7 @@ impl Context<'_> {
                 self.refresh_ahead(request, &held, epoch);
                 return reply;
             }
-            (Decision::Refuse(why), None) => return refused(why),
+            (Decision::Refuse(why), None) => return Box::pin(self.ask_owner(request, why)).await,
             (decision, None) => decision,
         };
         let why = decision.why();
@@ -261,6 +263,22 @@ impl Context<'_> {
             Some(stored) => Box::pin(self.unless_slow(request, stored, lookup, held.resident)).await,
             None => self.ask(request, (why, is_alone), lookup, held.resident).await,
         }
+    }
+
+    /// Answers a request that this node refuses for the reason `why`, as it accepts only a stored response: the node that owns
+    /// its key may have one.
+    async fn ask_owner(&self, request: &Request, why: Why) -> Reply {
+        if !request.asks_peers || request.by_peer {
+            return refused(why);
+        }
+        if let Err(reply) = limits::enter(request, CountedRequests::Misses) {
+            return *reply;
+        }
+        let mut nothing = Upload::Empty;
+        let sent = upstream::send(self.worker, self.plan, request, &request.fields, &mut nothing, None);
+        let Ok(Answer { status, fields, download, .. }) = sent.await else { return refused(why) };
+        let outcome = Outcome::forwarded(Kind::Miss, Why::OwnedElsewhere).answered(status);
+        upstream::pass_on(request.method == Method::HEAD, status, fields, download, outcome)
     }
 
     /// Answers a request that needs an origin for the reason `why`; `is_alone`: nobody else can use its answer.

@@ -20,6 +20,7 @@ use crate::exchange::route::Route;
 use crate::exchange::ruling::Ruling;
 use crate::exchange::upgrade;
 use crate::flow::attempts;
+use crate::flow::decide::is_for_stored_only;
 use crate::flow::packages;
 use crate::flow::sending::{Protocol, SiteAddress, is_expecting, once};
 use crate::flow::worker::Worker;
@@ -156,14 +157,17 @@ async fn ask_peers(
     let gains = || !worker.cache.hit_for_miss.marked(request.hash, clock::now());
     let cluster = worker.shared.cluster.as_ref().filter(|_| request.asks_peers && gains());
     let client = || worker.clients(plan).peers.clone();
+    let only_stored = request.asks_peers && is_for_stored_only(request);
     let _busy = match cluster {
         None => None,
-        Some(cluster) => match Box::pin(peers::ask(cluster, client, plan, request, fields)).await? {
-            ControlFlow::Break((head, download)) => return Ok((head, download, true)),
-            ControlFlow::Continue(busy) => busy,
-        },
+        Some(cluster) => {
+            match Box::pin(peers::ask(cluster, client, plan, request, fields, only_stored)).await? {
+                ControlFlow::Break((head, download)) => return Ok((head, download, true)),
+                ControlFlow::Continue(busy) => busy,
+            }
+        }
     };
-    if request.by_peer && request.is_own_prefetch {
+    if only_stored || request.by_peer && request.is_own_prefetch {
         return Err(not_given());
     }
     let (head, download) = ask(worker, plan, request, fields, content).await?;
@@ -214,9 +218,9 @@ async fn queue_up(plan: &Plan, claim: Claim, fetch: Option<usize>) -> Result<Per
     permit.ok().and_then(Result::ok).ok_or_else(no_permit)
 }
 
-/// Returns the error for a response that a node has offered, and does not have any more.
+/// Returns the error for a stored response that another node does not have, or not any more.
 fn not_given() -> OriginError {
-    let detail = "the node that has offered the response does not give it".to_owned();
+    let detail = "the node that has offered or owns the response does not give it".to_owned();
     OriginError::new(StatusCode::GATEWAY_TIMEOUT, Why::OnlyIfCached, detail)
 }
 

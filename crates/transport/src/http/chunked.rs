@@ -22,7 +22,7 @@ const TRAILERS: usize = 16 << 10;
 pub struct Chunked {
     state: State,
     extensions: usize,
-    /// Whether white space may follow a chunk's size.
+    /// Whether white space may follow a chunk's size and the name of a trailer field.
     padded: bool,
     /// The search for the end of the trailers.
     looking: HeadSearch,
@@ -64,7 +64,7 @@ pub enum ChunkedStep {
 
 impl Chunked {
     /// Returns a parser of a response's content. Some origins pad the sizes of their chunks with white space, which
-    /// does no harm.
+    /// does no harm, and write it before the colons of fields, from where it is removed (RFC 9112 section 5.1).
     pub fn of_an_answer() -> Self {
         Self { padded: true, ..Self::default() }
     }
@@ -114,7 +114,7 @@ impl Chunked {
                     if !self.looking.is_worth_it(rest, TRAILERS) {
                         break;
                     }
-                    let Some((trailers, used)) = trailers(rest)? else { break };
+                    let Some((trailers, used)) = trailers(rest, self.padded)? else { break };
                     self.state = State::Done;
                     return Ok(ChunkedStep::End { skip: skip + used, trailers });
                 }
@@ -167,26 +167,50 @@ fn has_open_quote(extension: &[u8]) -> bool {
     is_open
 }
 
-fn trailers(input: &[u8]) -> Result<Option<(HeaderMap, usize)>, Refusal> {
-    const BAD: Refusal = Refusal::bad("malformed trailer field");
-    const TOO_LARGE: Refusal = Refusal::bad("trailer section too large");
+fn trailers(input: &[u8], padded: bool) -> Result<Option<(HeaderMap, usize)>, Refusal> {
     let mut lines = [httparse::EMPTY_HEADER; 64];
     match httparse::parse_headers(input, &mut lines) {
-        Ok(httparse::Status::Complete((used, _))) if used > TRAILERS => Err(TOO_LARGE),
-        Ok(httparse::Status::Complete((used, _))) if has_bare_line_feed(&input[..used]) => Err(BAD),
-        Ok(httparse::Status::Complete((used, lines))) => {
-            let mut trailers = HeaderMap::with_capacity(lines.len());
-            for line in lines {
-                let name = HeaderName::from_bytes(line.name.as_bytes()).map_err(|_| BAD)?;
-                trailers.append(name, HeaderValue::from_bytes(line.value).map_err(|_| BAD)?);
-            }
-            Ok(Some((trailers, used)))
-        }
+        Ok(httparse::Status::Complete((used, lines))) => section(&input[..used], lines).map(Some),
         Ok(httparse::Status::Partial) if input.len() < TRAILERS => Ok(None),
         Ok(httparse::Status::Partial) => Err(TOO_LARGE),
+        Err(httparse::Error::HeaderName) if padded => padded_trailers(input),
         Err(_) => Err(BAD),
     }
 }
+
+/// [`trailers`] with white space before colons. The parser permits that only in a head, which begins with `STATUS`.
+fn padded_trailers(input: &[u8]) -> Result<Option<(HeaderMap, usize)>, Refusal> {
+    const STATUS: &[u8] = b"HTTP/1.1 200 OK\r\n";
+    let (head, mut lines) = ([STATUS, input].concat(), [httparse::EMPTY_HEADER; 64]);
+    let (mut response, mut config) = (httparse::Response::new(&mut lines), httparse::ParserConfig::default());
+    config.allow_spaces_after_header_name_in_responses(true);
+    match config.parse_response(&mut response, &head) {
+        Ok(httparse::Status::Complete(used)) => {
+            section(&head[STATUS.len()..used], response.headers).map(Some)
+        }
+        Ok(httparse::Status::Partial) if input.len() < TRAILERS => Ok(None),
+        _ => Err(BAD),
+    }
+}
+
+/// Returns the fields in these `lines` of a trailer section, and its length.
+fn section(section: &[u8], lines: &[httparse::Header<'_>]) -> Result<(HeaderMap, usize), Refusal> {
+    if section.len() > TRAILERS {
+        return Err(TOO_LARGE);
+    }
+    if has_bare_line_feed(section) {
+        return Err(BAD);
+    }
+    let mut trailers = HeaderMap::with_capacity(lines.len());
+    for line in lines {
+        let name = HeaderName::from_bytes(line.name.as_bytes()).map_err(|_| BAD)?;
+        trailers.append(name, HeaderValue::from_bytes(line.value).map_err(|_| BAD)?);
+    }
+    Ok((trailers, section.len()))
+}
+
+const BAD: Refusal = Refusal::bad("malformed trailer field");
+const TOO_LARGE: Refusal = Refusal::bad("trailer section too large");
 
 /// Whether a field may be in a trailer section: fields that frame, route, authorise, control or describe a message may
 /// not (RFC 9110 section 6.5.1), nor may fields that only browsers interpret, which expect them in the head.
@@ -263,6 +287,22 @@ mod tests {
         for piece in 1..=wire.len() {
             assert_eq!(decode(wire, piece).unwrap(), (b"Wikipedia".to_vec(), 1, 3), "pieces of {piece}");
         }
+    }
+
+    #[test]
+    fn only_an_answer_may_have_blanks_before_colons() {
+        let wire = b"0\r\nA : 1\r\nB\t: 2\r\n\r\nHTTP";
+        for end in 0..=wire.len() {
+            let step = Chunked::of_an_answer().step(&wire[..end]).unwrap();
+            match step {
+                ChunkedStep::End { skip, trailers } => {
+                    assert_eq!((skip, trailers.len()), (wire.len() - 4, 2));
+                    assert!(trailers["a"] == "1" && trailers["b"] == "2");
+                }
+                step => assert!(end < wire.len() - 4, "{end}: {step:?}"),
+            }
+        }
+        assert!(Chunked::default().step(wire).is_err());
     }
 
     #[test]
