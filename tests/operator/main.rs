@@ -1,5 +1,5 @@
 //! The operator's tools: the command line, `larder doctor`, `larder config diff`, `larder debug bundle`, the rules for
-//! alerts, the Helm chart, and the files of packages.
+//! alerts, the Helm chart, the files of packages, and their unit under systemd.
 
 mod alerts;
 mod bundle;
@@ -8,6 +8,7 @@ mod cli;
 mod config;
 mod doctor;
 mod packaging;
+mod service;
 
 use std::process::{Command, Output};
 

@@ -1,6 +1,7 @@
 //! Upgrades that fail: the running process goes on, and the command says why.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -35,7 +36,11 @@ fn a_program_that_cannot_succeed_leaves_the_old_process_serving() {
     let folder = tempfile::tempdir().unwrap();
     for (lines, why) in [
         ("exit 0", "the new process ended before it served (exit status: 0)"),
-        ("echo a library is missing >&2; exit 127", "a library is missing"),
+        ("echo larder: a reason >&2; exit 1", "a reason"),
+        (
+            "echo a library is missing >&2; exit 127",
+            "the new process ended before it served (exit status: 127): a library is missing",
+        ),
         ("kill -9 $$", "the new process ended before it served (signal: 9 (SIGKILL))"),
     ] {
         let program = script(folder.path(), lines).display().to_string();
@@ -43,10 +48,29 @@ fn a_program_that_cannot_succeed_leaves_the_old_process_serving() {
         assert_eq!(said, format!("larder: {why}\n"));
         assert!(serves(&larder));
     }
-    let none = folder.path().join("none").display().to_string();
-    let said = larder.upgrade(&["--binary", &none]).unwrap_err();
-    assert_eq!(said, format!("larder: cannot start {none}: no such file or directory\n"));
-    assert!(serves(&larder));
+    fs::create_dir(folder.path().join("folder")).unwrap();
+    for (name, text, mode, why) in [
+        ("none", None, 0, "no such file or directory"),
+        ("folder", None, 0, "it is a directory"),
+        ("text", Some("#!/bin/sh\n"), 0o644, "the user of this process may not execute it"),
+        ("of-another-machine", Some("\x7fELF"), 0o755, "it is no program for this machine"),
+        (
+            "without-loader",
+            Some("#!/none\n"),
+            0o755,
+            "the interpreter or the loader that it needs is missing",
+        ),
+    ] {
+        let file = folder.path().join(name);
+        if let Some(text) = text {
+            fs::write(&file, text).unwrap();
+            fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
+        }
+        let file = file.display().to_string();
+        let said = larder.upgrade(&["--binary", &file]).unwrap_err();
+        assert_eq!(said, format!("larder: cannot start {file}: {why}\n"));
+        assert!(serves(&larder));
+    }
 }
 
 #[test]

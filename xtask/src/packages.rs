@@ -95,7 +95,7 @@ pub(crate) const FOR_TESTS: &[Package] = &[
     package("mandoc", "mandoc", "a strict reader of the manual"),
     package("zsh", "zsh", "a shell that completes commands"),
     package("fish", "fish", "another one"),
-    package("systemd", "systemd-analyze", "the rating of the service's sandbox"),
+    package("systemd", "systemd-analyze", "what the service runs under, and the rating of its sandbox"),
     package("apparmor", "apparmor_parser", "a reader of the service's profile"),
 ];
 

@@ -22,7 +22,8 @@ pub struct Entry(ThinArc<EntryPrefix, u8>);
 
 /// The fixed part of an entry. The variable part consists of, in this order: the key; [`RareFields`], if the entry
 /// is [`MARKED_RARE`]; the time of `Last-Modified`, if it is stored as a number; the length of the signature
-/// and the signature, if there is one; the field lines that are not shared.
+/// and the signature, if there is one; the field lines that are not shared. If the entry is [`PACKED`], a pack has these
+/// bytes, right before those of the content, and the entry their number.
 #[derive(Debug)]
 struct EntryPrefix {
     body: Body,
@@ -36,7 +37,7 @@ struct EntryPrefix {
     key_len: u16,
     /// The place of the line `Last-Modified` among the entry's unshared lines.
     modified_at: u16,
-    /// The status, and above it the [`CodingTerms`] once they have been read from the fields ([`READ`]).
+    /// The status, above it the [`CodingTerms`] once they have been read from the fields ([`READ`]), and [`PACKED`].
     status: AtomicU16,
     flags: Flags,
     marks: u8,
@@ -48,6 +49,8 @@ const STATUS: u16 = 0x3ff;
 const TERMS_SHIFT: u32 = 10;
 /// The coding terms have been read.
 const READ: u16 = 1 << 14;
+/// The variable part is in a pack.
+const PACKED: u16 = 1 << 15;
 
 /// The response names groups or tags.
 const TAGGED: u8 = 1;
@@ -170,6 +173,14 @@ impl Entry {
             (MARKED_RARE, rare.is_some()),
         ];
         let set = marks.iter().filter(|(_, holds)| *holds);
+        let signature_len = if signature.is_empty() { &[][..] } else { &signature_len[..] };
+        let rare = rare.as_ref().map_or(&[][..], |bytes| &bytes[..]);
+        let time = time.as_ref().map_or(&[][..], |bytes| &bytes[..]);
+        let [own, more] = raw.own;
+        let bytes = [key, rare, time, signature_len, signature, own, more].concat();
+        let in_pack = raw.body.in_pack().and_then(|packed| packed.before(bytes.len()));
+        let is_packed = in_pack.is_some_and(|before| before == bytes);
+        let (packed, count) = (if is_packed { PACKED } else { 0 }, (bytes.len() as u32).to_le_bytes());
         let fixed = EntryPrefix {
             body: raw.body,
             shared: raw.shared,
@@ -180,16 +191,12 @@ impl Entry {
             cost: raw.cost,
             key_len: key.len().try_into().ok()?,
             modified_at: modified.map_or(0, |modified| modified.at),
-            status: AtomicU16::new(raw.status.as_u16()),
+            status: AtomicU16::new(raw.status.as_u16() | packed),
             flags: freshness.flags,
             marks: set.fold(raw.marks, |marks, (mark, _)| marks | mark) | delay.unwrap_or(0) << DELAY_SHIFT,
         };
-        let signature_len = if signature.is_empty() { &[][..] } else { &signature_len[..] };
-        let rare = rare.as_ref().map_or(&[][..], |bytes| &bytes[..]);
-        let time = time.as_ref().map_or(&[][..], |bytes| &bytes[..]);
-        let [own, more] = raw.own;
-        let bytes = [key, rare, time, signature_len, signature, own, more].concat();
-        Some(Self(ThinArc::from_header_and_slice(fixed, &bytes)))
+        let own = if is_packed { &count[..] } else { &bytes };
+        Some(Self(ThinArc::from_header_and_slice(fixed, own)))
     }
 
     /// Returns an entry with the same content under another head, as a 304 or a response to HEAD updates it
@@ -275,7 +282,7 @@ impl Entry {
     /// Returns the cache key.
     #[inline]
     pub fn key(&self) -> &[u8] {
-        &self.0.slice[..self.key_len()]
+        &self.variable_part()[..self.key_len()]
     }
 
     /// Returns the selecting request fields; empty when the response does not vary.
@@ -295,7 +302,7 @@ impl Entry {
 
     #[inline]
     fn tail(&self) -> Tail<'_> {
-        let mut rest = &self.0.slice[self.key_len()..];
+        let mut rest = &self.variable_part()[self.key_len()..];
         let rare = self.take(MARKED_RARE, &mut rest);
         let modified = self.take(MODIFIED, &mut rest).map(u32::from_le_bytes);
         let signature_len = self.take(SELECTED, &mut rest).map_or(0, u16::from_le_bytes);
@@ -380,7 +387,25 @@ impl Entry {
     pub fn charge(&self) -> u64 {
         const COUNTS: usize = 2 * size_of::<usize>();
         self.0.header.header.body.charge()
-            + allocated(COUNTS + size_of::<EntryPrefix>() + self.0.slice.len()) as u64
+            + allocated(COUNTS + size_of::<EntryPrefix>() + self.variable_part().len()) as u64
+    }
+
+    /// Returns the part behind the fixed one.
+    #[inline]
+    pub(crate) fn variable_part(&self) -> &[u8] {
+        let own = &self.0.slice;
+        match self.0.header.header.status.load(Ordering::Relaxed) & PACKED {
+            0 => own,
+            _ => self.packed_part(own),
+        }
+    }
+
+    #[cold]
+    fn packed_part(&self, count: &[u8]) -> &[u8] {
+        let count = count.try_into().map_or(0, u32::from_le_bytes);
+        let packed = self.0.header.header.body.in_pack().and_then(|packed| packed.before(count as usize));
+        // It was there when the entry was made, and the entry holds it.
+        packed.unwrap_or_default()
     }
 
     #[inline]
@@ -434,13 +459,40 @@ mod tests {
     use http::HeaderMap;
 
     use super::*;
+    use crate::LongBody;
     use crate::lines::LinePool;
 
     #[test]
     fn an_entry_is_small() {
         assert_eq!(size_of::<Entry>(), 8);
-        assert_eq!(size_of::<Body>(), 16);
+        assert_eq!([size_of::<Body>(), size_of::<LongBody>()], [16, 16]);
         assert!(size_of::<EntryPrefix>() <= 56, "{}", size_of::<EntryPrefix>());
+    }
+
+    #[test]
+    fn a_pack_has_the_variable_part_only_if_it_says_the_same() {
+        let (pool, arena, key) =
+            (LinePool::default(), crate::Arena::new().unwrap(), &b"http://site.test/"[..]);
+        let lines = pool.keep_lines([(&b"etag"[..], &b"\"1\""[..])].into_iter(), 0);
+        let entry = |body| {
+            let (freshness, born) = (Freshness::default(), Generation::default());
+            let (signature, status, cost) = (&b"br"[..], StatusCode::OK, 0);
+            Entry::new(Parts { key, signature, status, freshness, cost, born, fields: &lines, body }).unwrap()
+        };
+        let plain = entry(Body::Heap(b"content".as_slice().into()));
+        let head = plain.variable_part();
+        let other = [b"k", &head[1..]].concat();
+        for (before, is_shared) in [(&other[..], false), (&head[1..], false), (&[], false), (head, true)] {
+            let pack = arena.extent(Some(100)).unwrap();
+            pack.append(&[before, b"content, and another"].concat()).unwrap();
+            let packed = crate::PackedBody::new(pack.into(), before.len() as u32, 7).unwrap();
+            let entry = entry(Body::packed(packed));
+            let own =
+                |entry: &Entry| (entry.key().to_vec(), entry.signature().to_vec(), entry.fields().to_map());
+            assert_eq!(own(&entry), own(&plain));
+            assert_eq!((entry.charge(), entry.variable_part()), (plain.charge(), head));
+            assert_eq!(entry.0.slice.len() == 4, is_shared, "{before:?}");
+        }
     }
 
     #[test]
@@ -460,11 +512,11 @@ mod tests {
             for delay in 0..=LONGEST_DELAY + 1 {
                 let entry = entry(received, ordinary + delay);
                 assert_eq!(entry.freshness().initial_age, ordinary + delay);
-                let is_larger = entry.0.slice.len() > usual.0.slice.len();
+                let is_larger = entry.variable_part().len() > usual.variable_part().len();
                 assert_eq!(is_larger, delay > LONGEST_DELAY, "{delay} seconds more than usual");
                 let aged = entry.aged(entry.freshness().invalid(), Generation::default()).unwrap();
                 assert_eq!(aged.freshness().initial_age, ordinary + delay);
-                assert_eq!(aged.0.slice.len(), entry.0.slice.len());
+                assert_eq!(aged.variable_part().len(), entry.variable_part().len());
             }
         }
     }

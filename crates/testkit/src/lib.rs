@@ -21,6 +21,7 @@ mod origin;
 mod process;
 pub mod programs;
 mod sockets;
+mod systemd;
 #[cfg(feature = "proxy")]
 mod tls;
 
@@ -39,6 +40,7 @@ pub use origin::{Answer, Origin, Peer, Seen, answer, mixed};
 pub use process::{Process, children, is_over, resident, successor};
 pub use programs::{output, program, stderr, stdout};
 pub use sockets::{connect_from, fields, free, free_ports, head, limited, listen, serve};
+pub use systemd::Systemd;
 #[cfg(feature = "proxy")]
 pub use tls::{Authority, Pair};
 

@@ -18,7 +18,7 @@ use serde::Serialize;
 use super::frame::{Part, Reader, Sink, Writer};
 use super::listeners::Listeners;
 use super::memory::{self, Offer};
-use super::program::Program;
+use super::program::{Program, why_not};
 use super::sockets::{Incoming, Outgoing};
 use super::{
     COPIED, DISKS, GO, HELLO, IDENTITY, Identity, PREDECESSOR, PURGES, READY, SERVING, STREAMS, Serving,
@@ -238,7 +238,7 @@ impl Handover {
         }
         self.wait_for_predecessor()?;
         let file = binary.unwrap_or(&self.program.file);
-        let cannot = |error: io::Error| format!("cannot start {}: {}", file.display(), cause(&error));
+        let cannot = |error: io::Error| format!("cannot start {}: {}", file.display(), why_not(file, &error));
         let mut successor = Successor::start(file, &self.program, timeout).map_err(cannot)?;
         *self.conversation.lock() = Some(successor.stream.try_clone().map_err(cannot)?);
         let ends = || "this process ends".to_owned();
@@ -386,7 +386,11 @@ impl Successor {
         let line = self.last_line.recv_timeout(LAST_WORDS).unwrap_or_default();
         let is_error = status.is_some_and(|status| status.code().is_some_and(|code| code != 0));
         match (error.kind(), status) {
-            _ if is_error && !line.is_empty() => line.strip_prefix("larder: ").unwrap_or(&line).to_owned(),
+            (_, Some(status)) if is_error && !line.is_empty() => match line.strip_prefix("larder: ") {
+                Some(reason) => reason.to_owned(),
+                // Of another program, of a loader, or of a panic.
+                None => format!("the new process ended before it served ({status}): {line}"),
+            },
             (ErrorKind::InvalidData, _) => format!("the new process cannot be understood: {}", cause(error)),
             (_, Some(status)) => format!("the new process ended before it served ({status})"),
             (_, None) => format!("the new process failed: {}", cause(error)),

@@ -3,8 +3,13 @@
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fs;
+use std::io::{self, ErrorKind};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf, absolute};
+
+use rustix::io::Errno;
+
+use crate::base::error::cause;
 
 /// What Linux appends to the path of a program whose file was removed or replaced.
 const DELETED: &[u8] = b" (deleted)";
@@ -26,6 +31,18 @@ impl Program {
         let path = env::var_os("PATH").unwrap_or_default();
         Self { file: file(&name, &running, &path), arguments: words.collect() }
     }
+}
+
+/// Returns why `file` could not be started: what the system does not say with its `error`.
+pub(super) fn why_not(file: &Path, error: &io::Error) -> String {
+    let of_program = match error.kind() {
+        _ if file.is_dir() => "it is a directory",
+        ErrorKind::PermissionDenied if file.is_file() => "the user of this process may not execute it",
+        ErrorKind::NotFound if file.exists() => "the interpreter or the loader that it needs is missing",
+        _ if Errno::from_io_error(error) == Some(Errno::NOEXEC) => "it is no program for this machine",
+        _ => return cause(error),
+    };
+    of_program.to_owned()
 }
 
 /// Returns the file that was started as `name`, which may be a link to the one that is `running`: the next version is

@@ -6,22 +6,27 @@ use std::sync::Arc;
 use super::{Body, LongBody, Storage};
 use crate::Extent;
 
-/// Shorter content is not worth a place in a pack.
-const LEAST: u64 = 128;
-
 /// Content that is a part of a pack: of an extent that is mapped into memory.
 #[derive(Clone, Debug)]
 pub struct PackedBody {
     pack: Arc<Extent>,
     from: u32,
-    len: u32,
+    len: u16,
+    _kind: Kind,
+}
+
+/// The kind of a [`LongBody`]. Its other values are those of the other kinds: so each of these takes two words.
+#[derive(Clone, Copy, Debug)]
+#[repr(u8)]
+enum Kind {
+    Packed,
 }
 
 impl PackedBody {
-    /// Returns the content in the range `len` from `from` of `pack`; `None` if the pack has no such range, or cannot be
-    /// mapped.
+    /// Returns the content in the range `len` from `from` of `pack`; `None` if the pack has no such range, cannot be
+    /// mapped, or is too long for small content.
     pub(crate) fn new(pack: Arc<Extent>, from: u32, len: u32) -> Option<Self> {
-        let body = Self { pack, from, len };
+        let body = Self { pack, from, len: len.try_into().ok()?, _kind: Kind::Packed };
         body.pack.mapped()?.get(body.range())?;
         Some(body)
     }
@@ -32,7 +37,7 @@ impl PackedBody {
 
     /// Returns the offset in the pack, and the length.
     pub(crate) fn part(&self) -> [u32; 2] {
-        [self.from, self.len]
+        [self.from, self.len.into()]
     }
 
     pub(super) fn bytes(&self) -> &[u8] {
@@ -40,8 +45,14 @@ impl PackedBody {
         self.pack.mapped().and_then(|bytes| bytes.get(self.range())).unwrap_or_default()
     }
 
+    /// Returns so many bytes of the pack right before the content.
+    pub(crate) fn before(&self, count: usize) -> Option<&[u8]> {
+        let to = self.from as usize;
+        self.pack.mapped()?.get(to.checked_sub(count)?..to)
+    }
+
     fn range(&self) -> Range<usize> {
-        self.from as usize..self.from as usize + self.len as usize
+        self.from as usize..self.from as usize + usize::from(self.len)
     }
 }
 
@@ -65,7 +76,7 @@ impl Body {
     /// Returns the bytes that could be in a pack, and are not.
     pub(crate) fn to_pack(&self) -> Option<&[u8]> {
         match (self.in_pack(), self.place()) {
-            (None, Storage::Heap(bytes)) if bytes.len() as u64 >= LEAST => Some(bytes),
+            (None, Storage::Heap(bytes)) => Some(bytes),
             _ => None,
         }
     }

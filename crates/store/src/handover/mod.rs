@@ -1,8 +1,9 @@
 //! The memory tier in an upgrade: what a process offers to its successor, and what that one takes.
 //!
 //! Heads are copied, in [slices](slice) of the tiers' common encoding. Large bodies stay where they are, in memory files that both
-//! processes [have](crate::arena::inherited). Small bodies are [packed](crate::PackedBody) into such files first, and leave them when
-//! one process is alone again. Requests are served meanwhile, so the copy is consistent only at the end:
+//! processes [have](crate::arena::inherited). Small bodies are [packed](crate::PackedBody) into such files first, behind the part of their
+//! head that is theirs alone, and both leave them when one process is alone again. Requests are served meanwhile, so the copy is
+//! consistent only at the end:
 //!
 //! 1. The tier begins to note its changes, and packs small bodies.
 //! 2. Everything is copied, the response used last at the end: if the successor has less memory, it evicts the others first.

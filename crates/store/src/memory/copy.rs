@@ -36,7 +36,10 @@ impl Memory {
             }
         }
         all.sort_unstable();
-        all.into_iter().map(|(_, hash)| hash).collect()
+        let mut hashes: Vec<_> = all.into_iter().map(|(_, hash)| hash).collect();
+        // It has the room of the places, too.
+        hashes.shrink_to_fit();
+        hashes
     }
 
     /// Returns a copy of the resident with this hash.

@@ -1,4 +1,5 @@
-//! Moves small contents into memory files, which a successor of this process has too, and back.
+//! Moves small contents and the variable parts of their heads into memory files, which a successor of this process has too,
+//! and back.
 //!
 //! Contents move in the order of their addresses, so that whole pages become free one after the other: at no time both
 //! copies of more than a [pack](PACK) take memory. A response that is changed or removed meanwhile stays as it is.
@@ -12,6 +13,8 @@ use crate::{Arena, Body, Entry, PackedBody, Storage};
 
 /// The bytes of a pack.
 const PACK: usize = 4 << 20;
+/// Less is not worth a place in a pack.
+const LEAST: usize = 64;
 /// Slots of a shard that are visited under its lock, and contents that are moved back without a rest.
 const SLICE: u32 = 256;
 /// The bytes of packs after which freed memory is returned to the system.
@@ -28,11 +31,11 @@ impl Memory {
     pub(crate) fn pack(&self, arena: &Arena) {
         let (mut bytes, mut waiting) = (Vec::new(), Vec::new());
         let mut untrimmed = 0;
-        for hash in self.by_address(&|body| body.to_pack().is_some()) {
+        for hash in self.by_address(&|entry, body| parts(entry, body).is_some()) {
             let Some(resident) = self.copy(hash).map(|copied| copied.resident) else { continue };
             for entry in resident.variants() {
                 entry.moved(&mut |body| {
-                    bytes.extend_from_slice(body.to_pack().unwrap_or_default());
+                    bytes.extend(parts(entry, body).into_iter().flatten().flatten());
                     None
                 });
             }
@@ -63,9 +66,9 @@ impl Memory {
         let pack = Arc::new(pack);
         let mut from = 0;
         for (hash, resident) in residents.drain(..) {
-            let moved = resident.moved(&mut |body| {
-                let len = body.to_pack()?.len() as u32;
-                from += len;
+            let moved = resident.moved(&mut |entry, body| {
+                let [head, len] = parts(entry, body)?.map(|part| part.len() as u32);
+                from += head + len;
                 PackedBody::new(Arc::clone(&pack), from - len, len).map(Body::packed)
             });
             self.exchange_moved(hash, &resident, moved?);
@@ -76,14 +79,14 @@ impl Memory {
     /// Moves contents back that are in packs, with rests. Ends when an upgrade begins: a successor reads the packs, and would
     /// have a copy of what leaves them.
     pub fn unpack(&self) {
-        let all = self.by_address(&|body| body.in_pack().is_some());
+        let all = self.by_address(&|_, body| body.in_pack().is_some());
         for slice in all.chunks(SLICE as usize) {
             if self.changes.are_noted() {
                 return;
             }
             for hash in slice {
                 let Some(resident) = self.copy(*hash).map(|copied| copied.resident) else { continue };
-                if let Some(moved) = resident.moved(&mut Body::unpacked) {
+                if let Some(moved) = resident.moved(&mut |_, body| body.unpacked()) {
                     self.exchange_moved(*hash, &resident, moved);
                 }
             }
@@ -92,7 +95,7 @@ impl Memory {
     }
 
     /// Returns the hashes of the residents with a content that `is_wanted`, by the address of the first one.
-    fn by_address(&self, is_wanted: &dyn Fn(&Body) -> bool) -> Vec<u64> {
+    fn by_address(&self, is_wanted: &dyn Fn(&Entry, &Body) -> bool) -> Vec<u64> {
         self.sorted(&|kept| kept.variants().iter().find_map(|entry| address(entry, is_wanted)))
     }
 
@@ -119,10 +122,10 @@ impl Memory {
 
 impl Resident {
     /// Returns the same responses after `change` has replaced the storage of some contents; `None` if all stay.
-    fn moved(&self, change: &mut dyn FnMut(&Body) -> Option<Body>) -> Option<Self> {
+    fn moved(&self, change: &mut dyn FnMut(&Entry, &Body) -> Option<Body>) -> Option<Self> {
         let mut is_moved = false;
         let mut moved = |entry: &Entry| {
-            let moved = entry.moved(change);
+            let moved = entry.moved(&mut |body| change(entry, body));
             is_moved |= moved.is_some();
             moved.unwrap_or_else(|| entry.clone())
         };
@@ -131,13 +134,21 @@ impl Resident {
     }
 }
 
+/// Returns what goes into a pack for a content of `entry`, if anything does: the variable part of the entry before its own
+/// content, and the content.
+fn parts<'e>(entry: &'e Entry, body: &'e Body) -> Option<[&'e [u8]; 2]> {
+    let content = body.to_pack()?;
+    let head = if std::ptr::eq(body, entry.body()) { entry.variable_part() } else { &[] };
+    (head.len() + content.len() >= LEAST).then_some([head, content])
+}
+
 /// Returns the address of the first content of `entry` that `is_wanted`.
-fn address(entry: &Entry, is_wanted: &dyn Fn(&Body) -> bool) -> Option<usize> {
+fn address(entry: &Entry, is_wanted: &dyn Fn(&Entry, &Body) -> bool) -> Option<usize> {
     let mut first = None;
     entry.moved(&mut |body| {
         if let Storage::Heap(bytes) = body.place()
             && first.is_none()
-            && is_wanted(body)
+            && is_wanted(entry, body)
         {
             first = Some(bytes.as_ptr() as usize);
         }
