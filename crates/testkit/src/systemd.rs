@@ -9,25 +9,40 @@ use tempfile::TempDir;
 
 use crate::{Process, children, eventually, not_tested, programs, stderr, stdout};
 
-/// A systemd in namespaces of its own, except for the network, with the unit of the packages. It ends with the test, and
-/// everything that it has started.
+/// Its namespaces, in the words of `unshare` and `nsenter`.
+const NAMESPACES: [&str; 6] = ["--net", "--cgroup", "--ipc", "--mount", "--pid", "--uts"];
+
+/// A systemd in namespaces of its own. It ends with the test, and everything that it has started.
 pub struct Systemd {
     /// The ancestor of the others, outside of their namespaces.
     first: Process,
     manager: Pid,
     /// The control group of all.
     group: PathBuf,
+    /// The options of `unshare` and `nsenter` for its namespaces.
+    namespaces: &'static [&'static str],
     _folder: TempDir,
 }
 
 impl Systemd {
-    /// Starts it. Returns `None` where that is not possible, after a message or, under `CI`, a panic.
+    /// Starts it with Larder as the packages install it, in this network. Returns `None` where that is not possible, after
+    /// a message or, under `CI`, a panic.
     pub fn start() -> Option<Self> {
-        let started = Self::try_start();
+        let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        Self::start_with(&[repository, programs::larder()], &NAMESPACES[1..])
+    }
+
+    /// Does the same without Larder, in a network of its own.
+    pub fn without_larder() -> Option<Self> {
+        Self::start_with(&[], &NAMESPACES)
+    }
+
+    fn start_with(larder: &[PathBuf], namespaces: &'static [&'static str]) -> Option<Self> {
+        let started = Self::try_start(larder, namespaces);
         started.map_err(|why| not_tested(&format!("a systemd of its own ({})", why.trim()))).ok()
     }
 
-    fn try_start() -> Result<Self, String> {
+    fn try_start(larder: &[PathBuf], namespaces: &'static [&'static str]) -> Result<Self, String> {
         let group = groups().ok_or("no control groups of version 2")?;
         static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
@@ -39,13 +54,13 @@ impl Systemd {
         let said = folder.path().join("said");
         let mut command = Command::new("sh");
         command.args(["-euc", "echo $$ > \"$0/cgroup.procs\"; exec \"$@\""]).arg(&group);
-        command.args(["unshare", "--cgroup", "--ipc", "--mount", "--pid", "--uts", "--fork", "--kill-child"]);
+        command.arg("unshare").args(namespaces).args(["--fork", "--kill-child"]);
         command.args(["sh", "-euc", include_str!("systemd.sh"), "sh"]).arg(&top);
-        command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")).arg(programs::larder());
+        command.args(larder);
         command.stdout(File::create(folder.path().join("out")).expect("a file"));
         command.stderr(File::create(&said).expect("a file"));
         let first = Process::start(&mut command).expect("sh starts");
-        let mut own = Self { first, manager: Pid::INIT, group, _folder: folder };
+        let mut own = Self { first, manager: Pid::INIT, group, namespaces, _folder: folder };
         let is_up = eventually("a systemd", || {
             if own.first.try_wait().expect("a child").is_some() {
                 return Some(false);
@@ -60,7 +75,7 @@ impl Systemd {
     /// Runs a command beside it, as root.
     pub fn run(&self, words: &[&str]) -> Output {
         let mut command = Command::new("nsenter");
-        command.args(["--cgroup", "--ipc", "--mount", "--pid", "--uts", "--target"]);
+        command.args(self.namespaces).arg("--target");
         command.arg(self.manager.as_raw_nonzero().to_string()).args(words);
         command.env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").output().expect("nsenter runs")
     }

@@ -3,6 +3,7 @@
 
 use super::{Release, deb, output};
 use anyhow::{Context, Result, ensure};
+use larder_testkit::{Systemd, stderr, stdout};
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,6 +22,39 @@ pub(super) fn debian(release: &Release, package: &Path) -> Result<()> {
     let base = base(work.path());
     let mut check = apart(&script);
     print!("{}", output(check.args([&base, work.path(), package, &next].map(Path::as_os_str)))?);
+    under_systemd(&[package, &next])
+}
+
+/// Installs a package and the next one where a systemd runs, and removes it. Errors: the service does not start, does not
+/// stay active, or goes on after its end.
+fn under_systemd(packages: &[&Path; 2]) -> Result<()> {
+    let Some(systemd) = Systemd::without_larder() else { return Ok(()) };
+    let run = |words: &[&str]| -> Result<String> {
+        let ran = systemd.run(words);
+        let said = stdout(&ran) + &stderr(&ran);
+        ensure!(ran.status.success(), "{words:?}: {said}");
+        Ok(said.trim().to_owned())
+    };
+    let now = || -> Result<[String; 3]> {
+        let property = |name| run(&["systemctl", "show", "--value", "--property", name, "larder"]);
+        Ok([property("ActiveState")?, property("ActiveEnterTimestampMonotonic")?, property("MainPID")?])
+    };
+    let install = |package: &Path| -> Result<[String; 3]> {
+        fs::copy(package, systemd.file("package.deb")).context("cannot copy the package")?;
+        run(&["dpkg", "--force-unsafe-io", "--no-triggers", "--install", "/package.deb"])?;
+        now()
+    };
+    let [is_active, since, before] = install(packages[0])?;
+    ensure!(is_active == "active", "the service is {is_active} after an installation");
+    run(&["systemctl", "is-enabled", "larder"])?;
+    let [is_active, after, main] = install(packages[1])?;
+    ensure!(is_active == "active" && after == since, "the service did not stay active over an upgrade");
+    ensure!(main != before, "the process before the upgrade still serves");
+    run(&["dpkg", "--remove", "larder"])?;
+    let [is_active, ..] = now()?;
+    ensure!(is_active == "inactive", "the service is {is_active} after its removal");
+    run(&["dpkg", "--purge", "larder"])?;
+    println!("under systemd: started by the package, upgraded without a restart, stopped at its removal");
     Ok(())
 }
 
