@@ -34,6 +34,10 @@ impl Fields for HeaderMap {
         // A message has few names, and comparing them costs less than hashing one.
         self.iter().filter(move |(own, _)| own.as_str() == name).map(|(_, value)| value.as_bytes())
     }
+
+    fn contains(&self, name: &str) -> bool {
+        self.keys().any(|own| own.as_str() == name)
+    }
 }
 
 /// Serialised field lines, each `Name: value\r\n`, without a status line before and an empty line behind.

@@ -17,7 +17,7 @@ use crate::http::head::{Lines, Refusal, RequestHead, Target, authority};
 use crate::http::names::{CLIENT_CERT, CLIENT_CERT_CHAIN, PURGE};
 
 /// Fields that origins may trust although they are not part of the cache key. [`is_dropped`] also drops those with these
-/// [`BEGINNINGS`], and `X-...-Override`.
+/// [`BEGINNINGS`], `Larder-...`, and `X-...-Override`.
 const DROPPED: [&str; 53] = [
     "forwarded",
     "forwarded-for",
@@ -78,7 +78,7 @@ const DROPPED: [&str; 53] = [
     "proxy",
 ];
 
-const BEGINNINGS: [&str; 9] = [
+const BEGINNINGS: [&str; 8] = [
     "x-forwarded",
     "x-forward-",
     "x-forwarder-",
@@ -87,7 +87,6 @@ const BEGINNINGS: [&str; 9] = [
     "x-envoy-",
     "x-middleware-",
     "x-wap-profile",
-    "larder-",
 ];
 
 const NOT_TLS: Refusal = Refusal::misdirected(
@@ -111,15 +110,37 @@ struct ForwardedFields<'b> {
     host: Option<&'b str>,
 }
 
+/// The places in [`DROPPED`] of the names with each length, as bits. A request has few names, but each is looked for.
+const BY_LENGTH: [u64; 32] = {
+    let (mut places, mut at) = ([0; 32], 0);
+    while at < DROPPED.len() {
+        places[DROPPED[at].len()] |= 1 << at;
+        at += 1;
+    }
+    places
+};
+
 /// Whether a request field of this name is never forwarded.
 pub fn is_dropped(name: &str) -> bool {
     let begins = |with: &str| name.get(..with.len()).is_some_and(|start| start.eq_ignore_ascii_case(with));
     // CGI maps X-Forwarded-Host and X_Forwarded_Host to one variable; some servers do the same for other characters.
     let is_plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+    let is_override = || name.len() > 9 && name[name.len() - 9..].eq_ignore_ascii_case("-override");
     !is_plain
-        || BEGINNINGS.into_iter().any(begins)
-        || (begins("x-") && name.len() > 9 && name[name.len() - 9..].eq_ignore_ascii_case("-override"))
-        || DROPPED.iter().any(|dropped| name.eq_ignore_ascii_case(dropped))
+        || begins("larder-")
+        || (begins("x-") && (BEGINNINGS.into_iter().any(begins) || is_override()))
+        || is_listed(name)
+}
+
+fn is_listed(name: &str) -> bool {
+    let mut places = BY_LENGTH.get(name.len()).copied().unwrap_or_default();
+    while places != 0 {
+        if DROPPED[places.trailing_zeros() as usize].eq_ignore_ascii_case(name) {
+            return true;
+        }
+        places &= places - 1;
+    }
+    false
 }
 
 /// Returns the client of a request from `peer`. On a reverse listener, the target gets the scheme that the client used;

@@ -266,11 +266,20 @@ pub(super) struct LineFeeds {
 
 impl LineFeeds {
     pub(super) fn of(lines: &[u8]) -> Self {
-        let is_bare = |at: usize| at == 0 || lines[at - 1] != b'\r';
-        memchr::memchr_iter(b'\n', lines).fold(
-            Self { count: 0, has_bare: false },
-            |Self { count, has_bare }, at| Self { count: count + 1, has_bare: has_bare || is_bare(at) },
-        )
+        // Bytes count to 255 at most. This compares many of them at once, where a search would stop at each line.
+        const MOST: usize = u8::MAX as usize;
+        let behind = lines.get(1..).unwrap_or_default();
+        let (mut count, mut whole) = (usize::from(lines.starts_with(b"\n")), 0);
+        for (before, behind) in lines.chunks(MOST).zip(behind.chunks(MOST)) {
+            let (mut feeds, mut ends) = (0_u8, 0_u8);
+            for (&before, &byte) in before.iter().zip(behind) {
+                feeds += u8::from(byte == b'\n');
+                ends += u8::from((byte == b'\n') & (before == b'\r'));
+            }
+            count += usize::from(feeds);
+            whole += usize::from(ends);
+        }
+        Self { count, has_bare: count != whole }
     }
 }
 

@@ -187,4 +187,11 @@ proptest! {
         };
         prop_assert_eq!(format!("{composed:?}"), format!("{parsed:?}"), "{}", text);
     }
+
+    #[test]
+    fn every_line_feed_is_counted_and_bare_ones_are_found(lines in "[\r\na]{0,600}") {
+        let count = lines.matches('\n').count();
+        let feeds = LineFeeds::of(lines.as_bytes());
+        prop_assert_eq!((feeds.count, feeds.has_bare), (count, count > lines.matches("\r\n").count()));
+    }
 }
