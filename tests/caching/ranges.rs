@@ -61,7 +61,7 @@ fn rfc_9110_section_14_6_several_ranges_come_in_one_answer() {
 }
 
 #[test]
-fn rfc_9110_section_14_2_several_ranges_have_no_more_bytes_than_the_whole() {
+fn rfc_9110_section_14_2_several_ranges_never_exceed_the_whole() {
     let origin = Origin::always(WHOLE);
     let larder = Larder::before(&origin);
     larder.get("/");
@@ -75,7 +75,7 @@ fn rfc_9110_section_14_2_several_ranges_have_no_more_bytes_than_the_whole() {
 }
 
 #[test]
-fn rfc_9110_section_14_4_a_part_of_an_unreadable_length_is_not_stored() {
+fn rfc_9110_section_14_4_a_part_of_unreadable_length_is_unstored() {
     for complete in ["99999999999999999999", "18446744073709551615", "1x", ""] {
         let origin = Origin::by(move |_| {
             let part = "206 Partial Content\nCache-Control: max-age=100\nETag: \"1\"";

@@ -173,7 +173,7 @@ fn rfc_3986_section_3_2_3_an_empty_port_is_no_port() {
 }
 
 #[test]
-fn rfc_3986_section_6_2_3_a_port_with_leading_zeros_is_its_number() {
+fn rfc_3986_section_6_2_3_zeros_before_a_port_mean_nothing() {
     let origin = Origin::always("200 OK\nCache-Control: max-age=100\n\nbody");
     let larder = Larder::before(&origin);
     let ask = |host: &str| larder.ask(&format!("GET /\nHost: {host}")).is_hit();

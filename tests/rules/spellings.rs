@@ -274,6 +274,25 @@ fn parameters_that_some_language_reads_meet_conditions() {
 }
 
 #[test]
+fn parameters_behind_semicolons_are_dropped_and_none_is_kept() {
+    let origin = Origin::by(|seen| format!("200 OK\n\n{}", seen.target));
+    let drop = with_rules(&origin, "[[site.rule]]\nquery = { drop = ['debug', 'utm_*'] }\n");
+    let keep = with_rules(&origin, "[[site.rule]]\nquery = { keep = ['id'] }\n");
+    for (query, dropped, kept) in [
+        ("id=1;debug=1", "?id=1", "?id=1"),
+        ("debug=1;id=1", "?id=1", "?id=1"),
+        (";debug=1", "", ""),
+        ("id=1;+debug", "?id=1", "?id=1;+debug"),
+        ("id=1;%64ebug[]=1&id=2;x=3", "?id=1&id=2;x=3", "?id=1&id=2"),
+        ("id=a;b;c", "?id=a;b;c", "?id=a;b;c"),
+        ("x=1;2;utm.source=y", "?x=1;2", ""),
+    ] {
+        let ask = |larder: &Larder| larder.get(&format!("/?{query}")).text().to_owned();
+        assert_eq!([ask(&drop), ask(&keep)], [format!("/{dropped}"), format!("/{kept}")], "{query}");
+    }
+}
+
+#[test]
 fn fields_that_connection_lists_count_neither_for_hits_nor_for_misses() {
     let origin = Origin::by(|seen| {
         let token = seen.field("x-token").unwrap_or("none");

@@ -1,5 +1,7 @@
 //! Queries in the form of a cache key: without parameters that do not change the response, and in one order.
 
+use std::borrow::Cow;
+
 use smallvec::SmallVec;
 
 use crate::pattern::Pattern;
@@ -54,8 +56,8 @@ pub const TRACKING: [&str; 30] = [
 impl Query {
     /// Appends the significant part of `query` (without its question mark), with a question mark unless it is empty.
     pub fn write(&self, query: &str, out: &mut Vec<u8>) {
-        let counts = |pair: &&str| !pair.is_empty() && self.counts(name(pair));
-        let mut pairs: SmallVec<[&str; 16]> = query.split('&').filter(counts).collect();
+        let mut pairs: SmallVec<[Cow<'_, str>; 16]> =
+            query.split('&').filter_map(|pair| self.significant(pair)).collect();
         if self.sort {
             pairs.sort_by(|one, other| name(one).cmp(name(other)));
         }
@@ -65,11 +67,36 @@ impl Query {
         }
     }
 
-    fn counts(&self, name: &str) -> bool {
-        let is_in = |patterns: &[Pattern]| patterns.iter().any(|pattern| pattern.matches(name.as_bytes()));
-        self.keep.as_deref().is_none_or(is_in)
-            && (is_in(&self.except) || !self.drop.iter().any(|pattern| pattern.matches_name(name.as_bytes())))
+    /// Returns what counts of `pair`. Older parsers read parameters behind semicolons, too; a piece without an equals sign there
+    /// goes with the piece before it, as it may belong to that value.
+    fn significant<'p>(&self, pair: &'p str) -> Option<Cow<'p, str>> {
+        if !pair.contains(';') {
+            return (!pair.is_empty() && self.counts(name(pair))).then_some(Cow::Borrowed(pair));
+        }
+        let (mut pieces, mut stays) = (Vec::new(), None);
+        for piece in pair.split(';') {
+            let of_value = stays.filter(|_| !piece.contains('='));
+            let counts =
+                of_value.map_or_else(|| self.counts(name(piece)), |stays| stays && !self.drops(piece));
+            pieces.extend(counts.then_some(piece));
+            stays = Some(counts);
+        }
+        let significant = pieces.join(";");
+        (!significant.is_empty()).then_some(Cow::Owned(significant))
     }
+
+    fn counts(&self, name: &str) -> bool {
+        self.keep.as_deref().is_none_or(|keep| is_in(keep, name)) && !self.drops(name)
+    }
+
+    fn drops(&self, name: &str) -> bool {
+        let drops = |pattern: &Pattern| pattern.matches_name(name.as_bytes());
+        self.drop.iter().any(drops) && !is_in(&self.except, name)
+    }
+}
+
+fn is_in(patterns: &[Pattern], name: &str) -> bool {
+    patterns.iter().any(|pattern| pattern.matches(name.as_bytes()))
 }
 
 fn name(pair: &str) -> &str {
@@ -111,6 +138,11 @@ mod tests {
             (&reduced, "utm_source=a&utm_id=2&gclid=3&+gclid=4", "?utm_source=a&gclid=3"),
             (&tracking, "+utm_source=a&utm.source=b&utm[source]=c&%75tm%5Fx[]=d&id=1", "?id=1"),
             (&kept, "i%64=1&id[]=2&+id=3&id=4", "?id=4"),
+            (&tracking, "id=1;utm_source=a;b&q=c;d;utm_id", "?id=1&q=c;d"),
+            (&tracking, ";utm_source=a&x;;", "?x;;"),
+            (&reduced, "id=1;gclid=2;utm_id=3", "?id=1;gclid=2"),
+            (&kept, "id=1;x=2;page=3;4&x=5;id=6;7&x;id", "?id=1;page=3;4&id=6;7"),
+            (&nothing, "id;a=1;b", ""),
             (&all, "", ""),
         ];
         for (query, text, expected) in cases {
@@ -120,7 +152,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_normalized_query_stays_the_same_when_normalized_again(text in "([a-c]=?[x&]{0,2}&?){0,6}", sort: bool, keep: bool) {
+        fn a_normalized_query_stays_the_same_when_normalized_again(text in "([a-c]=?[x&;]{0,2}[&;]?){0,6}", sort: bool, keep: bool) {
             let keep = keep.then(|| patterns(&["a", "b"]));
             let query = Query { keep, drop: patterns(&["c*"]), except: Vec::new(), sort };
             let once = written(&query, &text);

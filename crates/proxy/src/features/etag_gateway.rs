@@ -22,7 +22,7 @@ use crate::exchange::reply::{Content, Reply, Source};
 use crate::exchange::request::Request;
 use crate::features::validator;
 use crate::flow::context::{failure, refused};
-use crate::flow::decide::{Decision, is_for_cache_only};
+use crate::flow::decide::Decision;
 use crate::flow::follow::left;
 use crate::flow::pass;
 use crate::flow::upstream::{self, Answer};
@@ -89,7 +89,7 @@ pub(crate) fn decide(pools: &Pools, request: &Request, has_content: bool) -> Dec
     let ask = || pools.is_current(&request.method, authority.as_bytes(), target, &request.fields);
     match is_plain.then(ask).flatten() {
         Some(true) => Decision::Hit(Why::TagCurrent),
-        _ if is_for_cache_only(request) => Decision::Refuse(Why::PrefetchNotStored),
+        _ if request.is_for_cache_only() => Decision::Refuse(Why::PrefetchNotStored),
         Some(false) => Decision::Fetch(Why::TagUnknown),
         None => Decision::Pass(passed_for(request, is_plain)),
     }

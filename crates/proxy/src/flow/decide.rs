@@ -117,7 +117,7 @@ impl Terms {
             forbids_guess: request.forbids_guess,
             is_validated: request.route.is_validated(),
             is_ahead: request.awaited.is_some(),
-            is_for_cache_only: is_for_cache_only(request),
+            is_for_cache_only: request.is_for_cache_only(),
         }
     }
 
@@ -305,18 +305,6 @@ pub(crate) fn bypass(method: &Method, has_content: bool, has_upgrade: bool) -> O
         Method::GET => Some(Why::Bypass),
         _ => Some(Why::Method),
     }
-}
-
-/// Whether `request` is a prefetch that may not be sent to an origin. For a prefetch from another node of the cluster,
-/// that node has already decided.
-pub(crate) fn is_for_cache_only(request: &Request) -> bool {
-    let is_safe = matches!(request.method, Method::GET | Method::HEAD);
-    request.is_prefetch && is_safe && !request.by_peer && request.ruling.caching.declines_prefetches
-}
-
-/// Whether nothing but a stored response may answer `request`.
-pub(crate) fn is_for_stored_only(request: &Request) -> bool {
-    request.asked.only_if_cached || is_for_cache_only(request)
 }
 
 /// Whether `request` came without TLS to a site that is served over https only.

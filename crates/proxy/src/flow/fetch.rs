@@ -116,19 +116,12 @@ pub(crate) async fn fetch(
             cx.observers().couplings.validated(cx.plan, request, entry, (answer.status, &*answer.fields));
         }
         let meaning = fetched.understand(&revalidation, &answer);
-        let known = cx.worker.cache.histories.of(request.hash);
-        fetched.times.history = fetched.history(&meaning, &answer);
+        let known = fetched.count(&meaning, &answer);
         match meaning {
             Meaning::AskAgain => revalidation = Revalidation::Whole,
             Meaning::StillGood(entry) => match fetched.still_good(fetching, entry, confirmed, &answer) {
                 Ok(reply) => return reply,
-                Err(scope) => {
-                    // The whole response, sent next, counts in its place.
-                    if cx.rules.heuristic_adaptive {
-                        cx.worker.cache.histories.note(request.hash, known);
-                    }
-                    (fetching, revalidation) = (scope, Revalidation::Whole);
-                }
+                Err(scope) => (fetching, revalidation) = fetched.whole_instead(scope, known),
             },
             Meaning::StaleInstead(entry) => return fetched.stale(fetching, &entry, Some(answer.status)),
             Meaning::Completes(entry, joined) => return fetched.complete(fetching, answer, entry, joined),
@@ -243,6 +236,21 @@ impl OriginAnswer<'_> {
     fn judge(&self, rules: &Rules, status: StatusCode, fields: &impl Fields) -> Result<StorageTerms, Why> {
         let keeping = judge(rules, self.request, status, fields, self.times)?;
         Ok(StorageTerms { freshness: self.doubt.temper(keeping.freshness, fields), ..keeping })
+    }
+
+    /// Adds this answer to the validation history of the URL, and returns the one before.
+    fn count(&mut self, meaning: &Meaning, answer: &Answer) -> History {
+        let known = self.cx.worker.cache.histories.of(self.request.hash);
+        self.times.history = self.history(meaning, answer);
+        known
+    }
+
+    /// Restores the `known` history: the whole response, which is requested next, counts in place of this answer.
+    fn whole_instead(&self, fetching: FetchScope, known: History) -> (FetchScope, Revalidation) {
+        if self.cx.rules.heuristic_adaptive {
+            self.cx.worker.cache.histories.note(self.request.hash, known);
+        }
+        (fetching, Revalidation::Whole)
     }
 
     /// Returns the validation history of the URL, with this answer.

@@ -33,8 +33,7 @@ use crate::exchange::request::Request;
 use crate::exchange::target::{Address, RuledClient, asked, cached_site, write_request_key};
 use crate::flow::context::{Context, refused};
 use crate::flow::decide::{
-    Decision, StoredResponse, Terms, before_lookup, bypass, decide, is_for_cache_only, may_stand_in,
-    patience_with,
+    Decision, StoredResponse, Terms, before_lookup, bypass, decide, may_stand_in, patience_with,
 };
 use crate::flow::fetch;
 use crate::flow::fetch_scope::FetchScope;
@@ -400,7 +399,7 @@ impl Context<'_> {
 /// Whether `request` may cause a refresh in the background, which is a GET under the same rules.
 pub(crate) fn refreshes(plan: &Plan, request: &Request) -> bool {
     let is_get = request.method == Method::GET;
-    !is_for_cache_only(request) && (is_get || !request.route.rulebook(&plan.forward).looks_at_methods())
+    !request.is_for_cache_only() && (is_get || !request.route.rulebook(&plan.forward).looks_at_methods())
 }
 
 /// Whether a response of this freshness is due for a refresh before it expires, under the settings in `rules`.

@@ -22,7 +22,6 @@ use crate::exchange::pieces::{Piece, PieceQueue, QueuedPiece};
 use crate::exchange::reply::{Content, Reply, Source};
 use crate::exchange::request::Request;
 use crate::flow::context::{Context, failure, refused};
-use crate::flow::decide::is_for_cache_only;
 use crate::flow::fetch_scope::FetchScope;
 use crate::flow::slices::source::{FoundSlice, SliceError, SliceSource, in_memory, is_whole};
 use crate::flow::slices::{AHEAD, FirstSlice};
@@ -293,7 +292,7 @@ async fn missing(
 fn first_needed(cache: &Cache, request: &Request) -> (Why, usize) {
     match () {
         () if request.asked.only_if_cached => (Why::OnlyIfCached, usize::MAX),
-        () if is_for_cache_only(request) => (Why::PrefetchNotStored, usize::MAX),
+        () if request.is_for_cache_only() => (Why::PrefetchNotStored, usize::MAX),
         () if reload::is_for_client(cache, request) => (Why::RangeAbsent, usize::MAX),
         () => (Why::RangeAbsent, AHEAD),
     }

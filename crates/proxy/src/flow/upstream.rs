@@ -20,7 +20,6 @@ use crate::exchange::route::Route;
 use crate::exchange::ruling::Ruling;
 use crate::exchange::upgrade;
 use crate::flow::attempts;
-use crate::flow::decide::is_for_stored_only;
 use crate::flow::packages;
 use crate::flow::sending::{Protocol, SiteAddress, is_expecting, once};
 use crate::flow::worker::Worker;
@@ -157,7 +156,7 @@ async fn ask_peers(
     let gains = || !worker.cache.hit_for_miss.marked(request.hash, clock::now());
     let cluster = worker.shared.cluster.as_ref().filter(|_| request.asks_peers && gains());
     let client = || worker.clients(plan).peers.clone();
-    let only_stored = request.asks_peers && is_for_stored_only(request);
+    let only_stored = request.asks_peers && request.is_for_stored_only();
     let _busy = match cluster {
         None => None,
         Some(cluster) => {

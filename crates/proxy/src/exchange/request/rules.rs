@@ -35,6 +35,18 @@ impl Request {
         by_protocol.or(by_rules)
     }
 
+    /// Whether it is a prefetch that may not be sent to an origin. For a prefetch from another node of the cluster, that
+    /// node has already decided.
+    pub(crate) fn is_for_cache_only(&self) -> bool {
+        let is_safe = matches!(self.method, Method::GET | Method::HEAD);
+        self.is_prefetch && is_safe && !self.by_peer && self.ruling.caching.declines_prefetches
+    }
+
+    /// Whether nothing but a stored response may answer it.
+    pub(crate) fn is_for_stored_only(&self) -> bool {
+        self.asked.only_if_cached || self.is_for_cache_only()
+    }
+
     /// Returns what it names in a registry of packages, if a rule turns that on.
     pub(crate) fn package(&self, ruling: &Ruling) -> Option<Resource<'_>> {
         let protocols = ruling.packages.filter(|own| !own.is_empty())?;
