@@ -214,12 +214,10 @@ impl Request {
         let key = key_of(role, &address, ruling.query.as_ref());
         let inquiry = is_asked.then(|| ruling.inquiry(&fields)).flatten();
         let token = is_asked.then(|| ruling.token(&fields)).flatten();
-        let parts = || {
-            let parts = Parts::new(&key, client.ip(), id.map(AsRef::as_ref), &fields);
-            parts.with_certificate(identity.and_then(ClientIdentity::names))
-        };
+        let certificate = identity.and_then(ClientIdentity::names);
+        let parts = || Parts::new(&key, client.ip(), id.map(AsRef::as_ref), &fields);
         let rulebook = route.rulebook(&plan.forward);
-        let filled = filled(rulebook, &ruling, parts);
+        let filled = filled(rulebook, &ruling, || parts().with_certificate(certificate));
         let edits = (&mut fields, taken, (!by_peer).then(|| edit(&head.method)));
         let (path, unchanged) = change(rulebook, &ruling, from_root(address.path), filled.as_ref(), edits);
         let mut request = in_place::boxed(|| Self {
@@ -256,7 +254,7 @@ impl Request {
             fetched: None,
             is_prefetch: head.is_prefetch,
             asked_for_certificate: false,
-            certificate: identity.and_then(ClientIdentity::names).cloned(),
+            certificate: certificate.cloned(),
             claims: None,
             lost_try: AtomicBool::new(false),
             session: None,
