@@ -1,7 +1,7 @@
 //! Clients that violate the protocol, or that cause work and do not read the responses.
 
 use larder_testkit::http2::*;
-use larder_testkit::{Answer, Larder, Origin, eventually};
+use larder_testkit::{Answer, Larder, Origin, PATIENCE, within};
 
 use super::limits::with_large_pages;
 
@@ -177,7 +177,7 @@ fn many_streams_that_stall_take_little_memory() {
 
 #[test]
 fn unread_heads_and_trailers_of_many_streams_take_little_memory() {
-    const CONNECTIONS: u32 = 40;
+    const CONNECTIONS: u32 = 20;
     const STREAMS: u32 = 100;
     let origin = Origin::answering(|seen| {
         let long = |length| format!("X-Long: {}\r\n\r\n", "x".repeat(length));
@@ -205,11 +205,12 @@ fn unread_heads_and_trailers_of_many_streams_take_little_memory() {
         })
         .collect();
     let all = (CONNECTIONS * STREAMS) as usize;
-    eventually("answers of the origin", || {
-        (origin.count() == all && larder.stat("in_flight") < 400).then_some(())
+    // The heads are some 100 MB: several seconds of CPU time in a debug build.
+    within(3 * PATIENCE, "answers of the origin", || {
+        (origin.count() == all && larder.stat("in_flight") < 200).then_some(())
     });
     let grown = larder.resident().saturating_sub(before);
-    assert!(grown < 80 << 20, "{all} answers hold {grown} bytes");
+    assert!(grown < 64 << 20, "{all} answers hold {grown} bytes");
     // A client that reads at last gets its answers.
     let client = &mut clients[0];
     let is_over =
