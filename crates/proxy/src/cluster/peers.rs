@@ -239,7 +239,7 @@ impl OwnerNode {
         });
         let mut content = Upload::Empty;
         let Origin { https, authority, .. } = &self.origin;
-        let outgoing = OriginRequest {
+        let mut outgoing = OriginRequest {
             on_interim: Some(&mut interims_of(request)),
             waits: Waits {
                 connect: None,
@@ -251,7 +251,7 @@ impl OwnerNode {
         let given_up =
             |detail: &str| OriginError::new(StatusCode::BAD_GATEWAY, Why::OriginUnreachable, detail);
         tokio::select! {
-            answered = client.send(OutgoingHead::Http1(&head), outgoing) => {
+            answered = client.send(OutgoingHead::Http1(&head), &mut outgoing) => {
                 if answered.is_ok() {
                     self.life().heard();
                 }

@@ -65,8 +65,8 @@ async fn answers(client: &Client, origin: &Origin) -> bool {
     write_line(&mut head, FIELD.as_bytes(), NO_CLIENT);
     head.extend_from_slice(b"\r\n");
     let mut content = Upload::Empty;
-    let outgoing = OriginRequest::new(origin.https, &origin.authority, &Method::HEAD, &mut content);
-    matches!(timeout(PATIENCE, client.send(OutgoingHead::Http1(&head), outgoing)).await, Ok(Ok(_)))
+    let mut outgoing = OriginRequest::new(origin.https, &origin.authority, &Method::HEAD, &mut content);
+    matches!(timeout(PATIENCE, client.send(OutgoingHead::Http1(&head), &mut outgoing)).await, Ok(Ok(_)))
 }
 
 /// Sends a node no requests until it answers, or is no member any more.

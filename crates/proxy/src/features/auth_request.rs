@@ -110,17 +110,17 @@ pub(super) async fn ask(
     lines.extend_from_slice(b"\r\n");
     let is_alone = authorises_connection(&sent);
     let head = match service.http2 {
-        true => OutgoingHead::Http2 { host, path: &path, fields: sent },
+        true => OutgoingHead::Http2 { host, path: &path, fields: Box::new(sent) },
         false => OutgoingHead::Http1(&lines),
     };
     let mut content = Upload::Empty;
-    let outgoing = OriginRequest {
+    let mut outgoing = OriginRequest {
         waits: Waits { first_byte: Some(PATIENCE), between: Some(PATIENCE), connect: None },
         client: asker,
         is_alone,
         ..OriginRequest::new(service.https, &service.authority, method, &mut content)
     };
-    client.send(head, outgoing).await.map_err(|error| error.to_string())
+    client.send(head, &mut outgoing).await.map_err(|error| error.to_string())
 }
 
 /// Whether the client gets an answer with this status.

@@ -25,7 +25,7 @@ use crate::flow::{pass, prefetch, serve};
 /// Returns the reply to a request, in a box, since futures move it often.
 pub(crate) async fn serve(worker: &Arc<Worker>, plan: &Arc<Plan>, mut request: Box<Request>) -> Box<Reply> {
     let asked = prefetch::asked_by(worker, &request);
-    let mut reply = Box::new(answer(worker, plan, &mut request).await);
+    let mut reply = answer(worker, plan, &mut request).await;
     if let Some(asked) = asked {
         asked.answered(worker, &reply);
     }
@@ -47,17 +47,17 @@ pub(crate) async fn serve(worker: &Arc<Worker>, plan: &Arc<Plan>, mut request: B
     reply
 }
 
-async fn answer(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut Request) -> Reply {
+async fn answer(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut Request) -> Box<Reply> {
     if request.by_peer && request.method == Method::PUT {
-        return Box::pin(departure::take(worker, plan, request)).await;
+        return Box::pin(departure::take(worker, plan, request)).await.into();
     }
     // The rules do not apply to a certificate authority: they cannot know its addresses.
     if let Some(reply) = challenge::answer(worker, request) {
-        return reply;
+        return reply.into();
     }
     let mut own = match admit(plan, request, None) {
         Ok(own) => own,
-        Err(reply) => return *reply,
+        Err(reply) => return reply,
     };
     if request.ruling.wanted.is_some() && own != Some(Decision::Own(Why::OnlyHttps)) {
         match Box::pin(credentials::check(request)).await {
@@ -65,41 +65,41 @@ async fn answer(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut Request) -
                 credentials::tell(request, user.as_deref());
                 request.user = user;
             }
-            Err(reply) => return *reply,
+            Err(reply) => return reply,
         }
     }
     let is_told = request.ruling.user_field.is_some();
     let is_checked = is_told || request.inquiry.is_some() || request.token.is_some();
     if is_checked && own != Some(Decision::Own(Why::OnlyHttps)) {
         if let Err(reply) = Box::pin(jwt::check(worker, plan, request)).await {
-            return *reply;
+            return reply;
         }
         if let Err(reply) = Box::pin(auth_request::check(worker, plan, request)).await {
-            return *reply;
+            return reply;
         }
         // Rules may store responses apart by what the check has added.
         request.settle_key(&worker.cache.store.memory);
         if let Some(before) = request.rule_by_claims(plan) {
             own = match admit(plan, request, Some(&before)) {
                 Ok(own) => own,
-                Err(reply) => return *reply,
+                Err(reply) => return reply,
             };
         }
     }
     if let Some(site) = purge_method::site(request) {
-        return Box::pin(purge_method::answer(worker, plan, site, request)).await;
+        return Box::pin(purge_method::answer(worker, plan, site, request)).await.into();
     }
     if let Some(reply) = own.and_then(|own| own_reply(plan, worker.shared.https_port(), request, own)) {
-        return reply;
+        return reply.into();
     }
     // This precedes a wait for a fetch that waits for this request.
     if let Err(error) = passes::refuse_loop(plan, request) {
-        return pass::failed(worker, request, &error);
+        return pass::failed(worker, request, &error).into();
     }
     match request.route.tags().cloned() {
         // In a box: otherwise the state of all other requests would be larger.
-        Some(pools) => Box::pin(gateway(worker, plan, &pools, request)).await,
-        None if request.ruling.packages.is_some() => Box::pin(packages::serve(worker, plan, request)).await,
+        Some(pools) => Box::pin(gateway(worker, plan, &pools, request)).await.into(),
+        None if request.ruling.packages.is_some() => Box::pin(packages::serve(worker, plan, request)).await.into(),
         None => serve::flow(worker, plan, request).await,
     }
 }

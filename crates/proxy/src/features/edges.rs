@@ -86,8 +86,8 @@ async fn tell_once(client: &Client, edge: &Origin, token: &Token, query: &str) -
         "POST /purge?{query} HTTP/1.1\r\nHost: {host}\r\nLarder-Admin: 1\r\nAuthorization: Bearer {token}\r\n\r\n"
     );
     let mut content = Upload::Empty;
-    let request = OriginRequest::new(edge.https, &edge.authority, &Method::POST, &mut content);
-    let sending = client.send(OutgoingHead::Http1(head.as_bytes()), request);
+    let mut request = OriginRequest::new(edge.https, &edge.authority, &Method::POST, &mut content);
+    let sending = client.send(OutgoingHead::Http1(head.as_bytes()), &mut request);
     match tokio::time::timeout(PATIENCE, sending).await {
         Ok(Ok((head, _))) if head.status == StatusCode::OK => Ok(()),
         Ok(Ok((head, _))) => Err(format!("status {}", head.status.as_u16())),

@@ -32,7 +32,7 @@ pub(crate) async fn serve(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut 
     if let Some(reply) = git::pack(worker, plan, request).await {
         return reply;
     }
-    let Some(found) = request.package(&ruling) else { return serve::flow(worker, plan, request).await };
+    let Some(found) = request.package(&ruling) else { return *serve::flow(worker, plan, request).await };
     if let Some(policy) = ruling.min_age.as_deref()
         && let Some(least) = policy.of(found.protocol).filter(|_| found.is_file())
         && let Some(Version { name, number }) = &found.version
@@ -60,7 +60,7 @@ pub(crate) async fn serve(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut 
         (_, Some(digest)) => find_twin(worker, plan, request, digest).await,
         _ => {}
     }
-    serve::flow(worker, plan, request).await
+    *serve::flow(worker, plan, request).await
 }
 
 /// A file of a version that has to be of some age.
@@ -80,7 +80,7 @@ impl DatedFile<'_> {
         if self.date.is_some() && self.is_young(self.date) {
             return self.refusal();
         }
-        let reply = serve::flow(worker, plan, request).await;
+        let reply = *serve::flow(worker, plan, request).await;
         let is_content = reply.status.is_success() || reply.status == StatusCode::NOT_MODIFIED;
         if self.date.is_some() || !is_content {
             return reply;

@@ -184,26 +184,34 @@ impl<'s> Sent<'s> {
     /// Sends the request to the origin of `turn`, with a signature if that is a bucket.
     async fn attempt(&self, turn: Turn<'s>, content: &mut Upload) -> Attempt<'s> {
         let load = turn.begun();
-        Attempt { turn, load, answered: self.ask(turn, content).await }
-    }
-
-    async fn ask(&self, turn: Turn<'s>, content: &mut Upload) -> Answered {
         let &Self { client, plan, request, fields, chosen } = self;
         let origin = turn.origin();
-        let (host, path) = (chosen.host_at(origin, request), chosen.path_at(origin, request));
-        let signed = match turn.signer() {
-            Some(signer) => Some(signer.sign(client, &request.method, (host, &path), fields).await?),
-            None => None,
-        };
-        let to = SiteAddress {
+        let path = chosen.path_at(origin, request);
+        let mut to = SiteAddress {
             https: origin.https,
             protocol: if origin.http2 { Protocol::Http2 } else { Protocol::Http1 },
             authority: &origin.authority,
-            host,
-            path: signed.as_ref().map_or(&path, |signed| &signed.path),
-            signed: signed.as_ref(),
+            host: chosen.host_at(origin, request),
+            path: &path,
+            signed: None,
         };
-        once(client, plan, request, fields, content, to).await
+        let signed = match turn.signer() {
+            // In a box: otherwise the state of all other requests would be larger.
+            Some(signer) => {
+                let signed = Box::pin(signer.sign(client, &request.method, (to.host, &path), fields));
+                signed.await.map(Some)
+            }
+            None => Ok(None),
+        };
+        let answered = match &signed {
+            Ok(signed) => {
+                to.signed = signed.as_ref();
+                to.path = to.signed.map_or(to.path, |signed| &signed.path);
+                once(client, plan, request, fields, content, &to).await
+            }
+            Err(error) => Err(error.clone()),
+        };
+        Attempt { turn, load, answered }
     }
 
     /// Sends a request without content to the origin of `turn`, and to another one if there is no answer after `late`.

@@ -39,7 +39,7 @@ impl Context<'_> {
         why: Why,
         lookup: Lookup,
         resident: Option<Resident>,
-    ) -> Reply {
+    ) -> Box<Reply> {
         let fills = &self.worker.cache.fills;
         let begins = sliced::begins(*self, request, lookup.entry.as_ref());
         let joined = |signature: Vec<u8>| if begins { sliced::signature(&signature) } else { signature };
@@ -55,7 +55,7 @@ impl Context<'_> {
                 // The next request to join leads a fetch, or follows a request that joined first.
                 Ok(Verdict::Abandoned) => continue,
                 Ok(verdict) => verdict,
-                Err(reply) => return self.waited_in_vain(request, *reply, lookup),
+                Err(reply) => return self.waited_in_vain(request, reply, lookup),
             };
             tries += 1;
             if !fills.may_have(&reader, lookup.epoch.generation()) {
@@ -72,7 +72,7 @@ impl Context<'_> {
                     {
                         break;
                     }
-                    return self.follow(request, &head, reader, why);
+                    return self.follow(request, &head, reader, why).into();
                 }
                 Verdict::Stream(head) => {
                     // The fetch is of another variant. Its head tells which request fields select variants.
@@ -80,17 +80,17 @@ impl Context<'_> {
                 }
                 Verdict::Stored(entry) if may_share(&entry.freshness(), request, clock::now()) => {
                     match self.share(request, entry, Kind::Coalesced, why) {
-                        Some(reply) => return reply,
+                        Some(reply) => return reply.into(),
                         None => break,
                     }
                 }
                 Verdict::StandIn(entry) if self.may_stand_in(&entry, request) => {
                     match self.share(request, entry, Kind::StaleHit, Why::StaleIfError) {
-                        Some(reply) => return reply,
+                        Some(reply) => return reply.into(),
                         None => break,
                     }
                 }
-                Verdict::Failed(status, failed) => return failure(status, failed),
+                Verdict::Failed(status, failed) => return failure(status, failed).into(),
                 Verdict::Stored(_) | Verdict::StandIn(_) | Verdict::Released | Verdict::Abandoned => break,
             }
         }
@@ -119,7 +119,7 @@ impl Context<'_> {
             Ok(verdict) => verdict,
             Err(reply) => {
                 let lookup = Lookup { entry: lookup.entry.clone(), epoch: lookup.epoch };
-                return Some(self.waited_in_vain(request, *reply, lookup));
+                return Some(*self.waited_in_vain(request, reply, lookup));
             }
         };
         let is_current = fills.may_have(&reader, lookup.epoch.generation());
@@ -146,31 +146,31 @@ impl Context<'_> {
     }
 
     /// Fetches for all followers, unless a usable response has been stored meanwhile, in this cache or in a far tier.
-    async fn writer(&self, request: &Request, mut writer: FillWriter, why: Why, lookup: Lookup) -> Reply {
+    async fn writer(&self, request: &Request, mut writer: FillWriter, why: Why, lookup: Lookup) -> Box<Reply> {
         if lookup.entry.is_none() {
             self.worker.cache.twin.fetched(request.hash).await;
         }
         if let Some((entry, reply)) = self.stored_meanwhile(request) {
             writer.settle(Verdict::Stored(entry));
-            return reply;
+            return reply.into();
         }
         if lookup.entry.is_none()
             && let Some((entry, reply)) = self.recalled(request, &mut writer).await
         {
             writer.put(&entry, None);
             writer.settle(Verdict::Stored(entry));
-            return reply;
+            return reply.into();
         }
         fetch::for_client(*self, request, FetchScope::Leads(Box::new(writer)), why, lookup).await
     }
 
     /// Returns the reply to a request whose wait for another fetch has timed out, or whose client has left.
-    fn waited_in_vain(&self, request: &Request, reply: Reply, lookup: Lookup) -> Reply {
+    fn waited_in_vain(&self, request: &Request, reply: Box<Reply>, lookup: Lookup) -> Box<Reply> {
         let stored = lookup.left(&self.worker.cache.fills, request);
         let is_late = reply.status == StatusCode::GATEWAY_TIMEOUT;
         let stand_in = stored.filter(|entry| is_late && self.may_stand_in(entry, request));
         let stale = stand_in.and_then(|entry| self.share(request, entry, Kind::StaleHit, Why::StaleIfError));
-        stale.unwrap_or(reply)
+        stale.map_or(reply, Box::new)
     }
 
     /// Returns the response and the reply if a fetch stored a usable response after the lookup in the tiers and before

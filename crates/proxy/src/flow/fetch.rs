@@ -22,7 +22,7 @@ use larder_store::fill::Verdict;
 use larder_store::tier::FetchStart;
 
 use crate::base::outcome::{Kind, Outcome};
-use crate::base::{clock, settings::CountedRequests};
+use crate::base::{clock, in_place, settings::CountedRequests};
 use crate::cache::doubt::Doubt;
 use crate::exchange::limits;
 use crate::exchange::reply::{Reply, Source};
@@ -53,7 +53,7 @@ pub(crate) async fn for_client(
     fetching: FetchScope,
     why: Why,
     lookup: Lookup,
-) -> Reply {
+) -> Box<Reply> {
     match limits::enter(request, CountedRequests::Misses) {
         Ok(()) => {
             if let Some(beside) = packages::digest_beside(cx.worker, cx.plan, request) {
@@ -61,7 +61,7 @@ pub(crate) async fn for_client(
             }
             fetch(cx, request, fetching, why, lookup).await
         }
-        Err(reply) => *reply,
+        Err(reply) => reply,
     }
 }
 
@@ -72,7 +72,7 @@ pub(crate) async fn fetch(
     mut fetching: FetchScope,
     why: Why,
     lookup: Lookup,
-) -> Reply {
+) -> Box<Reply> {
     // Checked after the fetch is registered among the fills: later purges apply to the fetch itself.
     let stored = lookup.left(&cx.worker.cache.fills, request);
     let mut wants_part = request.fields.contains("range") && !packages::is_verified(cx.plan, request);
@@ -89,19 +89,22 @@ pub(crate) async fn fetch(
     let own_tag = generated_etag::of(cx.rules, &revalidation).await;
     loop {
         let mut asked = revalidation.fields(&request.fields, wants_part);
-        if let (Some(tag), Revalidation::Validate(_)) = (&own_tag, &revalidation) {
-            generated_etag::show(asked.to_mut(), tag);
+        if let (Some(tag), Revalidation::Validate(_), Some(asked)) = (&own_tag, &revalidation, &mut asked) {
+            generated_etag::show(asked, tag);
         }
+        let asked = asked.as_deref().unwrap_or(&request.fields);
         let doubt = Doubt::about(&cx.worker.cache, &request.key);
         let start = cx.begin(request);
         let mut nothing = Upload::Empty;
-        let sent = pin!(upstream::send(cx.worker, cx.plan, request, &asked, &mut nothing, fetching.id()));
+        let sent = pin!(upstream::send(cx.worker, cx.plan, request, asked, &mut nothing, fetching.id()));
         let sent = request.unless_left(sent, fetching.deserted()).await;
         let received = clock::now();
         let answer = match sent {
             Some(Ok(answer)) => answer,
-            Some(Err(error)) => return failed(cx, request, fetching, why, stored.as_ref(), error),
-            None => return follow::left(),
+            Some(Err(error)) => {
+                return failed(cx, request, fetching, why, stored.as_ref(), error).into();
+            }
+            None => return follow::left().into(),
         };
         // The clocks of nodes may differ.
         let times =
@@ -120,19 +123,23 @@ pub(crate) async fn fetch(
         match meaning {
             Meaning::AskAgain => revalidation = Revalidation::Whole,
             Meaning::StillGood(entry) => match fetched.still_good(fetching, entry, confirmed, &answer) {
-                Ok(reply) => return reply,
+                Ok(reply) => return reply.into(),
                 Err(scope) => (fetching, revalidation) = fetched.whole_instead(scope, known),
             },
-            Meaning::StaleInstead(entry) => return fetched.stale(fetching, &entry, Some(answer.status)),
-            Meaning::Completes(entry, joined) => return fetched.complete(fetching, answer, entry, joined),
-            Meaning::Opens(opened) => return fetched.open(fetching, answer, *opened),
+            Meaning::StaleInstead(entry) => {
+                return fetched.stale(fetching, &entry, Some(answer.status)).into();
+            }
+            Meaning::Completes(entry, joined) => {
+                return fetched.complete(fetching, answer, entry, joined).into();
+            }
+            Meaning::Opens(opened) => return fetched.open(fetching, answer, *opened).into(),
             Meaning::Contains(part, wanted) => {
-                return opening::narrow(fetched.answer(fetching, answer), &part, wanted);
+                return opening::narrow(fetched.answer(fetching, answer), &part, wanted).into();
             }
             Meaning::Answer if wants_part && coded_stream::is_part_of_undone(request, &answer) => {
                 (revalidation, wants_part) = (Revalidation::Whole, false);
             }
-            Meaning::Answer => return fetched.answer(fetching, answer),
+            Meaning::Answer => return in_place::boxed(|| fetched.answer(fetching, answer)),
         }
     }
 }

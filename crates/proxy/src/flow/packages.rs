@@ -66,18 +66,18 @@ fn beside(
     Some(asked)
 }
 
-/// Returns the fields of the request to the origin. Digests are those of content without a coding; an index from which young
+/// Returns the fields of the request to the origin; `None` if they are `fields`. Digests are those of content without a coding; an index from which young
 /// versions are removed is requested whole, in the form that has dates.
-pub(super) fn asked<'f>(plan: &Plan, request: &Request, fields: &'f HeaderMap) -> Cow<'f, HeaderMap> {
+pub(super) fn asked(plan: &Plan, request: &Request, fields: &HeaderMap) -> Option<Box<HeaderMap>> {
     if let Some(index) = filter::FilteredIndex::of(request, &request.ruling) {
-        return Cow::Owned(index.asked(fields.clone()));
+        return Some(Box::new(index.asked(fields.clone())));
     }
     if !is_verified(plan, request) || !fields.contains_key(header::ACCEPT_ENCODING) {
-        return Cow::Borrowed(fields);
+        return None;
     }
-    let mut fields = fields.clone();
+    let mut fields = Box::new(fields.clone());
     fields.remove(header::ACCEPT_ENCODING);
-    Cow::Owned(fields)
+    Some(fields)
 }
 
 /// Returns the answer to `request` as its client may see it: an index without young versions, any other answer unchanged.

@@ -33,7 +33,7 @@ impl Context<'_> {
         why: Why,
         lookup: Lookup,
         resident: Option<Resident>,
-    ) -> Reply {
+    ) -> Box<Reply> {
         let (fills, arrived) = (&self.worker.cache.fills, Instant::now());
         let patience = follow::patience(self.plan, request);
         let signature = resident.map(|resident| expected(&resident, request)).unwrap_or_default();
@@ -46,17 +46,17 @@ impl Context<'_> {
                 // This fetch began before this request arrived. The number of such fetches is limited.
                 ReloadResult::Wait(reader) => {
                     if let Err(reply) = follow::verdict(self.plan, request, &reader, patience).await {
-                        return *reply;
+                        return reply;
                     }
                 }
                 ReloadResult::Follow(reader) => {
                     let verdict = match follow::verdict(self.plan, request, &reader, patience).await {
                         Ok(Verdict::Abandoned) => continue,
                         Ok(verdict) => verdict,
-                        Err(reply) => return *reply,
+                        Err(reply) => return reply,
                     };
                     if let Some(reply) = self.reloaded(request, reader, verdict, why) {
-                        return reply;
+                        return reply.into();
                     }
                     let fetching = FetchScope::Alone(fills.epoch_of(request.hash));
                     return fetch::for_client(*self, request, fetching, why, lookup).await;

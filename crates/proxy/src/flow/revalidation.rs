@@ -1,6 +1,5 @@
 //! Requests to the origin for a URL with a stored response: for the whole response, a validation, or the missing part.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -43,19 +42,20 @@ impl Revalidation {
         }
     }
 
-    /// Returns the fields of the request to the origin, for a client's request with the fields `own`.
-    pub(crate) fn fields<'f>(&self, own: &'f HeaderMap, wants_part: bool) -> Cow<'f, HeaderMap> {
+    /// Returns the fields of the request to the origin, for a client's request with the fields `own`; `None` if they are
+    /// the same.
+    pub(crate) fn fields(&self, own: &HeaderMap, wants_part: bool) -> Option<Box<HeaderMap>> {
         let is_unchanged = match self {
             Self::AsAsked => true,
             Self::Whole => !revalidate::has_evaluated(own),
             Self::Validate(_) | Self::Rest(..) | Self::First(..) => false,
         };
         if is_unchanged {
-            return Cow::Borrowed(own);
+            return None;
         }
-        let mut fields = own.clone();
+        let mut fields = Box::new(own.clone());
         self.ask(&mut fields, wants_part);
-        Cow::Owned(fields)
+        Some(fields)
     }
 
     /// Returns the rules for the stored response that a 304 confirms, and the fields of the 304 after the changes by

@@ -8,6 +8,7 @@ use larder_semantics::fields::Fields;
 use larder_semantics::methods;
 
 use crate::base::settings::ClientAddress;
+use crate::counts::span::OriginSpan;
 use crate::exchange::attempts::interims_of;
 use crate::exchange::link::Link;
 use crate::exchange::outgoing::is_trace;
@@ -54,28 +55,14 @@ pub(super) async fn once(
     request: &Request,
     fields: &HeaderMap,
     content: &mut Upload,
-    to: SiteAddress<'_>,
+    to: &SiteAddress<'_>,
 ) -> Result<(Head, Box<Download>), OriginError> {
     let asking = request.trace.as_deref().map(|trace| trace.ask(to.authority));
-    let own = asking.as_ref().map(|asking| asking.traceparent());
-    let in_http2 = |content: &Upload| {
-        let mut sent = HeaderMap::new();
-        write_fields(&mut sent, plan, request, fields, content, (own.as_deref(), to.signed));
-        sent
-    };
+    let mut bytes = Vec::new();
+    let sent = SentFields { plan, request, fields, signed: to.signed, own: asking.as_ref() };
     let chosen = (to.protocol == Protocol::Chosen && profits_from_http2(request, fields, content))
-        .then(|| in_http2(content));
-    let mut bytes;
-    let head = match to.protocol {
-        Protocol::Http2 => OutgoingHead::Http2 { host: to.host, path: to.path, fields: in_http2(content) },
-        Protocol::Http1 | Protocol::Chosen => {
-            bytes = Vec::with_capacity(HEAD);
-            write_request_line(&mut bytes, request, &to);
-            write_fields(&mut bytes, plan, request, fields, content, (own.as_deref(), to.signed));
-            bytes.extend_from_slice(b"\r\n");
-            OutgoingHead::Http1(&bytes)
-        }
-    };
+        .then(|| sent.in_http2(content));
+    let head = sent.head(&mut bytes, to, content);
     let mut on_interim = interims_of(request);
     let mut outgoing = OriginRequest {
         https: to.https,
@@ -96,11 +83,11 @@ pub(super) async fn once(
     let by_choice = match chosen {
         None => Ok(None),
         // In a box: otherwise the state of all other requests would be larger.
-        Some(fields) => Box::pin(client.send_by_choice((to.host, to.path, fields), &mut outgoing)).await,
+        Some(fields) => Box::pin(client.send_by_choice((to.host, to.path, *fields), &mut outgoing)).await,
     };
     let answered = match by_choice.transpose() {
         Some(answered) => answered,
-        None => client.send(head, outgoing).await,
+        None => client.send(head, &mut outgoing).await,
     };
     if let Some(asking) = asking {
         let status = answered.as_ref().map(|(head, _)| head.status.as_u16());
@@ -138,55 +125,79 @@ fn write_request_line(out: &mut Vec<u8>, request: &Request, to: &SiteAddress<'_>
     out.extend_from_slice(b"\r\n");
 }
 
-/// Writes the other fields. `own` is the `traceparent` of the span of this try, if requests are traced; `signed` has the
-/// signature for a bucket.
-fn write_fields(
-    out: &mut impl FieldWriter,
-    plan: &Plan,
-    request: &Request,
-    fields: &HeaderMap,
-    content: &Upload,
-    (own, signed): (Option<&str>, Option<&SignedTarget>),
-) {
-    // The fields that describe the forwarding are written below; those from clients have been removed before.
-    let is_written_below = |name: &HeaderName| {
-        name == header::VIA
-            || (own.is_some() && name == TRACEPARENT)
-            // It describes a span that was not sent, or cannot be read (W3C Trace Context section 4.2).
-            || (name == TRACESTATE && request.trace.as_ref().is_some_and(|trace| trace.is_new()))
-            || (signed.is_some() && s3::is_private(name.as_str()))
-            // Content of a known length is sent without trailers.
-            || (name == header::TRAILER && content.length().is_some())
-    };
-    for (name, value) in fields.iter().filter(|(name, _)| !is_written_below(name)) {
-        out.mapped(name, value);
-    }
-    let signature = signed.iter().flat_map(|signed| &signed.fields);
-    signature.for_each(|(name, value)| out.field(name.as_bytes(), value.as_bytes()));
-    // An origin could show the client of a TRACE the credential.
-    if let Some(credential) = request.ruling.credential.as_ref().filter(|_| signed.is_none())
-        && !is_trace(&request.method)
-    {
-        out.mapped(&header::AUTHORIZATION, credential);
-    }
-    if let Some(own) = own {
-        out.field(b"Traceparent", own.as_bytes());
-    }
-    introduce(out, plan, request, fields);
-    let expected = methods::expects_content(&request.method);
-    match content.length() {
-        Some(0) if !expected => {}
-        Some(length) => {
-            out.field(b"Content-Length", itoa::Buffer::new().format(length).as_bytes());
+/// What the fields of a request to an origin are written from.
+struct SentFields<'s> {
+    plan: &'s Plan,
+    request: &'s Request,
+    fields: &'s HeaderMap,
+    /// The signature for a bucket.
+    signed: Option<&'s SignedTarget>,
+    /// The span of this try, if requests are traced.
+    own: Option<&'s OriginSpan<'s>>,
+}
+
+impl SentFields<'_> {
+    /// Returns the head in the protocol of the request, HTTP/1.1 if the origin chooses; `bytes` keep what is written.
+    fn head<'h>(&self, bytes: &'h mut Vec<u8>, to: &SiteAddress<'h>, content: &Upload) -> OutgoingHead<'h> {
+        if to.protocol == Protocol::Http2 {
+            return OutgoingHead::Http2 { host: to.host, path: to.path, fields: self.in_http2(content) };
         }
-        None => out.field(b"Transfer-Encoding", b"chunked"),
+        bytes.reserve(HEAD);
+        write_request_line(bytes, self.request, to);
+        self.write(bytes, content);
+        bytes.extend_from_slice(b"\r\n");
+        OutgoingHead::Http1(bytes)
     }
-    if !content.is_empty() && is_expecting(request) {
-        out.field(b"Expect", b"100-continue");
+
+    fn in_http2(&self, content: &Upload) -> Box<HeaderMap> {
+        let mut sent = Box::default();
+        self.write(&mut *sent, content);
+        sent
     }
-    if let Some(upgrade) = &request.upgrade {
-        out.field(b"Upgrade", upgrade.as_bytes());
-        out.field(b"Connection", b"upgrade");
+
+    /// Writes all fields but `Host`.
+    fn write(&self, out: &mut impl FieldWriter, content: &Upload) {
+        let &Self { plan, request, fields, signed, own } = self;
+        // The fields that describe the forwarding are written below; those from clients have been removed before.
+        let is_written_below = |name: &HeaderName| {
+            name == header::VIA
+                || (own.is_some() && name == TRACEPARENT)
+                // It describes a span that was not sent, or cannot be read (W3C Trace Context section 4.2).
+                || (name == TRACESTATE && request.trace.as_ref().is_some_and(|trace| trace.is_new()))
+                || (signed.is_some() && s3::is_private(name.as_str()))
+                // Content of a known length is sent without trailers.
+                || (name == header::TRAILER && content.length().is_some())
+        };
+        for (name, value) in fields.iter().filter(|(name, _)| !is_written_below(name)) {
+            out.mapped(name, value);
+        }
+        let signature = signed.iter().flat_map(|signed| &signed.fields);
+        signature.for_each(|(name, value)| out.field(name.as_bytes(), value.as_bytes()));
+        // An origin could show the client of a TRACE the credential.
+        if let Some(credential) = request.ruling.credential.as_ref().filter(|_| signed.is_none())
+            && !is_trace(&request.method)
+        {
+            out.mapped(&header::AUTHORIZATION, credential);
+        }
+        if let Some(own) = own {
+            out.field(b"Traceparent", own.traceparent().as_bytes());
+        }
+        introduce(out, plan, request, fields);
+        let expected = methods::expects_content(&request.method);
+        match content.length() {
+            Some(0) if !expected => {}
+            Some(length) => {
+                out.field(b"Content-Length", itoa::Buffer::new().format(length).as_bytes());
+            }
+            None => out.field(b"Transfer-Encoding", b"chunked"),
+        }
+        if !content.is_empty() && is_expecting(request) {
+            out.field(b"Expect", b"100-continue");
+        }
+        if let Some(upgrade) = &request.upgrade {
+            out.field(b"Upgrade", upgrade.as_bytes());
+            out.field(b"Connection", b"upgrade");
+        }
     }
 }
 

@@ -158,19 +158,19 @@ fn find_at_once(
 }
 
 /// Returns the reply to a request that the cache or an origin answers, and no feature of this proxy.
-pub(crate) async fn flow(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut Request) -> Reply {
+pub(crate) async fn flow(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut Request) -> Box<Reply> {
     if let Err(reply) = catch_up(worker, request).await {
-        return *reply;
+        return reply;
     }
     match before_lookup(&Terms::of(request, !request.content.is_empty())) {
         None => {}
-        Some(Decision::Refuse(why)) => return refused(why),
+        Some(Decision::Refuse(why)) => return refused(why).into(),
         Some(decision) => {
             if let Err(reply) = limits::enter(request, CountedRequests::Misses) {
-                return *reply;
+                return reply;
             }
             // Boxed: the states of rare paths would enlarge the future of every request.
-            return Box::pin(pass::through(worker, plan, request, decision.why())).await;
+            return Box::pin(pass::through(worker, plan, request, decision.why())).await.into();
         }
     }
     request.asks_peers = asks_peers(worker.shared.cluster.as_deref(), &request.ruling.caching, request);
@@ -179,7 +179,7 @@ pub(crate) async fn flow(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut R
     let reply = cx.answer(request).await;
     match sliced::response(&reply) {
         None => reply,
-        Some(_) => Box::pin(cx.with_slices(request, reply)).await,
+        Some(_) => Box::pin(cx.with_slices(request, *reply)).await.into(),
     }
 }
 
@@ -221,7 +221,7 @@ const BEHIND: Refusal =
 impl Context<'_> {
     /// Answers a GET or HEAD from the cache or by an origin. An origin's answer to a HEAD may freshen the stored response
     /// (RFC 9111 section 4.3.5).
-    pub(crate) async fn answer(&self, request: &Request) -> Reply {
+    pub(crate) async fn answer(&self, request: &Request) -> Box<Reply> {
         let epoch = self.worker.cache.fills.epoch_of(request.hash);
         if self.rules.validated && !request.is_prefetch {
             self.use_up(request);
@@ -232,11 +232,11 @@ impl Context<'_> {
                 if let Some(entry) = held.entry.filter(|_| refreshes(self.plan, request)) {
                     self.refresh(request, entry, epoch, None);
                 }
-                return reply;
+                return reply.into();
             }
             (_, Some(reply)) => {
                 self.refresh_ahead(request, &held, epoch);
-                return reply;
+                return reply.into();
             }
             (Decision::Refuse(why), None) => return Box::pin(self.ask_owner(request, why)).await,
             (decision, None) => decision,
@@ -266,18 +266,18 @@ impl Context<'_> {
 
     /// Answers a request that this node refuses for the reason `why`, as it accepts only a stored response: the node that owns
     /// its key may have one.
-    async fn ask_owner(&self, request: &Request, why: Why) -> Reply {
+    async fn ask_owner(&self, request: &Request, why: Why) -> Box<Reply> {
         if !request.asks_peers || request.by_peer {
-            return refused(why);
+            return refused(why).into();
         }
         if let Err(reply) = limits::enter(request, CountedRequests::Misses) {
-            return *reply;
+            return reply;
         }
         let mut nothing = Upload::Empty;
         let sent = upstream::send(self.worker, self.plan, request, &request.fields, &mut nothing, None);
-        let Ok(Answer { status, fields, download, .. }) = sent.await else { return refused(why) };
+        let Ok(Answer { status, fields, download, .. }) = sent.await else { return refused(why).into() };
         let outcome = Outcome::forwarded(Kind::Miss, Why::OwnedElsewhere).answered(status);
-        upstream::pass_on(request.method == Method::HEAD, status, fields, download, outcome)
+        upstream::pass_on(request.method == Method::HEAD, status, fields, download, outcome).into()
     }
 
     /// Answers a request that needs an origin for the reason `why`; `is_alone`: nobody else can use its answer.
@@ -287,11 +287,11 @@ impl Context<'_> {
         (why, is_alone): (Why, bool),
         lookup: Lookup,
         resident: Option<Resident>,
-    ) -> Reply {
+    ) -> Box<Reply> {
         if request.method == Method::HEAD {
             return match limits::enter(request, CountedRequests::Misses) {
-                Ok(()) => Box::pin(pass::head(*self, request, why, lookup)).await,
-                Err(reply) => *reply,
+                Ok(()) => Box::pin(pass::head(*self, request, why, lookup)).await.into(),
+                Err(reply) => reply,
             };
         }
         let wants_part = request.fields.contains("range");
@@ -299,7 +299,7 @@ impl Context<'_> {
             && !is_alone
             && let Some(reply) = Box::pin(self.arriving(request, why, &lookup, resident.as_ref())).await
         {
-            return reply;
+            return reply.into();
         }
         let is_alone = is_alone || wants_part;
         if is_alone && !sliced::begins(*self, request, lookup.entry.as_ref()) {

@@ -215,11 +215,11 @@ impl Context<'_> {
             match queue(request, Arc::new(source), reply).await {
                 Ok(reply) => return reply,
                 Err(SliceError::Failed(status, why)) => return failure(status, why),
-                Err(SliceError::Outdated) => reply = self.answer(request).await,
+                Err(SliceError::Outdated) => reply = *self.answer(request).await,
                 Err(SliceError::Unshared) => {
                     let epoch = self.worker.cache.fills.epoch_of(request.hash);
                     let (alone, lookup) = (FetchScope::Alone(epoch), Lookup { entry: None, epoch });
-                    return fetch::for_client(*self, request, alone, Why::RangeAbsent, lookup).await;
+                    return *fetch::for_client(*self, request, alone, Why::RangeAbsent, lookup).await;
                 }
             }
         }

@@ -26,13 +26,13 @@ impl Context<'_> {
         (entry, limit): (Entry, Duration),
         lookup: Lookup,
         resident: Option<Resident>,
-    ) -> Reply {
+    ) -> Box<Reply> {
         let (fills, epoch) = (&self.worker.cache.fills, lookup.epoch);
         let (reader, leads) = match fills.join_own(entry.key(), entry.signature()) {
             JoinResult::Follow(reader) => (reader, false),
             JoinResult::Writer(writer) => {
                 if let Err(reply) = limits::enter(request, CountedRequests::Misses) {
-                    return *reply;
+                    return reply;
                 }
                 let reader = writer.reader();
                 self.lead_refresh(request, entry.clone(), writer, epoch, None);
@@ -43,11 +43,11 @@ impl Context<'_> {
             let patience = follow::patience(self.plan, request);
             match timeout(limit, follow::verdict(self.plan, request, &reader, patience)).await {
                 Err(_) => reader.set_late(),
-                Ok(Err(reply)) => return *reply,
+                Ok(Err(reply)) => return reply,
                 Ok(Ok(verdict)) => {
                     let own = leads.then(|| self.own_answer(request, reader, verdict)).flatten();
                     return match own {
-                        Some(reply) => reply,
+                        Some(reply) => reply.into(),
                         None => self.ask(request, (Why::Expired, false), lookup, resident).await,
                     };
                 }
@@ -57,7 +57,7 @@ impl Context<'_> {
         let left = Lookup { entry: Some(entry), epoch }.left(fills, request);
         let stale = left.filter(|entry| self.may_stand_in(entry, request));
         match stale.and_then(|entry| self.share(request, entry, Kind::StaleHit, Why::StaleIfSlow)) {
-            Some(reply) => reply,
+            Some(reply) => reply.into(),
             // It was purged meanwhile, or is a part that lacks requested bytes.
             None => self.ask(request, (Why::Expired, false), Lookup { entry: None, epoch }, None).await,
         }

@@ -80,22 +80,25 @@ pub(crate) async fn send(
         Some(link) => link.let_pause(),
         // The client sends its content only after the origin has seen the head.
         None if is_expecting(request) => {}
+        None if content.is_empty() => {}
         // Wait for the content before taking a permit: a client that announces content and sends none holds no permit.
         None => content.begun().await,
     }
-    let claim = claim(plan, request);
-    let permit = match request.is_own_prefetch {
-        true => plan.concurrency.try_enter_spare(claim),
-        false => plan.concurrency.try_enter(claim),
+    let mut permit = match request.is_own_prefetch {
+        true => Some(plan.concurrency.try_enter_spare(claim(plan, request)).ok_or_else(no_permit)?),
+        false => plan.concurrency.try_enter(claim(plan, request)),
     };
-    let permit = match permit {
-        Some(permit) => permit,
-        None if request.is_own_prefetch => return Err(no_permit()),
-        None => Box::pin(queue_up(plan, claim, fetch)).await?,
-    };
+    if permit.is_none() {
+        permit = Some(Box::pin(queue_up(plan, claim(plan, request), fetch)).await?);
+    }
     let (begun, requested) = (Instant::now(), clock::now());
-    let fields = &*packages::asked(plan, request, fields);
-    let answered = ask_peers(worker, plan, request, fields, content).await;
+    let changed = packages::asked(plan, request, fields);
+    let fields = changed.as_deref().unwrap_or(fields);
+    let answered = match request.asks_peers || request.by_peer && request.is_own_prefetch {
+        false => ask(worker, plan, request, fields, content).await,
+        // In a box: otherwise the state of all other requests would be larger.
+        true => Box::pin(ask_peers(worker, plan, request, fields, content)).await,
+    };
     let took = begun.elapsed();
     request.origin.add(took);
     let (mut head, download, by_peer) = answered?;
@@ -169,18 +172,18 @@ async fn ask_peers(
     if only_stored || request.by_peer && request.is_own_prefetch {
         return Err(not_given());
     }
-    let (head, download) = ask(worker, plan, request, fields, content).await?;
-    Ok((head, download, false))
+    ask(worker, plan, request, fields, content).await
 }
 
+/// Sends the request to an origin.
 async fn ask(
-    worker: &Arc<Worker>,
+    worker: &Worker,
     plan: &Plan,
     request: &Request,
     fields: &HeaderMap,
     content: &mut Upload,
-) -> Result<(Head, Box<Download>), OriginError> {
-    match &request.route {
+) -> Result<(Head, Box<Download>, bool), OriginError> {
+    let (head, download) = match &request.route {
         Route::Anywhere => {
             let (https, authority) = (request.scheme == "https", &request.authority);
             let path = if request.path.is_empty() { "*" } else { request.path.as_str() };
@@ -189,10 +192,11 @@ async fn ask(
                 if https && plan.settings.forward.http2 { Protocol::Chosen } else { Protocol::Http1 };
             let to = SiteAddress { https, protocol, authority, host, path, signed: None };
             let clients = worker.clients(plan);
-            once(&clients.forward, plan, request, fields, content, to).await
+            once(&clients.forward, plan, request, fields, content, &to).await?
         }
-        Route::Site(site) => attempts::at_site(worker, plan, site, request, fields, content).await,
-    }
+        Route::Site(site) => attempts::at_site(worker, plan, site, request, fields, content).await?,
+    };
+    Ok((head, download, false))
 }
 
 /// Whether the origins that `request` may go to use HTTP/2.

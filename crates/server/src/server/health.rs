@@ -87,13 +87,13 @@ async fn look(client: &Client, turn: &Turn<'_>, health: &Health, host: &str) -> 
     fields.for_each(|(name, value)| text.field(name.as_bytes(), value.as_bytes()));
     text.extend_from_slice(b"\r\n");
     let head = match origin.http2 {
-        true => OutgoingHead::Http2 { host, path, fields: HeaderMap::new() },
+        true => OutgoingHead::Http2 { host, path, fields: Box::default() },
         false => OutgoingHead::Http1(&text),
     };
     let mut content = Upload::Empty;
-    let request = OriginRequest::new(origin.https, authority, &Method::GET, &mut content);
+    let mut request = OriginRequest::new(origin.https, authority, &Method::GET, &mut content);
     let answered = async {
-        let (head, download) = client.send(head, request).await.map_err(|error| error.to_string())?;
+        let (head, download) = client.send(head, &mut request).await.map_err(|error| error.to_string())?;
         if !health.statuses.iter().any(|own| own.contains(&head.status.as_u16())) {
             return Err(format!("status {} for its health check {path}", head.status.as_u16()));
         }

@@ -1,6 +1,5 @@
 //! A connection to an origin that speaks HTTP/1.1.
 
-use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
@@ -99,18 +98,20 @@ impl Connection {
     }
 
     /// Sends all of `bytes`; `sent` counts the sent ones.
-    pub(super) async fn send(&mut self, bytes: &[u8], sent: &mut usize) -> Result<(), Failure> {
-        poll_fn(|cx| {
-            while *sent < bytes.len() {
-                match self.stream.poll_write(cx, &bytes[*sent..])? {
-                    Poll::Ready(0) => return Poll::Ready(Err(Failure::Closed)),
-                    Poll::Ready(count) => *sent += count,
-                    Poll::Pending => return self.poll_overdue(cx),
-                }
+    pub(super) fn poll_send(
+        &mut self,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+        sent: &mut usize,
+    ) -> Poll<Result<(), Failure>> {
+        while *sent < bytes.len() {
+            match self.stream.poll_write(cx, &bytes[*sent..])? {
+                Poll::Ready(0) => return Poll::Ready(Err(Failure::Closed)),
+                Poll::Ready(count) => *sent += count,
+                Poll::Pending => return self.poll_overdue(cx),
             }
-            self.stream.poll_flush(cx).map_err(Failure::from)
-        })
-        .await
+        }
+        self.stream.poll_flush(cx).map_err(Failure::from)
     }
 
     /// Reads at least one byte; [`Failure::Closed`] at the end of the stream.

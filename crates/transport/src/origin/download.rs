@@ -119,8 +119,8 @@ impl Download {
 
     /// Holds `permit` until the content ends.
     #[must_use]
-    pub fn holding(mut self: Box<Self>, permit: Permit) -> Box<Self> {
-        self.permit = Some(permit);
+    pub fn holding(mut self: Box<Self>, permit: Option<Permit>) -> Box<Self> {
+        self.permit = permit;
         self
     }
 

@@ -48,7 +48,7 @@ impl Exchange {
     ) -> Result<Head, Failure> {
         let connection = &mut *self.connection;
         connection.deadline.set(patience);
-        connection.send(head, sent).await?;
+        poll_fn(|cx| connection.poll_send(cx, head, sent)).await?;
         connection.deadline.restart();
         connection.sending = ContentSender::new(std::mem::take(request.content));
         let mut interims = Interims::default();

@@ -145,8 +145,8 @@ pub enum OutgoingHead<'r> {
         host: &'r str,
         /// The value of `:path`.
         path: &'r str,
-        /// The fields, perhaps with some that only HTTP/1.1 has.
-        fields: HeaderMap,
+        /// The fields, perhaps with some that only HTTP/1.1 has. In a box: heads of HTTP/1.1 are small without it.
+        fields: Box<HeaderMap>,
     },
 }
 
@@ -244,17 +244,16 @@ impl Client {
     pub async fn send(
         &self,
         head: OutgoingHead<'_>,
-        mut request: OriginRequest<'_>,
+        request: &mut OriginRequest<'_>,
     ) -> Result<(Head, Box<Download>), OriginError> {
         let head = match head {
             OutgoingHead::Http1(head) => head,
             OutgoingHead::Http2 { host, path, fields } => {
-                let message = http2::message(request.https, request.method, host, path, fields)?;
-                return Box::pin(self.send_on_stream(message, &mut request)).await;
+                let message = http2::message(request.https, request.method, host, path, *fields)?;
+                return Box::pin(self.send_on_stream(message, request)).await;
             }
         };
         let idle = &self.0.idle;
-        let connector = self.0.connector.within(request.waits.connect);
         let first_byte = request.waits.first_byte.unwrap_or(self.0.first_byte);
         let repeatable = request.content.is_empty() && is_idempotent(request.method);
         let is_safe = repeatable && matches!(*request.method, Method::GET | Method::HEAD);
@@ -268,8 +267,8 @@ impl Client {
                 }
                 // Boxed, since it is rare and much larger than the rest of this future.
                 None => {
-                    let target = (request.https, request.authority, request.client);
-                    Box::new(Box::pin(new_connection(&connector, target, unsent)).await?)
+                    let (to, connect) = ((request.https, request.authority), request.waits.connect);
+                    Box::pin(self.connect(to, (request.client, connect), unsent)).await?
                 }
             };
             let parent = connection.proxy().cloned();
@@ -279,7 +278,7 @@ impl Client {
             if is_new && self.0.prover.is_some() {
                 Box::pin(self.prove(&mut exchange, request.https, request.authority)).await?;
             }
-            match exchange.ask(head, &mut request, first_byte, &mut sent).await {
+            match exchange.ask(head, request, first_byte, &mut sent).await {
                 // It may belong to no request: meanwhile, the origin has sent bytes without a request.
                 Ok(_) if !is_new && is_safe && idle.distrusts(request.https, request.authority) => {
                     exchange.withdraw();
@@ -311,17 +310,19 @@ impl Client {
             }
         }
     }
-}
 
-/// Opens a connection for a request of which an origin has received nothing if `unsent`.
-async fn new_connection(
-    connector: &Connector,
-    (https, authority, client): (bool, &str, Option<IpAddr>),
-    unsent: bool,
-) -> Result<Connection, OriginError> {
-    let opened = connector.open(https, authority, client).await;
-    let opened = opened.map_err(|error| OriginError { unsent, ..error.into() })?;
-    Ok(Connection::new(opened, https, authority))
+    /// Opens a connection for a request of `client`, of which an origin has received nothing if `unsent`. `limit`
+    /// replaces the time limit of this client.
+    async fn connect(
+        &self,
+        (https, authority): (bool, &str),
+        (client, limit): (Option<IpAddr>, Option<Duration>),
+        unsent: bool,
+    ) -> Result<Box<Connection>, OriginError> {
+        let opened = self.0.connector.within(limit).open(https, authority, client).await;
+        let opened = opened.map_err(|error| OriginError { unsent, ..error.into() })?;
+        Ok(Box::new(Connection::new(opened, https, authority)))
+    }
 }
 
 /// Whether the origin ends its connection since no request came for too long.

@@ -50,8 +50,8 @@ async fn a_connection_to_an_address_that_left_dns_gets_no_request() {
     let ask = || async {
         let head = OutgoingHead::Http1(b"GET / HTTP/1.1\r\nHost: origin.test\r\n\r\n");
         let mut content = Upload::Empty;
-        let request = OriginRequest::new(false, &authority, &Method::GET, &mut content);
-        client.send(head, request).await.unwrap().0.status.as_u16()
+        let mut request = OriginRequest::new(false, &authority, &Method::GET, &mut content);
+        client.send(head, &mut request).await.unwrap().0.status.as_u16()
     };
     let resolved_to = async |found: &[IpAddr]| {
         *answers.lock() = found.to_vec();

@@ -27,9 +27,9 @@ impl Client {
             upload = made;
         }
         head.extend_from_slice(b"\r\n");
-        let outgoing = OriginRequest::new(is_https, authority, &parts.method, &mut upload);
+        let mut outgoing = OriginRequest::new(is_https, authority, &parts.method, &mut upload);
         let (head, mut download) =
-            self.send(OutgoingHead::Http1(&head), outgoing).await.map_err(|error| error.detail)?;
+            self.send(OutgoingHead::Http1(&head), &mut outgoing).await.map_err(|error| error.detail)?;
         let mut response = Response::new(Bytes::from(download.whole(most).await?));
         *response.status_mut() = head.status;
         *response.headers_mut() = head.fields.to_map();

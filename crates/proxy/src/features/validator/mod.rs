@@ -181,7 +181,7 @@ impl Check {
             (Some(reply), _) => reply,
             // If each hit is revalidated, the answer of the origin decides.
             _ if self.served.outcome.kind == Kind::Revalidated => {
-                serve::flow(&self.worker, &self.plan, &mut self.request.in_background()).await
+                *serve::flow(&self.worker, &self.plan, &mut self.request.in_background()).await
             }
             // It was fresh, and it was not removed: it has only expired since.
             (None, Some(entry)) if self.has_expired() && !entry.freshness().is_taken_back() => {

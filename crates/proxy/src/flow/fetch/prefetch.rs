@@ -61,11 +61,12 @@ pub(crate) async fn prefetch(
     let own = stored.as_ref().filter(|entry| *entry.key() == *request.key);
     let wants_part = request.fields.contains("range");
     let revalidation = Revalidation::about(own, wants_part);
-    let asked = revalidation.fields(&request.fields, wants_part);
+    let changed = revalidation.fields(&request.fields, wants_part);
+    let asked = changed.as_deref().unwrap_or(&request.fields);
     let doubt = Doubt::about(&cx.worker.cache, &request.key);
     let start = cx.begin(request);
     let (mut nothing, fetch) = (Upload::Empty, Some(writer.fetch()));
-    let answer = match upstream::send(cx.worker, cx.plan, request, &asked, &mut nothing, fetch).await {
+    let answer = match upstream::send(cx.worker, cx.plan, request, asked, &mut nothing, fetch).await {
         Ok(answer) => answer,
         Err(error) if error.why == Why::Overloaded => return PrefetchResult::Unsent,
         Err(error) => {

@@ -194,13 +194,13 @@ async fn ask(
     }
     head.extend_from_slice(b"\r\n");
     let mut content = Upload::Empty;
-    let request = OriginRequest {
+    let mut request = OriginRequest {
         waits: Waits { connect: Some(PATIENCE), first_byte: Some(PATIENCE), between: Some(PATIENCE) },
         ..OriginRequest::new(https, authority, method, &mut content)
     };
     let answered = async {
         let (head, mut download) = client
-            .send(OutgoingHead::Http1(&head), request)
+            .send(OutgoingHead::Http1(&head), &mut request)
             .await
             .map_err(|error| failed(&error.to_string()))?;
         match head.status {
