@@ -44,7 +44,7 @@ pub fn has_evaluated(request: &HeaderMap) -> bool {
 
 /// Whether a condition of the request is for the origin alone. Its answer may be 412, which is for this request only.
 pub fn is_for_origin(request: &HeaderMap) -> bool {
-    FOR_ORIGINS.iter().any(|name| request.contains_key(name))
+    FOR_ORIGINS.iter().any(|name| request.contains(name.as_str()))
 }
 
 const FOR_ORIGINS: [HeaderName; 2] = [header::IF_MATCH, header::IF_UNMODIFIED_SINCE];

@@ -197,15 +197,23 @@ pub fn remove_hop_by_hop(fields: &mut HeaderMap) {
 /// `Connection` is read once. The reader of messages refuses those with more than
 /// [`MOST_CONNECTION_OPTIONS`]; here, if the list is longer, all other fields count as listed.
 pub fn is_hop_by_hop(fields: &impl Fields) -> impl Fn(&[u8]) -> bool {
-    let has_length = |name: &[u8]| name.len() < 64 && LENGTHS & (1 << name.len()) != 0;
-    let is_same = |name: &[u8]| HOP_BY_HOP.iter().any(|own| name.eq_ignore_ascii_case(own.as_bytes()));
-    let is_own = move |name: &[u8]| has_length(name) && is_same(name);
-    let is_usual = |option: &[u8]| option.eq_ignore_ascii_case(b"close") || is_own(option);
+    let is_usual = |option: &[u8]| option.eq_ignore_ascii_case(b"close") || is_always_hop_by_hop(option);
     let options = members(fields, "connection").take(MOST_CONNECTION_OPTIONS + 1);
     let mut listed = Vec::new();
     options.filter(|option| !is_usual(option)).for_each(|option| listed.push(option));
     let is_too_long = listed.len() > MOST_CONNECTION_OPTIONS;
-    move |name| is_own(name) || is_too_long || listed.iter().any(|listed| listed.eq_ignore_ascii_case(name))
+    move |name| {
+        is_always_hop_by_hop(name)
+            || is_too_long
+            || listed.iter().any(|listed| listed.eq_ignore_ascii_case(name))
+    }
+}
+
+/// Whether the field of a name (in any case) concerns one connection, whatever `Connection` lists.
+#[inline]
+pub fn is_always_hop_by_hop(name: &[u8]) -> bool {
+    let has_length = name.len() < 64 && LENGTHS & (1 << name.len()) != 0;
+    has_length && HOP_BY_HOP.iter().any(|own| name.eq_ignore_ascii_case(own.as_bytes()))
 }
 
 /// The most connection options of a message.

@@ -6,8 +6,8 @@
 
 use std::hash::BuildHasher;
 
-use http::{HeaderMap, StatusCode, Version, header};
-use larder_semantics::fields::members;
+use http::{HeaderMap, StatusCode, Version};
+use larder_semantics::fields::{Fields, members};
 use larder_semantics::status::Why;
 
 use super::plan::Plan;
@@ -23,8 +23,8 @@ const DIGITS: usize = 16;
 /// Appends the `Via` of a request that is forwarded with `fields`.
 pub(crate) fn write_via(out: &mut impl FieldWriter, plan: &Plan, request: &Request, fields: &HeaderMap) {
     out.field_with(b"Via", |out| {
-        for value in fields.get_all(header::VIA) {
-            out.extend_from_slice(value.as_bytes());
+        for value in fields.lines("via") {
+            out.extend_from_slice(value);
             out.extend_from_slice(b", ");
         }
         out.extend_from_slice(received_protocol(request.version));
@@ -48,7 +48,7 @@ fn received_protocol(version: Version) -> &'static [u8] {
 /// Refuses `request` if it is in a loop. Errors: the error for a request that this process has forwarded for this URL
 /// before, or that proxies of this name have forwarded too often.
 pub(crate) fn refuse_loop(plan: &Plan, request: &Request) -> Result<(), OriginError> {
-    if !request.fields.contains_key(header::VIA) {
+    if !request.fields.contains("via") {
         return Ok(());
     }
     let (name, own) = (plan.settings.name.as_bytes(), digits(plan, request));

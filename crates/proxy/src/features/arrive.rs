@@ -79,7 +79,7 @@ pub(crate) struct PendingRequest {
     pub(crate) delimited: Framing,
     /// Whether the client waits for `100 Continue`.
     pub(crate) expects: bool,
-    pub(crate) memo: Option<RequestRecord>,
+    pub(crate) memo: Option<Box<RequestRecord>>,
     /// Counts the other end as a connection, if it requests a tunnel.
     pub(crate) permit: Option<ConnectionPermit>,
 }
@@ -199,7 +199,7 @@ impl Client {
                 let (delimited, expects) = (head.framing, head.expects_continue);
                 Step::Ask(PendingRequest { request, role, delimited, expects, memo, permit })
             }
-            Err(refusal) => Step::Refuse(refusal, memo.map(Box::new)),
+            Err(refusal) => Step::Refuse(refusal, memo),
         }
     }
 }
@@ -219,7 +219,12 @@ impl Visit<'_> {
     }
 
     /// Returns the record of the request, if its reply takes longer to send; `None` if no observer needs it.
-    pub(crate) fn note(&self, worker: &Worker, plan: &Plan, head: &RequestHead<'_>) -> Option<RequestRecord> {
+    pub(crate) fn note(
+        &self,
+        worker: &Worker,
+        plan: &Plan,
+        head: &RequestHead<'_>,
+    ) -> Option<Box<RequestRecord>> {
         let mut memo =
             worker.witness.note(plan, self.role, head, (self.client, self.identity), self.begun)?;
         memo.id.clone_from(&self.id);

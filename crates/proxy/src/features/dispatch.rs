@@ -99,7 +99,9 @@ async fn answer(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut Request) -
     match request.route.tags().cloned() {
         // In a box: otherwise the state of all other requests would be larger.
         Some(pools) => Box::pin(gateway(worker, plan, &pools, request)).await.into(),
-        None if request.ruling.packages.is_some() => Box::pin(packages::serve(worker, plan, request)).await.into(),
+        None if request.ruling.packages.is_some() => {
+            Box::pin(packages::serve(worker, plan, request)).await.into()
+        }
         None => serve::flow(worker, plan, request).await,
     }
 }

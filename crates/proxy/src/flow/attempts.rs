@@ -137,11 +137,14 @@ struct Sent<'s> {
 }
 
 impl<'s> Sent<'s> {
-    /// Returns what chooses the origin: the URL, or the client.
+    /// Returns what chooses the origin, if there are several: the URL, or the client.
     fn key(&self) -> Cow<'s, [u8]> {
-        match self.chosen.pool.is_by_client() {
-            true => network(self.request.client.ip(), 32, 64).to_string().into_bytes().into(),
-            false => self.request.url_key().into(),
+        match self.chosen.pool {
+            pool if !pool.has_choice() => Cow::default(),
+            pool if pool.is_by_client() => {
+                network(self.request.client.ip(), 32, 64).to_string().into_bytes().into()
+            }
+            _ => self.request.url_key().into(),
         }
     }
 

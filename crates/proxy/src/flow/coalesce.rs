@@ -146,7 +146,13 @@ impl Context<'_> {
     }
 
     /// Fetches for all followers, unless a usable response has been stored meanwhile, in this cache or in a far tier.
-    async fn writer(&self, request: &Request, mut writer: FillWriter, why: Why, lookup: Lookup) -> Box<Reply> {
+    async fn writer(
+        &self,
+        request: &Request,
+        mut writer: FillWriter,
+        why: Why,
+        lookup: Lookup,
+    ) -> Box<Reply> {
         if lookup.entry.is_none() {
             self.worker.cache.twin.fetched(request.hash).await;
         }

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::net::IpAddr;
 
-use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
+use http::{HeaderMap, HeaderName, Method, header};
 use larder_semantics::fields::Fields;
 use larder_semantics::methods;
 
@@ -108,11 +108,10 @@ fn profits_from_http2(request: &Request, fields: &HeaderMap, content: &Upload) -
 
 /// Whether the credentials of a request authorise all that follows on its connection to the origin.
 pub(crate) fn authorises_connection(fields: &HeaderMap) -> bool {
-    let is_of = |given: &HeaderValue, scheme: &[u8]| {
-        given.as_bytes().get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme))
+    let is_of = |given: &[u8], scheme: &[u8]| {
+        given.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme))
     };
-    let mut given = fields.get_all(header::AUTHORIZATION).iter();
-    given.any(|given| is_of(given, b"ntlm ") || is_of(given, b"negotiate "))
+    fields.lines("authorization").any(|given| is_of(given, b"ntlm ") || is_of(given, b"negotiate "))
 }
 
 /// Writes the request line and `Host`.

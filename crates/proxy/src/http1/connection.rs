@@ -93,7 +93,7 @@ pub(super) enum InputResult {
 pub(super) struct ReplyStart {
     reply: Reply,
     framing: Framing,
-    memo: Option<RequestRecord>,
+    memo: Option<Box<RequestRecord>>,
     since: Instant,
     before: usize,
 }
@@ -349,9 +349,7 @@ impl Connection {
             }
             InputResult::Reply(begun) => self.reply(plan, begun).await,
             InputResult::Ask(ask) => self.ask(plan, ask).await,
-            InputResult::Refuse(refusal, memo) => {
-                Box::pin(self.refuse(plan, refusal, (None, memo.map(|memo| *memo)))).await
-            }
+            InputResult::Refuse(refusal, memo) => Box::pin(self.refuse(plan, refusal, (None, memo))).await,
             InputResult::Http2 => Ok(NextStep::Http2),
         }
     }
@@ -474,7 +472,7 @@ impl Connection {
         &mut self,
         plan: &Plan,
         refusal: Refusal,
-        (request, memo): (Option<&Request>, Option<RequestRecord>),
+        (request, memo): (Option<&Request>, Option<Box<RequestRecord>>),
     ) -> io::Result<NextStep> {
         let mut reply = serve::refusal_of(&self.worker, plan, request, refusal);
         let framing = Framing { http11: true, keep_alive: false, head_only: false };

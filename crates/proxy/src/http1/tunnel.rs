@@ -18,7 +18,7 @@ use crate::observe::memo::RequestRecord;
 pub(super) struct TunnelStart {
     pub(super) reply: Box<Reply>,
     pub(super) bytes: u64,
-    pub(super) memo: Option<RequestRecord>,
+    pub(super) memo: Option<Box<RequestRecord>>,
     /// Counts the other end as a connection.
     pub(super) permit: Option<ConnectionPermit>,
     /// The longest time without traffic.

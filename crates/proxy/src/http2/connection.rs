@@ -58,7 +58,7 @@ struct Responder {
     /// Hits whose duration has not been counted.
     untimed: u64,
     /// Replies to refused requests, with their lengths in bytes, which have not been recorded yet.
-    refused: Vec<(Reply, u64, Option<RequestRecord>)>,
+    refused: Vec<(Reply, u64, Option<Box<RequestRecord>>)>,
 }
 
 /// The event that a connection waits for, which determines the time limit.
@@ -90,7 +90,7 @@ struct StreamRefusal {
     /// Whether its method is HEAD.
     head_only: bool,
     refusal: Refusal,
-    memo: Option<RequestRecord>,
+    memo: Option<Box<RequestRecord>>,
 }
 
 /// The result of a turn.
@@ -367,7 +367,6 @@ impl Responder {
         };
         if let Err((refusal, memo)) = result {
             let head_only = received.method == Method::HEAD.as_str();
-            let memo = memo.map(|memo| *memo);
             self.refuse(state, plan, StreamRefusal { stream: opened.stream, head_only, refusal, memo });
         }
     }

@@ -21,6 +21,7 @@ use super::memo::{RequestRecord, RequestResult};
 use super::sums::Hit;
 use super::tap::{Selection, Tap};
 use super::watch::Queue;
+use crate::base::in_place;
 use crate::base::settings::{Door, Role};
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::Reply;
@@ -74,14 +75,14 @@ impl Witness {
         head: &RequestHead<'_>,
         client: (SocketAddr, Option<&Arc<ClientIdentity>>),
         begun: Option<Instant>,
-    ) -> Option<RequestRecord> {
+    ) -> Option<Box<RequestRecord>> {
         let begin = || RequestRecord::begin(plan, role, head, client, begun.unwrap_or_else(Instant::now));
-        self.needs_memos(plan).then(|| self.traced(begin(), &head.fields))
+        self.needs_memos(plan).then(|| in_place::boxed(|| self.traced(begin(), &head.fields)))
     }
 
     /// Returns the record of a request that could not be read; `None` if no observer needs it.
-    pub(crate) fn note_unread(&self, plan: &Plan, client: SocketAddr) -> Option<RequestRecord> {
-        self.needs_memos(plan).then(|| RequestRecord::unread(client))
+    pub(crate) fn note_unread(&self, plan: &Plan, client: SocketAddr) -> Option<Box<RequestRecord>> {
+        self.needs_memos(plan).then(|| Box::new(RequestRecord::unread(client)))
     }
 
     /// Returns the record of a call for `url` through `door`; `None` if no observer needs it.
@@ -91,9 +92,9 @@ impl Witness {
         door: Door,
         url: &str,
         client: SocketAddr,
-    ) -> Option<RequestRecord> {
+    ) -> Option<Box<RequestRecord>> {
         let memo = || self.traced(RequestRecord::of_call(plan, door, url, client), &HeaderMap::new());
-        self.needs_memos(plan).then(memo)
+        self.needs_memos(plan).then(|| Box::new(memo()))
     }
 
     /// Returns the time of arrival of a request that was read at `now` (UNIX seconds), if an observer needs it.
@@ -133,7 +134,13 @@ impl Witness {
     }
 
     /// Tells the observers of a request with `reply`, of which `bytes` bytes were sent.
-    pub(crate) fn replied(&self, plan: &Plan, reply: &Reply, bytes: u64, mut memo: Option<RequestRecord>) {
+    pub(crate) fn replied(
+        &self,
+        plan: &Plan,
+        reply: &Reply,
+        bytes: u64,
+        mut memo: Option<Box<RequestRecord>>,
+    ) {
         memo.iter_mut().for_each(|memo| memo.answered(plan, reply));
         let ended = RequestResult::by(reply, bytes);
         self.request(plan, &ended, memo);
@@ -141,13 +148,13 @@ impl Witness {
     }
 
     /// Tells the observers of a request of which `memo` was kept, if one of them needs that.
-    pub(crate) fn request(&self, plan: &Plan, ended: &RequestResult, memo: Option<RequestRecord>) {
+    pub(crate) fn request(&self, plan: &Plan, ended: &RequestResult, memo: Option<Box<RequestRecord>>) {
         self.count(plan, ended);
         let Some(memo) = memo else { return };
         let took = memo.elapsed();
         self.show(plan, ended, &memo, took);
         if let (Some(ledger), Some(mut sheet)) = (&self.observers.ledger, self.sheet()) {
-            ledger.record(&mut sheet, memo, ended, took);
+            ledger.record(&mut sheet, *memo, ended, took);
         }
     }
 

@@ -56,12 +56,12 @@ struct Visitor {
 
 impl Visitor {
     /// Returns the data of a call for `url`; `None` if no log or statistics need it.
-    fn note(&self, plan: &Plan, url: &str) -> Option<RequestRecord> {
+    fn note(&self, plan: &Plan, url: &str) -> Option<Box<RequestRecord>> {
         self.worker.witness.note_call(plan, self.door, url, self.client)
     }
 
     /// Counts a call that arrived at `begun`.
-    fn record(&self, plan: &Plan, begun: Instant, ended: &RequestResult, memo: Option<RequestRecord>) {
+    fn record(&self, plan: &Plan, begun: Instant, ended: &RequestResult, memo: Option<Box<RequestRecord>>) {
         let tally = self.doors.figures.of(self.door);
         let took = begun.elapsed();
         tally.record(&ended.outcome, ended.bytes, took);

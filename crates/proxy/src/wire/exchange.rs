@@ -34,7 +34,7 @@ pub(crate) struct ReplyStart {
     pub(crate) reply: Reply,
     /// The bytes that were written.
     pub(crate) sent: u64,
-    pub(crate) memo: Option<RequestRecord>,
+    pub(crate) memo: Option<Box<RequestRecord>>,
     pub(crate) since: Instant,
 }
 
@@ -118,7 +118,7 @@ async fn refuse<S: RawStream>(
     worker: &Worker,
     plan: &Plan,
     (mut reply, head_only): (Reply, bool),
-    memo: Option<RequestRecord>,
+    memo: Option<Box<RequestRecord>>,
 ) {
     tracing::debug!("refused with {}", reply.status.as_u16());
     let _ = stream.reply(&mut reply, head_only, &plan.banner).await;

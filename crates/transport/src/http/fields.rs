@@ -2,7 +2,6 @@
 //! another.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
-use larder_semantics::storable;
 use larder_store::LinesRef;
 use larder_store::lines::write_line;
 
@@ -38,7 +37,7 @@ pub trait FieldWriter {
     /// Appends the fields of a received message, except those of its connection, and its length, which is written with
     /// the framing.
     fn forward(&mut self, lines: &Lines) {
-        let concerns_hop = storable::is_hop_by_hop(lines);
+        let concerns_hop = lines.concerns_hop();
         let stays = |name: &[u8]| name.eq_ignore_ascii_case(b"content-length") || concerns_hop(name);
         for (name, value, line) in lines.iter_whole().filter(|(name, ..)| !stays(name)) {
             self.line(name, value, line);

@@ -9,7 +9,7 @@ use std::mem::MaybeUninit;
 
 use http::{HeaderMap, HeaderName, Method, StatusCode};
 use larder_semantics::fields::{Fields, members, to_map};
-use larder_semantics::storable::MOST_CONNECTION_OPTIONS;
+use larder_semantics::storable::{self, MOST_CONNECTION_OPTIONS};
 use larder_store::entry::LONGEST_HEAD;
 use smallvec::SmallVec;
 
@@ -56,6 +56,8 @@ pub struct Lines {
     bytes: Vec<u8>,
     index: SmallVec<[Line; USUAL_FIELDS]>,
     lengths: NameLengths,
+    /// Whether `Connection` lists other fields than those that always concern the connection.
+    lists_fields: bool,
 }
 
 /// The position of a line, and the lengths of its name and value.
@@ -137,12 +139,14 @@ fn parse_into<'b>(
     let line_feeds = LineFeeds::of(head);
     // Each line has one line feed, and so have the status line and the empty line, unless a value is folded.
     let has_folds = line_feeds.count != response.headers.len() + 2;
-    let fields = in_place::boxed(|| Lines::of(response.headers, head, has_folds));
+    let mut fields = in_place::boxed(|| Lines::of(response.headers, head, has_folds));
     let http11 = response.version == Some(1);
     let (framing, certain) = framing(method, status, &fields, http11)?;
     // A client may have smuggled a line feed into a field: another response could follow the one that its origin meant.
     let certain = certain && !line_feeds.has_bare;
-    let keep_alive = certain && keeps_alive(&fields, http11)? && framing != Framing::Close;
+    let (keep_alive, lists_fields) = connection_options(&fields, http11)?;
+    fields.lists_fields = lists_fields;
+    let keep_alive = certain && keep_alive && framing != Framing::Close;
     Ok(Some((Head { status, fields, keep_alive, framing }, used)))
 }
 
@@ -186,15 +190,20 @@ fn is_doubtful(header: &httparse::Header<'_>, head: &[u8]) -> bool {
     head.get(colon) != Some(&b':') && (is("content-length") || is("transfer-encoding") || is("connection"))
 }
 
-fn keeps_alive(fields: &Lines, http11: bool) -> Result<bool, Malformed> {
-    let (mut keep_alive, mut close, mut count) = (http11, false, 0);
+/// Returns what `Connection` says: whether the connection may be reused, and whether fields are listed that do not
+/// always concern it.
+fn connection_options(fields: &Lines, http11: bool) -> Result<(bool, bool), Malformed> {
+    let (mut keep_alive, mut close, mut lists_fields, mut count) = (http11, false, false, 0);
     members(fields, "connection").for_each(|option| {
-        close |= option.eq_ignore_ascii_case(b"close");
-        keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
+        let (closes, keeps) =
+            (option.eq_ignore_ascii_case(b"close"), option.eq_ignore_ascii_case(b"keep-alive"));
+        close |= closes;
+        keep_alive |= keeps;
+        lists_fields |= !closes && !keeps && !storable::is_always_hop_by_hop(option);
         count += 1;
     });
     match count {
-        ..=MOST_CONNECTION_OPTIONS => Ok(keep_alive && !close),
+        ..=MOST_CONNECTION_OPTIONS => Ok((keep_alive && !close, lists_fields)),
         _ => Err(Malformed("too many connection options")),
     }
 }
@@ -345,13 +354,23 @@ impl Lines {
         }
     }
 
+    /// Returns a predicate: whether the field of a name (in any case) concerns the connection to the origin.
+    pub(crate) fn concerns_hop(&self) -> impl Fn(&[u8]) -> bool {
+        let listed = self.lists_fields.then(|| storable::is_hop_by_hop(self));
+        move |name| match &listed {
+            None => storable::is_always_hop_by_hop(name),
+            Some(concerns_hop) => concerns_hop(name),
+        }
+    }
+
     /// Keeps the lines that `keep` accepts, and adds `more` as far as the head does not become too large.
     pub fn rebuild<'m>(
         &mut self,
         keep: impl Fn(&[u8], &[u8]) -> bool,
         more: impl Iterator<Item = (&'m str, &'m [u8])>,
     ) {
-        let mut new = Self { bytes: Vec::with_capacity(self.bytes.len()), ..Self::default() };
+        let bytes = Vec::with_capacity(self.bytes.len());
+        let mut new = Self { bytes, lists_fields: self.lists_fields, ..Self::default() };
         for (name, value) in self.iter().filter(|(name, value)| keep(name, value)) {
             new.push(name, value);
         }

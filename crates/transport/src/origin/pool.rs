@@ -139,11 +139,16 @@ impl Pool {
         Self { balance, ..self }
     }
 
+    /// Whether it has several origins.
+    pub fn has_choice(&self) -> bool {
+        self.origins.len() > 1
+    }
+
     /// Returns the origin for the next attempt at the request with this `key`, a URL or a client: a well one, and not the one that has
     /// just `failed` if there is another, preferably the one of the client's `session`. Backups are last. If no origin is
     /// well, it may be any: a request that may succeed is better than a certain error.
     pub fn next(&self, failed: Option<Turn<'_>>, session: Option<&Session>, key: &[u8]) -> Turn<'_> {
-        if self.origins.len() == 1 {
+        if !self.has_choice() {
             return Turn { pool: self, at: 0 };
         }
         let (now, failed) = (clock::millis(), failed.map(|turn| turn.at));
