@@ -78,7 +78,7 @@ pub(super) async fn at_site(
                 declined.take().into_iter().for_each(|earlier| earlier.download.spare());
                 let other = sent.instead_of(turn, head.status, has_content).filter(|_| tries_left > 0);
                 let answer = OriginAnswer { turn, load, head, download, is_first };
-                let Some(other) = other else { return sent.accept(site, answer).await };
+                let Some(other) = other else { return sent.accepted(site, answer).await };
                 declined = Some(answer);
                 next = other;
                 tries_left -= 1;
@@ -97,7 +97,7 @@ pub(super) async fn at_site(
                 }
                 if !again || tries_left == 0 || !chosen.pool.may_retry() {
                     return match declined {
-                        Some(answer) => sent.accept(site, answer).await,
+                        Some(answer) => sent.accepted(site, answer).await,
                         None => Err(OriginError { unsent, ..error }),
                     };
                 }
@@ -170,12 +170,18 @@ impl<'s> Sent<'s> {
         (!other.is_at(turn) && pool.may_retry()).then_some(other)
     }
 
-    /// Returns the answer of an origin of `site` in the form for clients.
-    async fn accept(&self, site: &SiteState, answer: OriginAnswer<'_>) -> Answered {
-        let OriginAnswer { turn, load, mut head, mut download, is_first } = answer;
-        if let Some(signer) = turn.signer() {
-            signer.accept(&self.request.method, &mut head, &mut download).await?;
+    /// Returns the answer of an origin of `site` in the form for clients, unless that is a bucket which refuses it.
+    async fn accepted(&self, site: &SiteState, mut answer: OriginAnswer<'_>) -> Answered {
+        if let Some(signer) = answer.turn.signer() {
+            let OriginAnswer { head, download, .. } = &mut answer;
+            // In a box: otherwise the state of all other requests would be larger.
+            Box::pin(signer.accept(&self.request.method, head, download)).await?;
         }
+        self.rewritten(site, answer)
+    }
+
+    fn rewritten(&self, site: &SiteState, answer: OriginAnswer<'_>) -> Answered {
+        let OriginAnswer { turn, load, mut head, download, is_first } = answer;
         self.request.session.iter().filter(|_| is_first).for_each(|session| turn.keep(session));
         let origin = turn.origin();
         self.request.origin.answered_by(&origin.authority);

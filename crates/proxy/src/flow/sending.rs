@@ -141,7 +141,7 @@ impl SentFields<'_> {
         if to.protocol == Protocol::Http2 {
             return OutgoingHead::Http2 { host: to.host, path: to.path, fields: self.in_http2(content) };
         }
-        bytes.reserve(HEAD);
+        *bytes = Vec::with_capacity(HEAD);
         write_request_line(bytes, self.request, to);
         self.write(bytes, content);
         bytes.extend_from_slice(b"\r\n");
@@ -251,12 +251,18 @@ fn write_address(out: &mut Vec<u8>, address: IpAddr) {
     };
     let (mut digits, mut length) = ([0; "255.255.255.255.".len()], 0);
     for octet in address.octets() {
-        for unit in [100, 10, 1].into_iter().filter(|unit| octet >= *unit || *unit == 1) {
-            digits[length] = b'0' + octet / unit % 10;
+        let mut push = |digit| {
+            digits[length] = digit;
             length += 1;
+        };
+        if octet >= 100 {
+            push(b'0' + octet / 100);
         }
-        digits[length] = b'.';
-        length += 1;
+        if octet >= 10 {
+            push(b'0' + octet / 10 % 10);
+        }
+        push(b'0' + octet % 10);
+        push(b'.');
     }
     out.extend_from_slice(&digits[..length - 1]);
 }

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use hashbrown::{DefaultHashBuilder, HashSet};
-use http::{HeaderMap, HeaderName, header};
+use http::HeaderMap;
 use larder_semantics::date;
 use larder_semantics::fields::{HeadLines, to_map};
 use larder_words::with_defaults;
@@ -24,20 +24,20 @@ use super::{Lines, write_line};
 use crate::charge::allocated;
 
 /// Names whose values differ from response to response, so that sharing is not tried.
-const OWN: [HeaderName; 10] = [
-    header::ETAG,
-    header::LAST_MODIFIED,
-    header::EXPIRES,
-    header::CONTENT_LOCATION,
-    header::LOCATION,
-    header::SET_COOKIE,
-    HeaderName::from_static("cache-groups"),
-    HeaderName::from_static("cache-tag"),
-    HeaderName::from_static("surrogate-key"),
-    HeaderName::from_static("xkey"),
+const OWN: [&str; 10] = [
+    "etag",
+    "last-modified",
+    "expires",
+    "content-location",
+    "location",
+    "set-cookie",
+    "cache-groups",
+    "cache-tag",
+    "surrogate-key",
+    "xkey",
 ];
 /// Lines that are stored as numbers, or not at all.
-const NUMBERS: [HeaderName; 3] = [header::DATE, header::AGE, header::CONTENT_LENGTH];
+const NUMBERS: [&str; 3] = ["date", "age", "content-length"];
 /// The most names among which lines of one name are looked for one by one.
 const FEW_NAMES: usize = 64;
 /// Bytes that the set of blocks takes for one block.
@@ -224,8 +224,8 @@ impl NamedLines {
     }
 }
 
-fn is_one_of(names: &[HeaderName], name: &[u8]) -> bool {
-    names.iter().any(|own| name.eq_ignore_ascii_case(own.as_str().as_bytes()))
+fn is_one_of(names: &[&str], name: &[u8]) -> bool {
+    names.iter().any(|own| name.eq_ignore_ascii_case(own.as_bytes()))
 }
 
 impl Pool {
@@ -312,6 +312,8 @@ impl Borrow<[u8]> for Block {
 
 #[cfg(test)]
 mod tests {
+    use http::HeaderName;
+
     use super::*;
 
     fn fields(lines: &[(&'static str, &str)]) -> HeaderMap {
