@@ -51,6 +51,7 @@ pub(crate) enum Entrance {
 }
 
 /// The next step for a request.
+#[expect(clippy::large_enum_variant, reason = "in a box, each hit would cost an allocation")]
 pub(crate) enum Step<'c> {
     /// The cache answers it at once.
     Answer(Reply, Visit<'c>),
