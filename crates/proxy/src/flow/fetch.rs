@@ -76,16 +76,7 @@ pub(crate) async fn fetch(
     // Checked after the fetch is registered among the fills: later purges apply to the fetch itself.
     let stored = lookup.left(&cx.worker.cache.fills, request);
     let mut wants_part = request.fields.contains("range") && !packages::is_verified(cx.plan, request);
-    // Validators and parts belong to one URL; a response stored for an equivalent URL may only stand in on errors.
-    let own = stored.as_ref().filter(|entry| *entry.key() == *request.key);
-    let is_sliced = own.is_some_and(|entry| entry.body().slices().is_some());
-    // Only requests that begin with a slice lead a fetch of a range for others.
-    let begins = is_sliced || wants_part && fetching.id().is_some();
-    let first = begins.then(|| FirstSlice::of(cx, request, own)).flatten();
-    let mut revalidation = match first {
-        Some(first) => Revalidation::First(own.filter(|_| is_sliced).cloned(), first),
-        None => conditions::revalidation(cx, request, own, wants_part),
-    };
+    let mut revalidation = begun(cx, request, &fetching, (stored.as_ref(), wants_part));
     let own_tag = generated_etag::of(cx.rules, &revalidation).await;
     loop {
         let mut asked = revalidation.fields(&request.fields, wants_part);
@@ -101,9 +92,7 @@ pub(crate) async fn fetch(
         let received = clock::now();
         let answer = match sent {
             Some(Ok(answer)) => answer,
-            Some(Err(error)) => {
-                return failed(cx, request, fetching, why, stored.as_ref(), error).into();
-            }
+            Some(Err(error)) => return failed(cx, request, fetching, why, stored.as_ref(), error).into(),
             None => return follow::left().into(),
         };
         // The clocks of nodes may differ.
@@ -120,27 +109,50 @@ pub(crate) async fn fetch(
         }
         let meaning = fetched.understand(&revalidation, &answer);
         let known = fetched.count(&meaning, &answer);
-        match meaning {
-            Meaning::AskAgain => revalidation = Revalidation::Whole,
+        let reply = match meaning {
+            Meaning::AskAgain => {
+                revalidation = Revalidation::Whole;
+                continue;
+            }
             Meaning::StillGood(entry) => match fetched.still_good(fetching, entry, confirmed, &answer) {
-                Ok(reply) => return reply.into(),
-                Err(scope) => (fetching, revalidation) = fetched.whole_instead(scope, known),
+                Ok(reply) => reply,
+                Err(scope) => {
+                    (fetching, revalidation) = fetched.whole_instead(scope, known);
+                    continue;
+                }
             },
-            Meaning::StaleInstead(entry) => {
-                return fetched.stale(fetching, &entry, Some(answer.status)).into();
-            }
-            Meaning::Completes(entry, joined) => {
-                return fetched.complete(fetching, answer, entry, joined).into();
-            }
-            Meaning::Opens(opened) => return fetched.open(fetching, answer, *opened).into(),
+            Meaning::StaleInstead(entry) => fetched.stale(fetching, &entry, Some(answer.status)),
+            Meaning::Completes(entry, joined) => fetched.complete(fetching, answer, entry, joined),
+            Meaning::Opens(opened) => fetched.open(fetching, answer, *opened),
             Meaning::Contains(part, wanted) => {
-                return opening::narrow(fetched.answer(fetching, answer), &part, wanted).into();
+                opening::narrow(fetched.answer(fetching, answer), &part, wanted)
             }
             Meaning::Answer if wants_part && coded_stream::is_part_of_undone(request, &answer) => {
                 (revalidation, wants_part) = (Revalidation::Whole, false);
+                continue;
             }
             Meaning::Answer => return in_place::boxed(|| fetched.answer(fetching, answer)),
-        }
+        };
+        return reply.into();
+    }
+}
+
+/// Returns the request with which a fetch begins that finds `stored`; `wants_part`: the client wants a part of the response.
+fn begun(
+    cx: Context<'_>,
+    request: &Request,
+    fetching: &FetchScope,
+    (stored, wants_part): (Option<&Entry>, bool),
+) -> Revalidation {
+    // Validators and parts belong to one URL; a response stored for an equivalent URL may only stand in on errors.
+    let own = stored.filter(|entry| *entry.key() == *request.key);
+    let is_sliced = own.is_some_and(|entry| entry.body().slices().is_some());
+    // Only requests that begin with a slice lead a fetch of a range for others.
+    let begins = is_sliced || wants_part && fetching.id().is_some();
+    let first = begins.then(|| FirstSlice::of(cx, request, own)).flatten();
+    match first {
+        Some(first) => Revalidation::First(own.filter(|_| is_sliced).cloned(), first),
+        None => conditions::revalidation(cx, request, own, wants_part),
     }
 }
 

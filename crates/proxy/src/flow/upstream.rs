@@ -79,8 +79,7 @@ pub(crate) async fn send(
         // The origin may have to send first, and both sides may pause.
         Some(link) => link.let_pause(),
         // The client sends its content only after the origin has seen the head.
-        None if is_expecting(request) => {}
-        None if content.is_empty() => {}
+        None if content.is_empty() || is_expecting(request) => {}
         // Wait for the content before taking a permit: a client that announces content and sends none holds no permit.
         None => content.begun().await,
     }
