@@ -212,8 +212,10 @@ fn no_request_fails_during_many_upgrades_under_load() {
         "[cluster]\nengine = '{}'\nnode = 'a'\nlisten = '127.0.0.1:0'\nheartbeat = '50ms'\n",
         engine.url()
     );
+    // On a busy machine, the download takes longer than the 30 seconds of a drain by default.
+    let drain = "[timeouts]\ndrain = '5m'\n";
     let pair = authority.pair("site", &["site.test"]).table();
-    let mut larder = Larder::start(&format!("{listen}{disk}{cluster}{pair}{}", site(&[&origin], "")));
+    let mut larder = Larder::start(&format!("{listen}{disk}{cluster}{drain}{pair}{}", site(&[&origin], "")));
     let other = [node(&engine, &origin, "b", "")];
     wait_for(&other, &["a", "b"]);
     let (plain, secure) = (larder.address(), larder.door("reverse, TLS"));
