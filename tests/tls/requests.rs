@@ -255,7 +255,7 @@ fn handshakes_do_not_keep_a_process_from_stopping() {
 }
 
 #[test]
-fn a_new_client_may_make_its_handshake_and_ask_when_the_process_ends() {
+fn a_new_client_may_still_make_its_handshake_when_the_process_ends() {
     let (authority, origin) = (Authority::new(), Origin::always(PAGE));
     let mut larder = larder(&authority, &origin, "");
     let mut used = larder.client();
