@@ -1,6 +1,7 @@
 //! RFC 9111 section 3: which responses are stored, and for which requests.
 
-use larder_testkit::{Answer, Larder, Origin};
+use larder_testkit::http2::{self, DATA, END_HEADERS, END_STREAM, HEADERS};
+use larder_testkit::{Answer, Client, Larder, Origin, site};
 
 /// Request fields, the response, and whether a second, plain request is answered from the cache.
 type Case = (&'static str, &'static str, bool);
@@ -280,4 +281,29 @@ fn section_4_a_head_is_answered_from_a_stored_get() {
     let head = larder.ask("HEAD /");
     assert!(head.is_hit());
     assert_eq!((head.field("content-length"), head.body.len(), origin.count()), (Some("4"), 0, 1));
+}
+
+#[test]
+fn rfc_10008_queries_pass_with_their_content_and_are_not_stored() {
+    let origin =
+        Origin::answering(|seen| Answer::with_body("200 OK\nCache-Control: max-age=100", &seen.body));
+    let open = "[forward]\nallow_private = true\nports = '1-65535'\n";
+    let larder = Larder::start(&format!("{open}{}", site(&[&origin], "")));
+    let mut http2 = http2::Client::new(&larder);
+    http2.authority = "site.test".to_owned();
+    let forwarded = format!("{}/a", origin.url());
+    larder.get("/a");
+    Client::to(larder.forward).ask(&format!("GET {forwarded}"));
+    for round in 0..2 {
+        assert_eq!(larder.ask("QUERY /a\n\none").text(), "one");
+        let stream = 2 * round + 1;
+        let head = http2.head("QUERY", "/a", &[]);
+        http2.send(HEADERS, END_HEADERS, stream, &head);
+        http2.send(DATA, END_STREAM, stream, b"two");
+        assert_eq!(http2.response(stream).body, b"two");
+        assert_eq!(Client::to(larder.forward).ask(&format!("QUERY {forwarded}\n\nthree")).text(), "three");
+    }
+    assert!(larder.get("/a").is_hit());
+    assert!(Client::to(larder.forward).ask(&format!("GET {forwarded}")).is_hit());
+    assert_eq!(origin.count(), 8);
 }

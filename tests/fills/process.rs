@@ -32,6 +32,27 @@ fn termination_finishes_running_requests_and_accepts_no_new_connections() {
 }
 
 #[test]
+fn a_new_client_may_ask_once_when_the_process_ends() {
+    let origin = Origin::answering(|seen| {
+        Answer::with_body("200 OK\nCache-Control: max-age=100", seen.target.as_bytes())
+    });
+    let mut larder = Larder::before(&origin);
+    larder.get("/stored");
+    let [mut used, mut hit, mut miss, silent] = [(); 4].map(|()| larder.client());
+    used.ask("GET /stored");
+    larder.wait_for("connections", 4);
+    larder.signal(Signal::TERM);
+    assert!(used.is_closed(), "a client that has asked before");
+    for (client, target) in [(&mut hit, "/stored"), (&mut miss, "/missing")] {
+        let response = client.ask(&format!("GET {target}"));
+        assert_eq!((response.text(), response.field("connection")), (target, Some("close")));
+        assert!(client.is_closed());
+    }
+    assert!(larder.ended().success());
+    drop(silent);
+}
+
+#[test]
 fn told_to_stop_it_waits_no_longer_than_it_should() {
     for again in [false, true] {
         let gate = Gate::default();

@@ -298,6 +298,43 @@ fn expired_slices_are_validated_once_and_used_again() {
 }
 
 #[test]
+fn slices_answer_only_whom_a_304_selects() {
+    let fields = [
+        "Cache-Control: max-age=3600\nVary: X-V",
+        "Cache-Control: max-age=3600\nVary: *",
+        "Cache-Control: private",
+        "Cache-Control: no-store",
+    ];
+    for new in fields {
+        // Each client has a version of its own, though one tag names all.
+        let confirmed = Arc::new(AtomicUsize::new(0));
+        let confirms = Arc::clone(&confirmed);
+        let origin = Origin::answering(move |seen| {
+            let by_tag = seen.field("if-none-match").is_some();
+            confirms.fetch_add(by_tag.into(), Ordering::Relaxed);
+            let version = seen.field("x-v").map_or(0, |version| version.parse().expect("a number"));
+            let fields = if version == 1 { "Cache-Control: max-age=3600" } else { new };
+            Answer::file(seen, "\"1\"", fields, &content(version, 0..LEN))
+        });
+        let larder = Larder::with_site(&[&origin], KEYS);
+        let get = |version: u8| {
+            let part = larder.ask(&format!("GET /film\nRange: bytes=100000-299999\nX-V: {version}"));
+            assert_eq!(part.status, 206, "{new}");
+            larder.settle();
+            part
+        };
+        assert!(get(1).body == content(1, 100_000..300_000), "{new}");
+        purge(&larder, "&soft");
+        get(2);
+        assert_eq!(confirmed.load(Ordering::Relaxed), 1, "{new}");
+        for version in [3, 4] {
+            let part = get(version);
+            assert!(part.body == content(version, 100_000..300_000), "{new}: {version} {}", part.cache());
+        }
+    }
+}
+
+#[test]
 fn a_client_overtakes_a_slow_one_where_the_origin_ignores_ranges() {
     let whole = content(1, 0..8 << 20);
     let body = whole.clone();

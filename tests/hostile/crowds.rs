@@ -47,26 +47,29 @@ fn ten_thousand_idle_connections_cost_little_and_do_not_slow_others() {
 
 #[test]
 fn with_few_open_files_all_promised_clients_are_served() {
-    let (gate, origin) = Origin::gated(|_, held| {
-        Answer::raw("").then_wait(held).then("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nbody")
-    });
-    let config = format!("[[site]]\norigin = '{}'", origin.url());
-    let larder = Larder::start_behind(&["prlimit", "--nofile=200:200"], &config);
-    larder.wait_for_log("they serve 51 connections of clients, not 65536");
-    larder.wait_for_log("they serve 34 requests to origins, not 1024");
-    let ask = |number| {
-        let mut client = larder.client();
-        client.send(&format!("GET /{number}"));
-        client
-    };
-    let mut clients: Vec<_> = (0..51).map(ask).collect();
-    larder.wait_for("connections", 51);
-    let _crowd: Vec<_> = (0..200).map(|_| larder.client()).collect();
-    larder.wait_for("connections_refused", 200);
-    larder.wait_for_log("more times within 1 s: connections are closed on arrival");
-    gate.open();
-    for client in &mut clients {
-        assert_eq!(client.receive("GET").status, 200);
+    raise_open_files();
+    for (files, promised, requests) in [(200, 51, 34), (1024, 389, 259)] {
+        let (gate, origin) = Origin::gated(|_, held| {
+            Answer::raw("").then_wait(held).then("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nbody")
+        });
+        let config = format!("[[site]]\norigin = '{}'", origin.url());
+        let larder = Larder::start_behind(&["prlimit", &format!("--nofile={files}:{files}")], &config);
+        larder.wait_for_log(&format!("they serve {promised} connections of clients, not 65536"));
+        larder.wait_for_log(&format!("they serve {requests} requests to origins, not 1024"));
+        let ask = |number| {
+            let mut client = larder.client();
+            client.send(&format!("GET /{number}"));
+            client
+        };
+        let mut clients: Vec<_> = (0..promised).map(ask).collect();
+        larder.wait_for("connections", promised);
+        let _crowd: Vec<_> = (0..200).map(|_| larder.client()).collect();
+        larder.wait_for("connections_refused", 200);
+        larder.wait_for_log("more times within 1 s: connections are closed on arrival");
+        gate.open();
+        for client in &mut clients {
+            assert_eq!(client.receive("GET").status, 200, "{files} files");
+        }
     }
 }
 

@@ -1,5 +1,7 @@
 //! Concurrent streams: content in both directions, trailers, interim responses, windows, and the end of the process.
 
+use std::net::TcpStream;
+
 use larder_testkit::http2::*;
 use larder_testkit::{Answer, Larder, Origin};
 use rustix::process::Signal;
@@ -293,6 +295,27 @@ fn a_drain_answers_what_was_asked_and_then_ends() {
     assert_eq!(client.response(1).body, b"ok");
     assert_eq!((client.farewell, client.until(|_| false)), (Some(0), false));
     assert!(!idle.until(|_| false) && idle.farewell == Some(0));
+    assert!(larder.ended().success());
+}
+
+#[test]
+fn a_new_client_may_ask_when_the_process_ends() {
+    let origin = Origin::always(STORED);
+    let mut larder = Larder::before(&origin);
+    let mut used = larder.client();
+    used.ask("GET /");
+    // At either worker.
+    let streams = [(); 6].map(|()| TcpStream::connect(larder.address()).expect("it listens"));
+    larder.wait_for("connections", 7);
+    larder.signal(Signal::TERM);
+    assert!(used.is_closed());
+    let mut clients = streams.map(|stream| Client::over(stream, &[]));
+    for client in &mut clients {
+        assert_eq!(client.get(1, "/").status, 200);
+    }
+    for mut client in clients {
+        assert!(!client.until(|_| false) && client.farewell == Some(0));
+    }
     assert!(larder.ended().success());
 }
 

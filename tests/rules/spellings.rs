@@ -1,7 +1,7 @@
 //! Other spellings of a URL do not evade a rule.
 
 use crate::with_rules;
-use larder_testkit::{Client, Larder, Origin};
+use larder_testkit::{Client, Larder, Origin, http2};
 
 #[test]
 fn a_path_or_host_rule_holds_for_each_of_its_spellings() {
@@ -245,6 +245,27 @@ fn cookies_that_some_language_reads_are_dropped_and_none_is_kept() {
     let request =
         "GET /\nCookie: lang=de; connect.sid=s%3a.a; AMCV_1%40Org=-1|2; lang =fr; lang[]=fr; lang=a b=c";
     assert_eq!(keep.ask(request).text(), "lang=de; connect.sid=s%3a.a; AMCV_1%40Org=-1|2");
+}
+
+#[test]
+fn a_key_cookie_in_any_spelling_shares_no_response() {
+    let origin = Origin::by(|seen| format!("200 OK\n\n{}", seen.field("cookie").unwrap_or("-")));
+    let rules = "[[site.rule]]\nkey_cookies = ['session', 'wordpress_logged_in_abc']\nttl_default = '5m'\n";
+    let larder = with_rules(&origin, rules);
+    let mut client = http2::Client::new(&larder);
+    client.authority = "site.test".to_owned();
+    let plain = ["session=1", "session=2", "wordpress_logged_in_abc=1"];
+    for (round, cookies) in [&SESSIONS[..], &plain, &SESSIONS].into_iter().enumerate() {
+        for (at, &cookie) in cookies.iter().enumerate() {
+            assert_eq!(larder.ask(&format!("GET /\nCookie: {cookie}")).text(), cookie);
+            let stream = (round * 100 + 2 * at + 1) as u32;
+            client.ask(stream, "GET", "/", &[("cookie", cookie)]);
+            assert_eq!(client.response(stream).body, cookie.as_bytes(), "{cookie}");
+        }
+        assert_eq!(larder.get("/").text(), "-");
+    }
+    assert!(larder.get("/").is_hit());
+    assert!(larder.ask("GET /\nCookie: a=b; session=1").is_hit());
 }
 
 #[test]

@@ -7,9 +7,10 @@ use std::process::Command;
 
 use larder_testkit::{Answer, Client, Larder, Origin, eventually};
 use rustix::process::Signal;
+use rustls::StreamOwned;
 
 use super::clients::{curl, s_client};
-use super::{Authority, TLS, larder};
+use super::{Authority, TLS, larder, wild};
 
 const PAGE: &str = "200 OK\nCache-Control: max-age=60\n\na page";
 
@@ -251,6 +252,24 @@ fn handshakes_do_not_keep_a_process_from_stopping() {
     larder.wait_for("connections", 1);
     larder.signal(Signal::TERM);
     assert_eq!(larder.ended().code(), Some(0));
+}
+
+#[test]
+fn a_new_client_may_still_make_its_handshake_when_the_process_ends() {
+    let (authority, origin) = (Authority::new(), Origin::always(PAGE));
+    let mut larder = larder(&authority, &origin, "");
+    let mut used = larder.client();
+    used.ask("GET /");
+    let stream = TcpStream::connect(larder.door(TLS)).expect("it listens");
+    larder.wait_for("connections", 2);
+    larder.signal(Signal::TERM);
+    assert!(used.is_closed());
+    let mut client = StreamOwned::new(wild::client(&authority, wild::suites()[0]), stream);
+    client.write_all(b"GET /a HTTP/1.1\r\nHost: site.test\r\n\r\n").expect("it reads");
+    let mut answer = String::new();
+    client.read_to_string(&mut answer).expect("close_notify at the end");
+    assert!(answer.contains("\r\nConnection: close\r\n") && answer.ends_with("a page"), "{answer}");
+    assert!(larder.ended().success());
 }
 
 #[test]

@@ -9,7 +9,11 @@ use super::{TLS, config};
 
 /// The cases of the client, and their outcomes for each version, or one for both. Most outcomes are alerts: the requests
 /// after them had no answer.
-const OUTCOMES: &str = "new keys: | none | yes no yes
+const OUTCOMES: &str = "short end of a handshake: | decrypt_error
+long end: | decrypt_error
+empty end: | decrypt_error
+wrong end: | decrypt_error
+new keys: | none | yes no yes
 key in parts: | none | 200 /keys
 empty records: | 200 /empty
 many of them: | unexpected_message
@@ -64,6 +68,12 @@ fn tlslite() {
         client.env("PYTHONPATH", &library).arg(folder.join("tests/tls/tlslite_client.py"));
         let said = output(client.arg(larder.door(TLS).port().to_string()).arg(version));
         assert_eq!(said, expected(at), "{version}");
+        assert_eq!(
+            larder.stats()["tls"]["handshakes"]["malformed"],
+            4,
+            "{}",
+            larder.stats()["tls"]["handshakes"]
+        );
         larder.wait_for("in_flight", 0);
         let wanted = [("/half", 0), ("/whole", 4), ("/refused", 0)];
         assert_eq!(wanted.map(|(target, _)| (target, origin.count_of(target))), wanted);

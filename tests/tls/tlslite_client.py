@@ -9,7 +9,7 @@ import sys
 from tlslite.api import HandshakeSettings, TLSConnection
 from tlslite.constants import AlertDescription, AlertLevel, CipherSuite, ContentType, KeyUpdateMessageType
 from tlslite.errors import TLSAbruptCloseError, TLSRemoteAlert
-from tlslite.messages import Alert, ClientHello, KeyUpdate, Message
+from tlslite.messages import Alert, ClientHello, Finished, KeyUpdate, Message
 
 PORT, VERSION = int(sys.argv[1]), {"1.2": (3, 3), "1.3": (3, 4)}[sys.argv[2]]
 
@@ -81,6 +81,18 @@ def refused(*messages):
     return ended(tls)
 
 
+def finished(change):
+    """Returns the alert after a handshake whose last message, Finished, has what `change` makes of its content."""
+    create = Finished.create
+    Finished.create = lambda message, content: create(message, change(content))
+    try:
+        return ended(connect())
+    except TLSRemoteAlert as alert:
+        return AlertDescription.toStr(alert.description)
+    finally:
+        Finished.create = create
+
+
 def keys():
     """Returns whether the server has new keys after each update, the second of which does not request any."""
     tls, kinds, said = connect(), KeyUpdateMessageType, []
@@ -138,6 +150,10 @@ FAILURE = Alert().create(AlertDescription.handshake_failure, AlertLevel.fatal)
 WARNING = Alert().create(AlertDescription.unsupported_certificate, AlertLevel.warning)
 LENGTH, CHUNKED = "Content-Length: 10", "Transfer-Encoding: chunked"
 
+print("short end of a handshake:", finished(lambda content: content[:-1]))
+print("long end:", finished(lambda content: content + b"a"))
+print("empty end:", finished(lambda content: content[:0]))
+print("wrong end:", finished(lambda content: bytearray(len(content))))
 print("new keys:", keys() if VERSION == (3, 4) else "none")
 print("key in parts:", parts() if VERSION == (3, 4) else "none")
 print("empty records:", empty())

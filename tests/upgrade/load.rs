@@ -1,6 +1,7 @@
 //! Upgrades under load: every request is answered, every answer is right, nothing is fetched again, and the hit ratio stays.
 //! With a disk, TLS, HTTP/2, and another node of the cluster; and with requests that are in progress at each upgrade.
 
+use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use larder_testkit::nodes::{node, wait_for};
 use larder_testkit::{
-    Answer, Authority, Client, Engine, Gate, Larder, Origin, Seen, eventually, locked, site,
+    Answer, Authority, Client, Engine, Gate, Larder, Origin, Response, Seen, eventually, locked, site,
 };
 
 /// The number of upgrades, unless `LARDER_UPGRADES` says another.
@@ -22,7 +23,8 @@ const LONG: usize = 24 << 20;
 /// Returns the content of a page, which differs from that of others.
 fn page(target: &str) -> Vec<u8> {
     match target {
-        "/long" => (0..LONG).map(|at| (at / 4096) as u8).collect(),
+        // Unoptimised, an iterator over all bytes takes seconds.
+        "/long" => (0..LONG / 4096).map(|block| [block as u8; 4096]).collect::<Vec<_>>().concat(),
         _ => format!("the page at {target}; ").repeat(80).into_bytes(),
     }
 }
@@ -91,8 +93,10 @@ impl InProgress {
 #[derive(Default)]
 struct Load {
     ends: AtomicBool,
-    /// The answers, and the hits among them.
+    /// The answers, and those among them that the node that was asked had itself.
     answers: Mutex<[usize; 2]>,
+    /// The URLs of the latter.
+    at_hand: Mutex<HashSet<String>>,
 }
 
 /// The time in which there are upgrades. Its end is that of the load, also when the test fails.
@@ -105,19 +109,25 @@ impl Drop for Upgrades<'_> {
 }
 
 impl Load {
-    /// Calls `ask` with one page after the other. It returns whether the answer was a hit.
-    fn go_on(&self, mut ask: impl FnMut(&str) -> bool) {
+    /// Calls `ask` with one page after the other.
+    fn go_on(&self, mut ask: impl FnMut(&str)) {
         for number in (0..PAGES).cycle() {
             if self.ends.load(Ordering::Relaxed) {
                 return;
             }
-            self.count(1, ask(&format!("/page/{number}")).into());
+            ask(&format!("/page/{number}"));
         }
     }
 
-    fn count(&self, answered: usize, hits: usize) {
+    /// Counts an answer with these fields.
+    fn count<'f>(&self, url: String, fields: impl Iterator<Item = (&'f str, &'f str)>) {
+        let mut statuses = fields.filter(|(name, _)| name.eq_ignore_ascii_case("cache-status"));
+        let is_hit = statuses.all(|(_, value)| value.contains("; hit"));
         let mut answers = locked(&self.answers);
-        *answers = [answers[0] + answered, answers[1] + hits];
+        *answers = [answers[0] + 1, answers[1] + usize::from(is_hit)];
+        if is_hit {
+            locked(&self.at_hand).insert(url);
+        }
     }
 
     /// Returns the share of hits among the answers while `run` runs, and until there are enough of them and a second is over.
@@ -141,8 +151,13 @@ impl Load {
             if response.field("connection").is_some_and(|value| value.contains("close")) {
                 client = Client::to(address);
             }
-            is_hit(response.fields.iter().map(|(name, value)| (&**name, &**value)))
+            self.count_plain(target, &response);
         });
+    }
+
+    fn count_plain(&self, target: &str, response: &Response) {
+        let fields = response.fields.iter();
+        self.count(format!("http:{target}"), fields.map(|(name, value)| (&**name, &**value)));
     }
 
     /// Asks on a new connection each time, for the pages in `folder`.
@@ -151,7 +166,7 @@ impl Load {
             let target = target.replace("page", folder);
             let response = Client::to(address).ask(&format!("GET {target}\nConnection: close"));
             assert!(response.status == 200 && response.body == page(&target), "{response:?}");
-            is_hit(response.fields.iter().map(|(name, value)| (&**name, &**value)))
+            self.count_plain(&target, &response);
         });
     }
 
@@ -168,9 +183,10 @@ impl Load {
             let response = client.get(format!("https://site.test:{}{target}", address.port())).send().await?;
             assert_eq!(response.status(), 200);
             let fields = response.headers().iter();
-            let is_hit = is_hit(fields.map(|(name, value)| (name.as_str(), value.to_str().unwrap())));
+            let fields = fields.map(|(name, value)| (name.as_str(), value.to_str().unwrap()));
+            self.count(format!("https:{target}"), fields);
             assert!(response.bytes().await? == page(&target), "{target}");
-            Ok::<_, reqwest::Error>(usize::from(is_hit))
+            Ok::<_, reqwest::Error>(())
         };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
@@ -179,8 +195,7 @@ impl Load {
                     return;
                 }
                 let four = tokio::try_join!(get(number), get(number + 1), get(number + 2), get(number + 3));
-                let hits = four.unwrap_or_else(|error| panic!("{error:?}"));
-                self.count(4, hits.0 + hits.1 + hits.2 + hits.3);
+                four.unwrap_or_else(|error| panic!("{error:?}"));
             }
         });
     }
@@ -198,8 +213,10 @@ fn no_request_fails_during_many_upgrades_under_load() {
         "[cluster]\nengine = '{}'\nnode = 'a'\nlisten = '127.0.0.1:0'\nheartbeat = '50ms'\n",
         engine.url()
     );
+    // On a busy machine, the last requests may take longer than the 30 seconds of a drain by default.
+    let drain = "[timeouts]\ndrain = '5m'\n";
     let pair = authority.pair("site", &["site.test"]).table();
-    let mut larder = Larder::start(&format!("{listen}{disk}{cluster}{pair}{}", site(&[&origin], "")));
+    let mut larder = Larder::start(&format!("{listen}{disk}{cluster}{drain}{pair}{}", site(&[&origin], "")));
     let other = [node(&engine, &origin, "b", "")];
     wait_for(&other, &["a", "b"]);
     let (plain, secure) = (larder.address(), larder.door("reverse, TLS"));
@@ -213,10 +230,10 @@ fn no_request_fails_during_many_upgrades_under_load() {
         scope.spawn(|| load.over_tls(secure, true));
         scope.spawn(|| load.over_tls(secure, false));
         let _upgrades = Upgrades(&load);
-        // Each page with `http` and with `https`, and those of the other node.
-        eventually("all pages", || {
-            (fetches(&origin)[1] >= PAGES && fetches(&origin)[0] == 2 * (PAGES - 1)).then_some(())
-        });
+        // Each page with `http` and with `https`, and those of the other node. A node asks the other one for a page that it has
+        // not itself; and the origin, if that one is slow on a busy machine.
+        eventually("all pages", || (locked(&load.at_hand).len() == 3 * PAGES).then_some(()));
+        let stored = fetches(&origin);
         let begun = Instant::now();
         for number in 0..upgrades {
             let before = load.hit_ratio(|| ());
@@ -237,10 +254,7 @@ fn no_request_fails_during_many_upgrades_under_load() {
         }
         let [answered, hits] = *locked(&load.answers);
         println!("{upgrades} upgrades in {:?}: {answered} answers, all right; {hits} hits", begun.elapsed());
-        let [own, of_other] = fetches(&origin);
-        // The other node may miss a sign of life on a busy machine, and fetches a page itself then. This one has fetched a page
-        // twice in one of five runs, for a reason that is not known: perhaps the same.
-        assert!(own < 2 * PAGES && of_other < 2 * PAGES, "fetched again: {own}, {of_other}");
+        assert_eq!(fetches(&origin), stored, "pages that were fetched again");
     });
 }
 
@@ -251,11 +265,6 @@ fn fetches(origin: &Origin) -> [usize; 2] {
         pages.map(|number| origin.count_of(&format!("/{folder}/{number}"))).sum()
     };
     [of("page", Some(1)), of("of-other", None)]
-}
-
-/// Whether one of the nodes had the response.
-fn is_hit<'f>(mut fields: impl Iterator<Item = (&'f str, &'f str)>) -> bool {
-    fields.any(|(name, value)| name.eq_ignore_ascii_case("cache-status") && value.contains("; hit"))
 }
 
 fn resumed(larder: &Larder) -> u64 {

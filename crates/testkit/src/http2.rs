@@ -79,7 +79,11 @@ impl Client {
 
     /// A connection on which the client sends these settings.
     pub fn with(address: SocketAddr, settings: &[(u16, u32)]) -> Self {
-        let stream = TcpStream::connect(address).expect("the proxy accepts");
+        Self::over(TcpStream::connect(address).expect("the proxy accepts"), settings)
+    }
+
+    /// A client on a connection that has carried nothing so far.
+    pub fn over(stream: TcpStream, settings: &[(u16, u32)]) -> Self {
         let mut client = Self {
             stream: limited(stream, PATIENCE).expect("limits"),
             input: Vec::new(),

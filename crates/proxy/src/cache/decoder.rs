@@ -139,3 +139,23 @@ impl AsRef<[u8]> for DecodedPart {
         &self.bytes
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_request_waits_for_its_turn_as_long_as_it_may() {
+        let decoder = Decoder::default();
+        let [client, other] = [1, 2].map(|number| IpAddr::from([127, 0, 0, number]));
+        let mut held = Vec::new();
+        while let Some(permit) = decoder.turn(client, Duration::ZERO).await {
+            held.push(permit);
+        }
+        assert_eq!(held.len(), AT_ONCE / 2, "more would have to wait, and may not");
+        assert!(decoder.turn(other, Duration::ZERO).await.is_some());
+        let ended = async { drop(held.pop()) };
+        let (turn, ()) = tokio::join!(decoder.turn(client, Duration::MAX), ended);
+        assert!(turn.is_some(), "after the end of another");
+    }
+}

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use http::{Method, StatusCode};
 
@@ -9,6 +10,9 @@ use super::phases::Phase;
 use super::worker::{ProcessState, Worker};
 use crate::exchange::plan::Plan;
 use crate::http::head::{Refusal, RequestHead};
+
+/// The time that a new client has for its first request when the process ends: the request may be on its way.
+const FIRST: Duration = Duration::from_secs(1);
 
 const TOO_MANY_TUNNELS: Refusal = Refusal {
     status: StatusCode::SERVICE_UNAVAILABLE,
@@ -81,6 +85,17 @@ impl ProcessState {
     /// Whether the process drains.
     pub fn is_draining(&self) -> bool {
         self.phases.changes.load(Ordering::Acquire) % 2 == 1
+    }
+
+    /// Returns how long a client without a request has for its first one when the process ends.
+    pub(crate) fn last_wait(&self) -> Duration {
+        FIRST.min(self.plan().settings.timeouts.drain / 2)
+    }
+
+    /// Returns once the process has ended for longer than [that](Self::last_wait).
+    pub(crate) async fn has_waited(&self) {
+        self.phases.ending().await;
+        tokio::time::sleep(self.last_wait()).await;
     }
 
     fn wake_connections(&self) {

@@ -43,13 +43,13 @@ impl Phases {
         })
     }
 
-    /// Whether idle connections wait for their next request, and unfinished handshakes go on.
+    /// Whether idle connections wait for their next request.
     pub(crate) fn has_time(&self) -> bool {
         *self.phase.borrow() != Phase::Ending
     }
 
     /// Returns once the process ends.
-    pub(crate) async fn ending(&self) {
+    pub(super) async fn ending(&self) {
         // The sender lives as long as the process's state.
         let _ = self.phase.subscribe().wait_for(|phase| *phase == Phase::Ending).await;
     }

@@ -49,7 +49,7 @@ pub(crate) struct Connection {
     /// Hits whose duration has not been counted.
     untimed: u64,
     /// Whether no request has arrived yet.
-    is_new: bool,
+    pub(super) is_new: bool,
     permit: ConnectionPermit,
 }
 

@@ -85,8 +85,8 @@ struct IdleLoop {
     /// The connections of the current group that get a reply.
     served: Vec<usize>,
     drain: Drain,
-    /// Whether the process drains, and idle connections wait for their last request.
-    is_last: bool,
+    /// The drain in which idle connections wait for their last request: since when, and whether the process ends then.
+    last: Option<(u64, bool)>,
     sweep: Pin<Box<Sleep>>,
     /// Whether a connection has arrived, or a shrunk one has been used.
     has_woken: bool,
@@ -150,7 +150,7 @@ pub(crate) async fn run(worker: Arc<Worker>, shared: Arc<IdleConnections>) {
         replied: Vec::new(),
         served: Vec::new(),
         drain,
-        is_last: false,
+        last: None,
         sweep,
         has_woken: false,
     };
@@ -190,21 +190,42 @@ impl IdleLoop {
         } else if self.drain.poll(cx) {
             self.leave_in_peace();
         } else {
-            self.is_last = false;
+            self.last = None;
         }
         self.sweep(cx);
         Poll::Pending
     }
 
-    /// Closes all connections, or gives each the time for a last request.
+    /// Gives each connection the time for a last request; or only new ones if the process ends, and closes the others.
     fn leave_in_peace(&mut self) {
-        if !self.worker.shared.phases.has_time() {
-            self.connections.drain().for_each(|idle| idle.connection.close());
-        } else if !std::mem::replace(&mut self.is_last, true) {
+        let ends = !self.worker.shared.phases.has_time();
+        if self.last.is_none_or(|(_, ended)| ended != ends) {
             let now = clock::millis();
+            self.last = Some((now, ends));
             self.connections.iter_mut().for_each(|(_, idle)| idle.since = now);
-            self.sweep.as_mut().reset(Instant::now() + GRACE);
+            let end = Instant::now() + self.patience();
+            self.sweep.as_mut().reset(end);
         }
+        if ends {
+            self.close(|idle| !idle.connection.is_new);
+        }
+    }
+
+    /// Returns how long a connection waits for its next request.
+    fn patience(&self) -> Duration {
+        let idle = self.plan.settings.timeouts.idle;
+        match self.last {
+            None => idle,
+            Some((_, false)) => idle.min(GRACE),
+            Some((_, true)) => idle.min(self.worker.shared.last_wait()),
+        }
+    }
+
+    /// Closes the connections of which that is true.
+    fn close(&mut self, is_over: impl Fn(&IdleConnection) -> bool) {
+        let over = self.connections.iter().filter_map(|(place, idle)| is_over(idle).then_some(place));
+        let over: Vec<_> = over.collect();
+        over.into_iter().for_each(|place| self.connections.remove(place).connection.close());
     }
 
     /// Takes the messages from the inbox.
@@ -217,7 +238,10 @@ impl IdleLoop {
             self.calls.append(&mut inbox.calls);
             std::mem::take(&mut inbox.arrivals)
         };
-        let since = clock::millis();
+        let since = match self.last {
+            Some((since, true)) => since,
+            _ => clock::millis(),
+        };
         self.has_woken |= !arrivals.is_empty();
         for connection in arrivals {
             let entry = self.connections.vacant_entry();
@@ -333,12 +357,9 @@ impl IdleLoop {
             self.sweep.as_mut().reset(soon);
         }
         while self.sweep.as_mut().poll(cx).is_ready() {
-            let (now, idle) = (clock::millis(), self.plan.settings.timeouts.idle);
-            let idle = if self.is_last { idle.min(GRACE) } else { idle };
-            let since = now.saturating_sub(idle.as_millis() as u64);
-            let is_over = |(place, idle): (usize, &IdleConnection)| (idle.since <= since).then_some(place);
-            let over: Vec<_> = self.connections.iter().filter_map(is_over).collect();
-            over.into_iter().for_each(|place| self.connections.remove(place).connection.close());
+            let now = clock::millis();
+            let since = now.saturating_sub(self.patience().as_millis() as u64);
+            self.close(|idle| idle.since <= since);
             let oldest = self.connections.iter().map(|(_, idle)| idle.since).min().unwrap_or(now);
             let wait = Duration::from_millis(oldest - since).max(SWEEP);
             let wait = self.shrink(now).map_or(wait, |next| wait.min(next));
