@@ -7,10 +7,10 @@ use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fastrand::Rng;
-use larder_testkit::{Answer, Client, Larder, Origin, eventually};
+use larder_testkit::{Answer, Client, Larder, Origin, PATIENCE, eventually};
 use rustix::process::Signal;
 
 use super::inventory::objects;
@@ -117,7 +117,12 @@ fn survive(size: &str, all_fit: bool) {
                 let (seed, address, load) = (rng.u64(..) ^ client, larder.address(), &load);
                 scope.spawn(move || load.run(address, seed));
             }
-            std::thread::sleep(Duration::from_millis(rng.u64(100..700)));
+            let enough = rng.u64(40..400);
+            let begun = Instant::now();
+            // Without a panic, which would leave the clients at work.
+            while load.answered.load(Ordering::Relaxed) < enough && begun.elapsed() < PATIENCE {
+                std::thread::sleep(Duration::from_millis(1));
+            }
             larder.signal(Signal::KILL);
             load.stop.store(true, Ordering::Relaxed);
         });
