@@ -42,12 +42,14 @@ fn a_new_client_may_ask_once_when_the_process_ends() {
     used.ask("GET /stored");
     larder.wait_for("connections", 4);
     larder.signal(Signal::TERM);
-    assert!(used.is_closed(), "a client that has asked before");
-    for (client, target) in [(&mut hit, "/stored"), (&mut miss, "/missing")] {
-        let response = client.ask(&format!("GET {target}"));
+    let mut clients = [(&mut hit, "/stored"), (&mut miss, "/missing")];
+    clients.iter_mut().for_each(|(client, target)| client.send(&format!("GET {target}")));
+    for (client, target) in clients {
+        let response = client.receive("GET");
         assert_eq!((response.text(), response.field("connection")), (target, Some("close")));
         assert!(client.is_closed());
     }
+    assert!(used.is_closed(), "a client that has asked before");
     assert!(larder.ended().success());
     drop(silent);
 }

@@ -262,10 +262,10 @@ fn a_new_client_may_still_make_its_handshake_when_the_process_ends() {
     used.ask("GET /");
     let stream = TcpStream::connect(larder.door(TLS)).expect("it listens");
     larder.wait_for("connections", 2);
-    larder.signal(Signal::TERM);
-    assert!(used.is_closed());
     let mut client = StreamOwned::new(wild::client(&authority, wild::suites()[0]), stream);
+    larder.signal(Signal::TERM);
     client.write_all(b"GET /a HTTP/1.1\r\nHost: site.test\r\n\r\n").expect("it reads");
+    assert!(used.is_closed());
     let mut answer = String::new();
     client.read_to_string(&mut answer).expect("close_notify at the end");
     assert!(answer.contains("\r\nConnection: close\r\n") && answer.ends_with("a page"), "{answer}");

@@ -179,7 +179,7 @@ async fn introduce(
     let header = tokio::select! {
         header = tokio::time::timeout(limit, proxy_protocol::read(&mut stream)) => header,
         // The client has not sent a request yet, so it can retry safely.
-        () = listening.worker.shared.has_waited() => return,
+        () = listening.worker.shared.last_wait_is_over() => return,
     };
     match header {
         Ok(Ok(client)) => receive(&listening, front, stream, client.unwrap_or(peer), permit),
@@ -225,7 +225,7 @@ async fn secure(
     let accepted = tokio::select! {
         accepted = handshake(&listening.worker, front, stream, client) => accepted,
         // The client has not sent a request yet, so it can retry safely.
-        () = listening.worker.shared.has_waited() => return,
+        () = listening.worker.shared.last_wait_is_over() => return,
     };
     match accepted {
         // An authority that has verified a name sends no request.

@@ -42,7 +42,7 @@ async fn serve(listening: ConnectionContext, arrived: Intercepted) {
     let first = tokio::select! {
         first = timeout_at(end, first_bytes(&arrived.stream)) => first,
         // The client has not sent a request yet, so it can retry safely.
-        () = worker.shared.has_waited() => return,
+        () = worker.shared.last_wait_is_over() => return,
     };
     let Ok(Ok(first)) = first else { return };
     match first.first() {

@@ -87,15 +87,16 @@ impl ProcessState {
         self.phases.changes.load(Ordering::Acquire) % 2 == 1
     }
 
-    /// Returns how long a client without a request has for its first one when the process ends.
+    /// Returns how long a client that has sent no request has to begin its first one when the process ends, its handshake
+    /// included.
     pub(crate) fn last_wait(&self) -> Duration {
         FIRST.min(self.plan().settings.timeouts.drain / 2)
     }
 
-    /// Returns once the process has ended for longer than [that](Self::last_wait).
-    pub(crate) async fn has_waited(&self) {
-        self.phases.ending().await;
-        tokio::time::sleep(self.last_wait()).await;
+    /// Returns when new clients have had their [last wait](Self::last_wait), which begins when the process ends.
+    pub(crate) async fn last_wait_is_over(&self) {
+        let ended = self.phases.ending().await;
+        tokio::time::sleep_until(ended + self.last_wait()).await;
     }
 
     fn wake_connections(&self) {

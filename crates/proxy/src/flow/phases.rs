@@ -3,9 +3,11 @@
 //! A process drains before it ends, or because a successor has its listening sockets. With a successor there is no hurry:
 //! idle connections are told at their next request that they end, so that no request meets a closed connection.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 /// The phase of a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,6 +29,8 @@ pub struct Phases {
     /// Twice the number of changes so far, plus 1 unless the phase is [`Phase::Serving`]: a check costs one atomic load.
     pub(super) changes: AtomicU64,
     phase: watch::Sender<Phase>,
+    /// When the process began to end.
+    ended: OnceLock<Instant>,
 }
 
 impl Phases {
@@ -36,6 +40,9 @@ impl Phases {
             let may_enter = before.contains(phase);
             if may_enter {
                 *phase = next;
+                if next == Phase::Ending {
+                    self.ended.get_or_init(Instant::now);
+                }
                 let number = self.changes.load(Ordering::Relaxed) / 2 + 1;
                 self.changes.store(2 * number + u64::from(next != Phase::Serving), Ordering::Release);
             }
@@ -48,10 +55,11 @@ impl Phases {
         *self.phase.borrow() != Phase::Ending
     }
 
-    /// Returns once the process ends.
-    pub(super) async fn ending(&self) {
+    /// Returns once the process ends, and tells since when.
+    pub(super) async fn ending(&self) -> Instant {
         // The sender lives as long as the process's state.
         let _ = self.phase.subscribe().wait_for(|phase| *phase == Phase::Ending).await;
+        *self.ended.get_or_init(Instant::now)
     }
 
     /// Returns once a successor accepts connections.

@@ -221,7 +221,7 @@ impl IdleLoop {
         }
     }
 
-    /// Closes the connections of which that is true.
+    /// Closes the connections that `is_over` accepts.
     fn close(&mut self, is_over: impl Fn(&IdleConnection) -> bool) {
         let over = self.connections.iter().filter_map(|(place, idle)| is_over(idle).then_some(place));
         let over: Vec<_> = over.collect();

@@ -56,7 +56,8 @@ pub struct Lines {
     bytes: Vec<u8>,
     index: SmallVec<[Line; USUAL_FIELDS]>,
     lengths: NameLengths,
-    /// Whether `Connection` lists other fields than those that always concern the connection.
+    /// Whether `Connection` lists other fields than those that always concern the connection: never in HTTP/2. Nothing adds
+    /// `Connection` to parsed lines.
     lists_fields: bool,
 }
 

@@ -36,6 +36,18 @@ fn the_response_head_determines_the_framing_and_the_reuse_of_its_connection() {
 }
 
 #[test]
+fn fields_that_connection_lists_are_not_forwarded_also_after_changes() {
+    let head = "HTTP/1.1 200 OK\r\nConnection: hop\r\nHop: 1\r\nTE: 2\r\nX: 3\r\nY: 4\r\n\r\n";
+    let (mut head, _) = read(head).expect("a head");
+    for expected in ["X: 3\r\nY: 4\r\n", "Y: 4\r\n"] {
+        let mut out = Vec::new();
+        out.forward(&head.fields);
+        assert_eq!(String::from_utf8_lossy(&out), expected);
+        head.fields.remove("x");
+    }
+}
+
+#[test]
 fn answers_to_head_have_no_content() {
     let head = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n";
     let (head, _) = parse(head, &Method::HEAD).expect("a head").expect("whole");
