@@ -170,7 +170,7 @@ impl<'s> Sent<'s> {
         (!other.is_at(turn) && pool.may_retry()).then_some(other)
     }
 
-    /// Returns the answer of an origin of `site` in the form for clients, unless that is a bucket which refuses it.
+    /// Returns the answer of an origin of `site` in the form for clients. Errors: that of a bucket which refuses the request.
     async fn accepted(&self, site: &SiteState, mut answer: OriginAnswer<'_>) -> Answered {
         if let Some(signer) = answer.turn.signer() {
             let OriginAnswer { head, download, .. } = &mut answer;
@@ -180,6 +180,7 @@ impl<'s> Sent<'s> {
         self.rewritten(site, answer)
     }
 
+    /// Returns an accepted answer in the form for clients.
     fn rewritten(&self, site: &SiteState, answer: OriginAnswer<'_>) -> Answered {
         let OriginAnswer { turn, load, mut head, download, is_first } = answer;
         self.request.session.iter().filter(|_| is_first).for_each(|session| turn.keep(session));

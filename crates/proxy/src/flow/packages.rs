@@ -66,8 +66,8 @@ fn beside(
     Some(asked)
 }
 
-/// Returns the fields of the request to the origin; `None` if they are `fields`. Digests are those of content without a coding; an index from which young
-/// versions are removed is requested whole, in the form that has dates.
+/// Returns the fields of the request to the origin; `None` if they are `fields`. Digests are those of content without a
+/// coding; an index from which young versions are removed is requested whole, in the form that has dates.
 pub(super) fn asked(plan: &Plan, request: &Request, fields: &HeaderMap) -> Option<Box<HeaderMap>> {
     if let Some(index) = filter::FilteredIndex::of(request, &request.ruling) {
         return Some(Box::new(index.asked(fields.clone())));

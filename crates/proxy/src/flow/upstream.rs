@@ -174,7 +174,7 @@ async fn ask_peers(
     ask(worker, plan, request, fields, content).await
 }
 
-/// Sends the request to an origin.
+/// Sends the request to an origin; `false`, as no node has answered.
 async fn ask(
     worker: &Worker,
     plan: &Plan,

@@ -117,7 +117,7 @@ impl Download {
         self.is_refused
     }
 
-    /// Holds `permit` until the content ends.
+    /// Holds `permit`, if there is one, until the content ends.
     #[must_use]
     pub fn holding(mut self: Box<Self>, permit: Option<Permit>) -> Box<Self> {
         self.permit = permit;

@@ -145,7 +145,7 @@ pub enum OutgoingHead<'r> {
         host: &'r str,
         /// The value of `:path`.
         path: &'r str,
-        /// The fields, perhaps with some that only HTTP/1.1 has. In a box: heads of HTTP/1.1 are small without it.
+        /// The fields, perhaps with some that only HTTP/1.1 has. In a box: otherwise heads of HTTP/1.1 would be as large.
         fields: Box<HeaderMap>,
     },
 }

@@ -144,7 +144,8 @@ impl Pool {
         self.origins.len() > 1
     }
 
-    /// Returns the origin for the next attempt at the request with this `key`, a URL or a client: a well one, and not the one that has
+    /// Returns the origin for the next attempt at the request with this `key`, a URL or a client (unused if there is one
+    /// origin only): a well one, and not the one that has
     /// just `failed` if there is another, preferably the one of the client's `session`. Backups are last. If no origin is
     /// well, it may be any: a request that may succeed is better than a certain error.
     pub fn next(&self, failed: Option<Turn<'_>>, session: Option<&Session>, key: &[u8]) -> Turn<'_> {
