@@ -42,6 +42,8 @@ fn a_new_client_may_ask_once_when_the_process_ends() {
     used.ask("GET /stored");
     larder.wait_for("connections", 4);
     larder.signal(Signal::TERM);
+    // From here on the process ends.
+    assert!(used.is_closed(), "a client that has asked before");
     let mut clients = [(&mut hit, "/stored"), (&mut miss, "/missing")];
     clients.iter_mut().for_each(|(client, target)| client.send(&format!("GET {target}")));
     for (client, target) in clients {
@@ -49,7 +51,6 @@ fn a_new_client_may_ask_once_when_the_process_ends() {
         assert_eq!((response.text(), response.field("connection")), (target, Some("close")));
         assert!(client.is_closed());
     }
-    assert!(used.is_closed(), "a client that has asked before");
     assert!(larder.ended().success());
     drop(silent);
 }

@@ -308,9 +308,10 @@ fn a_new_client_may_ask_when_the_process_ends() {
     let streams = [(); 6].map(|()| TcpStream::connect(larder.address()).expect("it listens"));
     larder.wait_for("connections", 7);
     larder.signal(Signal::TERM);
+    // From here on the process ends.
+    assert!(used.is_closed());
     let mut clients = streams.map(|stream| Client::over(stream, &[]));
     clients.iter_mut().for_each(|client| client.ask(1, "GET", "/", &[]));
-    assert!(used.is_closed());
     for mut client in clients {
         assert_eq!(client.response(1).status, 200);
         assert!(!client.until(|_| false) && client.farewell == Some(0));

@@ -264,8 +264,9 @@ fn a_new_client_may_still_make_its_handshake_when_the_process_ends() {
     larder.wait_for("connections", 2);
     let mut client = StreamOwned::new(wild::client(&authority, wild::suites()[0]), stream);
     larder.signal(Signal::TERM);
-    client.write_all(b"GET /a HTTP/1.1\r\nHost: site.test\r\n\r\n").expect("it reads");
+    // From here on the process ends.
     assert!(used.is_closed());
+    client.write_all(b"GET /a HTTP/1.1\r\nHost: site.test\r\n\r\n").expect("it reads");
     let mut answer = String::new();
     client.read_to_string(&mut answer).expect("close_notify at the end");
     assert!(answer.contains("\r\nConnection: close\r\n") && answer.ends_with("a page"), "{answer}");
