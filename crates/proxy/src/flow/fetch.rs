@@ -76,7 +76,7 @@ pub(crate) async fn fetch(
     // Checked after the fetch is registered among the fills: later purges apply to the fetch itself.
     let stored = lookup.left(&cx.worker.cache.fills, request);
     let mut wants_part = request.fields.contains("range") && !packages::is_verified(cx.plan, request);
-    let mut revalidation = begun(cx, request, &fetching, (stored.as_ref(), wants_part));
+    let mut revalidation = initial_request(cx, request, &fetching, (stored.as_ref(), wants_part));
     let own_tag = generated_etag::of(cx.rules, &revalidation).await;
     loop {
         let mut asked = revalidation.fields(&request.fields, wants_part);
@@ -137,8 +137,8 @@ pub(crate) async fn fetch(
     }
 }
 
-/// Returns the request with which a fetch begins that finds `stored`; `wants_part`: the client wants a part of the response.
-fn begun(
+/// Returns the first request to the origin of a fetch that finds `stored`; `wants_part`: the client wants a part of the response.
+fn initial_request(
     cx: Context<'_>,
     request: &Request,
     fetching: &FetchScope,
