@@ -3,7 +3,7 @@
 //! A hit pays three comparisons and a subtraction: whether its key is in the sample, whether it is one of the heaviest keys,
 //! whether its response is large, and whether it is the next of a few requests chosen at random, by which the heaviest keys are
 //! found. Each worker has a bounded queue. If it is full, requests are dropped and counted. Once the sample lacks keys, hits of one of
-//! the heaviest keys within some milliseconds are queued together.
+//! the heaviest keys within some milliseconds are queued together, and so are requests for it that no cache can store.
 
 use std::mem;
 use std::sync::Arc;
@@ -24,8 +24,8 @@ use crate::exchange::reply::{Reply, Source};
 
 /// The places for the heaviest keys, each for keys with the same low bits.
 const PLACES: usize = 256;
-/// The hits of a heavy key that are queued together, and the milliseconds within which. Shadows take them for consecutive, although
-/// a small cache may have evicted a large object between two of them.
+/// The requests for a heavy key that are queued together, and the milliseconds within which. Shadows take them for consecutive,
+/// although a small cache may have evicted a large object between two of them.
 const BATCH: u64 = 128;
 const BATCH_MILLIS: u64 = 64;
 /// The most requests in all queues, which are emptied several times a second, and the least limit of one.
@@ -57,12 +57,13 @@ pub(crate) struct Tap {
 struct TapState {
     /// The steps until the next request that is chosen at random.
     left: AtomicU32,
-    /// By place.
-    batches: [Batch; PLACES],
+    /// By place: hits, and requests for responses that may not be stored.
+    hits: [Batch; PLACES],
+    unstorable: [Batch; PLACES],
     queue: Mutex<Queue>,
 }
 
-/// Hits of a heavy key that wait, and when those before were queued, in [milliseconds](clock::millis).
+/// Requests for a heavy key that wait, and when those before were queued, in [milliseconds](clock::millis).
 #[derive(Default)]
 struct Batch {
     requests: AtomicU64,
@@ -125,7 +126,8 @@ impl Selection {
     pub(crate) fn tap(self: &Arc<Self>) -> Tap {
         let state = Arc::new(TapState {
             left: AtomicU32::new(Heavy::DISTANCE),
-            batches: std::array::from_fn(|_| Batch::default()),
+            hits: std::array::from_fn(|_| Batch::default()),
+            unstorable: std::array::from_fn(|_| Batch::default()),
             queue: Mutex::default(),
         });
         let mut taps = self.taps.lock();
@@ -182,8 +184,8 @@ impl Tap {
             // If all keys are in the sample, there are few requests.
             let is_batched =
                 is_heavy && ended.hash != 0 && selection.limit.load(Ordering::Relaxed) < u64::MAX;
-            let waits =
-                is_batched && ended.outcome.is_hit() && state.batches[place(ended.hash)].add(ended.bytes);
+            let batch = is_batched.then(|| state.batch(reply, ended)).flatten();
+            let waits = batch.is_some_and(|batch| batch.add(ended.bytes));
             if !waits || is_chosen {
                 state.put(reply, ended, (is_in_sample || is_heavy, is_batched, is_chosen), most);
             }
@@ -192,6 +194,15 @@ impl Tap {
 }
 
 impl TapState {
+    /// Returns the batch of a request for a heavy key; `None` for one that is queued by itself, as any miss that may be stored.
+    fn batch(&self, reply: &Reply, ended: &RequestResult) -> Option<&Batch> {
+        let batches = match ended.outcome.is_hit() {
+            true => &self.hits,
+            false => &self.unstorable,
+        };
+        (ended.outcome.is_hit() || SeenResponse::is_unstorable(reply)).then(|| &batches[place(ended.hash)])
+    }
+
     #[cold]
     #[inline(never)]
     fn put(
@@ -211,11 +222,14 @@ impl TapState {
         let (mut requests, mut bytes) = (1, ended.bytes);
         let mut is_complete = is_selected;
         if is_batched {
-            let (batch, is_hit) = (&self.batches[place(ended.hash)], ended.outcome.is_hit());
-            if !is_hit {
-                batch.add(bytes);
-            }
-            match batch.take(is_hit, clock::millis()) {
+            let batch = self.batch(reply, ended);
+            // A miss that may be stored ends the batch of hits before it.
+            let taken = batch.unwrap_or_else(|| {
+                let hits = &self.hits[place(ended.hash)];
+                hits.add(bytes);
+                hits
+            });
+            match taken.take(batch.is_some(), clock::millis()) {
                 Some(complete) => (requests, bytes) = complete,
                 None => is_complete = false,
             }
@@ -260,11 +274,11 @@ impl Batch {
         self.requests.load(Ordering::Relaxed) & self.unclocked.load(Ordering::Relaxed) != 0
     }
 
-    /// Returns the requests that are queued now, and their bytes: all of them up to a miss.
-    fn take(&self, is_hit: bool, now: u64) -> Option<(u64, u64)> {
+    /// Returns the requests that are queued now, and their bytes: all of them if the last one may not wait.
+    fn take(&self, may_wait: bool, now: u64) -> Option<(u64, u64)> {
         let requests = self.requests.load(Ordering::Relaxed);
         let waited = now.saturating_sub(self.queued.load(Ordering::Relaxed));
-        if is_hit && requests < BATCH && waited < BATCH_MILLIS {
+        if may_wait && requests < BATCH && waited < BATCH_MILLIS {
             return None;
         }
         self.unclocked.store((requests / 16).next_power_of_two() - 1, Ordering::Relaxed);
@@ -295,12 +309,18 @@ impl SeenResponse {
         }
     }
 
+    /// Whether no cache may store the response.
+    fn is_unstorable(reply: &Reply) -> bool {
+        let is_forwarded = matches!(&reply.fields, Source::Answer(_) | Source::Fields(_));
+        is_forwarded && !reply.outcome.may_be_stored() && reply.outcome.why != Why::TooLarge
+    }
+
     /// Returns a response whose `fields` were forwarded, if a cache, or a larger one, may store it.
     fn forwarded(reply: &Reply, bytes: u64, fields: &impl Fields) -> Option<Self> {
-        let outcome = &reply.outcome;
-        if !outcome.may_be_stored() && outcome.why != Why::TooLarge {
+        if Self::is_unstorable(reply) {
             return None;
         }
+        let outcome = &reply.outcome;
         let lifetime = outcome.ttl.and_then(|ttl| ttl.try_into().ok()).unwrap_or(0);
         let has_validator = fields.contains("etag") || fields.contains("last-modified");
         let flags = if has_validator { Flags::VALIDATOR } else { Flags::default() };
@@ -333,6 +353,21 @@ mod tests {
         assert_eq!(hits(3, 3_010), []);
         batch.add(10);
         assert_eq!(batch.take(false, 3_011), Some((5, 50)));
+    }
+
+    #[test]
+    fn only_misses_that_no_cache_can_store_wait_in_a_batch() {
+        let tap = Selection::new(Sample::all(1)).tap();
+        let batch_of = |kind, why, ttl| {
+            let reply = Reply::text(StatusCode::OK, "page".to_owned(), Outcome::forwarded(kind, why));
+            let reply = Reply { hash: 7, outcome: Outcome { ttl, ..reply.outcome }, ..reply };
+            let batch = tap.state.batch(&reply, &RequestResult::by(&reply, 4))?;
+            Some(if std::ptr::eq(batch, &raw const tap.state.hits[7]) { "hits" } else { "unstorable" })
+        };
+        assert_eq!(batch_of(Kind::Hit, Why::Fresh, Some(9)), Some("hits"));
+        assert_eq!(batch_of(Kind::Miss, Why::Absent, None), Some("unstorable"));
+        assert_eq!(batch_of(Kind::Miss, Why::Absent, Some(9)), None, "it may be stored");
+        assert_eq!(batch_of(Kind::Miss, Why::TooLarge, None), None, "a larger cache stores it");
     }
 
     #[test]
