@@ -34,7 +34,11 @@ pub fn write(buf: &mut Vec<u8>, scheme: &str, authority: &[u8], path_and_query: 
 
 /// Splits a key into scheme, authority, and path with query; `None` if it is malformed.
 pub fn parse(mut key: &[u8]) -> Option<(&str, &[u8], &[u8])> {
-    let scheme = std::str::from_utf8(take_part(&mut key)?).ok()?;
+    let scheme = match take_part(&mut key)? {
+        b"http" => "http",
+        b"https" => "https",
+        other => std::str::from_utf8(other).ok()?,
+    };
     let authority = take_part(&mut key)?;
     (!key.is_empty()).then_some((scheme, authority, key))
 }

@@ -262,7 +262,7 @@ impl Request {
             is_own_prefetch: false,
         });
         request.add_client(role, identity, &head.fields);
-        request.settle_key(memory);
+        request.complete_key(memory);
         request
     }
 
@@ -270,6 +270,11 @@ impl Request {
     /// target change.
     pub(crate) fn settle_key(&mut self, memory: &Memory) {
         self.key.truncate(self.url_key().len());
+        self.complete_key(memory);
+    }
+
+    /// The same for a key without a partition.
+    fn complete_key(&mut self, memory: &Memory) {
         partition::write(&self.ruling.apart, &self.fields, &mut self.key);
         self.hash = memory.hash(&self.key);
     }

@@ -64,7 +64,7 @@ pub(super) async fn at_site(
     let mut declined: Option<OriginAnswer<'_>> = None;
     let mut next = chosen.pool.next(None, request.session.as_deref(), &sent.key());
     loop {
-        let begun = Instant::now();
+        let begun = chosen.pool.is_timed().then(Instant::now);
         let Attempt { turn, load, answered } = match sent.late(has_content) {
             None => sent.attempt(next, content).await,
             // In a box: otherwise the state of all other requests would be larger.

@@ -439,6 +439,7 @@ impl Lines {
 
 impl Fields for Lines {
     fn lines<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a [u8]> + 'a {
+        // Ends at the first other letter: most names of the same length begin otherwise.
         let named = |line: &&Line| {
             let same = |(own, lower): (&u8, u8)| own.to_ascii_lowercase() == lower;
             line.name as usize == name.len() && self.name(line).iter().zip(name.bytes()).all(same)

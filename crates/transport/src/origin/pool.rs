@@ -144,6 +144,11 @@ impl Pool {
         self.origins.len() > 1
     }
 
+    /// Whether it needs the times of answers.
+    pub fn is_timed(&self) -> bool {
+        self.balance == Balance::LeastTime || self.hedges.is_some()
+    }
+
     /// Returns the origin for the next attempt at the request with this `key`, a URL or a client (unused if there is one
     /// origin only): a well one, and not the one that has
     /// just `failed` if there is another, preferably the one of the client's `session`. Backups are last. If no origin is
@@ -334,16 +339,14 @@ impl<'p> Turn<'p> {
         })
     }
 
-    /// Notes the status of an answer to a `worker` and the time since `begun`. An origin with too many errors in a row is
-    /// in its backoff for a while, as long as another one is well.
-    pub fn answered(&self, worker: usize, status: StatusCode, begun: Instant) {
+    /// Notes the status of an answer to a `worker` and the time since `begun`, if the pool [is timed](Pool::is_timed). An origin
+    /// with too many errors in a row is in its backoff for a while, as long as another one is well.
+    pub fn answered(&self, worker: usize, status: StatusCode, begun: Option<Instant>) {
         let member = self.member();
         member.answers.get(worker).into_iter().for_each(|counters| counters.count(status));
-        if self.pool.balance == Balance::LeastTime {
-            member.times.add(begun.elapsed());
-        }
-        if self.pool.hedges.is_some() {
-            self.pool.late.add(begun.elapsed());
+        if let Some(took) = begun.map(|begun| begun.elapsed()) {
+            member.times.add(took);
+            self.pool.late.add(took);
         }
         if self.pool.max_errors == 0 {
             return;
