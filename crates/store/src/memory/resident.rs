@@ -38,7 +38,11 @@ impl Resident {
         match variants.len() {
             0 => None,
             1 => variants.pop().map(Self::One),
-            _ => Some(Self::Many(Arc::new(variants))),
+            _ => {
+                // Equal variants have the same size.
+                variants.shrink_to_fit();
+                Some(Self::Many(Arc::new(variants)))
+            }
         }
     }
 }
