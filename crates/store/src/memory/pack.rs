@@ -43,8 +43,12 @@ impl Memory {
         let (mut pack, mut untrimmed) = (PackDraft::default(), 0);
         for hash in self.by_address(&|entry, body| parts(entry, body).is_some()) {
             let Some(resident) = self.copy(hash).map(|copied| copied.resident) else { continue };
+            let before = pack.bytes.len();
             resident.variants().iter().for_each(|entry| pack.add(entry));
-            pack.residents.push((hash, resident));
+            // It may have been replaced by a large response.
+            if pack.bytes.len() > before {
+                pack.residents.push((hash, resident));
+            }
             if pack.bytes.len() >= PACK {
                 untrimmed += pack.bytes.len();
                 if self.pack_all(arena, &mut pack).is_none() {
