@@ -21,6 +21,7 @@ use parking_lot::Mutex;
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, memfd_create};
 
 use self::inherited::InheritedFile;
+use crate::lines::PackLines;
 use crate::mapping::Mapping;
 
 /// Extents start on a page, so that freeing one frees whole pages.
@@ -56,6 +57,8 @@ pub struct Extent {
     len: AtomicU64,
     /// `None` after pages were freed: the extent is not mapped any more.
     mapping: OnceLock<Option<Mapping>>,
+    /// The lines that the responses of a pack share.
+    lines: OnceLock<Box<PackLines>>,
     held: Arc<AtomicU64>,
     /// The file among those of the process before this one, if that process wrote the content.
     inherited: Option<Arc<InheritedFile>>,
@@ -116,6 +119,7 @@ impl Extent {
             start: AtomicU64::new(0),
             len: AtomicU64::new(0),
             mapping: OnceLock::new(),
+            lines: OnceLock::new(),
             held,
             inherited: None,
             is_given: AtomicBool::new(false),
@@ -174,6 +178,15 @@ impl Extent {
             let _ = self.mapping.set(Some(mapping));
         }
         self.mapping.get()?.as_deref()
+    }
+
+    pub(crate) fn set_lines(&self, lines: PackLines) {
+        // It is set once.
+        let _ = self.lines.set(Box::new(lines));
+    }
+
+    pub(crate) fn lines(&self) -> &PackLines {
+        self.lines.get_or_init(Box::default)
     }
 }
 

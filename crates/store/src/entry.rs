@@ -16,6 +16,10 @@ use crate::lines::{Dates, LastModified, Lines, LinesRef, SharedLines};
 use crate::purges::Generation;
 use crate::{Body, CodedBody};
 
+mod packed;
+
+pub(crate) use packed::RECORD;
+
 /// A stored response. Cloning it is one atomic increment.
 #[derive(Clone, Debug)]
 pub struct Entry(ThinArc<EntryPrefix, u8>);
@@ -23,7 +27,7 @@ pub struct Entry(ThinArc<EntryPrefix, u8>);
 /// The fixed part of an entry. The variable part consists of, in this order: the key; [`RareFields`], if the entry
 /// is [`MARKED_RARE`]; the time of `Last-Modified`, if it is stored as a number; the length of the signature
 /// and the signature, if there is one; the field lines that are not shared. If the entry is [`PACKED`], a pack has these
-/// bytes, right before those of the content, and the entry their number.
+/// bytes, right before those of the content, and the entry their number. It may have the fixed part, too ([`packed`]).
 #[derive(Debug)]
 struct EntryPrefix {
     body: Body,
@@ -165,7 +169,7 @@ impl Entry {
         let RawParts { key, signature, freshness, modified, .. } = raw;
         let signature_len = u16::try_from(signature.len()).ok()?.to_le_bytes();
         let delay = delay(&freshness);
-        let rare = rare(&freshness, raw.marks & MARKED_RARE != 0 || delay.is_none()).map(bytes_of);
+        let rare = rare(&freshness, raw.marks & MARKED_RARE != 0 || delay.is_none()).map(bytes_of::<3, 12>);
         let time = modified.map(|modified| modified.time.to_le_bytes());
         let marks = [
             (MODIFIED, modified.is_some()),
@@ -394,10 +398,7 @@ impl Entry {
     #[inline]
     pub(crate) fn variable_part(&self) -> &[u8] {
         let own = &self.0.slice;
-        match self.0.header.header.status.load(Ordering::Relaxed) & PACKED {
-            0 => own,
-            _ => self.packed_part(own),
-        }
+        if self.is_packed() { self.packed_part(own) } else { own }
     }
 
     #[cold]
@@ -438,16 +439,16 @@ fn ordinary_age(received: u32, date: u32) -> u32 {
     received.saturating_sub(date)
 }
 
-fn bytes_of(numbers: RareFields) -> [u8; size_of::<RareFields>()] {
-    let mut bytes = [0; size_of::<RareFields>()];
+fn bytes_of<const N: usize, const B: usize>(numbers: [u32; N]) -> [u8; B] {
+    let mut bytes = [0; B];
     for (place, number) in bytes.as_chunks_mut().0.iter_mut().zip(numbers) {
         *place = number.to_le_bytes();
     }
     bytes
 }
 
-fn numbers(bytes: [u8; size_of::<RareFields>()]) -> RareFields {
-    let mut numbers = RareFields::default();
+fn numbers<const B: usize, const N: usize>(bytes: [u8; B]) -> [u32; N] {
+    let mut numbers = [0; N];
     for (number, place) in numbers.iter_mut().zip(bytes.as_chunks().0) {
         *number = u32::from_le_bytes(*place);
     }

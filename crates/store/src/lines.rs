@@ -12,10 +12,12 @@ use larder_semantics::date;
 use larder_semantics::fields::{Fields, HeadLines, to_map};
 
 mod dates;
+mod pack_lines;
 mod pool;
 mod repeats;
 
 pub(crate) use dates::{Dates, LastModified};
+pub(crate) use pack_lines::PackLines;
 pub use pool::LinePool;
 pub(crate) use pool::SharedLines;
 

@@ -205,7 +205,8 @@ impl Memory {
         let is_new = old.is_none();
         let uses =
             old.map(|kept| kept.uses().clone()).unwrap_or_default().renewed(entry.freshness().received);
-        let kept = old.map_or(&[][..], UsedResident::variants).iter().filter(|stored| {
+        let old = old.map(UsedResident::resident);
+        let kept = old.iter().flat_map(Resident::variants).filter(|stored| {
             stored.signature() != entry.signature()
                 && !stored.signature().is_empty()
                 && !entry.signature().is_empty()
@@ -230,11 +231,12 @@ impl Memory {
         let (hash, mut dropped) = (self.hash(old.key()), Vec::new());
         let mut shard = self.shard(hash);
         let Some(kept) = shard.peek(hash) else { return };
-        let stored = kept.variants();
-        if !stored.iter().any(|entry| entry.is(old)) {
+        let stored = kept.resident();
+        if !stored.variants().iter().any(|entry| entry.is_same(old)) {
             return;
         }
-        let left = stored.iter().filter_map(|entry| if entry.is(old) { new } else { Some(entry) });
+        let left =
+            stored.variants().iter().filter_map(|entry| if entry.is_same(old) { new } else { Some(entry) });
         let left = Resident::of(left.cloned().collect());
         self.leave(&mut shard, hash, left, &mut dropped);
         self.unlock(shard, &dropped);
@@ -245,12 +247,14 @@ impl Memory {
     pub(crate) fn grow(&self, old: &Entry, new: &Entry) -> bool {
         let (hash, mut dropped) = (self.hash(old.key()), Vec::new());
         let mut shard = self.shard(hash);
-        let Some(kept) = shard.peek(hash).filter(|kept| kept.variants().iter().any(|own| own.is(old))) else {
+        let Some(kept) = shard.peek(hash).filter(|kept| kept.variants().iter().any(|own| own.is_same(old)))
+        else {
             return false;
         };
         let before = UsedResident::new(kept.resident(), kept.uses().clone());
-        let grown = before.variants().iter().map(|own| if own.is(old) { new } else { own });
-        let grown = Resident::of(grown.cloned().collect());
+        let grown =
+            before.variants().iter().map(|own| if own.is_same(old) { new } else { own }.clone()).collect();
+        let grown = Resident::of(grown);
         let grows = before.charge() + new.charge().saturating_sub(old.charge()) <= self.largest() / 2;
         let is_stored = grows && {
             self.leave(&mut shard, hash, grown, &mut dropped);
@@ -371,8 +375,7 @@ impl Memory {
             shard.validate()?;
             let mut wrong = None;
             shard.for_each(&mut |hash, kept| {
-                let mut variants = kept.variants().iter();
-                let fault = variants.find_map(|entry| match self.hash(entry.key()) == hash {
+                let fault = kept.variants().iter().find_map(|entry| match self.hash(entry.key()) == hash {
                     true => entry.coded()?.validate().err(),
                     false => Some("it is stored under another key's hash".to_owned()),
                 });

@@ -170,8 +170,7 @@ fn excess_of_upgrade(seed: u64, lengths: Range<usize>) -> u64 {
         most - empty
     );
     assert_eq!(new.arena().held(), 0, "everything has left the memory files");
-    let limit = own / 100 * 115;
-    both.saturating_sub(limit).max((most - empty).saturating_sub(limit + (16 << 20)))
+    both.saturating_sub(own / 100 * 110).max((most - empty).saturating_sub(own / 100 * 115))
 }
 
 /// Returns an entry for `key`: a new one, or the stored one after a 304.
@@ -212,8 +211,8 @@ fn the_process_exceeds_the_budget_if_unused_memory_goes_unreported() {
 }
 
 #[test]
-fn an_upgrade_takes_a_seventh_more_memory_for_small_responses() {
-    for lengths in ["200 4000", "1024 1025"] {
+fn an_upgrade_takes_a_tenth_more_memory_for_small_responses() {
+    for lengths in ["200 4000", "128 129"] {
         assert_eq!(in_a_process_of_its_own(7, lengths), 0, "bytes too many");
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Heads are copied, in [slices](slice) of the tiers' common encoding. Large bodies stay where they are, in memory files that both
 //! processes [have](crate::arena::inherited). Small bodies are [packed](crate::PackedBody) into such files first, behind the part of their
-//! head that is theirs alone, and both leave them when one process is alone again. Requests are served meanwhile, so the copy is
+//! head that is theirs alone and a [record](crate::entry) of the rest, and leave them when one process is alone again. Requests are served meanwhile, so the copy is
 //! consistent only at the end:
 //!
 //! 1. The tier begins to note its changes, and packs small bodies.

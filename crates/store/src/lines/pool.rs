@@ -262,6 +262,11 @@ impl SharedLines {
         &self.0.slice
     }
 
+    /// Whether both refer to the same block.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        std::ptr::eq(&self.0.header, &other.0.header)
+    }
+
     /// Returns the lines in the form in which `write` appends them, which is made once.
     pub(super) fn form(&self, write: impl FnOnce(&mut Vec<u8>, HeadLines<'_>)) -> &[u8] {
         self.0.header.header.form.get_or_init(|| {

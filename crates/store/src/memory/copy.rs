@@ -54,7 +54,7 @@ impl Memory {
         variants.truncate(self.max_variants.load(Ordering::Relaxed).max(1));
         let Some(hash) = variants.first().map(|entry| self.hash(entry.key())) else { return false };
         let Some(resident) = Resident::of(variants) else { return false };
-        let (kept, mut dropped) = (UsedResident::new(resident, uses), Vec::new());
+        let (kept, mut dropped) = (UsedResident::packed(resident, uses), Vec::new());
         let (object, added) = (kept.object(hash, self.budget.counts), self.counts_of(&kept));
         self.make_room_for(object.size);
         let mut shard = self.shard(hash);

@@ -1,14 +1,16 @@
-//! Moves small contents and the variable parts of their heads into memory files, which a successor of this process has too,
-//! and back.
+//! Moves small contents and their heads into memory files, which a successor of this process has too, and back.
 //!
 //! Contents move in the order of their addresses, so that whole pages become free one after the other: at no time both
 //! copies of more than a [pack](PACK) take memory. A response that is changed or removed meanwhile stays as it is.
 
+use std::mem;
 use std::sync::Arc;
 use std::thread;
 
 use super::walk::REST;
 use super::{Memory, Resident, UsedResident};
+use crate::entry::RECORD;
+use crate::lines::PackLines;
 use crate::{Arena, Body, Entry, PackedBody, Storage};
 
 /// The bytes of a pack.
@@ -20,6 +22,15 @@ const SLICE: u32 = 256;
 /// The bytes of packs after which freed memory is returned to the system.
 const TRIM: usize = 16 << 20;
 
+/// What a pack will have.
+#[derive(Default)]
+struct PackDraft {
+    bytes: Vec<u8>,
+    lines: PackLines,
+    /// The residents whose contents these are, in this order.
+    residents: Vec<(u64, Resident)>,
+}
+
 impl Memory {
     /// Sets the function that returns freed memory to the system at once.
     pub fn set_trim(&self, trim: fn()) {
@@ -29,46 +40,46 @@ impl Memory {
 
     /// Moves small contents into memory files. Those that the system has no room for stay where they are.
     pub(crate) fn pack(&self, arena: &Arena) {
-        let (mut bytes, mut waiting) = (Vec::new(), Vec::new());
-        let mut untrimmed = 0;
+        let (mut pack, mut untrimmed) = (PackDraft::default(), 0);
         for hash in self.by_address(&|entry, body| parts(entry, body).is_some()) {
             let Some(resident) = self.copy(hash).map(|copied| copied.resident) else { continue };
-            for entry in resident.variants() {
-                entry.moved(&mut |body| {
-                    bytes.extend(parts(entry, body).into_iter().flatten().flatten());
-                    None
-                });
+            let before = pack.bytes.len();
+            resident.variants().iter().for_each(|entry| pack.add(entry));
+            // It may have been replaced by a large response.
+            if pack.bytes.len() > before {
+                pack.residents.push((hash, resident));
             }
-            waiting.push((hash, resident));
-            if bytes.len() >= PACK {
-                untrimmed += bytes.len();
-                if self.pack_all(arena, &bytes, &mut waiting).is_none() {
+            if pack.bytes.len() >= PACK {
+                untrimmed += pack.bytes.len();
+                if self.pack_all(arena, &mut pack).is_none() {
                     return;
                 }
-                bytes.clear();
             }
             if untrimmed >= TRIM {
                 untrimmed = 0;
                 self.trim();
             }
         }
-        self.pack_all(arena, &bytes, &mut waiting);
+        self.pack_all(arena, &mut pack);
         self.trim();
     }
 
-    /// Replaces `residents` by those with their contents in a pack of `bytes`, which has the contents in this order.
-    fn pack_all(&self, arena: &Arena, bytes: &[u8], residents: &mut Vec<(u64, Resident)>) -> Option<()> {
+    /// Replaces residents by those with their contents in a pack.
+    fn pack_all(&self, arena: &Arena, draft: &mut PackDraft) -> Option<()> {
+        let PackDraft { bytes, lines, residents } = draft;
         if bytes.is_empty() {
             return Some(());
         }
         let pack = arena.extent(Some(bytes.len() as u64)).ok()?;
         pack.append(bytes).ok()?;
+        bytes.clear();
+        pack.set_lines(mem::take(lines));
         let pack = Arc::new(pack);
         let mut from = 0;
         for (hash, resident) in residents.drain(..) {
             let moved = resident.moved(&mut |entry, body| {
                 let [head, len] = parts(entry, body)?.map(|part| part.len() as u32);
-                from += head + len;
+                from += if head > 0 { RECORD as u32 + head + len } else { len };
                 PackedBody::new(Arc::clone(&pack), from - len, len).map(Body::packed)
             });
             self.exchange_moved(hash, &resident, moved?);
@@ -103,10 +114,10 @@ impl Memory {
     fn exchange_moved(&self, hash: u64, before: &Resident, moved: Resident) {
         let mut shard = self.shard(hash);
         let dropped = shard.resident_mut(hash).filter(|kept| kept.resident().is(before)).and_then(|kept| {
-            let moved = UsedResident::new(moved, kept.uses().clone());
+            let moved = UsedResident::packed(moved, kept.uses().clone());
             let counts = self.budget.counts;
             let is_same = moved.object(hash, counts) == kept.object(hash, counts);
-            is_same.then(|| std::mem::replace(kept, moved))
+            is_same.then(|| mem::replace(kept, moved))
         });
         // The lock is not held while memory is freed.
         drop(shard);
@@ -117,6 +128,20 @@ impl Memory {
         if let Some(trim) = self.trim.get() {
             trim();
         }
+    }
+}
+
+impl PackDraft {
+    /// Adds the contents of `entry` that go into a pack.
+    fn add(&mut self, entry: &Entry) {
+        entry.moved(&mut |body| {
+            let [head, content] = parts(entry, body)?;
+            if !head.is_empty() {
+                self.bytes.extend(entry.record(&self.lines));
+            }
+            self.bytes.extend([head, content].into_iter().flatten());
+            None
+        });
     }
 }
 
@@ -134,8 +159,8 @@ impl Resident {
     }
 }
 
-/// Returns what goes into a pack for a content of `entry`, if anything does: the variable part of the entry before its own
-/// content, and the content.
+/// Returns what goes into a pack for a content of `entry`, if anything does: the variable part of the entry, which its record
+/// precedes, before its own content, and the content.
 fn parts<'e>(entry: &'e Entry, body: &'e Body) -> Option<[&'e [u8]; 2]> {
     let content = body.to_pack()?;
     let head = if std::ptr::eq(body, entry.body()) { entry.variable_part() } else { &[] };

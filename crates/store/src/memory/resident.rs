@@ -1,10 +1,11 @@
 //! The responses stored under one key, and their uses.
 
+use std::borrow::Cow;
 use std::cell::Cell;
 use std::sync::Arc;
 
-use crate::Entry;
 use crate::charge::allocated;
+use crate::{Entry, Extent};
 
 /// The responses stored under one key.
 #[derive(Clone, Debug)]
@@ -38,15 +39,21 @@ impl Resident {
         match variants.len() {
             0 => None,
             1 => variants.pop().map(Self::One),
-            _ => Some(Self::Many(Arc::new(variants))),
+            _ => {
+                // Equal variants have the same size.
+                variants.shrink_to_fit();
+                Some(Self::Many(Arc::new(variants)))
+            }
         }
     }
 }
 
-/// A [`Resident`] and its uses. In the form of two variants it takes no more room than a resident and two numbers.
+/// A [`Resident`] and its uses. In the form of these variants it takes no more room than a resident and two numbers.
 pub(super) enum UsedResident {
     One(Uses, Entry),
     Many(Uses, Arc<Vec<Entry>>),
+    /// One response, of which a pack has everything: the place of its record there, in the bytes beside the tag.
+    Packed([u8; 3], Uses, Arc<Extent>),
 }
 
 /// The uses of a resident.
@@ -83,9 +90,20 @@ impl UsedResident {
         }
     }
 
+    /// Returns the same with no more than its place if a pack has everything.
+    pub(super) fn packed(resident: Resident, uses: Uses) -> Self {
+        if let Resident::One(entry) = &resident
+            && let Some((pack, at)) = entry.recorded()
+            && let [low, middle, high, 0] = at.to_le_bytes()
+        {
+            return Self::Packed([low, middle, high], uses, Arc::clone(pack));
+        }
+        Self::new(resident, uses)
+    }
+
     pub(super) fn uses(&self) -> &Uses {
         match self {
-            Self::One(uses, _) | Self::Many(uses, _) => uses,
+            Self::One(uses, _) | Self::Many(uses, _) | Self::Packed(_, uses, _) => uses,
         }
     }
 
@@ -93,18 +111,31 @@ impl UsedResident {
         match self {
             Self::One(_, entry) => Resident::One(entry.clone()),
             Self::Many(_, entries) => Resident::Many(Arc::clone(entries)),
+            Self::Packed(at, _, pack) => Resident::One(entry_at(*at, pack)),
         }
     }
 
-    pub(super) fn variants(&self) -> &[Entry] {
+    pub(super) fn variants(&self) -> Cow<'_, [Entry]> {
         match self {
-            Self::One(_, entry) => std::slice::from_ref(entry),
-            Self::Many(_, entries) => entries,
+            Self::One(_, entry) => std::slice::from_ref(entry).into(),
+            Self::Many(_, entries) => entries.as_slice().into(),
+            Self::Packed(at, _, pack) => vec![entry_at(*at, pack)].into(),
         }
     }
 
+    #[inline]
     pub(super) fn is_for(&self, key: &[u8]) -> bool {
-        self.variants().first().is_some_and(|entry| entry.key() == key)
+        let first = match self {
+            Self::One(_, entry) => Some(entry),
+            Self::Many(_, entries) => entries.first(),
+            Self::Packed(..) => return self.is_packed_for(key),
+        };
+        first.is_some_and(|entry| entry.key() == key)
+    }
+
+    #[cold]
+    fn is_packed_for(&self, key: &[u8]) -> bool {
+        self.resident().variants().iter().any(|entry| entry.key() == key)
     }
 
     pub(super) fn cost(&self) -> u32 {
@@ -112,18 +143,25 @@ impl UsedResident {
     }
 
     pub(super) fn charge(&self) -> u64 {
-        let list = match self {
-            Self::One(..) => 0,
+        match self {
+            Self::One(_, entry) => entry.charge(),
             Self::Many(_, entries) => {
-                allocated(size_of::<Vec<Entry>>() + 16) + allocated(entries.capacity() * size_of::<Entry>())
+                let list = allocated(size_of::<Vec<Entry>>() + 16)
+                    + allocated(entries.capacity() * size_of::<Entry>());
+                entries.iter().map(Entry::charge).sum::<u64>() + list as u64
             }
-        };
-        self.variants().iter().map(Entry::charge).sum::<u64>() + list as u64
+            Self::Packed(..) => self.variants().iter().map(Entry::charge).sum(),
+        }
     }
 
     pub(super) fn content(&self) -> u64 {
         self.variants().iter().map(Entry::content).sum()
     }
+}
+
+#[cold]
+fn entry_at([low, middle, high]: [u8; 3], pack: &Arc<Extent>) -> Entry {
+    Entry::of_record(pack, u32::from_le_bytes([low, middle, high, 0]))
 }
 
 #[cfg(test)]

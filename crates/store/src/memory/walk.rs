@@ -106,9 +106,9 @@ impl Memory {
 }
 
 impl Resident {
-    /// Whether both are identical, not merely equal.
+    /// Whether both have the same entries, not merely equal ones.
     pub(super) fn is(&self, other: &Self) -> bool {
         let (one, other) = (self.variants(), other.variants());
-        one.len() == other.len() && one.iter().zip(other).all(|(one, other)| one.is(other))
+        one.len() == other.len() && one.iter().zip(other).all(|(one, other)| one.is_same(other))
     }
 }

@@ -149,6 +149,7 @@ enum Step {
     Use(u32, u32),
     Compress(u32, u64),
     Remove(u32),
+    Spoil(u32),
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -159,6 +160,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         2 => (0..40_u32, any::<u32>()).prop_map(|(key, now)| Step::Use(key, now)),
         1 => (0..40_u32, 1..500_u64).prop_map(|(key, len)| Step::Compress(key, len)),
         1 => (0..40_u32).prop_map(Step::Remove),
+        1 => (0..40_u32).prop_map(Step::Spoil),
     ];
     prop::collection::vec(step, 0..80)
 }
@@ -183,6 +185,7 @@ fn take_steps(process: &Process, steps: &[Step]) {
                 }
             }
             Step::Remove(number) => _ = process.fills.purge(&key(number)),
+            Step::Spoil(number) => process.fills.spoil(&key(number), |_| true),
         }
     }
 }
@@ -213,8 +216,35 @@ proptest! {
         let views: Vec<_> = all.iter().map(|key| view(&new.store.memory, key)).collect();
         drop((offer, old));
         import.predecessor_ended();
+        prop_assert_eq!(&all.iter().map(|key| view(&new.store.memory, key)).collect::<Vec<_>>(), &views);
+        new.store.memory.unpack();
         prop_assert_eq!(all.iter().map(|key| view(&new.store.memory, key)).collect::<Vec<_>>(), views);
         new.validate();
+    }
+
+    #[test]
+    fn packed_responses_change_as_others_and_survive_a_failed_upgrade(
+        before in steps(), during in prop::collection::vec((steps(), 0..40_u32, prop::sample::select(Effect::ALL.to_vec())), 0..5),
+    ) {
+        let (packed, plain) = (Process::new(64 * MIB, "lru"), Process::new(64 * MIB, "lru"));
+        let all: Vec<_> = (0..40).map(key).collect();
+        let views = |process: &Process| all.iter().map(|key| view(&process.store.memory, key)).collect::<Vec<_>>();
+        [&packed, &plain].into_iter().for_each(|process| take_steps(process, &before));
+        let (offer, sent) = packed.send();
+        for (steps, purged, effect) in &during {
+            for process in [&packed, &plain] {
+                process.fills.order(&[Scope::Url(key(*purged))], *effect, 10);
+                take_steps(process, steps);
+                all.iter().for_each(|key| _ = process.has(key, 0));
+            }
+            prop_assert_eq!(views(&packed), views(&plain));
+        }
+        drop((offer, sent));
+        packed.store.memory.unpack();
+        prop_assert_eq!(views(&packed), views(&plain));
+        prop_assert_eq!(packed.store.memory.usage(), plain.store.memory.usage());
+        prop_assert_eq!(packed.fills.arena().held(), plain.fills.arena().held());
+        packed.validate();
     }
 
     #[test]
