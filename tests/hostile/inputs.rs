@@ -77,6 +77,12 @@ const TRUSTED: &[&str] = &[
     "X-Envoy-External-Address: 1.2.3.4",
     "X-Wap-Profile: http://evil.test",
     "X-Middleware-Subrequest: evil",
+    "X-React-Router-SPA-Mode: yes",
+    "X-React-Router-Prerender-Data: evil",
+    "X-Nuxt-No-SSR: 1",
+    "X-Astro-Path: /evil",
+    "X-Astro-Locals: {}",
+    "Surrogate-Capability: evil=\"ESI/1.0\"",
     "Larder-Peer: reverse 1.2.3.4:1 -",
     "Larder-Validate: 1",
 ];

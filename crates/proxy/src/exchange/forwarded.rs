@@ -18,7 +18,7 @@ use crate::http::names::{CLIENT_CERT, CLIENT_CERT_CHAIN, PURGE};
 
 /// Fields that origins may trust although they are not part of the cache key. [`is_dropped`] also drops those with these
 /// [`BEGINNINGS`], `Larder-...`, and `X-...-Override`.
-const DROPPED: [&str; 53] = [
+const DROPPED: [&str; 57] = [
     "forwarded",
     "forwarded-for",
     "x-real-ip",
@@ -72,13 +72,19 @@ const DROPPED: [&str; 53] = [
     "x-invoke-output",
     "x-invoke-status",
     "x-invoke-error",
+    // So do Nuxt and Astro.
+    "x-nuxt-no-ssr",
+    "x-astro-path",
+    "x-astro-locals",
+    // For a client that claims to assemble pages, origins leave places for the parts (ESI).
+    "surrogate-capability",
     // Origins fetch the profile of the device at this URL.
     "wap-profile",
     // CGI programs read it as the variable HTTP_PROXY.
     "proxy",
 ];
 
-const BEGINNINGS: [&str; 8] = [
+const BEGINNINGS: [&str; 9] = [
     "x-forwarded",
     "x-forward-",
     "x-forwarder-",
@@ -86,6 +92,7 @@ const BEGINNINGS: [&str; 8] = [
     "x-http-",
     "x-envoy-",
     "x-middleware-",
+    "x-react-router-",
     "x-wap-profile",
 ];
 
