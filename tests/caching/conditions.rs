@@ -147,6 +147,25 @@ fn section_13_1_1_a_412_of_the_origin_answers_nobody_else() {
 }
 
 #[test]
+fn an_error_that_a_condition_may_have_caused_answers_nobody_else() {
+    for condition in ["If-Match: malformed", "If-Unmodified-Since: yesterday"] {
+        for status in ["400 Bad Request", "404 Not Found", "500 Internal Server Error"] {
+            let origin = Origin::by(move |seen| {
+                let is_conditional = seen.fields.iter().any(|(name, _)| name.starts_with("If-"));
+                let status = if is_conditional { status } else { "200 OK" };
+                format!("{status}\nCache-Control: public, max-age=31536000\n\n{status}")
+            });
+            let larder = Larder::before(&origin);
+            assert_eq!(larder.ask(&format!("GET /\n{condition}")).text(), status);
+            for hit in [false, true] {
+                let response = larder.get("/");
+                assert_eq!((response.text(), response.is_hit()), ("200 OK", hit), "{condition}, {status}");
+            }
+        }
+    }
+}
+
+#[test]
 fn a_part_is_not_sent_to_a_client_that_has_the_response() {
     for stored in ["private", "max-age=100"] {
         let origin = Origin::answering(move |_| {

@@ -37,6 +37,9 @@ pub(crate) fn judge(
     fields: &impl Fields,
     times: Times,
 ) -> Result<StorageTerms, Why> {
+    if (status.is_client_error() || status.is_server_error()) && revalidate::is_for_origin(&request.fields) {
+        return Err(Why::StatusNotStorable);
+    }
     let freshness = storable::storable(rules, &Method::GET, &request.fields, status, fields, times)?;
     // All variants of content with a known digest are that content.
     let is_one = rules.is_fixed && !fields.contains("content-encoding");
