@@ -8,6 +8,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use http::Method;
 use larder_semantics::fields::{is_open, list};
 
 use super::arrival::Arrival;
@@ -137,6 +138,15 @@ pub fn is_dropped(name: &str) -> bool {
         || begins("larder-")
         || (begins("x-") && (BEGINNINGS.into_iter().any(begins) || is_override()))
         || is_listed(name)
+}
+
+/// Whether a field of this name, in a request with this head, is one that applications expect elsewhere, but let change
+/// the page: Ghost expects it with a POST, and Next.js in requests for data.
+pub(super) fn is_out_of_place(name: &str, head: &RequestHead<'_>) -> bool {
+    let is = |own: &str| name.eq_ignore_ascii_case(own);
+    let (Target::Origin { path, .. } | Target::Absolute { path, .. }) = head.target else { return false };
+    matches!(head.method, Method::GET | Method::HEAD)
+        && (is("x-ghost-preview") || is("x-nextjs-data") && !path.contains("/_next/data/"))
 }
 
 fn is_listed(name: &str) -> bool {
