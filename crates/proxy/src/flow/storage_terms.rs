@@ -37,7 +37,10 @@ pub(crate) fn judge(
     fields: &impl Fields,
     times: Times,
 ) -> Result<StorageTerms, Why> {
-    if (status.is_client_error() || status.is_server_error()) && revalidate::is_for_origin(&request.fields) {
+    let is_error = status.is_client_error() || status.is_server_error();
+    let may_be_by_range =
+        || request.fields.contains("range") && !matches!(status, StatusCode::NOT_FOUND | StatusCode::GONE);
+    if is_error && (revalidate::is_for_origin(&request.fields) || may_be_by_range()) {
         return Err(Why::StatusNotStorable);
     }
     let freshness = storable::storable(rules, &Method::GET, &request.fields, status, fields, times)?;
