@@ -147,6 +147,28 @@ fn section_13_1_1_a_412_of_the_origin_answers_nobody_else() {
 }
 
 #[test]
+fn an_error_that_one_request_may_have_caused_answers_nobody_else() {
+    for field in ["If-Match: malformed", "If-Unmodified-Since: yesterday", "Range: bytes=9-"] {
+        for status in ["400 Bad Request", "404 Not Found", "500 Internal Server Error"] {
+            let name = field.split(':').next().expect("a name");
+            let origin = Origin::by(move |seen| {
+                let status = if seen.field(&name.to_lowercase()).is_some() { status } else { "200 OK" };
+                format!("{status}\nCache-Control: public, max-age=31536000\n\n{status}")
+            });
+            let larder = Larder::before(&origin);
+            assert_eq!(larder.ask(&format!("GET /\n{field}")).text(), status);
+            // What is not there has no range, either.
+            let is_for_all = name == "Range" && status.starts_with("404");
+            for hit in [is_for_all, true] {
+                let response = larder.get("/");
+                let expected = if is_for_all { status } else { "200 OK" };
+                assert_eq!((response.text(), response.is_hit()), (expected, hit), "{field}, {status}");
+            }
+        }
+    }
+}
+
+#[test]
 fn a_part_is_not_sent_to_a_client_that_has_the_response() {
     for stored in ["private", "max-age=100"] {
         let origin = Origin::answering(move |_| {

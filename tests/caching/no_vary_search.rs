@@ -1,7 +1,7 @@
 //! `No-Vary-Search` (draft-ietf-httpbis-no-vary-search): one response for several queries. Unit tests of the rule cover
 //! the equivalence of queries.
 
-use larder_testkit::{Answer, Client, Larder, Origin, Response, eventually};
+use larder_testkit::{Answer, Client, Gate, Larder, Origin, Response, eventually};
 
 const LEFT_OUT: &str = "params=(\"utm\")";
 const HIT: &str = "hit; detail=no-vary-search";
@@ -269,6 +269,63 @@ fn a_response_fetched_during_an_invalidation_answers_only_its_own_url() {
         // The latest response has replaced it.
         assert_eq!(get(&larder, "/?utm=1").text(), "/?utm=3");
     }
+}
+
+const PART: &str = "GET /?utm=1\nRange: bytes=0-3";
+
+/// Starts an origin that answers a read of a range with a part, any other read with a response that breaks off, and the
+/// request of this number when the gate is open.
+fn origin_of_parts(held: usize) -> (Gate, Origin) {
+    const FIELDS: &str = "Cache-Control: max-age=100\r\nNo-Vary-Search: params=(\"utm\")\r\nETag: \"1\"\r\n";
+    Origin::gated(move |seen, gate| {
+        if seen.number == held {
+            gate.pass();
+        }
+        match (seen.method.as_str(), seen.field("range")) {
+            ("GET", Some(_)) => {
+                let part = "Content-Range: bytes 0-3/9\r\nContent-Length: 4\r\n\r\npart";
+                Answer::raw(format!("HTTP/1.1 206 Partial Content\r\n{FIELDS}{part}"))
+            }
+            ("GET", None) => {
+                Answer::raw(format!("HTTP/1.1 200 OK\r\n{FIELDS}Content-Length: 9\r\n\r\npart")).then_close()
+            }
+            _ => Answer::raw("HTTP/1.1 204 No Content\r\n\r\n"),
+        }
+    })
+}
+
+#[test]
+fn a_purge_or_change_of_an_equivalent_url_reaches_stored_parts() {
+    let spoil: [fn(&Larder); 2] = [
+        |larder| drop(purge(larder, "/?utm=2", "")),
+        |larder| assert_eq!(larder.client().ask("PUT /?utm=2\n\nnew").status, 204),
+    ];
+    for (read, spoil) in [PART, "GET /?utm=1"].iter().flat_map(|read| spoil.map(|spoil| (*read, spoil))) {
+        let (_gate, origin) = origin_of_parts(usize::MAX);
+        let larder = Larder::before(&origin);
+        let mut first = larder.client();
+        first.send(read);
+        first.head();
+        larder.settle();
+        assert!(larder.ask(PART).is_hit(), "{read}");
+        spoil(&larder);
+        assert!(!larder.ask(PART).is_hit(), "{read}");
+    }
+}
+
+#[test]
+fn a_part_fetched_during_a_change_of_an_equivalent_is_not_stored() {
+    let (gate, origin) = origin_of_parts(1);
+    let larder = Larder::before(&origin);
+    assert_eq!(larder.ask("GET /?utm=0\nRange: bytes=0-3").status, 206);
+    let mut second = larder.client();
+    second.send(PART);
+    origin.wait_for(2);
+    assert_eq!(larder.client().ask("PUT /?utm=2\n\nnew").status, 204);
+    gate.open();
+    assert_eq!(second.receive("GET").text(), "part");
+    larder.settle();
+    assert!(!larder.ask(PART).is_hit());
 }
 
 #[test]

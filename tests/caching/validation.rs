@@ -48,6 +48,34 @@ fn section_4_3_3_a_full_validation_response_replaces_the_stored_one() {
 }
 
 #[test]
+fn section_15_4_5_a_304_or_head_confirms_no_other_status() {
+    for status in ["301 Moved Permanently", "404 Not Found", "410 Gone", "500 Internal Server Error"] {
+        for method in ["GET", "HEAD"] {
+            // The date of the error page is later than that of the page that now exists.
+            let origin = Origin::by(move |seen| {
+                let later =
+                    "Last-Modified: Thu, 01 Jan 2015 00:00:00 GMT\nETag: \"1\"\nCache-Control: max-age=100";
+                match (seen.method.as_str(), seen.number) {
+                    (_, 0) => format!("{status}\nLocation: /b\nAge: 100\n{later}\n\nold"),
+                    ("GET", _) if seen.field("if-none-match").is_some() => {
+                        format!("304 Not Modified\n{later}")
+                    }
+                    _ => format!("200 OK\n{later}\n\nnew"),
+                }
+            });
+            let larder = Larder::before(&origin);
+            assert_eq!(larder.get("/").text(), "old");
+            assert_eq!(larder.ask(&format!("{method} /")).status, 200, "{status}");
+            assert_eq!(
+                (larder.get("/").text(), larder.get("/").is_hit()),
+                ("new", true),
+                "{method} {status}"
+            );
+        }
+    }
+}
+
+#[test]
 fn section_4_3_4_a_304_with_another_tag_confirms_nothing() {
     let origin =
         Origin::in_order([STALE, "304 Not Modified\nETag: \"2\"", "200 OK\nETag: \"2\"\n\nnew body"]);

@@ -77,6 +77,14 @@ const TRUSTED: &[&str] = &[
     "X-Envoy-External-Address: 1.2.3.4",
     "X-Wap-Profile: http://evil.test",
     "X-Middleware-Subrequest: evil",
+    "X-React-Router-SPA-Mode: yes",
+    "X-React-Router-Prerender-Data: evil",
+    "X-Nuxt-No-SSR: 1",
+    "X-Astro-Path: /evil",
+    "X-Astro-Locals: {}",
+    "Surrogate-Capability: evil=\"ESI/1.0\"",
+    "X-Ghost-Preview: c=evil",
+    "X-Nextjs-Data: 1",
     "Larder-Peer: reverse 1.2.3.4:1 -",
     "Larder-Validate: 1",
 ];
@@ -105,6 +113,16 @@ fn fields_that_origins_trust_poison_no_page() {
     }
     let off = Larder::with(&origin, "client_address = 'off'");
     assert_eq!(off.ask(&format!("GET /\n{}", TRUSTED.join("\n"))).text(), "");
+}
+
+#[test]
+fn previews_and_data_of_applications_reach_their_origin() {
+    let origin = echo();
+    let larder = Larder::before(&origin);
+    for request in ["POST /\nX-Ghost-Preview: c=blue", "GET /_next/data/b/page.json?a=b\nX-Nextjs-Data: 1"] {
+        let (_, field) = request.split_once('\n').expect("a field");
+        assert!(larder.ask(request).text().contains(field), "{request}");
+    }
 }
 
 #[test]

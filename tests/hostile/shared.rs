@@ -21,6 +21,17 @@ fn a_cookie_goes_to_the_client_only_whose_request_it_answers() {
 }
 
 #[test]
+fn a_copy_of_a_cookie_is_not_stored_either() {
+    let answers = [
+        "200 OK\nCache-Control: s-maxage=1\nAge: 1\nETag: \"1\"\nX-Middleware-Set-Cookie: session=of-one\n\nbody",
+        "304 Not Modified\nCache-Control: s-maxage=100\nETag: \"1\"\nX-Middleware-Set-Cookie: session=of-two",
+    ];
+    let larder = Larder::before(&Origin::in_order(answers));
+    let copies = [(); 3].map(|()| larder.get("/").field("x-middleware-set-cookie").map(str::to_owned));
+    assert_eq!(copies, [Some("session=of-one".to_owned()), Some("session=of-two".to_owned()), None]);
+}
+
+#[test]
 fn a_cookie_that_tells_no_client_from_others_is_stored() {
     let origin = Origin::always("200 OK\nCache-Control: max-age=100\nSet-Cookie: lang=en; Path=/\n\nbody");
     let larder = Larder::before(&origin);

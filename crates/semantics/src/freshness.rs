@@ -117,7 +117,7 @@ impl Freshness {
             (Flags::MUST_REVALIDATE, must_revalidate(directives) && !rules.ignored.must_revalidate),
             (Flags::IMMUTABLE, directives.immutable),
             (Flags::HEURISTIC, matches!(lifetime, Lifetime::Heuristic(_))),
-            (Flags::VALIDATOR, response.contains("etag") || response.contains("last-modified")),
+            (Flags::VALIDATOR, status.is_success() && response.contains_any(&["etag", "last-modified"])),
             (Flags::STALE_IF_ERROR, directives.stale_if_error.is_some()),
         ];
         let set = flags.into_iter().filter(|(_, is_set)| *is_set);
@@ -146,7 +146,7 @@ impl Flags {
     pub const IMMUTABLE: Self = Self(4);
     /// The lifetime is heuristic (RFC 9111 section 4.2.2).
     pub const HEURISTIC: Self = Self(8);
-    /// It has an `ETag` or `Last-Modified` for validation.
+    /// It has an `ETag` or `Last-Modified` for validation, and a status that a 304 confirms (RFC 9110 section 15.4.5).
     pub const VALIDATOR: Self = Self(16);
     /// The origin has given the staleness allowed when it fails.
     pub const STALE_IF_ERROR: Self = Self(32);

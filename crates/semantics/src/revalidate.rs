@@ -42,7 +42,7 @@ pub fn has_evaluated(request: &HeaderMap) -> bool {
     EVALUATED.iter().any(|name| request.contains_key(name))
 }
 
-/// Whether a condition of the request is for the origin alone. Its answer may be 412, which is for this request only.
+/// Whether a condition of the request is for the origin alone. An error may then be the answer to this request only.
 pub fn is_for_origin(request: &HeaderMap) -> bool {
     FOR_ORIGINS.iter().any(|name| request.contains(name.as_str()))
 }

@@ -156,6 +156,9 @@ fn usable(freshness: &Freshness, lifetime: Lifetime, defined: bool) -> Result<()
     if worthless && !validator { Err(Why::NeverFresh) } else { Ok(()) }
 }
 
+/// The field in which Next.js repeats each `Set-Cookie`.
+const COPIED_COOKIES: &str = "x-middleware-set-cookie";
+
 /// Returns a predicate: whether a line of `response`, given as name (in any case) and value, is stored (RFC 9111 section
 /// 3.1). Not stored are the fields of the connection and of proxies, `Trailer`, those that `no-cache="…"` or `private="…"`
 /// withholds, and cookies that may be meant for one client. Signatures ([`crate::vary`]) and freshness are made from the
@@ -165,7 +168,8 @@ pub fn is_stored<'r>(rules: &'r Rules, response: &'r impl Fields) -> impl Fn(&[u
     let concerns_hop = is_hop_by_hop(response);
     move |name, value| {
         let is = |own: &str| name.eq_ignore_ascii_case(own.as_bytes());
-        let stays = !is("trailer") && !concerns_hop(name) && !withheld.iter().any(|own| is(own.as_str()));
+        let is_dropped = is("trailer") || is(COPIED_COOKIES) || concerns_hop(name);
+        let stays = !is_dropped && !withheld.iter().any(|own| is(own.as_str()));
         stays && (!is("set-cookie") || rules.cookies.keeps(value))
     }
 }

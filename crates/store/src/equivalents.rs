@@ -76,6 +76,8 @@ pub(crate) struct FetchContext {
 pub(crate) enum Source {
     /// The origin, asked by this process.
     Fetched(FetchContext),
+    /// The same, for a part, which answers only its own URL.
+    Part(FetchContext),
     /// A disk of this process.
     Found,
     /// Another node, or the assembly of parts: the start of the fetch is not known.
@@ -204,8 +206,12 @@ impl Equivalents {
         let mut part = self.part(place.hash);
         let Some(known) = part.learn(place.hash, value, self.removals()) else { return learned };
         let hash = self.class(&place, &known);
-        let began = if let Source::Fetched(began) = source { Some(began) } else { None };
-        let is_removed = began.is_some_and(|began| self.removed.last(hash) > began.removals);
+        let (start, began) = match source {
+            Source::Fetched(start) => (Some(start), Some(start)),
+            Source::Part(start) => (Some(start), None),
+            Source::Found | Source::Elsewhere => (None, None),
+        };
+        let is_removed = start.is_some_and(|start| self.removed.last(hash) > start.removals);
         let is_found = matches!(source, Source::Found);
         let stored = StoredQuery { query: place.query.map(Box::from), variant, received, began };
         part.change(hash, |class| {

@@ -8,6 +8,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use http::Method;
 use larder_semantics::fields::{is_open, list};
 
 use super::arrival::Arrival;
@@ -18,7 +19,7 @@ use crate::http::names::{CLIENT_CERT, CLIENT_CERT_CHAIN, PURGE};
 
 /// Fields that origins may trust although they are not part of the cache key. [`is_dropped`] also drops those with these
 /// [`BEGINNINGS`], `Larder-...`, and `X-...-Override`.
-const DROPPED: [&str; 53] = [
+const DROPPED: [&str; 57] = [
     "forwarded",
     "forwarded-for",
     "x-real-ip",
@@ -72,13 +73,19 @@ const DROPPED: [&str; 53] = [
     "x-invoke-output",
     "x-invoke-status",
     "x-invoke-error",
+    // So do Nuxt and Astro.
+    "x-nuxt-no-ssr",
+    "x-astro-path",
+    "x-astro-locals",
+    // For a client that claims to assemble pages, origins leave places for the parts (ESI).
+    "surrogate-capability",
     // Origins fetch the profile of the device at this URL.
     "wap-profile",
     // CGI programs read it as the variable HTTP_PROXY.
     "proxy",
 ];
 
-const BEGINNINGS: [&str; 8] = [
+const BEGINNINGS: [&str; 9] = [
     "x-forwarded",
     "x-forward-",
     "x-forwarder-",
@@ -86,6 +93,7 @@ const BEGINNINGS: [&str; 8] = [
     "x-http-",
     "x-envoy-",
     "x-middleware-",
+    "x-react-router-",
     "x-wap-profile",
 ];
 
@@ -130,6 +138,15 @@ pub fn is_dropped(name: &str) -> bool {
         || begins("larder-")
         || (begins("x-") && (BEGINNINGS.into_iter().any(begins) || is_override()))
         || is_listed(name)
+}
+
+/// Whether a field of this name, in a request with this head, is one that applications expect elsewhere, but let change
+/// the page: Ghost expects it with a POST, and Next.js in requests for data.
+pub(super) fn is_out_of_place(name: &str, head: &RequestHead<'_>) -> bool {
+    let is = |own: &str| name.eq_ignore_ascii_case(own);
+    let (Target::Origin { path, .. } | Target::Absolute { path, .. }) = head.target else { return false };
+    matches!(head.method, Method::GET | Method::HEAD)
+        && (is("x-ghost-preview") || is("x-nextjs-data") && !path.contains("/_next/data/"))
 }
 
 fn is_listed(name: &str) -> bool {

@@ -7,7 +7,7 @@ use larder_semantics::fields::Fields;
 use larder_semantics::{range, storable};
 
 use crate::base::settings::Edits;
-use crate::exchange::forwarded::is_dropped;
+use crate::exchange::forwarded::{is_dropped, is_out_of_place};
 use crate::exchange::plan::Plan;
 use crate::exchange::route::Route;
 use crate::exchange::rulebook::Rulebook;
@@ -106,7 +106,7 @@ pub(super) fn collect(
     let stays = |name: &str| is_written_again(name) || (is_dropped(name) && !is_own(name));
     let mut fields = HeaderMap::with_capacity(head.fields.count().saturating_sub(1));
     for (name, value) in head.fields.iter() {
-        if stays(name) || concerns_hop(name.as_bytes()) {
+        if stays(name) || concerns_hop(name.as_bytes()) || is_out_of_place(name, head) {
             continue;
         }
         let name = HeaderName::from_bytes(name.as_bytes());

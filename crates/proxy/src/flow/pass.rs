@@ -391,7 +391,7 @@ fn learn(
         Revealed::Update
             if stored.freshness().is_taken_back()
                 && !revalidate::has_same_strong_tag(&stored.fields(), fields) => {}
-        Revealed::Update if tells_variants() => {
+        Revealed::Update if stored.status().is_success() && tells_variants() => {
             let by_update = request.rule_update(cx.plan, stored, fields);
             let ruling = by_update.as_ref().unwrap_or(&request.ruling);
             let update = Update::of((&ruling.caching, request), stored, fields, (times, &doubt));

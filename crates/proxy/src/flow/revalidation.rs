@@ -31,7 +31,8 @@ pub(crate) enum Revalidation {
 impl Revalidation {
     /// Returns the form of the request about `stored`, for a client's request that may want a part.
     pub(crate) fn about(stored: Option<&Entry>, wants_part: bool) -> Self {
-        let Some(entry) = stored else { return Self::Whole };
+        // A 304 stands for success: the origin has another response now than a stored redirect or error (RFC 9110 section 15.4.5).
+        let Some(entry) = stored.filter(|entry| entry.status().is_success()) else { return Self::Whole };
         if entry.status() != StatusCode::PARTIAL_CONTENT {
             return Self::Validate(entry.clone());
         }

@@ -37,6 +37,12 @@ pub(crate) fn judge(
     fields: &impl Fields,
     times: Times,
 ) -> Result<StorageTerms, Why> {
+    let is_error = status.is_client_error() || status.is_server_error();
+    let may_be_by_range =
+        || request.fields.contains("range") && !matches!(status, StatusCode::NOT_FOUND | StatusCode::GONE);
+    if is_error && (revalidate::is_for_origin(&request.fields) || may_be_by_range()) {
+        return Err(Why::StatusNotStorable);
+    }
     let freshness = storable::storable(rules, &Method::GET, &request.fields, status, fields, times)?;
     // All variants of content with a known digest are that content.
     let is_one = rules.is_fixed && !fields.contains("content-encoding");

@@ -38,8 +38,13 @@ impl Store {
         response: &impl Fields,
         (source, received): (Source, u32),
     ) -> TableUpdate {
-        let value = no_vary_search::field(response).filter(|_| is_for_others(status));
+        let is_part = status == StatusCode::PARTIAL_CONTENT;
+        let value = no_vary_search::field(response).filter(|_| is_part || is_for_others(status));
         let Some(value) = value else { return TableUpdate::default() };
+        let source = match source {
+            Source::Fetched(start) if is_part => Source::Part(start),
+            source => source,
+        };
         let variant = self.memory.variant(&[], signature);
         let learned = self.equivalents.learn(key, &value, variant, (source, received));
         if learned.is_refused {

@@ -159,13 +159,18 @@ impl FillWriter {
         if !self.may_stay() {
             return;
         }
-        let on_disk = self.disk.take().is_some_and(|disk| disk.finish_early(part));
-        if let Some(entry) = self.unstored.is_none().then(|| self.fill.seal(part)).flatten() {
+        let received = part.freshness.received;
+        let learned = self.learn(&part.signature, part.status, &part.fields.view(), received);
+        let stays = !learned.is_refused;
+        let on_disk = self.disk.take().filter(|_| stays).is_some_and(|disk| disk.finish_early(part));
+        let may_be_in_memory = stays && self.unstored.is_none();
+        if let Some(entry) = may_be_in_memory.then(|| self.fill.seal(part)).flatten() {
             self.publish(&entry, None);
             if !on_disk {
                 self.fills.keep(&entry, began);
             }
         }
+        self.fills.store.learned(&self.fill.key, received, learned);
         self.fills.note_stored(&self.fill);
         self.end(ContentEnd::Truncated);
     }
