@@ -169,6 +169,26 @@ fn an_error_that_one_request_may_have_caused_answers_nobody_else() {
 }
 
 #[test]
+fn an_error_that_a_request_for_the_rest_may_have_caused_is_not_stored() {
+    let origin = Origin::by(|seen| {
+        let answer = match seen.field("range") {
+            Some("bytes=0-4") => {
+                "206 Partial Content\nCache-Control: max-age=0\nContent-Range: bytes 0-4/9\nETag: \"1\"\n\n01234"
+            }
+            Some(_) => "500 Internal Server Error\nCache-Control: max-age=100\n\nno rest",
+            None => "200 OK\nCache-Control: max-age=100\n\n012345678",
+        };
+        answer.to_owned()
+    });
+    let larder = Larder::before(&origin);
+    assert_eq!(larder.ask("GET /\nRange: bytes=0-4").text(), "01234");
+    for number in 2..4 {
+        let response = larder.get("/");
+        assert_eq!((response.text(), response.is_hit(), origin.count()), ("no rest", false, number));
+    }
+}
+
+#[test]
 fn a_part_is_not_sent_to_a_client_that_has_the_response() {
     for stored in ["private", "max-age=100"] {
         let origin = Origin::answering(move |_| {

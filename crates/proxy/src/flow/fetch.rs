@@ -32,7 +32,9 @@ use crate::flow::decide::may_stand_in;
 use crate::flow::fetch_scope::FetchScope;
 use crate::flow::revalidation::Revalidation;
 use crate::flow::slices::FirstSlice;
-use crate::flow::storage_terms::{self, News, StorageTerms, Update, is_by_request, judge};
+use crate::flow::storage_terms::{
+    self, News, StorageTerms, Update, is_by_request, is_perhaps_caused_by, judge,
+};
 use crate::flow::stored::Lookup;
 use crate::flow::upstream::{self, Answer};
 use crate::flow::{answer, coded_stream, conditions, follow, generated_etag, packages, pass, stored};
@@ -101,9 +103,10 @@ pub(crate) async fn fetch(
         let confirmed = revalidation.confirmed(cx.plan, request, &answer);
         let by_answer = confirmed.as_ref().map_or(&answer.ruling, |(ruling, _)| ruling).clone();
         let cx = Context { rules: &by_answer.as_ref().unwrap_or(&request.ruling).caching, ..cx };
-        let (stored, own_tag) = (stored.as_ref(), own_tag.as_ref());
+        let (sent, stored, own_tag) = (asked, stored.as_ref(), own_tag.as_ref());
         let by_peer = answer.by_peer;
-        let mut fetched = OriginAnswer { cx, request, why, times, stored, own_tag, by_peer, start, doubt };
+        let mut fetched =
+            OriginAnswer { cx, request, sent, why, times, stored, own_tag, by_peer, start, doubt };
         if let Revalidation::Validate(entry) = &revalidation {
             cx.observers().couplings.validated(cx.plan, request, entry, (answer.status, &*answer.fields));
         }
@@ -185,6 +188,8 @@ struct CombinedParts {
 struct OriginAnswer<'f> {
     cx: Context<'f>,
     request: &'f Request,
+    /// The fields that the origin got.
+    sent: &'f HeaderMap,
     why: Why,
     times: Times,
     stored: Option<&'f Entry>,
@@ -254,6 +259,10 @@ impl OriginAnswer<'_> {
 
     fn judge(&self, rules: &Rules, status: StatusCode, fields: &impl Fields) -> Result<StorageTerms, Why> {
         let keeping = judge(rules, self.request, status, fields, self.times)?;
+        // The range may be one for the rest of a stored part.
+        if is_perhaps_caused_by(self.sent, status) {
+            return Err(Why::StatusNotStorable);
+        }
         Ok(StorageTerms { freshness: self.doubt.temper(keeping.freshness, fields), ..keeping })
     }
 
@@ -447,7 +456,8 @@ fn failed(
     let now = clock::now();
     let times = Times { requested: now, received: now, ..Times::default() };
     let (own_tag, by_peer, start, doubt) = (None, false, FetchStart::default(), Doubt::default());
-    let fetched = OriginAnswer { cx, request, why, times, stored, own_tag, by_peer, start, doubt };
+    let sent = &request.fields;
+    let fetched = OriginAnswer { cx, request, sent, why, times, stored, own_tag, by_peer, start, doubt };
     // A failure that this client's request may have caused is not shared: a follower sends the next request.
     let fetching = match error.unconnected {
         true => fetching,

@@ -37,17 +37,21 @@ pub(crate) fn judge(
     fields: &impl Fields,
     times: Times,
 ) -> Result<StorageTerms, Why> {
-    let is_error = status.is_client_error() || status.is_server_error();
-    let may_be_by_range =
-        || request.fields.contains("range") && !matches!(status, StatusCode::NOT_FOUND | StatusCode::GONE);
-    if is_error && (revalidate::is_for_origin(&request.fields) || may_be_by_range()) {
+    let freshness = storable::storable(rules, &Method::GET, &request.fields, status, fields, times)?;
+    if is_perhaps_caused_by(&request.fields, status) {
         return Err(Why::StatusNotStorable);
     }
-    let freshness = storable::storable(rules, &Method::GET, &request.fields, status, fields, times)?;
     // All variants of content with a known digest are that content.
     let is_one = rules.is_fixed && !fields.contains("content-encoding");
     let signature = if is_one { Vec::new() } else { signature(request, fields, &[])? };
     Ok(StorageTerms { freshness, signature })
+}
+
+/// Whether the status is that of an error that a condition for the origin or a range among these fields may have caused.
+pub(super) fn is_perhaps_caused_by(sent: &HeaderMap, status: StatusCode) -> bool {
+    let is_error = status.is_client_error() || status.is_server_error();
+    let may_be_by_range = || status == StatusCode::BAD_REQUEST || status.is_server_error();
+    is_error && (revalidate::is_for_origin(sent) || may_be_by_range() && sent.contains("range"))
 }
 
 /// Returns the signature for a response to `request` with these fields. `stored` is the earlier signature of a stored

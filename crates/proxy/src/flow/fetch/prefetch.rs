@@ -84,9 +84,9 @@ pub(crate) async fn prefetch(
     let by_answer = confirmed.as_ref().map_or(&answer.ruling, |(ruling, _)| ruling).clone();
     let ruling = by_answer.as_ref().unwrap_or(&request.ruling);
     let cx = Context { rules: &ruling.caching, ..cx };
-    let (by_peer, stored) = (answer.by_peer, stored.as_ref());
-    let fetched =
-        OriginAnswer { cx, request, why: Why::Absent, times, stored, own_tag: None, by_peer, start, doubt };
+    let (sent, stored, own_tag, why) = (asked, stored.as_ref(), None, Why::Absent);
+    let by_peer = answer.by_peer;
+    let fetched = OriginAnswer { cx, request, sent, why, times, stored, own_tag, by_peer, start, doubt };
     match fetched.understand(&revalidation, &answer) {
         Meaning::StillGood(entry) => {
             match fetched.still_good(FetchScope::Leads(Box::new(writer)), entry, confirmed, &answer) {
