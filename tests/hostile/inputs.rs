@@ -123,6 +123,8 @@ fn previews_and_data_of_applications_reach_their_origin() {
         let (_, field) = request.split_once('\n').expect("a field");
         assert!(larder.ask(request).text().contains(field), "{request}");
     }
+    let elsewhere = larder.ask("GET /page?utm=/_next/data/\nX-Nextjs-Data: 1");
+    assert!(!elsewhere.text().contains("Nextjs"), "rules may drop the query from the key");
 }
 
 #[test]

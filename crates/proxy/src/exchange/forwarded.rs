@@ -73,7 +73,7 @@ const DROPPED: [&str; 57] = [
     "x-invoke-output",
     "x-invoke-status",
     "x-invoke-error",
-    // So do Nuxt and Astro.
+    // Nuxt and Astro take these.
     "x-nuxt-no-ssr",
     "x-astro-path",
     "x-astro-locals",
@@ -93,6 +93,7 @@ const BEGINNINGS: [&str; 9] = [
     "x-http-",
     "x-envoy-",
     "x-middleware-",
+    // React Router takes these for the mode and the data of a page.
     "x-react-router-",
     "x-wap-profile",
 ];
@@ -140,13 +141,14 @@ pub fn is_dropped(name: &str) -> bool {
         || is_listed(name)
 }
 
-/// Whether a field of this name, in a request with this head, is one that applications expect elsewhere, but let change
-/// the page: Ghost expects it with a POST, and Next.js in requests for data.
+/// Whether a field of this name, in a request with this head, is one that applications expect in other requests, although it
+/// changes the page in this one, too: Ghost expects it with a POST, and Next.js in requests for data.
 pub(super) fn is_out_of_place(name: &str, head: &RequestHead<'_>) -> bool {
     let is = |own: &str| name.eq_ignore_ascii_case(own);
     let (Target::Origin { path, .. } | Target::Absolute { path, .. }) = head.target else { return false };
+    let is_for_data = || path.split('?').next().is_some_and(|path| path.contains("/_next/data/"));
     matches!(head.method, Method::GET | Method::HEAD)
-        && (is("x-ghost-preview") || is("x-nextjs-data") && !path.contains("/_next/data/"))
+        && (is("x-ghost-preview") || is("x-nextjs-data") && !is_for_data())
 }
 
 fn is_listed(name: &str) -> bool {
