@@ -162,6 +162,11 @@ impl Selection {
     }
 }
 
+/// Whether a cache could have answered such a request.
+fn is_cacheable(kind: Kind) -> bool {
+    !matches!(kind, Kind::Pass | Kind::Refused | Kind::Failed)
+}
+
 fn place(key: u64) -> usize {
     key as usize % PLACES
 }
@@ -196,11 +201,14 @@ impl Tap {
 impl TapState {
     /// Returns the batch of a request for a heavy key; `None` for one that is queued by itself, as any miss that may be stored.
     fn batch(&self, reply: &Reply, ended: &RequestResult) -> Option<&Batch> {
-        let batches = match ended.outcome.is_hit() {
-            true => &self.hits,
-            false => &self.unstorable,
-        };
-        (ended.outcome.is_hit() || SeenResponse::is_unstorable(reply)).then(|| &batches[place(ended.hash)])
+        let at = place(ended.hash);
+        match ended.outcome.is_hit() {
+            true => Some(&self.hits[at]),
+            false if is_cacheable(ended.outcome.kind) && SeenResponse::is_unstorable(reply) => {
+                Some(&self.unstorable[at])
+            }
+            false => None,
+        }
     }
 
     #[cold]
@@ -215,8 +223,7 @@ impl TapState {
         if is_chosen {
             self.left.store(fastrand::u32(..2 * Heavy::DISTANCE), Ordering::Relaxed);
         }
-        let is_cacheable = !matches!(ended.outcome.kind, Kind::Pass | Kind::Refused | Kind::Failed);
-        if !is_cacheable || ended.hash == 0 {
+        if !is_cacheable(ended.outcome.kind) || ended.hash == 0 {
             return;
         }
         let (mut requests, mut bytes) = (1, ended.bytes);
@@ -266,7 +273,7 @@ impl TapState {
 }
 
 impl Batch {
-    /// Adds a request. Returns whether a hit may wait without a look at the time.
+    /// Adds a request. Returns whether it may wait without a look at the time.
     #[inline]
     fn add(&self, sent: u64) -> bool {
         add(&self.requests, 1);
@@ -322,7 +329,7 @@ impl SeenResponse {
         }
         let outcome = &reply.outcome;
         let lifetime = outcome.ttl.and_then(|ttl| ttl.try_into().ok()).unwrap_or(0);
-        let has_validator = fields.contains("etag") || fields.contains("last-modified");
+        let has_validator = reply.status.is_success() && fields.contains_any(&["etag", "last-modified"]);
         let flags = if has_validator { Flags::VALIDATOR } else { Flags::default() };
         let cost = outcome.origin_time.map_or(0, |time| time.as_micros());
         Some(Self {
@@ -366,6 +373,7 @@ mod tests {
         };
         assert_eq!(batch_of(Kind::Hit, Why::Fresh, Some(9)), Some("hits"));
         assert_eq!(batch_of(Kind::Miss, Why::Absent, None), Some("unstorable"));
+        assert_eq!(batch_of(Kind::Pass, Why::Method, None), None, "no cache could answer");
         assert_eq!(batch_of(Kind::Miss, Why::Absent, Some(9)), None, "it may be stored");
         assert_eq!(batch_of(Kind::Miss, Why::TooLarge, None), None, "a larger cache stores it");
     }
