@@ -14,8 +14,8 @@ use crate::{key, vary};
 pub use crate::rules::{Cookies, Prediction, Rules, Times};
 
 /// Decides about the response to a GET, whole or partial. The caller checks that the content arrives
-/// completely, and is as long as a `Content-Range` says. A response with a validator but no lifetime is
-/// storable with lifetime 0: each use is validated.
+/// completely, and is as long as a `Content-Range` says. A successful response with a validator but no
+/// lifetime is storable with lifetime 0: each use is validated.
 ///
 /// Other methods are refused: a response to HEAD has no content to store (but see
 /// [`crate::revalidate::head`]), and POST has [`storable_post`].

@@ -141,7 +141,8 @@ impl Store {
     }
 
     /// Sweeps memory: counts the objects that each of `counts` reaches, and applies the purges up to `until`
-    /// to everything that they reach, so that requests need no lookup of their rules any more.
+    /// to everything that they reach, so that requests need no lookup of their rules any more, but for responses of which a
+    /// pack has everything: until an upgrade ends, no entry of theirs keeps that.
     pub fn sweep_memory(&self, counts: &mut [&mut Count], until: Generation) {
         let (any, mut seen) = (self.any_of(counts), HashSet::new());
         self.memory.list(&mut |resident, _| {

@@ -345,8 +345,12 @@ impl<'p> Turn<'p> {
         let member = self.member();
         member.answers.get(worker).into_iter().for_each(|counters| counters.count(status));
         if let Some(took) = begun.map(|begun| begun.elapsed()) {
-            member.times.add(took);
-            self.pool.late.add(took);
+            if self.pool.balance == Balance::LeastTime {
+                member.times.add(took);
+            }
+            if self.pool.hedges.is_some() {
+                self.pool.late.add(took);
+            }
         }
         if self.pool.max_errors == 0 {
             return;
