@@ -169,7 +169,7 @@ fn an_error_that_one_request_may_have_caused_answers_nobody_else() {
 }
 
 #[test]
-fn an_error_that_a_request_for_the_rest_may_have_caused_is_not_stored() {
+fn an_error_of_a_request_for_the_rest_is_not_stored() {
     let origin = Origin::by(|seen| {
         let answer = match seen.field("range") {
             Some("bytes=0-4") => {

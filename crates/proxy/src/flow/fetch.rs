@@ -103,10 +103,9 @@ pub(crate) async fn fetch(
         let confirmed = revalidation.confirmed(cx.plan, request, &answer);
         let by_answer = confirmed.as_ref().map_or(&answer.ruling, |(ruling, _)| ruling).clone();
         let cx = Context { rules: &by_answer.as_ref().unwrap_or(&request.ruling).caching, ..cx };
-        let (sent, stored, own_tag) = (asked, stored.as_ref(), own_tag.as_ref());
-        let by_peer = answer.by_peer;
+        let (stored, own_tag, by_peer) = (stored.as_ref(), own_tag.as_ref(), answer.by_peer);
         let mut fetched =
-            OriginAnswer { cx, request, sent, why, times, stored, own_tag, by_peer, start, doubt };
+            OriginAnswer { cx, request, sent: asked, why, times, stored, own_tag, by_peer, start, doubt };
         if let Revalidation::Validate(entry) = &revalidation {
             cx.observers().couplings.validated(cx.plan, request, entry, (answer.status, &*answer.fields));
         }
