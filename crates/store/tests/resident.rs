@@ -25,7 +25,8 @@ use tikv_jemallocator::Jemalloc;
 #[global_allocator]
 static HEAP: Jemalloc = Jemalloc;
 
-const OPTIONS: &str = "dirty_decay_ms:0,muzzy_decay_ms:0,slab_sizes:513-4096:8,tcache_nslots_small_min:64";
+const OPTIONS: &str = "dirty_decay_ms:0,muzzy_decay_ms:0,slab_sizes:513-4096:8,tcache_nslots_small_min:64,\
+                       tcache_gc_incr_bytes:1048576";
 const BUDGET: u64 = 128 << 20;
 /// The limit beyond the budget: 15% of it and 64 MiB, of which a process takes some 24 MiB before any
 /// response is stored.
