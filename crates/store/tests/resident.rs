@@ -15,6 +15,7 @@ use std::sync::Arc;
 use fastrand::Rng;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use larder_evict::{By, Capacity, Spec};
+use larder_semantics::coding::Coding;
 use larder_semantics::freshness::Freshness;
 use larder_store::entry::Parts;
 use larder_store::handover::{MemoryImport, MemoryOffer, Piece};
@@ -83,7 +84,7 @@ fn excess(seed: u64, is_told: bool) -> u64 {
             let key = if rng.u8(..4) == 0 { rng.u64(first..=number) } else { number };
             let size = rng.usize(head / 2..=head);
             let fields = fields(&mut rng, size, unique);
-            let entry = entry(&memory, key, &fields, rng.usize(..body));
+            let entry = entry(&memory, (key, &[]), &fields, rng.usize(..body));
             stored += entry.charge();
             memory.put(entry, None);
             if stored - looked > LOOK {
@@ -118,9 +119,10 @@ fn with_files() -> u64 {
     resident() + blocks.values().sum::<u64>()
 }
 
-/// Fills a store with responses of so many bytes, and hands them to another one as an upgrade does. Returns the bytes by
-/// which both exceed 1.15 times the memory that they take before; on the way, they may take 16 MiB more.
-fn excess_of_upgrade(seed: u64, lengths: Range<usize>) -> u64 {
+/// Fills a store with responses of so many bytes, each in so many variants with so many forms in other codings, and hands
+/// them to another one as an upgrade does. Returns the bytes by which both exceed 1.1 times the memory that they take before;
+/// on the way, 1.15 times.
+fn excess_of_upgrade(seed: u64, lengths: Range<usize>, variants: usize, forms: usize) -> u64 {
     let (mut rng, empty) = (Rng::with_seed(seed), with_files());
     let process = || {
         let memory = Memory::new(
@@ -135,8 +137,18 @@ fn excess_of_upgrade(seed: u64, lengths: Range<usize>) -> u64 {
     let memory = &old.store().memory;
     for key in 0.. {
         let fields = fields(&mut rng, 300, 30);
-        memory.put(entry(memory, key, &fields, rng.usize(lengths.clone())), None);
-        if memory.usage().evictions > 0 {
+        for variant in 0..variants {
+            let signature = &b"abc"[..if variants > 1 { variant + 1 } else { 0 }];
+            let entry = entry(memory, (key, signature), &fields, rng.usize(lengths.clone()));
+            memory.put(entry.clone(), None);
+            for coding in Coding::ALL.iter().take(forms) {
+                let form = Body::Heap(vec![0; entry.body().len() as usize / 2].into());
+                let entry = stored(memory, entry.key(), signature).expect("it is stored");
+                assert!(memory.add_form(&entry, *coding, Some(form)));
+            }
+        }
+        // The other store deals them to its shards otherwise.
+        if memory.usage().bytes > BUDGET / 2 {
             break;
         }
     }
@@ -165,7 +177,7 @@ fn excess_of_upgrade(seed: u64, lengths: Range<usize>) -> u64 {
     most = most.max(with_files());
     let (own, end) = (before - empty, with_files() - empty);
     println!(
-        "{objects} objects of {lengths:?} bytes take {own} bytes, {} each; in both {both}, {} each; at most {}, at the end {end}",
+        "{objects} objects of {lengths:?} bytes, {variants} variants, {forms} forms take {own} bytes, {} each; in both {both}, {} each; at most {}, at the end {end}",
         own / objects,
         both / objects,
         most - empty
@@ -174,19 +186,18 @@ fn excess_of_upgrade(seed: u64, lengths: Range<usize>) -> u64 {
     both.saturating_sub(own / 100 * 110).max((most - empty).saturating_sub(own / 100 * 115))
 }
 
-/// Returns an entry for `key`: a new one, or the stored one after a 304.
-fn entry(memory: &Memory, key: u64, fields: &HeaderMap, body: usize) -> Entry {
+/// Returns an entry for `key` with this signature: a new one, or the stored one after a 304.
+fn entry(memory: &Memory, (key, signature): (u64, &[u8]), fields: &HeaderMap, body: usize) -> Entry {
     let key = format!("http://site.test/{key}");
     let fields = memory.keep(fields, 0);
-    if let Some(found) = memory.peek(key.as_bytes(), memory.hash(key.as_bytes())) {
-        let old = &found.variants()[0];
+    if let Some(old) = stored(memory, key.as_bytes(), signature) {
         return old
-            .refreshed(old.signature(), &fields, Freshness::default(), Generation::default())
+            .refreshed(signature, &fields, Freshness::default(), Generation::default())
             .expect("a short head");
     }
     let parts = Parts {
         key: key.as_bytes(),
-        signature: &[],
+        signature,
         status: StatusCode::OK,
         freshness: Freshness::default(),
         cost: 0,
@@ -195,6 +206,10 @@ fn entry(memory: &Memory, key: u64, fields: &HeaderMap, body: usize) -> Entry {
         body: Body::Heap(vec![0; body].into()),
     };
     Entry::new(parts).expect("a short head")
+}
+
+fn stored(memory: &Memory, key: &[u8], signature: &[u8]) -> Option<Entry> {
+    memory.peek(key, memory.hash(key))?.into_variant(|entry| entry.signature() == signature)
 }
 
 #[test]
@@ -213,8 +228,8 @@ fn the_process_exceeds_the_budget_if_unused_memory_goes_unreported() {
 
 #[test]
 fn an_upgrade_takes_a_tenth_more_memory_for_small_responses() {
-    for lengths in ["200 4000", "128 129"] {
-        assert_eq!(in_a_process_of_its_own(7, lengths), 0, "bytes too many");
+    for kind in ["200 4000 1 0", "128 129 1 0", "128 129 3 0", "32 64 2 2"] {
+        assert_eq!(in_a_process_of_its_own(7, kind), 0, "bytes too many: {kind}");
     }
 }
 
@@ -239,13 +254,12 @@ fn in_a_process_of_its_own(seed: u64, told: &str) -> u64 {
 fn a_process() {
     let (Ok(seed), Ok(told)) = (env::var("LARDER_SEED"), env::var("LARDER_TOLD")) else { return };
     let seed = seed.parse().expect("a number");
-    let lengths =
-        told.split_once(' ').map(|(from, to)| [from, to].map(|length| length.parse().expect("a length")));
+    let kind: Vec<usize> = told.split(' ').filter_map(|number| number.parse().ok()).collect();
     println!(
         "excess {}",
-        match lengths {
-            Some([from, to]) => excess_of_upgrade(seed, from..to),
-            None => excess(seed, told == "told"),
+        match kind[..] {
+            [from, to, variants, forms] => excess_of_upgrade(seed, from..to, variants, forms),
+            _ => excess(seed, told == "told"),
         }
     );
 }

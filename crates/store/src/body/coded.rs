@@ -21,7 +21,27 @@ pub struct CodedBody {
     forms: Box<[(Option<Coding>, Option<Body>)]>,
 }
 
+/// The number of a form without a coding.
+const IDENTITY: u8 = u8::MAX;
+
 impl CodedBody {
+    /// Returns the content `plain` with these forms.
+    pub(crate) fn new(plain: Body, forms: Box<[(Option<Coding>, Option<Body>)]>) -> Self {
+        Self { plain, forms }
+    }
+
+    /// Returns the number of a form in `coding`, or without a coding, which two processes understand.
+    pub(crate) fn number(coding: Option<Coding>) -> u8 {
+        let named = |coding| Coding::ALL.iter().position(|own| *own == coding);
+        coding.and_then(named).map_or(IDENTITY, |at| at as u8)
+    }
+
+    /// Returns the coding of the forms with this number, if there is one.
+    pub(crate) fn coding(number: u8) -> Option<Option<Coding>> {
+        let coding = Coding::ALL.get(usize::from(number)).copied();
+        (coding.is_some() || number == IDENTITY).then_some(coding)
+    }
+
     /// Returns the content as the origin has sent it.
     pub(crate) fn plain(&self) -> &Body {
         &self.plain

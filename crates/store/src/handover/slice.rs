@@ -34,9 +34,6 @@ const IN_FILE: u8 = 2;
 const IN_PACK: u8 = 3;
 const IN_SLICES: u8 = 4;
 
-/// The coding of a form without one.
-const IDENTITY: u8 = u8::MAX;
-
 /// A slice that cannot be read: nothing of it is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed;
@@ -79,8 +76,7 @@ pub(super) fn write_resident(out: &mut Vec<u8>, variants: &[Entry], uses: &Uses,
         let forms = entry.coded().map(CodedBody::tried);
         out.push(forms.as_ref().map_or(0, |forms| forms.len() as u8));
         for (coding, body) in forms.into_iter().flatten() {
-            let named = |coding| Coding::ALL.iter().position(|own| *own == coding);
-            out.push(coding.and_then(named).map_or(IDENTITY, |at| at as u8));
+            out.push(CodedBody::number(coding));
             write_body(out, body, place);
         }
     }
@@ -184,10 +180,7 @@ impl<'s> SliceReader<'s> {
             entry = Some(Entry::new(Parts { key, signature, status, freshness, cost, born, fields, body })?);
         }
         for _ in 0..self.byte()? {
-            let coding = match self.byte()? {
-                IDENTITY => None,
-                at => Some(*Coding::ALL.get(usize::from(at))?),
-            };
+            let coding = CodedBody::coding(self.byte()?)?;
             let form = self.body()?;
             entry = entry.and_then(|entry| with_form(&entry, coding, form));
         }

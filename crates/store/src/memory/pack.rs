@@ -44,7 +44,8 @@ impl Memory {
         for hash in self.by_address(&|entry, body| parts(entry, body).is_some()) {
             let Some(resident) = self.copy(hash).map(|copied| copied.resident) else { continue };
             let before = pack.bytes.len();
-            resident.variants().iter().for_each(|entry| pack.add(entry));
+            let variants = resident.variants();
+            variants.iter().enumerate().for_each(|(at, entry)| pack.add(entry, at + 1 < variants.len()));
             // It may have been replaced by a large response.
             if pack.bytes.len() > before {
                 pack.residents.push((hash, resident));
@@ -78,9 +79,9 @@ impl Memory {
         let mut from = 0;
         for (hash, resident) in residents.drain(..) {
             let moved = resident.moved(&mut |entry, body| {
-                let [head, len] = parts(entry, body)?.map(|part| part.len() as u32);
-                from += if head > 0 { RECORD as u32 + head + len } else { len };
-                PackedBody::new(Arc::clone(&pack), from - len, len).map(Body::packed)
+                let [before, len, behind] = parts(entry, body)?.lens().map(|len| len as u32);
+                from += before + len + behind;
+                PackedBody::new(Arc::clone(&pack), from - behind - len, len).map(Body::packed)
             });
             self.exchange_moved(hash, &resident, moved?);
         }
@@ -132,14 +133,14 @@ impl Memory {
 }
 
 impl PackDraft {
-    /// Adds the contents of `entry` that go into a pack.
-    fn add(&mut self, entry: &Entry) {
+    /// Adds the contents of `entry` that go into a pack. Another variant of the response follows if it `is_followed`.
+    fn add(&mut self, entry: &Entry, is_followed: bool) {
         entry.moved(&mut |body| {
-            let [head, content] = parts(entry, body)?;
-            if !head.is_empty() {
-                self.bytes.extend(entry.record(&self.lines));
+            let parts = parts(entry, body)?;
+            if parts.is_own {
+                self.bytes.extend(entry.record(&self.lines, is_followed));
             }
-            self.bytes.extend([head, content].into_iter().flatten());
+            self.bytes.extend([parts.head, parts.content, &parts.rows].into_iter().flatten());
             None
         });
     }
@@ -159,12 +160,29 @@ impl Resident {
     }
 }
 
-/// Returns what goes into a pack for a content of `entry`, if anything does: the variable part of the entry, which its record
-/// precedes, before its own content, and the content.
-fn parts<'e>(entry: &'e Entry, body: &'e Body) -> Option<[&'e [u8]; 2]> {
-    let content = body.to_pack()?;
-    let head = if std::ptr::eq(body, entry.body()) { entry.variable_part() } else { &[] };
-    (head.len() + content.len() >= LEAST).then_some([head, content])
+/// What goes into a pack for a content of an entry.
+struct PackParts<'e> {
+    /// It is the content as the origin has sent it: a record of the entry comes before, its variable part and rows around it.
+    is_own: bool,
+    head: &'e [u8],
+    content: &'e [u8],
+    rows: Vec<u8>,
+}
+
+impl PackParts<'_> {
+    /// Returns the bytes before the content, of it, and behind it.
+    fn lens(&self) -> [usize; 3] {
+        let record = if self.is_own { RECORD } else { 0 };
+        [record + self.head.len(), self.content.len(), self.rows.len()]
+    }
+}
+
+/// Returns what goes into a pack for a content of `entry`, if anything does. The forms of a small content follow it.
+fn parts<'e>(entry: &'e Entry, body: &'e Body) -> Option<PackParts<'e>> {
+    let (content, is_own) = (body.to_pack()?, std::ptr::eq(body, entry.body()));
+    let is_small = is_own || entry.body().to_pack().is_some();
+    let (head, rows) = if is_own { (entry.variable_part(), entry.rows()) } else { (&[][..], Vec::new()) };
+    (is_small || content.len() >= LEAST).then_some(PackParts { is_own, head, content, rows })
 }
 
 /// Returns the address of the first content of `entry` that `is_wanted`.

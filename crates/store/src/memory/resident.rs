@@ -52,7 +52,7 @@ impl Resident {
 pub(super) enum UsedResident {
     One(Uses, Entry),
     Many(Uses, Arc<Vec<Entry>>),
-    /// One response, of which a pack has everything: the place of its record there, in the bytes beside the tag.
+    /// Responses of which a pack has everything: the place of the first one's record there, in the bytes beside the tag.
     Packed([u8; 3], Uses, Arc<Extent>),
 }
 
@@ -92,8 +92,7 @@ impl UsedResident {
 
     /// Returns the same with no more than its place if a pack has everything.
     pub(super) fn packed(resident: Resident, uses: Uses) -> Self {
-        if let Resident::One(entry) = &resident
-            && let Some((pack, at)) = entry.recorded()
+        if let Some((pack, at)) = Entry::recorded(resident.variants())
             && let [low, middle, high, 0] = at.to_le_bytes()
         {
             return Self::Packed([low, middle, high], uses, Arc::clone(pack));
@@ -111,7 +110,9 @@ impl UsedResident {
         match self {
             Self::One(_, entry) => Resident::One(entry.clone()),
             Self::Many(_, entries) => Resident::Many(Arc::clone(entries)),
-            Self::Packed(at, _, pack) => Resident::One(entry_at(*at, pack)),
+            Self::Packed(at, _, pack) => {
+                Resident::of(Entry::of_records((pack, place(*at)))).unwrap_or(Resident::Many(Arc::default()))
+            }
         }
     }
 
@@ -119,7 +120,7 @@ impl UsedResident {
         match self {
             Self::One(_, entry) => std::slice::from_ref(entry).into(),
             Self::Many(_, entries) => entries.as_slice().into(),
-            Self::Packed(at, _, pack) => vec![entry_at(*at, pack)].into(),
+            Self::Packed(at, _, pack) => Entry::of_records((pack, place(*at))).into(),
         }
     }
 
@@ -128,14 +129,9 @@ impl UsedResident {
         let first = match self {
             Self::One(_, entry) => Some(entry),
             Self::Many(_, entries) => entries.first(),
-            Self::Packed(..) => return self.is_packed_for(key),
+            Self::Packed(at, _, pack) => return Entry::is_recorded_for(key, (pack, place(*at))),
         };
         first.is_some_and(|entry| entry.key() == key)
-    }
-
-    #[cold]
-    fn is_packed_for(&self, key: &[u8]) -> bool {
-        self.resident().variants().iter().any(|entry| entry.key() == key)
     }
 
     pub(super) fn cost(&self) -> u32 {
@@ -143,15 +139,11 @@ impl UsedResident {
     }
 
     pub(super) fn charge(&self) -> u64 {
-        match self {
-            Self::One(_, entry) => entry.charge(),
-            Self::Many(_, entries) => {
-                let list = allocated(size_of::<Vec<Entry>>() + 16)
-                    + allocated(entries.capacity() * size_of::<Entry>());
-                entries.iter().map(Entry::charge).sum::<u64>() + list as u64
-            }
-            Self::Packed(..) => self.variants().iter().map(Entry::charge).sum(),
-        }
+        let list =
+            |len| (allocated(size_of::<Vec<Entry>>() + 16) + allocated(len * size_of::<Entry>())) as u64;
+        let variants = self.variants();
+        let charge = variants.iter().map(Entry::charge).sum();
+        if variants.len() > 1 { charge + list(variants.len()) } else { charge }
     }
 
     pub(super) fn content(&self) -> u64 {
@@ -159,9 +151,8 @@ impl UsedResident {
     }
 }
 
-#[cold]
-fn entry_at([low, middle, high]: [u8; 3], pack: &Arc<Extent>) -> Entry {
-    Entry::of_record(pack, u32::from_le_bytes([low, middle, high, 0]))
+fn place([low, middle, high]: [u8; 3]) -> u32 {
+    u32::from_le_bytes([low, middle, high, 0])
 }
 
 #[cfg(test)]

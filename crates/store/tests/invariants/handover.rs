@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
+use std::sync::OnceLock;
 
 use http::header::HeaderName;
 use larder_evict::By;
@@ -398,6 +399,27 @@ fn an_offer_that_fails_changes_nothing() {
     assert_eq!(old.fills.arena().held(), 900_000);
     assert!((2..10).all(|number| old.has(&key(number), 1)));
     old.validate();
+}
+
+/// The process of the test below, which a function without a state changes.
+static PACKING: OnceLock<Process> = OnceLock::new();
+
+#[test]
+fn packing_goes_on_after_responses_that_large_ones_replace() {
+    let process = PACKING.get_or_init(|| Process::new(64 * MIB, "lru"));
+    let (numbers, len) = (0..8_000, 3_000);
+    numbers.clone().for_each(|number| _ = process.put(&key(number), b"", 1, len));
+    // Called between two packs, and at the end.
+    process.store.memory.set_trim(|| {
+        let process = PACKING.get().expect("it is set");
+        (0..8_000).step_by(100).for_each(|number| _ = process.put(&key(number), b"", 2, 70_000));
+    });
+    drop(process.send());
+    let packed = numbers.clone().filter(|number| number % 100 > 0).count() as u64 * len;
+    let held = process.fills.arena().held();
+    assert!(held > packed + 80 * 70_000, "{held} held");
+    assert!(numbers.into_iter().all(|number| process.has(&key(number), 1 + u64::from(number % 100 == 0))));
+    process.validate();
 }
 
 #[test]
