@@ -14,7 +14,7 @@ use anyhow::{Context, Result, bail};
 use std::process::Command;
 use std::time::Duration;
 
-const H2LOAD: Package = Package { name: "nghttp2-client", program: "h2load", purpose: "the load" };
+pub(super) const H2LOAD: Package = Package { name: "nghttp2-client", program: "h2load", purpose: "the load" };
 
 /// The maximum cost of a hit of 1 KiB with 100 streams over TLS, over h2o's cost, and over nginx's.
 const MANY_H2O: f64 = 1.0;

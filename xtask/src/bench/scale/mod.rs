@@ -1,5 +1,5 @@
 //! `cargo x bench scale`: what a hit costs with one worker, with two on two cores, and with 64 on two cores; how long a
-//! lookup has a lock; and what follows for more cores, by a [model].
+//! lookup has a lock; what follows for more cores, by a [model]; and whether connections are dealt [fairly](fairness).
 //!
 //! The measure is CPU time: on two cores, the load takes a part of one of them. Two workers that do not hinder each other
 //! need as much of it for a hit as one does, and so answer twice as many hits on twice the cores.
@@ -7,12 +7,17 @@
 //! The kernel's part grows with the number of threads, in any program: a thread with few connections is woken for each
 //! request, and shares its core with the load. So the goals compare with the floor of as many threads.
 
+mod drawing;
+mod fairness;
 mod holds;
 mod model;
 
+use self::drawing::Bars;
+use self::fairness::Fairness;
 use self::holds::Holds;
 use self::model::{Popularity, Scenario};
 use super::goal::{self, Goal};
+use super::h2::H2LOAD;
 use super::load::{self, Load, Script};
 use super::measure::median;
 use super::options::{Options, claim_cores};
@@ -37,6 +42,8 @@ const CORES: &str = "0,1";
 /// scales perfectly.
 const TWO_LEAST: f64 = 1.9;
 const MANY_LEAST: f64 = 0.97;
+/// The connections of the load over HTTP/2.
+const MANY_CONNECTIONS: u32 = 64;
 /// The URLs of the load that has several.
 const URLS: u64 = 1_000;
 
@@ -94,7 +101,7 @@ pub(super) fn parse(words: &[String]) -> Result<Options> {
 /// # Errors
 /// If a program is missing, a build fails, or a request is not answered from the cache.
 pub(crate) fn run(options: &Options) -> Result<Vec<Goal>> {
-    options.missing(&[&packages::WRK], &[])?;
+    options.missing(&[&packages::WRK, &H2LOAD], &[])?;
     let own: Vec<_> =
         peers::ALL.iter().filter(|peer| matches!(peer.which, Which::Floor | Which::Larder)).collect();
     let programs = peers::build(&own, options.larder.as_deref())?;
@@ -117,30 +124,45 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Goal>> {
     }
     let costs = Costs(&entrants);
     let measured: Vec<_> = (0..CASES.len()).map(|case| costs.row(case)).collect();
-    let goals: Vec<_> = (0..CASES.len()).flat_map(|case| costs.goals(case)).collect();
-    let predicted = predictions(median(costs.of(ONE, BARE).to_vec()), &holds);
+    let mut goals: Vec<_> = (0..CASES.len()).flat_map(|case| costs.goals(case)).collect();
+    let (predicted, bars) = predictions(median(costs.of(ONE, BARE).to_vec()), &holds);
+    drop(entrants);
+    let mut dealt = Vec::new();
+    for entrant in fairness::entrants() {
+        let fairness = Fairness::measure(entrant, &programs, &origin, options.duration * options.rounds)?;
+        goals.push(fairness.goal());
+        dealt.push(fairness.row());
+    }
     table::print(&measured);
     println!("\ntime under a lock, in nanoseconds; the cells have the share of operations");
     table::print(&holds.rows());
     println!("\n{}", model::ASSUMPTIONS);
     table::print(&predicted);
+    println!("\nthe rate over that of one core; a character is two cores, a dot is two that are lost");
+    bars.iter().flat_map(Bars::lines).for_each(|line| println!("{line}"));
+    println!("\n64 HTTP/2 connections, each with 60 requests a second at fixed times");
+    table::print(&dealt);
     goal::print(&goals);
     let told: Vec<_> = goals.iter().map(Goal::row).collect();
     let all = json!({
         "scale": table::json(&measured), "holds": table::json(&holds.rows()), "model": table::json(&predicted),
-        "goals": table::json(&told),
+        "fairness": table::json(&dealt), "goals": table::json(&told),
     });
     table::write(options.json.as_deref(), &all)?;
     Ok(goals)
 }
 
-/// Returns the model's rates for hits that take `cost` microseconds on one core.
-fn predictions(cost: f64, holds: &Holds) -> Vec<Row> {
-    let mut rows = Vec::new();
+/// Returns the model's rates for hits that take `cost` microseconds on one core, and those of many cores as bars.
+fn predictions(cost: f64, holds: &Holds) -> (Vec<Row>, Vec<Bars>) {
+    let (mut rows, mut bars) = (Vec::new(), Vec::new());
     for popularity in Popularity::ALL {
         for cores in [1, 2, 4, 8, 16, 32, 64, 128] {
             let scenario = |is_hot| Scenario::new(popularity, cores, cost, holds, is_hot).predict();
             let (hot, plain) = (scenario(true), scenario(false));
+            let requests = popularity.name();
+            if cores >= 32 {
+                bars.push(Bars { requests, cores, hot: hot.rate * cost, plain: plain.rate * cost });
+            }
             rows.push(vec![
                 ("requests", Cell::word(&popularity.name())),
                 ("cores", Cell::number(cores as f64, 0)),
@@ -151,7 +173,7 @@ fn predictions(cost: f64, holds: &Holds) -> Vec<Row> {
             ]);
         }
     }
-    rows
+    (rows, bars)
 }
 
 /// The case whose cost on one core is that of the model.
