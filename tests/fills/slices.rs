@@ -234,6 +234,22 @@ fn origins_that_send_no_slices_are_asked_for_what_clients_want() {
 }
 
 #[test]
+fn a_signed_range_reaches_the_origin_as_its_client_wrote_it() {
+    for refusal in ["403 Forbidden", "400 Bad Request"] {
+        let origin = Origin::answering(move |seen| match seen.field("range") {
+            Some("bytes=100000-200000") => file(seen, 1, LEN),
+            _ => Answer::with_body(&format!("{refusal}\nCache-Control: max-age=60"), b"not signed"),
+        });
+        let larder = Larder::with_site(&[&origin], KEYS);
+        for _ in 0..2 {
+            part(&larder, 100_000..200_001);
+        }
+        let other = get(&larder, "300000-400000");
+        assert_eq!((other.status, other.text()), (refusal[..3].parse().expect("a number"), "not signed"));
+    }
+}
+
+#[test]
 fn answers_that_are_no_slice_reach_no_client_as_one() {
     let cases: [(&str, MakeAnswer); 4] = [
         ("a shorter part", |seen| odd(seen, "ETag: \"1\"", "", (0, 100))),
