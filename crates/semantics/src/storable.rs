@@ -114,8 +114,16 @@ fn status_allows(status: StatusCode, response: &impl Fields) -> Result<(), Why> 
         206 if !ContentRange::of(response).is_some_and(|part| has_its_length(response, part)) => {
             Err(Why::BadContentRange)
         }
+        206 => Ok(()),
+        _ if is_page(response) => Err(Why::BadContentRange),
         _ => Ok(()),
     }
+}
+
+/// Whether a response that is not partial (206) has a range of another unit than bytes: some interfaces send pages so, and
+/// the `Range` that selects one is not in `Vary`.
+fn is_page(response: &impl Fields) -> bool {
+    response.first("content-range").is_some_and(|range| !range.starts_with(b"bytes "))
 }
 
 /// Whether the content of a partial response is as long as its `part`, as far as a field tells.

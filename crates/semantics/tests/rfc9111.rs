@@ -134,6 +134,14 @@ fn rfc_9110_section_7_6_1_trailer_announcements_pass() {
 }
 
 #[test]
+fn rfc_9110_section_14_4_pages_of_another_unit_are_refused() {
+    for (range, expected) in [("items 0-9/*", true), ("0-9/*", true), ("bytes 0-9/10", false)] {
+        let refused = refusal(200, "", &format!("Cache-Control: max-age=60 | Content-Range: {range}"));
+        assert_eq!(refused, expected.then_some(Why::BadContentRange), "{range}");
+    }
+}
+
+#[test]
 fn section_3_3_partial_responses_say_which_part_they_are() {
     let cases = [
         ("Content-Range: bytes 0-4/10", None),
