@@ -51,6 +51,21 @@ fn section_4_4_urls_named_by_a_response_are_invalidated_too() {
 }
 
 #[test]
+fn rfc_4918_a_copy_or_move_removes_its_destination() {
+    let kept = |method: &str, destination, answer| {
+        kept(&["/b", "/c"], &format!("{method} /a\nDestination: {destination}"), answer)
+    };
+    for method in ["COPY", "MOVE"] {
+        for destination in ["http://site.test/b", "/b"] {
+            assert_eq!(kept(method, destination, "204 No Content"), [false, true], "{method} {destination}");
+        }
+        assert_eq!(kept(method, "http://other.test/b", "204 No Content"), [true, true], "{method}");
+        assert_eq!(kept(method, "/b", "412 Precondition Failed"), [true, true], "{method}");
+    }
+    assert_eq!(kept("POST", "/b", "204 No Content"), [true, true]);
+}
+
+#[test]
 fn section_4_4_all_variants_go() {
     let origin = Origin::always("200 OK\nCache-Control: max-age=100\nVary: Colour\n\nbody");
     let larder = Larder::before(&origin);

@@ -90,6 +90,20 @@ fn rfc_9110_section_14_4_a_part_of_unreadable_length_is_unstored() {
 }
 
 #[test]
+fn pages_by_ranges_of_another_unit_are_not_stored() {
+    let origin = Origin::by(|seen| {
+        let page = seen.field("range").unwrap_or("items=0-9").replace('=', " ");
+        format!("200 OK\nCache-Control: max-age=100\nContent-Range: {page}/*\n\n{page}")
+    });
+    let larder = Larder::before(&origin);
+    for page in ["items 0-9", "items 10-19", "items 0-9"] {
+        let response = larder.ask(&format!("GET /\nRange: {}", page.replace(' ', "=")));
+        assert_eq!((response.text(), response.is_hit()), (page, false));
+    }
+    assert!(!larder.get("/").is_hit() && !larder.get("/").is_hit());
+}
+
+#[test]
 fn rfc_9110_section_13_1_5_if_range_needs_the_same_representation() {
     let origin = Origin::always(WHOLE);
     let larder = Larder::before(&origin);

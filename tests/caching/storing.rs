@@ -64,6 +64,14 @@ fn rfc_6585_what_concerns_one_client_is_not_stored_for_others() {
 }
 
 #[test]
+fn demands_for_credentials_are_not_stored_for_those_who_have_them() {
+    check(&[
+        ("", "401 Unauthorized\nWWW-Authenticate: Basic\nCache-Control: public, max-age=60", false),
+        ("", "407 Proxy Authentication Required\nCache-Control: max-age=60", false),
+    ]);
+}
+
+#[test]
 fn answers_about_one_connection_are_not_stored_for_others() {
     check(&[
         ("", "408 Request Timeout\nCache-Control: max-age=60", false),

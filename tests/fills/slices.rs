@@ -234,6 +234,62 @@ fn origins_that_send_no_slices_are_asked_for_what_clients_want() {
 }
 
 #[test]
+fn a_signed_range_reaches_the_origin_as_its_client_wrote_it() {
+    for refusal in ["403 Forbidden", "400 Bad Request"] {
+        let origin = Origin::answering(move |seen| match seen.field("range") {
+            Some("bytes=100000-200000") => file(seen, 1, LEN),
+            _ => Answer::with_body(&format!("{refusal}\nCache-Control: max-age=60"), b"not signed"),
+        });
+        let larder = Larder::with_site(&[&origin], KEYS);
+        for _ in 0..2 {
+            part(&larder, 100_000..200_001);
+        }
+        let other = get(&larder, "300000-400000");
+        assert_eq!((other.status, other.text()), (refusal[..3].parse().expect("a number"), "not signed"));
+    }
+}
+
+/// Asks for the end of `path`, from this byte on, and returns whether all of it came.
+fn is_whole(larder: &Larder, path: &str, from: usize) -> bool {
+    let mut client = larder.client();
+    client.send(&format!("GET {path}\nRange: bytes={from}-"));
+    assert_eq!(client.head().status, 206, "{path}");
+    let read = client.rest_of(LEN - from);
+    assert!(content(1, from..LEN).starts_with(&read), "{path}");
+    larder.settle();
+    read.len() == LEN - from
+}
+
+#[test]
+fn servers_whose_tags_differ_send_whole_ranges() {
+    let server = |tag: &'static str| {
+        Origin::answering(move |seen| {
+            Answer::file(seen, tag, "Cache-Control: max-age=3600", &content(1, 0..LEN))
+        })
+    };
+    let origins = [server("\"a\""), server("\"b\"")];
+    for balance in ["round-robin", "two-choices", "client"] {
+        let keys = format!("{KEYS}\nbalance = '{balance}'");
+        let larder = Larder::with_site(&[&origins[0], &origins[1]], &keys);
+        for path in ["/1", "/2", "/3", "/4", "/5", "/6"] {
+            assert!(is_whole(&larder, path, 100_000), "{balance} {path}");
+        }
+    }
+}
+
+#[test]
+fn a_url_whose_tags_alternate_is_soon_forwarded_as_clients_want() {
+    let turn = AtomicUsize::new(0);
+    let origin = Origin::answering(move |seen| {
+        let tag = ["\"a\"", "\"b\""][turn.fetch_add(1, Ordering::Relaxed) % 2];
+        Answer::file(seen, tag, "Cache-Control: max-age=3600", &content(1, 0..LEN))
+    });
+    let larder = Larder::with_site(&[&origin], KEYS);
+    let whole: Vec<_> = (0..6).map(|at| is_whole(&larder, "/film", at * 100_000)).collect();
+    assert_eq!(whole[2..], [true; 4], "{whole:?}");
+}
+
+#[test]
 fn answers_that_are_no_slice_reach_no_client_as_one() {
     let cases: [(&str, MakeAnswer); 4] = [
         ("a shorter part", |seen| odd(seen, "ETag: \"1\"", "", (0, 100))),

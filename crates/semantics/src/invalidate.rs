@@ -10,14 +10,23 @@ pub fn is_unsafe(method: &Method) -> bool {
     !methods::is_safe(method)
 }
 
-/// Returns the keys to remove after an unsafe request for `target`, a key, was answered: `target` itself, and
-/// the URLs in `Location` and `Content-Location` on the same origin. None after an error.
-pub fn targets(target: &[u8], status: StatusCode, response: &impl Fields) -> Vec<Vec<u8>> {
+/// Returns the keys to remove after an unsafe request for `target`, a key, was answered: `target` itself, and on the same
+/// origin the URLs in `Location` and `Content-Location`, and in the `Destination` of a COPY or MOVE (RFC 4918 section
+/// 10.3). None after an error.
+pub fn targets(
+    target: &[u8],
+    (method, request): (&Method, &impl Fields),
+    status: StatusCode,
+    response: &impl Fields,
+) -> Vec<Vec<u8>> {
     if !status.is_success() && !status.is_redirection() {
         return Vec::new();
     }
     let mut keys = vec![target.to_vec()];
-    for reference in ["location", "content-location"].into_iter().filter_map(|name| response.first(name)) {
+    let has_destination = matches!(method.as_str(), "COPY" | "MOVE");
+    let destination = has_destination.then(|| request.first("destination")).flatten();
+    let named = ["location", "content-location"].into_iter().filter_map(|name| response.first(name));
+    for reference in named.chain(destination) {
         let mut named = Vec::new();
         let resolved = key::resolve(target, reference, &mut named).is_some();
         if resolved && key::same_origin(target, &named) && !keys.contains(&named) {
@@ -45,6 +54,8 @@ mod tests {
     use super::*;
     use crate::fields::HeadLines;
 
+    const POST: (&Method, &HeadLines<'_>) = (&Method::POST, &HeadLines(b""));
+
     fn key(authority: &str, path: &str) -> Vec<u8> {
         let mut buf = Vec::new();
         key::write(&mut buf, "http", authority.as_bytes(), path.as_bytes());
@@ -55,20 +66,23 @@ mod tests {
     fn only_the_same_origin_is_spoilt() {
         let target = key("a", "/x/y");
         let response = b"Location: http://A:80/l\r\nContent-Location: c\r\n";
-        let found = targets(&target, StatusCode::CREATED, &HeadLines(response));
+        let found = targets(&target, POST, StatusCode::CREATED, &HeadLines(response));
         assert_eq!(found, [target.clone(), key("a", "/l"), key("a", "/x/c")]);
 
         let response = b"Location: http://b/l\r\nContent-Location: https://a/x/y\r\n";
-        assert_eq!(targets(&target, StatusCode::OK, &HeadLines(response)), std::slice::from_ref(&target));
+        assert_eq!(
+            targets(&target, POST, StatusCode::OK, &HeadLines(response)),
+            std::slice::from_ref(&target)
+        );
 
         let response = b"Location: /x/y\r\nContent-Location: mailto:x\r\n";
-        assert_eq!(targets(&target, StatusCode::SEE_OTHER, &HeadLines(response)), [target]);
+        assert_eq!(targets(&target, POST, StatusCode::SEE_OTHER, &HeadLines(response)), [target]);
     }
 
     #[test]
     fn errors_spoil_nothing() {
         for status in [StatusCode::BAD_REQUEST, StatusCode::INTERNAL_SERVER_ERROR] {
-            assert!(targets(&key("a", "/"), status, &HeadLines(b"")).is_empty(), "{status}");
+            assert!(targets(&key("a", "/"), POST, status, &HeadLines(b"")).is_empty(), "{status}");
         }
     }
 

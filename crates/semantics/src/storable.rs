@@ -103,19 +103,27 @@ fn is_plainly_fresh(freshness: &Freshness, lifetime: Lifetime) -> bool {
     matches!(lifetime, Lifetime::Explicit(1..)) && !freshness.flags.contains(Flags::NO_CACHE)
 }
 
-/// Interim responses, those to a condition or range of this request, and those about its client or connection (408: too
-/// slow; 421: not for this server; 425: too early in it; 426: another protocol; RFC 6585: too many requests, too large
+/// Interim responses, those to a condition or range of this request, and those about its client or connection (401, 407: it
+/// lacks credentials; 408: too slow; 421: not for this server; 425: too early in it; 426: another protocol; RFC 6585: too many requests, too large
 /// fields, no login to the network) are not the representation that other requests ask for.
 fn status_allows(status: StatusCode, response: &impl Fields) -> Result<(), Why> {
     match status.as_u16() {
-        ..200 | 304 | 408 | 412 | 416 | 421 | 425 | 426 | 428 | 429 | 431 | 511 => {
+        ..200 | 304 | 401 | 407 | 408 | 412 | 416 | 421 | 425 | 426 | 428 | 429 | 431 | 511 => {
             Err(Why::StatusNotStorable)
         }
         206 if !ContentRange::of(response).is_some_and(|part| has_its_length(response, part)) => {
             Err(Why::BadContentRange)
         }
+        206 => Ok(()),
+        _ if is_page(response) => Err(Why::BadContentRange),
         _ => Ok(()),
     }
+}
+
+/// Whether a response that is not partial (206) has a range of another unit than bytes: some interfaces send pages so, and
+/// the `Range` that selects one is not in `Vary`.
+fn is_page(response: &impl Fields) -> bool {
+    response.first("content-range").is_some_and(|range| !range.starts_with(b"bytes "))
 }
 
 /// Whether the content of a partial response is as long as its `part`, as far as a field tells.

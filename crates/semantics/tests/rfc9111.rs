@@ -67,7 +67,7 @@ fn section_3_every_final_status_with_explicit_freshness() {
     for code in [200, 203, 204, 299, 301, 302, 303, 307, 308, 400, 404, 410, 499, 500, 502, 503, 504, 599] {
         assert_eq!(refusal(code, "", "Cache-Control: max-age=60"), None, "{code}");
     }
-    for code in [100, 103, 304, 408, 412, 416, 421, 425, 426, 428, 429, 431, 511] {
+    for code in [100, 103, 304, 401, 407, 408, 412, 416, 421, 425, 426, 428, 429, 431, 511] {
         assert_eq!(refusal(code, "", "Cache-Control: max-age=60"), Some(Why::StatusNotStorable), "{code}");
     }
 }
@@ -131,6 +131,14 @@ fn rfc_9110_section_7_6_1_trailer_announcements_pass() {
     let mut request = fields("Connection: te, x | TE: trailers | X: 1 | Trailer: digest | Host: a");
     remove_hop_by_hop(&mut request);
     assert_eq!(request, fields("Trailer: digest | Host: a"));
+}
+
+#[test]
+fn rfc_9110_section_14_4_pages_of_another_unit_are_refused() {
+    for (range, expected) in [("items 0-9/*", true), ("0-9/*", true), ("bytes 0-9/10", false)] {
+        let refused = refusal(200, "", &format!("Cache-Control: max-age=60 | Content-Range: {range}"));
+        assert_eq!(refused, expected.then_some(Why::BadContentRange), "{range}");
+    }
 }
 
 #[test]

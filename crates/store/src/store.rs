@@ -127,18 +127,20 @@ impl Store {
     }
 
     /// Removes `entry`, whose content is in slices that do not belong to one representation any more, unless another
-    /// response has replaced it.
-    pub fn remove_sliced(&self, entry: &Entry) {
+    /// response has replaced it. Returns whether it was in memory.
+    pub fn remove_sliced(&self, entry: &Entry) -> bool {
         let resident = self.memory.peek(entry.key(), self.memory.hash(entry.key()));
         let mut variants = resident.iter().flat_map(Resident::variants);
-        if let Some(stored) = variants.find(|stored| stored.signature() == entry.signature()) {
+        let stored = variants.find(|stored| stored.signature() == entry.signature());
+        if let Some(stored) = stored {
             if stored.body().slices() != entry.body().slices() {
-                return;
+                return false;
             }
             self.memory.exchange(stored, None);
         }
         self.forget_near(entry.key());
         self.remove_slices(entry);
+        stored.is_some()
     }
 
     /// Removes the slices of `entry`, if it has any, in memory and the near tiers. They were hidden when it was removed;

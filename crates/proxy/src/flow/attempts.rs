@@ -6,6 +6,7 @@ use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use http::{HeaderMap, Method, StatusCode};
+use larder_semantics::fields::Fields;
 use larder_semantics::methods::is_idempotent;
 use larder_semantics::status::Why;
 
@@ -62,7 +63,7 @@ pub(super) async fn at_site(
     let (mut tries_left, mut unsent) = (retries, true);
     // An answer that is used only if no other origin has one.
     let mut declined: Option<OriginAnswer<'_>> = None;
-    let mut next = chosen.pool.next(None, request.session.as_deref(), &sent.key());
+    let mut next = chosen.pool.next(None, request.session.as_deref(), sent.choice(&sent.key()));
     loop {
         let begun = chosen.pool.is_timed().then(Instant::now);
         let Attempt { turn, load, answered } = match sent.late(has_content) {
@@ -102,7 +103,7 @@ pub(super) async fn at_site(
                     };
                 }
                 tracing::debug!("{}: {error}; trying again", request.logged_url());
-                next = chosen.pool.next(Some(turn), request.session.as_deref(), &sent.key());
+                next = chosen.pool.next(Some(turn), request.session.as_deref(), sent.choice(&sent.key()));
                 tries_left -= 1;
                 // Let the doubt about a lost try begin before the next try is sent.
                 tokio::task::yield_now().await;
@@ -141,11 +142,23 @@ impl<'s> Sent<'s> {
     fn key(&self) -> Cow<'s, [u8]> {
         match self.chosen.pool {
             pool if !pool.has_choice() => Cow::default(),
-            pool if pool.is_by_client() => {
+            pool if pool.is_by_client() && !self.is_part() => {
                 network(self.request.client.ip(), 32, 64).to_string().into_bytes().into()
             }
             _ => self.request.url_key().into(),
         }
+    }
+
+    /// Returns this key, and whether it alone chooses.
+    fn choice<'k>(&self, key: &'k [u8]) -> (&'k [u8], bool) {
+        (key, self.is_part())
+    }
+
+    /// Whether the request is for a part that is perhaps stored by slices, of which all have to come from one origin: servers
+    /// of one site may have entity-tags of their own.
+    fn is_part(&self) -> bool {
+        let is_sliced = self.request.ruling.caching().is_some_and(|rules| rules.slice.is_some());
+        is_sliced && self.request.session.is_none() && self.fields.contains("range")
     }
 
     /// Returns the time after which another origin is asked, too; `None` for a request that may be sent to one only.
@@ -166,7 +179,7 @@ impl<'s> Sent<'s> {
             return None;
         }
         let pool = self.chosen.pool;
-        let other = pool.next(Some(turn), None, &self.key());
+        let other = pool.next(Some(turn), None, self.choice(&self.key()));
         (!other.is_at(turn) && pool.may_retry()).then_some(other)
     }
 
@@ -233,7 +246,7 @@ impl<'s> Sent<'s> {
             return attempt;
         }
         let pool = self.chosen.pool;
-        let other = pool.next(Some(turn), None, &self.key());
+        let other = pool.next(Some(turn), None, self.choice(&self.key()));
         if other.is_at(turn) || !pool.may_hedge() {
             return first.await;
         }

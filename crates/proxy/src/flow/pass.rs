@@ -220,7 +220,8 @@ fn count_down_forwards(fields: &mut HeaderMap) {
 /// content from new, and removes them otherwise. Fetches of them in flight are not stored. Returns the invalidated
 /// URLs.
 fn invalidate(worker: &Worker, request: &Request, status: StatusCode, fields: &impl Fields) -> Vec<Scope> {
-    let targets = invalidate::targets(request.target(), status, fields);
+    let asked = (&request.method, &request.fields);
+    let targets = invalidate::targets(request.target(), asked, status, fields);
     let spelled = targets.iter().flat_map(|target| spelled(target));
     let urls = spelled.map(|target| Scope::Url(request.key_of(&target))).collect();
     let urls = worker.cache.fills.with_equivalents(urls);

@@ -152,8 +152,13 @@ impl Pool {
     /// Returns the origin for the next attempt at the request with this `key`, a URL or a client (unused if there is one
     /// origin only): a well one, and not the one that has
     /// just `failed` if there is another, preferably the one of the client's `session`. Backups are last. If no origin is
-    /// well, it may be any: a request that may succeed is better than a certain error.
-    pub fn next(&self, failed: Option<Turn<'_>>, session: Option<&Session>, key: &[u8]) -> Turn<'_> {
+    /// well, it may be any: a request that may succeed is better than a certain error. If it `is_part`, the key chooses.
+    pub fn next(
+        &self,
+        failed: Option<Turn<'_>>,
+        session: Option<&Session>,
+        (key, is_part): (&[u8], bool),
+    ) -> Turn<'_> {
         if !self.has_choice() {
             return Turn { pool: self, at: 0 };
         }
@@ -167,17 +172,23 @@ impl Pool {
             return Turn { pool: self, at };
         }
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);
+        let chosen = (if is_part { Balance::Hash } else { self.balance }, turn, key);
         let at = self
-            .among(&|at| may_answer(at) && is_first(at), (turn, key), now)
-            .or_else(|| self.among(&may_answer, (turn, key), now))
-            .or_else(|| self.among(&is_well, (turn, key), now))
-            .or_else(|| self.among(&is_first, (turn, key), now))
-            .or_else(|| self.among(&|_| true, (turn, key), now));
+            .among(&|at| may_answer(at) && is_first(at), chosen, now)
+            .or_else(|| self.among(&may_answer, chosen, now))
+            .or_else(|| self.among(&is_well, chosen, now))
+            .or_else(|| self.among(&is_first, chosen, now))
+            .or_else(|| self.among(&|_| true, chosen, now));
         Turn { pool: self, at: at.unwrap_or(0) }
     }
 
     /// Returns an origin of those that `may` be chosen.
-    fn among(&self, may: &dyn Fn(usize) -> bool, (turn, key): (usize, &[u8]), now: u64) -> Option<usize> {
+    fn among(
+        &self,
+        may: &dyn Fn(usize) -> bool,
+        (balance, turn, key): (Balance, usize, &[u8]),
+        now: u64,
+    ) -> Option<usize> {
         let share = |at: usize| self.origins[at].share(self.slow_start, now);
         // Shares that change from one request to the next have no cycle.
         let is_growing = (0..self.origins.len()).any(|at| may(at) && share(at) < WHOLE);
@@ -188,7 +199,7 @@ impl Pool {
         };
         let weights: Vec<_> = self.origins.iter().enumerate().map(weight).collect();
         let draw = |below| fastrand::u64(..below);
-        match self.balance {
+        match balance {
             Balance::RoundRobin if is_growing => balance::drawn(&weights, draw),
             Balance::RoundRobin => balance::in_turn(&weights, turn),
             Balance::Hash | Balance::Client => balance::by_key(&weights, |at| self.origins[at].draw(key)),
@@ -473,7 +484,7 @@ mod tests {
     #[test]
     fn only_several_checks_in_a_row_change_the_health() {
         let pool = Pool::new(&[Origin::new(false, "a:1")], &Site::default(), 0, 1);
-        let turn = pool.next(None, None, b"");
+        let turn = pool.next(None, None, (b"", false));
         let (well, sick) = (Ok(()), Err("status 500".to_owned()));
         let after = |checks: [bool; 3]| {
             checks.map(|is_well| {

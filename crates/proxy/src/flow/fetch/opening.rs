@@ -48,8 +48,10 @@ impl OriginAnswer<'_> {
                     .contained(answer)
                     .map_or(Meaning::AskAgain, |(part, wanted)| Meaning::Contains(part, wanted)),
             },
-            // The client wants another range, which may exist.
-            StatusCode::RANGE_NOT_SATISFIABLE => Meaning::AskAgain,
+            // The client wants another range, which may exist, or be the one that is signed.
+            StatusCode::RANGE_NOT_SATISFIABLE | StatusCode::FORBIDDEN | StatusCode::BAD_REQUEST => {
+                Meaning::AskAgain
+            }
             status => self.understand_other(status),
         }
     }

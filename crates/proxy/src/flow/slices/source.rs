@@ -29,6 +29,8 @@ use crate::origin::Download;
 const TRIES: usize = 3;
 /// How long a URL stays marked as hit-for-miss after an answer that is no slice, in seconds.
 const MARK: u32 = 120;
+/// How long an outdated response is remembered, in seconds: a second one in this time may be of another server.
+const MEMORY: u32 = 600;
 /// The lifetime of slices, in seconds: that of their response counts.
 const LONG: u32 = 10 * 365 * 86_400;
 
@@ -184,19 +186,26 @@ impl SliceSource {
         terms.is_ok_and(|terms| terms.signature == self.entry.signature())
     }
 
-    /// Removes the response of which `answer` is no slice. If it claims to be one of the same representation, the origin
-    /// cannot send slices: for a while, each client's request is forwarded as it is.
+    /// Removes the response of which `answer` is no slice. If it claims to be one of the same representation, or if a
+    /// response was outdated shortly before, as by servers with tags of their own, the origin cannot send slices: for a
+    /// while, each client's request is forwarded as it is.
     fn give_up(&self, answer: &Answer) {
-        let cache = &self.worker.cache;
+        let (cache, now) = (&self.worker.cache, clock::now());
         let has_content = matches!(answer.status, StatusCode::OK | StatusCode::PARTIAL_CONTENT);
-        if has_content && is_same(&self.entry, &*answer.fields) {
+        let has_other_bytes = has_content && is_same(&self.entry, &*answer.fields);
+        let is_outdated = cache.store.remove_sliced(&self.entry) && !has_other_bytes;
+        // No request has such a key.
+        let outdated = cache.store.memory.hash(&[b"\0", &*self.request.key].concat());
+        if has_other_bytes || is_outdated && cache.hit_for_miss.marked(outdated, now) {
             let url = self.request.logged_url();
             tracing::warn!(
-                "{url}: the origin answers requests for ranges with other bytes, or with all of them"
+                "{url}: the origin answers requests for ranges with other bytes, or with other tags"
             );
-            cache.hit_for_miss.mark(self.request.hash, clock::now() + MARK);
+            cache.hit_for_miss.mark(self.request.hash, now + MARK);
         }
-        cache.store.remove_sliced(&self.entry);
+        if is_outdated {
+            cache.hit_for_miss.mark(outdated, now + MEMORY);
+        }
     }
 }
 
