@@ -2,7 +2,7 @@
 //! metadata beside wheels (PEP 658).
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use percent_encoding::percent_decode_str;
 use serde::Deserialize;
@@ -119,15 +119,19 @@ fn read_html(html: &str) -> Vec<Item<'_>> {
     items
 }
 
-/// Iterates over the tags of links, without their angle brackets, each behind the place where it begins.
+/// Iterates over the tags of links, without their angle brackets, each behind the place where it begins. None begins in
+/// another one, so that each byte is read once, whatever an origin sends.
 fn tags(html: &str) -> impl Iterator<Item = (usize, &str)> {
-    let tag = |at: usize| {
-        let rest = html.get(at + 2..)?;
-        let is_link = html.as_bytes().get(at + 1)?.eq_ignore_ascii_case(&b'a')
-            && rest.starts_with(|c: char| c.is_ascii_whitespace());
-        rest.split('>').next().filter(|_| is_link).map(|tag| (at, tag))
-    };
-    html.match_indices('<').filter_map(move |(at, _)| tag(at))
+    let mut done = 0;
+    html.match_indices('<').filter_map(move |(at, _)| {
+        let (b'a' | b'A', space) = (*html.as_bytes().get(at + 1)?, html.as_bytes().get(at + 2)?) else {
+            return None;
+        };
+        let tag = Some(&html[at + 2..]).filter(|_| at >= done && space.is_ascii_whitespace())?;
+        let end = tag.find('>');
+        done = end.map_or(html.len(), |end| at + 2 + end);
+        Some((at, &tag[..end?]))
+    })
 }
 
 /// Returns the value of an attribute in quotation marks.
@@ -188,7 +192,7 @@ pub(crate) fn without(content: &[u8], kept: &dyn Fn(&str, Option<u32>) -> bool) 
         return Some(without_links(text(content), kept).into_bytes());
     }
     let mut project: Value = serde_json::from_slice(content).ok()?;
-    let mut left = Vec::new();
+    let mut left = HashSet::new();
     project.get_mut("files")?.as_array_mut()?.retain(|file| {
         let text = |name: &str| file.get(name).and_then(Value::as_str);
         let number = text("filename").and_then(|name| version("/packages", name)).map(|(_, number)| number);
@@ -197,7 +201,7 @@ pub(crate) fn without(content: &[u8], kept: &dyn Fn(&str, Option<u32>) -> bool) 
         is_kept
     });
     if let Some(versions) = project.get_mut("versions").and_then(Value::as_array_mut) {
-        versions.retain(|number| left.iter().any(|left| number == left));
+        versions.retain(|number| number.as_str().is_some_and(|number| left.contains(number)));
     }
     serde_json::to_vec(&project).ok()
 }
@@ -275,5 +279,11 @@ mod tests {
         assert_eq!(undated(html)[1], ("2.0".to_owned(), "b/six-2.0.tar.gz".to_owned()));
         let left = without(html, &|number, _| number == "2.0").unwrap();
         assert_eq!(left, b"<p> <a href='b/six-2.0.tar.gz#sha256=0'>six</a>");
+    }
+    #[test]
+    fn links_without_end_are_read_once() {
+        for part in ["<a href=", "<!--", "<a <"] {
+            assert_eq!(read(part.repeat(1 << 18).as_bytes()), [], "{part}");
+        }
     }
 }
