@@ -82,3 +82,26 @@ fn an_answer_that_comes_byte_by_byte_is_read() {
         assert_eq!((head.status, client.content(&head).0), (200, b"ok".to_vec()));
     }
 }
+
+/// An index without the versions that are young is sent within the time in which clients wait for it.
+#[test]
+fn indexes_of_links_without_end_are_read_once() {
+    let file = |number| format!(r#"{{"filename":"a-{number}.zip","upload-time":"2020-01-01T00:00:00Z"}}"#);
+    let files: Vec<_> = (0..60_000).map(file).collect();
+    let versions: Vec<_> = (0..60_000).map(|number| format!(r#""{number}""#)).collect();
+    let json = format!(r#"{{"versions":[{}],"files":[{}]}}"#, versions.join(","), files.join(","));
+    let origin = Origin::answering(move |seen| {
+        let (media_type, page) = match seen.target.as_str() {
+            "/simple/links/" => ("text/html", "<a href=".repeat(1 << 19)),
+            "/simple/comments/" => ("text/html", "<!--".repeat(1 << 20)),
+            _ => ("application/vnd.pypi.simple.v1+json", json.clone()),
+        };
+        let head = format!("200 OK\nCache-Control: max-age=1000\nContent-Type: {media_type}");
+        Answer::with_body(&head, page.as_bytes())
+    });
+    let rule = "[[site.rule]]\npackages = 'pypi'\nmin_age = '7d'";
+    let larder = Larder::start(&format!("{}\n{rule}", larder_testkit::site(&[&origin], "")));
+    for name in ["links", "comments", "json"] {
+        assert_eq!(larder.ask(&format!("GET /simple/{name}/")).status, 200, "{name}");
+    }
+}

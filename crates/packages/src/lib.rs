@@ -15,6 +15,7 @@ pub mod age;
 mod archive;
 pub mod digest;
 mod document;
+mod json;
 pub mod learned;
 mod protocols;
 mod resource;

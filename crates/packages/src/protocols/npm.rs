@@ -1,16 +1,17 @@
 //! npm: the document of a package with all its versions, and their tarballs.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use percent_encoding::percent_decode_str;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::value::to_raw_value;
 
 use super::{Protocol, last_segment};
 use crate::age;
 use crate::digest::{Algorithm, Digest};
 use crate::document::{Document, Item};
+use crate::json::{Object, parsed};
 use crate::resource::{Kind, Resource};
 
 pub(crate) fn resource(path: &str) -> Option<Resource<'_>> {
@@ -39,15 +40,6 @@ fn name(path: &str) -> Option<(Cow<'_, str>, &str)> {
 }
 
 #[derive(Deserialize)]
-struct Package<'d> {
-    #[serde(borrow)]
-    versions: HashMap<Cow<'d, str>, PackageVersion<'d>>,
-    /// Times by version. Those of removed packages are tables.
-    #[serde(default)]
-    time: HashMap<String, Value>,
-}
-
-#[derive(Deserialize)]
 struct PackageVersion<'d> {
     #[serde(borrow)]
     dist: Dist<'d>,
@@ -63,11 +55,19 @@ struct Dist<'d> {
     shasum: Option<Cow<'d, str>>,
 }
 
+/// Returns the date of a version. The times of removed packages are tables.
+fn date(times: &Object<'_>, number: &str) -> Option<u32> {
+    age::date(&times.get::<String>(number)?)
+}
+
 pub(crate) fn read(content: &[u8]) -> Vec<Item<'_>> {
-    let Ok(package) = serde_json::from_slice::<Package<'_>>(content) else { return Vec::new() };
-    let mut items = Vec::with_capacity(package.versions.len() * 2);
-    for (number, PackageVersion { dist }) in package.versions {
-        let published = package.time.get(&*number).and_then(Value::as_str).and_then(age::date);
+    let Ok(package) = serde_json::from_slice::<Object<'_>>(content) else { return Vec::new() };
+    let Some(Object(versions)) = package.get("versions") else { return Vec::new() };
+    let times = package.get("time").unwrap_or_default();
+    let mut items = Vec::with_capacity(versions.len() * 2);
+    for (number, version) in versions {
+        let Some(PackageVersion { dist }) = parsed(version) else { continue };
+        let published = date(&times, &number);
         let digest = dist.integrity.as_deref().and_then(Digest::integrity);
         let digest = digest.or_else(|| Digest::hex(Algorithm::Sha1, dist.shasum.as_deref()?));
         // Clients ask the registry that they are configured for, whatever host the document names.
@@ -88,33 +88,38 @@ fn path_of(url: &str) -> Option<String> {
 /// Returns the document without the versions that are not `kept`. A tag of a removed version moves to the newest that
 /// remains; without one, it vanishes. `None` if it is another document.
 pub(crate) fn without(content: &[u8], kept: &dyn Fn(&str, Option<u32>) -> bool) -> Option<Vec<u8>> {
-    let mut package: Value = serde_json::from_slice(content).ok()?;
-    let time = package.get("time").cloned().unwrap_or_default();
-    let date = |number: &str| time.get(number).and_then(Value::as_str).and_then(age::date);
-    let versions = package.get_mut("versions")?.as_object_mut()?;
-    versions.retain(|number, _| kept(number, date(number)));
-    let left: HashMap<String, Option<u32>> =
-        versions.keys().map(|number| (number.clone(), date(number))).collect();
+    let mut package: Object<'_> = serde_json::from_slice(content).ok()?;
+    let mut left: Object<'_> = package.get("versions")?;
+    let mut times: Option<Object<'_>> = package.get("time");
+    let date = |number: &str| date(times.as_ref()?, number);
+    left.0.retain(|number, _| kept(number, date(number)));
     // A beta is the newest only if there is nothing else.
-    let newest = left.iter().max_by_key(|(number, date)| (!number.contains('-'), **date, *number));
-    let newest = newest.map(|(number, _)| number.clone());
-    let is_left = |number: &str| left.contains_key(number);
-    if let Some(tags) = package.get_mut("dist-tags").and_then(Value::as_object_mut) {
-        tags.retain(|_, number| {
-            if !number.as_str().is_some_and(is_left) {
-                *number = newest.clone().map_or(Value::Null, Value::String);
-            }
-            !number.is_null()
-        });
+    let newest = left.0.keys().max_by_key(|number| (!number.contains('-'), date(number), *number)).cloned();
+    let tags = package.get("dist-tags").map(|Object(tags)| {
+        let tag =
+            |number| parsed(number).filter(|number| left.0.contains_key(number)).or_else(|| newest.clone());
+        tags.into_iter().filter_map(|(name, number)| Some((name, tag(number)?))).collect::<BTreeMap<_, _>>()
+    });
+    if let Some(Object(times)) = &mut times {
+        times.retain(|number, _| matches!(&**number, "created" | "modified") || left.0.contains_key(number));
     }
-    if let Some(times) = package.get_mut("time").and_then(Value::as_object_mut) {
-        times.retain(|number, _| matches!(&**number, "created" | "modified") || is_left(number));
+    let parts = [
+        ("versions", to_raw_value(&left).ok()),
+        ("dist-tags", tags.and_then(|tags| to_raw_value(&tags).ok())),
+        ("time", times.and_then(|times| to_raw_value(&times).ok())),
+    ];
+    for (name, part) in &parts {
+        if let (Some(own), Some(part)) = (package.0.get_mut(*name), part) {
+            *own = part;
+        }
     }
     serde_json::to_vec(&package).ok()
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
     use crate::document::Place;
     use crate::resource::Version;

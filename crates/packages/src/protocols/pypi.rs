@@ -2,16 +2,17 @@
 //! metadata beside wheels (PEP 658).
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::HashSet;
 
 use percent_encoding::percent_decode_str;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::value::{RawValue, to_raw_value};
 
 use super::{Protocol, last_segment};
 use crate::age;
 use crate::digest::{Algorithm, Digest};
 use crate::document::{Document, Item, text};
+use crate::json::{List, Object, parsed};
 use crate::resource::{Kind, Resource};
 
 pub(crate) fn resource(path: &str) -> Option<Resource<'_>> {
@@ -55,7 +56,7 @@ fn normal(name: &str) -> String {
 #[derive(Deserialize)]
 struct Project<'d> {
     #[serde(borrow)]
-    files: Vec<ProjectFile<'d>>,
+    files: List<ProjectFile<'d>>,
 }
 
 #[derive(Deserialize)]
@@ -63,12 +64,29 @@ struct ProjectFile<'d> {
     #[serde(borrow)]
     url: Cow<'d, str>,
     #[serde(borrow, default)]
-    hashes: HashMap<Cow<'d, str>, Cow<'d, str>>,
+    hashes: Option<&'d RawValue>,
     #[serde(rename = "upload-time", default)]
     uploaded: Option<String>,
     /// The digests of the metadata, or a flag.
-    #[serde(rename = "core-metadata", default)]
-    metadata: Value,
+    #[serde(rename = "core-metadata", borrow, default)]
+    metadata: Option<&'d RawValue>,
+}
+
+#[derive(Default, Deserialize)]
+struct Hashes<'d> {
+    #[serde(borrow, default)]
+    sha256: Option<Cow<'d, str>>,
+    #[serde(borrow, default)]
+    sha512: Option<Cow<'d, str>>,
+}
+
+/// The name of a file, and when it was published.
+#[derive(Deserialize)]
+struct Dated<'d> {
+    #[serde(borrow)]
+    filename: Cow<'d, str>,
+    #[serde(rename = "upload-time", borrow, default)]
+    uploaded: Option<&'d RawValue>,
 }
 
 pub(crate) fn read(content: &[u8]) -> Vec<Item<'_>> {
@@ -81,14 +99,15 @@ pub(crate) fn read(content: &[u8]) -> Vec<Item<'_>> {
 }
 
 fn read_json(project: Project<'_>) -> Vec<Item<'_>> {
-    let mut items = Vec::with_capacity(project.files.len());
-    for file in project.files {
-        let hex = |algorithm: Algorithm| Digest::hex(algorithm, file.hashes.get(algorithm.name())?);
+    let mut items = Vec::with_capacity(project.files.0.len());
+    for file in project.files.0 {
         let published = file.uploaded.as_deref().and_then(age::date);
-        let metadata = file.metadata.get("sha256").and_then(Value::as_str);
-        let metadata = metadata.and_then(|digits| Digest::hex(Algorithm::Sha256, digits));
+        let metadata = file.metadata.and_then(parsed::<Hashes<'_>>).and_then(|hashes| hashes.sha256);
+        let metadata = metadata.and_then(|digits| Digest::hex(Algorithm::Sha256, &digits));
         items.extend(beside(&file.url, metadata).map(|item| item.published(published)));
-        let digest = hex(Algorithm::Sha256).or_else(|| hex(Algorithm::Sha512));
+        let hashes = file.hashes.and_then(parsed::<Hashes<'_>>).unwrap_or_default();
+        let digest = hashes.sha256.and_then(|digits| Digest::hex(Algorithm::Sha256, &digits));
+        let digest = digest.or_else(|| Digest::hex(Algorithm::Sha512, &hashes.sha512?));
         items.push(Item::url(file.url, digest).published(published));
     }
     items
@@ -119,15 +138,19 @@ fn read_html(html: &str) -> Vec<Item<'_>> {
     items
 }
 
-/// Iterates over the tags of links, without their angle brackets, each behind the place where it begins.
+/// Iterates over the tags of links, without their angle brackets, each behind the place where it begins. None begins in
+/// another one, so that each byte is read once, whatever an origin sends.
 fn tags(html: &str) -> impl Iterator<Item = (usize, &str)> {
-    let tag = |at: usize| {
-        let rest = html.get(at + 2..)?;
-        let is_link = html.as_bytes().get(at + 1)?.eq_ignore_ascii_case(&b'a')
-            && rest.starts_with(|c: char| c.is_ascii_whitespace());
-        rest.split('>').next().filter(|_| is_link).map(|tag| (at, tag))
-    };
-    html.match_indices('<').filter_map(move |(at, _)| tag(at))
+    let mut done = 0;
+    html.match_indices('<').filter_map(move |(at, _)| {
+        let (b'a' | b'A', space) = (*html.as_bytes().get(at + 1)?, html.as_bytes().get(at + 2)?) else {
+            return None;
+        };
+        let tag = Some(&html[at + 2..]).filter(|_| at >= done && space.is_ascii_whitespace())?;
+        let end = tag.find('>');
+        done = end.map_or(html.len(), |end| at + 2 + end);
+        Some((at, &tag[..end?]))
+    })
 }
 
 /// Returns the value of an attribute in quotation marks.
@@ -187,23 +210,31 @@ pub(crate) fn without(content: &[u8], kept: &dyn Fn(&str, Option<u32>) -> bool) 
     if !content.trim_ascii_start().starts_with(b"{") {
         return Some(without_links(text(content), kept).into_bytes());
     }
-    let mut project: Value = serde_json::from_slice(content).ok()?;
-    let mut left = Vec::new();
-    project.get_mut("files")?.as_array_mut()?.retain(|file| {
-        let text = |name: &str| file.get(name).and_then(Value::as_str);
-        let number = text("filename").and_then(|name| version("/packages", name)).map(|(_, number)| number);
-        let is_kept = number.is_some_and(|number| kept(number, text("upload-time").and_then(age::date)));
-        left.extend(number.filter(|_| is_kept).map(str::to_owned));
-        is_kept
+    let mut project: Object<'_> = serde_json::from_slice(content).ok()?;
+    let (mut left, List::<&RawValue>(mut files)) = (HashSet::new(), project.get("files")?);
+    files.retain(|file| {
+        let Some(file) = parsed::<Dated<'_>>(file) else { return false };
+        let Some((_, number)) = version("/packages", &file.filename) else { return false };
+        let date = file.uploaded.and_then(parsed::<String>).and_then(|date| age::date(&date));
+        let is_kept = kept(number, date);
+        is_kept && (left.contains(number) || left.insert(number.to_owned()))
     });
-    if let Some(versions) = project.get_mut("versions").and_then(Value::as_array_mut) {
-        versions.retain(|number| left.iter().any(|left| number == left));
+    let versions = project.get("versions").map(|List::<&RawValue>(mut versions)| {
+        versions.retain(|number| parsed::<String>(number).is_some_and(|number| left.contains(&number)));
+        versions
+    });
+    let parts = [("files", Some(files)), ("versions", versions)];
+    let parts = parts.map(|(name, part)| Some((name, to_raw_value(&part?).ok()?)));
+    for (name, part) in parts.iter().flatten() {
+        project.0.insert((*name).to_owned(), part);
     }
     serde_json::to_vec(&project).ok()
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
     use crate::document::Place;
     use crate::resource::Version;
@@ -275,5 +306,12 @@ mod tests {
         assert_eq!(undated(html)[1], ("2.0".to_owned(), "b/six-2.0.tar.gz".to_owned()));
         let left = without(html, &|number, _| number == "2.0").unwrap();
         assert_eq!(left, b"<p> <a href='b/six-2.0.tar.gz#sha256=0'>six</a>");
+        assert_eq!(undated(b"<a href='six-1.0.zip' <a href='six-2.0.zip'><a href='six-3.0.zip'").len(), 1);
+    }
+    #[test]
+    fn links_without_end_are_read_once() {
+        for part in ["<a href=", "<!--", "<a <"] {
+            assert_eq!(read(part.repeat(1 << 18).as_bytes()), [], "{part}");
+        }
     }
 }

@@ -19,7 +19,7 @@ use crate::http::names::{CLIENT_CERT, CLIENT_CERT_CHAIN, PURGE};
 
 /// Fields that origins may trust although they are not part of the cache key. [`is_dropped`] also drops those with these
 /// [`BEGINNINGS`], `Larder-...`, and `X-...-Override`.
-const DROPPED: [&str; 57] = [
+const DROPPED: [&str; 63] = [
     "forwarded",
     "forwarded-for",
     "x-real-ip",
@@ -31,6 +31,11 @@ const DROPPED: [&str; 57] = [
     "x-true-client-ip",
     "cf-connecting-ip",
     "cf-connecting-ipv6",
+    "cf-pseudo-ipv4",
+    "cloudfront-viewer-address",
+    "fly-client-ip",
+    "x-nf-client-connection-ip",
+    "x-vercel-forwarded-for",
     "fastly-client-ip",
     "x-azure-clientip",
     "x-azure-socketip",
@@ -52,6 +57,7 @@ const DROPPED: [&str; 57] = [
     "cloudfront-forwarded-proto",
     "fastly-ssl",
     "x-rewrite-url",
+    "x-ms-original-url",
     "x-proxy-url",
     "base-url",
     "request-uri",
@@ -85,13 +91,15 @@ const DROPPED: [&str; 57] = [
     "proxy",
 ];
 
-const BEGINNINGS: [&str; 9] = [
+const BEGINNINGS: [&str; 10] = [
     "x-forwarded",
     "x-forward-",
     "x-forwarder-",
     "x-original-",
     "x-http-",
     "x-envoy-",
+    // The client's address and place, and whether App Engine itself asks.
+    "x-appengine-",
     "x-middleware-",
     // React Router takes these for the mode and the data of a page.
     "x-react-router-",

@@ -8,14 +8,17 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// Whether `address` is reachable from the public internet.
 ///
 /// Refused: loopback, link-local (cloud metadata included), private, shared, benchmarking,
-/// documentation, identifier, multicast, reserved and unspecified ranges (IANA special-purpose registries), and
-/// every IPv6 form that embeds such an IPv4 address.
+/// documentation, identifier, multicast, reserved and unspecified ranges (IANA special-purpose registries), the one
+/// public address at which Azure serves its machines' metadata, and every IPv6 form that embeds such an IPv4 address.
 pub fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => is_public_v4(address),
         IpAddr::V6(address) => is_public_v6(address),
     }
 }
+
+/// The host of a machine in Azure, as the machine sees it: it gives out secrets of the machine, and is of no use to others.
+const AZURE_HOST: Ipv4Addr = Ipv4Addr::new(168, 63, 129, 16);
 
 fn is_public_v4(address: Ipv4Addr) -> bool {
     let [a, b, c, _] = address.octets();
@@ -31,7 +34,8 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
         || (a == 192 && b == 0 && c == 0)
         // 6to4 relays, which are deprecated.
         || (a == 192 && b == 88 && c == 99)
-        || (a == 198 && b & 0xfe == 18);
+        || (a == 198 && b & 0xfe == 18)
+        || address == AZURE_HOST;
     !special
 }
 
@@ -100,6 +104,8 @@ mod tests {
             "3fff::1",
             "3fff:fff:ffff::1",
             "192.88.99.1",
+            "168.63.129.16",
+            "::ffff:168.63.129.16",
         ];
         for address in refused {
             assert!(!is_public(address.parse().unwrap()), "{address}");
@@ -114,6 +120,7 @@ mod tests {
             "2001:40::1",
             "3fff:1000::1",
             "192.88.98.1",
+            "168.63.129.17",
         ] {
             assert!(is_public(address.parse().unwrap()), "{address}");
         }
