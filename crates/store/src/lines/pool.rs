@@ -13,7 +13,6 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use hashbrown::{DefaultHashBuilder, HashSet};
 use http::HeaderMap;
-use larder_semantics::date;
 use larder_semantics::fields::{HeadLines, to_map};
 use larder_words::with_defaults;
 use parking_lot::Mutex;
@@ -137,8 +136,9 @@ impl LinePool {
             if repeats { &mut shared } else { &mut own }.extend_from_slice(lines);
         }
         drop(table);
-        write_line(&mut own, b"date", &date::format(date));
-        self.share(&shared, own)
+        let mut lines = self.share(&shared, own);
+        lines.dates.date = Some(date);
+        lines
     }
 
     /// Returns the lines `shared`, from the pool if it has or takes them, and `own`.
