@@ -386,7 +386,7 @@ impl Context<'_> {
             let (fetching, old) = (FetchScope::Leads(Box::new(writer)), stored.freshness());
             let key = ahead.is_some().then(|| stored.key().to_vec());
             let lookup = Lookup { entry: Some(stored), epoch };
-            let reply = fetch::fetch(cx, &request, fetching, Why::Expired, lookup).await;
+            let reply = fetch::fetch(cx, &request, fetching, (Why::Expired, false), lookup).await;
             reply.drain().await;
             drop(ahead);
             if let Some(key) = key {
