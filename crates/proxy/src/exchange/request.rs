@@ -224,7 +224,7 @@ impl Request {
             method: head.method.clone(),
             version: head.version,
             scheme: address.scheme,
-            authority: host_in(&key, &head.method).unwrap_or_else(|| address.authority.to_owned()),
+            authority: host_in(&key, &head.method, address.authority),
             path: target_of(head, &route, address.path, path),
             forbids_guess: ruling.caching().is_some_and(|caching| caching.forbids_guess(&fields)),
             asked: directives(&ruling, &fields),

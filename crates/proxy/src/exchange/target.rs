@@ -262,11 +262,11 @@ pub(crate) fn asked(fields: &impl Fields, rules: &Rules) -> RequestDirectives {
     if rules.ignores_reloads { asked.ignoring_reloads() } else { asked }
 }
 
-/// Returns the host as the key has it, so that origins receive one spelling and all spellings share one response.
-/// `None` for a tunnel, which keeps the client's spelling.
-pub(crate) fn host_in(key: &[u8], method: &Method) -> Option<String> {
-    let (_, host, _) = key::parse(key).filter(|_| *method != Method::CONNECT)?;
-    str::from_utf8(host).ok().map(str::to_owned)
+/// Returns the `sent` host as the key has it, so that origins receive one spelling and all spellings share one response. A tunnel
+/// keeps the client's spelling.
+pub(crate) fn host_in(key: &[u8], method: &Method, sent: &str) -> String {
+    let other = key::parse(key).filter(|(_, host, _)| *method != Method::CONNECT && *host != sent.as_bytes());
+    other.and_then(|(_, host, _)| str::from_utf8(host).ok()).unwrap_or(sent).to_owned()
 }
 
 /// Returns the path and query with the initial slash, which clients may omit.
