@@ -66,7 +66,7 @@ fn two_digits(value: u32) -> &'static [u8; 2] {
 /// Parses `Sun, 06 Nov 1994 08:49:37 GMT`.
 fn imf_fixdate(value: &[u8]) -> Option<u32> {
     let value: &[u8; 29] = value.try_into().ok()?;
-    weekday(&value[..3], 3)?;
+    weekday(&value[..3])?;
     let separators = [(3, b','), (4, b' '), (7, b' '), (11, b' '), (16, b' '), (25, b' ')];
     spelt(value, &separators)?;
     gmt(&value[26..])?;
@@ -76,7 +76,7 @@ fn imf_fixdate(value: &[u8]) -> Option<u32> {
 /// Parses `Sunday, 06-Nov-94 08:49:37 GMT`.
 fn rfc850(value: &[u8]) -> Option<u32> {
     let comma = value.iter().position(|&byte| byte == b',')?;
-    weekday(&value[..comma], comma)?;
+    WEEKDAYS.iter().any(|day| day.eq_ignore_ascii_case(&value[..comma])).then_some(())?;
     let rest: &[u8; 24] = value[comma..].try_into().ok()?;
     spelt(rest, &[(1, b' '), (4, b'-'), (8, b'-'), (11, b' '), (20, b' ')])?;
     gmt(&rest[21..])?;
@@ -88,7 +88,7 @@ fn rfc850(value: &[u8]) -> Option<u32> {
 /// Parses `Sun Nov  6 08:49:37 1994`.
 fn asctime(value: &[u8]) -> Option<u32> {
     let value: &[u8; 24] = value.try_into().ok()?;
-    weekday(&value[..3], 3)?;
+    weekday(&value[..3])?;
     spelt(value, &[(3, b' '), (7, b' '), (10, b' '), (19, b' ')])?;
     let day = if value[8] == b' ' { &value[9..10] } else { &value[8..10] };
     seconds(digits(&value[20..])?, month(&value[4..7])?, digits(day)?, &value[11..19])
@@ -98,15 +98,21 @@ fn spelt(value: &[u8], separators: &[(usize, u8)]) -> Option<()> {
     separators.iter().all(|&(at, byte)| value[at] == byte).then_some(())
 }
 
-/// Checks for an abbreviation of three letters if `length` is 3, otherwise for a whole name.
-fn weekday(name: &[u8], length: usize) -> Option<()> {
-    let is = |day: &&[u8]| if length == 3 { &day[..3] } else { day }.eq_ignore_ascii_case(name);
-    WEEKDAYS.iter().any(is).then_some(())
+/// Checks for the abbreviation of a weekday.
+fn weekday(name: &[u8]) -> Option<()> {
+    let name = capitalised(name)?;
+    WEEKDAYS.iter().any(|day| day[..3] == name).then_some(())
 }
 
 fn month(name: &[u8]) -> Option<u32> {
-    let index = MONTHS.iter().position(|month| month.eq_ignore_ascii_case(name))?;
-    Some(index as u32 + 1)
+    let name = capitalised(name)?;
+    MONTHS.iter().zip(1..).find_map(|(month, number)| (**month == name).then_some(number))
+}
+
+/// Returns a name of three letters as it is written, which is then compared at once.
+fn capitalised(name: &[u8]) -> Option<[u8; 3]> {
+    let &[first, second, third] = name else { return None };
+    Some([first.to_ascii_uppercase(), second.to_ascii_lowercase(), third.to_ascii_lowercase()])
 }
 
 fn gmt(zone: &[u8]) -> Option<()> {

@@ -142,9 +142,10 @@ impl Entry {
             return None;
         }
         let Dates { date, modified } = parts.fields.dates;
+        let special = parts.fields.special();
         let marks = [
-            (TAGGED, groups::is_tagged(&lines)),
-            (SAYS_QUERIES, lines.contains(no_vary_search::FIELD)),
+            (TAGGED, groups::is_tagged(&special)),
+            (SAYS_QUERIES, special.contains(no_vary_search::FIELD)),
             (DATED, date == Some(freshness.date)),
         ];
         let marks = marks.iter().filter(|(_, holds)| *holds).fold(0, |marks, (mark, _)| marks | mark);

@@ -19,11 +19,11 @@ mod recall;
 mod refusal;
 mod writer;
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
+use hashbrown::HashMap;
 use http::StatusCode;
 use larder_semantics::status::Why;
 use parking_lot::{Mutex, MutexGuard};

@@ -28,6 +28,8 @@ pub struct Lines {
     /// The unshared lines, without those stored as numbers.
     pub(crate) own: Vec<u8>,
     pub(crate) dates: Dates,
+    /// Whether there may be lines about groups, tags, queries or links.
+    is_special: bool,
 }
 
 /// The lines of one response, for reading or sending: first the shared ones, then its own.
@@ -61,12 +63,18 @@ pub struct OwnLines<'l> {
 impl Lines {
     pub(crate) fn new(shared: Option<SharedLines>, mut own: Vec<u8>) -> Self {
         let dates = dates::take(&mut own);
-        Self { shared, own, dates }
+        Self { shared, own, dates, is_special: true }
     }
 
     /// Returns the lines for reading or sending.
     pub fn view(&self) -> LinesRef<'_> {
         LinesRef::of(self.shared.as_ref(), &self.own, self.dates)
+    }
+
+    /// Returns the same if there may be lines about groups, tags, queries or links, and none otherwise: most responses lack
+    /// them, and are not searched for each.
+    pub fn special(&self) -> LinesRef<'_> {
+        if self.is_special { self.view() } else { LinesRef::written(&[], &[]) }
     }
 }
 

@@ -212,9 +212,10 @@ impl Memory {
                 && !entry.signature().is_empty()
                 && replaces.is_none_or(|replaced| replaced.signature() != stored.signature())
         });
-        let mut variants = vec![entry.clone()];
-        variants.extend(kept.take(self.max_variants.load(Ordering::Relaxed).saturating_sub(1)).cloned());
-        let resident = Resident::of(variants).unwrap_or(Resident::One(entry));
+        let others: Vec<_> =
+            kept.take(self.max_variants.load(Ordering::Relaxed).saturating_sub(1)).cloned().collect();
+        let several = (!others.is_empty()).then(|| [vec![entry.clone()], others].concat());
+        let resident = several.and_then(Resident::of).unwrap_or(Resident::One(entry));
         let stored = self.place(&mut shard, hash, UsedResident::new(resident, uses), &mut dropped);
         self.unlock(shard, &dropped);
         let is_stored = matches!(stored, InsertResult::Stored);

@@ -127,21 +127,38 @@ struct ForwardedFields<'b> {
     host: Option<&'b str>,
 }
 
-/// The places in [`DROPPED`] of the names with each length, as bits. A request has few names, but each is looked for.
-const BY_LENGTH: [u64; 32] = {
-    let (mut places, mut at) = ([0; 32], 0);
+/// The places in [`DROPPED`] of the names with each length, and of those with each first letter, as bits. A request has few
+/// names, but each is looked for.
+static PLACES: ([u64; 32], [u64; 32]) = {
+    let (mut by_length, mut by_letter, mut at) = ([0; 32], [0; 32], 0);
     while at < DROPPED.len() {
-        places[DROPPED[at].len()] |= 1 << at;
+        by_length[DROPPED[at].len()] |= 1 << at;
+        by_letter[letter(DROPPED[at])] |= 1 << at;
         at += 1;
     }
-    places
+    (by_length, by_letter)
+};
+
+/// Returns the number of the first letter of `name`, which is not empty. Other bytes may have the same number.
+const fn letter(name: &str) -> usize {
+    (name.as_bytes()[0] % 32) as usize
+}
+
+/// The bytes that all servers leave in names.
+static PLAIN: [bool; 256] = {
+    let (mut plain, mut at) = ([false; 256], 0);
+    while at < 256 {
+        plain[at] = (at as u8).is_ascii_alphanumeric() || at as u8 == b'-';
+        at += 1;
+    }
+    plain
 };
 
 /// Whether a request field of this name is never forwarded.
 pub fn is_dropped(name: &str) -> bool {
     let begins = |with: &str| name.get(..with.len()).is_some_and(|start| start.eq_ignore_ascii_case(with));
     // CGI maps X-Forwarded-Host and X_Forwarded_Host to one variable; some servers do the same for other characters.
-    let is_plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+    let is_plain = name.bytes().all(|byte| PLAIN[usize::from(byte)]);
     let is_override = || name.len() > 9 && name[name.len() - 9..].eq_ignore_ascii_case("-override");
     !is_plain
         || begins("larder-")
@@ -160,7 +177,11 @@ pub(super) fn is_out_of_place(name: &str, head: &RequestHead<'_>) -> bool {
 }
 
 fn is_listed(name: &str) -> bool {
-    let mut places = BY_LENGTH.get(name.len()).copied().unwrap_or_default();
+    if name.is_empty() {
+        return false;
+    }
+    let (by_length, by_letter) = &PLACES;
+    let mut places = by_length.get(name.len()).copied().unwrap_or_default() & by_letter[letter(name)];
     while places != 0 {
         if DROPPED[places.trailing_zeros() as usize].eq_ignore_ascii_case(name) {
             return true;

@@ -31,7 +31,8 @@ use crate::exchange::route::Route;
 use crate::exchange::rulebook::Rulebook;
 use crate::exchange::ruling::{Ruling, RulingRef};
 use crate::exchange::target::{
-    AMBIGUOUS, Address, EVADED, RuledClient, asked, from_root, host_in, rule, unruled, url_parts, write_key,
+    AMBIGUOUS, Address, EVADED, HashedKey, RuledClient, asked, from_root, host_in, rule, unruled, url_parts,
+    write_key,
 };
 use crate::http::body::Upload;
 use crate::http::head::{Refusal, RequestHead};
@@ -123,6 +124,8 @@ pub(crate) struct Request {
 /// The head of a request, with its route and the rules that apply to it.
 struct HeadRules<'h> {
     head: &'h RequestHead<'h>,
+    /// Its key, if that has been written.
+    key: Option<&'h HashedKey>,
     address: Address<'h>,
     route: Route,
     ruling: Arc<Ruling>,
@@ -153,7 +156,18 @@ impl Request {
         plan: &Plan,
         asker: &Requester<'_>,
     ) -> Result<Box<Self>, Refusal> {
-        Self::take_under(head, memory, plan, asker, rule)
+        Self::take_with(&HashedKey::default(), head, memory, plan, asker)
+    }
+
+    /// [`take`](Self::take) a request whose `key` has been written, unless that is empty.
+    pub(crate) fn take_with(
+        key: &HashedKey,
+        head: &RequestHead<'_>,
+        memory: &Memory,
+        plan: &Plan,
+        asker: &Requester<'_>,
+    ) -> Result<Box<Self>, Refusal> {
+        Self::take_under((head, key), memory, plan, asker, rule)
     }
 
     /// [`take`](Self::take) without rules.
@@ -163,11 +177,12 @@ impl Request {
         plan: &Plan,
         asker: &Requester<'_>,
     ) -> Result<Box<Self>, Refusal> {
-        Self::take_under(head, memory, plan, asker, |rulebook, _, _| unruled(rulebook))
+        let key = &HashedKey::default();
+        Self::take_under((head, key), memory, plan, asker, |rulebook, _, _| unruled(rulebook))
     }
 
     fn take_under(
-        head: &RequestHead<'_>,
+        (head, key): (&RequestHead<'_>, &HashedKey),
         memory: &Memory,
         plan: &Plan,
         asker: &Requester<'_>,
@@ -188,7 +203,9 @@ impl Request {
         if ruling.is_evaded {
             return Err(EVADED);
         }
-        let ruled = HeadRules { head, address, route, ruling };
+        // Without rules there is one form of the key.
+        let key = (rulebook.is_empty() && !key.bytes.is_empty()).then_some(key);
+        let ruled = HeadRules { head, key, address, route, ruling };
         let mut request = Self::under(ruled, fields, memory, plan, asker);
         request.accept_fixed(plan);
         Ok(request)
@@ -203,7 +220,7 @@ impl Request {
         asker: &Requester<'_>,
     ) -> Box<Self> {
         let &Requester { role, address: client, identity, id, by_peer } = asker;
-        let HeadRules { head, address, route, ruling } = ruled;
+        let HeadRules { head, key: written, address, route, ruling } = ruled;
         // A node that forwards a request has checked it.
         let is_asked = !by_peer && !is_purge(&head.method, &route);
         let credentials = is_asked.then(|| credentials(head, &route, &ruling, &mut fields)).flatten();
@@ -211,7 +228,7 @@ impl Request {
         let (unsigned, path) = opened.unwrap_or((None, address.path.into()));
         let address = Address { path: &path, ..address };
         let taken = credentials.as_ref().filter(|_| matches!(route, Route::Site(_)));
-        let key = key_of(role, &address, ruling.query.as_ref());
+        let (key, hash) = key_of(written, (role, &address), ruling.query.as_ref());
         let inquiry = is_asked.then(|| ruling.inquiry(&fields)).flatten();
         let token = is_asked.then(|| ruling.token(&fields)).flatten();
         let certificate = identity.and_then(ClientIdentity::names);
@@ -224,13 +241,13 @@ impl Request {
             method: head.method.clone(),
             version: head.version,
             scheme: address.scheme,
-            authority: host_in(&key, &head.method).unwrap_or_else(|| address.authority.to_owned()),
+            authority: host_in(&key, &head.method, address.authority),
             path: target_of(head, &route, address.path, path),
             forbids_guess: ruling.caching().is_some_and(|caching| caching.forbids_guess(&fields)),
             asked: directives(&ruling, &fields),
             accepted: Some(AcceptedCodings::of(&fields)),
             fields,
-            hash: 0,
+            hash: hash.unwrap_or_default(),
             key,
             route,
             ruling,
@@ -262,7 +279,7 @@ impl Request {
             is_own_prefetch: false,
         });
         request.add_client(role, identity, &head.fields);
-        request.complete_key(memory);
+        hash.is_none().then(|| request.complete_key(memory));
         request
     }
 
@@ -412,11 +429,18 @@ impl Request {
     }
 }
 
-/// Returns the cache key of a target.
-fn key_of(role: Role, address: &Address<'_>, query: Option<&Query>) -> Vec<u8> {
+/// Returns the cache key of a target, and its hash if the key was `written` before.
+fn key_of(
+    written: Option<&HashedKey>,
+    (role, address): (Role, &Address<'_>),
+    query: Option<&Query>,
+) -> (Vec<u8>, Option<u64>) {
+    if let Some(HashedKey { bytes, hash }) = written {
+        return (bytes.clone(), Some(*hash));
+    }
     let mut key = Vec::with_capacity(address.authority.len() + address.path.len() + 16);
     write_key(&mut key, role, address, query);
-    key
+    (key, None)
 }
 
 /// Returns what `ruling` changes in a request, with its `parts` in the places of placeholders; `None` if it has none.

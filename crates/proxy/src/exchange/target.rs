@@ -9,6 +9,7 @@ use larder_semantics::directives::RequestDirectives;
 use larder_semantics::fields::Fields;
 use larder_semantics::storable::Rules;
 use larder_semantics::{key, partition};
+use larder_store::Memory;
 
 use crate::base::clock;
 use crate::base::networks::host_of;
@@ -52,6 +53,32 @@ impl<'b> Address<'b> {
     }
 }
 
+/// A cache key, and its hash in the memory tier.
+#[derive(Debug, Default)]
+pub(crate) struct HashedKey {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) hash: u64,
+}
+
+impl HashedKey {
+    /// Writes the key of a request with these fields in place of this one: that of its target, and its partition. Returns it
+    /// with its hash.
+    #[inline]
+    pub(crate) fn write(
+        &mut self,
+        memory: &Memory,
+        (role, address): (Role, &Address<'_>),
+        ruling: &Ruling,
+        fields: &impl Fields,
+    ) -> (&[u8], u64) {
+        self.bytes.clear();
+        write_key(&mut self.bytes, role, address, ruling.query.as_ref());
+        partition::write(&ruling.apart, fields, &mut self.bytes);
+        self.hash = memory.hash(&self.bytes);
+        (&self.bytes, self.hash)
+    }
+}
+
 const NOT_A_SERVER: Refusal = Refusal::bad(
     "this is a forward proxy, not a web server: set it as your client's proxy \
      (for example curl -x http://THIS-ADDRESS http://example.com/) instead of opening it",
@@ -69,19 +96,6 @@ pub(crate) fn write_key(key: &mut Vec<u8>, role: Role, address: &Address<'_>, qu
         None => key::write(key, address.scheme, address.authority.as_bytes(), address.path.as_bytes()),
     }
     key.push(role_in_keys(role));
-}
-
-/// Writes the cache key of a request with these fields in place of the one in `key`: that of its target, and its partition.
-#[inline]
-pub(crate) fn write_request_key(
-    key: &mut Vec<u8>,
-    (role, address): (Role, &Address<'_>),
-    ruling: &Ruling,
-    fields: &impl Fields,
-) {
-    key.clear();
-    write_key(key, role, address, ruling.query.as_ref());
-    partition::write(&ruling.apart, fields, key);
 }
 
 /// Returns the last byte of the keys for listeners of this role.
@@ -262,11 +276,11 @@ pub(crate) fn asked(fields: &impl Fields, rules: &Rules) -> RequestDirectives {
     if rules.ignores_reloads { asked.ignoring_reloads() } else { asked }
 }
 
-/// Returns the host as the key has it, so that origins receive one spelling and all spellings share one response.
-/// `None` for a tunnel, which keeps the client's spelling.
-pub(crate) fn host_in(key: &[u8], method: &Method) -> Option<String> {
-    let (_, host, _) = key::parse(key).filter(|_| *method != Method::CONNECT)?;
-    str::from_utf8(host).ok().map(str::to_owned)
+/// Returns the `sent` host as the key has it, so that origins receive one spelling and all spellings share one response. A tunnel
+/// keeps the client's spelling.
+pub(crate) fn host_in(key: &[u8], method: &Method, sent: &str) -> String {
+    let other = key::parse(key).filter(|(_, host, _)| *method != Method::CONNECT && *host != sent.as_bytes());
+    other.and_then(|(_, host, _)| str::from_utf8(host).ok()).unwrap_or(sent).to_owned()
 }
 
 /// Returns the path and query with the initial slash, which clients may omit.

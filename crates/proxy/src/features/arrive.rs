@@ -20,6 +20,7 @@ use crate::exchange::plan::Plan;
 use crate::exchange::reply::Reply;
 use crate::exchange::request::Request;
 use crate::exchange::request_id;
+use crate::exchange::target::HashedKey;
 use crate::flow::drain::ConnectionPermit;
 use crate::flow::serve;
 use crate::flow::worker::Worker;
@@ -86,8 +87,8 @@ pub(crate) struct PendingRequest {
 }
 
 impl Client {
-    /// Returns the next step for the request with this head, whose target becomes what the client requested. `key` is
-    /// scratch space; an ordinary hit allocates nothing. Inlined, so that its reply is not moved.
+    /// Returns the next step for the request with this head, whose target becomes what the client requested. `key` is room
+    /// for its key; an ordinary hit allocates nothing. Inlined, so that its reply is not moved.
     #[inline(always)]
     pub(crate) fn step(
         &self,
@@ -95,8 +96,9 @@ impl Client {
         plan: &Plan,
         head: &mut RequestHead<'_>,
         sheet: Option<&mut BatchSums>,
-        key: &mut Vec<u8>,
+        key: &mut HashedKey,
     ) -> Step<'_> {
+        key.bytes.clear();
         let sender = match self.sender(worker, plan, head) {
             Ok(sender) => sender,
             Err(refusal) => return Step::Refuse(refusal, None),
@@ -116,7 +118,7 @@ impl Client {
             Some(_) => None,
         };
         let Some(reply) = reply else {
-            return self.take(worker, plan, head, sender, (id, begun));
+            return self.take(worker, plan, (head, key), sender, (id, begun));
         };
         if worker.sampler.picks(plan.settings.validate.sample) {
             validator::check_hit(worker, head, &asker, &reply);
@@ -169,7 +171,7 @@ impl Client {
         &self,
         worker: &Arc<Worker>,
         plan: &Plan,
-        head: &RequestHead<'_>,
+        (head, key): (&RequestHead<'_>, &HashedKey),
         sender: PeerRequest,
         (id, begun): (Option<Arc<str>>, Option<Instant>),
     ) -> Step<'_> {
@@ -191,7 +193,7 @@ impl Client {
         let permit = worker.permit_of_tunnel(plan, head);
         let asker =
             Requester { role, address: client, identity: self.identity.as_deref(), id: id.as_ref(), by_peer };
-        let request = Request::take(head, &worker.cache.store.memory, plan, &asker);
+        let request = Request::take_with(key, head, &worker.cache.store.memory, plan, &asker);
         match request.and_then(|request| Ok((request, permit?))) {
             Ok((mut request, permit)) => {
                 request.trace = memo.as_ref().and_then(|memo| memo.trace.clone());

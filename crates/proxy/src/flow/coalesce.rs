@@ -48,7 +48,9 @@ impl Context<'_> {
         let (mut tries, mut join): (_, JoinFn) = (0, if begins { Fills::join_own } else { Fills::join });
         while tries < TRIES {
             let reader = match join(fills, &request.key, &signature) {
-                JoinResult::Writer(writer) => return self.writer(request, writer, why, lookup).await,
+                JoinResult::Writer(writer) => {
+                    return self.writer(request, Box::new(writer), why, lookup).await;
+                }
                 JoinResult::Follow(reader) => reader,
             };
             let verdict = match follow::verdict(self.plan, request, &reader, patience).await {
@@ -149,7 +151,7 @@ impl Context<'_> {
     async fn writer(
         &self,
         request: &Request,
-        mut writer: FillWriter,
+        mut writer: Box<FillWriter>,
         why: Why,
         lookup: Lookup,
     ) -> Box<Reply> {
@@ -167,7 +169,7 @@ impl Context<'_> {
             writer.settle(Verdict::Stored(entry));
             return reply.into();
         }
-        fetch::for_client(*self, request, FetchScope::Leads(Box::new(writer)), why, lookup).await
+        fetch::for_client(*self, request, FetchScope::Leads(writer), why, lookup).await
     }
 
     /// Returns the reply to a request whose wait for another fetch has timed out, or whose client has left.

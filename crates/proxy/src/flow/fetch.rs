@@ -49,32 +49,28 @@ const MARK: u32 = 120;
 const MARK_OF_ERROR: u32 = 5;
 
 /// [`fetch`] for a client, if its limits allow another request to an origin. If not, its followers go on without it.
-pub(crate) async fn for_client(
+pub(crate) fn for_client(
     cx: Context<'_>,
     request: &Request,
     fetching: FetchScope,
     why: Why,
     lookup: Lookup,
-) -> Box<Reply> {
-    match limits::enter(request, CountedRequests::Misses) {
-        Ok(()) => {
-            if let Some(beside) = packages::digest_beside(cx.worker, cx.plan, request) {
-                Box::pin(prefetch::beside(cx, &beside)).await;
-            }
-            fetch(cx, request, fetching, why, lookup).await
-        }
-        Err(reply) => reply,
-    }
+) -> impl Future<Output = Box<Reply>> {
+    fetch(cx, request, fetching, (why, true), lookup)
 }
 
-/// Fetches for `request` and the followers of `fetching`, after `lookup` in the tiers.
+/// Fetches for `request`, which is `by_client` or has no limits, and the followers of `fetching`, after `lookup` in the tiers.
+/// The future of a client's request contains this one: a function between the two would enlarge it.
 pub(crate) async fn fetch(
     cx: Context<'_>,
     request: &Request,
     mut fetching: FetchScope,
-    why: Why,
+    (why, by_client): (Why, bool),
     lookup: Lookup,
 ) -> Box<Reply> {
+    if by_client && let Err(reply) = admit(cx, request).await {
+        return reply;
+    }
     // Checked after the fetch is registered among the fills: later purges apply to the fetch itself.
     let stored = lookup.left(&cx.worker.cache.fills, request);
     let mut wants_part = request.fields.contains("range") && !packages::is_verified(cx.plan, request);
@@ -106,9 +102,6 @@ pub(crate) async fn fetch(
         let (stored, own_tag, by_peer) = (stored.as_ref(), own_tag.as_ref(), answer.by_peer);
         let mut fetched =
             OriginAnswer { cx, request, sent: asked, why, times, stored, own_tag, by_peer, start, doubt };
-        if let Revalidation::Validate(entry) = &revalidation {
-            cx.observers().couplings.validated(cx.plan, request, entry, (answer.status, &*answer.fields));
-        }
         let meaning = fetched.understand(&revalidation, &answer);
         let known = fetched.count(&meaning, &answer);
         let reply = match meaning {
@@ -137,6 +130,16 @@ pub(crate) async fn fetch(
         };
         return reply.into();
     }
+}
+
+/// Counts a client's request to an origin, and fetches first what belongs beside it. The error is the reply to a request beyond
+/// its limits.
+async fn admit(cx: Context<'_>, request: &Request) -> Result<(), Box<Reply>> {
+    limits::enter(request, CountedRequests::Misses)?;
+    if let Some(beside) = packages::digest_beside(cx.worker, cx.plan, request) {
+        Box::pin(prefetch::beside(cx, &beside)).await;
+    }
+    Ok(())
 }
 
 /// Returns the first request to the origin of a fetch that finds `stored`; `wants_part`: the client wants a part of the response.
@@ -203,9 +206,13 @@ struct OriginAnswer<'f> {
 }
 
 impl OriginAnswer<'_> {
+    /// Returns the meaning of the answer to this request, and records the result of a validation.
     fn understand(&self, revalidation: &Revalidation, answer: &Answer) -> Meaning {
         let Answer { status, fields, .. } = answer;
-        let (status, fields) = (*status, &**fields);
+        let (status, fields, cx) = (*status, &**fields, self.cx);
+        if let Revalidation::Validate(entry) = revalidation {
+            cx.observers().couplings.validated(cx.plan, self.request, entry, (status, fields));
+        }
         match revalidation {
             Revalidation::Validate(entry) if status == StatusCode::NOT_MODIFIED => {
                 let is_own = |own: &HeaderValue| fields.first("etag").is_none_or(|tag| tag == own.as_bytes());

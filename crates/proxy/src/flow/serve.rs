@@ -30,7 +30,7 @@ use crate::exchange::limits;
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Reply, Source};
 use crate::exchange::request::Request;
-use crate::exchange::target::{Address, RuledClient, asked, cached_site, write_request_key};
+use crate::exchange::target::{Address, HashedKey, RuledClient, asked, cached_site};
 use crate::flow::context::{Context, refused};
 use crate::flow::decide::{
     Decision, StoredResponse, Terms, before_lookup, bypass, decide, may_stand_in, patience_with,
@@ -47,14 +47,14 @@ use crate::http::body::Upload;
 use crate::http::head::{self, Framing, Refusal};
 
 /// Returns the reply to a request that the cache can answer at `now` (UNIX seconds) without waiting. An ordinary hit in
-/// memory allocates nothing. `key` is scratch space.
+/// memory allocates nothing. Writes its `key`, if it gets that far.
 pub(crate) fn at_once(
     worker: &Worker,
     plan: &Plan,
     head: &head::RequestHead<'_>,
     asker: &Requester<'_>,
     now: u32,
-    key: &mut Vec<u8>,
+    key: &mut HashedKey,
 ) -> Option<Reply> {
     let is_bypassed = bypass(&head.method, head.framing != Framing::Length(0), head.upgrade).is_some();
     // Rules and variants depend on the fields that are forwarded: an owned request has lost those that are listed.
@@ -73,8 +73,7 @@ pub(crate) fn at_once(
     if rules.compression.is_on() && range::is_resumed_by_date(&selecting) {
         return None;
     }
-    write_request_key(key, (role, &address), &ruling, &selecting);
-    let hash = worker.cache.store.memory.hash(key);
+    let (key, hash) = key.write(&worker.cache.store.memory, (role, &address), &ruling, &selecting);
     let (entry, tier, is_own) = find_at_once(worker, key, hash, &selecting, head.is_prefetch, now)?;
     let is_undone = |entry: &Entry| is_undone((rules, asker), &head.fields, entry);
     let stored = StoredResponse::of(&entry, is_own, (&head.method, &selecting), now, is_undone);
@@ -386,7 +385,7 @@ impl Context<'_> {
             let (fetching, old) = (FetchScope::Leads(Box::new(writer)), stored.freshness());
             let key = ahead.is_some().then(|| stored.key().to_vec());
             let lookup = Lookup { entry: Some(stored), epoch };
-            let reply = fetch::fetch(cx, &request, fetching, Why::Expired, lookup).await;
+            let reply = fetch::fetch(cx, &request, fetching, (Why::Expired, false), lookup).await;
             reply.drain().await;
             drop(ahead);
             if let Some(key) = key {

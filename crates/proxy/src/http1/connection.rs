@@ -27,6 +27,7 @@ use crate::exchange::reply::{Content, Framing, Reply, Tunnel};
 use crate::exchange::request::Request;
 use crate::exchange::send::{gather, send, send_stored};
 use crate::exchange::sink::{Direct, GATHER, SendError};
+use crate::exchange::target::HashedKey;
 use crate::features::arrive::{Client, Entrance, PendingRequest, Step};
 use crate::flow::drain::ConnectionPermit;
 use crate::flow::interceptor::Interceptor;
@@ -45,7 +46,7 @@ pub(crate) struct Connection {
     client: Client,
     pub(super) reading: ReadHalf,
     pub(super) writing: WriteHalf,
-    key: Vec<u8>,
+    key: HashedKey,
     /// Hits whose duration has not been counted.
     untimed: u64,
     /// Whether no request has arrived yet.
@@ -112,7 +113,7 @@ impl Connection {
         (reading, writing): (ReadHalf, WriteHalf),
         permit: ConnectionPermit,
     ) -> Self {
-        Self { worker, client, reading, writing, key: Vec::new(), untimed: 0, is_new: true, permit }
+        Self { worker, client, reading, writing, key: HashedKey::default(), untimed: 0, is_new: true, permit }
     }
 
     /// Reads from the client and returns the number of bytes, 0 at the end of the stream.

@@ -246,16 +246,21 @@ impl IdleLoop {
         for connection in arrivals {
             let entry = self.connections.vacant_entry();
             let place = entry.key();
-            if !connection.writing.out.is_empty() {
-                self.replied.push(place);
-            }
+            let (has_reply, is_amid) =
+                (!connection.writing.out.is_empty(), connection.reading.is_amid_record());
             entry.insert(IdleConnection { connection, since, dozes: false, ends: false });
             // Slots are used in order, and again.
             if place == self.wakers.len() {
                 let shared = Arc::clone(&self.shared);
                 self.wakers.push(Waker::from(Arc::new(ConnectionWaker { shared, place })));
             }
-            self.calls.push(place);
+            if has_reply {
+                self.replied.push(place);
+            }
+            // Sending its reply also looks for more input.
+            if !has_reply || is_amid {
+                self.calls.push(place);
+            }
         }
     }
 

@@ -17,6 +17,7 @@ use super::stream::Stream;
 use crate::base::clock;
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::Reply;
+use crate::exchange::target::HashedKey;
 use crate::features::arrive::{Client, Step};
 use crate::flow::drain::{ConnectionPermit, Drain};
 use crate::flow::serve;
@@ -54,7 +55,7 @@ struct Responder {
     worker: Arc<Worker>,
     session: Arc<Session>,
     client: Client,
-    key: Vec<u8>,
+    key: HashedKey,
     /// Hits whose duration has not been counted.
     untimed: u64,
     /// Replies to refused requests, with their lengths in bytes, which have not been recorded yet.
@@ -134,8 +135,14 @@ impl Connection {
         let unsent = worker.shared.unsent.clone();
         let session = Arc::new(Session::new(wire, writing, (client.address.ip(), unsent), permit));
         let (worker, shared) = (Arc::clone(worker), Arc::clone(&session));
-        let desk =
-            Responder { worker, session: shared, client, key: Vec::new(), untimed: 0, refused: Vec::new() };
+        let desk = Responder {
+            worker,
+            session: shared,
+            client,
+            key: HashedKey::default(),
+            untimed: 0,
+            refused: Vec::new(),
+        };
         let deadline = Deadline::new(Duration::ZERO);
         Self { desk, session, reading, deadline, awaits: WaitPhase::End }
     }

@@ -114,7 +114,7 @@ impl FillWriter {
     /// will be stored, in memory or on a disk, as far as is known.
     pub fn stream(&mut self, head: impl Into<Arc<Head>>) -> bool {
         let head = head.into();
-        self.fills.store.purges.know(&self.fill.key, Some(&head.fields.view()), self.fill.born);
+        self.fills.store.purges.know(&self.fill.key, Some(&head.fields.special()), self.fill.born);
         let (disks, key) = (&self.fills.store.disks, &self.fill.key);
         let fits_disk = self.kept == StoragePlace::Everywhere && disks.takes(key, head.length);
         let on_disk = fits_disk && disks.is_writing(key);

@@ -13,8 +13,8 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use hashbrown::{DefaultHashBuilder, HashSet};
 use http::HeaderMap;
-use larder_semantics::date;
 use larder_semantics::fields::{HeadLines, to_map};
+use larder_semantics::{groups, no_vary_search};
 use larder_words::with_defaults;
 use parking_lot::Mutex;
 use triomphe::ThinArc;
@@ -137,8 +137,9 @@ impl LinePool {
             if repeats { &mut shared } else { &mut own }.extend_from_slice(lines);
         }
         drop(table);
-        write_line(&mut own, b"date", &date::format(date));
-        self.share(&shared, own)
+        let mut lines = self.share(&shared, own);
+        (lines.dates.date, lines.is_special) = (Some(date), all.is_special);
+        lines
     }
 
     /// Returns the lines `shared`, from the pool if it has or takes them, and `own`.
@@ -183,6 +184,8 @@ with_defaults! {
     struct NamedLines {
         text: Vec<u8> = Vec::with_capacity(512),
         names: Vec<LinesOfName> = Vec::with_capacity(16),
+        /// Whether there are lines about groups, tags, queries or links.
+        is_special: bool = false,
     }
 }
 
@@ -200,6 +203,8 @@ impl NamedLines {
         if is_one_of(&NUMBERS, name) {
             return;
         }
+        self.is_special |=
+            is_one_of(&groups::FIELDS, name) || is_one_of(&["link", no_vary_search::FIELD], name);
         let (start, length) = (self.text.len(), name.len());
         let continues = self.names.last().is_some_and(|last| self.is_called(last, name));
         write_line(&mut self.text, name, value);

@@ -37,11 +37,7 @@ pub trait FieldWriter {
     /// Appends the fields of a received message, except those of its connection, and its length, which is written with
     /// the framing.
     fn forward(&mut self, lines: &Lines) {
-        let concerns_hop = lines.concerns_hop();
-        let stays = |name: &[u8]| name.eq_ignore_ascii_case(b"content-length") || concerns_hop(name);
-        for (name, value, line) in lines.iter_whole().filter(|(name, ..)| !stays(name)) {
-            self.line(name, value, line);
-        }
+        lines.forwarded().for_each(|(name, value)| self.field(name, value));
     }
 }
 
@@ -69,6 +65,10 @@ impl FieldWriter for Vec<u8> {
     #[inline]
     fn line(&mut self, _name: &[u8], _value: &[u8], line: &[u8]) {
         self.extend_from_slice(line);
+    }
+
+    fn forward(&mut self, lines: &Lines) {
+        lines.forwarded_runs().for_each(|run| self.extend_from_slice(run));
     }
 
     #[inline]

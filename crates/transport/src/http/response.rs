@@ -335,11 +335,18 @@ impl Lines {
         self.index.iter().map(|line| (self.name(line), self.value(line)))
     }
 
-    /// Iterates over the lines as name, value, and all of the line.
-    pub(crate) fn iter_whole(&self) -> impl Iterator<Item = (&[u8], &[u8], &[u8])> {
-        self.index.iter().map(|line| {
-            let end = line.start + line.name + line.value + 4;
-            (self.name(line), self.value(line), &self.bytes[line.start as usize..end as usize])
+    /// Iterates over the lines that are forwarded, as name and value.
+    pub(crate) fn forwarded(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        let ends_here = self.ends_here();
+        self.index.iter().filter(move |line| !ends_here(line)).map(|line| (self.name(line), self.value(line)))
+    }
+
+    /// Iterates over the same lines as they are sent, consecutive ones together.
+    pub(crate) fn forwarded_runs(&self) -> impl Iterator<Item = &[u8]> {
+        self.index.split(self.ends_here()).filter_map(|run| {
+            let (first, last) = (run.first()?, run.last()?);
+            let end = last.start + last.name + last.value + 4;
+            self.bytes.get(first.start as usize..end as usize)
         })
     }
 
@@ -355,12 +362,17 @@ impl Lines {
         }
     }
 
-    /// Returns a predicate: whether the field of a name (in any case) concerns the connection to the origin.
-    pub(crate) fn concerns_hop(&self) -> impl Fn(&[u8]) -> bool {
+    /// Returns a predicate: whether a line is not forwarded, as it concerns the connection to the origin, or is the length,
+    /// which is written with the framing.
+    fn ends_here(&self) -> impl Fn(&Line) -> bool {
         let listed = self.lists_fields.then(|| storable::is_hop_by_hop(self));
-        move |name| match &listed {
-            None => storable::is_always_hop_by_hop(name),
-            Some(concerns_hop) => concerns_hop(name),
+        move |line| {
+            let name = self.name(line);
+            let concerns_hop = || match &listed {
+                None => storable::is_always_hop_by_hop(name),
+                Some(concerns_hop) => concerns_hop(name),
+            };
+            name.eq_ignore_ascii_case(b"content-length") || concerns_hop()
         }
     }
 

@@ -237,7 +237,7 @@ impl State {
 
     /// Whether the site of `claim` holds fewer permits than it may.
     fn has_room(&self, claim: &Claim) -> bool {
-        self.of(claim.site).held < claim.most
+        claim.most == usize::MAX || self.of(claim.site).held < claim.most
     }
 
     fn is_in_share(&self, limit: &ConcurrencyLimit, claim: Claim) -> bool {

@@ -90,7 +90,7 @@ impl OriginAnswer<'_> {
         if let Some(why) = unstored {
             self.note(why, head.status, &head.fields.view());
         }
-        self.hint(&task.writer, (head.status, &head.fields.view()), (&head.signature, head.freshness));
+        self.hint(&task.writer, (head.status, &head.fields.special()), (&head.signature, head.freshness));
         task.start(download, beginning);
         let result = reader.result();
         let stored = fill_task::is_stored(self.cx.plan, &reader, is_expected);

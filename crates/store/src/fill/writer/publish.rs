@@ -140,8 +140,7 @@ impl FillWriter {
 
     /// Keeps the links of a storable response as the hint of its URL. A response without links removes the hint.
     pub fn hint<F: Fields>(&self, response: &HintSource<'_, F>) {
-        let (store, key) = (&self.fills.store, self.key());
-        let hash = store.memory.hash(key);
+        let (store, key, hash) = (&self.fills.store, self.key(), self.hash());
         let Some(entry) = response.hint(&store.hints, key, self.born()) else {
             return store.hints.remove(key, hash);
         };
