@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_members_with_one_name_the_last_counts_and_too_many_are_an_error() {
+    fn the_last_member_of_a_name_counts_and_too_many_fail() {
         let object: Object<'_> = serde_json::from_str(r#"{"a":1,"b":{},"a":[2]}"#).unwrap();
         assert_eq!(object.get::<List<u8>>("a").unwrap().0, [2]);
         assert_eq!(object.get::<u8>("b"), None);

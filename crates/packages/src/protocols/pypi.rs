@@ -308,6 +308,7 @@ mod tests {
         assert_eq!(left, b"<p> <a href='b/six-2.0.tar.gz#sha256=0'>six</a>");
         assert_eq!(undated(b"<a href='six-1.0.zip' <a href='six-2.0.zip'><a href='six-3.0.zip'").len(), 1);
     }
+
     #[test]
     fn links_without_end_are_read_once() {
         for part in ["<a href=", "<!--", "<a <"] {
