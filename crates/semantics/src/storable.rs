@@ -121,9 +121,15 @@ fn status_allows(status: StatusCode, response: &impl Fields) -> Result<(), Why> 
 }
 
 /// Whether a response that is not partial (206) has a range of another unit than bytes: some interfaces send pages so, and
-/// the `Range` that selects one is not in `Vary`.
+/// the `Range` that selects one is not in `Vary`. Another value than numbers says nothing.
 fn is_page(response: &impl Fields) -> bool {
-    response.first("content-range").is_some_and(|range| !range.starts_with(b"bytes "))
+    let is_range = |range: &[u8]| {
+        range.contains(&b'/') && range.iter().all(|byte| byte.is_ascii_digit() || b"-/*".contains(byte))
+    };
+    response.first("content-range").is_some_and(|value| {
+        let range = value.rsplit(|&byte| byte == b' ').next().unwrap_or_default();
+        is_range(range) && !value.starts_with(b"bytes ")
+    })
 }
 
 /// Whether the content of a partial response is as long as its `part`, as far as a field tells.

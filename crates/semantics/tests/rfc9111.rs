@@ -135,7 +135,16 @@ fn rfc_9110_section_7_6_1_trailer_announcements_pass() {
 
 #[test]
 fn rfc_9110_section_14_4_pages_of_another_unit_are_refused() {
-    for (range, expected) in [("items 0-9/*", true), ("0-9/*", true), ("bytes 0-9/10", false)] {
+    let cases = [
+        ("items 0-9/*", true),
+        ("0-9/*", true),
+        ("*/0", true),
+        ("bytes 0-9/10", false),
+        ("0-9", false),
+        ("any/word", false),
+        ("", false),
+    ];
+    for (range, expected) in cases {
         let refused = refusal(200, "", &format!("Cache-Control: max-age=60 | Content-Range: {range}"));
         assert_eq!(refused, expected.then_some(Why::BadContentRange), "{range}");
     }
