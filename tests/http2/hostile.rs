@@ -221,3 +221,37 @@ fn unread_heads_and_trailers_of_many_streams_take_little_memory() {
         assert_eq!(cut.reset, Some(ENHANCE_YOUR_CALM), "{stream} {} {:?}", cut.status, cut.body);
     }
 }
+
+#[test]
+fn long_heads_of_requests_in_progress_take_little_memory() {
+    const CONNECTIONS: usize = 30;
+    let (gate, origin) = Origin::gated(|_, gate| {
+        gate.pass();
+        Answer::raw("HTTP/1.1 200 OK\r\nCache-Control: no-store\r\nContent-Length: 5\r\n\r\nhello")
+    });
+    let larder = Larder::with(&origin, "[limits]\nqueue = 16384");
+    let before = larder.resident();
+    let cookie = "x".repeat(15_000);
+    let mut clients: Vec<_> = (0..CONNECTIONS)
+        .map(|number| {
+            let mut client = Client::new(&larder);
+            for stream in (1..200).step_by(2) {
+                client.ask(stream, "GET", &format!("/{number}/{stream}"), &[("cookie", &cookie)]);
+            }
+            client
+        })
+        .collect();
+    within(3 * PATIENCE, "all requests", || (larder.stats()["http_versions"]["2"] == 3_000).then_some(()));
+    let grown = larder.resident().saturating_sub(before);
+    assert!(grown < 80 << 20, "{} requests hold {grown} bytes", CONNECTIONS * 100);
+    gate.open();
+    for client in &mut clients {
+        assert!(client.until(|client| client.responses.values().filter(|one| one.whole).count() == 100));
+    }
+    let all = || clients.iter().flat_map(|client| client.responses.values()).map(|one| one.status);
+    let count = |status| all().filter(|own| *own == status).count();
+    assert!(count(200) >= 1_000 && count(503) >= 1_000 && count(200) + count(503) == CONNECTIONS * 100);
+    // The memory is free again.
+    clients[0].ask(201, "GET", "/again", &[("cookie", &cookie)]);
+    assert_eq!(clients[0].response(201).status, 200);
+}

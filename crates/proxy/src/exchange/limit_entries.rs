@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use parking_lot::Mutex;
 
 use crate::base::settings::CountedRequests;
+use crate::net::byte_budget::Share;
 use crate::net::limiter::LimitEntry;
 
 /// The entries of a request in limits on requests in progress, until its reply is sent.
@@ -13,6 +14,8 @@ pub(crate) struct LimitEntries {
     all: Mutex<Vec<LimitEntry>>,
     /// Whether the request counts as a miss. It does so once, also if it needs several fetches.
     is_miss: AtomicBool,
+    /// Its share of the memory for long heads, until it has a reply.
+    pub(crate) long_head: Option<Box<Share>>,
 }
 
 impl LimitEntries {

@@ -3,10 +3,11 @@
 //! A protocol makes a head of its client's message and asks for the next [`Step`]. Then it writes the answer, passes
 //! the owned request to [`dispatch`](super::dispatch), or writes the refusal.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Instant;
 
+use http::StatusCode;
 use larder_semantics::fields::Fields;
 use larder_stats::BatchSums;
 
@@ -25,6 +26,7 @@ use crate::flow::drain::ConnectionPermit;
 use crate::flow::serve;
 use crate::flow::worker::Worker;
 use crate::http::head::{Framing, Refusal, RequestHead};
+use crate::net::byte_budget::Share;
 use crate::net::tls::client_certificates::ClientIdentity;
 use crate::observe::memo::RequestRecord;
 use crate::observe::sums::Hit;
@@ -190,12 +192,15 @@ impl Client {
         if let Some(memo) = &mut memo {
             memo.id.clone_from(&id);
         }
-        let permit = worker.permit_of_tunnel(plan, head);
+        let held = worker.permit_of_tunnel(plan, head);
+        let held =
+            held.and_then(|permit| Ok((permit, share_of_head(worker, (head, &key.bytes), client.ip())?)));
         let asker =
             Requester { role, address: client, identity: self.identity.as_deref(), id: id.as_ref(), by_peer };
         let request = Request::take_with(key, head, &worker.cache.store.memory, plan, &asker);
-        match request.and_then(|request| Ok((request, permit?))) {
-            Ok((mut request, permit)) => {
+        match request.and_then(|request| Ok((request, held?))) {
+            Ok((mut request, (permit, long_head))) => {
+                request.entered.long_head = long_head;
                 request.trace = memo.as_ref().and_then(|memo| memo.trace.clone());
                 request.fetched = memo.as_mut().and_then(|memo| memo.count_fetched(plan));
                 request.awaited = awaited;
@@ -205,6 +210,29 @@ impl Client {
             Err(refusal) => Step::Refuse(refusal, memo),
         }
     }
+}
+
+/// The length of the URL and the fields, in bytes, from which a head is long.
+const LONG: usize = 4 << 10;
+const TOO_MANY_LONG_HEADS: Refusal = Refusal {
+    status: StatusCode::SERVICE_UNAVAILABLE,
+    reason: "too many requests with long heads are in progress",
+};
+
+/// Returns the share of a long head in the memory for those of all requests in progress; `None` for a short one. Errors: the
+/// refusal, if the client, or all of them, hold too much already.
+fn share_of_head(
+    worker: &Worker,
+    (head, url): (&RequestHead<'_>, &[u8]),
+    client: IpAddr,
+) -> Result<Option<Box<Share>>, Refusal> {
+    let fields = head.fields.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>();
+    let length = url.len() + fields;
+    if length <= LONG {
+        return Ok(None);
+    }
+    let mut share = worker.shared.long_heads.share(client);
+    share.grow(length).then(|| Some(Box::new(share))).ok_or(TOO_MANY_LONG_HEADS)
 }
 
 impl Visit<'_> {
