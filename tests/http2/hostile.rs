@@ -255,3 +255,37 @@ fn long_heads_of_requests_in_progress_take_little_memory() {
     clients[0].ask(201, "GET", "/again", &[("cookie", &cookie)]);
     assert_eq!(clients[0].response(201).status, 200);
 }
+
+#[test]
+fn unread_contents_of_many_requests_take_little_memory() {
+    const CONNECTIONS: usize = 160;
+    let (gate, origin) = Origin::gated(|_, gate| {
+        gate.pass();
+        Answer::with_body("200 OK\nCache-Control: no-store", b"hello")
+    });
+    let larder = Larder::with(&origin, "[limits]\nin_flight = 16");
+    let before = larder.resident();
+    let clients: Vec<_> = (0..CONNECTIONS)
+        .map(|_| {
+            let mut client = Client::new(&larder);
+            let upload = |stream| {
+                let head = frame(HEADERS, END_HEADERS, stream, &client.head("POST", "/", &[]));
+                [head, frame(DATA, 0, stream, &[b'x'; 16_000]).repeat(8)].concat()
+            };
+            let frames = [1, 3, 5, 7].map(upload).concat();
+            client.raw(&frames);
+            client.ping();
+            client
+        })
+        .collect();
+    let grown = larder.resident().saturating_sub(before);
+    assert!(grown < 80 << 20, "contents of {} requests hold {grown} bytes", CONNECTIONS * 4);
+    let resets = || clients.iter().flat_map(|client| client.responses.values()).map(|one| one.reset);
+    assert!(resets().count() >= 100 && resets().all(|reset| reset == Some(ENHANCE_YOUR_CALM)));
+    // The memory is free again.
+    drop(clients);
+    gate.open();
+    let mut client = Client::new(&larder);
+    client.upload(1, &[b'x'; 200_000]);
+    assert_eq!(client.response(1).status, 200);
+}

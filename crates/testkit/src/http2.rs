@@ -168,9 +168,7 @@ impl Client {
             match self.room(stream).min(16_384) {
                 0 => {
                     quiet += 1;
-                    let pongs = self.pongs;
-                    self.send(PING, 0, 0, &[7; 8]);
-                    assert!(self.until(|client| client.pongs > pongs));
+                    self.ping();
                 }
                 length => {
                     quiet = 0;
@@ -178,6 +176,13 @@ impl Client {
                 }
             }
         }
+    }
+
+    /// Sends a PING frame and waits for its answer: the proxy has read all frames before it.
+    pub fn ping(&mut self) {
+        let pongs = self.pongs;
+        self.send(PING, 0, 0, &[7; 8]);
+        assert!(self.until(|client| client.pongs > pongs));
     }
 
     /// Sends a POST with this content, as fast as the windows allow.

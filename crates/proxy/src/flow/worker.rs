@@ -78,6 +78,8 @@ pub struct ProcessState {
     pub origins: Destinations,
     /// The bytes of heads and trailers that wait because clients of HTTP/2 do not read.
     pub(crate) unsent: ByteBudget,
+    /// The bytes of content in HTTP/2 that wait for the flows of their requests.
+    pub(crate) unread: ByteBudget,
     /// The bytes of long heads of requests that are in progress.
     pub(crate) long_heads: ByteBudget,
     workers: Mutex<Vec<Arc<Worker>>>,
@@ -94,6 +96,8 @@ pub struct AppliedPolicy {
 
 /// The most bytes of heads and trailers that wait because clients of HTTP/2 do not read.
 const UNSENT: usize = 16 << 20;
+/// The most bytes of content in HTTP/2 that wait for the flows of their requests.
+const UNREAD: usize = 64 << 20;
 /// The most bytes of long heads of requests that are in progress: a client may have thousands of them on few connections of
 /// HTTP/2.
 const LONG_HEADS: usize = 32 << 20;
@@ -182,6 +186,7 @@ impl ProcessState {
             tls,
             origins,
             unsent: ByteBudget::new(UNSENT),
+            unread: ByteBudget::new(UNREAD),
             long_heads: ByteBudget::new(LONG_HEADS),
             workers: Mutex::default(),
         });

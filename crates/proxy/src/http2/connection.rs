@@ -132,8 +132,7 @@ impl Connection {
         let limits = Limits { streams: limits.streams, head, ..Limits::default() };
         writing.wake_for_frames();
         let wire = larder_http2::Connection::new(limits, &mut writing.out);
-        let unsent = worker.shared.unsent.clone();
-        let session = Arc::new(Session::new(wire, writing, (client.address.ip(), unsent), permit));
+        let session = Arc::new(Session::new(wire, writing, (client.address.ip(), &worker.shared), permit));
         let (worker, shared) = (Arc::clone(worker), Arc::clone(&session));
         let desk = Responder {
             worker,

@@ -21,10 +21,11 @@ use crate::exchange::reply::{Banner, Reply};
 use crate::exchange::send::at_hand;
 use crate::exchange::sink::GATHER;
 use crate::flow::drain::ConnectionPermit;
+use crate::flow::worker::ProcessState;
 use crate::http::chunked::may_trail;
 use crate::http::fields::FieldWriter;
 use crate::http::response::LONGEST;
-use crate::net::byte_budget::ByteBudget;
+use crate::net::byte_budget::{ByteBudget, Share};
 use crate::net::io::WriteHalf;
 use crate::wire::content::Piece;
 
@@ -55,7 +56,12 @@ pub(super) struct State {
     waits: bool,
     /// The time at which content was last sent on any stream, in `clock::millis`.
     pub(super) sent_at: u64,
+    /// Its part of the memory for content that waits, beyond [`READ_AHEAD`].
+    unread: Share,
 }
+
+/// Content that may wait on a connection, in bytes, even if other connections fill the memory for it.
+const READ_AHEAD: usize = 16 << 10;
 
 /// No list of fields is this large: each line adds 32 bytes to its size, and has at least 3 bytes in a head of
 /// [`LONGEST`] bytes. The size is not counted for clients that accept this much.
@@ -79,12 +85,14 @@ impl Session {
     pub(super) fn new(
         wire: Connection,
         writing: WriteHalf,
-        (client, unsent): (IpAddr, ByteBudget),
+        (client, shared): (IpAddr, &ProcessState),
         permit: ConnectionPermit,
     ) -> Self {
         let (tasks, queue, sent_at) = (HashMap::new(), VecDeque::new(), clock::millis());
-        let state = State { wire, writing, tasks, turn: None, queue, waker: None, waits: false, sent_at };
-        Self { state: Mutex::new(state), client, unsent, _permit: permit }
+        let unread = shared.unread.share(client);
+        let state =
+            State { wire, writing, tasks, turn: None, queue, waker: None, waits: false, sent_at, unread };
+        Self { state: Mutex::new(state), client, unsent: shared.unsent.clone(), _permit: permit }
     }
 
     /// Waits until `stream` may write a head or trailers of `length` bytes. Errors: `BrokenPipe` if the stream is gone;
@@ -158,6 +166,7 @@ impl State {
         self.queue.retain(|queued| *queued != stream);
         self.wake_queue();
         self.wire.reset(&mut self.writing.out, stream, Code::INTERNAL_ERROR);
+        self.unread.shrink(self.unread_beyond());
         if self.turn == Some(stream) {
             self.pass();
         }
@@ -170,8 +179,12 @@ impl State {
         self.tell();
     }
 
-    /// Adds content that has arrived for a stream.
+    /// Adds content that has arrived for a stream. If the memory for content that waits is full, resets the stream.
     pub(super) fn received(&mut self, stream: u32, data: &[u8], end: bool) {
+        if !self.has_memory() {
+            self.reset(stream, Code::ENHANCE_YOUR_CALM);
+            return self.gone(stream);
+        }
         match self.tasks.get_mut(&stream) {
             Some(task) => {
                 task.content.extend_from_slice(data);
@@ -216,7 +229,8 @@ impl State {
             return Poll::Ready(Piece::Gone);
         }
         if !task.content.is_empty() {
-            return Poll::Ready(Piece::Data(task.content.split().freeze()));
+            let length = task.content.len().min(READ_AHEAD);
+            return Poll::Ready(Piece::Data(task.content.split_to(length).freeze()));
         }
         if let Some(trailers) = task.end.take() {
             return Poll::Ready(Piece::End(trailers));
@@ -229,9 +243,22 @@ impl State {
     /// more.
     pub(super) fn release(&mut self, stream: u32, bytes: usize) {
         self.wire.release(&mut self.writing.out, stream, bytes);
+        self.unread.shrink(self.unread_beyond());
         if !self.writing.out.is_empty() {
             self.tell();
         }
+    }
+
+    /// Takes or gives back memory for the content that waits. Returns false if it is full.
+    fn has_memory(&mut self) -> bool {
+        let unread = self.unread_beyond();
+        self.unread.shrink(unread);
+        let more = unread - self.unread.bytes();
+        more == 0 || self.unread.grow(more)
+    }
+
+    fn unread_beyond(&self) -> usize {
+        self.wire.unread().saturating_sub(READ_AHEAD)
     }
 
     /// Whether the client of a stream has left; if not, `cx` is woken when it leaves.

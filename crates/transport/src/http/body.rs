@@ -38,11 +38,11 @@ pub struct ClientFrames {
 }
 
 impl Upload {
-    /// Creates content whose frames arrive over a channel of two frames: one being sent, one being read. Without a
-    /// length, trailers are always the last frame, even if there are none: a client that has left must not seem to have
-    /// sent all content.
+    /// Creates content whose frames arrive over a channel of one frame: when the next one fits, the reader has taken the
+    /// one before. Without a length, trailers are always the last frame, even if there are none: a client that has left
+    /// must not seem to have sent all content.
     pub fn channel(length: Option<u64>) -> (Frames, Self) {
-        let (sender, frames) = mpsc::channel(2);
+        let (sender, frames) = mpsc::channel(1);
         (
             sender,
             Self::Frames(ClientFrames { frames, early: VecDeque::new(), length, received: 0, ended: false }),

@@ -58,18 +58,34 @@ impl Share {
         self.bytes += bytes;
         true
     }
-}
 
-impl Drop for Share {
-    fn drop(&mut self) {
+    /// Returns the bytes of the share.
+    #[inline]
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Gives all but `bytes` of the share back.
+    pub fn shrink(&mut self, bytes: usize) {
+        let surplus = self.bytes.saturating_sub(bytes);
+        if surplus == 0 {
+            return;
+        }
+        self.bytes -= surplus;
         let mut held = self.budget.held.lock();
-        held.all -= self.bytes;
+        held.all -= surplus;
         if let Some(own) = held.clients.get_mut(&self.client) {
-            *own -= self.bytes;
+            *own -= surplus;
             if *own == 0 {
                 held.clients.remove(&self.client);
             }
         }
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.shrink(0);
     }
 }
 
@@ -87,6 +103,8 @@ mod tests {
         assert!(other.grow(MOST / 4) && !other.grow(1));
         drop((one, other));
         assert!(two.grow(MOST / 4) && !two.grow(1));
+        two.shrink(MOST / 8);
+        assert_eq!((two.bytes(), budget.held.lock().all), (MOST / 8, MOST / 8));
         drop(two);
         assert!(budget.held.lock().all == 0 && budget.held.lock().clients.is_empty());
     }
