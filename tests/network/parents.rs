@@ -4,7 +4,7 @@ use std::io::Read;
 use std::net::SocketAddr;
 use std::path::Path;
 
-use larder_testkit::{Authority, Client, Larder, Origin, Response, free, site};
+use larder_testkit::{Answer, Authority, Client, Larder, Origin, Response, free, site};
 
 use super::relay::{pass_on, socks_to};
 
@@ -159,6 +159,32 @@ fn parents_of_the_environment_are_used_if_the_config_says_so() {
     let without = Larder::start_in("", &variables);
     let direct = Client::to(without.forward).ask(&format!("GET http://{}/", nowhere()));
     assert_eq!(why(&direct), Some("origin-unresolved"));
+}
+
+#[test]
+fn a_tunnel_that_comes_back_to_this_proxy_is_refused() {
+    let parent = Origin::always("502 Bad Gateway\n\n");
+    let larder = Larder::start(&format!("[parent]\nhttp = '{}'", parent.url()));
+    let ask = |via: &str| {
+        let asked = format!("CONNECT far.test:443\nHost: far.test:443\nVia: {via}");
+        Client::to(larder.forward).ask(&asked).status
+    };
+    assert_eq!(ask("1.1 other"), 502);
+    let via = parent.last().field("via").expect("the passes").to_owned();
+    assert!(via.starts_with("1.1 other, 1.1 Larder ("), "{via}");
+    assert_eq!((ask(&via), parent.count()), (508, 1));
+}
+
+#[test]
+fn a_parent_may_send_few_interim_responses() {
+    let interim = "HTTP/1.1 100 Continue\r\n\r\n";
+    for (count, status) in [(32, 200), (33, 502)] {
+        let answer = interim.repeat(count) + "HTTP/1.1 200 Opened\r\n\r\n";
+        let parent = Origin::answering(move |_| Answer::raw(answer.clone()));
+        let larder = Larder::start(&format!("[parent]\nhttp = '{}'", parent.url()));
+        let opened = Client::to(larder.forward).ask("CONNECT far.test:443\nHost: far.test:443");
+        assert_eq!(opened.status, status, "{count}");
+    }
 }
 
 #[test]
