@@ -1,10 +1,13 @@
 //! Parent proxies: requests in the form for proxies, tunnels, credentials, and what happens while none answers.
 
+use std::fs;
 use std::io::Read;
 use std::net::SocketAddr;
 use std::path::Path;
+use std::time::Duration;
 
-use larder_testkit::{Answer, Authority, Client, Larder, Origin, Response, free, site};
+use larder_testkit::{Answer, Authority, Client, Larder, Origin, Response, eventually, free, site};
+use rustix::net::sockopt::set_socket_linger;
 
 use super::relay::{pass_on, socks_to};
 
@@ -113,6 +116,30 @@ fn a_parent_over_tls_forwards_requests_and_opens_tunnels() {
     assert_eq!(forwarded.text(), "http://near.test/a none");
     let distrusting = Larder::start(&config);
     assert_eq!(why(&distrusting.get("/")), Some("parent-unreachable"));
+}
+
+#[test]
+fn a_tunnel_through_a_parent_over_tls_ends_with_its_client() {
+    let silent = Origin::speaking(|peer| {
+        peer.request().expect("a request");
+        peer.send(b"HTTP/1.1 200 Opened\r\n\r\n");
+        std::thread::park();
+    });
+    let authority = Authority::new();
+    let pair = authority.pair("both", &["localhost"]);
+    let onwards = format!("[parent]\nhttp = '{}'\n", silent.url());
+    let secured = Larder::start(&format!("[forward]\nlisten_tls = '127.0.0.1:0'\n{onwards}{}", pair.table()));
+    let config = format!("[parent]\nhttp = 'https://localhost:{}'", secured.door("forward, TLS").port());
+    let larder = Larder::start_in(&config, &[("SSL_CERT_FILE", Path::new(&authority.file()))]);
+    let files = || fs::read_dir(format!("/proc/{}/fd", larder.id())).expect("a process").count();
+    let before = files();
+    for _ in 0..40 {
+        let mut client = Client::to(larder.forward);
+        assert_eq!(client.ask("CONNECT far.test:443\nHost: far.test:443").status, 200);
+        // With a linger time of zero, the close resets the connection.
+        set_socket_linger(&client.stream, Some(Duration::ZERO)).expect("a socket");
+    }
+    eventually("the ends of the tunnels", || (files() < before + 40).then_some(()));
 }
 
 #[test]
