@@ -35,6 +35,10 @@ pub(crate) fn raise() {
 pub(crate) fn plan(settings: &mut Settings) -> Result<(), String> {
     let Some(files) = getrlimit(Resource::Nofile).current else { return Ok(()) };
     let (wanted, fixed) = (settings.limits.clone(), fixed(settings));
+    let mut rules = settings.sites.iter().flat_map(|site| &site.site_rules);
+    if !rules.any(|rule| rule.effects.auth_request.as_ref().is_some_and(Option::is_some)) {
+        settings.limits.inquiries = 0;
+    }
     divide(&mut settings.limits, files, fixed)?;
     let Limits { connections, in_flight, .. } = settings.limits;
     let lowered = [
@@ -71,7 +75,8 @@ fn divide(limits: &mut Limits, files: u64, fixed: u64) -> Result<(), String> {
     let others = OTHERS.min(left / 4);
     limits.idle = limits.idle.min((left / 8) as usize);
     limits.admin = limits.admin.min((others / 3) as usize);
-    let shared = (left - others) as usize - limits.idle;
+    limits.inquiries = limits.inquiries.min((left / 8) as usize);
+    let shared = (left - others) as usize - limits.idle - limits.inquiries;
     limits.in_flight = limits.in_flight.min(shared * 2 / 5);
     limits.connections = limits.connections.min(shared - limits.in_flight);
     Ok(())
@@ -87,9 +92,10 @@ mod tests {
         {
             let mut limits = Limits::default();
             divide(&mut limits, files, fixed).unwrap();
-            let Limits { connections, in_flight, idle, admin, .. } = limits;
-            assert!(connections > 0 && in_flight > 0 && idle > 0 && admin > 0, "{files}: {limits:?}");
-            let sum = fixed + (connections + in_flight + idle + admin) as u64;
+            let Limits { connections, in_flight, idle, admin, inquiries, .. } = limits;
+            let all = [connections, in_flight, idle, admin, inquiries];
+            assert!(all.iter().all(|part| *part > 0), "{files}: {limits:?}");
+            let sum = fixed + all.iter().sum::<usize>() as u64;
             assert!(sum <= files, "{files}: {limits:?}");
         }
         let wanted = Limits::default();

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::{fs, time};
+use std::{fs, thread, time};
 
 use larder_testkit::{Larder, Origin, Process, file_with, not_tested, output, program};
 
@@ -143,6 +143,26 @@ fn credentials_are_renewed_before_they_end_and_once_for_all_requests() {
         assert_eq!(larder.get("/b").status, 200);
         (renewals() > 1).then_some(())
     });
+}
+
+#[test]
+fn requests_share_the_failure_of_slow_credentials() {
+    // Together, the three steps take longer than the pause before the next attempt.
+    let origin = Origin::by(|seen| {
+        thread::sleep(time::Duration::from_millis(1_800));
+        let answers = [("token", "200 OK\n\nsession"), ("security-credentials/", "200 OK\n\nrole")];
+        let answer = answers.iter().find(|(end, _)| seen.target.ends_with(end));
+        answer.map_or("404 Not Found\n\n", |(_, answer)| answer).to_owned()
+    });
+    let url = origin.url();
+    let larder = before(&url, "", &[("AWS_EC2_METADATA_SERVICE_ENDPOINT", &url), ("HOME", "/nonexistent")]);
+    let larder = &larder;
+    thread::scope(|scope| {
+        for asked in ["/a", "/b"].map(|path| scope.spawn(move || larder.get(path).status)) {
+            assert_eq!(asked.join().expect("an answer"), 502);
+        }
+    });
+    assert_eq!(origin.count_of("/latest/api/token"), 1);
 }
 
 #[test]

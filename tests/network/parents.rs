@@ -1,10 +1,13 @@
 //! Parent proxies: requests in the form for proxies, tunnels, credentials, and what happens while none answers.
 
+use std::fs;
 use std::io::Read;
 use std::net::SocketAddr;
 use std::path::Path;
+use std::time::Duration;
 
-use larder_testkit::{Authority, Client, Larder, Origin, Response, free, site};
+use larder_testkit::{Answer, Authority, Client, Larder, Origin, Response, eventually, free, site};
+use rustix::net::sockopt::set_socket_linger;
 
 use super::relay::{pass_on, socks_to};
 
@@ -116,6 +119,30 @@ fn a_parent_over_tls_forwards_requests_and_opens_tunnels() {
 }
 
 #[test]
+fn a_tunnel_through_a_parent_over_tls_ends_with_its_client() {
+    let silent = Origin::speaking(|peer| {
+        peer.request().expect("a request");
+        peer.send(b"HTTP/1.1 200 Opened\r\n\r\n");
+        std::thread::park();
+    });
+    let authority = Authority::new();
+    let pair = authority.pair("both", &["localhost"]);
+    let onwards = format!("[parent]\nhttp = '{}'\n", silent.url());
+    let secured = Larder::start(&format!("[forward]\nlisten_tls = '127.0.0.1:0'\n{onwards}{}", pair.table()));
+    let config = format!("[parent]\nhttp = 'https://localhost:{}'", secured.door("forward, TLS").port());
+    let larder = Larder::start_in(&config, &[("SSL_CERT_FILE", Path::new(&authority.file()))]);
+    let files = || fs::read_dir(format!("/proc/{}/fd", larder.id())).expect("a process").count();
+    let before = files();
+    for _ in 0..40 {
+        let mut client = Client::to(larder.forward);
+        assert_eq!(client.ask("CONNECT far.test:443\nHost: far.test:443").status, 200);
+        // With a linger time of zero, the close resets the connection.
+        set_socket_linger(&client.stream, Some(Duration::ZERO)).expect("a socket");
+    }
+    eventually("the ends of the tunnels", || (files() < before + 40).then_some(()));
+}
+
+#[test]
 fn while_a_parent_is_down_another_way_is_used() {
     let (parent, down) = (parent(), format!("http://{}", free()));
     let both = format!("http = ['{down}', '{}']", parent.url());
@@ -159,6 +186,32 @@ fn parents_of_the_environment_are_used_if_the_config_says_so() {
     let without = Larder::start_in("", &variables);
     let direct = Client::to(without.forward).ask(&format!("GET http://{}/", nowhere()));
     assert_eq!(why(&direct), Some("origin-unresolved"));
+}
+
+#[test]
+fn a_tunnel_that_comes_back_to_this_proxy_is_refused() {
+    let parent = Origin::always("502 Bad Gateway\n\n");
+    let larder = Larder::start(&format!("[parent]\nhttp = '{}'", parent.url()));
+    let ask = |via: &str| {
+        let asked = format!("CONNECT far.test:443\nHost: far.test:443\nVia: {via}");
+        Client::to(larder.forward).ask(&asked).status
+    };
+    assert_eq!(ask("1.1 other"), 502);
+    let via = parent.last().field("via").expect("the passes").to_owned();
+    assert!(via.starts_with("1.1 other, 1.1 Larder ("), "{via}");
+    assert_eq!((ask(&via), parent.count()), (508, 1));
+}
+
+#[test]
+fn a_parent_may_send_few_interim_responses() {
+    let interim = "HTTP/1.1 100 Continue\r\n\r\n";
+    for (count, status) in [(32, 200), (33, 502)] {
+        let answer = interim.repeat(count) + "HTTP/1.1 200 Opened\r\n\r\n";
+        let parent = Origin::answering(move |_| Answer::raw(answer.clone()));
+        let larder = Larder::start(&format!("[parent]\nhttp = '{}'", parent.url()));
+        let opened = Client::to(larder.forward).ask("CONNECT far.test:443\nHost: far.test:443");
+        assert_eq!(opened.status, status, "{count}");
+    }
 }
 
 #[test]

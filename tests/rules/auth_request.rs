@@ -1,6 +1,8 @@
 //! A service that decides whether clients are served.
 
-use larder_testkit::{Larder, Origin, Response};
+use std::net::Ipv4Addr;
+
+use larder_testkit::{Answer, Client, Larder, Origin, Response, eventually};
 
 use super::with_rules;
 
@@ -102,6 +104,28 @@ fn a_service_that_fails_closes_the_site_unless_the_rule_opens_it() {
     dead.die();
     let answer = ask(&with_service(&origin, &dead, ""), "session=ann");
     assert_eq!((answer.status, answer.field("cache-status")), (503, Some("Larder; detail=auth-unanswered")));
+}
+
+#[test]
+fn a_crowd_at_a_slow_service_leaves_turns_to_others() {
+    let origin = Origin::always("200 OK\n\npage");
+    let (gate, service) =
+        Origin::gated(|_, gate| Answer::raw("").then_wait(gate).then("HTTP/1.1 204 No Content\r\n\r\n"));
+    let larder = with_service(&origin, &service, ", on_failure = 'open'");
+    let asking = |mut client: Client| {
+        client.send("GET /page");
+        client
+    };
+    let crowd: Vec<_> = (0..300).map(|_| asking(larder.client())).collect();
+    eventually("the turns of one client", || (service.count() >= 240).then_some(()));
+    let other = asking(Client::from(Ipv4Addr::new(127, 0, 0, 2), larder.address()));
+    eventually("the other client", || (service.count() > 240).then_some(()));
+    larder.settle();
+    assert_eq!(service.count(), 241);
+    gate.open();
+    for mut client in crowd.into_iter().chain([other]) {
+        assert_eq!(client.receive("GET").text(), "page");
+    }
 }
 
 #[test]

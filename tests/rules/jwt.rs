@@ -1,7 +1,8 @@
 //! JSON Web Tokens.
 
 use std::sync::{Arc, Mutex};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::thread;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair};
@@ -114,6 +115,24 @@ fn keys_rotate_within_a_running_process() {
     let third = issuer.token("ann", "user", 60);
     assert_eq!([&third, &new].map(|token| ask(&larder, token).status), [401, 200]);
     assert_eq!(issuer.origin.count(), 2, "unknown keys are asked for at most once a minute");
+}
+
+#[test]
+fn requests_share_the_failure_of_slow_keys() {
+    let origin = Origin::always("200 OK\n\npage");
+    let keys = Origin::by(|_| {
+        thread::sleep(Duration::from_millis(1_200));
+        "500 Failed\n\n".to_owned()
+    });
+    let issuer = Issuer { origin: keys, ..Issuer::new() };
+    let larder = with_rules(&origin, &issuer.rule(""));
+    let token = issuer.token("ann", "user", 60);
+    thread::scope(|scope| {
+        for asked in [(); 4].map(|()| scope.spawn(|| ask(&larder, &token).status)) {
+            assert_eq!(asked.join().expect("an answer"), 503);
+        }
+    });
+    assert_eq!(issuer.origin.count(), 1, "none waits for the fetches of all before it");
 }
 
 #[test]

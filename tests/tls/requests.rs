@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::Command;
 
-use larder_testkit::{Answer, Client, Larder, Origin, eventually};
+use larder_testkit::{Answer, Client, Larder, Origin, eventually, file_with};
 use rustix::process::Signal;
 use rustls::StreamOwned;
 
@@ -135,6 +135,27 @@ fn requests_without_tls_are_redirected_where_a_site_requires_it() {
     old.raw(b"GET / HTTP/1.0\r\n\r\n");
     assert_eq!(old.receive("GET").status, 400, "there is no host to redirect to");
     assert_eq!(origin.count(), 1);
+}
+
+#[test]
+fn a_redirect_to_https_keeps_signature_and_parameters() {
+    let (authority, origin) = (Authority::new(), Origin::always(PAGE));
+    let (_folder, keys) = file_with("keys", "0123456789abcdef\n");
+    let keys = keys.display();
+    for place in ["query", "path", "folder"] {
+        let rules = format!(
+            "https = 'redirect'\n[[site.rule]]\nsigned = {{ keys = '{keys}', in = '{place}' }}\nquery.drop = 'utm_*'"
+        );
+        let larder = larder(&authority, &origin, &rules);
+        for path in [
+            "/a?utm_source=b&expires=9&signature=310cd3491005a1b968b1110c8f6216b99e944df9686ac65b1693e83aedebb7e8",
+            "/a/9/310cd3491005a1b968b1110c8f6216b99e944df9686ac65b1693e83aedebb7e8/b?utm_source=c",
+        ] {
+            let answer = larder.get(&format!("{path}\nHost: site.test"));
+            let expected = format!("https://site.test:{}{path}", larder.door(TLS).port());
+            assert_eq!((answer.status, answer.field("location")), (301, Some(&*expected)), "{place}");
+        }
+    }
 }
 
 #[test]

@@ -81,6 +81,8 @@ impl FileRecord {
         if self.claims.len() == MOST_CLAIMS {
             self.claims.remove(0);
         }
+        // Most files have one: room for the usual four would take most of the memory.
+        self.claims.reserve_exact(1);
         self.claims.push(Claim { source, digest });
         is_new
     }
@@ -319,6 +321,7 @@ mod tests {
         assert!(learn(other("false"), "false").is_some());
         let digests = learned.of(file).unwrap().digests();
         assert_eq!(digests, [digest("good"), digest("false")]);
+        assert_eq!(learned.of(file).unwrap().claims.capacity(), 2, "there are many files");
         learned.learn(file, Source::Same, (Some(digest("own")), None), 6);
         assert_eq!(learned.of(file).unwrap().digests(), [digest("own")]);
     }

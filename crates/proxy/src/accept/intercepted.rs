@@ -80,7 +80,7 @@ fn is_distrust(alert: AlertDescription) -> bool {
 
 /// Carries bytes of another protocol than TLS, of which the `first` have been read, to and from the host.
 async fn pass_through(worker: &Worker, first: Vec<u8>, arrived: Intercepted, idle: Duration) {
-    let Intercepted { stream, client, site, is_offline, uninterceptable, .. } = arrived;
+    let Intercepted { stream, client, site, via, is_offline, uninterceptable, .. } = arrived;
     // It is told once.
     let _ = uninterceptable.set(Why::TunnelNotTls);
     if is_offline {
@@ -88,8 +88,8 @@ async fn pass_through(worker: &Worker, first: Vec<u8>, arrived: Intercepted, idl
     }
     tracing::info!("the tunnel of {} to {site} is not intercepted: it does not begin with TLS", client.ip());
     let port = port_of(&site).parse().unwrap_or(443);
-    let connected =
-        worker.clients(&worker.plan()).tunnel.tunnel(host_of(&site), port, Some(client.ip())).await;
+    let connector = worker.clients(&worker.plan()).tunnel.clone();
+    let connected = connector.tunnel(host_of(&site), port, (Some(client.ip()), &via)).await;
     match connected {
         Ok(mut origin) => {
             if origin.write_all(&first).await.is_ok() {

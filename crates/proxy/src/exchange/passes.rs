@@ -36,6 +36,13 @@ pub(crate) fn write_via(out: &mut impl FieldWriter, plan: &Plan, request: &Reque
     });
 }
 
+/// Returns the `Via` of a request for a tunnel, as a field line: parent proxies may lead back here, too.
+pub(crate) fn via_line(plan: &Plan, request: &Request) -> Vec<u8> {
+    let mut line = Vec::new();
+    write_via(&mut line, plan, request, &request.fields);
+    line
+}
+
 /// Returns a version in the form of `Via`: two numbers, even where the second is always 0 (RFC 9110 section 2.5).
 fn received_protocol(version: Version) -> &'static [u8] {
     match version {

@@ -224,7 +224,10 @@ impl Request {
         // A node that forwards a request has checked it.
         let is_asked = !by_peer && !is_purge(&head.method, &route);
         let credentials = is_asked.then(|| credentials(head, &route, &ruling, &mut fields)).flatten();
-        let opened = is_asked.then(|| ruling.opened(address.path, client.ip(), clock::now));
+        // Such a request is redirected to the URL as it was sent.
+        let is_redirected = is_asked && lacks_tls(&route, address.scheme);
+        let opened =
+            (is_asked && !is_redirected).then(|| ruling.opened(address.path, client.ip(), clock::now));
         let (unsigned, path) = opened.unwrap_or((None, address.path.into()));
         let address = Address { path: &path, ..address };
         let taken = credentials.as_ref().filter(|_| matches!(route, Route::Site(_)));
@@ -237,6 +240,7 @@ impl Request {
         let filled = filled(rulebook, &ruling, || parts().with_certificate(certificate));
         let edits = (&mut fields, taken, (!by_peer).then(|| edit(&head.method)));
         let (path, unchanged) = change(rulebook, &ruling, from_root(address.path), filled.as_ref(), edits);
+        let path = if is_redirected { from_root(address.path) } else { path };
         let mut request = in_place::boxed(|| Self {
             method: head.method.clone(),
             version: head.version,
@@ -441,6 +445,11 @@ fn key_of(
     let mut key = Vec::with_capacity(address.authority.len() + address.path.len() + 16);
     write_key(&mut key, role, address, query);
     (key, None)
+}
+
+/// Whether a site is served over https only, and a request has another `scheme`.
+pub(crate) fn lacks_tls(route: &Route, scheme: &str) -> bool {
+    matches!(route, Route::Site(site) if site.settings.only_https && scheme != "https")
 }
 
 /// Returns what `ruling` changes in a request, with its `parts` in the places of placeholders; `None` if it has none.

@@ -5,12 +5,13 @@
 //! rule decides whether the request is served.
 
 use std::net::IpAddr;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock, OnceLock};
 use std::time::{Duration, Instant};
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use larder_semantics::fields::Fields;
 use larder_semantics::status::Why;
+use tokio::time::timeout;
 
 use super::permissions::{Permissions, TakenFields};
 use crate::base::outcome::{Kind, Outcome};
@@ -27,12 +28,18 @@ use crate::flow::worker::Worker;
 use crate::http::body::Upload;
 use crate::http::fields::FieldWriter;
 use crate::http::response::Head;
+use crate::net::concurrency::{ConcurrencyLimit, Permit};
 use crate::origin::{Client, Download, OriginRequest, OutgoingHead, Waits};
 
 /// How long the service may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The most requests that wait for their turn to ask a service.
+const WAITING: usize = 4_096;
 
 static PERMISSIONS: LazyLock<Permissions> = LazyLock::new(Permissions::new);
+/// The turns to ask services, apart from requests to origins: those may be slow while hits are served.
+static TURNS: OnceLock<Arc<ConcurrencyLimit>> = OnceLock::new();
 
 /// Checks `request` as its rules require it, and adds the fields of the service's answer that its origin gets. Errors:
 /// the reply to a request that is not served.
@@ -46,6 +53,7 @@ pub(crate) async fn check(worker: &Worker, plan: &Plan, request: &mut Request) -
         take(request, known);
         return Ok(());
     }
+    let turn = turn(plan, request).await?;
     let clients = worker.clients(plan);
     // The answer is perhaps that to the client, which gets no content for a HEAD.
     let method = if request.method == Method::HEAD { Method::HEAD } else { Method::GET };
@@ -61,7 +69,7 @@ pub(crate) async fn check(worker: &Worker, plan: &Plan, request: &mut Request) -
             return Ok(());
         }
         Ok((head, download)) if is_refusal(head.status) => {
-            return Err(Box::new(refusal(request, head, download)));
+            return Err(Box::new(refusal(request, head, download.holding(Some(turn)))));
         }
         Ok((head, _)) => format!("status {}", head.status.as_u16()),
         Err(why) => why,
@@ -72,6 +80,17 @@ pub(crate) async fn check(worker: &Worker, plan: &Plan, request: &mut Request) -
         true => Ok(()),
         false => Err(Box::new(failure(StatusCode::SERVICE_UNAVAILABLE, Why::AuthUnanswered))),
     }
+}
+
+/// Waits until a service may be asked for `request`. Errors: 503, also if the rule opens a site whose service fails: a crowd
+/// does not make it fail.
+async fn turn(plan: &Plan, request: &Request) -> Result<Permit, Box<Reply>> {
+    let most = plan.settings.limits.inquiries;
+    let turns = TURNS.get_or_init(|| Arc::new(ConcurrencyLimit::lent_out(most, WAITING)));
+    let claim = turns.claim(request.route.number(), request.client.ip());
+    let entered = timeout(PATIENCE, turns.enter(claim, None)).await;
+    let busy = || Box::new(failure(StatusCode::SERVICE_UNAVAILABLE, Why::AuthUnanswered));
+    entered.ok().and_then(Result::ok).ok_or_else(busy)
 }
 
 /// Adds the fields that describe the request to those that the service gets.

@@ -13,8 +13,9 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use larder_semantics::status::Why;
 use parking_lot::Mutex;
 use tokio::sync::Mutex as AsyncMutex;
+use tokio::time::timeout;
 
-use super::auth_request::{ask, take};
+use super::auth_request::{PATIENCE, ask, take};
 use crate::base::clock;
 use crate::base::outcome::{Kind, Outcome};
 use crate::base::settings::{Claims, JwkSet, Jwt, KeySource, Origin, TokenFault};
@@ -42,7 +43,7 @@ struct KeySet {
     asked: AsyncMutex<Asked>,
 }
 
-/// When keys were asked for.
+/// When keys were asked for, at the end of that.
 #[derive(Default)]
 struct Asked {
     last: Option<Instant>,
@@ -106,7 +107,7 @@ impl KeySet {
         place: &Origin,
         wants_newer: bool,
     ) -> Option<Arc<JwkSet>> {
-        let known = self.keys.lock().clone();
+        let (known, came) = (self.keys.lock().clone(), Instant::now());
         // Requests wait for a fetch in progress only if they cannot do without it.
         let asked = match known.is_none() || wants_newer {
             true => Some(self.asked.lock().await),
@@ -115,14 +116,16 @@ impl KeySet {
         let Some(mut asked) = asked else { return known };
         let least = if known.is_none() || wants_newer { RETRY } else { OLDEST };
         let is_within = |asked: Option<Instant>, least| asked.is_some_and(|asked| asked.elapsed() < least);
-        if is_within(asked.last, least) || (wants_newer && is_within(asked.for_newer, PAUSE)) {
+        let is_shared = asked.last.is_some_and(|asked| asked >= came);
+        if is_shared || is_within(asked.last, least) || (wants_newer && is_within(asked.for_newer, PAUSE)) {
             return self.keys.lock().clone();
         }
+        let fetched = timeout(PATIENCE, fetch(client, place)).await;
         asked.last = Some(Instant::now());
         if wants_newer {
             asked.for_newer = asked.last;
         }
-        match fetch(client, place).await {
+        match fetched.unwrap_or_else(|_| Err("no whole answer in time".to_owned())) {
             Ok(keys) => *self.keys.lock() = Some(Arc::new(keys)),
             Err(why) => {
                 worker

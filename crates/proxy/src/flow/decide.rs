@@ -18,7 +18,7 @@ use larder_store::Entry;
 use crate::base::networks::host_of;
 use crate::base::outcome::Kind;
 use crate::exchange::plan::Plan;
-use crate::exchange::request::Request;
+use crate::exchange::request::{Request, lacks_tls};
 use crate::exchange::route::Route;
 use crate::flow::storage_terms::StorageTerms;
 use crate::flow::{answer, coded_stream};
@@ -309,9 +309,7 @@ pub(crate) fn bypass(method: &Method, has_content: bool, has_upgrade: bool) -> O
 
 /// Whether `request` came without TLS to a site that is served over https only.
 fn wants_https(request: &Request) -> bool {
-    let Route::Site(site) = &request.route else { return false };
-    let is_for_path = request.path.starts_with('/') && !request.is_purge();
-    site.settings.only_https && request.scheme != "https" && is_for_path
+    lacks_tls(&request.route, request.scheme) && request.path.starts_with('/') && !request.is_purge()
 }
 
 /// Whether `request` is an `OPTIONS` or a `TRACE` for this proxy: `OPTIONS *`, or one without forwards left (RFC 9110

@@ -16,6 +16,7 @@ use tokio::net::{TcpStream, UnixStream};
 use crate::base::clock;
 use crate::base::error::cause;
 use crate::base::networks::host_of;
+use crate::exchange::passes;
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Tunnel, Uninterceptable};
 use crate::exchange::request::Request;
@@ -61,8 +62,8 @@ pub(super) async fn open(
     let (far, stream) = pair().map_err(|error| failed(cause(&error)))?;
     let uninterceptable = Uninterceptable::default();
     let tunnel = Tunnel::Intercepted(far, Arc::clone(&uninterceptable));
-    let near =
-        Intercepted { stream, client: request.client, site: site.into(), tls, is_offline, uninterceptable };
+    let (client, via) = (request.client, passes::via_line(plan, request));
+    let near = Intercepted { stream, client, site: site.into(), via, tls, is_offline, uninterceptable };
     worker.intercepted.send(near).map_err(|_| Why::Method)?;
     Ok(tunnel)
 }

@@ -57,6 +57,8 @@ pub(crate) struct Intercepted {
     pub(crate) client: SocketAddr,
     /// The host that the client has named, and the port if it is not 443.
     pub(crate) site: Arc<str>,
+    /// The `Via` of a tunnel to it.
+    pub(crate) via: Vec<u8>,
     pub(crate) tls: Arc<ServerConfig>,
     /// Whether the client accepts nothing but stored responses.
     pub(crate) is_offline: bool,

@@ -28,6 +28,7 @@ use crate::base::outcome::{Kind, Outcome};
 use crate::base::path_prefix::spellings;
 use crate::cache::doubt::Doubt;
 use crate::cluster::publish;
+use crate::exchange::passes;
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Content, METHODS, Reply, Source, Tunnel};
 use crate::exchange::request::Request;
@@ -464,7 +465,8 @@ async fn connect(worker: &Worker, plan: &Plan, request: &Request) -> Reply {
         return refused(Why::OnlyIfCached);
     }
     let begun = Instant::now();
-    let connected = worker.clients(plan).tunnel.tunnel(host, port, Some(request.client.ip())).await;
+    let via = passes::via_line(plan, request);
+    let connected = worker.clients(plan).tunnel.tunnel(host, port, (Some(request.client.ip()), &via)).await;
     request.origin.add(begun.elapsed());
     match connected {
         Ok(stream) => opened(Tunnel::Tcp(stream), outcome(why)),

@@ -230,6 +230,8 @@ with_defaults! {
         pub idle: usize = 8_192,
         /// Concurrent connections of administrators; further ones are closed on arrival. No key either.
         pub admin: usize = 64,
+        /// Concurrent requests to services that decide about requests (`auth_request`). No key either.
+        pub inquiries: usize = 256,
     }
 }
 

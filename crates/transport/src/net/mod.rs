@@ -14,5 +14,6 @@ pub mod linger;
 pub mod own;
 pub mod pace;
 pub mod proxy_protocol;
+mod relay;
 pub mod stream;
 pub mod tls;

@@ -9,12 +9,13 @@ use std::task::{Context, Poll, ready};
 use memchr::memmem;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
-use tokio::io::{AsyncWrite, Interest, copy_bidirectional_with_sizes};
+use tokio::io::{AsyncWrite, Interest};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::client::TlsStream;
 use tokio_util::io::poll_read_buf;
 
 use crate::net::input::receive;
+use crate::net::relay::relay;
 
 /// A connection to an origin.
 #[derive(Debug)]
@@ -32,22 +33,17 @@ pub fn of_socket(stream: UnixStream) -> io::Result<TcpStream> {
     TcpStream::from_std(OwnedFd::from(stream.into_std()?).into())
 }
 
-/// The bytes of a relay's buffer in each direction.
-const RELAY: usize = 16 << 10;
-
 impl Stream {
     /// Returns a stream without TLS that has the same bytes: a task relays those of one under TLS. It does not tell whether
     /// the other end has ended it or lost it, so its protocol has to. Fails if there is no room for two more sockets.
     pub fn relayed(self) -> io::Result<TcpStream> {
-        let mut secured = match self {
+        let secured = match self {
             Self::Plain(stream) => return Ok(stream),
             Self::Tls(stream) => stream,
         };
-        let (near, mut far) = UnixStream::pair()?;
-        tokio::spawn(async move {
-            // Whatever ends it, the reader of the other socket notices.
-            let _ = copy_bidirectional_with_sizes(&mut secured, &mut far, RELAY, RELAY).await;
-        });
+        let (near, far) = UnixStream::pair()?;
+        // Whatever ends it, the reader of the other socket notices.
+        tokio::spawn(relay(secured, far));
         of_socket(near)
     }
 

@@ -163,7 +163,7 @@ impl Connector {
     }
 
     /// Opens a connection that carries any bytes to `host`, for a request of `client`: directly, or by a tunnel of a
-    /// parent proxy.
+    /// parent proxy, which gets the field line `via`.
     ///
     /// # Errors
     /// The reason of the failure, after all addresses and parents were tried.
@@ -171,9 +171,9 @@ impl Connector {
         &self,
         host: &str,
         port: u16,
-        client: Option<IpAddr>,
+        (client, via): (Option<IpAddr>, &[u8]),
     ) -> Result<TcpStream, ConnectError> {
-        let (stream, _) = self.reach((true, host, port), true, client).await?;
+        let (stream, _) = self.reach((true, host, port), Some(via), client).await?;
         stream.relayed().map_err(|error| ConnectError::Connect(format!("{host}:{port}"), error))
     }
 
@@ -221,17 +221,18 @@ impl Connector {
         }
         let (host, port) = host_and_port(https, authority);
         // Proxies translate no HTTP/2.
-        let by_tunnel = https || protocols != Protocols::Http1;
+        let by_tunnel = (https || protocols != Protocols::Http1).then_some(&[][..]);
         let (stream, parent) = self.reach((https, host, port), by_tunnel, client).await?;
         let stream = if https { self.secured(stream, authority, protocols).await? } else { stream };
         Ok(Opened { stream, parent })
     }
 
-    /// Opens a connection to a host, without TLS to it: directly, or else to or through the parent proxy that is returned.
+    /// Opens a connection to a host, without TLS to it: directly, or else to the parent proxy that is returned, or
+    /// `by_tunnel` through it, which it is asked for with these field lines.
     async fn reach(
         &self,
         (https, host, port): (bool, &str, u16),
-        by_tunnel: bool,
+        by_tunnel: Option<&[u8]>,
         client: Option<IpAddr>,
     ) -> Result<(Stream, Option<Arc<Parent>>), ConnectError> {
         let parents = self.parents.of(https, host, port);
@@ -264,7 +265,12 @@ impl Connector {
     }
 
     /// Connects to `parent`, and has it open a tunnel to `name` if needed.
-    async fn by_parent(&self, parent: &Parent, name: &str, by_tunnel: bool) -> Result<Stream, ConnectError> {
+    async fn by_parent(
+        &self,
+        parent: &Parent,
+        name: &str,
+        by_tunnel: Option<&[u8]>,
+    ) -> Result<Stream, ConnectError> {
         // The config names it, and no client.
         let near = Self { public_only: false, tls: self.parents.tls.clone(), name: None, ..self.clone() };
         let (https, host, port) = parent.address();
@@ -273,13 +279,14 @@ impl Connector {
             if https { near.secured(stream, host, Protocols::Http1).await } else { Ok(stream) }
         };
         let stream = opened.await.map_err(|why| parent.unreached(why))?;
-        if !by_tunnel && parent.reads_http() {
+        if by_tunnel.is_none() && parent.reads_http() {
             return Ok(stream);
         }
         let failed = |error| parent.unreached(ConnectError::Connect(name.to_owned(), error));
         let mut stream = stream.relayed().map_err(failed)?;
         let late = |_| parent.unreached(ConnectError::Timeout(name.to_owned(), self.timeout));
-        tokio::time::timeout(self.timeout, parent.open_tunnel(&mut stream, name)).await.map_err(late)??;
+        let opened = parent.open_tunnel(&mut stream, name, by_tunnel.unwrap_or_default());
+        tokio::time::timeout(self.timeout, opened).await.map_err(late)??;
         Ok(Stream::Plain(stream))
     }
 

@@ -26,7 +26,7 @@ use crate::base::clock;
 use crate::base::networks::{bare, host_and_port};
 use crate::base::settings::{NoProxy, ParentProxy, ParentSettings, is_service};
 use crate::http::fields::FieldWriter;
-use crate::http::response::{self, Head};
+use crate::http::response::{self, Head, Interims, Malformed};
 
 /// The parent proxies of one kind of destination, and their health. Shared by all workers.
 #[derive(Debug, Default)]
@@ -147,12 +147,13 @@ impl Parent {
         !self.proxy.socks
     }
 
-    /// Asks for a tunnel to `authority`, which has a port, on a new connection to this parent. Errors:
+    /// Asks for a tunnel to `authority`, which has a port, on a new connection to this parent, with these field `lines`. Errors:
     /// [`ConnectError::ParentRefused`] if the parent answers that it opens none; others if it gives no answer.
     pub(super) async fn open_tunnel(
         &self,
         stream: &mut TcpStream,
         authority: &str,
+        lines: &[u8],
     ) -> Result<(), ConnectError> {
         let failed = |error| self.unreached(ConnectError::Connect(authority.to_owned(), error));
         if self.proxy.socks {
@@ -164,14 +165,17 @@ impl Parent {
         }
         let mut head = format!("CONNECT {authority} HTTP/1.1\r\n").into_bytes();
         self.write_fields(authority, &mut head);
+        head.extend_from_slice(lines);
         head.extend_from_slice(b"\r\n");
         let asked = async {
             stream.write_all(&head).await?;
+            let mut interims = Interims::default();
             loop {
                 let head = receive(stream).await?;
                 if !head.status.is_informational() {
                     return Ok(head.status);
                 }
+                interims.count(&head).map_err(malformed)?;
             }
         };
         match asked.await.map_err(failed)? {
@@ -214,7 +218,6 @@ async fn receive(stream: &mut TcpStream) -> io::Result<Head> {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         head.extend_from_slice(&seen[..count]);
-        let malformed = |fault: response::Malformed| io::Error::other(fault.0);
         let parsed = response::parse(&head, &Method::CONNECT).map_err(malformed)?;
         let used = parsed.as_ref().map_or(count, |(_, used)| used - known);
         stream.read_exact(&mut seen[..used]).await?;
@@ -222,6 +225,10 @@ async fn receive(stream: &mut TcpStream) -> io::Result<Head> {
             return Ok(head);
         }
     }
+}
+
+fn malformed(fault: Malformed) -> io::Error {
+    io::Error::other(fault.0)
 }
 
 /// Whether `host` is a name or address of this machine.

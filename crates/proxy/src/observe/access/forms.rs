@@ -248,9 +248,9 @@ fn quote(line: &mut Vec<u8>, text: &str) {
     escape(line, text, |c| matches!(c, '"' | '\\'));
 }
 
-/// Appends text as a single word.
+/// Appends text as a single word, which is not empty.
 fn word(line: &mut Vec<u8>, text: &str) {
-    escape(line, text, |c| c == ' ');
+    escape(line, if text.is_empty() { "-" } else { text }, |c| c == ' ');
 }
 
 fn escape(line: &mut Vec<u8>, text: &str, also: fn(char) -> bool) {
@@ -344,6 +344,14 @@ mod tests {
         let squid = line(AccessLog::Squid, &memo, &refused);
         let expected = "192.0.2.7 NONE/400 99 NONE error:invalid-request - HIER_NONE/- -\n";
         assert!(squid.ends_with(expected), "{squid}");
+    }
+
+    #[test]
+    fn an_empty_media_type_leaves_no_column_out() {
+        let mut memo = memo("http://a/");
+        memo.visit.content_type = Some(String::new());
+        let squid = line(AccessLog::Squid, &memo, &ended(Outcome::hit(Kind::Hit, Why::Fresh, 1), 200));
+        assert!(squid.ends_with(" HIER_NONE/- -\n"), "{squid}");
     }
 
     #[test]

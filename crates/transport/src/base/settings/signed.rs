@@ -10,6 +10,7 @@ use std::borrow::Cow;
 use std::net::IpAddr;
 
 use aws_lc_rs::hmac;
+use larder_rules::is_ambiguous;
 use larder_words::debug_as;
 
 use super::users::{BadLine, Print, print};
@@ -168,8 +169,7 @@ fn folder(uri: &str) -> Option<Parts<'_>> {
 /// Whether an origin may read an unsigned path as one outside of its folder.
 fn may_leave(rest: &str) -> bool {
     let path = rest.split('?').next().unwrap_or_default().to_ascii_lowercase();
-    ["..", "/./", "//", "\\", "%2e", "%2f", "%5c"].iter().any(|part| path.contains(part))
-        || path.ends_with("/.")
+    ["..", "//", "\\", "%2e", "%2f", "%5c"].iter().any(|part| path.contains(part)) || is_ambiguous(&path)
 }
 
 /// Parses the lines of a file of keys.
@@ -318,10 +318,11 @@ mod tests {
             assert_eq!(urls.verify(&url.replace("film", "book"), CLIENT, 0), Err(Unsigned::Forged));
         }
         let of_file = sign_path("/a/film", 1_000, NEW);
-        let outside = ["/../x", "/%2e%2E/x", "/a%2f..", "/a%5Cb", "/.", "//x", "/a\\b", ""];
-        for other in outside.map(|rest| format!("{folder}{rest}")).iter().chain([&format!("{of_file}/1.ts")])
-        {
-            assert_eq!(urls.verify(other, CLIENT, 0), Err(Unsigned::Forged), "{other}");
+        let plain = ["/../x", "/%2e%2E/x", "/a%2f..", "/a%5Cb", "/.", "/./x", "//x", "/a\\b", ""];
+        let odd = ["/%252e%252E/x", "/%c0%ae%C0%AE/x", "/%uFF0E%uFF0E/x", "/.%09./x", "/a%00/x"];
+        let outside = plain.iter().chain(&odd).map(|rest| format!("{folder}{rest}"));
+        for other in outside.chain([format!("{of_file}/1.ts")]) {
+            assert_eq!(urls.verify(&other, CLIENT, 0), Err(Unsigned::Forged), "{other}");
         }
     }
 

@@ -186,8 +186,9 @@ impl Signer {
             (None, Some(trouble)) if passed < SHORT_PAUSE => return Err(trouble),
             _ => {}
         }
-        self.requested.store(now(), Ordering::Relaxed);
         let found = sources::find(client, &self.bucket).await.map(Arc::new);
+        // At the end, so that the requests that have waited share a failure.
+        self.requested.store(now(), Ordering::Relaxed);
         let found = found.map_err(|why| format!("no credentials for {}: {why}", self.bucket.url));
         *self.trouble.lock() = found.as_ref().err().cloned().unwrap_or_default();
         match (found, valid) {
