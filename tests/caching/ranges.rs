@@ -45,6 +45,18 @@ fn rfc_9110_section_14_2_ranges_of_a_whole_stored_response() {
 }
 
 #[test]
+fn rfc_9110_section_14_2_an_empty_response_has_no_ranges() {
+    let origin = Origin::always("200 OK\nCache-Control: max-age=100\nETag: \"1\"\n\n");
+    let larder = Larder::before(&origin);
+    for range in ["bytes=0-", "bytes=0-1023", "bytes=-1", "bytes=0-0, 2-3", "bytes=0--1"] {
+        let response = larder.ask(&format!("GET /\nRange: {range}"));
+        assert_eq!((response.status, response.text()), (200, ""), "{range}");
+        assert_eq!(response.field("content-range"), None, "{range}");
+    }
+    assert_eq!(origin.count(), 1);
+}
+
+#[test]
 fn rfc_9110_section_14_6_several_ranges_come_in_one_answer() {
     let origin = Origin::always(WHOLE);
     let larder = Larder::before(&origin);
