@@ -128,7 +128,9 @@ fn is_page(response: &impl Fields) -> bool {
     };
     response.first("content-range").is_some_and(|value| {
         let range = value.rsplit(|&byte| byte == b' ').next().unwrap_or_default();
-        is_range(range) && !value.starts_with(b"bytes ")
+        let is_of_bytes =
+            value.first_chunk().is_some_and(|unit: &[u8; 6]| unit.eq_ignore_ascii_case(b"bytes "));
+        is_range(range) && !is_of_bytes
     })
 }
 

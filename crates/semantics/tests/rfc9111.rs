@@ -140,6 +140,8 @@ fn rfc_9110_section_14_4_pages_of_another_unit_are_refused() {
         ("0-9/*", true),
         ("*/0", true),
         ("bytes 0-9/10", false),
+        ("Bytes 0-9/10", false),
+        ("bytesx 0-9/10", true),
         ("0-9", false),
         ("any/word", false),
         ("", false),
