@@ -68,6 +68,7 @@ fn exercise(why: Why) -> Exercise {
         Why::ResponseNoCache => Asked(&[NO_CACHE, "304 Not Modified\nETag: \"1\""], &["GET", "GET"]),
         Why::RequestNoCache => Asked(&[FRESH, FRESH], &["GET", "GET\nCache-Control: no-cache"]),
         Why::RequestMaxAge => Asked(&[FRESH, FRESH], &["GET", "GET\nCache-Control: max-age=0"]),
+        Why::RequestIfMatch => Asked(&[FRESH, FRESH], &["GET", "GET\nIf-Match: \"other\""]),
         Why::RequestMinFresh => Asked(&[FRESH, FRESH], &["GET", "GET\nCache-Control: min-fresh=1000"]),
         Why::Method => Asked(&[FRESH], &["POST"]),
         Why::Bypass => Asked(&[FRESH], &["GET\n\ncontent"]),

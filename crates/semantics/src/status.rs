@@ -106,6 +106,9 @@ reasons! {
     TagUnknown "tag-unknown" "RFC 9110 13.1.2"
         "no tag that the client sent is known to be current"
         "answers get tags unless they have no-store, private, Set-Cookie or Vary: *; clients send them in If-None-Match";
+    RequestIfMatch "request-if-match" "RFC 9110 13.1.1"
+        "the stored response does not meet the client's If-Match or If-Unmodified-Since"
+        "";
     RequestMinFresh "request-min-fresh" "RFC 9111 5.2.1.3"
         "the client requires a response that stays fresh longer"
         "a longer max-age";
@@ -340,9 +343,11 @@ impl Why {
             | Self::ResponseNoCache
             | Self::AlwaysValidated => Forward::Stale,
             Self::TagUnknown => Forward::Miss,
-            Self::RequestNoCache | Self::RequestMaxAge | Self::RequestMinFresh | Self::PositionAhead => {
-                Forward::Request
-            }
+            Self::RequestNoCache
+            | Self::RequestMaxAge
+            | Self::RequestIfMatch
+            | Self::RequestMinFresh
+            | Self::PositionAhead => Forward::Request,
             Self::Method
             | Self::Intercepted
             | Self::TunnelDistrusted
