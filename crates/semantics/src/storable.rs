@@ -87,6 +87,11 @@ fn judge(
     if matches!(lifetime, Lifetime::Heuristic(_)) && !rules.validated && rules.forbids_guess(request) {
         return Err(Why::CookieGuess);
     }
+    // Origins validate successful responses only (RFC 9110 section 13.2.1): another one can but stand in for a failure.
+    let stands_in = rules.outlasts_limits || rules.stale_if_error.max(freshness.stale_if_error) > 0;
+    if rules.validated && !status.is_success() && !stands_in {
+        return Err(Why::NeverFresh);
+    }
     let defined = is_heuristically_cacheable(status) || directives.public;
     if !((rules.validated || rules.keeps_stale) && defined) {
         usable(&freshness, lifetime, defined)?;
