@@ -176,8 +176,8 @@ reasons! {
         "the answer to POST does not represent its target"
         "send the target's own URL in Content-Location, if the answer equals that to a GET";
     BadContentRange "bad-content-range" "RFC 9110 14.4"
-        "the partial response does not name one range of its length in bytes"
-        "send Content-Range with a 206; a 206 with several ranges, or of another unit, is not stored";
+        "a partial response (206) does not name one range of its length in bytes, or one of another status names a part"
+        "send Content-Range with a 206, and 206 for a part; several ranges, or those of another unit, are not stored";
     OwnedElsewhere "owned-elsewhere" "configuration"
         "another node of the cluster keeps the response, and has answered"
         "a larger hot in [cluster] keeps more copies of popular responses";

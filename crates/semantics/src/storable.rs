@@ -120,22 +120,20 @@ fn status_allows(status: StatusCode, response: &impl Fields) -> Result<(), Why> 
             Err(Why::BadContentRange)
         }
         206 => Ok(()),
-        _ if is_page(response) => Err(Why::BadContentRange),
+        _ if has_part(response) => Err(Why::BadContentRange),
         _ => Ok(()),
     }
 }
 
-/// Whether a response that is not partial (206) has a range of another unit than bytes: some interfaces send pages so, and
-/// the `Range` that selects one is not in `Vary`. Another value than numbers says nothing.
-fn is_page(response: &impl Fields) -> bool {
+/// Whether a response that is not partial (206) has a range that is not all bytes: some interfaces send pages so, and some
+/// servers parts of files, and the `Range` that selects one is not in `Vary`. Another value than numbers says nothing.
+pub fn has_part(response: &impl Fields) -> bool {
     let is_range = |range: &[u8]| {
         range.contains(&b'/') && range.iter().all(|byte| byte.is_ascii_digit() || b"-/*".contains(byte))
     };
     response.first("content-range").is_some_and(|value| {
         let range = value.rsplit(|&byte| byte == b' ').next().unwrap_or_default();
-        let is_of_bytes =
-            value.first_chunk().is_some_and(|unit: &[u8; 6]| unit.eq_ignore_ascii_case(b"bytes "));
-        is_range(range) && !is_of_bytes
+        is_range(range) && !ContentRange::parse(value).is_some_and(|part| part.is_whole())
     })
 }
 
