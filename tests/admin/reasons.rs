@@ -45,6 +45,7 @@ const NO_CACHE: &str = "200 OK\nCache-Control: no-cache\nETag: \"1\"";
 const COOKIE: &str = "200 OK\nSet-Cookie: a=b\nLast-Modified: Mon, 02 Jan 2006 15:04:05 GMT";
 const PART: &str =
     "206 Partial Content\nContent-Range: bytes 0-1/10\nCache-Control: max-age=100\nETag: \"1\"\n\nab";
+const MISSING: &str = "404 Not Found\nCache-Control: max-age=100";
 const NO_RANGE: &str = "206 Partial Content\nCache-Control: max-age=100\n\nab";
 const ROUND: &str = "GET\nVia: 1.1 Larder, 1.1 Larder, 1.1 Larder, 1.1 Larder, 1.1 Larder, 1.1 Larder, 1.1 Larder, 1.1 Larder";
 
@@ -68,6 +69,7 @@ fn exercise(why: Why) -> Exercise {
         Why::ResponseNoCache => Asked(&[NO_CACHE, "304 Not Modified\nETag: \"1\""], &["GET", "GET"]),
         Why::RequestNoCache => Asked(&[FRESH, FRESH], &["GET", "GET\nCache-Control: no-cache"]),
         Why::RequestMaxAge => Asked(&[FRESH, FRESH], &["GET", "GET\nCache-Control: max-age=0"]),
+        Why::RequestIfMatch => Asked(&[FRESH, FRESH], &["GET", "GET\nIf-Match: \"other\""]),
         Why::RequestMinFresh => Asked(&[FRESH, FRESH], &["GET", "GET\nCache-Control: min-fresh=1000"]),
         Why::Method => Asked(&[FRESH], &["POST"]),
         Why::Bypass => Asked(&[FRESH], &["GET\n\ncontent"]),
@@ -85,10 +87,7 @@ fn exercise(why: Why) -> Exercise {
         Why::NeverFresh => Asked(&["200 OK\nCache-Control: max-age=0"], &["GET"]),
         Why::ContentLocation => Rule(posted_elsewhere),
         Why::BadContentRange => Asked(&[NO_RANGE], &["GET\nRange: bytes=0-1"]),
-        Why::ErrorWhileFresh => Asked(
-            &[FRESH, "404 Not Found\nCache-Control: max-age=100"],
-            &["GET", "GET\nCache-Control: no-cache"],
-        ),
+        Why::ErrorWhileFresh => Asked(&[FRESH, MISSING], &["GET", "GET\nCache-Control: no-cache"]),
         Why::TooLarge | Why::NotAdmitted | Why::StaleIfSlow => exercise_settings(why),
         Why::FillBudget => Staged(budget_used_up),
         Why::NotWritten => Staged(not_written),

@@ -125,6 +125,38 @@ fn conditions_on_a_known_unstorable_url_reach_the_origin() {
 }
 
 #[test]
+fn section_13_1_1_conditions_that_fail_here_are_for_the_origin() {
+    let origin = Origin::by(|seen| match seen.field("if-match").or(seen.field("if-unmodified-since")) {
+        Some(_) => "412 Precondition Failed".to_owned(),
+        None => "200 OK\nCache-Control: max-age=100, stale-if-error=100\nETag: \"1\"\n\
+                 Last-Modified: Fri, 02 Jan 2015 00:00:00 GMT\n\n0123456789"
+            .to_owned(),
+    });
+    let larder = Larder::before(&origin);
+    larder.get("/");
+    let (before, after) = ("Thu, 01 Jan 2015 00:00:00 GMT", "Sat, 03 Jan 2015 00:00:00 GMT");
+    let table = [
+        ("If-Match: \"1\"".to_owned(), 206),
+        ("If-Match: \"0\", \"1\"".to_owned(), 206),
+        ("If-Match: *".to_owned(), 206),
+        (format!("If-Unmodified-Since: {after}"), 206),
+        (format!("If-Match: \"1\"\nIf-Unmodified-Since: {before}"), 206),
+        ("If-Match: \"0\"".to_owned(), 412),
+        ("If-Match: W/\"1\"".to_owned(), 412),
+        (format!("If-Unmodified-Since: {before}"), 412),
+    ];
+    for (condition, status) in &table {
+        let part = larder.ask(&format!("GET /\nRange: bytes=2-3\n{condition}"));
+        assert_eq!((part.status, part.is_hit()), (*status, *status == 206), "{condition}");
+        let head = larder.ask(&format!("HEAD /\n{condition}"));
+        assert_eq!(head.is_hit(), *status == 206, "{condition}");
+        assert!(larder.get("/").is_hit(), "{condition}");
+    }
+    origin.die();
+    assert_eq!(larder.ask("GET /\nIf-Match: \"0\"").status, 502);
+}
+
+#[test]
 fn section_13_1_1_a_412_of_the_origin_answers_nobody_else() {
     for condition in ["If-Match: \"2\"", "If-Unmodified-Since: Thu, 01 Jan 2015 00:00:00 GMT"] {
         let origin = Origin::by(|seen| match seen.field("if-match").or(seen.field("if-unmodified-since")) {

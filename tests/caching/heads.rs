@@ -93,7 +93,7 @@ fn a_background_refresh_carries_no_directive_or_condition_of_its_client() {
             let larder = Larder::before(&origin);
             larder.get("/");
             larder.ask(&format!(
-                "{method} /\nCache-Control: {directive}\nPragma: no-cache\nIf-None-Match: \"1\"\nIf-Match: \"1\"\n\
+                "{method} /\nCache-Control: {directive}\nPragma: no-cache\nIf-None-Match: \"1\"\nIf-Match: *\n\
                  Range: bytes=0-1\nIf-Range: \"1\""
             ));
             origin.wait_for(2);

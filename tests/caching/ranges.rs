@@ -45,6 +45,18 @@ fn rfc_9110_section_14_2_ranges_of_a_whole_stored_response() {
 }
 
 #[test]
+fn rfc_9110_section_14_2_an_empty_response_has_no_ranges() {
+    let origin = Origin::always("200 OK\nCache-Control: max-age=100\nETag: \"1\"\n\n");
+    let larder = Larder::before(&origin);
+    for range in ["bytes=0-", "bytes=0-1023", "bytes=-1", "bytes=0-0, 2-3", "bytes=0--1"] {
+        let response = larder.ask(&format!("GET /\nRange: {range}"));
+        assert_eq!((response.status, response.text()), (200, ""), "{range}");
+        assert_eq!(response.field("content-range"), None, "{range}");
+    }
+    assert_eq!(origin.count(), 1);
+}
+
+#[test]
 fn rfc_9110_section_14_6_several_ranges_come_in_one_answer() {
     let origin = Origin::always(WHOLE);
     let larder = Larder::before(&origin);
@@ -87,6 +99,45 @@ fn rfc_9110_section_14_4_a_part_of_unreadable_length_is_unstored() {
             assert_eq!((response.text(), response.is_hit()), ("01234", false), "{complete}");
         }
     }
+}
+
+#[test]
+fn a_part_that_the_origin_sends_as_200_is_not_stored() {
+    let origin = Origin::by(|seen| digits(seen).replace("206 Partial Content", "200 OK"));
+    let larder = Larder::before(&origin);
+    for (range, text) in [("2-4", "234"), ("5-9", "56789"), ("2-4", "234")] {
+        let part = larder.ask(&format!("GET /\nRange: bytes={range}"));
+        assert_eq!((part.status, part.text(), part.is_hit()), (200, text, false));
+        assert_eq!(part.field("content-range"), Some(&*format!("bytes {range}/10")));
+    }
+    assert_eq!(larder.get("/").text(), "0123456789");
+}
+
+#[test]
+fn a_part_sent_as_200_never_answers_for_another_range() {
+    let whole = "0123456789".repeat(1_000_000);
+    let sent = whole.clone();
+    let origin = Origin::by(move |seen| {
+        let range = seen.field("range").and_then(|range| range.strip_prefix("bytes="));
+        let (first, last) = range.and_then(|range| range.split_once('-')).unwrap_or(("0", ""));
+        let (first, end) = (number(first, 0), number(last, sent.len() - 1) + 1);
+        let place = format!("bytes {first}-{}/{}", end - 1, sent.len());
+        let fields = "Cache-Control: max-age=100\nETag: \"1\"\nAccept-Ranges: bytes";
+        format!("200 OK\n{fields}\nContent-Range: {place}\n\n{}", &sent[first..end])
+    });
+    for range in ["bytes=0-", "bytes=0-1999999", "bytes=5-"] {
+        let larder = Larder::before(&origin);
+        let (first, last) =
+            range.strip_prefix("bytes=").and_then(|range| range.split_once('-')).expect("a range");
+        let expected = &whole[number(first, 0)..=number(last, whole.len() - 1)];
+        let response = larder.ask(&format!("GET /\nRange: {range}"));
+        assert!(response.text() == expected, "{range}: {} bytes", response.text().len());
+        assert!(larder.get("/").text() == whole, "{range}");
+    }
+}
+
+fn number(digits: &str, default: usize) -> usize {
+    digits.parse().unwrap_or(default)
 }
 
 #[test]
@@ -255,12 +306,12 @@ fn rfc_9110_section_14_2_ranges_of_large_responses_are_byte_exact() {
 #[test]
 fn a_content_range_of_a_whole_response_is_not_sent_with_parts() {
     let origin =
-        Origin::always("200 OK\nCache-Control: max-age=100\nContent-Range: bytes 0-9/100\n\n0123456789");
+        Origin::always("200 OK\nCache-Control: max-age=100\nContent-Range: bytes 0-9/10\n\n0123456789");
     let larder = Larder::before(&origin);
     for (request, expected) in [
         ("GET /a\nRange: bytes=2-4", vec!["bytes 2-4/10"]),
         ("GET /a\nRange: bytes=0-1, 5-6", vec![]),
-        ("GET /a", vec!["bytes 0-9/100"]),
+        ("GET /a", vec!["bytes 0-9/10"]),
     ] {
         let response = larder.ask(request);
         let lines = response.fields.iter().filter(|(name, _)| name.eq_ignore_ascii_case("content-range"));

@@ -54,6 +54,22 @@ fn a_response_without_a_validator_gets_a_generated_tag() {
 }
 
 #[test]
+fn a_redirect_or_an_error_is_stored_only_to_stand_in() {
+    for answer in [
+        "301 Moved Permanently\nLocation: /x\nCache-Control: max-age=100\n\nelsewhere",
+        "404 Not Found\nCache-Control: max-age=100\n\nnone",
+    ] {
+        let origin = Origin::always(answer);
+        for (keys, is_stored) in [("", false), ("stale_if_error = '1h'", true)] {
+            let larder = always(&origin, keys);
+            for _ in 0..2 {
+                assert_eq!(larder.get("/").cache().contains("stored"), is_stored, "{answer} {keys}");
+            }
+        }
+    }
+}
+
+#[test]
 fn a_304_for_a_generated_tag_confirms_the_response() {
     let origin = Origin::by(|seen| match seen.field("if-none-match") {
         Some(tag) => format!("304 Not Modified\nETag: {tag}"),

@@ -46,8 +46,8 @@ pub enum RangeSelection {
     Satisfied(Vec<RangeInclusive<u64>>),
     /// None of the ranges exists: 416.
     Unsatisfiable,
-    /// Too many overlaps, or more bytes than the representation has: the request is answered as if it had no range (RFC
-    /// 9110 section 14.2).
+    /// Too many overlaps, more bytes than the representation has, or one without bytes, which clients that always request
+    /// a range take for an error if they get 416: the request is answered as if it had no range (RFC 9110 section 14.2).
     Ignored,
 }
 
@@ -80,7 +80,7 @@ fn spec(member: &[u8]) -> Option<Spec> {
 
 /// Applies `specs` to a representation of `complete` bytes.
 pub fn resolve(specs: &[Spec], complete: u64) -> RangeSelection {
-    let Some(end) = complete.checked_sub(1) else { return RangeSelection::Unsatisfiable };
+    let Some(end) = complete.checked_sub(1) else { return RangeSelection::Ignored };
     let resolve = |spec: &Spec| match *spec {
         Spec::Span(first, last) => (first <= end).then(|| first..=last.min(end)),
         Spec::From(first) => (first <= end).then_some(first..=end),
@@ -294,8 +294,8 @@ mod tests {
             ("bytes=8-20, 20-30, 0-0", 10, Satisfied(vec![8..=9, 0..=0])),
             ("bytes=10-", 10, Unsatisfiable),
             ("bytes=-0", 10, Unsatisfiable),
-            ("bytes=0-", 0, Unsatisfiable),
-            ("bytes=-5", 0, Unsatisfiable),
+            ("bytes=0-", 0, Ignored),
+            ("bytes=-5", 0, Ignored),
             ("bytes=0-5, 3-6", 10, Satisfied(vec![0..=5, 3..=6])),
             ("bytes=0-5, 3-7", 10, Ignored),
             ("bytes=-10, -10", 10, Ignored),

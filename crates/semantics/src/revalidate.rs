@@ -85,6 +85,26 @@ pub fn precondition(
     if not_modified { Precondition::NotModified } else { Precondition::Proceed }
 }
 
+/// Whether a response meets the conditions for origins (RFC 9110 sections 13.1.1 and 13.1.4). A cache may ignore them, but
+/// a client that requests the ranges of a file one by one relies on them to get those of one representation.
+pub fn meets_conditions_for_origin(
+    request: &impl Fields,
+    status: StatusCode,
+    response: &impl Fields,
+) -> bool {
+    if !status.is_success() {
+        return true;
+    }
+    if request.contains("if-match") {
+        let strong = response.first("etag").filter(|tag| range::is_strong(tag));
+        let mut listed = request.lines("if-match").flat_map(entity_tags);
+        return listed.any(|tag| tag == b"*" || Some(tag) == strong);
+    }
+    let [since, modified] = [request.first("if-unmodified-since"), response.first("last-modified")]
+        .map(|value| value.and_then(date::parse));
+    since.zip(modified).is_none_or(|(since, modified)| modified <= since)
+}
+
 /// Whether `If-None-Match` lists the stored entity-tag, or is `*` (RFC 9110 section 13.1.2).
 pub fn is_listed(request: &impl Fields, stored: &impl Fields) -> bool {
     let stored = stored.first("etag").map(opaque);

@@ -106,6 +106,9 @@ reasons! {
     TagUnknown "tag-unknown" "RFC 9110 13.1.2"
         "no tag that the client sent is known to be current"
         "answers get tags unless they have no-store, private, Set-Cookie or Vary: *; clients send them in If-None-Match";
+    RequestIfMatch "request-if-match" "RFC 9110 13.1.1"
+        "the stored response does not meet the client's If-Match or If-Unmodified-Since"
+        "";
     RequestMinFresh "request-min-fresh" "RFC 9111 5.2.1.3"
         "the client requires a response that stays fresh longer"
         "a longer max-age";
@@ -173,8 +176,8 @@ reasons! {
         "the answer to POST does not represent its target"
         "send the target's own URL in Content-Location, if the answer equals that to a GET";
     BadContentRange "bad-content-range" "RFC 9110 14.4"
-        "the partial response does not name one range of its length in bytes"
-        "send Content-Range with a 206; a 206 with several ranges, or of another unit, is not stored";
+        "a partial response (206) does not name one range of its length in bytes, or one of another status names a part"
+        "send Content-Range with a 206, and 206 for a part; several ranges, or those of another unit, are not stored";
     OwnedElsewhere "owned-elsewhere" "configuration"
         "another node of the cluster keeps the response, and has answered"
         "a larger hot in [cluster] keeps more copies of popular responses";
@@ -340,9 +343,11 @@ impl Why {
             | Self::ResponseNoCache
             | Self::AlwaysValidated => Forward::Stale,
             Self::TagUnknown => Forward::Miss,
-            Self::RequestNoCache | Self::RequestMaxAge | Self::RequestMinFresh | Self::PositionAhead => {
-                Forward::Request
-            }
+            Self::RequestNoCache
+            | Self::RequestMaxAge
+            | Self::RequestIfMatch
+            | Self::RequestMinFresh
+            | Self::PositionAhead => Forward::Request,
             Self::Method
             | Self::Intercepted
             | Self::TunnelDistrusted

@@ -87,6 +87,11 @@ fn judge(
     if matches!(lifetime, Lifetime::Heuristic(_)) && !rules.validated && rules.forbids_guess(request) {
         return Err(Why::CookieGuess);
     }
+    // Origins validate successful responses only (RFC 9110 section 13.2.1): another one can but stand in for a failure.
+    let stands_in = rules.outlasts_limits || rules.stale_if_error.max(freshness.stale_if_error) > 0;
+    if rules.validated && !status.is_success() && !stands_in {
+        return Err(Why::NeverFresh);
+    }
     let defined = is_heuristically_cacheable(status) || directives.public;
     if !((rules.validated || rules.keeps_stale) && defined) {
         usable(&freshness, lifetime, defined)?;
@@ -115,20 +120,20 @@ fn status_allows(status: StatusCode, response: &impl Fields) -> Result<(), Why> 
             Err(Why::BadContentRange)
         }
         206 => Ok(()),
-        _ if is_page(response) => Err(Why::BadContentRange),
+        _ if has_part(response) => Err(Why::BadContentRange),
         _ => Ok(()),
     }
 }
 
-/// Whether a response that is not partial (206) has a range of another unit than bytes: some interfaces send pages so, and
-/// the `Range` that selects one is not in `Vary`. Another value than numbers says nothing.
-fn is_page(response: &impl Fields) -> bool {
+/// Whether a response that is not partial (206) has a range that is not all bytes: some interfaces send pages so, and some
+/// servers parts of files, and the `Range` that selects one is not in `Vary`. Another value than numbers says nothing.
+pub fn has_part(response: &impl Fields) -> bool {
     let is_range = |range: &[u8]| {
         range.contains(&b'/') && range.iter().all(|byte| byte.is_ascii_digit() || b"-/*".contains(byte))
     };
     response.first("content-range").is_some_and(|value| {
         let range = value.rsplit(|&byte| byte == b' ').next().unwrap_or_default();
-        is_range(range) && !value.starts_with(b"bytes ")
+        is_range(range) && !ContentRange::parse(value).is_some_and(|part| part.is_whole())
     })
 }
 

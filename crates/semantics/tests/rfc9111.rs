@@ -134,12 +134,16 @@ fn rfc_9110_section_7_6_1_trailer_announcements_pass() {
 }
 
 #[test]
-fn rfc_9110_section_14_4_pages_of_another_unit_are_refused() {
+fn rfc_9110_section_14_4_parts_of_status_200_are_refused() {
     let cases = [
         ("items 0-9/*", true),
         ("0-9/*", true),
         ("*/0", true),
         ("bytes 0-9/10", false),
+        ("Bytes 0-9/10", false),
+        ("bytesx 0-9/10", true),
+        ("bytes 2-4/10", true),
+        ("bytes 0-9/*", true),
         ("0-9", false),
         ("any/word", false),
         ("", false),

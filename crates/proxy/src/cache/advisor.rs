@@ -439,6 +439,7 @@ fn is_demanded(why: Why) -> bool {
         why,
         Why::RequestNoCache
             | Why::RequestMaxAge
+            | Why::RequestIfMatch
             | Why::RequestMinFresh
             | Why::AlwaysValidated
             | Why::PositionAhead

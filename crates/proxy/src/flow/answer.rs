@@ -36,6 +36,14 @@ pub(crate) fn selects(entry: &Entry, request: &impl Fields) -> bool {
     vary::matches(signature, request, || fields.first("content-language"))
 }
 
+/// Whether `entry` meets the conditions for origins of a request with these fields.
+#[inline]
+pub(crate) fn meets_conditions_for_origin(request: &impl Fields, entry: &Entry) -> bool {
+    // Few requests have conditions, and only these need the stored fields.
+    !request.contains_any(&["if-match", "if-unmodified-since"])
+        || revalidate::meets_conditions_for_origin(request, entry.status(), &entry.fields())
+}
+
 /// Whether `entry`, a part of a representation, lacks bytes that a request with these fields needs; `is_undone`: as for
 /// [`from_entry`].
 pub(crate) fn lacks_range(

@@ -68,8 +68,9 @@ pub(crate) struct StoredResponse {
     is_own: bool,
     /// Whether it is a part of a representation (206).
     is_part: bool,
-    /// Whether it is a part that lacks requested bytes, or has them in a coding that the client does not accept.
-    lacks_range: bool,
+    /// Why it is not what the client wants, whatever its age: a condition fails, or it is a part that lacks requested bytes,
+    /// or has them in a coding that the client does not accept.
+    unfit: Option<Why>,
 }
 
 impl Decision {
@@ -147,8 +148,12 @@ impl StoredResponse {
         is_undone: impl FnOnce(&Entry) -> bool,
     ) -> Self {
         let is_part = entry.status() == StatusCode::PARTIAL_CONTENT;
-        let lacks_range = is_part && answer::lacks_range(request, entry, now, is_undone);
-        Self { freshness: entry.freshness(), is_own, is_part, lacks_range }
+        let lacks_range = || is_part && answer::lacks_range(request, entry, now, is_undone);
+        let unfit = match answer::meets_conditions_for_origin(request.1, entry) {
+            false => Some(Why::RequestIfMatch),
+            true => lacks_range().then_some(Why::RangeAbsent),
+        };
+        Self { freshness: entry.freshness(), is_own, is_part, unfit }
     }
 
     /// Returns those of `entry`, which `request` selects.
@@ -233,16 +238,16 @@ pub(crate) fn decide(terms: &Terms, stored: Result<StoredResponse, Why>, now: u3
         true => stored.freshness.without_guess(),
         false => stored.freshness,
     };
-    match reuse(&freshness, &terms.directives, now) {
-        Reuse::Revalidate(why) | Reuse::OnlyIfCached(why) => {
+    match (reuse(&freshness, &terms.directives, now), stored.unfit) {
+        (Reuse::Revalidate(why) | Reuse::OnlyIfCached(why), _) => {
             let is_guess = why == Why::Expired && stored.freshness.is_fresh(now);
             ask(if is_guess { Why::CookieGuess } else { why })
         }
-        _ if stored.lacks_range => ask(Why::RangeAbsent),
-        Reuse::Fresh if stored.is_own => Decision::Hit(Why::Fresh),
-        Reuse::Fresh => Decision::Hit(Why::EquivalentQuery),
-        Reuse::MaxStale => Decision::Hit(Why::MaxStale),
-        Reuse::StaleWhileRevalidate => Decision::StaleAndRefresh,
+        (_, Some(why)) => ask(why),
+        (Reuse::Fresh, None) if stored.is_own => Decision::Hit(Why::Fresh),
+        (Reuse::Fresh, None) => Decision::Hit(Why::EquivalentQuery),
+        (Reuse::MaxStale, None) => Decision::Hit(Why::MaxStale),
+        (Reuse::StaleWhileRevalidate, None) => Decision::StaleAndRefresh,
     }
 }
 
@@ -256,8 +261,8 @@ pub(crate) fn may_share(freshness: &Freshness, request: &Request, now: u32) -> b
 }
 
 /// Whether `entry` may answer `request` at `now` (UNIX seconds) although the origin fails (RFC 5861 section 4, RFC 9111
-/// section 4.2.4). A part may only answer if it has the requested bytes: otherwise the client needs the error. A stored
-/// error is no better than a newer one.
+/// section 4.2.4). If it is not what the client wants, the client needs the error. A stored error is no better than a newer
+/// one.
 pub(crate) fn may_stand_in(
     rules: &Rules,
     request: &Request,
@@ -266,10 +271,10 @@ pub(crate) fn may_stand_in(
     now: u32,
 ) -> bool {
     let is_old_error = matches!(failure, Failure::Status(_)) && entry.status().is_server_error();
-    let lacks_range = || StoredResponse::for_request(entry, request, now).lacks_range;
+    let is_fit = || StoredResponse::for_request(entry, request, now).unfit.is_none();
     !is_old_error
         && stale_on_error(&request.freshness(entry), &request.asked, rules, now, failure)
-        && !lacks_range()
+        && is_fit()
 }
 
 /// Returns how long `request`, which needs an answer of the origin for this reason, waits for it before `entry` answers at

@@ -221,6 +221,12 @@ impl OriginAnswer<'_> {
                     false => Meaning::AskAgain,
                 }
             }
+            // The part is not the one that the client wants, which would take it for the whole.
+            Revalidation::Rest(..) | Revalidation::First(..)
+                if status == StatusCode::OK && storable::has_part(fields) =>
+            {
+                Meaning::AskAgain
+            }
             Revalidation::Rest(entry, held) if status == StatusCode::PARTIAL_CONTENT => {
                 let part = ContentRange::of(fields).filter(|part| *part.range().start() == held.length());
                 let joined = part.and_then(|part| range::combined((held, &entry.fields()), (&part, fields)));

@@ -17,7 +17,7 @@ fn aged(age: u32) -> StoredResponse {
         flags: Flags::VALIDATOR,
         ..Default::default()
     };
-    StoredResponse { freshness, is_own: true, is_part: false, lacks_range: false }
+    StoredResponse { freshness, is_own: true, is_part: false, unfit: None }
 }
 
 fn guessed(stored: StoredResponse) -> StoredResponse {
@@ -32,6 +32,7 @@ fn each_decision_names_its_reason() {
     let (fresh, stale, old) = (aged(10), aged(70), aged(100));
     let part = StoredResponse { is_part: true, ..fresh };
     let other = |stored| StoredResponse { is_own: false, ..stored };
+    let unmet = |stored| StoredResponse { unfit: Some(Why::RequestIfMatch), ..stored };
     let asking = |directives| Terms { directives, ..get() };
     let no_cache = asking(RequestDirectives { no_cache: true, ..Default::default() });
     let tolerant = asking(RequestDirectives { max_stale: Some(50), ..Default::default() });
@@ -45,7 +46,10 @@ fn each_decision_names_its_reason() {
         (get(), Ok(fresh), Hit(Why::Fresh)),
         (get(), Ok(other(fresh)), Hit(Why::EquivalentQuery)),
         (get(), Ok(part), Hit(Why::Fresh)),
-        (get(), Ok(StoredResponse { lacks_range: true, ..part }), Fetch(Why::RangeAbsent)),
+        (get(), Ok(StoredResponse { unfit: Some(Why::RangeAbsent), ..part }), Fetch(Why::RangeAbsent)),
+        (get(), Ok(unmet(fresh)), Revalidate(Why::RequestIfMatch)),
+        (get(), Ok(unmet(stale)), Revalidate(Why::RequestIfMatch)),
+        (get(), Ok(unmet(old)), Revalidate(Why::Expired)),
         (get(), Ok(stale), StaleAndRefresh),
         (get(), Ok(old), Revalidate(Why::Expired)),
         (get(), Ok(other(old)), Fetch(Why::Expired)),
@@ -77,9 +81,11 @@ fn each_decision_names_its_reason() {
 fn requests_for_the_cache_only_never_ask_an_origin() {
     let only_if_cached = RequestDirectives { only_if_cached: true, no_cache: true, ..Default::default() };
     for age in (0..120).step_by(5) {
-        for stored in
-            [aged(age), guessed(aged(age)), StoredResponse { lacks_range: true, is_part: true, ..aged(age) }]
-        {
+        for stored in [
+            aged(age),
+            guessed(aged(age)),
+            StoredResponse { unfit: Some(Why::RangeAbsent), is_part: true, ..aged(age) },
+        ] {
             for bits in 0..8 {
                 let [forbids_guess, is_validated, is_ahead] = [1, 2, 4].map(|bit| bits & bit > 0);
                 let terms = Terms { forbids_guess, is_validated, is_ahead, ..get() };
