@@ -37,13 +37,18 @@ pub fn status(out: &mut Vec<u8>, status: u16) {
 
 /// Appends a field with its name in lower case. Fields without a name, and those that concern an HTTP/1 connection, are
 /// omitted.
+#[inline]
 pub fn field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
-    if let (Name::Known(index @ SHORT..), 0..LONG) = (Name::of(name), value.len()) {
+    field_of(out, Name::of(name), name, value);
+}
+
+fn field_of(out: &mut Vec<u8>, known: Name, name: &[u8], value: &[u8]) {
+    if let (Name::Known(index @ SHORT..), 0..LONG) = (known, value.len()) {
         // The usual case, in one piece.
         out.extend_from_slice(&[SHORT, index - SHORT, value.len() as u8]);
         return out.extend_from_slice(value);
     }
-    if write_name(out, name) {
+    if write_name(out, known, name) {
         integer::write(out, 7, 0, value.len());
         out.extend_from_slice(value);
     }
@@ -52,7 +57,7 @@ pub fn field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
 /// Appends a field as [`field`] does, with the value that `write` appends.
 #[inline]
 pub fn field_with(out: &mut Vec<u8>, name: &[u8], write: impl FnOnce(&mut Vec<u8>)) {
-    if !write_name(out, name) {
+    if !write_name(out, Name::of(name), name) {
         return;
     }
     // Most lengths take one byte.
@@ -70,9 +75,9 @@ pub fn field_with(out: &mut Vec<u8>, name: &[u8], write: impl FnOnce(&mut Vec<u8
 }
 
 /// Appends a name. Returns false for a field that is omitted. Inlined, since many names are constants.
-#[inline]
-fn write_name(out: &mut Vec<u8>, name: &[u8]) -> bool {
-    match Name::of(name) {
+#[inline(always)]
+fn write_name(out: &mut Vec<u8>, known: Name, name: &[u8]) -> bool {
+    match known {
         Name::Omitted => return false,
         Name::Known(index @ SHORT..) => out.extend_from_slice(&[SHORT, index - SHORT]),
         Name::Known(index) => out.push(index),

@@ -47,7 +47,7 @@ static PLACES: [Place; 1 << BITS] = {
 
 /// Returns the first and the last eight bytes of a name in lower case, which are all of it up to 16 bytes. A bit makes
 /// capitals small ones, and changes no other byte of a token to a byte of a known name.
-#[inline]
+#[inline(always)]
 const fn ends(name: &[u8]) -> [u64; 2] {
     const LOWER: u64 = u64::from_ne_bytes([0x20; 8]);
     if let (Some(first), Some(last)) = (name.first_chunk(), name.last_chunk()) {
@@ -65,13 +65,13 @@ const fn ends(name: &[u8]) -> [u64; 2] {
     [short, 0]
 }
 
-#[inline]
+#[inline(always)]
 const fn place([first, last]: [u64; 2]) -> usize {
     (first.wrapping_add(last.rotate_left(21)).wrapping_mul(MULTIPLIER) >> (u64::BITS - BITS)) as usize
 }
 
 impl Name {
-    #[inline]
+    #[inline(always)]
     pub(super) fn of(name: &[u8]) -> Self {
         let ends = ends(name);
         let known = &PLACES[place(ends)];

@@ -53,11 +53,13 @@ pub(crate) enum Entrance {
     Calls,
 }
 
+/// The refusal of a request whose answer is missing, which does not occur.
+pub(crate) const NO_REPLY: Refusal = Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "no reply");
+
 /// The next step for a request.
-#[expect(clippy::large_enum_variant, reason = "in a box, each hit would cost an allocation")]
 pub(crate) enum Step<'c> {
-    /// The cache answers it at once.
-    Answer(Reply, Visit<'c>),
+    /// The cache answers it at once: the reply is in its place.
+    Answer(Visit<'c>),
     /// The flow answers it.
     Ask(PendingRequest),
     /// It is refused.
@@ -89,16 +91,16 @@ pub(crate) struct PendingRequest {
 }
 
 impl Client {
-    /// Returns the next step for the request with this head, whose target becomes what the client requested. `key` is room
-    /// for its key; an ordinary hit allocates nothing. Inlined, so that its reply is not moved.
-    #[inline(always)]
+    /// Returns the next step for the request with this head, whose target becomes what the client requested, and puts the
+    /// answer of the cache into `place`. `key` is room for its key; an ordinary hit allocates nothing.
+    #[inline]
     pub(crate) fn step(
         &self,
         worker: &Arc<Worker>,
         plan: &Plan,
         head: &mut RequestHead<'_>,
         sheet: Option<&mut BatchSums>,
-        key: &mut HashedKey,
+        (key, place): (&mut HashedKey, &mut Option<Reply>),
     ) -> Step<'_> {
         key.bytes.clear();
         let sender = match self.sender(worker, plan, head) {
@@ -114,19 +116,17 @@ impl Client {
         let id = self.id(plan, head);
         let asker =
             Requester { role, address: client, identity: self.identity.as_deref(), id: id.as_ref(), by_peer };
-        // As a `match`, this moves the reply less often than combinators do.
-        let reply = match &sender.awaited {
-            None => serve::at_once(worker, plan, head, &asker, now, key),
-            Some(_) => None,
-        };
-        let Some(reply) = reply else {
-            return self.take(worker, plan, (head, key), sender, (id, begun));
+        let is_answered =
+            sender.awaited.is_none() && serve::at_once(worker, plan, head, &asker, now, key, place).is_some();
+        let Some(reply) = place.as_ref().filter(|_| is_answered) else {
+            *place = None;
+            return self.take(worker, plan, (head, key, place), sender, (id, begun));
         };
         if worker.sampler.picks(plan.settings.validate.sample) {
-            validator::check_hit(worker, head, &asker, &reply);
+            validator::check_hit(worker, head, &asker, reply);
         }
         let identity = self.identity.as_ref();
-        Step::Answer(reply, Visit { role, client, identity, id, by_peer, now, begun })
+        Step::Answer(Visit { role, client, identity, id, by_peer, now, begun })
     }
 
     /// Returns the sender of a request: the client at the other end, or the client for which a node or a trusted proxy
@@ -173,7 +173,7 @@ impl Client {
         &self,
         worker: &Arc<Worker>,
         plan: &Plan,
-        (head, key): (&RequestHead<'_>, &HashedKey),
+        (head, key, place): (&RequestHead<'_>, &HashedKey, &mut Option<Reply>),
         sender: PeerRequest,
         (id, begun): (Option<Arc<str>>, Option<Instant>),
     ) -> Step<'_> {
@@ -183,7 +183,8 @@ impl Client {
                 .or_else(|| certificate_file::answer(worker, head))
         {
             let (identity, now) = (self.identity.as_ref(), clock::now());
-            return Step::Answer(reply, Visit { role, client, identity, id, by_peer, now, begun });
+            *place = Some(reply);
+            return Step::Answer(Visit { role, client, identity, id, by_peer, now, begun });
         }
         let mut memo = match self.entrance {
             Entrance::Calls => None,

@@ -46,8 +46,9 @@ use crate::flow::{answer, arriving, early_hints, equivalent, pass, reload, slice
 use crate::http::body::Upload;
 use crate::http::head::{self, Framing, Refusal};
 
-/// Returns the reply to a request that the cache can answer at `now` (UNIX seconds) without waiting. An ordinary hit in
-/// memory allocates nothing. Writes its `key`, if it gets that far.
+/// Puts the reply to a request that the cache can answer at `now` (UNIX seconds) without waiting into `place`, where it
+/// stays until it is written: to move it takes time. Returns `None` if there is none; what the place holds then is unfinished.
+/// An ordinary hit in memory allocates nothing. Writes its `key`, if it gets that far.
 pub(crate) fn at_once(
     worker: &Worker,
     plan: &Plan,
@@ -55,7 +56,8 @@ pub(crate) fn at_once(
     asker: &Requester<'_>,
     now: u32,
     key: &mut HashedKey,
-) -> Option<Reply> {
+    place: &mut Option<Reply>,
+) -> Option<()> {
     let is_bypassed = bypass(&head.method, head.framing != Framing::Length(0), head.upgrade).is_some();
     // Rules and variants depend on the fields that are forwarded: an owned request has lost those that are listed.
     if is_bypassed || head.lists_fields || !worker.shared.may_serve_stored() {
@@ -87,8 +89,9 @@ pub(crate) fn at_once(
         return None;
     }
     let outcome = Outcome::hit(decision.kind(), decision.why(), stored.freshness.ttl(now)).from(tier);
-    let mut reply = answer::from_entry((&head.method, &selecting), entry, now, outcome, is_undone)?;
-    if sliced::response(&reply).is_some() && !sliced::fill_at_once(&worker.cache, &head.method, &mut reply) {
+    *place = answer::from_entry((&head.method, &selecting), entry, now, outcome, is_undone);
+    let reply = place.as_mut()?;
+    if sliced::response(reply).is_some() && !sliced::fill_at_once(&worker.cache, &head.method, reply) {
         return None;
     }
     let asked_for_certificate = asker.identity.is_some();
@@ -107,15 +110,15 @@ pub(crate) fn at_once(
         by_peer: asker.by_peer,
         asked_for_certificate,
     };
-    if !finish_at_once(&worker.cache, &to, (&selecting, &head.fields), &mut reply) {
+    if !finish_at_once(&worker.cache, &to, (&selecting, &head.fields), reply) {
         return None;
     }
     if !rules.prefetch.is_empty() && !asked_for_certificate && !asker.by_peer && head.method == Method::GET {
         let of =
             ObservedRequest { role, client: asker.address, site, key, hash, fields: &head.fields, rules };
-        prefetch::hit(worker, &of, &reply);
+        prefetch::hit(worker, &of, reply);
     }
-    Some(reply)
+    Some(())
 }
 
 /// Whether a request with these fields gets the content of `entry` without the coding of the origin.

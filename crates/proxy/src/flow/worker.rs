@@ -28,7 +28,7 @@ use crate::counts::gauge::Gauge;
 use crate::counts::histogram::{Distributions, Times};
 use crate::counts::versions::{self, Versions};
 use crate::exchange::plan::Plan;
-use crate::exchange::reply::{Reply, Source};
+use crate::exchange::reply::Source;
 use crate::exchange::route::{SiteNumber, SiteState};
 use crate::exchange::target::{self, key_role, url_parts};
 use crate::flow::interceptor::{Intercepted, Interceptor};
@@ -356,11 +356,11 @@ impl Worker {
         Arc::clone(&clients.1)
     }
 
-    /// Takes back the stored response of a reply that has been written.
+    /// Takes back the stored response of a reply that has been written. Of the reply, only the source and the hash are moved.
     #[inline]
-    pub(crate) fn take_back(&self, reply: Reply) {
-        if let Source::Entry(entry) | Source::NotModified(entry) = reply.fields {
-            self.cache.store.memory.give_back(self.number, reply.hash, entry);
+    pub(crate) fn take_back(&self, source: Source, hash: u64) {
+        if let Source::Entry(entry) | Source::NotModified(entry) = source {
+            self.cache.store.memory.give_back(self.number, hash, entry);
         }
     }
 

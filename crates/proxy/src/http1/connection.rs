@@ -28,7 +28,7 @@ use crate::exchange::request::Request;
 use crate::exchange::send::{gather, send, send_stored};
 use crate::exchange::sink::{Direct, GATHER, SendError};
 use crate::exchange::target::HashedKey;
-use crate::features::arrive::{Client, Entrance, PendingRequest, Step};
+use crate::features::arrive::{Client, Entrance, NO_REPLY, PendingRequest, Step};
 use crate::flow::drain::ConnectionPermit;
 use crate::flow::interceptor::Interceptor;
 use crate::flow::serve;
@@ -215,19 +215,25 @@ impl Connection {
             return ControlFlow::Continue(());
         }
         let stays = !self.worker.shared.is_draining();
-        let step = self.client.step(&self.worker, plan, &mut head, sheet.as_deref_mut(), &mut self.key);
-        // In the arm of its `match`, the reply of a hit is moved less often than as a value of it.
+        let mut place = None;
+        let room = (&mut self.key, &mut place);
+        let step = self.client.step(&self.worker, plan, &mut head, sheet.as_deref_mut(), room);
         let result = match step {
-            Step::Answer(reply, visit) => {
+            Step::Answer(visit) => {
+                let Some(reply) = &place else {
+                    return ControlFlow::Break(InputResult::Refuse(NO_REPLY, None));
+                };
                 self.writing.wake();
                 let before = self.writing.out.len();
                 let framing = Framing::of(&head, visit.role, stays);
-                let banner = plan.banner_of(&reply, || visit.is_secure(&head));
-                if gather(&mut self.writing.out, &reply, &framing, banner) {
+                let banner = plan.banner_of(reply, || visit.is_secure(&head));
+                if gather(&mut self.writing.out, reply, &framing, banner) {
                     let bytes = (self.writing.out.len() - before) as u64;
-                    self.worker.witness.hit(plan, sheet, &visit.hit(&head), &reply, bytes);
+                    self.worker.witness.hit(plan, sheet, &visit.hit(&head), reply, bytes);
                     self.untimed += 1;
-                    self.worker.take_back(reply);
+                    if let Some(Reply { fields, hash, .. }) = place {
+                        self.worker.take_back(fields, hash);
+                    }
                     if framing.keep_alive {
                         ControlFlow::Continue(())
                     } else {
@@ -235,8 +241,10 @@ impl Connection {
                     }
                 } else {
                     let memo = visit.note(&self.worker, plan, &head);
-                    let begun = ReplyStart { reply, framing, memo, since, before };
-                    ControlFlow::Break(InputResult::Reply(Box::new(begun)))
+                    let begun = |reply| Box::new(ReplyStart { reply, framing, memo, since, before });
+                    ControlFlow::Break(
+                        place.map_or(InputResult::Nothing, |reply| InputResult::Reply(begun(reply))),
+                    )
                 }
             }
             Step::Ask(pending) => {

@@ -18,7 +18,7 @@ use crate::base::clock;
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::Reply;
 use crate::exchange::target::HashedKey;
-use crate::features::arrive::{Client, Step};
+use crate::features::arrive::{Client, NO_REPLY, Step};
 use crate::flow::drain::{ConnectionPermit, Drain};
 use crate::flow::serve;
 use crate::flow::worker::Worker;
@@ -249,10 +249,11 @@ impl Connection {
                 }
                 let State { wire, writing, .. } = &mut *state;
                 let next = wire.next(self.reading.input.unread(), scratch, &mut writing.out, now);
-                let (used, event) = match next {
+                // Borrowed, the head of a request is not moved.
+                let (used, event) = match &next {
                     Ok((_, Event::More)) => return Turn::Read { any },
-                    Ok(next) => next,
-                    Err(failure) => return Turn::Failed(failure),
+                    Ok((used, event)) => (*used, event),
+                    Err(failure) => return Turn::Failed(*failure),
                 };
                 any |= !matches!(event, Event::Nothing);
                 self.desk.handle(&mut state, plan, event, sheet.as_deref_mut());
@@ -324,12 +325,12 @@ impl Responder {
         &mut self,
         state: &mut State,
         plan: &Arc<Plan>,
-        event: Event<'_>,
+        event: &Event<'_>,
         sheet: Option<&mut BatchSums>,
     ) {
-        match event {
-            Event::Head { stream, head, end } => {
-                self.request(state, plan, OpenStream { stream, end }, &head, sheet);
+        match *event {
+            Event::Head { stream, ref head, end } => {
+                self.request(state, plan, OpenStream { stream, end }, head, sheet);
             }
             Event::TooLarge { stream } => {
                 let refused = StreamRefusal { stream, head_only: false, refusal: HEAD_TOO_LARGE, memo: None };
@@ -387,28 +388,29 @@ impl Responder {
         mut sheet: Option<&mut BatchSums>,
     ) -> Result<(), (Refusal, Option<Box<RequestRecord>>)> {
         let head_only = head.method == Method::HEAD;
-        let step = self.client.step(&self.worker, plan, head, sheet.as_deref_mut(), &mut self.key);
-        // In the arm of the `match`, a reply is moved less often than as a value of it.
-        match step {
-            Step::Answer(mut reply, visit) => {
+        let mut place = None;
+        let room = (&mut self.key, &mut place);
+        match self.client.step(&self.worker, plan, head, sheet.as_deref_mut(), room) {
+            Step::Answer(visit) => {
+                let reply = place.as_mut().ok_or((NO_REPLY, None))?;
                 let before = state.writing.written();
-                let banner = plan.banner_of(&reply, || visit.is_secure(head));
-                if !state.accepts_head(&reply, banner) {
-                    reply = too_large(&reply);
+                let banner = plan.banner_of(reply, || visit.is_secure(head));
+                if !state.accepts_head(reply, banner) {
+                    *reply = too_large(reply);
                 }
-                if state.reply(opened.stream, &reply, head_only, banner)
-                    || state.begin(opened.stream, &mut reply)
-                {
+                if state.reply(opened.stream, reply, head_only, banner) || state.begin(opened.stream, reply) {
                     let bytes = state.writing.written() - before;
-                    self.worker.witness.hit(plan, sheet, &visit.hit(head), &reply, bytes);
+                    self.worker.witness.hit(plan, sheet, &visit.hit(head), reply, bytes);
                     self.untimed += 1;
-                    self.worker.take_back(reply);
+                    if let Some(Reply { fields, hash, .. }) = place {
+                        self.worker.take_back(fields, hash);
+                    }
                     return Ok(());
                 }
                 let memo = visit.note(&self.worker, plan, head);
                 let sent = state.writing.written() - before;
-                let begun = Box::new(ReplyStart { reply, sent, memo, since: Instant::now() });
-                if let Some(stream) = self.enlist(state, plan, opened) {
+                if let (Some(stream), Some(reply)) = (self.enlist(state, plan, opened), place) {
+                    let begun = Box::new(ReplyStart { reply, sent, memo, since: Instant::now() });
                     tokio::spawn(finish(stream, Arc::clone(&self.worker), Arc::clone(plan), begun));
                 }
                 Ok(())

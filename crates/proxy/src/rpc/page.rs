@@ -17,7 +17,7 @@ use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Content, Reply, Source};
 use crate::exchange::request::Request;
 use crate::exchange::target::HashedKey;
-use crate::features::arrive::{Client, Entrance, PendingRequest, Step};
+use crate::features::arrive::{Client, Entrance, NO_REPLY, PendingRequest, Step};
 use crate::features::dispatch;
 use crate::http::head::{Line, Refusal, RequestHead};
 
@@ -148,8 +148,10 @@ fn step(visitor: &Visitor, plan: &Plan, url: Url, trace: Option<Arc<Trace>>) -> 
     let lines = lines(&url, &plan.settings.doors.user_agent);
     let mut head = RequestHead::compose(&Method::GET, url.as_str(), &lines, &plan.settings.limits)?;
     let client = Client { entrance: Entrance::Calls, address: visitor.client, identity: None, tunnel: None };
-    let step = match client.step(&visitor.worker, plan, &mut head, None, &mut HashedKey::default()) {
-        Step::Answer(reply, _) => PageStep::Reply(Box::new(reply.unnegotiated())),
+    let mut place = None;
+    let room = (&mut HashedKey::default(), &mut place);
+    let step = match client.step(&visitor.worker, plan, &mut head, None, room) {
+        Step::Answer(_) => PageStep::Reply(Box::new(place.ok_or(NO_REPLY)?.unnegotiated())),
         Step::Ask(PendingRequest { mut request, .. }) => {
             (request.trace, request.accepted) = (trace.clone(), None);
             PageStep::Ask(request)

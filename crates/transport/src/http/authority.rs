@@ -68,10 +68,10 @@ pub fn authority(written: &str) -> Option<&str> {
 /// Returns `scheme`, in any letter case, if it is one of HTTP.
 #[inline]
 pub fn known_scheme(scheme: &str) -> Option<&'static str> {
-    match scheme.len() {
-        4 if scheme.eq_ignore_ascii_case("http") => Some("http"),
-        5 if scheme.eq_ignore_ascii_case("https") => Some("https"),
-        _ => None,
+    match scheme {
+        "http" => Some("http"),
+        "https" => Some("https"),
+        other => ["http", "https"].into_iter().find(|known| other.eq_ignore_ascii_case(known)),
     }
 }
 
