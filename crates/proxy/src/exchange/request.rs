@@ -3,6 +3,7 @@
 
 mod rules;
 
+use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -213,22 +214,18 @@ impl Request {
 
     /// Returns the request with these `fields` for which rules have been found.
     fn under(
-        ruled: HeadRules<'_>,
+        HeadRules { head, key: written, address, route, ruling }: HeadRules<'_>,
         mut fields: HeaderMap,
         memory: &Memory,
         plan: &Plan,
-        asker: &Requester<'_>,
+        &Requester { role, address: client, identity, id, by_peer }: &Requester<'_>,
     ) -> Box<Self> {
-        let &Requester { role, address: client, identity, id, by_peer } = asker;
-        let HeadRules { head, key: written, address, route, ruling } = ruled;
         // A node that forwards a request has checked it.
         let is_asked = !by_peer && !is_purge(&head.method, &route);
         let credentials = is_asked.then(|| credentials(head, &route, &ruling, &mut fields)).flatten();
         // Such a request is redirected to the URL as it was sent.
         let is_redirected = is_asked && lacks_tls(&route, address.scheme);
-        let opened =
-            (is_asked && !is_redirected).then(|| ruling.opened(address.path, client.ip(), clock::now));
-        let (unsigned, path) = opened.unwrap_or((None, address.path.into()));
+        let (unsigned, path) = opened(&ruling, address.path, client, is_asked && !is_redirected);
         let address = Address { path: &path, ..address };
         let taken = credentials.as_ref().filter(|_| matches!(route, Route::Site(_)));
         let (key, hash) = key_of(written, (role, &address), ruling.query.as_ref());
@@ -445,6 +442,19 @@ fn key_of(
     let mut key = Vec::with_capacity(address.authority.len() + address.path.len() + 16);
     write_key(&mut key, role, address, query);
     (key, None)
+}
+
+/// Returns the reason why the signature of `uri` is refused, if it is checked and required, and the URI that was signed.
+fn opened<'u>(
+    ruling: &Ruling,
+    uri: &'u str,
+    client: SocketAddr,
+    is_checked: bool,
+) -> (Option<Unsigned>, Cow<'u, str>) {
+    match is_checked {
+        true => ruling.opened(uri, client.ip(), clock::now),
+        false => (None, uri.into()),
+    }
 }
 
 /// Whether a site is served over https only, and a request has another `scheme`.

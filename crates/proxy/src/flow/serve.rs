@@ -91,9 +91,8 @@ pub(crate) fn at_once(
     let outcome = Outcome::hit(decision.kind(), decision.why(), stored.freshness.ttl(now)).from(tier);
     *place = answer::from_entry((&head.method, &selecting), entry, now, outcome, is_undone);
     let reply = place.as_mut()?;
-    if sliced::response(reply).is_some() && !sliced::fill_at_once(&worker.cache, &head.method, reply) {
-        return None;
-    }
+    let is_filled =
+        sliced::response(reply).is_none() || sliced::fill_at_once(&worker.cache, &head.method, reply);
     let asked_for_certificate = asker.identity.is_some();
     let to = Destination {
         worker: worker.number,
@@ -110,7 +109,7 @@ pub(crate) fn at_once(
         by_peer: asker.by_peer,
         asked_for_certificate,
     };
-    if !finish_at_once(&worker.cache, &to, (&selecting, &head.fields), reply) {
+    if !is_filled || !finish_at_once(&worker.cache, &to, (&selecting, &head.fields), reply) {
         return None;
     }
     if !rules.prefetch.is_empty() && !asked_for_certificate && !asker.by_peer && head.method == Method::GET {
