@@ -343,3 +343,19 @@ fn a_preface_may_come_byte_by_byte() {
     // The proxy answers with its settings.
     assert_eq!(client.exactly(9)[3], SETTINGS);
 }
+
+/// As gRPC has them: each of these clients sends a message, and waits.
+#[test]
+fn unfinished_requests_with_content_leave_the_window_to_others() {
+    let origin = Origin::always("200 OK\nCache-Control: no-store\n\nhello");
+    let larder = Larder::before(&origin);
+    let mut client = Client::new(&larder);
+    for stream in (1..160).step_by(2) {
+        let head = client.head("POST", "/", &[]);
+        client.send(HEADERS, END_HEADERS, stream, &head);
+        assert!(client.until(|client| client.room(stream) >= 16_000), "no room for {stream}");
+        client.send(DATA, 0, stream, &[b'x'; 16_000]);
+    }
+    client.upload(161, &[b'x'; 600_000]);
+    assert_eq!(client.response(161).status, 200);
+}

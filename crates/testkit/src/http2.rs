@@ -156,7 +156,7 @@ impl Client {
     }
 
     /// Returns the number of bytes that the windows allow on `stream`.
-    fn room(&self, stream: u32) -> usize {
+    pub fn room(&self, stream: u32) -> usize {
         let used = |stream| self.windows.get(&stream).copied().unwrap_or(0);
         (65_535 + used(0)).min(self.first_window + used(stream)).max(0) as usize
     }

@@ -121,7 +121,6 @@ impl<R: Receive> Source<'_, R> {
     }
 
     async fn carry(&mut self) -> Result<ContentResult, Refusal> {
-        let mut before = 0;
         loop {
             let data = match self.next().await? {
                 Piece::Data(data) => data,
@@ -144,7 +143,7 @@ impl<R: Receive> Source<'_, R> {
             if self.frames.send(Ok(Frame::data(data))).await.is_err() {
                 return Ok(ContentResult::Unwanted);
             }
-            self.receiver.release(std::mem::replace(&mut before, length));
+            self.receiver.release(length);
             if is_whole {
                 return Ok(ContentResult::Whole);
             }

@@ -38,9 +38,9 @@ pub struct ClientFrames {
 }
 
 impl Upload {
-    /// Creates content whose frames arrive over a channel of one frame: when the next one fits, the reader has taken the
-    /// one before. Without a length, trailers are always the last frame, even if there are none: a client that has left
-    /// must not seem to have sent all content.
+    /// Creates content whose frames arrive over a channel of one frame, while another one is sent. Without a length,
+    /// trailers are always the last frame, even if there are none: a client that has left must not seem to have sent all
+    /// content.
     pub fn channel(length: Option<u64>) -> (Frames, Self) {
         let (sender, frames) = mpsc::channel(1);
         (
