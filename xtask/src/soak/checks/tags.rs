@@ -19,6 +19,10 @@ const DOUBT: Duration = Duration::from_secs(5);
 const IMPATIENT: &str = "[timeouts]\nfirst_byte = '300ms'\n";
 /// One in this number of changes is committed late or gets no answer.
 const FAULT: u64 = 80;
+/// The least and the most milliseconds until a late commit: less than half of `DOUBT`, and long after the 300 ms of
+/// `IMPATIENT`. On a busy machine, a gateway notices only some time later that the cache has disconnected; until then, the
+/// change is under way, and tags from before it are valid.
+const LATE: [u64; 2] = [1_200, 2_200];
 const PUSH: &str = "push.test";
 const ALWAYS: &str = "always.test";
 
@@ -150,7 +154,7 @@ impl Site<'_> {
             let fault = match random.below(FAULT) {
                 // Without couplings, ordinary changes have to be missed.
                 _ if self.task.leaves_out("couplings") => String::new(),
-                0 => format!("Wait: {}\r\n", 400 + random.below(1_600)),
+                0 => format!("Wait: {}\r\n", LATE[0] + random.below(LATE[1] - LATE[0])),
                 1 => format!("Wait: {}\r\nCut: 1\r\n", random.below(200)),
                 _ => String::new(),
             };
