@@ -80,6 +80,9 @@ impl Reader<'_> {
             } else if let Some((open, close)) = brackets(value.get_ref()) {
                 let hint = match name {
                     "test" => "; it belongs in a file for larder check --test".to_owned(),
+                    _ if names(TOP).any(|own| own == name) => {
+                        format!("; it is a key: write {name} = .. above all tables")
+                    }
                     _ => foreign::table(name).unwrap_or_else(|| hint(name, known.iter().copied())),
                 };
                 let name = name.escape_debug();

@@ -177,6 +177,10 @@ fn unknown_keys_get_the_nearest_name() {
         ("[limit]", "1: unknown table [limit]; did you mean 'limits'?"),
         ("[[sites]]\na = 1", "1: unknown table [[sites]]; did you mean 'site'?"),
         ("[[test]]\na = 1", "1: unknown table [[test]]; it belongs in a file for larder check --test"),
+        (
+            "[admin]\nlisten = 'off'",
+            "1: unknown table [admin]; it is a key: write admin = .. above all tables",
+        ),
         ("colour = 'red'", "1: unknown key 'colour' above all tables"),
         ("[cache]\na = 1", "1: unknown table [cache]; the cache is in [memory] and [[disk]]"),
         (
