@@ -19,6 +19,7 @@ trait DynPolicy: Send {
     fn admit(&mut self, new: &Object, residents: &dyn Residents) -> bool;
     fn on_insert(&mut self, slot: Slot, residents: &dyn Residents);
     fn on_hit(&mut self, slot: Slot, residents: &dyn Residents);
+    fn on_hits(&mut self, slot: Slot, count: u32, residents: &dyn Residents) -> bool;
     fn evict(&mut self, residents: &dyn Residents) -> Option<Slot>;
     fn on_remove(&mut self, slot: Slot, residents: &dyn Residents);
     fn heap_bytes(&self) -> usize;
@@ -40,6 +41,10 @@ impl<P: Policy> DynPolicy for Aligned<P> {
 
     fn on_hit(&mut self, slot: Slot, residents: &dyn Residents) {
         self.0.on_hit(slot, &residents);
+    }
+
+    fn on_hits(&mut self, slot: Slot, count: u32, residents: &dyn Residents) -> bool {
+        self.0.on_hits(slot, count, &residents)
     }
 
     fn evict(&mut self, residents: &dyn Residents) -> Option<Slot> {
@@ -107,6 +112,11 @@ impl Policy for AnyPolicy {
     #[inline]
     fn on_hit<R: Residents>(&mut self, slot: Slot, residents: &R) {
         self.0.on_hit(slot, residents);
+    }
+
+    #[inline]
+    fn on_hits<R: Residents>(&mut self, slot: Slot, count: u32, residents: &R) -> bool {
+        self.0.on_hits(slot, count, residents)
     }
 
     #[inline]

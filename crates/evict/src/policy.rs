@@ -238,6 +238,13 @@ pub trait Policy: Sized + Send + 'static {
     /// Notes a request for the object in `slot`.
     fn on_hit<R: Residents>(&mut self, slot: Slot, residents: &R);
 
+    /// Notes `count` requests in sequence for the object in `slot`, if that is less work than one after the other. Returns
+    /// whether it has; if not, the caller calls [`on_hit`](Self::on_hit) for each.
+    #[inline]
+    fn on_hits<R: Residents>(&mut self, _slot: Slot, _count: u32, _residents: &R) -> bool {
+        false
+    }
+
     /// Chooses a victim and forgets it; the victim is still readable in `residents` during the call. Returns `None`
     /// only when no object is left to evict.
     fn evict<R: Residents>(&mut self, residents: &R) -> Option<Slot>;

@@ -136,6 +136,23 @@ impl<P: Policy, V> Shard<P, V> {
         self.contents.slab.cost_and_value(slot).map(|(_, value)| value)
     }
 
+    /// Looks `key` up `count` times in sequence, as [`get`](Self::get) does. Returns whether it is resident.
+    pub fn get_often(&mut self, key: u64, count: u32) -> bool {
+        let Some(slot) = self.contents.find(key) else {
+            self.contents.now += u64::from(count);
+            return false;
+        };
+        if self.policy.on_hits(slot, count, &self.contents) {
+            self.contents.now += u64::from(count);
+            return true;
+        }
+        for _ in 0..count {
+            self.contents.now += 1;
+            self.policy.on_hit(slot, &self.contents);
+        }
+        true
+    }
+
     /// Looks `key` up without informing the policy.
     #[inline]
     pub fn peek(&self, key: u64) -> Option<&V> {

@@ -320,6 +320,15 @@ impl Policy for Ranking {
     }
 
     #[inline]
+    fn on_hits<R: Residents>(&mut self, slot: Slot, count: u32, _residents: &R) -> bool {
+        // So many steps: floats above 0 are in the order of their bits.
+        self.level = f64::from_bits(self.level.to_bits() + u64::from(count));
+        self.bases[slot] = self.level;
+        self.counts[slot] = self.counts[slot].saturating_add(u8::try_from(count).unwrap_or(u8::MAX));
+        true
+    }
+
+    #[inline]
     fn evict<R: Residents>(&mut self, residents: &R) -> Option<Slot> {
         let slot = match self.evict_on_probation(residents) {
             Some(slot) => slot,

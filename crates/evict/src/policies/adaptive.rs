@@ -102,9 +102,23 @@ impl Ghost {
     #[inline]
     fn hear(&mut self, object: &Object, objective: Objective) {
         if self.cache.get(object.key).is_none() {
-            self.missed += objective.benefit(object.size) as f64;
-            let _stored = self.cache.insert(*object, (), &mut Vec::new());
+            self.miss(object, objective);
         }
+    }
+
+    /// Hears of `count` requests in sequence.
+    fn hear_often(&mut self, object: &Object, count: u32, objective: Objective) {
+        let mut left = count;
+        while left > 0 && !self.cache.get_often(object.key, left) {
+            self.miss(object, objective);
+            left -= 1;
+        }
+    }
+
+    #[inline]
+    fn miss(&mut self, object: &Object, objective: Objective) {
+        self.missed += objective.benefit(object.size) as f64;
+        let _stored = self.cache.insert(*object, (), &mut Vec::new());
     }
 
     /// Removes the keys outside `is_in`.
@@ -264,6 +278,15 @@ impl Policy for Adaptive {
     fn on_hit<R: Residents>(&mut self, slot: Slot, residents: &R) {
         self.residents.on_hit(slot, residents);
         self.hear(&residents.object(slot), true);
+    }
+
+    fn on_hits<R: Residents>(&mut self, slot: Slot, count: u32, residents: &R) -> bool {
+        let object = residents.object(slot);
+        if is_sampled(object.key, self.thinning) {
+            self.heard += count as usize;
+            self.ghosts.iter_mut().for_each(|ghost| ghost.hear_often(&object, count, self.objective));
+        }
+        self.residents.on_hits(slot, count, residents)
     }
 
     #[inline]

@@ -143,6 +143,22 @@ proptest! {
     }
 
     #[test]
+    fn many_looks_at_once_count_as_one_after_the_other(capacity in capacity(), ops in ops(), count in 0..300_u32) {
+        for spec in all_policies() {
+            let (mut at_once, mut in_turn) = (spec.build(capacity, 7), spec.build(capacity, 7));
+            for (serial, op) in ops.iter().enumerate() {
+                if let Op::Get(key) = *op {
+                    let found = (0..count).fold(false, |_, _| in_turn.get(key).is_some());
+                    prop_assert_eq!(at_once.get_often(key, count), found || in_turn.peek(key).is_some());
+                } else {
+                    prop_assert_eq!(apply(&mut at_once, op, serial), apply(&mut in_turn, op, serial), "{}", spec);
+                }
+                prop_assert_eq!(at_once.validate(), Ok(()));
+            }
+        }
+    }
+
+    #[test]
     fn a_walk_meets_once_whatever_stays(
         capacity in capacity(), before in ops(), meanwhile in ops(), most in 1..9_u32
     ) {

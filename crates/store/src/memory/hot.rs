@@ -82,10 +82,10 @@ struct Place {
 }
 
 impl HotTable {
-    /// Returns the tables of all workers. There are none if the workers share no lock, or if the tier has to evict exactly as
-    /// its policy says.
+    /// Returns the tables of all workers, also of a single one: counting uses in batches is less work for the policy. There
+    /// are none if the tier has to evict exactly as its policy says.
     pub(super) fn for_workers(budget: Budget) -> Box<[Self]> {
-        let tables = if budget.shards() > 1 && budget.workers > 1 { budget.workers } else { 0 };
+        let tables = if budget.shards() > 1 { budget.workers } else { 0 };
         (0..tables).map(|_| Self(Mutex::new(std::array::from_fn(|_| Place::default())))).collect()
     }
 }
@@ -126,9 +126,7 @@ impl Place {
 
     /// Counts its uses in the shard of its response.
     fn count(&mut self, shard: &mut LockedShard<'_>) {
-        for _ in 0..self.uses {
-            shard.get(self.hash);
-        }
+        shard.get_often(self.hash, self.uses);
         if let Some(kept) = shard.peek(self.hash) {
             kept.uses().note(self.uses, self.last);
         }

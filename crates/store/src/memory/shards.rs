@@ -191,6 +191,11 @@ impl LockedShard<'_> {
         self.contents.shard.get(hash)
     }
 
+    /// Looks a resident up `count` times in sequence, as [`get`](Self::get) does.
+    pub(super) fn get_often(&mut self, hash: u64, count: u32) {
+        self.contents.shard.get_often(hash, count);
+    }
+
     /// Returns the number of changes so far.
     #[inline]
     pub(super) fn changes(&self) -> u64 {
