@@ -332,6 +332,25 @@ fn a_damaged_or_incomplete_tier_record_is_fetched_again() {
 }
 
 #[test]
+fn of_an_overlong_value_on_the_engine_little_is_read() {
+    let (engine, origin) = (Engine::start(), Origin::always(PAGE));
+    let node = alone(&engine, &origin, "");
+    node.get("/page");
+    wait_for_written(&node, 1);
+    let [record] = &names(&engine)[..] else { panic!("{:?}", names(&engine)) };
+    engine.tell(&["setrange", record, "100000000", "x"]);
+    let node = again(node, &engine, &origin, "");
+    let sent = || -> u64 {
+        let figures = engine.tell(&["info", "stats"]);
+        let line = figures.lines().find_map(|line| line.strip_prefix("total_net_output_bytes:"));
+        line.and_then(|count| count.trim().parse().ok()).expect("a number")
+    };
+    let before = sent();
+    assert_eq!((node.get("/page").status, count(&node, "damaged"), origin.count()), (200, 1, 2));
+    assert!(sent() - before < 10 << 20, "{} bytes", sent() - before);
+}
+
+#[test]
 fn requests_continue_while_the_engine_is_down_and_the_tier_recovers() {
     let (mut engine, origin) = (Engine::start(), Origin::always(PAGE));
     let node = alone(&engine, &origin, "");

@@ -1,5 +1,7 @@
 //! Clients that violate the protocol, or that cause work and do not read the responses.
 
+use std::net::TcpListener;
+
 use larder_testkit::http2::*;
 use larder_testkit::{Answer, Larder, Origin, PATIENCE, within};
 
@@ -288,4 +290,38 @@ fn unread_contents_of_many_requests_take_little_memory() {
     let mut client = Client::new(&larder);
     client.upload(1, &[b'x'; 200_000]);
     assert_eq!(client.response(1).status, 200);
+}
+
+#[test]
+fn unread_contents_of_many_tunnels_take_little_memory() {
+    // A parent that never opens a tunnel: what clients send waits.
+    let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let larder =
+        Larder::start(&format!("[parent]\nhttp = 'http://{}'", silent.local_addr().expect("an address")));
+    let before = larder.resident();
+    let head = section(&[(":method", "CONNECT"), (":authority", "far.test:443")]);
+    let tunnel = |stream| {
+        let head = frame(HEADERS, END_HEADERS, stream, &head);
+        [head, frame(DATA, 0, stream, &[b'x'; 16_000]).repeat(8)].concat()
+    };
+    let mut clients: Vec<_> = (0..30).map(|_| Client::with(larder.forward, &[])).collect();
+    for client in &mut clients {
+        (1..80).step_by(2).for_each(|stream| client.raw(&tunnel(stream)));
+        client.ping();
+    }
+    let grown = larder.resident().saturating_sub(before);
+    assert!(grown < 80 << 20, "contents of 1,200 tunnels hold {grown} bytes");
+    let resets = clients.iter().flat_map(|client| client.responses.values()).map(|one| one.reset);
+    let resets: Vec<_> = resets.collect();
+    assert!(
+        resets.len() >= 100 && resets.iter().all(|reset| *reset == Some(ENHANCE_YOUR_CALM)),
+        "{resets:?}"
+    );
+    // The memory is free again.
+    drop(clients);
+    larder.wait_for("connections", 0);
+    let mut client = Client::with(larder.forward, &[]);
+    client.raw(&tunnel(1));
+    client.ping();
+    assert!(client.responses.is_empty(), "{:?}", client.responses);
 }

@@ -8,7 +8,7 @@ use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use larder_testkit::{Larder, Origin, Response, eventually};
+use larder_testkit::{Authority, Larder, Origin, Response, eventually, site};
 use serde_json::{Value, json};
 
 use super::with_rules;
@@ -48,9 +48,12 @@ impl Issuer {
     }
 
     fn rule(&self, keys: &str) -> String {
-        let jwks = format!("jwks = 'http://{}/jwks.json'", self.origin.address);
+        Self::rule_of(&format!("http://{}", self.origin.address), keys)
+    }
+
+    fn rule_of(server: &str, keys: &str) -> String {
         format!(
-            "[[site.rule]]\njwt = {{ {jwks}, issuer = 'https://id.test', audience = 'shop'{keys} }}\nrequest.remove = 'Authorization'\n"
+            "[[site.rule]]\njwt = {{ jwks = '{server}/jwks.json', issuer = 'https://id.test', audience = 'shop'{keys} }}\nrequest.remove = 'Authorization'\n"
         )
     }
 }
@@ -133,6 +136,22 @@ fn requests_share_the_failure_of_slow_keys() {
         }
     });
     assert_eq!(issuer.origin.count(), 1, "none waits for the fetches of all before it");
+}
+
+#[test]
+fn a_site_uses_no_keys_of_a_server_that_another_site_trusts() {
+    let (origin, issuer, authority) = (Origin::always("200 OK\n\npage"), Issuer::new(), Authority::new());
+    let pair = authority.pair("keys", &["127.0.0.1"]);
+    let listen = "[reverse]\nlisten_tls = '127.0.0.1:0'\n";
+    let front = Larder::start(&format!("{listen}{}{}", pair.table(), site(&[&issuer.origin], "")));
+    let server = format!("https://{}", front.door("reverse, TLS"));
+    let rule = Issuer::rule_of(&server, "");
+    let (a, b) = ("hosts = 'a.test'\n", format!("hosts = 'b.test'\n{rule}"));
+    let trusting = format!("[[site]]\norigin = '{server}'\nca = '{}'\n{a}{rule}", authority.file());
+    let larder = Larder::start(&[trusting, site(&[&origin], &b)].concat());
+    let token = issuer.token("ann", "user", 60);
+    let ask = |host| larder.ask(&format!("GET /page\nHost: {host}\nAuthorization: Bearer {token}")).status;
+    assert_eq!(["a.test", "b.test", "a.test"].map(ask), [200, 503, 200]);
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! `larder serve --intercept`, for the clients of a team.
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -72,6 +74,21 @@ fn rules_and_the_guard_of_private_addresses_hold_in_a_tunnel() {
     let team = Team { proxy: guarded, state: team.state };
     let url = format!("{}/a", registry.url());
     assert_eq!(stdout(&team.curl(&["-o", "/dev/null", "-w", "%{http_code}", &url])), "403");
+}
+
+#[test]
+fn the_host_of_a_tunnel_without_tls_counts_as_a_connection() {
+    let registry = Registry::before(origin());
+    let team = Team::new(&registry, "");
+    let mut client = TcpStream::connect(team.proxy.forward).expect("a connection");
+    let address = format!("localhost:{}", registry.port());
+    write!(client, "CONNECT {address} HTTP/1.1\r\nHost: {address}\r\n\r\n").expect("sent");
+    let mut head = [0; b"HTTP/1.1 200".len()];
+    client.read_exact(&mut head).expect("an answer");
+    assert_eq!(&head, b"HTTP/1.1 200");
+    client.write_all(b"G").expect("sent");
+    // The client, both ends of the tunnel within the process, and the host.
+    team.proxy.wait_for("connections", 4);
 }
 
 #[test]

@@ -22,6 +22,8 @@ pub const MAGIC: &[u8; 8] = b"larder 2";
 pub const CHUNK: u64 = 1 << 20;
 /// Content that is shorter is part of the record.
 pub const INLINE: u64 = 64 << 10;
+/// No value that a node writes, a record or a chunk with its seal, is longer than this.
+pub const LONGEST: u64 = CHUNK + 256;
 
 /// The content of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -252,10 +252,10 @@ impl Connection {
         self.streams.len()
     }
 
-    /// Returns the bytes of content that have arrived and have not been [released](Self::release), without those of tunnels.
+    /// Returns the bytes of content that have arrived and have not been [released](Self::release).
     pub fn unread(&self) -> usize {
-        let unread = self.limits.connection_window() - self.allowed - self.released;
-        usize::try_from(unread).unwrap_or_default()
+        let counted = self.limits.connection_window() - self.allowed - self.released;
+        usize::try_from(counted + self.streams.uncounted()).unwrap_or_default()
     }
 
     /// Returns the size of the largest list of fields that the client accepts (RFC 9113 section 6.5.2).

@@ -211,6 +211,11 @@ impl Streams {
         Some(stream)
     }
 
+    /// Returns the bytes of unread content that do not count towards the connection's window.
+    pub(crate) fn uncounted(&self) -> i64 {
+        self.open.iter().map(|stream| stream.held - stream.counted()).sum()
+    }
+
     /// Whether any stream has content to send.
     pub(crate) fn is_any_waiting(&self) -> bool {
         self.open.iter().any(|stream| stream.wants)

@@ -1,5 +1,9 @@
 //! A connection to one of the three kinds of databases, and the differences between them.
 
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::task::Poll;
 use std::time::Duration;
 
 use sqlx::mysql::MySqlConnection;
@@ -310,10 +314,18 @@ fn escape(text: &str, to: &mut String) {
     }
 }
 
-async fn within<T>(
+/// Returns the result of `work`, which takes as long as `patience` at most. The driver panics at some malformed answers of a
+/// server: then the connection has failed, as one that was lost.
+pub(crate) async fn within<T>(
     patience: Duration,
     work: impl Future<Output = Result<T, sqlx::Error>>,
 ) -> Result<T, Failure> {
+    let mut work = pin!(work);
+    let work = poll_fn(|cx| {
+        let polled = catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(cx)));
+        let malformed = |_| Poll::Ready(Err(sqlx::Error::Protocol("a malformed answer".to_owned())));
+        polled.unwrap_or_else(malformed)
+    });
     match tokio::time::timeout(patience, work).await {
         Ok(done) => done.map_err(Failure::from),
         Err(_) => Err(Failure::Slow(patience)),

@@ -12,7 +12,7 @@ use sqlx::mysql::MySqlConnectOptions;
 use sqlx::postgres::PgConnectOptions;
 use sqlx::sqlite::{SqliteAutoVacuum, SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
 
-use crate::connection::{Connection, Link};
+use crate::connection::{Connection, Link, within};
 use crate::failure::{Failure, OpenError};
 
 /// The time that another process may hold SQLite's lock before that counts as a failure.
@@ -80,8 +80,7 @@ impl Target {
                 Backend::Postgres(options) => Link::Postgres(options.connect().await?),
             })
         };
-        let link = tokio::time::timeout(patience, connecting).await;
-        Ok(Connection::new(link.map_err(|_| Failure::Slow(patience))??, patience))
+        Ok(Connection::new(within(patience, connecting).await?, patience))
     }
 }
 

@@ -1,6 +1,6 @@
 //! The near ends of intercepted tunnels: TLS with the client, and then HTTP as on other connections of clients.
 
-use std::time::Duration;
+use std::sync::Arc;
 
 use larder_semantics::status::Why;
 use rustls::AlertDescription;
@@ -12,6 +12,7 @@ use super::admit::ConnectionContext;
 use crate::base::networks::host_of;
 use crate::base::settings::Role;
 use crate::exchange::arrival::Arrival;
+use crate::exchange::plan::Plan;
 use crate::exchange::reply::Tunnel;
 use crate::exchange::tunnel::{Abort, carry_for};
 use crate::features::arrive::{Client, Entrance};
@@ -48,7 +49,7 @@ async fn serve(listening: ConnectionContext, arrived: Intercepted) {
     match first.first() {
         None => return,
         Some(&HANDSHAKE) => {}
-        Some(_) => return pass_through(worker, first, arrived, timeouts.tunnel).await,
+        Some(_) => return pass_through(worker, &plan, first, arrived).await,
     }
     let Intercepted { stream, client, site, tls, .. } = arrived;
     let limits = (timeouts.head, end);
@@ -79,7 +80,7 @@ fn is_distrust(alert: AlertDescription) -> bool {
 }
 
 /// Carries bytes of another protocol than TLS, of which the `first` have been read, to and from the host.
-async fn pass_through(worker: &Worker, first: Vec<u8>, arrived: Intercepted, idle: Duration) {
+async fn pass_through(worker: &Arc<Worker>, plan: &Plan, first: Vec<u8>, arrived: Intercepted) {
     let Intercepted { stream, client, site, via, is_offline, uninterceptable, .. } = arrived;
     // It is told once.
     let _ = uninterceptable.set(Why::TunnelNotTls);
@@ -87,12 +88,15 @@ async fn pass_through(worker: &Worker, first: Vec<u8>, arrived: Intercepted, idl
         return;
     }
     tracing::info!("the tunnel of {} to {site} is not intercepted: it does not begin with TLS", client.ip());
+    // The connection to the host is one more file than the two ends of this tunnel, which are counted.
+    let Some(_permit) = worker.permit_of_end(plan) else { return };
     let port = port_of(&site).parse().unwrap_or(443);
-    let connector = worker.clients(&worker.plan()).tunnel.clone();
+    let connector = worker.clients(plan).tunnel.clone();
     let connected = connector.tunnel(host_of(&site), port, (Some(client.ip()), &via)).await;
     match connected {
         Ok(mut origin) => {
             if origin.write_all(&first).await.is_ok() {
+                let idle = plan.settings.timeouts.tunnel;
                 let _ = carry_for(stream, Tunnel::Tcp(origin), idle, Abort::Close).await;
             }
         }

@@ -6,32 +6,30 @@
 //! cache groups, since only the answer would have named the groups that the change invalidates. Responses stored before
 //! are invalidated when the doubt begins.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::Cache;
+use crate::base::clock;
 use larder_semantics::fields::Fields;
 use larder_semantics::freshness::Freshness;
 use larder_semantics::purge::{Effect, Scope};
 use larder_semantics::{groups, key, no_vary_search};
-use larder_words::with_defaults;
 
-use super::Cache;
-use crate::base::clock;
-
-/// The number of slots for URLs and origins. Two that share a slot are in doubt together, which costs validations.
-const PLACES: usize = 4_096;
+/// The number of slots for URLs and origins. Two that share a slot are in doubt together, which costs validations. They
+/// take 2 MiB, from the first doubt on: with few, one client's changes would put the responses of all sites in doubt.
+const PLACES: usize = 1 << 18;
 
 /// The most that the clock may be behind, in milliseconds.
 const COARSE: u64 = 10;
 
-with_defaults! {
-    /// The ends of the doubts, in milliseconds of [`clock::millis`].
-    #[derive(Debug)]
-    pub struct Doubts {
-        /// The end of the last doubt; 0 before the first one.
-        latest: AtomicU64 = AtomicU64::new(0),
-        /// The end of the doubt by the hash of a cache key, of its path, or of an origin.
-        until: Box<[AtomicU64]> = (0..PLACES).map(|_| AtomicU64::new(0)).collect(),
-    }
+/// The ends of the doubts, in milliseconds of [`clock::millis`].
+#[derive(Debug, Default)]
+pub struct Doubts {
+    /// The end of the last doubt; 0 before the first one.
+    latest: AtomicU64,
+    /// The end of the doubt by the hash of a cache key, of its path, or of an origin.
+    until: OnceLock<Box<[AtomicU64]>>,
 }
 
 /// The doubts that apply to the answer to a request.
@@ -45,7 +43,8 @@ pub(crate) struct Doubt {
 
 impl Doubts {
     fn begin(&self, hash: u64, until: u64) {
-        self.until[hash as usize % PLACES].fetch_max(until, Ordering::SeqCst);
+        let places = self.until.get_or_init(|| (0..PLACES).map(|_| AtomicU64::new(0)).collect());
+        places[hash as usize % PLACES].fetch_max(until, Ordering::SeqCst);
         self.latest.fetch_max(until, Ordering::SeqCst);
     }
 
@@ -53,7 +52,7 @@ impl Doubts {
     /// is the same for all processes of this machine.
     pub fn all(&self) -> impl Iterator<Item = (u64, u64)> {
         let now = clock::millis();
-        let ends = self.until.iter().map(|until| until.load(Ordering::SeqCst));
+        let ends = self.until.get().into_iter().flatten().map(|until| until.load(Ordering::SeqCst));
         (0..).zip(ends).filter(move |(_, until)| *until > now)
     }
 
@@ -68,7 +67,8 @@ impl Doubts {
     }
 
     fn has(&self, hash: u64, now: u64) -> bool {
-        now < self.until[hash as usize % PLACES].load(Ordering::SeqCst)
+        let until = self.until.get().map(|places| places[hash as usize % PLACES].load(Ordering::SeqCst));
+        until.is_some_and(|until| now < until)
     }
 }
 
@@ -150,6 +150,14 @@ mod tests {
         let about = |hash, now| doubts.has(hash, now);
         assert!(about(7, 999) && about(7 + PLACES as u64, 999), "places are shared");
         assert!(!about(7, 1_000) && about(8, 1_000) && !about(9, 0));
+    }
+
+    #[test]
+    fn many_doubts_leave_most_other_urls_in_none() {
+        let (doubts, mut random) = (Doubts::default(), fastrand::Rng::with_seed(7));
+        (0..20_000).for_each(|_| doubts.begin(random.u64(..), 1_000));
+        let others = (0..1_000).filter(|_| doubts.has(random.u64(..), 0)).count();
+        assert!(others < 150, "{others} of 1,000 are in doubt, too");
     }
 
     #[test]

@@ -12,6 +12,7 @@ mod hot;
 pub mod invalidations;
 pub(crate) mod lease;
 pub mod members;
+mod order_queue;
 mod peer;
 pub(crate) mod peer_request;
 pub(crate) mod peers;

@@ -20,6 +20,7 @@ use tokio::sync::{Notify, watch};
 
 use super::Cluster;
 use super::engine::{EngineError, Link};
+use super::order_queue::{OrderQueue, SCOPES};
 use super::pending::OrderFile;
 use super::sealed::{self, ForgeryCounts};
 
@@ -29,8 +30,6 @@ pub(crate) const KEPT: usize = 1 << 16;
 const WAITING: usize = 4_096;
 /// The most entries that are read at once.
 pub(super) const BATCH: usize = 512;
-/// The most scopes in one entry.
-const SCOPES: usize = 256;
 /// The pause before adding is tried again.
 const PAUSE: Duration = Duration::from_millis(200);
 /// How long a request to another node waits for orders of this node that are in flight to the stream.
@@ -90,13 +89,6 @@ pub(crate) struct Stream {
     pending: OrderFile,
     /// Orders that are being published.
     telling: watch::Sender<OrdersInProgress>,
-}
-
-/// Orders that wait to be added. Each has a number, since orders may be equal.
-#[derive(Debug, Default)]
-struct OrderQueue {
-    orders: VecDeque<(u64, Order)>,
-    next: u64,
 }
 
 /// Orders that are being published. If the flow of a request is dropped, the rest of them is published later.
@@ -182,6 +174,9 @@ impl Stream {
 
     fn wait(&self, order: Order) {
         let mut queue = self.waiting.lock();
+        if queue.joins(&order) {
+            return;
+        }
         if queue.orders.len() >= WAITING {
             tracing::warn!("{WAITING} purges wait for the engine; the other nodes will validate everything");
             queue.orders.clear();
@@ -213,13 +208,6 @@ impl Stream {
         if queue.orders.front().is_some_and(|(first, _)| *first == number) {
             queue.orders.pop_front();
         }
-    }
-}
-
-impl OrderQueue {
-    fn push(&mut self, order: Order) {
-        self.orders.push_back((self.next, order));
-        self.next += 1;
     }
 }
 

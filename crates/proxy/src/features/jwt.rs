@@ -22,7 +22,7 @@ use crate::base::settings::{Claims, JwkSet, Jwt, KeySource, Origin, TokenFault};
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Reply, Source};
 use crate::exchange::request::Request;
-use crate::exchange::route::Route;
+use crate::exchange::route::{Route, SiteState};
 use crate::flow::context::failure;
 use crate::flow::worker::Worker;
 use crate::origin::Client;
@@ -51,7 +51,7 @@ struct Asked {
     for_newer: Option<Instant>,
 }
 
-/// All keys, by their URL.
+/// All keys, by their URL, and by the site if it has settings of its own for TLS.
 static KEYS: LazyLock<Mutex<HashMap<String, Arc<KeySet>>>> = LazyLock::new(Mutex::default);
 
 /// Checks the token of `request`, and adds the claims that its origin gets. Errors: the reply to a request that is not
@@ -68,7 +68,7 @@ pub(crate) async fn check(worker: &Worker, plan: &Plan, request: &mut Request) -
         KeySource::Url(place) => {
             let clients = worker.clients(plan);
             let client = clients.of_site(site.number);
-            let set = key_set(place);
+            let set = key_set(site, place);
             let mut keys = set.current(worker, client, place, false).await;
             let found = keys.as_ref().map(|keys| jwt.verify(keys, &token, now()));
             match found {
@@ -94,8 +94,10 @@ pub(crate) async fn check(worker: &Worker, plan: &Plan, request: &mut Request) -
     }
 }
 
-fn key_set(place: &Origin) -> Arc<KeySet> {
-    Arc::clone(KEYS.lock().entry(place.to_string()).or_default())
+/// Returns the keys at `place`. A site that trusts other authorities uses no keys that another site has fetched.
+fn key_set(site: &SiteState, place: &Origin) -> Arc<KeySet> {
+    let own = site.settings.tls.as_ref().map_or("", |_| &site.settings.name);
+    Arc::clone(KEYS.lock().entry(format!("{place} {own}")).or_default())
 }
 
 impl KeySet {

@@ -115,12 +115,17 @@ impl Worker {
         if head.method != Method::CONNECT && !head.upgrade {
             return Ok(None);
         }
+        self.permit_of_end(plan).ok_or(TOO_MANY_TUNNELS).map(Some)
+    }
+
+    /// Returns the permit of the other end of a tunnel; `None` if there are too many connections.
+    pub(crate) fn permit_of_end(self: &Arc<Self>, plan: &Plan) -> Option<ConnectionPermit> {
         let permit = ConnectionPermit::take(self);
-        if permit.number > plan.settings.limits.connections {
+        let has_room = permit.number <= plan.settings.limits.connections;
+        if !has_room {
             self.shared.closed_on_arrival.fetch_add(1, Ordering::Relaxed);
-            return Err(TOO_MANY_TUNNELS);
         }
-        Ok(Some(permit))
+        has_room.then_some(permit)
     }
 }
 

@@ -37,7 +37,7 @@ pub(super) const PURGES: Kind = Kind {
 /// The doubts about changes with an unknown result.
 pub(super) const DOUBTS: Kind = Kind {
     name: "doubts",
-    version: 1,
+    version: 2,
     has_hashes: true,
     copy: |shared| pairs(shared.cache.doubts.all()),
     restore: |shared, copy| each_pair(copy, |doubt| shared.cache.doubts.restore(doubt)),

@@ -10,8 +10,13 @@ mod outages;
 mod scenario;
 mod wire;
 
+use std::io::{Read, Write};
+use std::time::Duration;
+
 use engines::Sqlite;
+use larder_stats::{Options, Recorder};
 use larder_testkit::databases::Server;
+use larder_testkit::{listen, serve};
 
 #[test]
 fn sqlite() {
@@ -37,4 +42,17 @@ fn postgres() {
     scenario::all(&server);
     documented::all(&server);
     outages::all(&mut server);
+}
+
+#[test]
+fn a_server_whose_answers_are_malformed_is_waited_for() {
+    let (listener, address) = listen();
+    serve(listener, |mut client| {
+        // The length of this message does not include itself.
+        let _ = client.read(&mut [0; 1024]).and_then(|_| client.write_all(b"R\0\0\0\0"));
+    });
+    let url = format!("postgres://user@{address}/statistics?sslmode=disable");
+    let recorder = Recorder::open(&url, Options::default()).unwrap();
+    recorder.record(model::hit(1, "http://a.test/"));
+    assert_eq!(recorder.close(Duration::from_millis(100)).dropped, 1);
 }

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use larder_cluster::message::Order;
-use larder_cluster::record::{CHUNK, Content, Piece, Record, Response, sum};
+use larder_cluster::record::{CHUNK, Content, LONGEST, Piece, Record, Response, sum};
 use larder_cluster::seal::MessageKind;
 use larder_cluster::{Follower, GapReason, Position};
 use larder_semantics::freshness::Freshness;
@@ -14,6 +14,7 @@ use larder_semantics::purge::Effect;
 use larder_semantics::stored_head::StoredHead;
 use larder_store::tier::Room;
 use larder_store::{Body, Entry, LinesRef, Purges};
+use redis::Pipeline;
 
 use super::{EngineTier, Side, chunk};
 use crate::base::clock;
@@ -215,9 +216,10 @@ impl TierLookup<'_> {
     }
 
     async fn value(&self, name: &str) -> Result<Value, EngineError> {
-        let mut commands = redis::pipe();
-        commands.cmd("GET").arg(name).cmd("PTTL").arg(name);
-        self.side().ask(&self.cluster.engine, &commands).await
+        let mut commands = get(name);
+        commands.cmd("PTTL").arg(name);
+        let (value, left) = self.side().ask(&self.cluster.engine, &commands).await?;
+        Ok((found(value), left))
     }
 
     /// Reads the content, if it is intact.
@@ -231,10 +233,10 @@ impl TierLookup<'_> {
         };
         let extent = room.extent(len).map_err(|_| TierMiss::NoRoom)?;
         for (at, expected) in sums.iter().enumerate() {
-            let (mut commands, name) = (redis::pipe(), chunk(name, number, at));
-            commands.cmd("GET").arg(&name);
-            let (value,): (Option<Vec<u8>>,) = self.side().ask(&self.cluster.engine, &commands).await?;
+            let name = chunk(name, number, at);
+            let (value,) = self.side().ask(&self.cluster.engine, &get(&name)).await?;
             let size = (len - at as u64 * CHUNK).min(CHUNK) as usize;
+            let value = found(value);
             let value = value.as_deref().and_then(|value| self.opened(MessageKind::Chunk, &name, value));
             let bytes = value.and_then(|value| plain(value, size));
             let bytes = bytes.filter(|bytes| sum(bytes) == *expected).ok_or(TierMiss::Damaged)?;
@@ -242,6 +244,19 @@ impl TierLookup<'_> {
         }
         Ok(Body::file(Arc::new(extent)))
     }
+}
+
+/// Returns the command that reads the value called `name`. It reads no more of a value than nodes write: others who use
+/// the engine must not fill the memory of nodes.
+fn get(name: &str) -> Pipeline {
+    let mut commands = redis::pipe();
+    commands.cmd("GETRANGE").arg(name).arg(0).arg(LONGEST);
+    commands
+}
+
+/// Returns what [`get`] has read; `None` if there is no value.
+fn found(value: Vec<u8>) -> Option<Vec<u8>> {
+    Some(value).filter(|value| !value.is_empty())
 }
 
 fn fields<'h>(head: &StoredHead<'h>) -> LinesRef<'h> {
