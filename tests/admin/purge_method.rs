@@ -24,7 +24,7 @@ fn fields_say_what_goes_besides_the_target() {
     let origin = origin();
     let larder = Larder::with_site(&[&origin], FROM_HERE);
     let all = ["/a/1", "/a/2", "/b/1"];
-    let table: [(&str, &[&str]); 13] = [
+    let table: [(&str, &[&str]); 18] = [
         ("/a/1", &["/a/1"]),
         ("/none", &[]),
         ("/a/\nLarder-Purge: prefix", &["/a/1", "/a/2"]),
@@ -38,6 +38,11 @@ fn fields_say_what_goes_besides_the_target() {
         ("/\nSurrogate-Key: t2 t3", &["/a/2"]),
         ("/\nSurrogate-Key: t2, t3", &["/a/2"]),
         ("/\nCache-Groups: \"g1\"", &["/a/1", "/b/1"]),
+        ("/.*\nX-Purge-Method: regex", &all),
+        ("/a/.*\nX-Purge-Method: regex", &["/a/1", "/a/2"]),
+        ("/a/1\nX-Purge-Method: default", &["/a/1"]),
+        ("/a/1\nX-Purge-Method: exact", &["/a/1"]),
+        ("/a/.*", &[]),
     ];
     for (request, expected) in table {
         all.iter().for_each(|path| drop(larder.get(path)));
@@ -55,6 +60,11 @@ fn fields_say_what_goes_besides_the_target() {
         "/*/*\nLarder-Purge: glob",
         "/a\nCache-Groups: bare",
         "/a\nxkey: ",
+        "/a\nX-Purge-Method: regex",
+        "/a/.*\nX-Purge-Method: ban-regex",
+        "/a/.*\nX-Purge-Method: regex\nLarder-Purge: glob",
+        "/\nX-Magento-Tags-Pattern: ((^|,)t1(,|$))",
+        "/\nCache-Tags: t1",
     ] {
         let answer = larder.ask(&format!("PURGE {wrong}"));
         assert_eq!((answer.status, answer.text().lines().count()), (400, 1), "{wrong}");

@@ -239,6 +239,38 @@ fn a_part_is_not_sent_to_a_client_that_has_the_response() {
 }
 
 #[test]
+fn section_13_2_2_a_condition_comes_before_an_unsatisfiable_range() {
+    let origin = Origin::by(|seen| {
+        let has =
+            seen.field("if-none-match") == Some("\"1\"") || seen.field("if-modified-since") == Some(MODIFIED);
+        let answer = match (has, seen.field("range")) {
+            (true, _) => "304 Not Modified\nETag: \"1\"\n\n",
+            (_, Some(_)) => "416 Range Not Satisfiable\nContent-Range: bytes */4\n\n",
+            _ => "200 OK\nCache-Control: max-age=100\nETag: \"1\"\n\nbody",
+        };
+        answer.to_owned()
+    });
+    let has_it = format!("If-Modified-Since: {MODIFIED}");
+    let table = [
+        ("If-None-Match: \"1\"", 304),
+        ("If-None-Match: \"2\"", 416),
+        (&*has_it, 304),
+        ("If-Modified-Since: Wed, 31 Dec 2014 23:59:59 GMT", 416),
+    ];
+    let table = table.map(|(condition, expected)| (format!("Range: bytes=4-\n{condition}"), expected));
+    for config in ["", "slice = \"64KiB\""] {
+        let larder = Larder::with_site(&[&origin], config);
+        for (number, (fields, expected)) in table.iter().enumerate() {
+            for _ in 0..2 {
+                let response = larder.ask(&format!("GET /{number}\n{fields}"));
+                assert_eq!(response.status, *expected, "{fields}");
+            }
+            assert_eq!(larder.get(&format!("/{number}")).text(), "body", "{fields}");
+        }
+    }
+}
+
+#[test]
 fn after_a_304_the_connection_to_the_origin_carries_the_next_request() {
     let (gate, origin) = Origin::gated(|seen, held| {
         let head =

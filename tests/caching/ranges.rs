@@ -1,6 +1,6 @@
 //! RFC 9110 section 14 and RFC 9111 sections 3.3 and 3.4: parts of responses.
 
-use larder_testkit::{Answer, Larder, Origin, Seen, eventually};
+use larder_testkit::{Answer, Client, Larder, Origin, Seen, eventually, site};
 
 const WHOLE: &str = "200 OK\nCache-Control: max-age=100\nETag: \"1\"\nContent-Type: a/b\n\
     Last-Modified: Thu, 01 Jan 2015 00:00:00 GMT\n\n0123456789";
@@ -97,6 +97,23 @@ fn rfc_9110_section_14_4_a_part_of_unreadable_length_is_unstored() {
         for _ in 0..2 {
             let response = larder.ask("GET /\nRange: bytes=0-4");
             assert_eq!((response.text(), response.is_hit()), ("01234", false), "{complete}");
+        }
+    }
+}
+
+#[test]
+fn rfc_8673_section_2_2_a_part_of_a_growing_response_arrives_whole() {
+    let origin = Origin::answering(|_| {
+        let head = "HTTP/1.1 206 Partial Content\r\nCache-Control: max-age=100\r\nETag: \"1\"\r\n\
+            Content-Range: bytes 5-9007199254740991/*\r\nTransfer-Encoding: chunked\r\n\r\n";
+        Answer::raw(head).then("4\r\nlive\r\n0\r\n\r\n")
+    });
+    let larder = Larder::start(&format!("[forward]\nallow_private = true\n{}", site(&[&origin], "")));
+    let ask = "\nRange: bytes=5-9007199254740991";
+    for _ in 0..2 {
+        let forward = Client::to(larder.forward).ask(&format!("GET {}/{ask}", origin.url()));
+        for response in [larder.ask(&format!("GET /{ask}")), forward] {
+            assert_eq!((response.status, response.text(), response.is_hit()), (206, "live", false));
         }
     }
 }

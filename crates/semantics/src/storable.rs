@@ -137,11 +137,12 @@ pub fn has_part(response: &impl Fields) -> bool {
     })
 }
 
-/// Whether the content of a partial response is as long as its `part`, as far as a field tells.
+/// Whether the content of a partial response is as long as its `part`, as far as a field tells. Without one, a part of a whole
+/// that grows may end anywhere in its range (RFC 8673 section 2.2).
 fn has_its_length(response: &impl Fields, part: ContentRange) -> bool {
-    let length =
+    let length: Option<u64> =
         response.first("content-length").and_then(|length| str::from_utf8(length).ok()?.parse().ok());
-    length.is_none_or(|length: u64| length == part.length())
+    length.map_or(part.complete().is_some(), |length| length == part.length())
 }
 
 fn directives_allow(directives: &ResponseDirectives, status: StatusCode) -> Result<(), Why> {

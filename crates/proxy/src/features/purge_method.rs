@@ -88,6 +88,8 @@ fn may(site: &Site, token: Option<&Token>, request: &Request) -> Result<bool, Pu
 /// given.
 fn read(url: &str, fields: &HeaderMap, site: Option<&str>) -> Result<PurgeRequest, PurgeRefusal> {
     let bad = |why: String| (StatusCode::BAD_REQUEST, why);
+    let start = start_by_pattern(url, fields)?;
+    let url = start.unwrap_or(url);
     let (mut effects, mut kinds, mut counts, mut waits) = (Vec::new(), Vec::new(), false, false);
     for word in
         fields.get_all(PURGE_MORE).iter().flat_map(|value| value.as_bytes().split(|byte| *byte == b','))
@@ -111,6 +113,7 @@ fn read(url: &str, fields: &HeaderMap, site: Option<&str>) -> Result<PurgeReques
             }
         }
     }
+    kinds.extend(start.map(|_| ScopeKind::Prefix));
     if effects.len() > 1 || kinds.len() > 1 || (!kinds.is_empty() && groups::is_tagged(fields)) {
         let why = "larder-purge: write one of soft and hard, and one of prefix, glob, host, tags and groups";
         return Err(bad(why.to_owned()));
@@ -142,6 +145,26 @@ fn read(url: &str, fields: &HeaderMap, site: Option<&str>) -> Result<PurgeReques
         }
     }
     Ok(PurgeRequest { scopes, effect, counts, waits, patience: purge::PATIENCE, at_edges })
+}
+
+/// Returns the beginning of the URLs that a `PURGE` of `url` names by a pattern, as plugins for WordPress do: a URL with
+/// `.*` behind it.
+///
+/// # Errors
+/// The refusal of other patterns of URLs, and of tags in a field that is not read: to purge the target alone would leave what
+/// the sender means.
+fn start_by_pattern<'u>(url: &'u str, fields: &HeaderMap) -> Result<Option<&'u str>, PurgeRefusal> {
+    let means = fields.get("x-purge-method").map(HeaderValue::as_bytes);
+    let start = url.strip_suffix(".*").filter(|_| means == Some(b"regex"));
+    let is_url = matches!(means, None | Some(b"default" | b"exact"));
+    // Such as Cache-Tags of Drupal, and X-Magento-Tags-Pattern.
+    let has_other_tags = fields.keys().any(|name| name.as_str().contains("-tags"));
+    if start.is_none() && !is_url || has_other_tags {
+        let why = "name tags in Cache-Tag, Surrogate-Key or xkey, and the beginning of URLs by Larder-Purge: prefix; \
+            of patterns, only X-Purge-Method: regex with .* at the end of the path is understood";
+        return Err((StatusCode::BAD_REQUEST, why.to_owned()));
+    }
+    Ok(start)
 }
 
 /// Returns the tags and groups in `fields` for the edges.

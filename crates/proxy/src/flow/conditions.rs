@@ -1,6 +1,6 @@
 //! Clients' conditions on answers that are not stored, which no stored response has answered (RFC 9110 section 13).
 
-use http::{Method, StatusCode};
+use http::{HeaderMap, Method, StatusCode, header};
 use larder_semantics::revalidate::{self, Precondition};
 use larder_store::Entry;
 
@@ -27,6 +27,13 @@ pub(super) fn revalidation(
         None if request.asked.no_store || cx.rules.stores_nothing || is_marked() => Revalidation::AsAsked,
         stored => Revalidation::about(stored, wants_part),
     }
+}
+
+/// Whether `sent` to the origin lack conditions of the client that come before its range (RFC 9110 section 13.2.2).
+pub(super) fn lacks(sent: &HeaderMap, request: &Request) -> bool {
+    [header::IF_NONE_MATCH, header::IF_MODIFIED_SINCE]
+        .iter()
+        .any(|name| request.fields.contains_key(name) && sent.get(name) != request.fields.get(name))
 }
 
 /// Returns the reply that forwards the origin's answer to a GET or HEAD as it arrives, or that tells the client that it

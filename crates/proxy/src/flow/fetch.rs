@@ -105,8 +105,8 @@ pub(crate) async fn fetch(
         let meaning = fetched.understand(&revalidation, &answer);
         let known = fetched.count(&meaning, &answer);
         let reply = match meaning {
-            Meaning::AskAgain => {
-                revalidation = Revalidation::Whole;
+            Meaning::AskAgain(next) => {
+                revalidation = next;
                 continue;
             }
             Meaning::StillGood(entry) => match fetched.still_good(fetching, entry, confirmed, &answer) {
@@ -163,8 +163,8 @@ fn initial_request(
 
 /// The meaning of an answer to the request.
 enum Meaning {
-    /// It does not answer the revalidation; request the whole response.
-    AskAgain,
+    /// It does not answer the request; ask in this form.
+    AskAgain(Revalidation),
     /// The stored response is still valid.
     StillGood(Entry),
     /// It is an error, and this stored response may stand in.
@@ -218,30 +218,36 @@ impl OriginAnswer<'_> {
                 let is_own = |own: &HeaderValue| fields.first("etag").is_none_or(|tag| tag == own.as_bytes());
                 match self.own_tag.is_some_and(is_own) || is_confirmed(entry, fields) {
                     true => Meaning::StillGood(entry.clone()),
-                    false => Meaning::AskAgain,
+                    false => Meaning::AskAgain(Revalidation::Whole),
                 }
             }
             // The part is not the one that the client wants, which would take it for the whole.
             Revalidation::Rest(..) | Revalidation::First(..)
                 if status == StatusCode::OK && storable::has_part(fields) =>
             {
-                Meaning::AskAgain
+                Meaning::AskAgain(Revalidation::Whole)
             }
             Revalidation::Rest(entry, held) if status == StatusCode::PARTIAL_CONTENT => {
                 let part = ContentRange::of(fields).filter(|part| *part.range().start() == held.length());
                 let joined = part.and_then(|part| range::combined((held, &entry.fields()), (&part, fields)));
                 match joined.filter(ContentRange::is_whole).and_then(|_| self.join(entry, answer)) {
                     Some(joined) => Meaning::Completes(entry.clone(), joined),
-                    None => Meaning::AskAgain,
+                    None => Meaning::AskAgain(Revalidation::Whole),
                 }
             }
-            Revalidation::Rest(..) if status == StatusCode::RANGE_NOT_SATISFIABLE => Meaning::AskAgain,
+            Revalidation::Rest(..) if status == StatusCode::RANGE_NOT_SATISFIABLE => {
+                Meaning::AskAgain(Revalidation::Whole)
+            }
             Revalidation::First(stored, first) => self.understand_first(stored.as_ref(), first, answer),
             _ => self.understand_other(status),
         }
     }
 
     fn understand_other(&self, status: StatusCode) -> Meaning {
+        // The client may have the response: a condition, which the origin did not get, comes before the range.
+        if status == StatusCode::RANGE_NOT_SATISFIABLE && conditions::lacks(self.sent, self.request) {
+            return Meaning::AskAgain(Revalidation::AsAsked);
+        }
         match self.stored.filter(|entry| self.may_stand_in(entry, Failure::Status(status))) {
             Some(entry) => Meaning::StaleInstead(entry.clone()),
             None => Meaning::Answer,

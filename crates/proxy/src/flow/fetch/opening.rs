@@ -15,6 +15,7 @@ use crate::exchange::reply::{Content, Reply};
 use crate::flow::answer;
 use crate::flow::context::failure;
 use crate::flow::fetch_scope::FetchScope;
+use crate::flow::revalidation::Revalidation;
 use crate::flow::slices::{FirstSlice, carve, is_large, source};
 use crate::flow::storage_terms::StorageTerms;
 use crate::flow::upstream::Answer;
@@ -40,17 +41,21 @@ impl OriginAnswer<'_> {
         match answer.status {
             StatusCode::NOT_MODIFIED => {
                 let is_same = |entry: &&Entry| is_confirmed(entry, fields);
-                stored.filter(is_same).map_or(Meaning::AskAgain, |entry| Meaning::StillGood(entry.clone()))
+                stored
+                    .filter(is_same)
+                    .map_or(Meaning::AskAgain(Revalidation::Whole), |entry| Meaning::StillGood(entry.clone()))
             }
             StatusCode::PARTIAL_CONTENT => match self.opened(first, answer) {
                 Some(opened) => Meaning::Opens(Box::new(opened)),
-                None => self
-                    .contained(answer)
-                    .map_or(Meaning::AskAgain, |(part, wanted)| Meaning::Contains(part, wanted)),
+                None => {
+                    self.contained(answer).map_or(Meaning::AskAgain(Revalidation::Whole), |(part, wanted)| {
+                        Meaning::Contains(part, wanted)
+                    })
+                }
             },
             // The client wants another range, which may exist, or be the one that is signed.
             StatusCode::RANGE_NOT_SATISFIABLE | StatusCode::FORBIDDEN | StatusCode::BAD_REQUEST => {
-                Meaning::AskAgain
+                Meaning::AskAgain(Revalidation::Whole)
             }
             status => self.understand_other(status),
         }

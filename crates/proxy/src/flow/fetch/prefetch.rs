@@ -95,7 +95,7 @@ pub(crate) async fn prefetch(
             }
         }
         Meaning::Answer => fetched.keep(writer, answer, most).await,
-        Meaning::AskAgain
+        Meaning::AskAgain(_)
         | Meaning::StaleInstead(_)
         | Meaning::Completes(..)
         | Meaning::Opens(_)
