@@ -167,3 +167,15 @@ fn the_lines_of_a_server_for_development_are_read() {
     let line = "127.0.0.1 - - [01/Mar/2024 10:00:00] \"GET /x HTTP/1.1\" 200 -\n";
     assert_eq!(requests(line), Ok(vec![("/x".to_owned(), 0, 0)]));
 }
+
+#[test]
+fn files_that_were_joined_in_the_wrong_order_are_told() {
+    let notes = |times: &[u64]| {
+        let lines: String = times.iter().map(|time| format!("{time},a,5\n")).collect();
+        let text = format!("time,key,size\n{lines}");
+        read_from(Cursor::new(text.into_bytes()), &Options::default()).unwrap().1.notes()
+    };
+    assert!(notes(&[5_000, 5_001, 1_000, 1_001])[0].starts_with("2 of its requests come after later ones"));
+    // Servers write a line when a request ends.
+    assert!(notes(&[5_000, 5_001, 4_990, 5_002]).is_empty());
+}
