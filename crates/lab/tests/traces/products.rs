@@ -2,7 +2,7 @@
 
 use std::io::Cursor;
 
-use larder_lab::trace::{Options, read_from};
+use larder_lab::trace::{Options, columns, read_from};
 
 /// The URL, the size and the cost in microseconds of a request.
 type Found = (String, u64, u32);
@@ -166,6 +166,13 @@ fn files_that_would_be_misread_are_refused_with_a_remedy() {
 fn the_lines_of_a_server_for_development_are_read() {
     let line = "127.0.0.1 - - [01/Mar/2024 10:00:00] \"GET /x HTTP/1.1\" 200 -\n";
     assert_eq!(requests(line), Ok(vec![("/x".to_owned(), 0, 0)]));
+}
+
+#[test]
+fn a_misspelt_column_is_answered_with_the_nearest_one() {
+    let why = columns("tim,key,size").unwrap_err();
+    assert!(why.ends_with("did you mean 'time'?"), "{why}");
+    assert!(columns("twiter").unwrap_err().ends_with("did you mean 'twitter'?"));
 }
 
 #[test]

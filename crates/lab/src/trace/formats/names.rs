@@ -1,5 +1,7 @@
 //! The names of fields: those of columns in options, and those in the logs and traces of other programs.
 
+use larder_words::hint;
+
 /// The meaning of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Field {
@@ -297,7 +299,9 @@ pub fn columns(text: &str) -> Result<Vec<Field>, String> {
     let text = table.map_or(text, |(_, columns)| *columns);
     let columns: Vec<Field> = text.split(',').map(str::parse).collect::<Result<_, _>>().map_err(|error| {
         let tables: Vec<_> = TABLES.iter().map(|(name, _)| *name).collect();
-        format!("{error}; known tables: {}", tables.join(" "))
+        let unknown = text.split(',').find(|name| name.parse::<Field>().is_err()).unwrap_or_default();
+        let near = hint(unknown, FIRST.iter().chain(&tables).copied());
+        format!("{error}; known tables: {}{near}", tables.join(" "))
     })?;
     match columns.iter().any(|field| matches!(field, Field::Key | Field::Request)) {
         true => Ok(columns),
