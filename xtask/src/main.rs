@@ -3,6 +3,14 @@
 //! This crate depends on no other crate of the workspace than the testkit, and on that without its feature `proxy`,
 //! which needs further crates. So it builds in seconds, even while the other crates do not compile.
 
+/// Prints a line as the macro of this name in `std` does, which panics if the reader has gone, such as `head`.
+macro_rules! println {
+    () => { println!("") };
+    ($($words:tt)*) => {{
+        let _ = std::io::Write::write_fmt(&mut std::io::stdout(), format_args!("{}\n", format_args!($($words)*)));
+    }};
+}
+
 mod args;
 mod bench;
 mod client;

@@ -27,13 +27,16 @@ pub(super) fn prices(file: &Path) -> Result<Prices, Failure> {
 /// Returns the length of a trace, in requests, bytes and seconds.
 pub(super) fn window(subject: &Subject) -> WindowReport {
     let trace = &subject.trace;
-    let last = trace.len().saturating_sub(1);
-    let micros = if trace.is_empty() { 0 } else { trace.time(last).saturating_sub(trace.time(0)) };
+    let span = trace.span();
     let bytes: f64 = (0..trace.len()).map(|at| trace.size(at) as f64).sum();
     let requests = subject.requests;
     // In a sample, requests have the same mean size as all.
     let bytes = (bytes / trace.len().max(1) as f64 * requests as f64) as u64;
-    WindowReport { requests, bytes, seconds: (micros / 1_000_000).try_into().unwrap_or(u32::MAX) }
+    WindowReport {
+        requests,
+        bytes,
+        seconds: ((span.end - span.start) / 1_000_000).try_into().unwrap_or(u32::MAX),
+    }
 }
 
 /// Sets the costs of cells, if the trace has times.

@@ -21,7 +21,7 @@ pub(super) fn debian(release: &Release, package: &Path) -> Result<()> {
     fs::write(&script, include_str!("check.sh")).context("cannot write the check")?;
     let base = base(work.path());
     let mut check = apart(&script);
-    print!("{}", output(check.args([&base, work.path(), package, &next].map(Path::as_os_str)))?);
+    println!("{}", output(check.args([&base, work.path(), package, &next].map(Path::as_os_str)))?.trim_end());
     under_systemd(&[package, &next])
 }
 

@@ -97,7 +97,7 @@ impl Dist {
         packages.dedup();
         let sums = sums(&folder, &packages)?;
         fs::write(folder.join("SHA256SUMS"), &sums).context("cannot write SHA256SUMS")?;
-        print!("{sums}");
+        println!("{}", sums.trim_end());
         println!("the packages and SHA256SUMS are in {}", folder.display());
         if self.test {
             packages::install(&packages::missing(packages::FOR_DIST))?;

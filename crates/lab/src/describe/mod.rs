@@ -24,7 +24,7 @@ pub struct Description {
     pub requests: u64,
     /// The number of requested objects.
     pub objects: u64,
-    /// The time from the first request to the last, if the trace has times.
+    /// The time from the earliest request to the latest, if the trace has times.
     pub seconds: Option<f64>,
     /// The sum of the sizes of all requests, if the trace has sizes.
     pub bytes_requested: Option<u64>,
@@ -77,7 +77,7 @@ pub struct Percentiles {
 pub struct Window {
     /// The number of its first request, counted from 0.
     pub begin: u64,
-    /// The time of that request, in seconds since the first request, if the trace has times.
+    /// The time of that request, in seconds since the earliest one, if the trace has times.
     pub seconds: Option<f64>,
     /// Objects requested in this part.
     pub objects: u64,
@@ -109,7 +109,7 @@ pub fn describe(trace: &Trace) -> Description {
     Description {
         requests,
         objects,
-        seconds: trace.times().map(|_| since_first(trace, trace.len().saturating_sub(1))),
+        seconds: trace.times().map(|_| in_seconds(trace.span().end - trace.span().start)),
         bytes_requested: sized((0..trace.len()).map(|at| trace.size(at)).fold(0, u64::saturating_add)),
         bytes_distinct: sized(trace.distinct_bytes()),
         one_hit_objects,
@@ -173,13 +173,13 @@ fn reused(mut distances: Vec<u64>) -> Vec<u64> {
     distances
 }
 
-/// Returns the time of request number `at`, in seconds since the first; logs are not always in order.
-fn since_first(trace: &Trace, at: usize) -> f64 {
-    trace.time(at).saturating_sub(trace.time(0)) as f64 / 1e6
+fn in_seconds(micros: u64) -> f64 {
+    micros as f64 / 1e6
 }
 
 fn windows(trace: &Trace) -> Vec<Window> {
     let length = trace.len().div_ceil(WINDOWS).max(1);
+    let start = trace.span().start;
     let mut known = 0;
     let window = |(number, ids): (usize, &[u32])| {
         let begin = number * length;
@@ -191,10 +191,10 @@ fn windows(trace: &Trace) -> Vec<Window> {
         }
         Window {
             begin: begin as u64,
-            seconds: trace.times().map(|_| since_first(trace, begin)),
+            seconds: trace.times().map(|_| in_seconds(trace.time(begin).saturating_sub(start))),
             objects: sizes.len() as u64,
             new_objects: u64::from(known - before),
-            bytes: trace.sizes().map(|_| sizes.values().copied().fold(0, u64::saturating_add)),
+            bytes: trace.has_sizes().then(|| sizes.values().copied().fold(0, u64::saturating_add)),
         }
     };
     trace.ids().chunks(length).enumerate().map(window).collect()
@@ -230,6 +230,18 @@ mod tests {
         let last = Window { begin: 5, seconds: Some(10.0), objects: 1, new_objects: 0, bytes: Some(50) };
         assert_eq!(found.working_set[5], last);
         assert_eq!(found.working_set.iter().map(|window| window.new_objects).sum::<u64>(), 3);
+    }
+
+    #[test]
+    fn the_time_of_an_unordered_trace_is_that_of_all_requests() {
+        let mut builder = Builder::default();
+        for time in [30, 10, 20] {
+            builder.push_number(Record { key: 1, time: time * 1_000_000, size: 5, cost: 0 }).unwrap();
+        }
+        let found = describe(&builder.finish());
+        assert_eq!(found.seconds, Some(20.0));
+        let windows: Vec<_> = found.working_set.iter().map(|window| (window.seconds, window.bytes)).collect();
+        assert_eq!(windows, [(Some(20.0), Some(5)), (Some(0.0), Some(5)), (Some(10.0), Some(5))]);
     }
 
     #[test]

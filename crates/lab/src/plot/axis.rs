@@ -111,6 +111,8 @@ impl Axis {
         match self.steps {
             Steps::Even => Scale::Linear(span.into(), self.unit == Unit::Count),
             Steps::Times(factor) => {
+                // Units of bytes are powers of two, so that those of ten are no round numbers of them.
+                let factor = if self.unit == Unit::Bytes { 2 } else { factor };
                 let ticks = ticks(f64::from(factor), &span);
                 Scale::Log(span.log_scale().into(), ticks)
             }
@@ -274,6 +276,15 @@ mod tests {
         };
         assert_eq!(points(Unit::Count), [0.0, 1.0, 2.0, 3.0]);
         assert!(points(Unit::Number).len() > 4);
+    }
+
+    #[test]
+    fn ticks_of_bytes_are_round_numbers_of_their_unit() {
+        let span = 5.6e6..280e6;
+        let axis = Axis::log("capacity", Unit::Bytes);
+        let ticks = axis.coordinates(span.clone()).key_points(plotters::coord::ranged1d::BoldPoints(9));
+        let labels: Vec<_> = ticks.iter().map(|tick| axis.label(*tick, &span)).collect();
+        assert_eq!(labels, ["8 MiB", "16 MiB", "32 MiB", "64 MiB", "128 MiB", "256 MiB"]);
     }
 
     #[test]

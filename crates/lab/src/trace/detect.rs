@@ -14,9 +14,23 @@ const CONVERTIBLE: &[(&[u8], &str)] = &[
     (b"\xfd7zXZ\0", "it is compressed by xz; decompress it, such as by xz -dc"),
     (b"BZh", "it is compressed by bzip2; decompress it, such as by bzip2 -dc"),
     (b"PK\x03\x04", "it is a ZIP archive; extract the trace, such as by unzip -p"),
+    (b"PAR1", "it is a Parquet file; convert it to CSV, such as by duckdb"),
+    (b"\xd4\xc3\xb2\xa1", CAPTURE),
+    (b"\x4d\x3c\xb2\xa1", CAPTURE),
+    (b"\x0a\x0d\x0d\x0a", CAPTURE),
     (b"\x1f\x8b", "it is compressed twice; decompress it, such as by gzip -dc"),
-    (b"{\"log\":", "its lines are in the JSON of a container's log; extract them, such as by jq -j .log"),
+    (b"{\"log\":\"", "its lines are in the JSON of a container's log; extract them, such as by jq -j .log"),
 ];
+
+const CAPTURE: &str = "it is a capture of packets; extract its requests, such as by tshark -Y http.request -T fields -e \
+     frame.time_epoch -e http.request.full_uri, and name the columns, as --columns time,key";
+
+/// The beginning of a browser's archive (HAR), without spaces.
+const ARCHIVE: &[u8] = b"{\"log\":{";
+
+const FROM_ARCHIVE: &str = "it is the archive (HAR) of a browser; extract its requests, such as by jq -c '.log.entries[] | {time: \
+     .startedDateTime, method: .request.method, url: .request.url, status: .response.status, size: .response.content.size, \
+     millis: .time}'";
 
 /// Returns the way to read a file that begins with `head`. Fails if its format is unknown or doubtful: what would make
 /// it clear.
@@ -81,8 +95,19 @@ fn doubt_of_hosts(format: Format, head: &[u8]) -> Option<String> {
 /// Judges a text that is no log of a known form: JSON, a table, or keys.
 fn text(head: &[u8]) -> Result<Found, String> {
     let start = head.trim_ascii_start();
+    let begins: Vec<u8> =
+        start.iter().copied().filter(|byte| !byte.is_ascii_whitespace()).take(ARCHIVE.len()).collect();
+    if begins == ARCHIVE {
+        return Err(FROM_ARCHIVE.to_owned());
+    }
     if start.starts_with(b"{") || start.starts_with(b"[{") || start.starts_with(b"[\n") {
         let line = start.split(|byte| *byte == b'\n').next().unwrap_or(start);
+        if start.starts_with(b"[") || line.trim_ascii() == b"{" {
+            return Err(
+                "it is JSON, but not with an object a line; rewrite it, such as by jq -c '.[]' or jq -c ."
+                    .to_owned(),
+            );
+        }
         let why = json::fault_of(line).unwrap_or_else(|| "the lines after it differ".to_owned());
         return Err(format!(
             "it is JSON, but not with an object a line and a field that is known as the key, such as url; of its first line: {why}"

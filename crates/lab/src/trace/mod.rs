@@ -15,6 +15,7 @@ mod sink;
 mod summary;
 mod verdict;
 
+use std::ops::Range;
 use std::sync::OnceLock;
 
 use larder_evict::{Request, Shape};
@@ -124,6 +125,16 @@ impl Trace {
     #[inline]
     pub fn time(&self, at: usize) -> u64 {
         self.times.get(at)
+    }
+
+    /// Returns the earliest and the latest time, in microseconds of the trace's epoch. Logs are not always in order, and a
+    /// line of a log with dates may have none.
+    pub fn span(&self) -> Range<u64> {
+        const OF_DATES: u64 = 1_000_000_000_000_000;
+        let times = || (0..self.len()).map(|at| self.time(at));
+        let latest = times().max().unwrap_or(0);
+        let earliest = times().filter(|time| *time > 0 || latest < OF_DATES).min();
+        earliest.unwrap_or(0)..latest
     }
 
     /// Returns a hash of the client of request number `at`, counted from 0; 0 if the trace has no clients.

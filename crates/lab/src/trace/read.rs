@@ -63,11 +63,13 @@ fn gather(input: Input, path: &Path, options: &Options) -> Result<(Requests, Rea
     Ok((Requests::gets(names, trace.ids()), reading))
 }
 
-/// Returns `url` without what would end it in a request: spaces and control characters become `%20` and the like.
+/// Returns `url` as a request may have it: spaces, letters that are not ASCII and marks that no URL has become `%20` and
+/// the like.
 fn sendable(url: &str) -> String {
-    let is_part = |c: char| !c.is_control() && c != ' ';
-    let encoded = |c: char| format!("%{:02X}", u32::from(c));
-    url.chars().map(|c| if is_part(c) || !c.is_ascii() { c.to_string() } else { encoded(c) }).collect()
+    let is_part = |byte: &u8| byte.is_ascii_graphic() && !b"\"<>`#".contains(byte);
+    let encoded =
+        |byte: u8| if is_part(&byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
+    url.bytes().map(encoded).collect()
 }
 
 fn open(input: Input, path: &Path, options: &Options) -> Result<(Trace, ReadSummary), Fault> {
@@ -83,4 +85,18 @@ fn take(found: Found, input: Input, path: &Path, options: &Options) -> Result<(T
     let (trace, reading) = sink.finish();
     reading.judge(options.max_broken_share).map_err(Fault::Bad)?;
     Ok((trace, reading))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::sendable;
+
+    #[test]
+    fn every_url_is_sent_in_a_form_that_servers_accept() {
+        assert_eq!(
+            sendable("http://a.test/café \"x\"?<y>`z#"),
+            "http://a.test/caf%C3%A9%20%22x%22?%3Cy%3E%60z%23"
+        );
+        assert_eq!(sendable("/%20{a}|[b]\\^?c=1&d"), "/%20{a}|[b]\\^?c=1&d");
+    }
 }

@@ -7,6 +7,9 @@ use larder_predict::mix;
 use super::summary::{Exclusion, ReadSummary};
 use super::{Builder, Column, Record, Trace, TraceTooLong};
 
+/// The microseconds by which times in a log may go back: servers write a line when a request ends.
+const LATE: u64 = 600_000_000;
+
 /// The properties of a request, in addition to its object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Facts {
@@ -95,6 +98,7 @@ impl Sink {
         reading.guessed_sizes = if trace.has_sizes() { self.guessed_sizes.len() as u64 } else { 0 };
         reading.unknown_sizes = trace.sizes.fill_in(&trace.ids, objects, &self.guessed_sizes);
         trace.costs.fill_in(&trace.ids, objects, &self.guessed_costs);
+        reading.late = late(&trace);
         (trace, reading)
     }
 
@@ -107,6 +111,16 @@ impl Sink {
             self.guessed_costs.push(self.builder.len() as u32);
         }
     }
+}
+
+/// Returns the number of requests that come after others that are later by more than [`LATE`].
+fn late(trace: &Trace) -> u64 {
+    let mut latest = 0;
+    let is_late = |&&time: &&u64| {
+        latest = latest.max(time);
+        time > 0 && time.saturating_add(LATE) < latest
+    };
+    trace.times().map_or(0, |times| times.iter().filter(is_late).count() as u64)
 }
 
 impl Facts {

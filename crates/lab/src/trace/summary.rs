@@ -28,6 +28,8 @@ pub struct ReadSummary {
     pub guessed_sizes: u64,
     /// Those of them of which no request for the same object has the size.
     pub unknown_sizes: u64,
+    /// Requests that come long after later ones.
+    pub late: u64,
     /// What was guessed about the format.
     pub guess: Option<String>,
 }
@@ -57,6 +59,7 @@ impl ReadSummary {
             first_broken,
             guessed_sizes: 0,
             unknown_sizes: 0,
+            late: 0,
             guess: None,
         }
     }
@@ -83,6 +86,12 @@ impl ReadSummary {
             let source = "taken from other requests for the same object";
             let rest = if unknown > 0 { format!("; unknown for {unknown} of them") } else { String::new() };
             notes.push(format!("{count} without the object's size, as with status 304: {source}{rest}"));
+        }
+        if self.late > 0 {
+            notes.push(format!(
+                "{} of its requests come after later ones, as if files were joined in the wrong order: it is read in the order of its lines",
+                self.late
+            ));
         }
         for (number, why) in &self.first_broken {
             notes.push(format!("{} {number} is broken: {why}", self.format.unit()));

@@ -10,14 +10,14 @@ pub fn import(trace: Trace, source: &str) -> Workload {
         trace.len(),
         trace.shape().objects
     )];
-    let start = (0..trace.len()).map(|at| trace.time(at)).min().unwrap_or(0);
+    let start = trace.span().start;
     let steps = (0..trace.len()).map(move |at| {
         let request = trace.request(at);
         let path = match trace.name(request.id) {
             Some(url) if !url.contains([' ', '\n', '\r']) => url.to_owned(),
             _ => format!("/object/{}", request.id),
         };
-        let time = trace.time(at) - start;
+        let time = trace.time(at).saturating_sub(start);
         WorkloadRequest {
             time,
             method: Method::Get,

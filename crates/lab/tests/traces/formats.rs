@@ -105,7 +105,7 @@ fn doubtful_files_are_refused_with_what_makes_them_clear() {
         (&*ascending, "--columns time,key"),
         ("9 a 1\n7 b 2\n8 c 3\n1 d 4\n", "--columns"),
         ("a,b\nc,d\ne,f\n", "--columns"),
-        ("0,R,7,4096,1577808000000626\n0,R,9,4096,1577808000000687\n", "the first one is not the time"),
+        ("0,R,7,4096,1577808000000626\n0,R,9,4096,1577808000000687\n", "has operations"),
         ("{\"colour\":\"red\"}\n{\"colour\":\"blue\"}\n", "known as the key"),
         ("[\n  {\"url\": \"/a\"}\n]\n", "an object a line"),
         ("{\"url\":\"/a\",\"time\":\"03/01/2024 11:00\"}\n", "'03/01/2024 11:00' is not a date"),

@@ -4,6 +4,7 @@ mod adaptive;
 mod formats;
 mod nodes;
 mod prefetch;
+mod products;
 mod readers;
 mod reference;
 mod shipped;

@@ -13,6 +13,7 @@ use super::names::{Field, meaning, twitter};
 use super::words::{decimal, lenient, of_this_century};
 use super::{Fault, TRIED, w3c};
 use crate::trace::sink::Sink;
+use crate::trace::summary::Exclusion;
 use crate::trace::verdict::Verdict;
 
 const DELIMITERS: [u8; 4] = *b",;\t|";
@@ -22,6 +23,21 @@ const NO_DELIMITER: u8 = 0x1f;
 
 /// The number of rows from which on two columns may be doubted.
 const ENOUGH: usize = 8;
+
+/// Words for the operations of caches and disks; first those of [`OF_TWITTER`].
+const OPERATIONS: [&[u8]; 16] = [
+    b"get", b"gets", b"set", b"add", b"replace", b"cas", b"append", b"prepend", b"delete", b"incr", b"decr",
+    b"put", b"read", b"write", b"r", b"w",
+];
+
+/// The number of operations in Twitter's traces.
+const OF_TWITTER: usize = 11;
+
+const OPERATIONS_WITHOUT_NAMES: &str = "a column has operations, such as write, and no column has a name; name them, as \
+     --columns time,key,size,operation, by the trace that they are of, as --columns msr, or, for a log, by --log-format";
+
+/// The number of rows from which on one key is doubted.
+const FEW: usize = 3;
 
 /// The layout of a file of values.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,7 +116,10 @@ impl Layout {
             };
         }
         let rows: Vec<_> = rows(head, self.has_comments).take(TRIED).collect();
-        let good = rows.iter().filter(|row| self.row(row).request().is_ok()).count();
+        let is_request = |row: &&&[u8]| {
+            !matches!(self.row(row).request(), Err(_) | Ok(LineContent::LeftOut(Exclusion::Incomplete)))
+        };
+        let good = rows.iter().filter(is_request).count();
         if good * 2 <= rows.len() {
             return Verdict::No;
         }
@@ -118,6 +137,15 @@ impl Layout {
             rows.iter().all(|row| value(row).is_some())
         };
         let is_last_time = || !is_time(0) && (3..parts(rows[0], self.delimiter).count()).any(is_time);
+        let has_operations = |column: usize| {
+            let is_operation = |row: &&[u8]| parts(row, self.delimiter).nth(column).is_some_and(is_operation);
+            rows.iter().all(is_operation)
+        };
+        if self.columns != twitter() && (0..parts(rows[0], self.delimiter).count()).any(has_operations) {
+            return Verdict::Doubt(OPERATIONS_WITHOUT_NAMES.to_owned());
+        }
+        let keys: Vec<_> = rows.iter().filter_map(|row| parts(row, self.delimiter).nth(1)).collect();
+        let is_one_key = rows.len() >= FEW && keys.windows(2).all(|pair| pair[0] == pair[1]);
         match self.columns[..] {
             [Field::Key, Field::Size] if rises(&firsts) => Verdict::Doubt(
                 "its first column, of two, may be the time or the key; name them, as --columns time,key or --columns key,size"
@@ -127,6 +155,13 @@ impl Layout {
                 "its second column, of two, may be the time or the size; name them, as --columns key,time or --columns key,size"
                     .to_owned(),
             ),
+            [Field::Time, Field::Key, Field::Size] if is_one_key && parts(rows[0], self.delimiter).count() > 3 => {
+                Verdict::Doubt(
+                    "its columns have no names, and the second one is the same in all lines: it is no key; name them, as \
+                     --columns time,_,key,size"
+                        .to_owned(),
+                )
+            }
             [Field::Time, Field::Key, Field::Size] if descending * 10 > rows.len() || is_last_time() => Verdict::Doubt(
                 "its columns have no names, and the first one is not the time; name them, as --columns time,key,size"
                     .to_owned(),
@@ -200,13 +235,13 @@ impl Layout {
 
     /// Whether a line may be one of Twitter's traces: `time,key,key size,value size,client,operation,TTL`.
     fn is_twitter(&self, line: &[u8]) -> bool {
-        const OPERATIONS: [&[u8]; 11] = [
-            b"get", b"gets", b"set", b"add", b"replace", b"cas", b"append", b"prepend", b"delete", b"incr",
-            b"decr",
-        ];
         let parts: Vec<_> = parts(line, self.delimiter).collect();
-        parts.len() == 7 && OPERATIONS.contains(&parts[5])
+        parts.len() == 7 && OPERATIONS[..OF_TWITTER].contains(&parts[5])
     }
+}
+
+fn is_operation(word: &[u8]) -> bool {
+    OPERATIONS.iter().any(|known| known.eq_ignore_ascii_case(word))
 }
 
 fn guess(columns: &str) -> Verdict {

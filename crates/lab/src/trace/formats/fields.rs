@@ -68,7 +68,7 @@ impl<'l> Fields<'l> {
         let whole = self.get(Field::Whole).map(|text| size(text.as_bytes())).transpose()?;
         let sent = self.get(Field::Size).map(|text| size(text.as_bytes())).transpose()?;
         let bytes = sent.or(whole).unwrap_or(1);
-        let client = self.get(Field::Client).map_or(0, |name| client(name.as_bytes()));
+        let client = self.get(Field::Client).map_or(0, |name| client(without_port(name).as_bytes()));
         let method = self.get(Field::Method).unwrap_or("GET");
         let is_get = method.eq_ignore_ascii_case("get") && self.get(Field::Operation).is_none_or(reads);
         let said = match self.get(Field::Status) {
@@ -98,7 +98,7 @@ impl<'l> Fields<'l> {
         self.0[field as usize].as_deref()
     }
 
-    fn take(&mut self, field: Field) -> Option<Cow<'l, str>> {
+    pub(super) fn take(&mut self, field: Field) -> Option<Cow<'l, str>> {
         self.0[field as usize].take()
     }
 
@@ -107,6 +107,11 @@ impl<'l> Fields<'l> {
     fn open_request_line(&mut self) {
         let (method, target) = match self.take(Field::Request) {
             None => return,
+            // Some logs have the target alone, and the method in a field of its own.
+            Some(target) if !target.contains(' ') && (target.starts_with('/') || target.contains("://")) => {
+                self.take(Field::Key);
+                return self.put(Field::Key, target);
+            }
             Some(Cow::Borrowed(line)) => {
                 let (method, target) = request_line(line);
                 (Cow::Borrowed(method), Cow::Borrowed(target))
@@ -117,7 +122,7 @@ impl<'l> Fields<'l> {
             }
         };
         self.put(Field::Method, method);
-        if target.is_empty() {
+        if target.is_empty() || target.starts_with("- ") {
             self.put(Field::Key, NO_URL);
         } else {
             self.take(Field::Key);
@@ -146,7 +151,7 @@ impl<'l> Fields<'l> {
             let path = key[1..].strip_prefix(bucket).filter(|path| path.starts_with('/')).unwrap_or(&key);
             return Ok(format!("{bucket}{path}").into());
         }
-        Ok(match (self.get(Field::Host), self.get(Field::Scheme)) {
+        Ok(match (self.get(Field::Site).or(self.get(Field::Host)), self.get(Field::Scheme)) {
             (Some(host), Some(scheme)) => format!("{}://{host}{key}", scheme.to_ascii_lowercase()).into(),
             (Some(host), None) => format!("{host}{key}").into(),
             (None, _) => key,
@@ -164,7 +169,8 @@ impl<'l> Fields<'l> {
     }
 
     fn cost(&self) -> Result<Fact<u32>, LineError> {
-        let units = [Field::Micros, Field::Millis, Field::Seconds, Field::Nanos, Field::Elapsed];
+        let units =
+            [Field::Micros, Field::Millis, Field::Seconds, Field::Nanos, Field::Elapsed, Field::WithUnit];
         // A negative time means that there is none.
         let found = units.iter().find_map(|unit| Some((*unit, self.get(*unit)?)));
         let Some((unit, text)) = found.filter(|(_, text)| !text.starts_with('-')) else {
@@ -174,6 +180,7 @@ impl<'l> Fields<'l> {
         let with_unit =
             UNITS.iter().find_map(|(name, unit)| Some((word.strip_suffix(name.as_bytes())?, *unit)));
         let micros = match with_unit.unwrap_or((word, unit)) {
+            (_, Field::WithUnit) => return Ok(Fact::Known(0)),
             (number, Field::Micros) => decimal(number, 0),
             (number, Field::Millis) => decimal(number, 3),
             (number, Field::Nanos) => decimal(number, 0).map(|nanos| nanos / 1_000),
@@ -188,6 +195,14 @@ impl<'l> Fields<'l> {
     }
 }
 
+/// Returns the address of a client without the port, which is that of one connection.
+fn without_port(client: &str) -> &str {
+    match client.rsplit_once(':') {
+        Some((address, _)) if !address.contains(':') || address.ends_with(']') => address,
+        _ => client,
+    }
+}
+
 /// Splits a request line into its method and its target; the latter may contain spaces.
 pub(super) fn request_line(line: &str) -> (&str, &str) {
     let (method, rest) = line.split_once(' ').unwrap_or((line, ""));
@@ -197,11 +212,13 @@ pub(super) fn request_line(line: &str) -> (&str, &str) {
     }
 }
 
-/// Whether the key `new` says more than `old`: a URL or a path more than a number or a name, such as that of a request, and
-/// one with a query more than one without.
+/// Whether the key `new` says more than `old`: a URL more than a path, either more than a number or a name, such as that of
+/// a request, and one with a query more than one without.
 fn says_more(new: &str, old: &str) -> bool {
     let is_address = |key: &str| key.starts_with('/') || key.contains("://");
-    is_address(new) && (!is_address(old) || new.len() > old.len() && new.starts_with(old))
+    let names_site =
+        || old.starts_with('/') && !new.starts_with('/') && new.contains('?') >= old.contains('?');
+    is_address(new) && (!is_address(old) || names_site() || new.len() > old.len() && new.starts_with(old))
 }
 
 /// Whether `operation` reads an object: words that are not known as such write it. Codes count as reads, since each

@@ -12,10 +12,25 @@ use super::names::{Field, meaning};
 use super::words::unescape;
 
 /// Nested objects whose fields count as fields of the line.
-const INNER: &[&str] = &["request", "response", "http", "req", "resp", "res", "httpRequest", "properties"];
+const INNER: &[&str] = &[
+    "request",
+    "response",
+    "http",
+    "req",
+    "resp",
+    "res",
+    "httpRequest",
+    "properties",
+    "proxy",
+    "api",
+    "headers",
+];
 
 /// Those whose size is that of a request, not of a response.
 const REQUESTS: &[&str] = &["request", "req"];
+
+/// The object whose fields come before those of the line: in Vercel's logs, the client's request, and not that of the function.
+const OF_CLIENT: &str = "proxy";
 
 /// The maximum nesting depth of such objects.
 const DEPTH: u8 = 3;
@@ -55,7 +70,7 @@ impl<'l> Visitor<'l> for FieldCollector<'_, 'l> {
 
     fn visit_map<M: MapAccess<'l>>(self, mut map: M) -> Result<(), M::Error> {
         while let Some(Name(name)) = map.next_key()? {
-            let field = meaning(&name);
+            let field = meaning_in(self.name, &name);
             let inner = INNER.contains(&&*name);
             let is_of_request = field == Field::Size && REQUESTS.contains(&self.name);
             if field == Field::Ignored && !inner || is_of_request {
@@ -63,19 +78,39 @@ impl<'l> Visitor<'l> for FieldCollector<'_, 'l> {
                 continue;
             }
             let value = map.next_value::<&'l RawValue>()?.get();
-            match value.as_bytes().first() {
-                Some(b'{') if inner && self.depth > 0 => {
-                    gather(value, self.fields, &name, self.depth - 1).map_err(serde::de::Error::custom)?;
-                }
-                Some(b'"') => {
-                    let Name(text) = serde_json::from_str(value).map_err(serde::de::Error::custom)?;
-                    self.fields.put(field, address(field, text));
-                }
-                Some(b'0'..=b'9') => self.fields.put(field, value),
-                _ => {}
+            if value.starts_with('{') && inner && self.depth > 0 {
+                gather(value, self.fields, &name, self.depth - 1).map_err(serde::de::Error::custom)?;
+                continue;
             }
+            let Some(text) = scalar(field, value).map_err(serde::de::Error::custom)? else { continue };
+            if self.name == OF_CLIENT {
+                self.fields.take(field);
+            }
+            self.fields.put(field, address(field, text));
         }
         Ok(())
+    }
+}
+
+/// Returns the text of a string or a number, or whether a cache had it; `None` of other values.
+fn scalar(field: Field, value: &str) -> serde_json::Result<Option<Cow<'_, str>>> {
+    Ok(match value.as_bytes().first() {
+        Some(b'"') => Some(serde_json::from_str::<Name<'_>>(value)?.0),
+        Some(b'0'..=b'9') => Some(value.into()),
+        Some(b't' | b'f') if field == Field::Cache => Some(value.into()),
+        _ => None,
+    })
+}
+
+/// Returns the meaning of a field of the object `object`. MinIO's records have the operation in `api`. Of the headers, only
+/// the host tells objects apart.
+fn meaning_in(object: &str, name: &str) -> Field {
+    match (object, name) {
+        ("api", "name") => Field::Operation,
+        ("api", "tx") => Field::Size,
+        ("headers", "host") => Field::Host,
+        ("api", "status") | ("headers", _) => Field::Ignored,
+        _ => meaning(name),
     }
 }
 

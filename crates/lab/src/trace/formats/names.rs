@@ -1,5 +1,7 @@
 //! The names of fields: those of columns in options, and those in the logs and traces of other programs.
 
+use larder_words::hint;
+
 /// The meaning of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Field {
@@ -18,6 +20,8 @@ pub enum Field {
     Query,
     /// The host of the object, if the key is a path.
     Host,
+    /// The host that the client named, where [`Self::Host`] is the same for all sites of a distribution.
+    Site,
     /// The scheme of the object's URL, if there is a host.
     Scheme,
     /// The bucket of the object, if the key is a path, with or without the bucket.
@@ -40,6 +44,8 @@ pub enum Field {
     Nanos,
     /// The time of the response, in seconds if it has decimals, and otherwise in milliseconds.
     Elapsed,
+    /// The time of the response, with its unit: without one, programs mean seconds, milliseconds or nanoseconds.
+    WithUnit,
     /// The method.
     Method,
     /// The operation of a cache or a disk, such as `get` or `write`.
@@ -93,6 +99,9 @@ const NAMES: &[(Field, &[&str])] = &[
             "edgestarttimestamp",
             "startutc",
             "reqtimesec",
+            "startedat",
+            "starteddatetime",
+            "timemicros",
         ],
     ),
     (Field::TimeMillis, &["timestampms", "timems"]),
@@ -119,6 +128,7 @@ const NAMES: &[(Field, &[&str])] = &[
             "anonymizedkey",
             "hashedpathquery",
             "hashedhostpathquery",
+            "hashedhostandpath",
             "csuri",
             "csuristem",
             "csuripath",
@@ -127,7 +137,7 @@ const NAMES: &[(Field, &[&str])] = &[
             "reqpath",
         ],
     ),
-    (Field::Query, &["query", "querystring", "args", "csuriquery", "querystr"]),
+    (Field::Query, &["query", "querystring", "args", "csuriquery", "querystr", "uriquery", "requestquery"]),
     (
         Field::Host,
         &[
@@ -136,13 +146,13 @@ const NAMES: &[(Field, &[&str])] = &[
             "servername",
             "httphost",
             "cshost",
-            "xhostheader",
             "authority",
             "requesthost",
             "clientrequesthost",
             "reqhost",
         ],
     ),
+    (Field::Site, &["xhostheader"]),
     (Field::Scheme, &["scheme", "requestscheme", "csprotocol", "csurischeme", "clientrequestscheme"]),
     (Field::Bucket, &["bucket"]),
     (Field::Volume, &["volume", "volumeid", "asu", "disknumber"]),
@@ -163,19 +173,23 @@ const NAMES: &[(Field, &[&str])] = &[
             "scbytes",
             "iosize",
             "downstreamcontentsize",
+            "bytesout",
+            "sentbytes",
+            "respbodysize",
         ],
     ),
     (Field::Whole, &["objsize", "objectsize"]),
     // Varnish's examples use `time_taken` for microseconds, and the W3C's format `time-taken` for other units; Traefik
     // writes nanoseconds.
-    (Field::Micros, &["micros", "cost", "time_taken", "timeelapsed", "requestlatency"]),
+    (Field::Micros, &["micros", "cost", "time_taken", "timeelapsed", "requestlatency", "timetakenmicros"]),
     (
         Field::Millis,
         &["millis", "durationms", "upstreamservicetime", "originresponsedurationms", "turnaroundtimemsec"],
     ),
-    (Field::Seconds, &["seconds", "requesttime", "timefirstbyte", "latency"]),
+    (Field::Seconds, &["seconds", "requesttime", "timefirstbyte"]),
     (Field::Nanos, &["Duration"]),
     (Field::Elapsed, &["duration", "timetaken", "elapsed"]),
+    (Field::WithUnit, &["latency", "timetoresponse"]),
     (
         Field::Method,
         &[
@@ -186,6 +200,7 @@ const NAMES: &[(Field, &[&str])] = &[
             "clientrequestmethod",
             "httpmethod",
             "reqmethod",
+            "verb",
         ],
     ),
     (Field::Operation, &["operation", "op", "optype", "opname"]),
@@ -201,6 +216,7 @@ const NAMES: &[(Field, &[&str])] = &[
             "downstreamstatus",
             "httpstatus",
             "httpstatuscode",
+            "response",
         ],
     ),
     (
@@ -215,6 +231,8 @@ const NAMES: &[(Field, &[&str])] = &[
             "responsestate",
             "xedgeresulttype",
             "cachecachestatus",
+            "cachehit",
+            "vercelcache",
         ],
     ),
     (
@@ -244,6 +262,8 @@ const TABLES: &[(&str, &str)] = &[
     ("spc", "volume,key,size,operation,time"),
     ("alibaba", "volume,operation,key,size,time"),
     ("ibm", "timems,operation,key,size,_,_"),
+    ("tencent", "time,key,size,operation,volume"),
+    ("systor", "time,seconds,operation,volume,key,size"),
 ];
 
 /// Returns the meaning of a field with this name; [`Field::Ignored`] if it is unknown.
@@ -279,7 +299,9 @@ pub fn columns(text: &str) -> Result<Vec<Field>, String> {
     let text = table.map_or(text, |(_, columns)| *columns);
     let columns: Vec<Field> = text.split(',').map(str::parse).collect::<Result<_, _>>().map_err(|error| {
         let tables: Vec<_> = TABLES.iter().map(|(name, _)| *name).collect();
-        format!("{error}; known tables: {}", tables.join(" "))
+        let unknown = text.split(',').find(|name| name.parse::<Field>().is_err()).unwrap_or_default();
+        let near = hint(unknown, FIRST.iter().chain(&tables).copied());
+        format!("{error}; known tables: {}{near}", tables.join(" "))
     })?;
     match columns.iter().any(|field| matches!(field, Field::Key | Field::Request)) {
         true => Ok(columns),

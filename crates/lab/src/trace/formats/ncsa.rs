@@ -2,12 +2,15 @@
 //! `[host[:port]] client ident user [date] "METHOD target HTTP/x" status bytes ["referer" "agent" ...]`.
 
 use std::borrow::Cow;
+use std::net::IpAddr;
 
 use memchr::{memchr, memchr_iter};
 
 use super::fields::request_line;
 use super::lines::LineResult;
-use super::words::{Access, LineError, closing, is_escaped, moment, size, status, text, unescape, word};
+use super::words::{
+    Access, LineError, closing, integer, is_escaped, moment, size, status, text, unescape, word,
+};
 use crate::trace::sink::{Fact, client};
 
 pub(super) fn parse(line: &[u8]) -> LineResult<'_> {
@@ -18,7 +21,7 @@ pub(super) fn parse(line: &[u8]) -> LineResult<'_> {
     let mut rest = &rest[end + 1..];
     let status = status(word(&mut rest).ok_or("no status")?)?;
     let bytes = match word(&mut rest).ok_or("no size")? {
-        b"-" => 0,
+        b"-" => of_nexus(rest).unwrap_or(0),
         bytes => size(bytes)?,
     };
     // The status of invalid requests excludes them later.
@@ -51,14 +54,21 @@ fn date(line: &[u8]) -> Result<(&[u8], u64, &[u8]), LineError> {
     Err(why)
 }
 
-/// Returns the virtual host, if the words before the date begin with one, and the client. Four words are `host client
+/// Returns the virtual host, if the words before the date name one, and the client. Four words are `host client
 /// ident user`, or `client ident user` with a space in the user's name: then the second one is `-`, since clients send
-/// no identity today. The addresses that a request was forwarded for, separated by commas, stand for one client. A time before all
-/// else is that of a program that collects logs.
+/// no identity today. So Lighttpd writes the host in its place: `client host user`. The addresses that a request was
+/// forwarded for, separated by commas, stand for one client. A time before all else is that of a program that collects
+/// logs.
 fn parties(mut before: &[u8]) -> Result<(Option<&str>, u32), LineError> {
+    // Envoy writes such lines, with other numbers after the status.
+    if before.trim_ascii().is_empty() {
+        return Err("no client before the date".into());
+    }
     if before.starts_with(b"{") {
         return Err("an object, not a line".into());
     }
+    // OpenLiteSpeed writes a quotation mark before the line.
+    before = before.strip_prefix(b"\"").unwrap_or(before);
     let mut next = || word(&mut before).unwrap_or_default();
     let first = next();
     let mut last = first;
@@ -68,6 +78,7 @@ fn parties(mut before: &[u8]) -> Result<(Option<&str>, u32), LineError> {
     let (second, third, fourth, fifth) = (next(), next(), next(), next());
     match () {
         () if first.ends_with(b",") => Ok((None, client(&first[..first.len() - 1]))),
+        () if fourth.is_empty() && is_host(second) => Ok((Some(text(second)?), client(first))),
         () if second == b"-" || fourth.is_empty() => Ok((None, client(first))),
         () if first.ends_with(b":") || !fifth.is_empty() && third != b"-" => {
             Err("other words before the client's address".into())
@@ -75,6 +86,19 @@ fn parties(mut before: &[u8]) -> Result<(Option<&str>, u32), LineError> {
         () if first.get(10) == Some(&b'T') && moment(text(first)?).is_ok() => Ok((None, client(second))),
         () => Ok((Some(text(first)?), client(second))),
     }
+}
+
+/// Returns the size in a line of Nexus, which has the length of the request before it: `- 1234 12 "agent" [thread]`.
+fn of_nexus(mut rest: &[u8]) -> Option<u64> {
+    let (bytes, millis) = (word(&mut rest)?, word(&mut rest)?);
+    let has_thread = rest.ends_with(b"]") && rest.trim_ascii_start().starts_with(b"\"");
+    integer(millis).filter(|_| has_thread).and_then(|_| integer(bytes))
+}
+
+/// Whether `word`, in the place of an identity, is the name of a host.
+fn is_host(word: &[u8]) -> bool {
+    let name = str::from_utf8(word).unwrap_or_default();
+    name.contains('.') && !name.contains('@') && name.parse::<IpAddr>().is_err()
 }
 
 /// Returns the text before and after the first `mark`.

@@ -8,7 +8,7 @@ use memchr::memmem;
 use super::fields::Fields;
 use super::lines::LineResult;
 use super::names::{Field, meaning};
-use super::words::{is_escaped, lenient, unescape};
+use super::words::{is_escaped, lenient, no, unescape};
 
 /// The format of a log line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +35,10 @@ impl Pattern {
                 end(rest, before, after).ok_or_else(|| format!("no '{after}' where the format has it"))?;
             let value;
             (value, rest) = rest.split_at(end);
+            // Another form, which has this field elsewhere.
+            if before.ends_with(' ') && value.starts_with(b"\"") || after == "/" && value.contains(&b' ') {
+                return Err(no("a single word", value));
+            }
             match field {
                 Field::Ignored => {}
                 Field::Key | Field::Request => fields.put(*field, unescape(value)),

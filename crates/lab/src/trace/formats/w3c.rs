@@ -37,13 +37,8 @@ pub(super) fn read(input: impl Read, sink: &mut Sink) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Returns the fields with these names. CloudFront also writes the host of the distribution, which is the same for all
-/// sites that it serves.
 fn fields(names: &[u8]) -> Vec<Field> {
-    let names = String::from_utf8_lossy(names);
-    let has_site = names.contains("x-host-header");
-    let field = |name| if has_site && name == "cs(Host)" { Field::Ignored } else { meaning(name) };
-    names.split_ascii_whitespace().map(field).collect()
+    String::from_utf8_lossy(names).split_ascii_whitespace().map(meaning).collect()
 }
 
 /// Returns the request in a line with these columns, which tabs separate, or otherwise any number of spaces outside

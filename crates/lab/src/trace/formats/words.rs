@@ -123,7 +123,9 @@ pub(super) fn moment(text: &str) -> Result<u64, LineError> {
     let time = match text.strip_suffix(" GMT") {
         Some(date) => utc(DateTime::strptime("%a, %d %b %Y %H:%M:%S", date)),
         None if text.as_bytes().get(2) == Some(&b'/') => match text.contains(' ') {
-            true => ncsa(NCSA[0]).or_else(|_| ncsa(NCSA[1])),
+            true => ncsa(NCSA[0])
+                .or_else(|_| ncsa(NCSA[1]))
+                .or_else(|_| utc(DateTime::strptime("%d/%b/%Y %H:%M:%S", text))),
             false => utc(DateTime::strptime("%d/%b/%Y:%H:%M:%S%.f", text)),
         },
         None => {
@@ -203,7 +205,10 @@ fn hex(digit: u8) -> Option<u8> {
 /// such as `TCP_MISS`, and those for hits contain `hit`.
 pub(super) fn cost(micros: u64, cache: &str) -> Fact<u32> {
     let micros = u32::try_from(micros).unwrap_or(u32::MAX);
-    let is_hit = || cache.as_bytes().windows(3).any(|word| word.eq_ignore_ascii_case(b"hit"));
+    let is_hit = || {
+        matches!(cache, "1" | "true")
+            || cache.as_bytes().windows(3).any(|word| word.eq_ignore_ascii_case(b"hit"))
+    };
     let was_fetched = cache.contains("fwd=") || !cache.contains(['=', ';', ' ']) && !is_hit();
     if was_fetched { Fact::Known(micros) } else { Fact::Guessed(0) }
 }
