@@ -45,16 +45,16 @@ impl RequestDirectives {
         let number = |value: Option<&[u8]>, malformed| Some(value.and_then(seconds).unwrap_or(malformed));
         members(request, "cache-control").for_each(|member| {
             each(member, |name, value| match name {
-                "no-cache" => found.no_cache = true,
-                "no-store" => found.no_store = true,
-                "only-if-cached" => found.only_if_cached = true,
-                "max-age" => found.max_age = found.max_age.or(number(value, 0)),
-                "max-stale" => {
+                b"no-cache" => found.no_cache = true,
+                b"no-store" => found.no_store = true,
+                b"only-if-cached" => found.only_if_cached = true,
+                b"max-age" => found.max_age = found.max_age.or(number(value, 0)),
+                b"max-stale" => {
                     let any = value.filter(|value| value.is_empty()).map(|_| u32::MAX);
                     found.max_stale = found.max_stale.or(any).or(number(value, 0));
                 }
-                "min-fresh" => found.min_fresh = found.min_fresh.or(number(value, u32::MAX)),
-                "stale-if-error" => found.stale_if_error = found.stale_if_error.or(number(value, 0)),
+                b"min-fresh" => found.min_fresh = found.min_fresh.or(number(value, u32::MAX)),
+                b"stale-if-error" => found.stale_if_error = found.stale_if_error.or(number(value, 0)),
                 _ => {}
             });
         });
@@ -146,26 +146,26 @@ impl ResponseDirectives {
     }
 
     /// Sets the directive called `name`, with its argument; `None` if it is malformed.
-    fn set(&mut self, name: &str, value: Option<&[u8]>) {
+    fn set(&mut self, name: &[u8], value: Option<&[u8]>) {
         let is_valid = value.is_some();
         let lifetime = |earlier: &mut Option<u32>| match value.and_then(seconds) {
             Some(seconds) => _ = earlier.get_or_insert(seconds),
             None => *earlier = Some(0),
         };
         match name {
-            "max-age" => lifetime(&mut self.max_age),
-            "s-maxage" => lifetime(&mut self.s_maxage),
-            "stale-while-revalidate" => lifetime(&mut self.stale_while_revalidate),
-            "stale-if-error" => lifetime(&mut self.stale_if_error),
-            "no-cache" => self.no_cache |= !value.is_some_and(|names| self.withhold(names)),
-            "private" => self.private |= !value.is_some_and(|names| self.withhold(names)),
-            "no-store" => self.no_store = true,
-            "public" => self.public |= is_valid,
-            "must-revalidate" => self.must_revalidate = true,
-            "proxy-revalidate" => self.proxy_revalidate = true,
-            "must-understand" => self.must_understand = true,
-            "immutable" => self.immutable |= is_valid,
-            "no-transform" => self.no_transform = true,
+            b"max-age" => lifetime(&mut self.max_age),
+            b"s-maxage" => lifetime(&mut self.s_maxage),
+            b"stale-while-revalidate" => lifetime(&mut self.stale_while_revalidate),
+            b"stale-if-error" => lifetime(&mut self.stale_if_error),
+            b"no-cache" => self.no_cache |= !value.is_some_and(|names| self.withhold(names)),
+            b"private" => self.private |= !value.is_some_and(|names| self.withhold(names)),
+            b"no-store" => self.no_store = true,
+            b"public" => self.public |= is_valid,
+            b"must-revalidate" => self.must_revalidate = true,
+            b"proxy-revalidate" => self.proxy_revalidate = true,
+            b"must-understand" => self.must_understand = true,
+            b"immutable" => self.immutable |= is_valid,
+            b"no-transform" => self.no_transform = true,
             _ => return,
         }
         self.malformed |= !is_valid;
@@ -243,13 +243,14 @@ fn targeted(response: &impl Fields, name: &str) -> Result<Option<ResponseDirecti
             BareItem::String(names) => names.as_str().to_owned(),
             _ => String::new(),
         };
-        found.set(name.as_str(), Some(argument.as_bytes()));
+        found.set(name.as_str().as_bytes(), Some(argument.as_bytes()));
     }
     Ok(Some(found).filter(|_| !members.is_empty()))
 }
 
 /// Whether a member of a targeted field has the type of its directive.
 fn is_typed(name: &str, member: &ListEntry) -> bool {
+    let name = name.as_bytes();
     match member {
         ListEntry::Item(item) => match &item.bare_item {
             BareItem::Integer(_) => is_lifetime(name) || !is_known(name),
@@ -262,36 +263,37 @@ fn is_typed(name: &str, member: &ListEntry) -> bool {
 }
 
 /// Whether the directive called `name` may list names of fields.
-fn takes_names(name: &str) -> bool {
-    matches!(name, "no-cache" | "private")
+fn takes_names(name: &[u8]) -> bool {
+    matches!(name, b"no-cache" | b"private")
 }
 
 /// Whether the directive called `name` takes a number of seconds.
-pub(crate) fn is_lifetime(name: &str) -> bool {
-    matches!(name, "max-age" | "s-maxage" | "stale-while-revalidate" | "stale-if-error")
+pub(crate) fn is_lifetime(name: &[u8]) -> bool {
+    matches!(name, b"max-age" | b"s-maxage" | b"stale-while-revalidate" | b"stale-if-error")
 }
 
 /// Whether a response's directive called `name` has an effect in this crate.
-pub(crate) fn is_known(name: &str) -> bool {
-    let flags = [
-        "no-cache",
-        "private",
-        "no-store",
-        "public",
-        "must-revalidate",
-        "proxy-revalidate",
-        "must-understand",
-        "immutable",
-        "no-transform",
-    ];
-    is_lifetime(name) || flags.contains(&name)
+pub(crate) fn is_known(name: &[u8]) -> bool {
+    let is_flag = matches!(
+        name,
+        b"no-cache"
+            | b"private"
+            | b"no-store"
+            | b"public"
+            | b"must-revalidate"
+            | b"proxy-revalidate"
+            | b"must-understand"
+            | b"immutable"
+            | b"no-transform"
+    );
+    is_flag || is_lifetime(name)
 }
 
 /// Whether a field has a directive called `wanted`, well-formed or not.
 pub(crate) fn has(fields: &impl Fields, field: &str, wanted: &str) -> bool {
     members(fields, field).any(|member| {
         let mut is_found = false;
-        each(member, |name, _| is_found |= name == wanted);
+        each(member, |name, _| is_found |= name == wanted.as_bytes());
         is_found
     })
 }
@@ -304,15 +306,15 @@ pub(crate) fn split(member: &[u8]) -> Option<(&[u8], &[u8])> {
 /// Calls `found` for a member with the name of its directive, in lower case, and its argument, empty without one. If it
 /// is malformed, calls `found` for each of its words with `None`: a wrong separator or an open quotation mark must not
 /// make a response for one user public.
-fn each(member: &[u8], mut found: impl FnMut(&str, Option<&[u8]>)) {
+fn each(member: &[u8], mut found: impl FnMut(&[u8], Option<&[u8]>)) {
     let Some((name, value)) = directive(member) else {
         return words(member, |word| found(word, None));
     };
     let mut is_valid = true;
     lowercase(name, |name| {
         is_valid = match name {
-            "max-stale" => value.is_empty() || seconds(value).is_some(),
-            name if is_lifetime(name) || name == "min-fresh" => seconds(value).is_some(),
+            b"max-stale" => value.is_empty() || seconds(value).is_some(),
+            name if is_lifetime(name) || name == b"min-fresh" => seconds(value).is_some(),
             name if takes_names(name) => names(value).is_some(),
             name => value.is_empty() || !is_known(name),
         };
@@ -326,18 +328,18 @@ fn each(member: &[u8], mut found: impl FnMut(&str, Option<&[u8]>)) {
 }
 
 /// Calls `found` for each word of a malformed text.
-fn words(malformed: &[u8], mut found: impl FnMut(&str)) {
+fn words(malformed: &[u8], mut found: impl FnMut(&[u8])) {
     malformed.split(|byte| !is_token(&[*byte])).for_each(|word| lowercase(word, &mut found));
 }
 
 /// Calls `found` with a token in lower case, if it may be the name of a directive.
-fn lowercase(token: &[u8], found: impl FnOnce(&str)) {
+fn lowercase(token: &[u8], found: impl FnOnce(&[u8])) {
     let mut lower = [0; LONGEST_NAME];
     // Longer names have no meaning.
     let Some(lower) = lower.get_mut(..token.len()) else { return };
     lower.copy_from_slice(token);
     lower.make_ascii_lowercase();
-    str::from_utf8(lower).map(found).unwrap_or_default();
+    found(lower);
 }
 
 /// Returns name and argument (empty without one) of one member: a token, with a token or a quoted string (RFC 9111

@@ -86,9 +86,9 @@ fn of_members(response: &impl Fields, note: &mut impl FnMut(&str, &'static str))
             continue;
         };
         let name = String::from_utf8_lossy(name).to_ascii_lowercase();
-        if !is_known(&name) {
+        if !is_known(name.as_bytes()) {
             note(&shown, "has no meaning here (RFC 9111 5.2.3)");
-        } else if is_lifetime(&name) && decimal(value).is_none() {
+        } else if is_lifetime(name.as_bytes()) && decimal(value).is_none() {
             note(&shown, "is not a number of seconds, and counts as 0 (RFC 9111 4.2.1)");
         }
     }

@@ -27,6 +27,11 @@ pub trait Fields {
     fn contains_any(&self, names: &[&str]) -> bool {
         names.iter().any(|name| self.contains(name))
     }
+
+    /// Returns all lines, each `Name: value\r\n`, if they are at hand in this form.
+    fn as_sent(&self) -> Option<&[u8]> {
+        None
+    }
 }
 
 impl Fields for HeaderMap {
@@ -102,6 +107,10 @@ pub fn to_map<'l>(lines: impl Iterator<Item = (&'l [u8], &'l [u8])>) -> HeaderMa
 impl Fields for HeadLines<'_> {
     fn lines<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a [u8]> + 'a {
         self.called(name)
+    }
+
+    fn as_sent(&self) -> Option<&[u8]> {
+        Some(self.0)
     }
 }
 

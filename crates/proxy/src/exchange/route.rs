@@ -198,7 +198,7 @@ impl Sites {
 
 impl SiteState {
     fn speaks_for(&self, authority: &str) -> bool {
-        self.settings.is_for(host_of(authority))
+        self.settings.hosts.is_empty() || self.settings.is_for(host_of(authority))
     }
 
     /// Returns all pools of origins, first that of the site itself.

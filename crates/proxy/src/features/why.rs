@@ -427,7 +427,8 @@ impl Run<'_> {
 
     fn refused_answer(&self, rules: &Rules, verdict: &Verdict) -> Answer {
         let Verdict { time, why, status, fields } = verdict;
-        self.answer(rules, *time, *status, fields, Some(*why))
+        let fields = verdicts::relevant(fields, &rules.targeted);
+        self.answer(rules, *time, *status, &fields, Some(*why))
     }
 
     fn answer(

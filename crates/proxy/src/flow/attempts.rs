@@ -79,7 +79,13 @@ pub(super) async fn at_site(
                 declined.take().into_iter().for_each(|earlier| earlier.download.spare());
                 let other = sent.instead_of(turn, head.status, has_content).filter(|_| tries_left > 0);
                 let answer = OriginAnswer { turn, load, head, download, is_first };
-                let Some(other) = other else { return sent.accepted(site, answer).await };
+                let Some(other) = other else {
+                    return match turn.signer() {
+                        None => sent.rewritten(site, answer),
+                        // In a box: otherwise the state of all other requests would be larger.
+                        Some(_) => Box::pin(sent.accepted(site, answer)).await,
+                    };
+                };
                 declined = Some(answer);
                 next = other;
                 tries_left -= 1;
@@ -98,7 +104,7 @@ pub(super) async fn at_site(
                 }
                 if !again || tries_left == 0 || !chosen.pool.may_retry() {
                     return match declined {
-                        Some(answer) => sent.accepted(site, answer).await,
+                        Some(answer) => Box::pin(sent.accepted(site, answer)).await,
                         None => Err(OriginError { unsent, ..error }),
                     };
                 }
@@ -187,8 +193,7 @@ impl<'s> Sent<'s> {
     async fn accepted(&self, site: &SiteState, mut answer: OriginAnswer<'_>) -> Answered {
         if let Some(signer) = answer.turn.signer() {
             let OriginAnswer { head, download, .. } = &mut answer;
-            // In a box: otherwise the state of all other requests would be larger.
-            Box::pin(signer.accept(&self.request.method, head, download)).await?;
+            signer.accept(&self.request.method, head, download).await?;
         }
         self.rewritten(site, answer)
     }

@@ -46,6 +46,7 @@ impl Context<'_> {
 }
 
 /// Returns the reply to a request for which there is no response to send.
+#[cold]
 pub(crate) fn failure(status: StatusCode, why: Why) -> Reply {
     let text = format!("{}: {}\n", status.as_str(), why.explanation());
     // Nothing has failed where this proxy may not ask.
@@ -59,6 +60,7 @@ pub(crate) fn failure(status: StatusCode, why: Why) -> Reply {
 }
 
 /// Returns the refusal of a request that accepts only a stored response, for this reason.
+#[cold]
 pub(crate) fn refused(why: Why) -> Reply {
     const ONLY_IF_CACHED: &str =
         "504: no stored response fits, and the request accepts no other (only-if-cached)\n";

@@ -462,6 +462,7 @@ fn is_confirmed(entry: &Entry, fields: &impl Fields) -> bool {
         && revalidate::tells_variants(entry.signature(), &stored, status, fields)
 }
 
+#[cold]
 fn failed(
     cx: Context<'_>,
     request: &Request,

@@ -200,6 +200,7 @@ pub(crate) async fn catch_up(worker: &Worker, request: &mut Request) -> Result<(
 }
 
 /// Returns the reply with the reason why a request is refused.
+#[cold]
 pub(crate) fn refusal(refusal: Refusal) -> Reply {
     let outcome = Outcome::forwarded(Kind::Refused, Why::Refused);
     let text = format!("{}: {}\n", refusal.status.as_str(), refusal.reason);

@@ -221,11 +221,13 @@ async fn queue_up(plan: &Plan, claim: Claim, fetch: Option<usize>) -> Result<Per
 }
 
 /// Returns the error for a stored response that another node does not have, or not any more.
+#[cold]
 fn not_given() -> OriginError {
     let detail = "the node that has offered or owns the response does not give it".to_owned();
     OriginError::new(StatusCode::GATEWAY_TIMEOUT, Why::OnlyIfCached, detail)
 }
 
+#[cold]
 fn no_permit() -> OriginError {
     let detail =
         "no permit for a request to an origin is free for this site and client, and the queue is full";
@@ -239,6 +241,7 @@ fn is_conditional(fields: &HeaderMap) -> bool {
 
 /// Returns the error for a 304 to a request without conditions: it confirms no response, and the client has none (RFC
 /// 9110 section 15.4.5).
+#[cold]
 fn unasked_304() -> OriginError {
     let detail = "the origin answered 304 to a request without conditions";
     OriginError::new(StatusCode::BAD_GATEWAY, Why::OriginMalformed, detail)

@@ -257,37 +257,55 @@ pub(crate) fn is_later_minor(version: &[u8; 8]) -> bool {
     matches!(version, [b'H', b'T', b'T', b'P', b'/', b'1', b'.', b'2'..=b'9'])
 }
 
-/// The line feeds of a head.
+/// What is unusual about the line feeds of a head.
 pub(super) struct LineFeeds {
-    pub(super) count: usize,
     /// Whether one is bare. Some parsers accept that as the end of a line, others do not; httparse does.
     pub(super) has_bare: bool,
+    /// Whether a line begins with white space, and so may continue the one before.
+    pub(super) has_fold: bool,
 }
 
 impl LineFeeds {
     pub(super) fn of(lines: &[u8]) -> Self {
-        // Bytes count to 255 at most. This compares many of them at once, where a search would stop at each line.
-        const MOST: usize = u8::MAX as usize;
-        let behind = lines.get(1..).unwrap_or_default();
-        let (mut count, mut whole) = (usize::from(lines.starts_with(b"\n")), 0);
-        for (before, behind) in lines.chunks(MOST).zip(behind.chunks(MOST)) {
-            let (mut feeds, mut ends) = (0_u8, 0_u8);
-            for (&before, &byte) in before.iter().zip(behind) {
-                feeds += u8::from(byte == b'\n');
-                ends += u8::from((byte == b'\n') & (before == b'\r'));
-            }
-            count += usize::from(feeds);
-            whole += usize::from(ends);
-        }
-        Self { count, has_bare: count != whole }
+        let is_fold = |before: u8, byte: u8| (before == b'\n') & ((byte == b' ') | (byte == b'\t'));
+        // One pass for both: hardly any head has one of them.
+        let is_usual = !has_pair(lines, |before, byte| is_bare(before, byte) | is_fold(before, byte));
+        let has_bare = lines.starts_with(b"\n") || !is_usual && has_pair(lines, is_bare);
+        Self { has_bare, has_fold: !is_usual && has_pair(lines, is_fold) }
     }
 }
 
 /// Whether a line ends in a bare line feed.
 pub(crate) fn has_bare_line_feed(lines: &[u8]) -> bool {
-    LineFeeds::of(lines).has_bare
+    lines.starts_with(b"\n") || has_pair(lines, is_bare)
 }
 
+fn is_bare(before: u8, byte: u8) -> bool {
+    (byte == b'\n') & (before != b'\r')
+}
+
+/// Whether `is_wanted` accepts two bytes in sequence. Compares many at once, where a search would stop at each line.
+fn has_pair(bytes: &[u8], is_wanted: impl Fn(u8, u8) -> bool) -> bool {
+    const BLOCK: usize = 16;
+    let behind = bytes.get(1..).unwrap_or_default();
+    let before = &bytes[..behind.len()];
+    let (Some(last), Some(end)) = (before.last_chunk(), behind.last_chunk()) else {
+        return before.iter().zip(behind).any(|(&before, &byte)| is_wanted(before, byte));
+    };
+    let mut found = [0; BLOCK];
+    let mut compare = |before: &[u8; BLOCK], behind: &[u8; BLOCK]| {
+        for ((found, &before), &byte) in found.iter_mut().zip(before).zip(behind) {
+            *found |= u8::from(is_wanted(before, byte));
+        }
+    };
+    let (before, behind) = (before.as_chunks().0, behind.as_chunks().0);
+    before.iter().zip(behind).for_each(|(before, behind)| compare(before, behind));
+    // It overlaps the one before.
+    compare(last, end);
+    found != [0; BLOCK]
+}
+
+#[cold]
 fn partial<'b>(buffer: &[u8], limits: &Limits) -> Result<ParseResult<'b>, Refusal> {
     if buffer.len() > limits.target_bytes + 64 && !buffer[..limits.target_bytes + 64].contains(&b'\n') {
         return Err(TARGET_TOO_LONG);
@@ -295,6 +313,7 @@ fn partial<'b>(buffer: &[u8], limits: &Limits) -> Result<ParseResult<'b>, Refusa
     if buffer.len() >= limits.head_bytes { Err(HEAD_TOO_LARGE) } else { Ok(ParseResult::Partial) }
 }
 
+#[cold]
 fn refusal(error: httparse::Error, head: &[u8]) -> Refusal {
     match error {
         httparse::Error::TooManyHeaders => TOO_MANY_FIELDS,

@@ -16,7 +16,6 @@ use smallvec::SmallVec;
 use super::head::{LineFeeds, is_later_minor};
 use super::name_lengths::NameLengths;
 use super::names::POSITION;
-use crate::base::in_place;
 
 /// The longest head, in bytes: the limit of a stored response.
 pub const LONGEST: usize = LONGEST_HEAD;
@@ -67,6 +66,10 @@ struct Line {
     start: u32,
     name: u32,
     value: u32,
+    /// The first letter of its name, in lower case.
+    first: u8,
+    /// Whether it is not forwarded, whatever `Connection` lists.
+    ends_here: bool,
 }
 
 /// The framing of an answer's content (RFC 9112 section 6.3).
@@ -134,13 +137,9 @@ fn parse_into<'b>(
     let status = response.code.and_then(|code| StatusCode::from_u16(code).ok());
     let status = status.ok_or(Malformed("the status code is malformed"))?;
     let head = &buffer[..used];
-    if response.headers.iter().any(|header| is_doubtful(header, head)) {
-        return Err(Malformed("white space before the colon of a field for the framing"));
-    }
     let line_feeds = LineFeeds::of(head);
-    // Each line has one line feed, and so have the status line and the empty line, unless a value is folded.
-    let has_folds = line_feeds.count != response.headers.len() + 2;
-    let mut fields = in_place::boxed(|| Lines::of(response.headers, head, has_folds));
+    let mut fields = Box::<Lines>::default();
+    fields.read(response.headers, head, line_feeds.has_fold)?;
     let http11 = response.version == Some(1);
     let (framing, certain) = framing(method, status, &fields, http11)?;
     // A client may have smuggled a line feed into a field: another response could follow the one that its origin meant.
@@ -272,6 +271,7 @@ fn length(fields: &Lines) -> Result<Option<u64>, Malformed> {
 }
 
 /// Returns the length that the field lists, perhaps several times.
+#[cold]
 fn listed_length(fields: &Lines) -> Result<Option<u64>, Malformed> {
     let length = members(fields, "content-length").try_fold(None, |length, member| {
         let one = number(member).ok_or(Malformed("content-length is malformed"))?;
@@ -308,26 +308,43 @@ fn number(digits: &[u8]) -> Option<u64> {
 }
 
 impl Lines {
-    /// Copies the lines with these `headers` from `head`, in which values may be folded only if it `has_folds`.
-    fn of(headers: &[httparse::Header<'_>], head: &[u8], has_folds: bool) -> Self {
-        let mut lines = Self { bytes: Vec::with_capacity(head.len() + 2 * headers.len()), ..Self::default() };
-        // A position from an origin is dropped: it is valid only in the cluster that issued it.
-        let is_kept = |header: &&httparse::Header<'_>| !header.name.eq_ignore_ascii_case(POSITION);
-        for header in headers.iter().filter(is_kept) {
+    /// Copies the lines with these `headers` from `head`, in which values are folded only if it `has_fold`. Errors: the
+    /// fault of a line.
+    fn read(
+        &mut self,
+        headers: &[httparse::Header<'_>],
+        head: &[u8],
+        has_fold: bool,
+    ) -> Result<(), Malformed> {
+        self.bytes = Vec::with_capacity(head.len() + 2 * headers.len());
+        // Lines that are in the form on the wire, one behind the other, are copied together: usually all.
+        let (mut from, mut to) = (0, 0);
+        for header in headers {
             let (name, value) = (header.name.as_bytes(), header.value);
             let start = name.as_ptr().addr() - head.as_ptr().addr();
-            let line = &head[start..(start + name.len() + value.len() + 4).min(head.len())];
-            let is_usual = line[name.len()..].starts_with(b": ")
-                && value.as_ptr() == line[name.len() + 2..].as_ptr()
-                && line.ends_with(b"\r\n")
-                && !(has_folds && value.contains(&b'\n'));
-            match is_usual {
-                true => lines.push_line(line, name.len(), value.len()),
+            let (colon, end) = (start + name.len(), start + name.len() + value.len() + 4);
+            let is_usual = head.get(colon..colon + 2) == Some(b": ")
+                && value.as_ptr().addr() == head.as_ptr().addr() + colon + 2
+                && head.get(end - 2..end) == Some(b"\r\n")
+                && !(has_fold && value.contains(&b'\n'));
+            // A position from an origin is dropped: it is valid only in the cluster that issued it.
+            let is_kept = !header.name.eq_ignore_ascii_case(POSITION);
+            if start != to || !is_usual || !is_kept {
+                self.bytes.extend_from_slice(&head[from..to]);
+                (from, to) = (start, start);
+            }
+            if is_usual && is_kept {
+                self.enter(self.bytes.len() + start - from, name, value.len());
+                to = end;
+            } else if is_doubtful(header, head) {
+                return Err(Malformed("white space before the colon of a field for the framing"));
+            } else if is_kept {
                 // A value folded over several lines means the same on one.
-                false => lines.push(name, &unfolded(value)),
+                self.push(name, &unfolded(value));
             }
         }
-        lines
+        self.bytes.extend_from_slice(&head[from..to]);
+        Ok(())
     }
 
     /// Iterates over the lines as name and value, in order.
@@ -367,12 +384,7 @@ impl Lines {
     fn ends_here(&self) -> impl Fn(&Line) -> bool {
         let listed = self.lists_fields.then(|| storable::is_hop_by_hop(self));
         move |line| {
-            let name = self.name(line);
-            let concerns_hop = || match &listed {
-                None => storable::is_always_hop_by_hop(name),
-                Some(concerns_hop) => concerns_hop(name),
-            };
-            name.eq_ignore_ascii_case(b"content-length") || concerns_hop()
+            line.ends_here || listed.as_ref().is_some_and(|concerns_hop| concerns_hop(self.name(line)))
         }
     }
 
@@ -406,21 +418,19 @@ impl Lines {
         for part in [name, b": ", value, b"\r\n"] {
             self.bytes.extend_from_slice(part);
         }
-        self.enter(start, name.len(), value.len());
+        self.enter(start, name, value.len());
     }
 
-    /// Adds a line in the form on the wire, given the lengths of its name and value.
-    fn push_line(&mut self, line: &[u8], name: usize, value: usize) {
-        let start = self.bytes.len();
-        self.bytes.extend_from_slice(line);
-        self.enter(start, name, value);
-    }
-
-    fn enter(&mut self, start: usize, name: usize, value: usize) {
+    /// Adds a line to the index, which is in the bytes from `start` on, or will be.
+    #[inline(always)]
+    fn enter(&mut self, start: usize, name: &[u8], value: usize) {
         // A head is far below 4 GiB.
         let short = |length: usize| length as u32;
-        self.index.push(Line { start: short(start), name: short(name), value: short(value) });
-        self.lengths.add(name);
+        let ends_here = is_equal(name, "content-length") || storable::is_always_hop_by_hop(name);
+        let first = name.first().map_or(0, u8::to_ascii_lowercase);
+        let (start, value) = (short(start), short(value));
+        self.index.push(Line { start, name: short(name.len()), value, first, ends_here });
+        self.lengths.add(name.len());
     }
 
     /// Replaces the value of the line at `at` of the index.
@@ -443,21 +453,36 @@ impl Lines {
         &self.bytes[line.start as usize..(line.start + line.name) as usize]
     }
 
+    /// Not inlined, so that the search for names stays a small loop in each of its callers.
+    #[inline(never)]
+    fn is_called(&self, line: &Line, name: &str) -> bool {
+        is_equal(self.name(line), name)
+    }
+
     fn value(&self, line: &Line) -> &[u8] {
         let start = line.start + line.name + 2;
         &self.bytes[start as usize..(start + line.value) as usize]
     }
 }
 
+/// Whether `own` is this name, which is in lower case. Most letters of a name are so, too, and are compared first.
+fn is_equal(own: &[u8], name: &str) -> bool {
+    let same = |(own, lower): (&u8, u8)| *own == lower || own.to_ascii_lowercase() == lower;
+    own.len() == name.len() && own.iter().zip(name.bytes()).all(same)
+}
+
 impl Fields for Lines {
     fn lines<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a [u8]> + 'a {
-        // Ends at the first other letter: most names of the same length begin otherwise.
-        let named = |line: &&Line| {
-            let same = |(own, lower): (&u8, u8)| own.to_ascii_lowercase() == lower;
-            line.name as usize == name.len() && self.name(line).iter().zip(name.bytes()).all(same)
-        };
+        // Most names of the same length begin with another letter.
+        let first = name.bytes().next().unwrap_or_default();
+        let may_be = move |line: &&Line| line.name as usize == name.len() && line.first == first;
+        let named = move |line: &&Line| may_be(line) && self.is_called(line, name);
         let lines = if self.lengths.has(name.len()) { &self.index[..] } else { &[] };
         lines.iter().filter(named).map(|line| self.value(line))
+    }
+
+    fn as_sent(&self) -> Option<&[u8]> {
+        Some(&self.bytes)
     }
 }
 

@@ -350,6 +350,9 @@ impl Drop for Permit {
             let mut state = self.limit.state.lock();
             state.spare -= usize::from(self.is_spare);
             state.give_back(self.claim);
+            if state.line.is_empty() {
+                return;
+            }
             state.serve_line(&self.limit)
         };
         // The lock is not held: if the request was cancelled, its permit is dropped at once, which takes the lock.

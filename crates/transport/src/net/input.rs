@@ -169,6 +169,15 @@ impl Input {
         &mut self.bytes
     }
 
+    /// The same with room for at least `room` bytes.
+    pub(crate) fn make_room_for(&mut self, room: usize) -> &mut Vec<u8> {
+        let buffer = self.make_room();
+        if room > buffer.capacity() - buffer.len() {
+            buffer.reserve(room);
+        }
+        buffer
+    }
+
     /// Returns the buffer to the pool if all bytes are consumed.
     #[inline]
     pub fn release_buffers(&mut self) {

@@ -14,7 +14,7 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::client::TlsStream;
 use tokio_util::io::poll_read_buf;
 
-use crate::net::input::receive;
+use crate::net::input::{Input, receive};
 use crate::net::relay::relay;
 
 /// A connection to an origin.
@@ -56,18 +56,22 @@ impl Stream {
         stream.peer_addr().ok()
     }
 
-    /// Reads into the spare capacity of `buffer`, which must not be empty. Returns the number of bytes, 0 at the end of
-    /// the stream.
-    pub fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut Vec<u8>) -> Poll<io::Result<usize>> {
+    /// Reads into `input`, which gets room for `room` bytes once some have arrived. Returns the number of bytes, 0 at the
+    /// end of the stream.
+    pub(crate) fn poll_read(
+        &mut self,
+        cx: &mut Context<'_>,
+        (input, room): (&mut Input, usize),
+    ) -> Poll<io::Result<usize>> {
         match self {
             Self::Plain(stream) => loop {
                 ready!(stream.poll_read_ready(cx))?;
-                match receive(stream, buffer) {
+                match receive(stream, input.make_room_for(room)) {
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                     received => return Poll::Ready(received),
                 }
             },
-            Self::Tls(stream) => poll_read_buf(Pin::new(stream), cx, buffer),
+            Self::Tls(stream) => poll_read_buf(Pin::new(stream), cx, input.make_room_for(room)),
         }
     }
 

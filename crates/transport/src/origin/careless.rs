@@ -98,6 +98,7 @@ impl CarelessOrigins {
     }
 
     /// Remembers an origin for this surplus.
+    #[cold]
     pub(super) fn mark(&self, https: bool, authority: &str, surplus: Surplus) {
         if surplus == Surplus::Response {
             self.remember(https, authority, surplus);

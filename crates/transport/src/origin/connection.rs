@@ -116,11 +116,7 @@ impl Connection {
 
     /// Reads at least one byte; [`Failure::Closed`] at the end of the stream.
     pub(super) fn poll_more(&mut self, cx: &mut Context<'_>, room: usize) -> Poll<Result<(), Failure>> {
-        let buffer = self.input.make_room();
-        if room > buffer.capacity() - buffer.len() {
-            buffer.reserve(room);
-        }
-        match self.stream.poll_read(cx, buffer)? {
+        match self.stream.poll_read(cx, (&mut self.input, room))? {
             Poll::Ready(0) => Poll::Ready(Err(Failure::Closed)),
             Poll::Ready(_) => Poll::Ready(Ok(())),
             Poll::Pending => {

@@ -199,6 +199,7 @@ impl Idle {
 
 impl IdleTable {
     /// Closes the connection that was idle for the longest time.
+    #[cold]
     fn close_oldest(&mut self) {
         let since = |to_it: &[IdleEntry]| to_it.first().map(|one| one.since);
         let oldest = self.connections.iter().flat_map(HashMap::values).filter_map(|to_it| since(to_it)).min();

@@ -330,6 +330,7 @@ fn has_timed_out(head: &Head) -> bool {
     head.status == StatusCode::REQUEST_TIMEOUT && !head.keep_alive
 }
 
+#[cold]
 fn error(failure: &Failure, first_byte: Duration) -> OriginError {
     let (status, why, detail) = match failure {
         Failure::TimedOut => {

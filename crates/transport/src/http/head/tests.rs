@@ -189,9 +189,13 @@ proptest! {
     }
 
     #[test]
-    fn every_line_feed_is_counted_and_bare_ones_are_found(lines in "[\r\na]{0,600}") {
-        let count = lines.matches('\n').count();
-        let feeds = LineFeeds::of(lines.as_bytes());
-        prop_assert_eq!((feeds.count, feeds.has_bare), (count, count > lines.matches("\r\n").count()));
+    fn bare_line_feeds_and_folded_lines_are_found(usual in "(a{1,9}\r\n){0,9}", other in "[\r\n \ta]{0,60}") {
+        for lines in [format!("{usual}{other}{usual}"), usual] {
+            let feeds = LineFeeds::of(lines.as_bytes());
+            let has_bare = lines.matches('\n').count() > lines.matches("\r\n").count();
+            let has_fold = lines.contains("\n ") || lines.contains("\n\t");
+            prop_assert_eq!((feeds.has_bare, feeds.has_fold), (has_bare, has_fold));
+            prop_assert_eq!(has_bare_line_feed(lines.as_bytes()), has_bare);
+        }
     }
 }

@@ -98,6 +98,34 @@ fn lines_are_found_in_any_case_and_leave_as_they_came() {
 }
 
 #[test]
+fn lines_around_unusual_ones_leave_as_they_came() {
+    let unusual = [
+        "",
+        "C:2\r\n",
+        "C:\t2\r\n",
+        "C: 2 \r\n",
+        "C: 2\n",
+        "C : 2\r\n",
+        "C:\r\n",
+        "C: \r\n",
+        "C: 2\r\n 3\r\n",
+    ];
+    for line in unusual.into_iter().chain(["Larder-Position: 5\r\n"]) {
+        for head in [format!("A: 1\r\nB: 1\r\n{line}D: 1\r\n"), format!("{line}{line}D: 1\r\n{line}")] {
+            let (head, _) = read(&format!("HTTP/1.1 200 OK\r\n{head}\r\n")).expect(line);
+            let expected: String = (head.fields.iter())
+                .map(|(name, value)| {
+                    format!("{}: {}\r\n", String::from_utf8_lossy(name), String::from_utf8_lossy(value))
+                })
+                .collect();
+            assert_eq!(head.fields.as_sent(), Some(expected.as_bytes()), "{line:?}");
+            assert_eq!(head.fields.contains("c"), line.starts_with('C'), "{line:?}");
+            assert_eq!((head.fields.first("d"), head.fields.contains(POSITION)), (Some(&b"1"[..]), false));
+        }
+    }
+}
+
+#[test]
 fn a_response_head_is_awaited_until_its_end_or_the_limit() {
     let head = format!("HTTP/1.1 200 OK\r\nA: {}\r\n\r\n", "x".repeat(1000));
     for end in 0..head.len() {
