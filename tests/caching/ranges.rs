@@ -102,7 +102,7 @@ fn rfc_9110_section_14_4_a_part_of_unreadable_length_is_unstored() {
 }
 
 #[test]
-fn rfc_8673_section_2_2_a_part_of_a_growing_response_arrives_whole() {
+fn rfc_8673_section_2_2_a_part_of_growing_content_arrives_whole() {
     let origin = Origin::answering(|_| {
         let head = "HTTP/1.1 206 Partial Content\r\nCache-Control: max-age=100\r\nETag: \"1\"\r\n\
             Content-Range: bytes 5-9007199254740991/*\r\nTransfer-Encoding: chunked\r\n\r\n";

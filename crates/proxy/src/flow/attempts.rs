@@ -94,15 +94,12 @@ pub(super) async fn at_site(
                 turn.failed(&error.detail);
                 // Content can be sent once only.
                 let is_whole = !has_content || !content.is_empty();
-                // A malformed answer is one, too: the origin has processed the request, and would answer the same.
-                let is_repeatable = is_idempotent(&request.method) && error.why != Why::OriginMalformed;
-                let again = is_whole && (error.unsent || is_repeatable);
                 // An earlier try may have reached an origin, even if this one has not.
                 unsent &= error.unsent;
                 if !error.unsent {
                     request.lose_try();
                 }
-                if !again || tries_left == 0 || !chosen.pool.may_retry() {
+                if !is_whole || !sent.may_repeat(&error) || tries_left == 0 || !chosen.pool.may_retry() {
                     return match declined {
                         Some(answer) => Box::pin(sent.accepted(site, answer)).await,
                         None => Err(OriginError { unsent, ..error }),
@@ -187,6 +184,12 @@ impl<'s> Sent<'s> {
         let pool = self.chosen.pool;
         let other = pool.next(Some(turn), None, self.choice(&self.key()));
         (!other.is_at(turn) && pool.may_retry()).then_some(other)
+    }
+
+    /// Whether the request may be sent again after this error.
+    fn may_repeat(&self, error: &OriginError) -> bool {
+        // After a malformed answer it may not: the origin has processed the request, and would answer the same.
+        error.unsent || is_idempotent(&self.request.method) && error.why != Why::OriginMalformed
     }
 
     /// Returns the answer of an origin of `site` in the form for clients. Errors: that of a bucket which refuses the request.
