@@ -357,8 +357,11 @@ mod tests {
 
     #[test]
     fn workers_of_a_small_cache_have_no_hot_entries() {
-        let capacity = Capacity { by: By::Entries, amount: 1 << 16 };
-        assert!(HotTable::for_workers(Budget { workers: 2, ..capacity.into() }).is_empty());
-        assert!(HotTable::for_workers(Budget::from(Capacity { amount: 1 << 17, ..capacity })).is_empty());
+        let tables = |amount, workers| {
+            let budget = Budget::from(Capacity { by: By::Entries, amount });
+            HotTable::for_workers(Budget { workers, ..budget }).len()
+        };
+        assert_eq!([tables(1 << 16, 1), tables(1 << 16, 2)], [0, 0]);
+        assert_eq!([tables(1 << 17, 1), tables(1 << 17, 2)], [1, 2]);
     }
 }
