@@ -142,7 +142,7 @@ impl<P: Policy, V> Shard<P, V> {
             self.contents.now += u64::from(count);
             return false;
         };
-        if self.policy.on_hits(slot, count, &self.contents) {
+        if count == 0 || self.policy.on_hits(slot, count, &self.contents) {
             self.contents.now += u64::from(count);
             return true;
         }
