@@ -269,7 +269,8 @@ fn a_body_that_has_left_the_page_cache_is_verified_again() {
     overwrite(&folder, &disk);
     let found = disk.find(b"k", 1, 0).unwrap();
     leave_memory(&found.body);
-    assert!(!found.body.is_at_hand(0..found.body.len()) && !found.body.is_verified());
+    // The look that found it gone may have begun to read it again, so only what follows from the look is certain.
+    assert!(!found.body.is_verified());
     assert!(matches!(send(&disk, b"k"), Sent::Missing));
 }
 
