@@ -110,6 +110,20 @@ pub(super) fn amid<L, E: Send>(
     })
 }
 
+/// Runs `client` with each number below `count` in a thread of its own, and returns the results in that order. Fails if
+/// one fails.
+pub(super) fn side_by_side<T: Send>(
+    count: usize,
+    client: impl Fn(usize) -> Result<T> + Sync,
+) -> Result<Vec<T>> {
+    let client = &client;
+    thread::scope(|scope| {
+        let threads: Vec<_> = (0..count).map(|number| scope.spawn(move || client(number))).collect();
+        let ended = threads.into_iter().map(|thread| thread.join());
+        ended.map(|result| result.unwrap_or_else(|_| bail!("a client panicked"))).collect()
+    })
+}
+
 /// Returns the median of the ratios of two measurements, round by round.
 pub(super) fn ratio<'v>(own: &[f64], base: impl IntoIterator<Item = &'v f64>) -> f64 {
     median(own.iter().zip(base).map(|(own, base)| own / base).collect())

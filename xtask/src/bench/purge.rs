@@ -20,7 +20,7 @@ const ASKED: u64 = 1_000;
 const LENGTH: u64 = 1_024;
 /// The requests per second, and their connections.
 const RATE: u32 = 5_000;
-const STEADY: u32 = 16;
+const STEADY: usize = 16;
 /// The number of pipelined requests on each connection that fill the cache.
 const DEPTH: usize = 8;
 

@@ -25,7 +25,7 @@ const LENGTH: u64 = 1_024;
 const STRIDE: u64 = 617;
 /// The requests per second of the steady load, and its connections.
 const RATE: u32 = 5_000;
-const STEADY: u32 = 16;
+const STEADY: usize = 16;
 
 /// The maximum losses: a tenth of the throughput, and a fifth more time at the 99th percentile.
 const THROUGHPUT: f64 = 1.0 / 0.9;
