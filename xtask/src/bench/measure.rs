@@ -3,7 +3,7 @@
 use super::load::{self, Script};
 use super::origin::Origin;
 use super::process;
-use super::server::Running;
+use super::server::RunningServer;
 use anyhow::{Result, bail};
 use std::thread;
 use std::time::Duration;
@@ -44,7 +44,7 @@ pub(super) enum Expect {
 
 /// Measures one server once, and checks that it answered from the expected source.
 pub(super) fn sample(
-    server: &Running,
+    server: &RunningServer,
     object: &Object,
     expect: Expect,
     duration: Duration,

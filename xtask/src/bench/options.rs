@@ -2,14 +2,14 @@
 
 use super::replay::shipped;
 use super::{LOAD_CORE, SERVER_CORE, pin_self, server, warn_if_busy};
-use crate::args::{self, Known, Words};
+use crate::args::{self, OptionSpec, Words};
 use crate::packages::{self, Package};
 use anyhow::{Result, bail};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The options of all these benches.
-const KNOWN: &[Known] =
+const KNOWN: &[OptionSpec] =
     &[("--quick", false), ("--seconds", true), ("--rounds", true), ("--larder", true), ("--json", true)];
 
 /// The options of a bench that measures servers in rounds.
@@ -33,7 +33,7 @@ impl Options {
     /// default seconds of a measurement, and rounds.
     pub(super) fn with(
         words: &[String],
-        more: &[Known],
+        more: &[OptionSpec],
         quick: [u32; 2],
         usual: [u32; 2],
     ) -> Result<(Self, Words)> {

@@ -52,7 +52,7 @@ struct Finding {
 }
 
 /// The near end of an intercepted tunnel.
-pub(crate) struct Intercepted {
+pub(crate) struct InterceptedTunnel {
     pub(crate) stream: TcpStream,
     pub(crate) client: SocketAddr,
     /// The host that the client has named, and the port if it is not 443.

@@ -24,7 +24,7 @@ use super::options::{Options, claim_cores};
 use super::origin::Origin;
 use super::peers::{self, FLOOR, Peer, Programs, Setup, Start, Which};
 use super::rules::rules;
-use super::server::{self, Running};
+use super::server::{self, RunningServer};
 use super::table::{self, Cell, Row};
 use crate::packages;
 use anyhow::{Context, Result, ensure};
@@ -83,7 +83,7 @@ const CASES: [Case; 6] = [
 struct Entrant {
     workers: &'static str,
     kind: Kind,
-    server: Running,
+    server: RunningServer,
     /// The CPU time of a hit in microseconds, by case and round.
     samples: Vec<Vec<f64>>,
 }
@@ -244,7 +244,7 @@ fn start(programs: &Programs, origin: &Origin) -> Result<Vec<Entrant>> {
         (MANY, Kind::Ruled, larder("64-workers-rules", |setup| configure(setup, MANY, true))),
     ];
     let start = |(workers, kind, peer): (&'static str, Kind, Peer)| {
-        let server = Running::start(&peer, programs, origin)?;
+        let server = RunningServer::start(&peer, programs, origin)?;
         if workers != ONE {
             widen(&server)?;
         }
@@ -258,7 +258,7 @@ fn threads(setup: &Setup, threads: &str) -> Start {
 }
 
 /// Lets all threads of a server run on both cores.
-fn widen(server: &Running) -> Result<()> {
+fn widen(server: &RunningServer) -> Result<()> {
     for process in server.processes()? {
         let mut taskset = Command::new("taskset");
         taskset.args(["--all-tasks", "--cpu-list", "--pid", CORES, &process.to_string()]);
