@@ -83,11 +83,8 @@ enum Next {
     Close,
 }
 
-/// Answers requests forever on one of several threads, the one with this number. The first one accepts connections, which all
-/// get in turn.
-///
-/// # Errors
-/// If epoll or accept fails. An error of a client only closes that client's connection.
+/// Answers requests forever on one of several threads, the one with this number. The first one accepts connections,
+/// which all get in turn. Fails if epoll or accept fails. An error of a client only closes that client's connection.
 pub(crate) fn serve(listener: &TcpListener, seats: &[Seat], number: usize) -> Result<()> {
     let (answers, seat) = (Answers::new()?, &seats[number]);
     if number == 0 {

@@ -32,10 +32,7 @@ pub(super) const PASSED_ON: [i32; 6] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR
 /// The process of the command, until it has ended.
 type SharedPid = Arc<Mutex<Option<Pid>>>;
 
-/// Runs `command` in this environment.
-///
-/// # Errors
-/// The command cannot be started.
+/// Runs `command` in this environment. Errors: the command cannot be started.
 pub(super) fn run(command: &[OsString], environment: &Environment) -> io::Result<ExitStatus> {
     // From here on, a signal no longer ends this process. One that is ignored, as by nohup, stays ignored for both.
     let ignored = ignored();

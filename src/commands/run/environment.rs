@@ -78,11 +78,8 @@ pub(super) struct Environment {
 }
 
 impl Environment {
-    /// Writes the files for a proxy at this address. `outside` has the variables of this process. A later run with the same port has the
-    /// same files.
-    ///
-    /// # Errors
-    /// The error of a file.
+    /// Writes the files for a proxy at this address. `outside` has the variables of this process. A later run with the
+    /// same port has the same files. Errors: the error of a file.
     pub(super) fn new(
         proxy: SocketAddr,
         authority: &CertificateAuthority,

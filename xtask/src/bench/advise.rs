@@ -50,10 +50,8 @@ struct Differences {
     checks: Vec<Prediction>,
 }
 
-/// Runs the bench and prints its tables and goals.
-///
-/// # Errors
-/// If a build fails, or larder does not print the expected output.
+/// Runs the bench and prints its tables and goals. Fails if a build fails, or larder does not print the expected
+/// output.
 pub(super) fn run(options: &TraceOptions) -> Result<Vec<Goal>> {
     let larder = peers::program(options.larder.as_deref())?;
     let traces = options.traces()?;

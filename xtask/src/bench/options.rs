@@ -104,10 +104,7 @@ pub(crate) struct TraceOptions {
 }
 
 impl TraceOptions {
-    /// Reads the words after the bench's name.
-    ///
-    /// # Errors
-    /// An unknown word; the error names it.
+    /// Reads the words after the bench's name. Errors: an unknown word; the error names it.
     pub(super) fn parse(words: &[String]) -> Result<Self> {
         let known = [("--quick", false), ("--trace", true), ("--larder", true), ("--json", true)];
         let words = args::parse(words, &known)?;
@@ -119,10 +116,7 @@ impl TraceOptions {
         })
     }
 
-    /// Returns the traces: those that ship, unless others are named.
-    ///
-    /// # Errors
-    /// If their folder cannot be read.
+    /// Returns the traces: those that ship, unless others are named. Fails if their folder cannot be read.
     pub(super) fn traces(&self) -> Result<Vec<PathBuf>> {
         if self.traces.is_empty() { shipped() } else { Ok(self.traces.clone()) }
     }

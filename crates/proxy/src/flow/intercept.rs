@@ -24,10 +24,8 @@ use crate::flow::interceptor::{InterceptedTunnel, Interceptor};
 use crate::flow::worker::Worker;
 use crate::net::stream::of_socket;
 
-/// Returns the far end of a tunnel whose requests this process answers.
-///
-/// # Errors
-/// The reason for a tunnel to the host itself.
+/// Returns the far end of a tunnel whose requests this process answers. Errors: the reason for a tunnel to the host
+/// itself.
 pub(super) async fn open(
     interceptor: &Interceptor,
     worker: &Worker,

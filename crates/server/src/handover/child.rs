@@ -79,10 +79,8 @@ impl Predecessor {
         })
     }
 
-    /// Says that the config is read, and returns what this process needs in order to be made.
-    ///
-    /// # Errors
-    /// The other process has ended, or cannot be understood.
+    /// Says that the config is read, and returns what this process needs in order to be made. Errors: the other process
+    /// has ended, or cannot be understood.
     pub(crate) fn inherit(&mut self) -> Result<(Listeners, Inheritance), Error> {
         self.try_inherit().map_err(lost)
     }
@@ -97,10 +95,7 @@ impl Predecessor {
         Ok((listeners, Inheritance { node, statistics: statistics.map(Into::into) }))
     }
 
-    /// Gives the other process's secrets, place and stored responses to this one.
-    ///
-    /// # Errors
-    /// The other process has ended.
+    /// Gives the other process's secrets, place and stored responses to this one. Errors: the other process has ended.
     pub(crate) fn give(&mut self, shared: &Arc<ProcessState>) -> Result<(), Error> {
         if let (Some((secrets, age)), Some(tls)) = (self.identity.tickets.take(), &shared.listener_tls) {
             tls.tickets.inherit(secrets, age);
@@ -116,10 +111,8 @@ impl Predecessor {
         self.store_until(COPIED).map_err(lost)
     }
 
-    /// Says that this process is ready, and returns once it has to accept connections.
-    ///
-    /// # Errors
-    /// The other process has ended, and goes on if it has not.
+    /// Says that this process is ready, and returns once it has to accept connections. Errors: the other process has
+    /// ended, and goes on if it has not.
     pub(crate) fn take_over(&mut self) -> Result<(), Error> {
         self.say(READY, &()).map_err(lost)?;
         self.store_until(GO).map_err(lost)?;
@@ -131,11 +124,8 @@ impl Predecessor {
         Ok(())
     }
 
-    /// Says that this process serves. `disks` learns when it may open its disks, and the result whether the other process
-    /// has not ended yet.
-    ///
-    /// # Errors
-    /// The system has no resources for a thread.
+    /// Says that this process serves. `disks` learns when it may open its disks, and the result whether the other
+    /// process has not ended yet. Errors: the system has no resources for a thread.
     pub(crate) fn leave(mut self, disks: Sender<()>) -> Result<Arc<AtomicBool>, Error> {
         // If it cannot be told, it has ended.
         let serving = SuccessorReport {

@@ -226,10 +226,8 @@ impl Handover {
         line
     }
 
-    /// Starts a successor and hands over to it.
-    ///
-    /// # Errors
-    /// A line with the reason. Then this process serves as before, and the successor has ended.
+    /// Starts a successor and hands over to it. Errors: a line with the reason. Then this process serves as before, and
+    /// the successor has ended.
     fn attempt(&self, binary: Option<&Path>, timeout: Duration) -> Result<SuccessorReport, String> {
         if std::process::id() == INIT {
             return Err(

@@ -27,10 +27,8 @@ const DURATION: Duration = Duration::from_secs(3);
 const MOST: f64 = 1.02;
 const MOST_MIB: f64 = 16.0;
 
-/// Measures both, prints a table, and returns the goals.
-///
-/// # Errors
-/// A program is missing, or a request is not answered from the cache.
+/// Measures both, prints a table, and returns the goals. Errors: a program is missing, or a request is not answered
+/// from the cache.
 pub(super) fn run(larder: &Path) -> Result<Vec<Goal>> {
     if !packages::missing([&packages::WRK]).is_empty() {
         bail!("not installed: wrk (run: apt-get install wrk)");

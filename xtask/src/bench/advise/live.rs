@@ -55,10 +55,8 @@ struct Larder {
 }
 
 impl Replay {
-    /// Reads the first requests of a trace in oracleGeneral form, compressed or not.
-    ///
-    /// # Errors
-    /// If it cannot be read, or `zstd` is not installed.
+    /// Reads the first requests of a trace in oracleGeneral form, compressed or not. Fails if it cannot be read, or
+    /// `zstd` is not installed.
     pub(super) fn read(trace: &Path) -> Result<Self> {
         let bytes = match trace.extension() {
             Some(extension) if extension == "zst" => {
@@ -111,10 +109,8 @@ impl Replay {
         changed
     }
 
-    /// Returns the predictions of a process, and the truth: hit ratios, and byte hit ratios.
-    ///
-    /// # Errors
-    /// If a process does not start, or does not answer.
+    /// Returns the predictions of a process, and the truth: hit ratios, and byte hit ratios. Fails if a process does
+    /// not start, or does not answer.
     pub(super) fn run(&self, larder: &Path) -> Result<Differences> {
         let (listener, address) = testkit::listen();
         testkit::answer(listener, |seen, stream| stream.write_all(&answer(seen)));

@@ -88,18 +88,13 @@ struct Entrant {
     samples: Vec<Vec<f64>>,
 }
 
-/// Reads the words after `bench scale`.
-///
-/// # Errors
-/// The same as for [`Options::parse`].
+/// Reads the words after `bench scale`. Errors: the same as for [`Options::parse`].
 pub(super) fn parse(words: &[String]) -> Result<Options> {
     Options::parse(words, [3, 7])
 }
 
-/// Runs the bench and prints its tables, and the goals with their results.
-///
-/// # Errors
-/// If a program is missing, a build fails, or a request is not answered from the cache.
+/// Runs the bench and prints its tables, and the goals with their results. Fails if a program is missing, a build
+/// fails, or a request is not answered from the cache.
 pub(crate) fn run(options: &Options) -> Result<Vec<Goal>> {
     options.missing(&[&packages::WRK, &H2LOAD], &[])?;
     let own: Vec<_> =
