@@ -45,7 +45,7 @@ fn head(length: usize) -> Vec<u8> {
 }
 
 /// The unsent rest of the current answer, as the offset of its next byte.
-enum Sending {
+enum UnsentAnswer {
     Nothing,
     Small(usize),
     LargeHead(usize),
@@ -54,7 +54,7 @@ enum Sending {
 
 struct Connection {
     socket: OwnedFd,
-    sending: Sending,
+    sending: UnsentAnswer,
     /// The received part of an incomplete head; empty between requests.
     partial: Vec<u8>,
 }
@@ -83,11 +83,8 @@ enum Next {
     Close,
 }
 
-/// Answers requests forever on one of several threads, the one with this number. The first one accepts connections, which all
-/// get in turn.
-///
-/// # Errors
-/// If epoll or accept fails. An error of a client only closes that client's connection.
+/// Answers requests forever on one of several threads, the one with this number. The first one accepts connections,
+/// which all get in turn. Fails if epoll or accept fails. An error of a client only closes that client's connection.
 pub(crate) fn serve(listener: &TcpListener, seats: &[Seat], number: usize) -> Result<()> {
     let (answers, seat) = (Answers::new()?, &seats[number]);
     if number == 0 {
@@ -148,7 +145,8 @@ fn take_in(seat: &Seat, connections: &mut Vec<Option<Connection>>) {
         if connections.len() <= number {
             connections.resize_with(number + 1, || None);
         }
-        connections[number] = Some(Connection { socket, sending: Sending::Nothing, partial: Vec::new() });
+        connections[number] =
+            Some(Connection { socket, sending: UnsentAnswer::Nothing, partial: Vec::new() });
     }
 }
 
@@ -169,7 +167,7 @@ impl Connection {
     }
 
     fn is_sending(&self) -> bool {
-        !matches!(self.sending, Sending::Nothing)
+        !matches!(self.sending, UnsentAnswer::Nothing)
     }
 
     /// Reads until the socket is empty, and starts an answer after each complete head.
@@ -206,7 +204,7 @@ impl Connection {
         let head = if whole { bytes } else { &self.partial };
         let large = head.starts_with(b"GET /1m");
         self.partial.clear();
-        self.sending = if large { Sending::LargeHead(0) } else { Sending::Small(0) };
+        self.sending = if large { UnsentAnswer::LargeHead(0) } else { UnsentAnswer::Small(0) };
         true
     }
 
@@ -214,12 +212,12 @@ impl Connection {
     fn send(&mut self, answers: &Answers) -> Result<(), Errno> {
         loop {
             let sent = match self.sending {
-                Sending::Nothing => return Ok(()),
-                Sending::Small(from) => write(&self.socket, &answers.small[from..]),
-                Sending::LargeHead(from) => {
+                UnsentAnswer::Nothing => return Ok(()),
+                UnsentAnswer::Small(from) => write(&self.socket, &answers.small[from..]),
+                UnsentAnswer::LargeHead(from) => {
                     send(&self.socket, &answers.large_head[from..], SendFlags::MORE | SendFlags::NOSIGNAL)
                 }
-                Sending::LargeBody(mut from) => {
+                UnsentAnswer::LargeBody(mut from) => {
                     let left = LARGE - from as usize;
                     sendfile(&self.socket, &answers.large_body, Some(&mut from), left)
                 }
@@ -233,17 +231,19 @@ impl Connection {
         }
     }
 
-    fn after(&self, count: usize, answers: &Answers) -> Sending {
+    fn after(&self, count: usize, answers: &Answers) -> UnsentAnswer {
         match self.sending {
-            Sending::Small(from) if from + count < answers.small.len() => Sending::Small(from + count),
-            Sending::LargeHead(from) if from + count < answers.large_head.len() => {
-                Sending::LargeHead(from + count)
+            UnsentAnswer::Small(from) if from + count < answers.small.len() => {
+                UnsentAnswer::Small(from + count)
             }
-            Sending::LargeHead(_) => Sending::LargeBody(0),
-            Sending::LargeBody(from) if (from as usize + count) < LARGE => {
-                Sending::LargeBody(from + count as u64)
+            UnsentAnswer::LargeHead(from) if from + count < answers.large_head.len() => {
+                UnsentAnswer::LargeHead(from + count)
             }
-            _ => Sending::Nothing,
+            UnsentAnswer::LargeHead(_) => UnsentAnswer::LargeBody(0),
+            UnsentAnswer::LargeBody(from) if (from as usize + count) < LARGE => {
+                UnsentAnswer::LargeBody(from + count as u64)
+            }
+            _ => UnsentAnswer::Nothing,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use larder_testkit::{Answer, Gate, Larder, Origin};
+use larder_testkit::{Answer, Gate, Larder, Origin, eventually};
 
 const LIMIT: Duration = Duration::from_millis(300);
 
@@ -25,11 +25,12 @@ fn only_the_first_client_waits_for_a_slow_origin() {
     let first = larder.client().ask("GET /");
     assert!(begun.elapsed() >= LIMIT);
     assert_eq!((first.text(), first.cache().as_str()), ("old", "hit; detail=stale-if-slow"));
-    let begun = Instant::now();
-    for _ in 0..5 {
-        assert_eq!(larder.client().ask("GET /").text(), "old");
-    }
-    assert!(begun.elapsed() < 5 * LIMIT);
+    // If each waited, five of them could not be quicker than this, on any machine.
+    eventually("clients that do not wait", || {
+        let begun = Instant::now();
+        (0..5).for_each(|_| assert_eq!(larder.client().ask("GET /").text(), "old"));
+        (begun.elapsed() < 5 * LIMIT).then_some(())
+    });
     assert_eq!(origin.count(), 2, "one fetch goes on");
     gate.open();
     larder.settle();

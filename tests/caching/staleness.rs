@@ -100,7 +100,8 @@ fn a_stale_response_for_an_origin_without_answer_is_no_hit() {
         (_, Some("late")) => Answer::raw("").then_wait(held).then_close(),
         _ => Answer::raw("").then_close(),
     });
-    let larder = Larder::with(&origin, "[timeouts]\nfirst_byte = '300ms'\n");
+    let rule = "[[site.rule]]\nmatch = { field = { X-End = 'late' } }\nfirst_byte = '300ms'\n";
+    let larder = Larder::with_site(&[&origin], rule);
     larder.get("/");
     let ask = |own: &str, requests: &[&str]| {
         for request in requests {

@@ -105,7 +105,7 @@ fn an_owner_that_hangs_delays_a_departure_no_longer_than_its_limit() {
     b.signal(Signal::STOP);
     let begun = Instant::now();
     let said = leave(&a, "1s");
-    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
     assert!(said.contains("gave 0 responses"), "{said}");
     b.signal(Signal::CONT);
 }

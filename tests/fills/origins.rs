@@ -139,7 +139,7 @@ fn an_origin_that_fails_is_left_alone() {
 fn the_others_share_the_requests_of_an_origin_that_is_sick_evenly() {
     let sick = Origin::always("500 Sick");
     let [one, other] = [(), ()].map(|()| Origin::always("200 OK\n\nwell"));
-    let keys = "health = '/health'\nhealth_interval = '100ms'\nmax_fails = 1000";
+    let keys = "health = '/health'\nhealth_interval = '2s'\nmax_fails = 1000";
     let larder = Larder::with_site(&[&sick, &one, &other], keys);
     eventually("the check", || (larder.stats()["sites"][0]["origins"][0]["healthy"] == false).then_some(()));
     let mut client = larder.client();
@@ -158,7 +158,7 @@ fn an_origin_whose_check_fails_is_left_alone_until_it_succeeds() {
         _ => "200 OK\n\nsick".to_owned(),
     });
     let well = Origin::always("200 OK\n\nwell");
-    let larder = Larder::with_site(&[&sick, &well], "health = '/health'\nhealth_interval = '100ms'");
+    let larder = Larder::with_site(&[&sick, &well], "health = '/health'\nhealth_interval = '2s'");
     let answers = || [larder.get("/"), larder.get("/")].map(|response| response.text().to_owned());
     eventually("only the healthy one", || answers().iter().all(|text| text == "well").then_some(()));
     assert!(answers().iter().all(|text| text == "well"));
@@ -209,7 +209,7 @@ fn an_origin_whose_check_lacks_the_text_gets_no_requests() {
         _ => "200 OK\n\nbroken".to_owned(),
     });
     let well = Origin::always("200 OK\n\ndatabase: up");
-    let keys = "health = '/health'\nhealth_text = ': up'\nhealth_interval = '100ms'";
+    let keys = "health = '/health'\nhealth_text = ': up'\nhealth_interval = '2s'";
     let larder = Larder::with_site(&[&broken, &well], keys);
     larder.wait_for_log("its answer to the health check /health lacks ': up'");
     assert!((0..4).all(|_| larder.get("/").text() == "database: up"));
@@ -221,7 +221,7 @@ fn health_checks_name_the_host_of_the_site() {
         Some("shop.test") => "200 OK\n\nshop".to_owned(),
         other => format!("421 Misdirected Request\n\n{other:?}"),
     });
-    let keys = "hosts = ['*.shop.test', 'shop.test']\nhealth = '/health'\nhealth_interval = '100ms'";
+    let keys = "hosts = ['*.shop.test', 'shop.test']\nhealth = '/health'\nhealth_interval = '2s'";
     let larder = Larder::with_site(&[&origin], keys);
     eventually("checks", || (origin.count_of("/health") > 1).then_some(()));
     assert_eq!(larder.stats()["sites"][0]["origins"][0]["healthy"], true);

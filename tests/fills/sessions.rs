@@ -143,7 +143,7 @@ fn a_backup_answers_only_while_no_other_origin_does() {
         _ => "200 OK\n\nfirst".to_owned(),
     });
     let backup = Origin::always("200 OK\n\nbackup");
-    let keys = "health = '/health'\nhealth_interval = '100ms'";
+    let keys = "health = '/health'\nhealth_interval = '2s'";
     let larder =
         Larder::start(&format!("[[site]]\norigin = ['{}', '{} backup']\n{keys}", first.url(), backup.url()));
     for _ in 0..4 {
@@ -175,7 +175,7 @@ fn a_recovered_origin_gets_few_requests_at_first() {
         _ => "200 OK\n\nrecovered".to_owned(),
     });
     let other = Origin::always("200 OK\n\nother");
-    let keys = "health = '/health'\nhealth_interval = '100ms'\nslow_start = '1h'";
+    let keys = "health = '/health'\nhealth_interval = '2s'\nslow_start = '1h'";
     let larder = Larder::with_site(&[&recovered, &other], keys);
     let is_healthy = |expected: bool| {
         eventually("the health check", || {

@@ -90,9 +90,7 @@ fn a_request_that_a_proxy_passed_on_needs_the_token() {
 
 #[test]
 fn a_site_that_is_its_own_origin_answers_at_once() {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-    let own = listener.local_addr().expect("an address");
-    drop(listener);
+    let own = free();
     let config = format!(
         "[reverse]\nlisten = '{own}'\n[timeouts]\nfirst_byte = '1h'\n[[site]]\norigin = 'http://{own}'"
     );

@@ -1,10 +1,9 @@
 //! The forward proxy: its clients can reach any origin, tunnels, and the addresses that it must not reach (RFC 9110
 //! sections 7.3 and 9.3.6).
 
-use std::net::{Ipv4Addr, TcpListener};
 use std::time::Duration;
 
-use larder_testkit::{Client, Larder, Origin};
+use larder_testkit::{Client, Larder, Origin, free};
 
 const OPEN: &str = "[forward]\nallow_private = true";
 
@@ -191,9 +190,7 @@ fn a_tunnel_is_closed_when_it_falls_silent_and_not_before() {
 
 #[test]
 fn rfc_9110_section_9_3_6_a_failed_tunnel_is_explained() {
-    let unused = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
-    let port = unused.local_addr().expect("an address").port();
-    drop(unused);
+    let port = free().port();
     let larder = Larder::start(&format!("{OPEN}\nconnect_ports = [443, {port}]"));
     let connect = |target: &str| Client::to(larder.forward).ask(&format!("CONNECT {target}\nHost: {target}"));
     let refused = connect("127.0.0.1:25");

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use larder_testkit::{Larder, Origin, http2};
+use larder_testkit::{Larder, Origin, eventually, http2};
 
 /// More than a second of content at 100 KiB a second, whose first tenths are sent at once.
 const LONG: usize = 130 << 10;
@@ -41,7 +41,10 @@ fn streams_of_http2_are_sent_at_the_rate_too() {
     client.ask(1, "GET", "/video/long", &[]);
     client.ask(3, "GET", "/video/short", &[]);
     assert_eq!(client.response(3).body, b"short");
-    assert!(begun.elapsed() < LEAST, "a short reply is sent at once");
+    assert!(
+        !client.responses.get(&1).is_some_and(|long| long.whole),
+        "a short reply does not wait for a long one"
+    );
     assert_eq!(client.response(1).body.len(), LONG);
     assert!(begun.elapsed() >= LEAST);
 }
@@ -70,6 +73,8 @@ fn replies_to_one_client_or_to_all_share_a_rate() {
         begun.elapsed()
     };
     assert!(time("/", ["192.0.2.1", "192.0.2.1"]) >= LEAST);
-    assert!(time("/", ["192.0.2.1", "192.0.2.2"]) < LEAST, "others have their own");
+    // A busy machine delays clients without a common limit, too.
+    let is_apart = || (time("/", ["192.0.2.1", "192.0.2.2"]) < LEAST).then_some(());
+    eventually("each client to have its own rate", is_apart);
     assert!(time("/all", ["192.0.2.1", "192.0.2.2"]) >= LEAST);
 }

@@ -56,10 +56,9 @@ fn connecting_to_an_origin_takes_at_most_the_time_of_its_rule() {
     let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let site = format!("[[site]]\norigin = 'https://{}'\n", silent.local_addr().expect("an address"));
     let rule = "[[site.rule]]\nmatch = { path = '/fast/*' }\nconnect = '100ms'\nretries = 0\n";
-    let larder = larder_testkit::Larder::start(&format!("{site}{rule}"));
-    let begun = std::time::Instant::now();
+    // Without the rule, the client would give up first.
+    let larder = Larder::start(&format!("{site}{rule}[timeouts]\nconnect = '1h'\n"));
     assert_eq!(larder.get("/fast/page").status, 504);
-    assert!(begun.elapsed() < std::time::Duration::from_secs(5), "{:?}", begun.elapsed());
 }
 
 /// An origin that begins an answer of this type, and sends the rest once the gate is open.

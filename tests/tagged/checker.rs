@@ -8,6 +8,7 @@ use fastrand::Rng;
 use larder_testkit::{Larder, eventually};
 
 use crate::cache;
+use crate::doubt::IMPATIENT;
 use crate::late::{Data, Versions, shown};
 use crate::started;
 
@@ -16,8 +17,6 @@ const ENTITIES: u32 = 3;
 const STEPS: u32 = 60;
 /// The changes of a round that time out.
 const LATE: usize = 4;
-/// The timeout for the first byte from the backend.
-const IMPATIENT: &str = "[timeouts]\nfirst_byte = '100ms'";
 
 /// A run with one cache, and the faults that it found.
 struct Round {

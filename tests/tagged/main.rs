@@ -17,10 +17,10 @@ fn gateway(origin: &Origin, keys: &str) -> Larder {
     started(origin, "", keys)
 }
 
-/// Starts a gateway like [`gateway`], with `tables` of the config file.
-fn started(origin: &Origin, tables: &str, keys: &str) -> Larder {
+/// Starts a gateway like [`gateway`], with `rules`.
+fn started(origin: &Origin, rules: &str, keys: &str) -> Larder {
     let keys = format!("role = 'tags'\ncouple = {{ users = ['paths'] }}\n{keys}");
-    let config = format!("{tables}\n{}", site(&[origin], &keys));
+    let config = format!("{}{rules}", site(&[origin], &keys));
     Larder::start_settled(&config, &[("site1", &origin.url())])
 }
 

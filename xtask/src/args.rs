@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// An option: its name and whether a value follows.
-pub(crate) type Known = (&'static str, bool);
+pub(crate) type OptionSpec = (&'static str, bool);
 
 /// The options of a command line.
 #[derive(Debug)]
@@ -50,7 +50,7 @@ impl Words {
 
 /// Reads options. Errors: a name that is not in `known`, a missing value, a name given twice, or a word that is not an
 /// option.
-pub(crate) fn parse(words: &[String], known: &[Known]) -> Result<Words> {
+pub(crate) fn parse(words: &[String], known: &[OptionSpec]) -> Result<Words> {
     let mut found = BTreeMap::new();
     let mut words = words.iter();
     while let Some(word) = words.next() {
@@ -105,7 +105,7 @@ pub(crate) fn words(line: &str) -> Vec<String> {
 mod tests {
     use super::{parse, unknown, words};
 
-    const KNOWN: &[super::Known] = &[("--seconds", true), ("--install", false)];
+    const KNOWN: &[super::OptionSpec] = &[("--seconds", true), ("--install", false)];
 
     #[test]
     fn values_follow_or_are_joined() {

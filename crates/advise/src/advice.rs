@@ -70,11 +70,9 @@ impl Display for Doubt {
 }
 
 impl Panel {
-    /// Returns the policy to recommend, if one is better beyond chance. The best of many figures with errors is too good on average:
-    /// so half of the sample chooses the policy, and the other half judges it.
-    ///
-    /// # Errors
-    /// The reason for which no policy can be recommended.
+    /// Returns the policy to recommend, if one is better beyond chance. The best of many figures with errors is too
+    /// good on average: so half of the sample chooses the policy, and the other half judges it. Errors: the reason for
+    /// which no policy can be recommended.
     pub(crate) fn advise(
         &self,
         counts: &Interval,

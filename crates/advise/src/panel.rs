@@ -5,7 +5,7 @@ mod extent;
 use hashbrown::HashSet;
 use larder_evict::{By, Object, Spec};
 
-use self::extent::Seen;
+use self::extent::ExtentCounts;
 use crate::counts::{Sums, Traffic};
 use crate::endless::Endless;
 use crate::giant::Giant;
@@ -66,7 +66,7 @@ pub struct Panel {
     running: usize,
     endless: Endless,
     selection: Selection,
-    seen: Seen,
+    seen: ExtentCounts,
     giant: Giant,
     /// The keys that have entered the shadows without a request: their next request does not count.
     unseen: HashSet<u64>,
@@ -80,7 +80,7 @@ pub struct Panel {
 }
 
 /// A request as it is shown to all shadows.
-struct Shown {
+struct ShadowRequest {
     request: Request,
     /// Whether it counts, and in which group.
     counts: bool,
@@ -120,7 +120,7 @@ impl Panel {
             running: 0,
             endless: Endless::new(sample),
             selection: Selection::new(by, sample),
-            seen: Seen::default(),
+            seen: ExtentCounts::default(),
             giant: Giant::default(),
             unseen: HashSet::new(),
             window: Window::new(0),
@@ -321,16 +321,24 @@ impl Panel {
         ((!is_certain).then(|| self.sample().group(object.key)), asked)
     }
 
-    fn shown(&mut self, request: Request, counts: bool) -> Shown {
+    fn shown(&mut self, request: Request, counts: bool) -> ShadowRequest {
         let Object { key, size, .. } = request.object;
         let (group, asked) = self.share_of(&request, self.counted.share());
         let (_, asked_endless) = self.share_of(&request, self.endless_share());
         let is_giant = counts && self.giant.count(key, asked.bytes);
-        Shown { request, counts, group, asked, asked_endless, part: self.selection.part(key, size), is_giant }
+        ShadowRequest {
+            request,
+            counts,
+            group,
+            asked,
+            asked_endless,
+            part: self.selection.part(key, size),
+            is_giant,
+        }
     }
 
     /// Returns the answers of the running configuration's shadow.
-    fn show(&mut self, all: &[Shown]) -> Vec<Answer> {
+    fn show(&mut self, all: &[ShadowRequest]) -> Vec<Answer> {
         let mut answers = vec![Answer::Miss; all.len()];
         let Some(last) = all.last() else { return answers };
         let Self { rows, endless, window, running, giant, .. } = self;
@@ -339,7 +347,7 @@ impl Panel {
         let evicted = rows[*running].evictions();
         for (place, row) in rows.iter_mut().enumerate() {
             row.answer(all.iter().map(|shown| (&shown.request, shown.part)), |at, size, answer| {
-                let Shown { request, counts, group, asked, is_giant, .. } = &all[at];
+                let ShadowRequest { request, counts, group, asked, is_giant, .. } = &all[at];
                 if (place, size) == (*running, RUNNING) {
                     answers[at] = answer;
                 }
@@ -352,7 +360,7 @@ impl Panel {
                 }
             });
         }
-        for Shown { request, counts, group, asked, asked_endless, .. } in all {
+        for ShadowRequest { request, counts, group, asked, asked_endless, .. } in all {
             interval.seen.count(*counts, *group, (request, asked));
             if group.is_none() || endless.sample.contains(request.object.key) {
                 let given = request.given(endless.answer(request), *asked_endless);

@@ -9,7 +9,7 @@ use crate::estimate::{Survey, Unit};
 use crate::late::LateRoute;
 use crate::panel::{FACTORS, Panel, RUNNING};
 use crate::prices::Prices;
-use crate::window::{Interval, Seen};
+use crate::window::{Interval, SampleCounts};
 
 /// The usual standard deviation of the sizes of objects, as a multiple of their mean.
 const SPREAD: f64 = 1.5;
@@ -202,7 +202,7 @@ impl Panel {
     }
 
     /// Returns the ratios of a shadow that has `seen` so much.
-    fn ratios(&self, counts: &Interval, shadow: &Counts, seen: Seen) -> Ratios {
+    fn ratios(&self, counts: &Interval, shadow: &Counts, seen: SampleCounts) -> Ratios {
         let share = seen.share();
         let estimate = |of: Unit| {
             let survey = self.survey(counts, share, of);

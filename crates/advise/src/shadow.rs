@@ -8,19 +8,19 @@ use crate::selection::Selection;
 
 /// A cache without contents.
 pub(crate) struct Shadow {
-    cache: AnyShard<Kept>,
+    cache: AnyShard<ResidentCopy>,
     /// The capacity for the keys of the sample, in fractions.
     room: u64,
     /// The size of the largest object that is stored, in bytes.
     largest: u64,
     /// What objects in every sample take beyond their part of the room, in fractions.
     excess: u64,
-    dropped: Vec<Kept>,
+    dropped: Vec<ResidentCopy>,
 }
 
 /// A copy, the size of its object in bytes, and what it takes of a shadow beyond its part.
 #[derive(Clone, Copy)]
-struct Kept {
+struct ResidentCopy {
     copy: StoredCopy,
     size: u64,
     excess: u64,
@@ -55,7 +55,7 @@ impl Shadow {
         let excess = self.excess_of(size, part);
         self.excess += excess;
         self.fit();
-        let kept = Kept { copy: request.copy(request.now), size, excess };
+        let kept = ResidentCopy { copy: request.copy(request.now), size, excess };
         match self.cache.insert(request.object, kept, &mut self.dropped) {
             InsertResult::Stored => {}
             InsertResult::TooLarge(kept) | InsertResult::Refused(kept) => self.dropped.push(kept),
@@ -70,7 +70,7 @@ impl Shadow {
 
     /// Removes an object if it is no longer selected, and otherwise makes it take its part of the room.
     pub(crate) fn review(&mut self, key: u64, selection: &Selection) {
-        let Some(&Kept { size, excess: before, .. }) = self.cache.peek(key) else { return };
+        let Some(&ResidentCopy { size, excess: before, .. }) = self.cache.peek(key) else { return };
         if !selection.contains(key, size) {
             return self.remove(key);
         }
@@ -88,7 +88,8 @@ impl Shadow {
     pub(crate) fn for_each(&self, see: &mut dyn FnMut(u64, u64, u64)) {
         let capacity = self.cache.capacity();
         let part = |size, excess| fractions(capacity.weigh(size)) - excess;
-        self.cache.for_each(&mut |key, &Kept { size, excess, .. }| see(key, size, part(size, excess)));
+        self.cache
+            .for_each(&mut |key, &ResidentCopy { size, excess, .. }| see(key, size, part(size, excess)));
     }
 
     /// Counts a use of an object that another tier has answered.
@@ -110,7 +111,7 @@ impl Shadow {
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        self.cache.len() * size_of::<Kept>()
+        self.cache.len() * size_of::<ResidentCopy>()
             + (self.cache.overhead_per_object() * self.cache.len() as f64) as usize
     }
 

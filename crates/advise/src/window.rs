@@ -29,15 +29,15 @@ pub(crate) struct Interval {
     /// The requests for responses that may not be stored.
     pub(crate) unstorable: f64,
     /// What shadows have seen of the requests that were not counted exactly, and the shadow without a limit.
-    pub(crate) seen: Seen,
-    pub(crate) seen_endless: Seen,
+    pub(crate) seen: SampleCounts,
+    pub(crate) seen_endless: SampleCounts,
     /// In the order of the shadows.
     pub(crate) shadows: Vec<Counts>,
 }
 
 /// The requests for keys of a sample, and those that they stand for.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Seen {
+pub(crate) struct SampleCounts {
     requests: f64,
     stand_for: f64,
 }
@@ -58,14 +58,14 @@ impl Interval {
             evictions: 0,
             wrong: [Sums::default(); GROUPS],
             unstorable: 0.0,
-            seen: Seen::default(),
-            seen_endless: Seen::default(),
+            seen: SampleCounts::default(),
+            seen_endless: SampleCounts::default(),
             shadows: vec![Counts::default(); shadows],
         }
     }
 }
 
-impl Seen {
+impl SampleCounts {
     /// Counts a request of a group that `counts`, and what it stands for.
     pub(crate) fn count(&mut self, counts: bool, group: Option<usize>, (request, asked): (&Request, &Sums)) {
         if counts && group.is_some() {
@@ -80,7 +80,7 @@ impl Seen {
     }
 }
 
-impl AddAssign for Seen {
+impl AddAssign for SampleCounts {
     fn add_assign(&mut self, other: Self) {
         self.requests += other.requests;
         self.stand_for += other.stand_for;

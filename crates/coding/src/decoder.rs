@@ -90,12 +90,12 @@ pub struct StreamDecoder(Box<dyn Library>);
 
 /// A decoder of a library, and the bytes that it has not read.
 trait Library: Read + Send + Sync {
-    fn arrived(&mut self) -> &mut Arrived;
+    fn arrived(&mut self) -> &mut CodedInput;
 }
 
 /// Coded bytes that have arrived. A reader of the last one learns that more follow, or that this is the end.
 #[derive(Default)]
-struct Arrived {
+struct CodedInput {
     bytes: Vec<u8>,
     at: usize,
     is_end: bool,
@@ -107,7 +107,7 @@ impl StreamDecoder {
     /// # Errors
     /// The decoder cannot be created.
     pub fn new(coding: Coding, window: u32) -> io::Result<Self> {
-        let none = Arrived::default();
+        let none = CodedInput::default();
         Ok(Self(match coding {
             Coding::Gzip => Box::new(Members::new(none)),
             Coding::Brotli => Box::new(brotli(none)),
@@ -152,25 +152,25 @@ fn behind_the_end() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "there are bytes behind the end of the content")
 }
 
-impl Library for Members<Arrived> {
-    fn arrived(&mut self) -> &mut Arrived {
+impl Library for Members<CodedInput> {
+    fn arrived(&mut self) -> &mut CodedInput {
         self.member.get_mut()
     }
 }
 
-impl Library for Decompressor<Arrived> {
-    fn arrived(&mut self) -> &mut Arrived {
+impl Library for Decompressor<CodedInput> {
+    fn arrived(&mut self) -> &mut CodedInput {
         self.get_mut()
     }
 }
 
-impl Library for zstd::Decoder<'static, Arrived> {
-    fn arrived(&mut self) -> &mut Arrived {
+impl Library for zstd::Decoder<'static, CodedInput> {
+    fn arrived(&mut self) -> &mut CodedInput {
         self.get_mut()
     }
 }
 
-impl Read for Arrived {
+impl Read for CodedInput {
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
         let read = self.fill_buf()?.read(to)?;
         self.consume(read);
@@ -178,7 +178,7 @@ impl Read for Arrived {
     }
 }
 
-impl BufRead for Arrived {
+impl BufRead for CodedInput {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
         match &self.bytes[self.at..] {
             [] if !self.is_end => Err(io::ErrorKind::WouldBlock.into()),

@@ -88,8 +88,8 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Does the same with as many `cells` at once as there are cores: for simulations, and for measurements that wait most
-    /// of the time.
+    /// Measures as [`Self::measure`] does, with as many `cells` at once as there are cores: for simulations, and for
+    /// measurements that wait most of the time.
     ///
     /// # Errors
     /// The same as for [`Self::measure`].

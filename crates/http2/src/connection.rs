@@ -107,7 +107,7 @@ pub struct Connection {
 }
 
 /// The meaning of a frame. Fails if the connection has to end.
-pub(crate) type Meaning<'e> = Result<Event<'e>, Failure>;
+pub(crate) type FrameResult<'e> = Result<Event<'e>, Failure>;
 
 /// The output, and the time, for the handling of a frame.
 pub(crate) struct Answers<'o> {
@@ -225,7 +225,7 @@ impl Connection {
         Ok((used, event))
     }
 
-    fn frame<'e>(&mut self, frame: Frame<'e>, to: &mut Answers<'_>) -> Meaning<'e> {
+    fn frame<'e>(&mut self, frame: Frame<'e>, to: &mut Answers<'_>) -> FrameResult<'e> {
         if frame.header.kind == kind::DATA {
             return self.content(frame, to);
         }

@@ -1,6 +1,6 @@
 //! The handling of the client's frames.
 
-use crate::connection::{Answers, Connection, Event, Frame, Meaning, Scratch, ShutdownStage};
+use crate::connection::{Answers, Connection, Event, Frame, FrameResult, Scratch, ShutdownStage};
 use crate::error::{Code, Failure};
 use crate::frame::{self, HEADER, Header, LARGEST_FRAME, LARGEST_WINDOW, MOST_PAYLOAD, flag, kind, setting};
 use crate::head;
@@ -52,7 +52,13 @@ impl Connection {
         Ok((used, event))
     }
 
-    fn request<'e>(&mut self, id: u32, end: bool, list: &'e mut List, to: &mut Answers<'_>) -> Meaning<'e> {
+    fn request<'e>(
+        &mut self,
+        id: u32,
+        end: bool,
+        list: &'e mut List,
+        to: &mut Answers<'_>,
+    ) -> FrameResult<'e> {
         if self.leaving == ShutdownStage::Closing || self.streams.len() >= self.limits.streams {
             return self.refuse(id, Code::REFUSED_STREAM, to);
         }
@@ -95,7 +101,7 @@ impl Connection {
         end: bool,
         list: &'e List,
         to: &mut Answers<'_>,
-    ) -> Meaning<'e> {
+    ) -> FrameResult<'e> {
         let Some(stream) = self.streams.get_mut(id) else { return Ok(Event::Nothing) };
         if !stream.receives {
             return self.refuse(id, Code::STREAM_CLOSED, to);
@@ -117,7 +123,7 @@ impl Connection {
     }
 
     /// Handles `HEADERS` on a stream that has ended.
-    fn late(&mut self, id: u32, now: u64) -> Meaning<'static> {
+    fn late(&mut self, id: u32, now: u64) -> FrameResult<'static> {
         match self.streams.ended(id) {
             End::Reset if self.budgets.control.spend(now) => Ok(Event::Nothing),
             End::Reset => Err(Failure::flood("too many frames on streams that were reset")),
@@ -129,7 +135,7 @@ impl Connection {
     }
 
     /// Handles a `DATA` frame.
-    pub(crate) fn content<'e>(&mut self, frame: Frame<'e>, to: &mut Answers<'_>) -> Meaning<'e> {
+    pub(crate) fn content<'e>(&mut self, frame: Frame<'e>, to: &mut Answers<'_>) -> FrameResult<'e> {
         let id = frame.header.stream;
         if self.streams.ended(id) == End::Idle {
             return Err(Failure::protocol("content on a stream that is not open"));
@@ -193,7 +199,7 @@ impl Connection {
         Ok(Event::Data { stream: id, data, end })
     }
 
-    pub(crate) fn priority(&mut self, frame: &Frame<'_>, to: &mut Answers<'_>) -> Meaning<'static> {
+    pub(crate) fn priority(&mut self, frame: &Frame<'_>, to: &mut Answers<'_>) -> FrameResult<'static> {
         let id = frame.header.stream;
         if id == 0 {
             return Err(Failure::protocol("PRIORITY without a stream"));
@@ -206,7 +212,7 @@ impl Connection {
         }
     }
 
-    pub(crate) fn priority_update(&mut self, frame: &Frame<'_>) -> Meaning<'static> {
+    pub(crate) fn priority_update(&mut self, frame: &Frame<'_>) -> FrameResult<'static> {
         if frame.header.stream != 0 {
             return Err(Failure::protocol("PRIORITY_UPDATE on a stream"));
         }
@@ -221,7 +227,7 @@ impl Connection {
         Ok(Event::Nothing)
     }
 
-    pub(crate) fn reset_by_client(&mut self, frame: &Frame<'_>, now: u64) -> Meaning<'static> {
+    pub(crate) fn reset_by_client(&mut self, frame: &Frame<'_>, now: u64) -> FrameResult<'static> {
         let id = frame.header.stream;
         let Ok(code) = frame.payload.try_into().map(|code| Code(u32::from_be_bytes(code))) else {
             return Err(Failure::frame_size("RST_STREAM has 4 bytes"));
@@ -243,7 +249,7 @@ impl Connection {
         Ok(Event::Reset { stream: id, code })
     }
 
-    pub(crate) fn settings(&mut self, frame: &Frame<'_>, to: &mut Answers<'_>) -> Meaning<'static> {
+    pub(crate) fn settings(&mut self, frame: &Frame<'_>, to: &mut Answers<'_>) -> FrameResult<'static> {
         if frame.header.stream != 0 {
             return Err(Failure::protocol("SETTINGS on a stream"));
         }
@@ -302,7 +308,7 @@ impl Connection {
         Ok(())
     }
 
-    pub(crate) fn pinged(&mut self, frame: &Frame<'_>, out: &mut Vec<u8>) -> Meaning<'static> {
+    pub(crate) fn pinged(&mut self, frame: &Frame<'_>, out: &mut Vec<u8>) -> FrameResult<'static> {
         if frame.header.stream != 0 {
             return Err(Failure::protocol("PING on a stream"));
         }
@@ -320,7 +326,7 @@ impl Connection {
         Ok(Event::Nothing)
     }
 
-    pub(crate) fn window_update(&mut self, frame: &Frame<'_>, to: &mut Answers<'_>) -> Meaning<'static> {
+    pub(crate) fn window_update(&mut self, frame: &Frame<'_>, to: &mut Answers<'_>) -> FrameResult<'static> {
         let id = frame.header.stream;
         let more = frame::number(frame.payload).ok_or(Failure::frame_size("WINDOW_UPDATE has 4 bytes"))?;
         let more = i64::from(more);
@@ -355,7 +361,7 @@ impl Connection {
     }
 
     /// Resets a stream because the client has broken a rule on it, or has too many streams.
-    fn refuse(&mut self, id: u32, code: Code, to: &mut Answers<'_>) -> Meaning<'static> {
+    fn refuse(&mut self, id: u32, code: Code, to: &mut Answers<'_>) -> FrameResult<'static> {
         if !self.budgets.faults.spend(to.now) {
             return Err(Failure::flood("too many streams have to be reset"));
         }

@@ -14,14 +14,14 @@ pub struct MinAge {
     /// The age in seconds, by protocol; the last entry of a protocol counts.
     pub seconds: Vec<(Protocol, u32)>,
     /// Packages that may be younger.
-    pub allowed: Vec<Allowed>,
+    pub allowed: Vec<Exemption>,
     /// The dates that count.
     pub dates: Dates,
 }
 
 /// Packages, or a version of one, that may be younger.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Allowed {
+pub struct Exemption {
     /// The name, or its beginning before `*`.
     name: String,
     number: Option<String>,
@@ -41,7 +41,7 @@ named! {
     }
 }
 
-impl Allowed {
+impl Exemption {
     /// Reads `NAME`, `NAME@VERSION`, or `NAME*`. Names of npm may begin with `@`.
     pub fn parse(text: &str) -> Option<Self> {
         let (name, number) = match text.get(1..)?.rfind('@') {
@@ -175,7 +175,7 @@ mod tests {
         let allowed = ["trusted", "@own/*", "left-pad@1.3.0"];
         let policy = MinAge {
             seconds: vec![(Protocol::Npm, 7 * DAY)],
-            allowed: allowed.iter().filter_map(|text| Allowed::parse(text)).collect(),
+            allowed: allowed.iter().filter_map(|text| Exemption::parse(text)).collect(),
             dates: Dates::Registry,
         };
         let now = 1000 * DAY;

@@ -90,7 +90,7 @@ impl FileRecord {
 
 /// What is known about files.
 #[derive(Debug, Default)]
-pub struct Learned {
+pub struct FileRecords {
     /// The files of the present generation, and those of the one before: when the first has half of the most, it becomes
     /// the second.
     recent: HashMap<UrlId, FileRecord, FixedState>,
@@ -99,7 +99,7 @@ pub struct Learned {
     contents: HashMap<Digest, Box<[u8]>, FixedState>,
 }
 
-impl Learned {
+impl FileRecords {
     /// Returns what is known about a file.
     pub fn of(&mut self, file: UrlId) -> Option<&FileRecord> {
         if let Some(record) = self.earlier.remove(&file) {
@@ -254,7 +254,7 @@ impl Learned {
 /// What an index has said that was not known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct News {
-    /// The line that tells it to [`Learned::read`].
+    /// The line that tells it to [`FileRecords::read`].
     pub line: String,
     /// What that says about stored content of the file.
     pub stored: StoredContent,
@@ -314,7 +314,7 @@ mod tests {
 
     #[test]
     fn indexes_of_other_origins_add_digests_and_the_own_one_decides() {
-        let (file, mut learned) = (UrlId::of(b"https://a/f"), Learned::default());
+        let (file, mut learned) = (UrlId::of(b"https://a/f"), FileRecords::default());
         let mut learn = |source, content: &str| learned.learn(file, source, (Some(digest(content)), None), 5);
         assert!(learn(other("good"), "good").is_some());
         assert_eq!(learn(other("good"), "good"), None);
@@ -328,7 +328,7 @@ mod tests {
 
     #[test]
     fn another_digest_tells_of_stored_content() {
-        let (file, mut learned) = (UrlId::of(b"https://a/f"), Learned::default());
+        let (file, mut learned) = (UrlId::of(b"https://a/f"), FileRecords::default());
         assert!(learned.fetch(file).is_some() && learned.fetch(file).is_none());
         for (source, content, stored) in [
             (other("a"), "1", StoredContent::Unverified),
@@ -349,7 +349,7 @@ mod tests {
     #[test]
     fn lines_restore_what_was_learned() {
         let file = UrlId::of(b"https://a/f");
-        let (mut learned, mut restored) = (Learned::default(), Learned::default());
+        let (mut learned, mut restored) = (FileRecords::default(), FileRecords::default());
         for (source, content, published, now) in
             [(other("a"), "1", None, 10), (Source::Same, "2", Some(3), 11), (Source::Same, "4", Some(3), 12)]
         {
@@ -364,13 +364,13 @@ mod tests {
         ];
         assert_eq!(learned.fetch_content(content, b"key\n"), None);
         lines.iter().flatten().for_each(|line| restored.read(line.trim_end()));
-        let sorted = |learned: &Learned| {
+        let sorted = |learned: &FileRecords| {
             let mut lines: Vec<_> = learned.lines().collect();
             lines.sort();
             lines
         };
         assert_eq!(sorted(&learned), sorted(&restored));
-        let mut compact = Learned::default();
+        let mut compact = FileRecords::default();
         sorted(&learned).iter().flat_map(|lines| lines.lines()).for_each(|line| compact.read(line));
         assert_eq!(sorted(&compact), sorted(&learned));
         assert_eq!(
@@ -387,7 +387,7 @@ mod tests {
 
     #[test]
     fn files_in_demand_stay_and_memory_is_bounded() {
-        let (used, mut learned) = (UrlId::of(b"used"), Learned::default());
+        let (used, mut learned) = (UrlId::of(b"used"), FileRecords::default());
         learned.learn(used, Source::Same, (Some(digest("x")), None), 1);
         for number in 0..MOST as u32 * 2 {
             learned.insert(UrlId(number.into()), FileRecord::default());

@@ -22,7 +22,7 @@ mod resource;
 
 pub use digest::{Digest, Mismatch, Verifier};
 pub use document::{Document, Item, Place};
-pub use learned::{FileRecord, Learned, News, Source, StoredContent, UrlId};
+pub use learned::{FileRecord, FileRecords, News, Source, StoredContent, UrlId};
 pub use protocols::git::{PackCheck, pack_request};
 pub use protocols::{Protocol, Protocols};
 pub use resource::{Keep, Kind, Resource, Version};

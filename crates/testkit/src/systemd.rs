@@ -32,7 +32,7 @@ impl Systemd {
         Self::start_with(&[repository, programs::larder()], &NAMESPACES[1..])
     }
 
-    /// Does the same without Larder, in a network of its own.
+    /// Starts it without Larder, in a network of its own. Returns `None` as [`Self::start`] does.
     pub fn without_larder() -> Option<Self> {
         Self::start_with(&[], &NAMESPACES)
     }

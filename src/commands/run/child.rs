@@ -30,19 +30,16 @@ const BY_SIGNAL: i32 = 128;
 pub(super) const PASSED_ON: [i32; 6] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2];
 
 /// The process of the command, until it has ended.
-type Running = Arc<Mutex<Option<Pid>>>;
+type SharedPid = Arc<Mutex<Option<Pid>>>;
 
-/// Runs `command` in this environment.
-///
-/// # Errors
-/// The command cannot be started.
+/// Runs `command` in this environment. Errors: the command cannot be started.
 pub(super) fn run(command: &[OsString], environment: &Environment) -> io::Result<ExitStatus> {
     // From here on, a signal no longer ends this process. One that is ignored, as by nohup, stays ignored for both.
     let ignored = ignored();
     let signals = PASSED_ON.into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0);
     let signals = SignalsInfo::<WithOrigin>::new(signals);
     let mut child = start(command, environment)?;
-    let running: Running = Arc::new(Mutex::new(Some(Pid::from_child(&child))));
+    let running: SharedPid = Arc::new(Mutex::new(Some(Pid::from_child(&child))));
     if let Ok(signals) = signals {
         let running = Arc::clone(&running);
         // Without it, the command still gets the signals of its terminal.
@@ -68,7 +65,7 @@ fn start(command: &[OsString], environment: &Environment) -> io::Result<Child> {
 }
 
 /// Passes signals on to the command for as long as the process lives.
-fn pass_on(mut signals: SignalsInfo<WithOrigin>, running: &Running) {
+fn pass_on(mut signals: SignalsInfo<WithOrigin>, running: &SharedPid) {
     for Origin { signal, cause, .. } in signals.forever() {
         // The kernel has sent it to the command, too, for the keys of a terminal.
         let is_of_terminal = matches!(signal, SIGINT | SIGQUIT) && cause == Cause::Kernel;

@@ -20,7 +20,7 @@ use rustix::process::geteuid;
 use rustls::pki_types::CertificateDer;
 use rustls_native_certs::load_native_certs;
 
-use super::left::Left;
+use super::left::LeftProcesses;
 use super::process::OWN;
 use super::{registries, truststore};
 
@@ -78,11 +78,8 @@ pub(super) struct Environment {
 }
 
 impl Environment {
-    /// Writes the files for a proxy at this address. `outside` has the variables of this process. A later run with the same port has the
-    /// same files.
-    ///
-    /// # Errors
-    /// The error of a file.
+    /// Writes the files for a proxy at this address. `outside` has the variables of this process. A later run with the
+    /// same port has the same files. Errors: the error of a file.
     pub(super) fn new(
         proxy: SocketAddr,
         authority: &CertificateAuthority,
@@ -180,8 +177,8 @@ impl Environment {
     }
 
     /// Removes the files, unless processes that the command has left use them. Returns those.
-    pub(super) fn leave(self) -> Left {
-        let left = Left::after_a_moment(self.folder);
+    pub(super) fn leave(self) -> LeftProcesses {
+        let left = LeftProcesses::after_a_moment(self.folder);
         if left.is_empty() {
             left.remove_files();
         }

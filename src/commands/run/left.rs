@@ -21,7 +21,7 @@ const MOMENT: Duration = Duration::from_millis(20);
 const RUN: &str = "run";
 
 /// The processes that a command has left: those whose environment names a file in the directory of its run.
-pub(super) struct Left {
+pub(super) struct LeftProcesses {
     pub(super) folder: PathBuf,
     processes: Vec<LeftProcess>,
 }
@@ -33,7 +33,7 @@ struct LeftProcess {
     identity: String,
 }
 
-impl Left {
+impl LeftProcesses {
     pub(super) fn of(folder: PathBuf) -> Self {
         let mark = [folder.as_os_str().as_bytes(), b"/"].concat();
         let entries = fs::read_dir("/proc").into_iter().flatten().flatten();

@@ -15,7 +15,7 @@ use signal_hook::iterator::Signals;
 
 use super::args::RunArgs;
 use super::cache::Cache;
-use super::left::Left;
+use super::left::LeftProcesses;
 use super::proxy::{Proxy, outlive_signals};
 use crate::cli::{Failure, WatchAllocator};
 
@@ -45,9 +45,9 @@ pub(super) fn serve(
     let (sender, next_run) = mpsc::channel();
     let wait = move || signals.forever().next().map(|_| sender.send(()));
     let _waiting = thread::Builder::new().name("signals".to_owned()).spawn(wait);
-    let mut left = Left::of(folder);
+    let mut left = LeftProcesses::of(folder);
     while !left.is_empty() && next_run.recv_timeout(BETWEEN).is_err() {
-        left = Left::of(left.folder);
+        left = LeftProcesses::of(left.folder);
     }
     proxy.end();
     if left.is_empty() {

@@ -89,11 +89,8 @@ pub(super) fn role_in(variables: &[u8]) -> Option<&[u8]> {
     variables.find_map(|variable| variable.strip_prefix(ROLE.as_bytes())?.strip_prefix(b"="))
 }
 
-/// Starts a proxy for processes that a command has left, with their files in `folder`, as the run in the directory `place` with these
-/// arguments would start it.
-///
-/// # Errors
-/// The operating system's error.
+/// Starts a proxy for processes that a command has left, with their files in `folder`, as the run in the directory
+/// `place` with these arguments would start it. Errors: the operating system's error.
 pub(super) fn linger(
     port: u16,
     folder: &Path,

@@ -11,10 +11,7 @@ use crate::cli::Failure;
 use crate::config;
 use crate::config::flags::Flags;
 
-/// Returns the prices in a config file.
-///
-/// # Errors
-/// It cannot be read, or has no prices.
+/// Returns the prices in a config file. Errors: it cannot be read, or has no prices.
 pub(super) fn prices(file: &Path) -> Result<Prices, Failure> {
     let settings = config::load(Some(file), &Flags::default());
     let prices = settings.map_err(|error| Failure::Refused(error.to_string()))?.cost;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use http::{HeaderName, HeaderValue, header};
 use larder_proxy::settings::{
-    Allowed, Dates, IgnoredDirectives, LoggedRequests, MinAge, OutcomeKind, Pattern, Protocol, Protocols,
+    Dates, Exemption, IgnoredDirectives, LoggedRequests, MinAge, OutcomeKind, Pattern, Protocol, Protocols,
     Query, SignaturePlace, SignedUrls, TRACKING, Tokens, Users,
 };
 use larder_semantics::coding::Coding;
@@ -246,8 +246,8 @@ fn min_age(value: &DeValue<'_>) -> Result<Arc<MinAge>, String> {
     Ok(Arc::new(policy))
 }
 
-fn allowed(text: &str) -> Result<Allowed, String> {
-    Allowed::parse(text)
+fn allowed(text: &str) -> Result<Exemption, String> {
+    Exemption::parse(text)
         .ok_or_else(|| format!("'{}' is not a package: NAME, NAME@VERSION or NAME*", text.escape_debug()))
 }
 

@@ -43,10 +43,13 @@ pub(super) const ASKED: &[(usize, Check)] = &[
         assert_eq!([answer.field("x-powered-by"), answer.field("server")], [None, Some("secret")]);
     }),
     (187, |larder, _| {
-        let begun = Instant::now();
-        assert!(larder.get("/long:1150").body.len() > 1150 << 10);
-        let took = begun.elapsed();
-        assert!(took >= Duration::from_millis(100) && took < Duration::from_secs(2), "{took:?}");
+        eventually("a reply that is limited only behind its first MiB", || {
+            let begun = Instant::now();
+            assert!(larder.get("/long:1150").body.len() > 1150 << 10);
+            let took = begun.elapsed();
+            assert!(took >= Duration::from_millis(100), "{took:?}");
+            (took < Duration::from_secs(2)).then_some(())
+        });
     }),
     (188, |larder, _| {
         let statuses =
@@ -60,7 +63,8 @@ pub(super) const ASKED: &[(usize, Check)] = &[
         };
         let shed: Vec<_> = (0..64).map(is_shed).collect();
         let count = shed.iter().filter(|own| **own).count();
-        assert!((6..=28).contains(&count), "{count}");
+        // Of one in four. Beyond these bounds are one in 10^8 of all choices.
+        assert!((1..=40).contains(&count), "{count}");
         assert_eq!((0..64).map(is_shed).collect::<Vec<_>>(), shed, "another client is chosen");
     }),
     (190, |larder, origin| {

@@ -33,7 +33,7 @@ const UNCOVERED: f64 = 10.0;
 
 /// A prediction and the truth, in percent.
 #[derive(Clone)]
-struct Compared {
+struct Prediction {
     predicted: f64,
     error: f64,
     real: f64,
@@ -42,18 +42,16 @@ struct Compared {
 /// Predictions and the truth for hit ratios and byte hit ratios.
 #[derive(Default)]
 struct Differences {
-    hits: Vec<Compared>,
-    bytes: Vec<Compared>,
+    hits: Vec<Prediction>,
+    bytes: Vec<Prediction>,
     /// Both ratios of advised policies.
-    advised: Vec<Compared>,
+    advised: Vec<Prediction>,
     /// The shadows of the running configurations, and what was measured in the same process.
-    checks: Vec<Compared>,
+    checks: Vec<Prediction>,
 }
 
-/// Runs the bench and prints its tables and goals.
-///
-/// # Errors
-/// If a build fails, or larder does not print the expected output.
+/// Runs the bench and prints its tables and goals. Fails if a build fails, or larder does not print the expected
+/// output.
 pub(super) fn run(options: &TraceOptions) -> Result<Vec<Goal>> {
     let larder = peers::program(options.larder.as_deref())?;
     let traces = options.traces()?;
@@ -145,13 +143,13 @@ fn cells(command: &mut Command, trace: &Path) -> Result<Vec<Value>> {
 }
 
 /// Compares a ratio of all cells. Sizes beyond the trace are those of the whole trace in the replay.
-fn compared(predicted: &[Value], real: &[Value], ratio: &str) -> Result<Vec<Compared>> {
+fn compared(predicted: &[Value], real: &[Value], ratio: &str) -> Result<Vec<Prediction>> {
     let most = real.iter().filter_map(|cell| cell["capacity"].as_u64()).max();
     let compare = |cell: &Value| {
         let size = cell["size"].as_u64().min(most);
         let is_it = |real: &&Value| real["policy"] == cell["policy"] && real["capacity"].as_u64() == size;
         let real = real.iter().find(is_it).with_context(|| format!("larder did not replay {cell}"))?;
-        Ok(Compared::new(cell, real, ratio))
+        Ok(Prediction::new(cell, real, ratio))
     };
     predicted.iter().map(compare).collect()
 }
@@ -165,7 +163,7 @@ impl Differences {
     }
 }
 
-impl Compared {
+impl Prediction {
     /// Compares a ratio in a predicted cell and in what really happened.
     fn new(cell: &Value, real: &Value, ratio: &str) -> Self {
         Self {
@@ -187,28 +185,29 @@ impl Compared {
 }
 
 /// Returns the share of the cells that differ by more than so many points, in percent.
-fn beyond(cells: &[Compared], points: f64) -> f64 {
+fn beyond(cells: &[Prediction], points: f64) -> f64 {
     share(cells, |cell| cell.difference() > points)
 }
 
 /// Returns the share of the cells whose difference the standard error does not explain, in percent.
-fn uncovered(cells: &[Compared]) -> f64 {
+fn uncovered(cells: &[Prediction]) -> f64 {
     share(cells, |cell| cell.difference() > 2.0 * cell.error + 0.1)
 }
 
-fn share(cells: &[Compared], is_counted: impl Fn(&&Compared) -> bool) -> f64 {
+fn share(cells: &[Prediction], is_counted: impl Fn(&&Prediction) -> bool) -> f64 {
     100.0 * cells.iter().filter(is_counted).count() as f64 / cells.len().max(1) as f64
 }
 
 /// Returns the largest difference, in points.
-fn most(cells: &[Compared]) -> f64 {
-    cells.iter().map(Compared::difference).fold(0.0, f64::max)
+fn most(cells: &[Prediction]) -> f64 {
+    cells.iter().map(Prediction::difference).fold(0.0, f64::max)
 }
 
 fn row(trace: &Path, sample: &str, found: &Differences) -> Row {
     let Differences { hits, bytes, .. } = found;
     let name = trace.file_name().unwrap_or_default().to_string_lossy();
-    let mean = |cells: &[Compared]| cells.iter().map(Compared::difference).sum::<f64>() / cells.len() as f64;
+    let mean =
+        |cells: &[Prediction]| cells.iter().map(Prediction::difference).sum::<f64>() / cells.len() as f64;
     vec![
         ("trace", Cell::word(name.split('.').next().unwrap_or_default())),
         ("keys seen", Cell::word(sample)),

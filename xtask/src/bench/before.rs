@@ -85,10 +85,10 @@ pub(super) fn run(options: &Options) -> Result<Vec<Goal>> {
     if compared.is_empty() {
         bail!("the bench `{}` printed no CPU times of this proxy", options.bench);
     }
-    let rows: Vec<_> = compared.iter().map(Compared::row).collect();
+    let rows: Vec<_> = compared.iter().map(Comparison::row).collect();
     table::print(&rows);
     table::write(options.json.as_deref(), &table::json(&rows))?;
-    Ok(compared.into_iter().map(Compared::goal).collect())
+    Ok(compared.into_iter().map(Comparison::goal).collect())
 }
 
 /// Runs the bench once with this build.
@@ -143,7 +143,7 @@ fn figures_of(table: &str, row: &Map<String, Value>) -> Figures {
 }
 
 /// A figure of both builds.
-struct Compared {
+struct Comparison {
     what: String,
     before: f64,
     now: f64,
@@ -151,7 +151,7 @@ struct Compared {
     ratios: [f64; 3],
 }
 
-impl Compared {
+impl Comparison {
     fn row(&self) -> Row {
         let [median, least, most] = self.ratios;
         vec![
@@ -170,7 +170,7 @@ impl Compared {
 }
 
 /// Compares the figures that both builds have in each round.
-fn compare(rounds: &[[Figures; 2]]) -> Vec<Compared> {
+fn compare(rounds: &[[Figures; 2]]) -> Vec<Comparison> {
     let Some([first, _]) = rounds.first() else { return Vec::new() };
     let of = |key: &(String, String)| {
         rounds
@@ -183,7 +183,7 @@ fn compare(rounds: &[[Figures; 2]]) -> Vec<Compared> {
         let (name, column) = key;
         let mut ratios: Vec<_> = pairs.iter().map(|(before, now)| now / before).collect();
         ratios.sort_by(f64::total_cmp);
-        Some(Compared {
+        Some(Comparison {
             what: if name.is_empty() { column.clone() } else { format!("{name}: {column}") },
             before: median(pairs.iter().map(|pair| pair.0).collect()),
             now: median(pairs.iter().map(|pair| pair.1).collect()),

@@ -9,7 +9,7 @@ use super::measure::median;
 use super::options::claim_cores;
 use super::origin::Origin;
 use super::peers::{self, Peer, Setup, Start, Which, start};
-use super::server::{self, Running};
+use super::server::{self, RunningServer};
 use super::table::{self, Cell};
 use crate::packages::{self, Package};
 use crate::{args, root};
@@ -110,8 +110,8 @@ impl Options {
 }
 
 /// A measured server, and its samples: CPU microseconds for a call, and calls per second.
-struct Measured {
-    server: Running,
+struct Measurement {
+    server: RunningServer,
     via: &'static str,
     samples: Vec<(f64, f64)>,
 }
@@ -137,14 +137,14 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Goal>> {
     for Entrant { peer, via } in
         ENTRANTS.iter().filter(|entrant| with_thrift || entrant.peer.which != Which::Thrift)
     {
-        let server = Running::start(peer, &programs, &origin)?;
+        let server = RunningServer::start(peer, &programs, &origin)?;
         calls(&programs.larder(), &server, via, &url, 100)?;
-        measured.push(Measured { server, via, samples: Vec::new() });
+        measured.push(Measurement { server, via, samples: Vec::new() });
     }
     let asked = origin.requests();
     for round in 1..=options.rounds {
         eprintln!("round {round} of {}", options.rounds);
-        for Measured { server, via, samples } in &mut measured {
+        for Measurement { server, via, samples } in &mut measured {
             let calls = || calls(&programs.larder(), server, via, &url, options.calls);
             let (used, per_second) = server.cpu_during(calls)?;
             samples.push((used / f64::from(options.calls), per_second));
@@ -160,7 +160,7 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Goal>> {
 }
 
 /// Makes `count` calls for `url`; returns calls per second. All must succeed, with the complete page.
-fn calls(larder: &Path, server: &Running, via: &str, url: &str, count: u32) -> Result<f64> {
+fn calls(larder: &Path, server: &RunningServer, via: &str, url: &str, count: u32) -> Result<f64> {
     let mut command = Command::new(larder);
     command.args(["fetch", url, "--via", via, "--server", &format!("127.0.0.1:{}", server.port)]);
     command.args(["--connections", CONNECTIONS, "--repeat", &count.to_string(), "--admin", "off", "--json"]);
@@ -202,9 +202,9 @@ fn compile_in(folder: &Path, program: &Path) -> Result<()> {
 }
 
 /// Returns a row for each server, by medians; ratios are to HTTP in the same round.
-fn rows(measured: &[Measured]) -> Vec<table::Row> {
+fn rows(measured: &[Measurement]) -> Vec<table::Row> {
     let http = &measured[0].samples;
-    let row = |Measured { server, samples, .. }: &Measured| {
+    let row = |Measurement { server, samples, .. }: &Measurement| {
         let ratios = samples.iter().zip(http).map(|(own, http)| own.0 / http.0);
         vec![
             ("door", Cell::word(server.name)),

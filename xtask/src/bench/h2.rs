@@ -6,7 +6,7 @@ use super::measure::{median, ratio};
 use super::options::{Options, claim_cores};
 use super::origin::Origin;
 use super::peers::{self, Peer, Programs, Setup, Start, Which, start};
-use super::server::{self, Running};
+use super::server::{self, RunningServer};
 use super::table::{self, Cell, Row};
 use super::tls;
 use crate::packages::Package;
@@ -133,12 +133,12 @@ pub(super) fn parse(words: &[String]) -> Result<Options> {
 }
 
 /// A measured server, and the CPU microseconds of a request in each round.
-struct Measured {
-    server: Running,
+struct Measurement {
+    server: RunningServer,
     samples: Vec<f64>,
 }
 
-impl Measured {
+impl Measurement {
     /// Returns the median of the ratios to another server, round by round.
     fn ratio(&self, other: &Self) -> f64 {
         ratio(&self.samples, &other.samples)
@@ -154,8 +154,9 @@ pub(super) fn run(options: &Options) -> Result<Vec<Goal>> {
     let origin = Origin::start();
     let (mut rows, mut goals) = (Vec::new(), Vec::new());
     for way in [Way::Tls, Way::Clear] {
-        let begin =
-            |peer| Ok(Measured { server: Running::start(peer, &programs, &origin)?, samples: Vec::new() });
+        let begin = |peer| {
+            Ok(Measurement { server: RunningServer::start(peer, &programs, &origin)?, samples: Vec::new() })
+        };
         let entrants = way.entrants();
         let mut measured =
             entrants.iter().filter(|peer| peer.is_here(&missing)).map(begin).collect::<Result<Vec<_>>>()?;
@@ -173,7 +174,7 @@ pub(super) fn run(options: &Options) -> Result<Vec<Goal>> {
     Ok(goals)
 }
 
-fn measure(options: &Options, way: Way, case: Case, measured: &mut [Measured]) -> Result<()> {
+fn measure(options: &Options, way: Way, case: Case, measured: &mut [Measurement]) -> Result<()> {
     for one in measured.iter_mut() {
         one.samples.clear();
         load(way, case, &one.server, Duration::from_secs(1))
@@ -191,7 +192,7 @@ fn measure(options: &Options, way: Way, case: Case, measured: &mut [Measured]) -
 }
 
 /// Loads a server for `duration`. Returns the number of answered requests.
-fn load(way: Way, case: Case, server: &Running, duration: Duration) -> Result<u64> {
+fn load(way: Way, case: Case, server: &RunningServer, duration: Duration) -> Result<u64> {
     let url = format!("{}://127.0.0.1:{}/{}", way.scheme(), server.port, case.size);
     let mut h2load = Command::new("h2load");
     match server.name {
@@ -225,9 +226,9 @@ fn answered(text: &str) -> Result<u64> {
 }
 
 /// Returns a row for each server, by medians; ratios are to HTTP/1.1 in the same round.
-fn table_of(way: Way, case: Case, measured: &[Measured]) -> Vec<Row> {
+fn table_of(way: Way, case: Case, measured: &[Measurement]) -> Vec<Row> {
     let plain = measured.iter().find(|one| one.server.name == HTTP1);
-    let row = |one: &Measured| {
+    let row = |one: &Measurement| {
         vec![
             ("over", Cell::word(way.name())),
             ("case", Cell::word(&case.name())),
@@ -239,7 +240,7 @@ fn table_of(way: Way, case: Case, measured: &[Measured]) -> Vec<Row> {
     measured.iter().map(row).collect()
 }
 
-fn goals_of(case: Case, measured: &[Measured]) -> Vec<Goal> {
+fn goals_of(case: Case, measured: &[Measurement]) -> Vec<Goal> {
     let goals: &[(&str, f64)] = match (case.size, case.streams, case.window) {
         ("1k", 100, _) => &[("h2o", MANY_H2O), ("nginx", MANY_NGINX)],
         ("1k", 1, _) => &[(HTTP1, SINGLE)],

@@ -1,10 +1,10 @@
 //! A lap: many objects, each fetched once, over a few connections. It fills a cache, or must not find an object twice.
 
+use super::measure::side_by_side;
 use crate::client::Client;
 use anyhow::{Result, bail};
 use std::io::sink;
 use std::ops::Range;
-use std::thread;
 use std::time::{Duration, Instant};
 
 /// The parameters of a lap.
@@ -23,19 +23,8 @@ impl Lap<'_> {
     /// Fetches the objects of these numbers, and returns the time. Fails if an answer is missing or incomplete.
     pub(super) fn run(&self, objects: Range<u64>) -> Result<Duration> {
         let began = Instant::now();
-        thread::scope(|scope| {
-            let numbers = |first: usize| objects.clone().skip(first).step_by(self.connections);
-            let threads: Vec<_> = (0..self.connections)
-                .map(|first| {
-                    let numbers = numbers(first);
-                    scope.spawn(move || self.fetch(numbers))
-                })
-                .collect();
-            threads.into_iter().try_for_each(|thread| match thread.join() {
-                Ok(result) => result,
-                Err(_) => bail!("a client panicked"),
-            })
-        })?;
+        let numbers = |first| objects.clone().skip(first).step_by(self.connections);
+        side_by_side(self.connections, |first| self.fetch(numbers(first)))?;
         Ok(began.elapsed())
     }
 

@@ -59,7 +59,7 @@ const LOOP: u64 = 6_000;
 const OTHERS: u64 = 20_000;
 
 /// One trace at one capacity, for one objective. Misses are shares of the requests or bytes.
-struct Measured {
+struct Measurement {
     trace: String,
     capacity: String,
     /// By policy.
@@ -117,14 +117,14 @@ fn measure(options: &TraceOptions, larder: &Path, folder: &Path) -> Result<(Vec<
 }
 
 /// Reads the cells of one trace. Without sizes, it has no result for bytes.
-fn read(cells: &[Value], objective: &Objective) -> Result<Vec<Measured>> {
+fn read(cells: &[Value], objective: &Objective) -> Result<Vec<Measurement>> {
     let counts = |cells: &&[Value]| objective.ratio == "hit_ratio" || cells[0]["by"] == "bytes";
     let cells = cells.chunk_by(|a, b| a["capacity"] == b["capacity"]).filter(counts);
     cells.map(|cells| measured(cells, objective)).collect()
 }
 
 /// Reads the cells of one capacity.
-fn measured(cells: &[Value], objective: &Objective) -> Result<Measured> {
+fn measured(cells: &[Value], objective: &Objective) -> Result<Measurement> {
     let misses = |cell: &Value| 1.0 - number(cell, objective.ratio);
     let time = |cell: &Value| 1.0 / number(cell, "requests_per_second");
     let name = |cell: &Value| cell["policy"].as_str().unwrap_or_default().to_owned();
@@ -138,7 +138,7 @@ fn measured(cells: &[Value], objective: &Objective) -> Result<Measured> {
     };
     let [lru, adaptive, ablation] = [cell("lru")?, cell(objective.spec)?, cell(objective.ablation)?];
     let trace = lru["trace"].as_str().unwrap_or_default();
-    Ok(Measured {
+    Ok(Measurement {
         trace: trace.split('.').next().unwrap_or_default().to_owned(),
         capacity: lru["capacity"].to_string(),
         fixed: cells.iter().filter(is_fixed).map(|cell| (name(cell), misses(cell))).collect(),
@@ -150,7 +150,7 @@ fn measured(cells: &[Value], objective: &Objective) -> Result<Measured> {
     })
 }
 
-impl Measured {
+impl Measurement {
     /// Returns the fixed policy with the fewest misses, and these.
     fn best(&self) -> (&str, f64) {
         let named = self.fixed.iter().map(|(name, misses)| (name.as_str(), *misses));
@@ -163,7 +163,7 @@ impl Measured {
     }
 }
 
-fn row(cell: &Measured, objective: &Objective) -> Row {
+fn row(cell: &Measurement, objective: &Objective) -> Row {
     let (best, least) = cell.best();
     let percent = |misses: f64| Cell::number(100.0 * misses, 2);
     let ratio = |others: f64| Cell::number(cell.adaptive / others, 3);
@@ -182,19 +182,19 @@ fn row(cell: &Measured, objective: &Objective) -> Row {
 }
 
 /// Returns the fixed policy that is the hardest to beat on average, and the mean of the misses as shares of its misses.
-fn hardest(cells: &[&Measured]) -> (String, f64) {
+fn hardest(cells: &[&Measurement]) -> (String, f64) {
     let names = cells.first().map(|cell| cell.fixed.keys()).into_iter().flatten();
     let ratios = |name: &str| cells.iter().map(|cell| cell.adaptive / cell.of(name)).collect::<Vec<_>>();
     let means = names.map(|name| (name.clone(), mean(&ratios(name))));
     means.max_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or_else(|| ("-".to_owned(), f64::NAN))
 }
 
-fn judge(cells: &[Measured], objective: &Objective) -> Vec<Goal> {
-    let against = |others: &dyn Fn(&Measured) -> f64| -> Vec<f64> {
+fn judge(cells: &[Measurement], objective: &Objective) -> Vec<Goal> {
+    let against = |others: &dyn Fn(&Measurement) -> f64| -> Vec<f64> {
         cells.iter().map(|cell| cell.adaptive / others(cell)).collect()
     };
     let all: Vec<_> = cells.iter().collect();
-    let is_recorded = |cell: &&Measured| GENERATED.iter().all(|(name, _)| cell.trace != *name);
+    let is_recorded = |cell: &&Measurement| GENERATED.iter().all(|(name, _)| cell.trace != *name);
     let recorded: Vec<_> = cells.iter().filter(is_recorded).collect();
     let (best, ratio) = hardest(&all);
     let time = |at: usize| cells.iter().map(|cell| cell.times[at]).sum::<f64>();
@@ -262,7 +262,7 @@ fn with_loop(share: u64) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::super::table::json;
-    use super::{Goal, LOOP, Measured, OBJECTIVES, judge, with_loop};
+    use super::{Goal, LOOP, Measurement, OBJECTIVES, judge, with_loop};
 
     fn objects(share: u64) -> Vec<u64> {
         let trace = with_loop(share);
@@ -282,11 +282,11 @@ mod tests {
         assert!((0.49..0.51).contains(&share), "{share}");
     }
 
-    fn cell(lru: f64, others: f64, adaptive: f64) -> Measured {
+    fn cell(lru: f64, others: f64, adaptive: f64) -> Measurement {
         let fixed = [("lru", lru), ("sieve", others)].map(|(name, misses)| (name.to_owned(), misses)).into();
         let (trace, capacity) = (String::new(), String::new());
         let times = [1.0, 3.0, 2.0];
-        Measured {
+        Measurement {
             trace,
             capacity,
             fixed,
@@ -300,7 +300,7 @@ mod tests {
 
     #[test]
     fn the_mean_is_also_judged_without_the_generated_traces() {
-        let generated = Measured { trace: "loop".to_owned(), ..cell(0.5, 0.1, 0.1) };
+        let generated = Measurement { trace: "loop".to_owned(), ..cell(0.5, 0.1, 0.1) };
         let goals = judge(&[cell(0.5, 0.8, 0.4), generated], &OBJECTIVES[0]);
         let figures = json(&goals.iter().map(Goal::row).collect::<Vec<_>>());
         // The geometric mean of 0.4 / 0.8 and 0.1 / 0.1, and the ratio to the other policy.

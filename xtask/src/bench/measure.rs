@@ -3,7 +3,7 @@
 use super::load::{self, Script};
 use super::origin::Origin;
 use super::process;
-use super::server::Running;
+use super::server::RunningServer;
 use anyhow::{Result, bail};
 use std::thread;
 use std::time::Duration;
@@ -44,7 +44,7 @@ pub(super) enum Expect {
 
 /// Measures one server once, and checks that it answered from the expected source.
 pub(super) fn sample(
-    server: &Running,
+    server: &RunningServer,
     object: &Object,
     expect: Expect,
     duration: Duration,
@@ -107,6 +107,20 @@ pub(super) fn amid<L, E: Send>(
             Ok(event) => Ok((load?, event?)),
             Err(_) => bail!("a thread panicked amid a load"),
         }
+    })
+}
+
+/// Runs `client` with each number below `count` in a thread of its own, and returns the results in that order. Fails if
+/// one fails.
+pub(super) fn side_by_side<T: Send>(
+    count: usize,
+    client: impl Fn(usize) -> Result<T> + Sync,
+) -> Result<Vec<T>> {
+    let client = &client;
+    thread::scope(|scope| {
+        let threads: Vec<_> = (0..count).map(|number| scope.spawn(move || client(number))).collect();
+        let ended = threads.into_iter().map(|thread| thread.join());
+        ended.map(|result| result.unwrap_or_else(|_| bail!("a client panicked"))).collect()
     })
 }
 

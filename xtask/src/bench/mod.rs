@@ -91,9 +91,9 @@ fn ready<O: 'static>(options: O, run: fn(&O) -> Result<Vec<Goal>>) -> Result<Rea
 }
 
 /// The bench of a `cargo x bench` command line.
-pub(crate) struct Bench(Chosen);
+pub(crate) struct Bench(Selection);
 
-enum Chosen {
+enum Selection {
     One(Ready),
     All(all::Options),
 }
@@ -102,17 +102,17 @@ impl Bench {
     /// Reads the words after `bench`. Fails on an unknown word, or an invalid value; the error names it.
     pub(crate) fn parse(words: &[String]) -> Result<Self> {
         if words.iter().any(|word| word == "--before") {
-            return ready(before::Options::parse(words)?, before::run).map(Chosen::One).map(Self);
+            return ready(before::Options::parse(words)?, before::run).map(Selection::One).map(Self);
         }
         let names: Vec<_> = BENCHES.iter().map(|(name, _)| *name).chain([ALL]).collect();
         let Some((word, rest)) = words.split_first() else {
             bail!("bench what? known are: {}", names.join(", "));
         };
         if word == ALL {
-            return all::Options::parse(BENCHES, rest).map(Chosen::All).map(Self);
+            return all::Options::parse(BENCHES, rest).map(Selection::All).map(Self);
         }
         match BENCHES.iter().find(|(name, _)| name == word) {
-            Some((_, parse)) => parse(rest).map(Chosen::One).map(Self),
+            Some((_, parse)) => parse(rest).map(Selection::One).map(Self),
             None => Err(args::unknown("bench", word, &names)),
         }
     }
@@ -121,8 +121,8 @@ impl Bench {
     /// is missed.
     pub(crate) fn run(&self) -> Result<()> {
         match &self.0 {
-            Chosen::One(bench) => goal::judge(&bench()?),
-            Chosen::All(options) => all::run(options),
+            Selection::One(bench) => goal::judge(&bench()?),
+            Selection::All(options) => all::run(options),
         }
     }
 }

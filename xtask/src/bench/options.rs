@@ -2,14 +2,14 @@
 
 use super::replay::shipped;
 use super::{LOAD_CORE, SERVER_CORE, pin_self, server, warn_if_busy};
-use crate::args::{self, Known, Words};
+use crate::args::{self, OptionSpec, Words};
 use crate::packages::{self, Package};
 use anyhow::{Result, bail};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The options of all these benches.
-const KNOWN: &[Known] =
+const KNOWN: &[OptionSpec] =
     &[("--quick", false), ("--seconds", true), ("--rounds", true), ("--larder", true), ("--json", true)];
 
 /// The options of a bench that measures servers in rounds.
@@ -33,7 +33,7 @@ impl Options {
     /// default seconds of a measurement, and rounds.
     pub(super) fn with(
         words: &[String],
-        more: &[Known],
+        more: &[OptionSpec],
         quick: [u32; 2],
         usual: [u32; 2],
     ) -> Result<(Self, Words)> {
@@ -104,10 +104,7 @@ pub(crate) struct TraceOptions {
 }
 
 impl TraceOptions {
-    /// Reads the words after the bench's name.
-    ///
-    /// # Errors
-    /// An unknown word; the error names it.
+    /// Reads the words after the bench's name. Errors: an unknown word; the error names it.
     pub(super) fn parse(words: &[String]) -> Result<Self> {
         let known = [("--quick", false), ("--trace", true), ("--larder", true), ("--json", true)];
         let words = args::parse(words, &known)?;
@@ -119,10 +116,7 @@ impl TraceOptions {
         })
     }
 
-    /// Returns the traces: those that ship, unless others are named.
-    ///
-    /// # Errors
-    /// If their folder cannot be read.
+    /// Returns the traces: those that ship, unless others are named. Fails if their folder cannot be read.
     pub(super) fn traces(&self) -> Result<Vec<PathBuf>> {
         if self.traces.is_empty() { shipped() } else { Ok(self.traces.clone()) }
     }

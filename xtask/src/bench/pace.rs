@@ -1,6 +1,6 @@
 //! Load at a rate that is independent of the answers, so that it detects a server that stalls.
 
-use super::measure::percentile;
+use super::measure::{percentile, side_by_side};
 use crate::client::Client;
 use anyhow::{Result, bail};
 use std::num::NonZeroU64;
@@ -12,7 +12,7 @@ pub(super) struct Pace<'a> {
     pub(super) port: u16,
     /// Requests a second.
     pub(super) rate: u32,
-    pub(super) connections: u32,
+    pub(super) connections: usize,
     pub(super) duration: Duration,
     /// The length that each body must have, in bytes.
     pub(super) length: u64,
@@ -32,18 +32,7 @@ impl Pace<'_> {
     /// Runs the load; every answer must arrive completely. Fails if an answer is missing or incomplete.
     pub(super) fn run(&self) -> Result<Latency> {
         let begun = Instant::now();
-        let mut times = thread::scope(|scope| {
-            let threads: Vec<_> =
-                (0..self.connections).map(|first| scope.spawn(move || self.ask(first, begun))).collect();
-            let mut times = Vec::new();
-            for thread in threads {
-                match thread.join() {
-                    Ok(own) => times.extend(own?),
-                    Err(_) => bail!("a client panicked"),
-                }
-            }
-            Ok(times)
-        })?;
+        let mut times = side_by_side(self.connections, |first| self.ask(first, begun))?.concat();
         times.sort_by(f64::total_cmp);
         Ok(Latency {
             p50: percentile(&times, 50.0),
@@ -53,13 +42,13 @@ impl Pace<'_> {
     }
 
     /// Sends every n-th request, beginning with `first`.
-    fn ask(&self, first: u32, begun: Instant) -> Result<Vec<f64>> {
+    fn ask(&self, first: usize, begun: Instant) -> Result<Vec<f64>> {
         // If this fails, sleeping takes about 50 us longer, for every server alike.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         let mut client = Client::connect(self.port)?;
         let total = u64::from(self.rate) * self.duration.as_millis() as u64 / 1_000;
         let mut times = Vec::new();
-        for number in (u64::from(first)..total).step_by(self.connections as usize) {
+        for number in (first as u64..total).step_by(self.connections) {
             let due = begun + Duration::from_secs_f64(number as f64 / f64::from(self.rate));
             let early = due.saturating_duration_since(Instant::now());
             thread::sleep(early);

@@ -8,7 +8,7 @@ use super::options::{Options, claim_cores};
 use super::origin::Origin;
 use super::pace::{Latency, Pace};
 use super::peers::{self, Programs, Which};
-use super::server::Running;
+use super::server::RunningServer;
 use super::table::{Cell, Row};
 use super::{CONNECTIONS, server};
 use anyhow::{Result, bail};
@@ -20,7 +20,7 @@ const ASKED: u64 = 1_000;
 const LENGTH: u64 = 1_024;
 /// The requests per second, and their connections.
 const RATE: u32 = 5_000;
-const STEADY: u32 = 16;
+const STEADY: usize = 16;
 /// The number of pipelined requests on each connection that fill the cache.
 const DEPTH: usize = 8;
 
@@ -56,7 +56,7 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Goal>> {
     claim_cores(&server::in_memory())?;
     let origin = Origin::start();
     let Some(peer) = peers::ALL.iter().find(|peer| peer.which == Which::Larder) else { bail!("no larder") };
-    let larder = Running::start(peer, &Programs::given(&larder), &origin)?;
+    let larder = RunningServer::start(peer, &Programs::given(&larder), &origin)?;
     lap(&larder, &asked).run(0..ASKED)?;
     let mut samples = WAYS.map(|_| Vec::new());
     for round in 1..=options.rounds {
@@ -89,11 +89,11 @@ fn purged(number: u64) -> String {
     format!("/1k/purged/{number}")
 }
 
-fn lap<'a>(larder: &Running, path: &'a (dyn Fn(u64) -> String + Sync)) -> Lap<'a> {
+fn lap<'a>(larder: &RunningServer, path: &'a (dyn Fn(u64) -> String + Sync)) -> Lap<'a> {
     Lap { port: larder.port, length: LENGTH, connections: CONNECTIONS as usize, depth: DEPTH, path }
 }
 
-fn measure(options: &Options, larder: &Running, way: &str) -> Result<Sample> {
+fn measure(options: &Options, larder: &RunningServer, way: &str) -> Result<Sample> {
     lap(larder, &purged).run(0..PURGED)?;
     let in_force = larder.time_of_purge("tag=none")?;
     let pace = Pace {
@@ -110,7 +110,7 @@ fn measure(options: &Options, larder: &Running, way: &str) -> Result<Sample> {
     Ok(Sample { before, around, took, in_force, cpu: (cpu - cpu_before).max(0.0) })
 }
 
-fn purge(larder: &Running, way: &str) -> Result<Duration> {
+fn purge(larder: &RunningServer, way: &str) -> Result<Duration> {
     let begun = Instant::now();
     let prefix = format!("http://127.0.0.1:{}/1k/purged/", larder.port);
     let purged = larder.purge(&["--prefix", &prefix, way, "--count"])?;

@@ -142,7 +142,7 @@ struct Programs<'a> {
 
 /// A program's results for one policy at one capacity.
 #[derive(Clone, Copy)]
-struct Said {
+struct ReplayResult {
     miss_ratio: f64,
     /// Million requests per second; NaN if the program does not print them.
     speed: f64,
@@ -211,7 +211,7 @@ impl Programs<'_> {
     }
 
     /// Returns cachesim's results for the larder's cell `ours`.
-    fn peer_says(&self, peer: &Path, trace: &Path, policy: &str, ours: &Value) -> Result<Said> {
+    fn peer_says(&self, peer: &Path, trace: &Path, policy: &str, ours: &Value) -> Result<ReplayResult> {
         let by_entries = ours["by"] == "entries";
         let text = self.cachesim(peer, trace, policy, &capacity(ours), by_entries)?;
         let said = text.lines().rev().find_map(said);
@@ -251,12 +251,12 @@ fn best(speeds: impl Iterator<Item = f64>) -> f64 {
 }
 
 /// Parses a line such as `... LRU cache size 10000, 200000 req, miss ratio 0.8152, throughput 6.07 MQPS`.
-fn said(line: &str) -> Option<Said> {
+fn said(line: &str) -> Option<ReplayResult> {
     let after = |word: &str| {
         let rest = line.split_once(word)?.1.trim_start();
         rest.split([',', ' ']).next()?.parse().ok()
     };
-    Some(Said { miss_ratio: after(", miss ratio")?, speed: after("throughput")? })
+    Some(ReplayResult { miss_ratio: after(", miss ratio")?, speed: after("throughput")? })
 }
 
 /// Returns the standard output of a command that has to succeed.

@@ -8,7 +8,7 @@ use super::measure::{median, ratio};
 use super::options::{Options, claim_cores};
 use super::origin::Origin;
 use super::peers::{self, Peer, Programs, Setup, Start, Which};
-use super::server::{self, Running};
+use super::server::{self, RunningServer};
 use super::table::{self, Cell, Row};
 use super::{CONNECTIONS, unstored};
 use crate::packages;
@@ -79,7 +79,7 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Goal>> {
     let mut larders = Vec::new();
     for variant in &VARIANTS {
         let peer = Peer::apart(variant.name, Which::Larder, None, variant.configure);
-        let larder = Running::start(&peer, &programs, &origin)?;
+        let larder = RunningServer::start(&peer, &programs, &origin)?;
         variant.load(&larder, &script, options.duration)?;
         larders.push((variant, larder, Vec::new()));
     }
@@ -97,7 +97,7 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Goal>> {
         let base = larders.iter().filter(|(variant, ..)| variant.name == base).flat_map(|(.., base)| base);
         ratio(samples, base)
     };
-    let row = |(variant, _, samples): &(&Variant, Running, Vec<f64>)| -> Row {
+    let row = |(variant, _, samples): &(&Variant, RunningServer, Vec<f64>)| -> Row {
         vec![
             ("1 KiB hits", Cell::word(variant.name)),
             ("CPU us", Cell::number(median(samples.clone()), 2)),
@@ -105,7 +105,7 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Goal>> {
         ]
     };
     let rows: Vec<_> = larders.iter().map(row).collect();
-    let goal = |(variant, _, samples): &(&Variant, Running, Vec<f64>)| {
+    let goal = |(variant, _, samples): &(&Variant, RunningServer, Vec<f64>)| {
         let (name, base) = GOALS.into_iter().find(|(name, _)| *name == variant.name)?;
         Some(Goal::new(format!("{name} / {base}"), MOST, ratio(samples, base)))
     };
@@ -125,7 +125,7 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Goal>> {
 
 impl Variant {
     /// Returns the larder's CPU time for each request, in microseconds.
-    fn cost(&self, larder: &Running, script: &Script, duration: Duration) -> Result<f64> {
+    fn cost(&self, larder: &RunningServer, script: &Script, duration: Duration) -> Result<f64> {
         let (used, load) = larder.cpu_during(|| self.load(larder, script, duration))?;
         if load.bytes > load.requests * LARGEST {
             bail!("{}: answers have {} bytes", self.name, load.bytes / load.requests);
@@ -133,7 +133,7 @@ impl Variant {
         Ok(used / load.requests as f64)
     }
 
-    fn load(&self, larder: &Running, script: &Script, duration: Duration) -> Result<Load> {
+    fn load(&self, larder: &RunningServer, script: &Script, duration: Duration) -> Result<Load> {
         let url = format!("http://127.0.0.1:{}{}", larder.port, self.path);
         load::run_at(script, &url, CONNECTIONS, duration, self.fields)
     }

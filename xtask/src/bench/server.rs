@@ -28,7 +28,7 @@ const PURGES: usize = 20;
 const PAUSE: Duration = Duration::from_millis(1);
 
 /// A server that accepts connections. It ends when this value is dropped.
-pub(super) struct Running {
+pub(super) struct RunningServer {
     pub(super) name: &'static str,
     pub(super) port: u16,
     pub(super) which: Which,
@@ -39,14 +39,14 @@ pub(super) struct Running {
     folder: PathBuf,
 }
 
-impl Running {
+impl RunningServer {
     /// Starts the peer on the server's core, with its files in memory, and waits until it accepts connections. Fails if
     /// it cannot be started, ends immediately, or does not listen in time; the error contains the end of its output.
     pub(super) fn start(peer: &Peer, programs: &Programs, origin: &Origin) -> Result<Self> {
         Self::start_in(&in_memory(), peer, programs, origin)
     }
 
-    /// Starts the peer as [`Running::start`] does, with its files below `base`.
+    /// Starts the peer as [`RunningServer::start`] does, with its files below `base`.
     pub(super) fn start_in(base: &Path, peer: &Peer, programs: &Programs, origin: &Origin) -> Result<Self> {
         Self::start_with(base, peer, programs, origin.port(), &[])
     }
@@ -207,7 +207,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningServer {
     fn drop(&mut self) {
         if let Err(error) = self.stop() {
             eprintln!("cannot end {} (process {}): {error:#}", self.name, self.child.id());

@@ -11,7 +11,7 @@ use super::measure::{median, ratio};
 use super::options::{Options, claim_cores};
 use super::origin::{self, Origin};
 use super::peers::{self, NGINX, Peer, Programs, Setup, Start, TRAFFIC_SERVER, Which};
-use super::server::{self, Running};
+use super::server::{self, RunningServer};
 use super::table::{self, Cell, Row};
 use crate::packages::{self, Package};
 use anyhow::{Context, Result, bail};
@@ -35,7 +35,7 @@ const PLUGIN: Package = Package {
 
 /// What a load requests in turn.
 #[derive(Clone, Copy)]
-enum Wanted {
+enum RequestKind {
     /// This many objects of 1 MiB.
     Objects(u64),
     /// Ranges that begin this many bytes behind a border of slices.
@@ -43,11 +43,11 @@ enum Wanted {
 }
 
 /// The loads; the others are compared with the first.
-const CASES: [(&str, Wanted); 4] = [
-    ("object of 1 MiB", Wanted::Objects(RANGES)),
-    ("range of one slice", Wanted::Ranges(0)),
-    ("range of two slices", Wanted::Ranges(512 << 10)),
-    ("the same object", Wanted::Objects(1)),
+const CASES: [(&str, RequestKind); 4] = [
+    ("object of 1 MiB", RequestKind::Objects(RANGES)),
+    ("range of one slice", RequestKind::Ranges(0)),
+    ("range of two slices", RequestKind::Ranges(512 << 10)),
+    ("the same object", RequestKind::Objects(1)),
 ];
 
 /// Reads the words after `bench slices`.
@@ -56,15 +56,15 @@ pub(super) fn parse(words: &[String]) -> Result<Options> {
 }
 
 /// A server, and the CPU microseconds of a request in each round, for each of the cases.
-struct Measured {
+struct Measurement {
     peer: Peer,
     samples: [Vec<f64>; CASES.len()],
 }
 
-impl Measured {
+impl Measurement {
     /// Starts the server, requests everything once, and measures each of the cases.
     fn measure(&mut self, programs: &Programs, origin: &Origin, duration: Duration) -> Result<()> {
-        let server = Running::start(&self.peer, programs, origin)?;
+        let server = RunningServer::start(&self.peer, programs, origin)?;
         for (_, wanted) in CASES {
             measure(&server, wanted, FILLING)?;
         }
@@ -101,7 +101,8 @@ pub(super) fn run(options: &Options) -> Result<Vec<Goal>> {
     let is_here =
         |peer: &Peer| peer.is_here(&missing) && (peer.name != "trafficserver" || !missing.contains(&&PLUGIN));
     let measured = entrants.into_iter().filter(is_here);
-    let mut measured: Vec<_> = measured.map(|peer| Measured { peer, samples: Default::default() }).collect();
+    let mut measured: Vec<_> =
+        measured.map(|peer| Measurement { peer, samples: Default::default() }).collect();
     for _ in 0..options.rounds {
         for one in &mut measured {
             one.measure(&programs, &origin, options.duration)?;
@@ -137,10 +138,10 @@ fn trafficserver(setup: &Setup) -> Result<Start> {
 }
 
 /// Loads a server for `duration`, and returns the CPU microseconds of a request.
-fn measure(server: &Running, wanted: Wanted, duration: Duration) -> Result<f64> {
+fn measure(server: &RunningServer, wanted: RequestKind, duration: Duration) -> Result<f64> {
     let (script, path) = match wanted {
-        Wanted::Objects(count) => (Script::walk("/1m/", count, 1)?, "/"),
-        Wanted::Ranges(offset) => (Script::ranges(RANGES, STRIDE, offset)?, origin::GIANT),
+        RequestKind::Objects(count) => (Script::walk("/1m/", count, 1)?, "/"),
+        RequestKind::Ranges(offset) => (Script::ranges(RANGES, STRIDE, offset)?, origin::GIANT),
     };
     let load = || load::run(&script, server.port, path, CONNECTIONS, duration);
     let (used, load) = server.cpu_during(load)?;
@@ -150,8 +151,8 @@ fn measure(server: &Running, wanted: Wanted, duration: Duration) -> Result<f64> 
     Ok(used / load.requests as f64)
 }
 
-fn rows(one: &Measured) -> Vec<Row> {
-    let row = |(case, (name, _)): (usize, &(&str, Wanted))| {
+fn rows(one: &Measurement) -> Vec<Row> {
+    let row = |(case, (name, _)): (usize, &(&str, RequestKind))| {
         vec![
             ("server", Cell::word(one.peer.name)),
             ("hit", Cell::word(name)),
@@ -162,7 +163,7 @@ fn rows(one: &Measured) -> Vec<Row> {
     CASES.iter().enumerate().map(row).collect()
 }
 
-fn goals(one: &Measured) -> Vec<Goal> {
+fn goals(one: &Measurement) -> Vec<Goal> {
     let goal = |case: usize| {
         Goal::new(format!("CPU of a {} / of an {}", CASES[case].0, CASES[0].0), MOST, one.ratio(case))
     };

@@ -10,7 +10,7 @@ use super::measure::{median, ratio};
 use super::options::{Options, claim_cores};
 use super::origin::Origin;
 use super::peers::{self, Peer, Setup, Start, Which, start};
-use super::server::{self, Running};
+use super::server::{self, RunningServer};
 use super::table::{self, Cell, Row};
 use super::tls_load::{self, Tool};
 use crate::packages::{self, Package};
@@ -74,7 +74,7 @@ impl Case {
 
     /// Loads a server for `duration`, without handshakes if it has no TLS. Returns the number of requests. Fails if the
     /// load or a request fails.
-    fn load(&self, script: &Script, one: &Measured, duration: Duration) -> Result<u64> {
+    fn load(&self, script: &Script, one: &Measurement, duration: Duration) -> Result<u64> {
         match self.handshakes {
             Some(handshakes) if one.server.name != PLAIN => {
                 handshakes::run(handshakes, one.server.port, self.path, self.connections, duration)
@@ -145,12 +145,12 @@ pub(super) fn start_h2o(setup: &Setup, template: &str) -> Result<Start> {
 }
 
 /// A measured server, and the CPU microseconds of a request in each round.
-struct Measured {
-    server: Running,
+struct Measurement {
+    server: RunningServer,
     samples: Vec<f64>,
 }
 
-impl Measured {
+impl Measurement {
     fn url(&self, path: &str) -> String {
         let scheme = if self.server.name == PLAIN { "http" } else { "https" };
         format!("{scheme}://127.0.0.1:{}{path}", self.server.port)
@@ -170,8 +170,9 @@ pub(super) fn run(options: &Options) -> Result<Vec<Goal>> {
     let tool = Tool(programs.tls_load());
     claim_cores(&server::in_memory())?;
     let origin = Origin::start();
-    let begin =
-        |peer| Ok(Measured { server: Running::start(peer, &programs, &origin)?, samples: Vec::new() });
+    let begin = |peer| {
+        Ok(Measurement { server: RunningServer::start(peer, &programs, &origin)?, samples: Vec::new() })
+    };
     let mut measured =
         ENTRANTS.iter().filter(|peer| peer.is_here(&missing)).map(begin).collect::<Result<Vec<_>>>()?;
     let (mut rows, mut goals) = (Vec::new(), Vec::new());
@@ -195,7 +196,7 @@ pub(super) fn run(options: &Options) -> Result<Vec<Goal>> {
 }
 
 /// Measures all servers in rounds. Returns the time of the cipher alone in each round, if the case is about it.
-fn measure(options: &Options, tool: &Tool, case: &Case, measured: &mut [Measured]) -> Result<Vec<f64>> {
+fn measure(options: &Options, tool: &Tool, case: &Case, measured: &mut [Measurement]) -> Result<Vec<f64>> {
     let script = Script::one()?;
     let mut ciphers = Vec::new();
     for one in measured.iter_mut() {
@@ -218,7 +219,7 @@ fn measure(options: &Options, tool: &Tool, case: &Case, measured: &mut [Measured
 }
 
 /// Returns a row for each server and for the cipher, by medians; ratios are to this proxy without TLS in the same round.
-fn table_of(case: &Case, measured: &[Measured], ciphers: &[f64]) -> Vec<Row> {
+fn table_of(case: &Case, measured: &[Measurement], ciphers: &[f64]) -> Vec<Row> {
     let plain = find(measured, PLAIN);
     let row = |name: &str, samples: &[f64]| {
         let ratio = plain.map_or(f64::NAN, |plain| ratio(samples, &plain.samples));
@@ -233,11 +234,11 @@ fn table_of(case: &Case, measured: &[Measured], ciphers: &[f64]) -> Vec<Row> {
     measured.iter().map(|one| row(one.server.name, &one.samples)).chain(cipher).collect()
 }
 
-fn find<'m>(measured: &'m [Measured], name: &str) -> Option<&'m Measured> {
+fn find<'m>(measured: &'m [Measurement], name: &str) -> Option<&'m Measurement> {
     measured.iter().find(|one| one.server.name == name)
 }
 
-fn goals_of(case: &Case, measured: &[Measured]) -> Option<Goal> {
+fn goals_of(case: &Case, measured: &[Measurement]) -> Option<Goal> {
     if case.handshakes == Some(Handshakes::Resumed) {
         return goal_of_resumed(measured);
     }
@@ -253,14 +254,14 @@ fn goals_of(case: &Case, measured: &[Measured]) -> Option<Goal> {
 }
 
 /// Returns the goal that TLS costs not much more than its cipher: the median of the rounds.
-fn goal_of_cipher(measured: &[Measured], ciphers: &[f64]) -> Option<Goal> {
+fn goal_of_cipher(measured: &[Measurement], ciphers: &[f64]) -> Option<Goal> {
     let (larder, plain) = (find(measured, LARDER)?, find(measured, PLAIN)?);
     let more = larder.samples.iter().zip(&plain.samples).map(|(tls, plain)| tls - plain).collect::<Vec<_>>();
     let what = "CPU of 1m over TLS, less plain's / the cipher's alone".to_owned();
     (!ciphers.is_empty()).then(|| Goal::new(what, SEALED, ratio(&more, ciphers)))
 }
 
-fn goal_of_resumed(measured: &[Measured]) -> Option<Goal> {
+fn goal_of_resumed(measured: &[Measurement]) -> Option<Goal> {
     let larder = find(measured, LARDER)?;
     let peers = measured.iter().filter(|one| ![LARDER, PLAIN].contains(&one.server.name));
     let ratio = peers.map(|peer| larder.ratio(peer)).max_by(f64::total_cmp)?;

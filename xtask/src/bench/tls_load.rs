@@ -4,7 +4,7 @@
 //! requests.
 
 use super::measure::median;
-use super::server::Running;
+use super::server::RunningServer;
 use super::table::{Cell, Row};
 use anyhow::{Context, Result, bail};
 use std::path::PathBuf;
@@ -33,7 +33,7 @@ struct Report {
 impl Tool {
     /// Returns the CPU microseconds in which the cipher that a server chooses seals 1 MiB alone, in records of 16 KiB.
     /// Fails if the program fails.
-    pub(super) fn cipher(&self, server: &Running) -> Result<f64> {
+    pub(super) fn cipher(&self, server: &RunningServer) -> Result<f64> {
         let (address, certificate) = to(server);
         let text = self.run(&["cipher", &address, &certificate, &SEALING.as_millis().to_string()])?;
         let nanoseconds = text.trim().split_once(' ').and_then(|(_, time)| time.parse::<u64>().ok());
@@ -43,7 +43,7 @@ impl Tool {
     /// Loads a server at `rate`, or as fast as it answers.
     fn load(
         &self,
-        server: &Running,
+        server: &RunningServer,
         connections: u32,
         duration: Duration,
         rate: Option<u32>,
@@ -65,7 +65,7 @@ impl Tool {
 }
 
 /// Returns the address of a server, and the file of its certificate.
-fn to(server: &Running) -> (String, String) {
+fn to(server: &RunningServer) -> (String, String) {
     let certificate = server.folder().join("cert.pem");
     (format!("127.0.0.1:{}", server.port), certificate.display().to_string())
 }
@@ -82,13 +82,13 @@ fn parse(text: &str) -> Result<Report> {
 /// measures all servers, one after the other. Fails if a load fails.
 pub(super) fn latencies(
     tool: &Tool,
-    servers: &[&Running],
+    servers: &[&RunningServer],
     rounds: u32,
     duration: Duration,
 ) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     for connections in CROWDS {
-        let load = |server: &Running, rate| {
+        let load = |server: &RunningServer, rate| {
             let report = tool.load(server, connections, duration, rate);
             report.with_context(|| format!("{} with {connections} connections", server.name))
         };

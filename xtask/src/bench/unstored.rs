@@ -6,7 +6,7 @@ use super::measure::median;
 use super::options::Options;
 use super::origin::{Origin, TEXT, TEXT_BYTES};
 use super::peers::{self, NGINX, Peer, Programs, Setup, Start, Which};
-use super::server::Running;
+use super::server::RunningServer;
 use super::table::{Cell, Row};
 use anyhow::{Result, bail};
 use std::time::Duration;
@@ -26,7 +26,7 @@ pub(super) fn measure(options: &Options, programs: &Programs, origin: &Origin) -
     let script = Script::one()?;
     let mut measured = Vec::new();
     for peer in &peers {
-        let server = Running::start(peer, programs, origin)?;
+        let server = RunningServer::start(peer, programs, origin)?;
         cost(&server, &script, options.duration, ACCEPT_ENCODING)?;
         measured.push((server, Vec::new()));
     }
@@ -40,7 +40,7 @@ pub(super) fn measure(options: &Options, programs: &Programs, origin: &Origin) -
     let of = |samples: &[(Cost, Cost)], figure: fn(&(Cost, Cost)) -> f64| {
         median(samples.iter().map(figure).collect())
     };
-    let row = |(server, samples): &(Running, Vec<(Cost, Cost)>)| -> Row {
+    let row = |(server, samples): &(RunningServer, Vec<(Cost, Cost)>)| -> Row {
         vec![
             ("a MiB of text, not stored", Cell::word(server.name)),
             ("plain CPU ms", Cell::number(of(samples, |(plain, _)| plain.millis), 2)),
@@ -60,7 +60,7 @@ struct Cost {
 }
 
 /// Loads the server. Fails if content is not compressed exactly when it should be.
-fn cost(server: &Running, script: &Script, duration: Duration, fields: &[&str]) -> Result<Cost> {
+fn cost(server: &RunningServer, script: &Script, duration: Duration, fields: &[&str]) -> Result<Cost> {
     let url = format!("http://127.0.0.1:{}/{TEXT}", server.port);
     let (used, load) = server.cpu_during(|| load::run_at(script, &url, CONNECTIONS, duration, fields))?;
     let bytes = load.requests as f64 * TEXT_BYTES as f64;

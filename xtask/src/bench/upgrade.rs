@@ -2,7 +2,7 @@
 //! of haproxy by a reload (`-sf`). Hits on new connections at a steady rate, without an upgrade and around one.
 
 use super::goal::{self, Goal};
-use super::measure::{amid, median, percentile};
+use super::measure::{amid, median, percentile, side_by_side};
 use super::options::{Options, claim_cores};
 use super::origin::Origin;
 use super::peers::{self, HAPROXY, NGINX, NGINX_FRUGAL, Peer, Programs, Setup};
@@ -16,7 +16,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::thread::{self, sleep};
+use std::thread::sleep;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
@@ -25,7 +25,7 @@ const STORED: u64 = 10_000;
 const LENGTH: usize = 1_024;
 /// The requests per second, and the threads that send them.
 const RATE: u32 = 1_000;
-const CLIENTS: u32 = 16;
+const CLIENTS: usize = 16;
 /// The time for an answer, and for an upgrade.
 const PATIENCE: Duration = Duration::from_secs(5);
 const UPGRADE: Duration = Duration::from_secs(30);
@@ -121,15 +121,9 @@ fn measure(options: &Options, peer: &'static Peer, programs: &Programs) -> Resul
 
 /// Requests all objects once.
 fn fill(port: u16) -> Result<()> {
-    let part = |first: u32| {
-        (first.into()..STORED).step_by(CLIENTS as usize).try_for_each(|number| ask(port, number))
-    };
-    thread::scope(|scope| {
-        let threads: Vec<_> = (0..CLIENTS).map(|first| scope.spawn(move || part(first))).collect();
-        threads
-            .into_iter()
-            .try_for_each(|thread| thread.join().unwrap_or_else(|_| bail!("a client panicked")))
-    })
+    let part =
+        |first: usize| (first as u64..STORED).step_by(CLIENTS).try_for_each(|number| ask(port, number));
+    side_by_side(CLIENTS, part).map(drop)
 }
 
 fn first_hit(server: &mut Server, origin: &Origin) -> Result<Duration> {
@@ -231,9 +225,9 @@ impl Drop for Server {
 fn load(port: u16, duration: Duration) -> Result<Load> {
     let begun = Instant::now();
     let total = u64::from(RATE) * duration.as_millis() as u64 / 1_000;
-    let client = move |first: u32| {
+    let client = |first: usize| {
         let (mut times, mut failed) = (Vec::new(), 0);
-        for number in (u64::from(first)..total).step_by(CLIENTS as usize) {
+        for number in (first as u64..total).step_by(CLIENTS) {
             let due = begun + Duration::from_secs_f64(number as f64 / f64::from(RATE));
             sleep(due.saturating_duration_since(Instant::now()));
             match ask(port, number % STORED) {
@@ -241,19 +235,12 @@ fn load(port: u16, duration: Duration) -> Result<Load> {
                 Err(_) => failed += 1,
             }
         }
-        (times, failed)
+        Ok((times, failed))
     };
-    thread::scope(|scope| {
-        let threads: Vec<_> = (0..CLIENTS).map(|first| scope.spawn(move || client(first))).collect();
-        let mut load = Load { times: Vec::new(), failed: 0 };
-        for thread in threads {
-            let Ok((times, failed)) = thread.join() else { bail!("a client panicked") };
-            load.times.extend(times);
-            load.failed += failed;
-        }
-        load.times.sort_by(f64::total_cmp);
-        Ok(load)
-    })
+    let (times, failed): (Vec<_>, Vec<usize>) = side_by_side(CLIENTS, client)?.into_iter().unzip();
+    let mut load = Load { times: times.concat(), failed: failed.iter().sum() };
+    load.times.sort_by(f64::total_cmp);
+    Ok(load)
 }
 
 fn ask(port: u16, number: u64) -> Result<()> {

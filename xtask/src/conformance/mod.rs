@@ -21,8 +21,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// # Errors
-    /// Unknown options, or no `--suite`.
+    /// Errors: unknown options, or no `--suite`.
     pub(crate) fn parse(words: &[String]) -> Result<Self> {
         let words = args::parse(
             words,

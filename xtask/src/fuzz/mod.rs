@@ -6,7 +6,7 @@
 
 mod targets;
 
-use crate::args::{self, Known};
+use crate::args::{self, OptionSpec};
 use crate::{cargo, root};
 use anyhow::{Context, Result, bail};
 use larder_testkit::locked;
@@ -16,7 +16,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-const KNOWN: &[Known] = &[("--seconds", true), ("--only", true), ("--keep", false)];
+const KNOWN: &[OptionSpec] = &[("--seconds", true), ("--only", true), ("--keep", false)];
 
 /// The targets to run, and their time.
 pub(crate) struct Fuzz {

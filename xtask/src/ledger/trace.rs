@@ -18,10 +18,10 @@ const PAUSE: Duration = Duration::from_millis(300);
 const QUIET: u64 = 500_000;
 
 /// A trace that is being read.
-pub(super) struct Trace(Arc<Shared>);
+pub(super) struct Trace(Arc<TraceState>);
 
 #[derive(Default)]
-struct Shared {
+struct TraceState {
     recorder: Mutex<Recorder>,
     /// The bytes that were read.
     bytes: AtomicU64,
@@ -55,7 +55,7 @@ enum Access {
 impl Trace {
     /// Reads the trace from a pipe, on a thread, to its end. Fails if there is no such pipe.
     pub(super) fn read(path: &Path) -> Result<Self> {
-        let shared = Arc::<Shared>::default();
+        let shared = Arc::<TraceState>::default();
         let input = File::open(path).context("cannot read the trace")?;
         let recording = Arc::clone(&shared);
         thread::spawn(move || recording.record(BufReader::with_capacity(1 << 20, input)));
@@ -88,7 +88,7 @@ impl Trace {
     }
 }
 
-impl Shared {
+impl TraceState {
     /// A thread that has panicked leaves a trace that is valid up to then.
     fn recorder(&self) -> MutexGuard<'_, Recorder> {
         self.recorder.lock().unwrap_or_else(PoisonError::into_inner)

@@ -70,10 +70,8 @@ impl Larder {
         self.successor.unwrap_or_else(|| Pid::from_child(&self.child))
     }
 
-    /// Starts an upgrade. It ends with the returned command, whose output is a pipe.
-    ///
-    /// # Errors
-    /// If the command does not start.
+    /// Starts an upgrade. It ends with the returned command, whose output is a pipe. Fails if the command does not
+    /// start.
     pub(super) fn upgrade(&self) -> Result<Process> {
         let mut command = Command::new(&self.program);
         command.args(["upgrade", "--admin", &format!("127.0.0.1:{}", self.admin)]);

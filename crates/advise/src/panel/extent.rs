@@ -17,7 +17,7 @@ const SMALL: f64 = 1.0 / 8.0;
 
 /// The requests seen since the selection became smaller.
 #[derive(Default)]
-pub(super) struct Seen {
+pub(super) struct ExtentCounts {
     pub(super) all: u64,
     /// Those for large objects, and for other keys that only their weight selects.
     pub(super) large: u64,
@@ -60,7 +60,7 @@ impl Panel {
     /// Halves the sample, or leaves out more of the large objects if they are too large a part of what shadows have or see. The sample
     /// remains if nearly all requests seen are for keys beside it.
     pub fn thin(&mut self) {
-        let Seen { all, large, heavy } = std::mem::take(&mut self.seen);
+        let ExtentCounts { all, large, heavy } = std::mem::take(&mut self.seen);
         let is_part = self.sample().share() < 1.0;
         let mut is_less = is_part && large as f64 > LARGE_SHARE * all as f64;
         if is_less {
@@ -83,7 +83,7 @@ impl Panel {
         let is_too_much = self.seen.heavy as f64 > LARGE_SHARE * self.seen.all as f64;
         let is_less = is_too_much && heavy.narrow();
         if is_less {
-            self.seen = Seen::default();
+            self.seen = ExtentCounts::default();
         }
         is_less
     }

@@ -7,9 +7,9 @@ use std::fs::File;
 use std::io::Write;
 use std::process::Command;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use super::support::{self, Folder, about, body, store, text};
+use super::support::{self, Folder, about, body, store, text, until};
 use larder_disk::{Directory, Disk, Event, Options};
 
 const LEN: usize = 20_000;
@@ -70,11 +70,13 @@ impl Mounted {
 
     /// Waits for `event`, and calls `meanwhile` repeatedly.
     fn until(&self, event: Event, mut meanwhile: impl FnMut()) {
-        let begin = Instant::now();
-        while !self.0.events().contains(&event) {
-            assert!(begin.elapsed() < Duration::from_secs(30), "no {event:?} in {:?}", self.0.events());
-            meanwhile();
-        }
+        until(&format!("{event:?}"), || {
+            let came = self.0.events().contains(&event);
+            if !came {
+                meanwhile();
+            }
+            came
+        });
     }
 }
 
@@ -127,13 +129,12 @@ fn gets_full() {
     let kept = count(&disk, 250);
     assert!((10..=50).contains(&kept), "{kept} of 250 are there, and there is room for 50");
     mounted.0.remove("others");
-    let begin = Instant::now();
     let mut n = 250;
-    while count(&disk, n) < 120 {
-        assert!(begin.elapsed() < Duration::from_secs(30), "the room is not used: {:?}", disk.usage());
+    until("the room to be used", || {
         put(&disk, n);
         n += 1;
-    }
+        count(&disk, n) >= 120
+    });
     disk.validate().unwrap();
     disk.close().unwrap();
     let disk = mounted.open();
@@ -172,12 +173,11 @@ fn is_filled_again() {
     assert!(kept > there / 2 && usage.full, "{kept} of {there} are left: {usage:?}");
     assert!(mounted.0.events().contains(&Event::Full));
     mounted.0.remove("others");
-    let begin = Instant::now();
     let mut n = 900;
-    while !put(&disk, n) || disk.usage().full {
-        assert!(begin.elapsed() < Duration::from_secs(30), "the room is not used: {:?}", disk.usage());
+    until("the room to be used", || {
         n += 1;
-    }
+        put(&disk, n) && !disk.usage().full
+    });
     assert!((n + 1..n + 50).all(|n| put(&disk, n)), "{:?}", disk.usage());
     assert!(mounted.0.events().contains(&Event::Resumed));
     disk.validate().unwrap();
@@ -201,10 +201,7 @@ fn keeps_few_segments() {
     assert!((0..50).all(|n| is_right(&disk, n)), "what it had is there: {:?}", disk.usage());
     assert!(disk.usage().full);
     mounted.0.remove("others");
-    let begin = Instant::now();
-    while !put(&disk, 250) {
-        assert!(begin.elapsed() < Duration::from_secs(30), "the room is not used: {:?}", disk.usage());
-    }
+    until("the room to be used", || put(&disk, 250));
     assert!((0..50).all(|n| is_right(&disk, n)) && !disk.usage().full);
 }
 

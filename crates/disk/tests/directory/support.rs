@@ -8,6 +8,9 @@ use std::{fs, thread};
 use larder_disk::{Body, Directory, Disk, Event, ObjectInfo, OpenError, Options};
 use rustix::fs::{Advice, fadvise};
 
+/// The time after which a test has failed. It is long, because machines that run tests can be busy.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
 /// A folder that is removed with this value, and the events of the store in it.
 pub(crate) struct Folder {
     folder: tempfile::TempDir,
@@ -98,24 +101,24 @@ pub(crate) fn store(disk: &Disk, key: &[u8], body: &[u8], now: u32) {
     disk.sync().unwrap();
 }
 
+/// Polls `is_so` until it holds; `what` is what it says.
+pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !is_so() {
+        assert!(begin.elapsed() < PATIENCE, "waited in vain: {what}");
+        thread::yield_now();
+    }
+}
+
 /// Drops the pages of `body` from memory. The system may need some of them for a moment.
 pub(crate) fn leave_memory(body: &Body) {
-    let begin = Instant::now();
-    loop {
+    until("pages that leave memory", || {
         fadvise(body.span().file.unwrap(), 0, None, Advice::DontNeed).unwrap();
-        if !body.is_at_hand(0..body.len()) {
-            return;
-        }
-        assert!(begin.elapsed() < Duration::from_secs(30), "still in memory");
-        thread::sleep(Duration::from_millis(1));
-    }
+        !body.is_at_hand(0..body.len())
+    });
 }
 
 /// Waits until a scan in the background has ended.
 pub(crate) fn until_known(disk: &Disk) {
-    let begin = Instant::now();
-    while disk.is_scanning() {
-        assert!(begin.elapsed() < Duration::from_secs(30), "still scanning");
-        thread::yield_now();
-    }
+    until("the end of the scan", || !disk.is_scanning());
 }

@@ -82,7 +82,7 @@ struct Hashes<'d> {
 
 /// The name of a file, and when it was published.
 #[derive(Deserialize)]
-struct Dated<'d> {
+struct DatedFile<'d> {
     #[serde(borrow)]
     filename: Cow<'d, str>,
     #[serde(rename = "upload-time", borrow, default)]
@@ -213,7 +213,7 @@ pub(crate) fn without(content: &[u8], kept: &dyn Fn(&str, Option<u32>) -> bool) 
     let mut project: Object<'_> = serde_json::from_slice(content).ok()?;
     let (mut left, List::<&RawValue>(mut files)) = (HashSet::new(), project.get("files")?);
     files.retain(|file| {
-        let Some(file) = parsed::<Dated<'_>>(file) else { return false };
+        let Some(file) = parsed::<DatedFile<'_>>(file) else { return false };
         let Some((_, number)) = version("/packages", &file.filename) else { return false };
         let date = file.uploaded.and_then(parsed::<String>).and_then(|date| age::date(&date));
         let is_kept = kept(number, date);

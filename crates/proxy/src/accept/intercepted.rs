@@ -18,7 +18,7 @@ use crate::exchange::tunnel::{Abort, carry_for};
 use crate::features::arrive::{Client, Entrance};
 use crate::flow::decide::port_of;
 use crate::flow::drain::ConnectionPermit;
-use crate::flow::interceptor::Intercepted;
+use crate::flow::interceptor::InterceptedTunnel;
 use crate::flow::worker::Worker;
 use crate::net::io::secured_halves;
 use crate::net::tls::accept::{HandshakeError, accept_after, first_bytes};
@@ -27,14 +27,14 @@ use crate::net::tls::accept::{HandshakeError, accept_after, first_bytes};
 const HANDSHAKE: u8 = 22;
 
 /// Accepts the near ends of the tunnels that a worker intercepts, for as long as it runs.
-pub(super) async fn accept(listening: ConnectionContext, mut arrivals: UnboundedReceiver<Intercepted>) {
+pub(super) async fn accept(listening: ConnectionContext, mut arrivals: UnboundedReceiver<InterceptedTunnel>) {
     while let Some(arrived) = arrivals.recv().await {
         tokio::spawn(serve(listening.clone(), arrived));
     }
 }
 
 /// Makes the handshake, and serves HTTP. A client that does not begin with TLS gets a tunnel.
-async fn serve(listening: ConnectionContext, arrived: Intercepted) {
+async fn serve(listening: ConnectionContext, arrived: InterceptedTunnel) {
     let ConnectionContext { worker, idle, .. } = &listening;
     let (permit, plan) = (ConnectionPermit::take(worker), worker.plan());
     let Some(interceptor) = worker.shared.interceptor.get() else { return };
@@ -51,7 +51,7 @@ async fn serve(listening: ConnectionContext, arrived: Intercepted) {
         Some(&HANDSHAKE) => {}
         Some(_) => return pass_through(worker, &plan, first, arrived).await,
     }
-    let Intercepted { stream, client, site, tls, .. } = arrived;
+    let InterceptedTunnel { stream, client, site, tls, .. } = arrived;
     let limits = (timeouts.head, end);
     match accept_after(first, stream, client.ip(), tls, &interceptor.handshakes, limits).await {
         Ok(secured) => {
@@ -80,8 +80,8 @@ fn is_distrust(alert: AlertDescription) -> bool {
 }
 
 /// Carries bytes of another protocol than TLS, of which the `first` have been read, to and from the host.
-async fn pass_through(worker: &Arc<Worker>, plan: &Plan, first: Vec<u8>, arrived: Intercepted) {
-    let Intercepted { stream, client, site, via, is_offline, uninterceptable, .. } = arrived;
+async fn pass_through(worker: &Arc<Worker>, plan: &Plan, first: Vec<u8>, arrived: InterceptedTunnel) {
+    let InterceptedTunnel { stream, client, site, via, is_offline, uninterceptable, .. } = arrived;
     // It is told once.
     let _ = uninterceptable.set(Why::TunnelNotTls);
     if is_offline {

@@ -14,7 +14,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use self::admit::ConnectionContext;
 use self::front::Sockets;
 use self::seats::{Newcomer, Seats};
-use crate::flow::interceptor::Intercepted;
+use crate::flow::interceptor::InterceptedTunnel;
 use crate::flow::worker::{ProcessState, Worker};
 use crate::rpc;
 
@@ -23,7 +23,7 @@ struct Beginner {
     context: ConnectionContext,
     sockets: Sockets,
     newcomers: UnboundedReceiver<Newcomer>,
-    intercepted: UnboundedReceiver<Intercepted>,
+    intercepted: UnboundedReceiver<InterceptedTunnel>,
 }
 
 /// Starts a thread for each of these sets of sockets, each with a runtime of its own, which `runtime` makes.

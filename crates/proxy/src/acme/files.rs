@@ -44,8 +44,7 @@ impl Files {
         }
     }
 
-    /// # Errors
-    /// The file with the problem, and the reason.
+    /// Errors: the file with the problem, and the reason.
     pub(super) fn write_account(&self, credentials: &[u8]) -> Result<(), String> {
         self.write(&self.account_path(), credentials)
     }
@@ -61,8 +60,7 @@ impl Files {
             .map_err(|why| format!("{why}; remove the file, and a new certificate will be ordered"))
     }
 
-    /// # Errors
-    /// The file with the problem, and the reason.
+    /// Errors: the file with the problem, and the reason.
     pub(super) fn write_certificate(&self, name: &str, pem: &[u8]) -> Result<(), String> {
         self.write(&self.certificate_path(name), pem)
     }
@@ -86,8 +84,7 @@ impl Files {
         Ok(read(&self.standing_path(name))?.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
     }
 
-    /// # Errors
-    /// The file with the problem, and the reason.
+    /// Errors: the file with the problem, and the reason.
     pub(super) fn write_standing(&self, name: &str, standing: Option<&FailureStreak>) -> Result<(), String> {
         let path = self.standing_path(name);
         match standing.map(serde_json::to_vec) {

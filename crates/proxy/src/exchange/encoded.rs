@@ -32,10 +32,7 @@ enum Coder {
 }
 
 impl ContentCoder {
-    /// Returns the encoder of `coding`.
-    ///
-    /// # Errors
-    /// There is no encoder, for want of memory.
+    /// Returns the encoder of `coding`. Errors: there is no encoder, for want of memory.
     pub(crate) fn encoder(coding: Coding, permit: Permit) -> io::Result<Self> {
         let coder = Some(Coder::Encoder(Encoder::new(coding)?));
         Ok(Self { coder, _permit: Some(permit), _share: None })

@@ -24,7 +24,7 @@ const SLICES: u64 = 10;
 const LARGEST: u64 = 1 << 20;
 
 /// A sink that passes content on at a limited rate, in slices.
-pub(crate) struct Paced<'s, S> {
+pub(crate) struct PacedSink<'s, S> {
     sink: &'s mut S,
     schedule: &'s SliceSchedule,
 }
@@ -69,7 +69,7 @@ pub(crate) fn schedule(bandwidth: Bandwidth, site: SiteNumber, client: IpAddr) -
     })
 }
 
-impl<'s, S: Sink> Paced<'s, S> {
+impl<'s, S: Sink> PacedSink<'s, S> {
     /// Creates a sink that passes content on as `schedule` says. The first slice is sent at once.
     pub(crate) fn new(sink: &'s mut S, schedule: &'s SliceSchedule) -> Self {
         Self { sink, schedule }
@@ -106,7 +106,7 @@ impl SliceSchedule {
     }
 }
 
-impl<S: Sink> Sink for Paced<'_, S> {
+impl<S: Sink> Sink for PacedSink<'_, S> {
     async fn bytes(&mut self, bytes: &[u8]) -> Result<(), SendError> {
         for slice in bytes.chunks(self.schedule.slice() as usize) {
             self.turn(slice.len() as u64).await?;

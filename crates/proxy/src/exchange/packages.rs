@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use http::StatusCode;
 use larder_packages::age::Dates;
 use larder_packages::{
-    Digest, Document, Keep, Learned, Place, Protocol, Resource, Source, StoredContent, UrlId, Version,
+    Digest, Document, FileRecords, Keep, Place, Protocol, Resource, Source, StoredContent, UrlId, Version,
 };
 use larder_semantics::fields::Fields;
 use larder_semantics::key;
@@ -39,7 +39,7 @@ const DOCUMENTS: usize = 256 << 20;
 /// The state of registries, kept for the life of the process.
 #[derive(Debug)]
 pub struct Packages {
-    learned: Mutex<Learned>,
+    learned: Mutex<FileRecords>,
     is_loaded: AtomicBool,
     /// The file that tells later processes what was learned; `None` without a disk.
     log: Option<PathBuf>,
@@ -223,7 +223,7 @@ impl Packages {
     }
 
     /// Returns what was learned, by earlier processes as well.
-    fn learned(&self) -> MutexGuard<'_, Learned> {
+    fn learned(&self) -> MutexGuard<'_, FileRecords> {
         let mut learned = self.learned.lock();
         if !self.is_loaded.swap(true, Ordering::Relaxed)
             && let Some(file) = self.log.as_ref().and_then(|path| File::open(path).ok())

@@ -6,12 +6,13 @@
 
 use std::hash::BuildHasher;
 
-use http::{HeaderMap, StatusCode, Version};
+use http::{HeaderMap, StatusCode};
 use larder_semantics::fields::{Fields, members};
 use larder_semantics::status::Why;
 
 use super::plan::Plan;
 use super::request::Request;
+use crate::counts::versions;
 use crate::http::fields::FieldWriter;
 use crate::origin::OriginError;
 
@@ -27,7 +28,7 @@ pub(crate) fn write_via(out: &mut impl FieldWriter, plan: &Plan, request: &Reque
             out.extend_from_slice(value);
             out.extend_from_slice(b", ");
         }
-        out.extend_from_slice(received_protocol(request.version));
+        out.extend_from_slice(versions::name_in_via(request.version).as_bytes());
         out.push(b' ');
         out.extend_from_slice(plan.settings.name.as_bytes());
         out.extend_from_slice(b" (");
@@ -41,15 +42,6 @@ pub(crate) fn via_line(plan: &Plan, request: &Request) -> Vec<u8> {
     let mut line = Vec::new();
     write_via(&mut line, plan, request, &request.fields);
     line
-}
-
-/// Returns a version in the form of `Via`: two numbers, even where the second is always 0 (RFC 9110 section 2.5).
-fn received_protocol(version: Version) -> &'static [u8] {
-    match version {
-        Version::HTTP_10 => b"1.0",
-        Version::HTTP_2 => b"2.0",
-        _ => b"1.1",
-    }
 }
 
 /// Refuses `request` if it is in a loop. Errors: the error for a request that this process has forwarded for this URL

@@ -19,7 +19,7 @@ use larder_semantics::{key, partition, purpose, revalidate};
 use larder_store::{Entry, Memory};
 
 use super::position::RequiredPosition;
-use crate::base::settings::{Edits, Query, QueryStrings, Role, Unsigned};
+use crate::base::settings::{Edits, Query, QueryStrings, Role, SignatureFault};
 use crate::base::{clock, in_place};
 use crate::counts::span::Trace;
 use crate::exchange::arrival::Requester;
@@ -74,7 +74,7 @@ pub(crate) struct Request {
     /// The JSON Web Token that its rules require; empty without one.
     pub(crate) token: Option<String>,
     /// The reason why the signature of its URL is refused, if its rules require one.
-    pub(crate) unsigned: Option<Unsigned>,
+    pub(crate) unsigned: Option<SignatureFault>,
     /// The name of the user with these credentials, after they have been checked.
     pub(crate) user: Option<Arc<str>>,
     /// The request as the client sent it, if rules have changed it and the original is needed.
@@ -450,7 +450,7 @@ fn opened<'u>(
     uri: &'u str,
     client: SocketAddr,
     is_checked: bool,
-) -> (Option<Unsigned>, Cow<'u, str>) {
+) -> (Option<SignatureFault>, Cow<'u, str>) {
     match is_checked {
         true => ruling.opened(uri, client.ip(), clock::now),
         false => (None, uri.into()),

@@ -10,7 +10,7 @@ use larder_rules::{Numbers, Pattern};
 use larder_semantics::storable::Rules;
 
 use crate::base::settings::{
-    CountedRequests, Edits, Effects, LimitBy, Pages, SignaturePlace, SiteRule, Tokens, Unsigned, Users,
+    CountedRequests, Edits, Effects, LimitBy, Pages, SignatureFault, SignaturePlace, SiteRule, Tokens, Users,
 };
 use crate::net::limiter::Limiter;
 
@@ -172,7 +172,7 @@ impl Ruling {
         uri: &str,
         client: IpAddr,
         now: impl FnOnce() -> u32,
-    ) -> Result<(), Unsigned> {
+    ) -> Result<(), SignatureFault> {
         match self.signed.as_ref().and_then(Option::as_ref) {
             None => Ok(()),
             Some(signed) => signed.verify(uri, client, now().into()),
@@ -194,7 +194,7 @@ impl Ruling {
         uri: &'u str,
         client: IpAddr,
         now: impl FnOnce() -> u32,
-    ) -> (Option<Unsigned>, Cow<'u, str>) {
+    ) -> (Option<SignatureFault>, Cow<'u, str>) {
         match self.verify(uri, client, now) {
             Ok(()) => (None, self.resource(uri)),
             Err(why) => (Some(why), uri.into()),

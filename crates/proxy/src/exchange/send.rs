@@ -12,7 +12,7 @@ use larder_store::fill::{self, ContentEnd, Reader};
 use larder_store::{Body, Record, Storage};
 
 use crate::exchange::link::Interim;
-use crate::exchange::paced::Paced;
+use crate::exchange::paced::PacedSink;
 use crate::exchange::pieces::{Piece, PieceQueue, QueuedPiece};
 use crate::exchange::reply::{self, Banner, Content, Framing, Reply, Source};
 use crate::exchange::sink::{Direct, GATHER, SendError, Sink};
@@ -100,7 +100,7 @@ pub(crate) async fn send_content(sink: &mut impl Sink, reply: &mut Reply) -> Res
     match reply.bandwidth.clone() {
         None => content(sink, reply).await,
         // In a box: replies without a limit have a smaller future.
-        Some(schedule) => Box::pin(content(&mut Paced::new(sink, &schedule), reply)).await,
+        Some(schedule) => Box::pin(content(&mut PacedSink::new(sink, &schedule), reply)).await,
     }
 }
 
@@ -140,7 +140,7 @@ async fn arriving(sink: &mut impl Sink, content: &mut Content) -> Result<HeaderM
 pub(crate) async fn send_stored(sink: &mut impl Sink, reply: &Reply) -> Result<(), SendError> {
     match &reply.bandwidth {
         None => complete(sink, reply).await,
-        Some(schedule) => Box::pin(complete(&mut Paced::new(sink, schedule), reply)).await,
+        Some(schedule) => Box::pin(complete(&mut PacedSink::new(sink, schedule), reply)).await,
     }
 }
 

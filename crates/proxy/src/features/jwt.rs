@@ -40,12 +40,12 @@ const LARGEST: usize = 256 << 10;
 #[derive(Default)]
 struct KeySet {
     keys: Mutex<Option<Arc<JwkSet>>>,
-    asked: AsyncMutex<Asked>,
+    asked: AsyncMutex<RequestTimes>,
 }
 
 /// When keys were asked for, at the end of that.
 #[derive(Default)]
-struct Asked {
+struct RequestTimes {
     last: Option<Instant>,
     /// For a token that names an unknown one.
     for_newer: Option<Instant>,

@@ -147,12 +147,9 @@ fn read(url: &str, fields: &HeaderMap, site: Option<&str>) -> Result<PurgeReques
     Ok(PurgeRequest { scopes, effect, counts, waits, patience: purge::PATIENCE, at_edges })
 }
 
-/// Returns the beginning of the URLs that a `PURGE` of `url` names by a pattern, as plugins for WordPress do: a URL with
-/// `.*` behind it.
-///
-/// # Errors
-/// The refusal of other patterns of URLs, and of tags in a field that is not read: to purge the target alone would leave what
-/// the sender means.
+/// Returns the beginning of the URLs that a `PURGE` of `url` names by a pattern, as plugins for WordPress do: a URL
+/// with `.*` behind it. Errors: the refusal of other patterns of URLs, and of tags in a field that is not read: to
+/// purge the target alone would leave what the sender means.
 fn start_by_pattern<'u>(url: &'u str, fields: &HeaderMap) -> Result<Option<&'u str>, PurgeRefusal> {
     let means = fields.get("x-purge-method").map(HeaderValue::as_bytes);
     let start = url.strip_suffix(".*").filter(|_| means == Some(b"regex"));

@@ -5,7 +5,7 @@ use http::{HeaderMap, HeaderValue, StatusCode, header};
 use larder_semantics::status::Why;
 
 use crate::base::outcome::{Kind, Outcome};
-use crate::base::settings::{Answer, Unsigned};
+use crate::base::settings::{Answer, SignatureFault};
 use crate::exchange::placeholders;
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Reply, Source};
@@ -15,8 +15,8 @@ use crate::exchange::request::Request;
 pub(crate) fn refusal(request: &Request) -> Reply {
     let outcome = Outcome::forwarded(Kind::Refused, Why::AccessDenied);
     let text = match request.unsigned {
-        Some(Unsigned::Expired) => "403: this link has expired\n",
-        Some(Unsigned::Forged) => "403: this URL needs a valid signature\n",
+        Some(SignatureFault::Expired) => "403: this link has expired\n",
+        Some(SignatureFault::Forged) => "403: this URL needs a valid signature\n",
         None => "403: a rule of this proxy does not serve this client\n",
     }
     .to_owned();

@@ -23,7 +23,7 @@ use crate::http::response::Head;
 use crate::origin::{Client, Download, OriginError, OriginLoad, Turn, s3};
 
 /// The result of an attempt.
-type Answered = Result<(Head, Box<Download>), OriginError>;
+type AttemptResult = Result<(Head, Box<Download>), OriginError>;
 
 /// The answer of an origin.
 struct OriginAnswer<'p> {
@@ -40,7 +40,7 @@ struct Attempt<'p> {
     turn: Turn<'p>,
     /// Counts as a request in progress there.
     load: Option<OriginLoad>,
-    answered: Answered,
+    answered: AttemptResult,
 }
 
 /// Sends `request` of `worker` with `fields` to an origin of `site`. The error is the reason why there is no answer, after the last
@@ -52,13 +52,13 @@ pub(super) async fn at_site(
     request: &Request,
     fields: &HeaderMap,
     content: &mut Upload,
-) -> Answered {
+) -> AttemptResult {
     let (clients, chosen) = (worker.clients(plan), request_destination::of(site, request));
     let client = clients.of_site(site.number);
     let has_content = !content.is_empty();
     check(&chosen, request, has_content)?;
     chosen.pool.requested();
-    let sent = Sent { client, plan, request, fields, chosen: &chosen };
+    let sent = AttemptRequest { client, plan, request, fields, chosen: &chosen };
     let retries = request.ruling.retries.unwrap_or(site.settings.retries);
     let (mut tries_left, mut unsent) = (retries, true);
     // An answer that is used only if no other origin has one.
@@ -132,7 +132,7 @@ fn leads_out() -> OriginError {
 }
 
 /// The request of all attempts.
-struct Sent<'s> {
+struct AttemptRequest<'s> {
     client: &'s Client,
     plan: &'s Plan,
     request: &'s Request,
@@ -140,7 +140,7 @@ struct Sent<'s> {
     chosen: &'s RequestDestination<'s>,
 }
 
-impl<'s> Sent<'s> {
+impl<'s> AttemptRequest<'s> {
     /// Returns what chooses the origin, if there are several: the URL, or the client.
     fn key(&self) -> Cow<'s, [u8]> {
         match self.chosen.pool {
@@ -193,7 +193,7 @@ impl<'s> Sent<'s> {
     }
 
     /// Returns the answer of an origin of `site` in the form for clients. Errors: that of a bucket which refuses the request.
-    async fn accepted(&self, site: &SiteState, mut answer: OriginAnswer<'_>) -> Answered {
+    async fn accepted(&self, site: &SiteState, mut answer: OriginAnswer<'_>) -> AttemptResult {
         if let Some(signer) = answer.turn.signer() {
             let OriginAnswer { head, download, .. } = &mut answer;
             signer.accept(&self.request.method, head, download).await?;
@@ -202,7 +202,7 @@ impl<'s> Sent<'s> {
     }
 
     /// Returns an accepted answer in the form for clients.
-    fn rewritten(&self, site: &SiteState, answer: OriginAnswer<'_>) -> Answered {
+    fn rewritten(&self, site: &SiteState, answer: OriginAnswer<'_>) -> AttemptResult {
         let OriginAnswer { turn, load, mut head, download, is_first } = answer;
         self.request.session.iter().filter(|_| is_first).for_each(|session| turn.keep(session));
         let origin = turn.origin();

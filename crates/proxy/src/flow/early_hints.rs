@@ -42,7 +42,7 @@ pub(crate) fn send(cx: Context<'_>, request: &Request, stored: Option<&Entry>) {
 /// Whether the client of `request` gets hints.
 fn is_hinted(cx: Context<'_>, request: &Request) -> bool {
     let speaks = match cx.rules.early_hints {
-        EarlyHints::Http2 => request.version == Version::HTTP_2,
+        EarlyHints::Http2 => request.version >= Version::HTTP_2,
         EarlyHints::Always => request.version >= Version::HTTP_11,
         EarlyHints::Off => false,
     };

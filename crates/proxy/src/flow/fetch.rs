@@ -321,11 +321,9 @@ impl OriginAnswer<'_> {
         may_stand_in(self.cx.rules, self.request, entry, failure, self.times.received)
     }
 
-    /// Freshens the stored response (RFC 9111 section 4.3.4), and replies from it. `confirmed` has the fields of `answer` as
-    /// rules change them.
-    ///
-    /// # Errors
-    /// `fetching`, if the response has too long a head with these fields, so that the whole has to be requested.
+    /// Freshens the stored response (RFC 9111 section 4.3.4), and replies from it. `confirmed` has the fields of
+    /// `answer` as rules change them. Errors: `fetching`, if the response has too long a head with these fields, so
+    /// that the whole has to be requested.
     fn still_good<R>(
         &self,
         fetching: FetchScope,

@@ -156,7 +156,7 @@ pub(crate) async fn negotiate(worker: &Arc<Worker>, plan: &Plan, request: &Reque
 /// those for which HTTP/1 has no place.
 pub(crate) fn announce_trailers(version: Version, reply: &mut Reply) {
     let content = if let Content::Encoded(content, _) = &reply.content { content } else { &reply.content };
-    let has_place = version == Version::HTTP_2 || version == Version::HTTP_11 && reply.length.is_none();
+    let has_place = version >= Version::HTTP_2 || version == Version::HTTP_11 && reply.length.is_none();
     if let Source::Answer(lines) = &mut reply.fields
         && !(has_place && matches!(content, Content::Origin(_)))
         && lines.contains("trailer")

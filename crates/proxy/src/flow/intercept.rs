@@ -20,14 +20,12 @@ use crate::exchange::passes;
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Tunnel, Uninterceptable};
 use crate::exchange::request::Request;
-use crate::flow::interceptor::{Intercepted, Interceptor};
+use crate::flow::interceptor::{InterceptedTunnel, Interceptor};
 use crate::flow::worker::Worker;
 use crate::net::stream::of_socket;
 
-/// Returns the far end of a tunnel whose requests this process answers.
-///
-/// # Errors
-/// The reason for a tunnel to the host itself.
+/// Returns the far end of a tunnel whose requests this process answers. Errors: the reason for a tunnel to the host
+/// itself.
 pub(super) async fn open(
     interceptor: &Interceptor,
     worker: &Worker,
@@ -63,7 +61,7 @@ pub(super) async fn open(
     let uninterceptable = Uninterceptable::default();
     let tunnel = Tunnel::Intercepted(far, Arc::clone(&uninterceptable));
     let (client, via) = (request.client, passes::via_line(plan, request));
-    let near = Intercepted { stream, client, site: site.into(), via, tls, is_offline, uninterceptable };
+    let near = InterceptedTunnel { stream, client, site: site.into(), via, tls, is_offline, uninterceptable };
     worker.intercepted.send(near).map_err(|_| Why::Method)?;
     Ok(tunnel)
 }

@@ -52,7 +52,7 @@ struct Finding {
 }
 
 /// The near end of an intercepted tunnel.
-pub(crate) struct Intercepted {
+pub(crate) struct InterceptedTunnel {
     pub(crate) stream: TcpStream,
     pub(crate) client: SocketAddr,
     /// The host that the client has named, and the port if it is not 443.
@@ -67,10 +67,7 @@ pub(crate) struct Intercepted {
 }
 
 impl Interceptor {
-    /// Reads the authority of `settings`.
-    ///
-    /// # Errors
-    /// The file with the problem, or that the authority has expired.
+    /// Reads the authority of `settings`. Errors: the file with the problem, or that the authority has expired.
     pub(crate) fn new(settings: &Intercept, repeats: &Repeats) -> Result<Self, Error> {
         const CANNOT: &str = "cannot intercept";
         let files = &settings.authority;
@@ -128,10 +125,7 @@ impl Interceptor {
         }
     }
 
-    /// Whether it is known that interception works at `site`.
-    ///
-    /// # Errors
-    /// The reason for a tunnel of this client.
+    /// Whether it is known that interception works at `site`. Errors: the reason for a tunnel of this client.
     pub(super) fn is_known(&self, site: &str, client: IpAddr) -> Result<bool, Why> {
         let findings = self.findings.lock();
         let of_site = found(&findings, site, None);
@@ -149,10 +143,8 @@ impl Interceptor {
         of_site.filter_map(|(_, finding)| finding.why).next()
     }
 
-    /// Concludes from a handshake with the origin of `site`, in which it asked for a certificate or not.
-    ///
-    /// # Errors
-    /// The reason for a tunnel.
+    /// Concludes from a handshake with the origin of `site`, in which it asked for a certificate or not. Errors: the
+    /// reason for a tunnel.
     pub(super) fn judge(
         &self,
         site: &str,

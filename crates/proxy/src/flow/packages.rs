@@ -80,10 +80,8 @@ pub(super) fn asked(plan: &Plan, request: &Request, fields: &HeaderMap) -> Optio
     Some(fields)
 }
 
-/// Returns the answer to `request` as its client may see it: an index without young versions, any other answer unchanged.
-///
-/// # Errors
-/// The index cannot be read, or has no dates: all of its versions may be too young.
+/// Returns the answer to `request` as its client may see it: an index without young versions, any other answer
+/// unchanged. Errors: the index cannot be read, or has no dates: all of its versions may be too young.
 pub(super) async fn filtered(
     (worker, ask): (&Arc<Worker>, Ask),
     plan: &Plan,
@@ -101,10 +99,8 @@ pub(super) async fn filtered(
     }
 }
 
-/// Returns the download of the answer to `request`, which is examined as its protocol requires.
-///
-/// # Errors
-/// The answer has no content, and should have some.
+/// Returns the download of the answer to `request`, which is examined as its protocol requires. Errors: the answer has
+/// no content, and should have some.
 pub(super) fn examined(
     worker: &Arc<Worker>,
     plan: &Plan,

@@ -184,10 +184,8 @@ pub(crate) async fn flow(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut R
     }
 }
 
-/// Waits until the stored responses of this node may answer `request`, as far as that depends on other nodes.
-///
-/// # Errors
-/// The refusal, if `request` comes from a node that has received purges which this node has not received.
+/// Waits until the stored responses of this node may answer `request`, as far as that depends on other nodes. Errors:
+/// the refusal, if `request` comes from a node that has received purges which this node has not received.
 pub(crate) async fn catch_up(worker: &Worker, request: &mut Request) -> Result<(), Box<Reply>> {
     let cluster = worker.shared.cluster.as_ref();
     if request.awaited.is_some() && !Box::pin(session::catch_up(cluster.map(Arc::as_ref), request)).await {

@@ -63,10 +63,7 @@ impl Answer {
 }
 
 /// Sends `request` with `fields` instead of its own fields. Its content can be sent once only. `fetch` identifies the
-/// fetch that this is for, if other requests may follow it.
-///
-/// # Errors
-/// The reason why there is no answer.
+/// fetch that this is for, if other requests may follow it. Errors: the reason why there is no answer.
 pub(crate) async fn send(
     worker: &Arc<Worker>,
     plan: &Arc<Plan>,

@@ -31,7 +31,7 @@ use crate::exchange::plan::Plan;
 use crate::exchange::reply::Source;
 use crate::exchange::route::{SiteNumber, SiteState};
 use crate::exchange::target::{self, key_role, url_parts};
-use crate::flow::interceptor::{Intercepted, Interceptor};
+use crate::flow::interceptor::{InterceptedTunnel, Interceptor};
 use crate::flow::phases::Phases;
 use crate::net::byte_budget::ByteBudget;
 use crate::net::own::OwnListeners;
@@ -121,7 +121,7 @@ pub struct Worker {
     pub(crate) sampler: Sampler,
     clients: Mutex<(u64, Arc<Clients>)>,
     /// Receives the near ends of intercepted tunnels.
-    pub(crate) intercepted: UnboundedSender<Intercepted>,
+    pub(crate) intercepted: UnboundedSender<InterceptedTunnel>,
     waiting: Mutex<HashMap<u64, Waker>>,
     next_waiting: AtomicU64,
 }
@@ -316,7 +316,10 @@ impl ProcessState {
 
 impl Worker {
     /// Returns a new worker, which sends the near ends of intercepted tunnels to `intercepted`.
-    pub(crate) fn new(shared: &Arc<ProcessState>, intercepted: UnboundedSender<Intercepted>) -> Arc<Self> {
+    pub(crate) fn new(
+        shared: &Arc<ProcessState>,
+        intercepted: UnboundedSender<InterceptedTunnel>,
+    ) -> Arc<Self> {
         let plan = shared.plan();
         let mut workers = shared.workers.lock();
         let worker = Arc::new(Self {

@@ -10,13 +10,13 @@ use super::{Call, Outcome, json};
 use crate::base::settings::{ConfigDifference, ConfigKeys};
 
 /// Reads a config; the errors are lines.
-type Read = dyn Fn() -> Result<ConfigKeys, Vec<String>> + Send + Sync;
+type ConfigReader = dyn Fn() -> Result<ConfigKeys, Vec<String>> + Send + Sync;
 
 /// The file of the config that runs.
 #[derive(Clone)]
 pub struct ConfigFile {
     path: PathBuf,
-    read: Arc<Read>,
+    read: Arc<ConfigReader>,
 }
 
 impl ConfigFile {

@@ -18,10 +18,10 @@ use serde::Serialize;
 use super::frame::{Part, Reader, Writer};
 use super::listeners::Listeners;
 use super::memory::{Import, LatePurges, PartResult};
-use super::sockets::{Incoming, Outgoing};
+use super::sockets::{SocketReader, SocketWriter};
 use super::{
     COPIED, DISKS, GO, HELLO, IDENTITY, Identity, LISTENERS, PREDECESSOR, PURGES, READY, SERVING, STREAMS,
-    Serving, Streams, content, go_on_from, say,
+    Streams, SuccessorReport, content, go_on_from, say,
 };
 use crate::base::error::{Error, cause};
 use crate::base::inheritance::Inheritance;
@@ -29,15 +29,15 @@ use crate::flow::worker::ProcessState;
 
 /// The process that has started this one in order to hand over to it.
 pub struct Predecessor {
-    incoming: Reader<Incoming>,
-    outgoing: Writer<Outgoing>,
+    incoming: Reader<SocketReader>,
+    outgoing: Writer<SocketWriter>,
     /// The standard error of the old process. Until this process serves, the old one reads its errors.
     errors: OwnedFd,
     identity: Identity,
     import: Option<Import>,
     /// What this process purges, for the other one. `None` until this process has taken over.
     late: Option<LatePurges>,
-    kept: Serving,
+    kept: SuccessorReport,
 }
 
 impl Predecessor {
@@ -61,13 +61,13 @@ impl Predecessor {
 
     fn over(input: impl AsFd) -> io::Result<Self> {
         let stream = UnixStream::from(input.as_fd().try_clone_to_owned()?);
-        let mut incoming = Reader::new(Incoming::new(stream.try_clone()?))?;
+        let mut incoming = Reader::new(SocketReader::new(stream.try_clone()?))?;
         let streams = next(&mut incoming, STREAMS)?;
         let Streams { input, errors } = content(&streams)?;
         let missing = || io::Error::new(io::ErrorKind::InvalidData, "a standard stream is missing");
         dup2_stdin(incoming.take(input).ok_or_else(missing)?)?;
         let errors = incoming.take(errors).ok_or_else(missing)?;
-        let outgoing = Writer::new(Outgoing::new(stream))?;
+        let outgoing = Writer::new(SocketWriter::new(stream))?;
         Ok(Self {
             incoming,
             outgoing,
@@ -75,14 +75,12 @@ impl Predecessor {
             identity: Identity::default(),
             import: None,
             late: None,
-            kept: Serving::default(),
+            kept: SuccessorReport::default(),
         })
     }
 
-    /// Says that the config is read, and returns what this process needs in order to be made.
-    ///
-    /// # Errors
-    /// The other process has ended, or cannot be understood.
+    /// Says that the config is read, and returns what this process needs in order to be made. Errors: the other process
+    /// has ended, or cannot be understood.
     pub(crate) fn inherit(&mut self) -> Result<(Listeners, Inheritance), Error> {
         self.try_inherit().map_err(lost)
     }
@@ -97,10 +95,7 @@ impl Predecessor {
         Ok((listeners, Inheritance { node, statistics: statistics.map(Into::into) }))
     }
 
-    /// Gives the other process's secrets, place and stored responses to this one.
-    ///
-    /// # Errors
-    /// The other process has ended.
+    /// Gives the other process's secrets, place and stored responses to this one. Errors: the other process has ended.
     pub(crate) fn give(&mut self, shared: &Arc<ProcessState>) -> Result<(), Error> {
         if let (Some((secrets, age)), Some(tls)) = (self.identity.tickets.take(), &shared.listener_tls) {
             tls.tickets.inherit(secrets, age);
@@ -116,10 +111,8 @@ impl Predecessor {
         self.store_until(COPIED).map_err(lost)
     }
 
-    /// Says that this process is ready, and returns once it has to accept connections.
-    ///
-    /// # Errors
-    /// The other process has ended, and goes on if it has not.
+    /// Says that this process is ready, and returns once it has to accept connections. Errors: the other process has
+    /// ended, and goes on if it has not.
     pub(crate) fn take_over(&mut self) -> Result<(), Error> {
         self.say(READY, &()).map_err(lost)?;
         self.store_until(GO).map_err(lost)?;
@@ -131,14 +124,11 @@ impl Predecessor {
         Ok(())
     }
 
-    /// Says that this process serves. `disks` learns when it may open its disks, and the result whether the other process
-    /// has not ended yet.
-    ///
-    /// # Errors
-    /// The system has no resources for a thread.
+    /// Says that this process serves. `disks` learns when it may open its disks, and the result whether the other
+    /// process has not ended yet. Errors: the system has no resources for a thread.
     pub(crate) fn leave(mut self, disks: Sender<()>) -> Result<Arc<AtomicBool>, Error> {
         // If it cannot be told, it has ended.
-        let serving = Serving {
+        let serving = SuccessorReport {
             process: getpid().as_raw_nonzero().get().unsigned_abs(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             ..std::mem::take(&mut self.kept)
@@ -199,7 +189,7 @@ impl Predecessor {
 
 /// Takes a part of what the other process has stored. What is not taken starts empty; then the part and the reason are
 /// returned.
-fn store(part: &Part, import: &mut Option<Import>, incoming: &mut Reader<Incoming>) -> Option<String> {
+fn store(part: &Part, import: &mut Option<Import>, incoming: &mut Reader<SocketReader>) -> Option<String> {
     let mut take = |number| incoming.take(number);
     let result = import.as_mut().map_or(PartResult::Unknown, |import| import.part(part, &mut take));
     let why = match result {
@@ -212,7 +202,7 @@ fn store(part: &Part, import: &mut Option<Import>, incoming: &mut Reader<Incomin
 }
 
 /// Returns the next part, which has to have this name.
-fn next(incoming: &mut Reader<Incoming>, name: &str) -> io::Result<Part> {
+fn next(incoming: &mut Reader<SocketReader>, name: &str) -> io::Result<Part> {
     match incoming.next()? {
         Some(part) if part.name == name => Ok(part),
         Some(part) => Err(io::Error::new(

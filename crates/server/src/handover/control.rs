@@ -20,7 +20,7 @@ use tokio::net::UnixListener;
 
 use super::frame::{Reader, Writer};
 use super::parent::{Handover, Order};
-use super::sockets::{Incoming, Outgoing};
+use super::sockets::{SocketReader, SocketWriter};
 use super::{content, say};
 use crate::base::error::cause;
 
@@ -76,13 +76,13 @@ pub(crate) async fn serve(listener: StdUnixListener, handover: Arc<Handover>) {
 /// Reads the order of a command, and begins the upgrade.
 fn take_order(stream: UnixStream, handover: &Arc<Handover>) -> io::Result<()> {
     stream.set_nonblocking(false)?;
-    let mut outgoing = Outgoing::new(stream.try_clone()?);
+    let mut outgoing = SocketWriter::new(stream.try_clone()?);
     outgoing.within(PATIENCE)?;
     let mut answers = Writer::new(outgoing)?;
     if !is_allowed(&stream)? {
         return say(&mut answers, REFUSED, &"only root and the user of this process may upgrade it");
     }
-    let mut incoming = Incoming::new(stream);
+    let mut incoming = SocketReader::new(stream);
     incoming.until(Some(Instant::now() + PATIENCE));
     let part = Reader::new(incoming)?.next()?.ok_or(ErrorKind::UnexpectedEof)?;
     let Wish { binary, timeout_ms } = content(&part)?;
@@ -123,10 +123,10 @@ pub fn upgrade(admin: &str, binary: Option<&Path>, timeout: Duration) -> Result<
 /// Sends the order, and returns the answer.
 fn ask(stream: UnixStream, binary: Option<&Path>, timeout: Duration) -> io::Result<Result<String, String>> {
     let wish = Wish { binary: binary.map(Path::to_owned), timeout_ms: timeout.as_millis() as u64 };
-    let orders = Writer::new(Outgoing::new(stream.try_clone()?));
+    let orders = Writer::new(SocketWriter::new(stream.try_clone()?));
     // A process that refuses the user does not read the order, but it says why.
     let sent = orders.and_then(|mut orders| say(&mut orders, UPGRADE, &wish));
-    let mut incoming = Incoming::new(stream);
+    let mut incoming = SocketReader::new(stream);
     // The process ends the upgrade in time itself.
     incoming.until(Some(Instant::now() + timeout + 2 * PATIENCE));
     let answer = Reader::new(incoming).and_then(|mut answers| answers.next());

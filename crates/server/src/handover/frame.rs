@@ -82,12 +82,12 @@ pub(crate) struct Part {
     pub(crate) name: String,
     /// The version of the content.
     pub(crate) version: u32,
-    pub(crate) content: Result<Vec<u8>, Damaged>,
+    pub(crate) content: Result<Vec<u8>, ChecksumMismatch>,
 }
 
 /// The content of a part does not have its checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Damaged;
+pub(crate) struct ChecksumMismatch;
 
 impl<C: Carrier> Writer<C> {
     /// Writes the header. Errors: the receiver has gone.
@@ -174,7 +174,7 @@ impl<S: Source> Reader<S> {
         }
         let content = match checksum(&content) == u64::from_le_bytes(sum) {
             true => Ok(content),
-            false => Err(Damaged),
+            false => Err(ChecksumMismatch),
         };
         Ok(Some(Part { name: name.to_owned(), version: u32::from_le_bytes(version), content }))
     }
@@ -303,7 +303,7 @@ pub(crate) mod tests {
         let at = channel.bytes.iter().position(|byte| *byte == b'f').unwrap();
         channel.bytes[at] ^= 1;
         let mut reader = Reader::new(channel).unwrap();
-        assert_eq!(reader.next().unwrap().unwrap().content, Err(Damaged));
+        assert_eq!(reader.next().unwrap().unwrap().content, Err(ChecksumMismatch));
         assert_eq!(reader.next().unwrap().unwrap().content, Ok(b"second".to_vec()));
     }
 }

@@ -42,7 +42,7 @@ struct Listener {
 
 /// A listener as a successor receives it: with the numbers of its descriptors.
 #[derive(Serialize, Deserialize)]
-struct Numbered {
+struct ListenerRecord {
     kind: Kind,
     asked: String,
     sockets: Vec<u32>,
@@ -83,7 +83,7 @@ impl Listeners {
         let mut all = Vec::new();
         for Listener { kind, asked, sockets, is_given } in &self.0 {
             let sockets = sockets.iter().map(|socket| sink.descriptor(socket.try_clone()?));
-            all.push(Numbered {
+            all.push(ListenerRecord {
                 kind: *kind,
                 asked: asked.clone(),
                 sockets: sockets.collect::<Result<_, _>>()?,
@@ -97,10 +97,10 @@ impl Listeners {
     /// understood, or a descriptor is missing.
     pub(super) fn receive(part: &Part, mut take: impl FnMut(u32) -> Option<OwnedFd>) -> io::Result<Self> {
         let missing = || io::Error::new(io::ErrorKind::InvalidData, "a listening socket is missing");
-        let listener = |Numbered { kind, asked, sockets, is_given }: Numbered| {
+        let listener = |ListenerRecord { kind, asked, sockets, is_given }: ListenerRecord| {
             let sockets = sockets.into_iter().map(|number| take(number).ok_or_else(missing));
             Ok(Listener { kind, asked, sockets: sockets.collect::<io::Result<_>>()?, is_given })
         };
-        content::<Vec<Numbered>>(part)?.into_iter().map(listener).collect::<io::Result<_>>().map(Self)
+        content::<Vec<ListenerRecord>>(part)?.into_iter().map(listener).collect::<io::Result<_>>().map(Self)
     }
 }

@@ -85,7 +85,7 @@ struct Identity {
 /// What the new process tells about itself when it serves.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
-struct Serving {
+struct SuccessorReport {
     process: u32,
     version: String,
     /// The stored responses that were kept, and their bytes.

@@ -19,10 +19,10 @@ use super::frame::{Part, Reader, Sink, Writer};
 use super::listeners::Listeners;
 use super::memory::{self, Offer};
 use super::program::{Program, why_not};
-use super::sockets::{Incoming, Outgoing};
+use super::sockets::{SocketReader, SocketWriter};
 use super::{
-    COPIED, DISKS, GO, HELLO, IDENTITY, Identity, PREDECESSOR, PURGES, READY, SERVING, STREAMS, Serving,
-    Streams, content, position, say,
+    COPIED, DISKS, GO, HELLO, IDENTITY, Identity, PREDECESSOR, PURGES, READY, SERVING, STREAMS, Streams,
+    SuccessorReport, content, position, say,
 };
 use crate::base::error::cause;
 use crate::features::maintenance::Upkeep;
@@ -211,8 +211,8 @@ impl Handover {
         }
     }
 
-    fn describe(&self, serving: &Serving) -> String {
-        let Serving { process, version, objects, bytes, refused } = serving;
+    fn describe(&self, serving: &SuccessorReport) -> String {
+        let SuccessorReport { process, version, objects, bytes, refused } = serving;
         let connections = self.shared.connections.count();
         let plural = if *objects == 1 { "" } else { "s" };
         let mut line = format!(
@@ -226,11 +226,9 @@ impl Handover {
         line
     }
 
-    /// Starts a successor and hands over to it.
-    ///
-    /// # Errors
-    /// A line with the reason. Then this process serves as before, and the successor has ended.
-    fn attempt(&self, binary: Option<&Path>, timeout: Duration) -> Result<Serving, String> {
+    /// Starts a successor and hands over to it. Errors: a line with the reason. Then this process serves as before, and
+    /// the successor has ended.
+    fn attempt(&self, binary: Option<&Path>, timeout: Duration) -> Result<SuccessorReport, String> {
         if std::process::id() == INIT {
             return Err(
                 "this process has the id 1, and its container ends with it: replace the container".to_owned()
@@ -315,8 +313,8 @@ struct Successor {
     process: Child,
     stream: UnixStream,
     /// `None` until it has said something, and once it serves.
-    incoming: Option<Reader<Incoming>>,
-    outgoing: Writer<Outgoing>,
+    incoming: Option<Reader<SocketReader>>,
+    outgoing: Writer<SocketWriter>,
     /// Its last line of errors arrives when it has closed them.
     last_line: Receiver<String>,
     timeout: Duration,
@@ -329,7 +327,7 @@ struct Successor {
 impl Successor {
     fn start(file: &Path, program: &Program, timeout: Duration) -> io::Result<Self> {
         let (stream, other) = UnixStream::pair()?;
-        let mut outgoing = Outgoing::new(stream.try_clone()?);
+        let mut outgoing = SocketWriter::new(stream.try_clone()?);
         outgoing.within(timeout)?;
         let mut outgoing = Writer::new(outgoing)?;
         let streams = Streams {
@@ -361,7 +359,7 @@ impl Successor {
         let incoming = match &mut self.incoming {
             Some(incoming) => incoming,
             None => {
-                let mut incoming = Incoming::new(self.stream.try_clone()?);
+                let mut incoming = SocketReader::new(self.stream.try_clone()?);
                 incoming.until(Some(self.deadline));
                 self.incoming.insert(Reader::new(incoming)?)
             }

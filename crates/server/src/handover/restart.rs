@@ -18,7 +18,7 @@ use rustix::fs::{MemfdFlags, memfd_create};
 use super::control::is_allowed;
 use super::frame::{Carrier, Reader, Source, Writer};
 use super::memory::{Import, Offer, PartResult};
-use super::sockets::{Incoming, Outgoing};
+use super::sockets::{SocketReader, SocketWriter};
 use super::{IDENTITY, Identity, content, go_on_from, say};
 use crate::base::error::cause;
 use crate::base::notify;
@@ -83,7 +83,7 @@ pub(crate) fn keep(shared: &Arc<ProcessState>, position: Option<(String, String)
     let name = format!("{NAME}/{:016x}", fastrand::u64(..));
     let address = SocketAddr::from_abstract_name(name)?;
     let listener = UnixListener::bind_addr(&address)?;
-    let mut queue = Outgoing::new(UnixStream::connect_addr(&address)?);
+    let mut queue = SocketWriter::new(UnixStream::connect_addr(&address)?);
     let Parts { file, descriptors } = writer.into_carrier();
     let descriptors: Vec<_> = [Some(file.into())].into_iter().chain(descriptors).flatten().collect();
     let message = vec![0; descriptors.len()];
@@ -116,7 +116,7 @@ fn received(socket: &UnixListener) -> io::Result<Parts> {
             _ => {}
         }
     };
-    let mut incoming = Incoming::new(stream);
+    let mut incoming = SocketReader::new(stream);
     incoming.until(Some(Instant::now() + PATIENCE));
     let count = io::copy(&mut incoming, &mut io::sink())?;
     let mut file = File::from(incoming.detach(0).ok_or(ErrorKind::UnexpectedEof)?);

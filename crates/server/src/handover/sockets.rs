@@ -18,14 +18,14 @@ use super::frame::{Carrier, Source};
 const MOST: usize = 250;
 
 /// Writes to the other process.
-pub(crate) struct Outgoing {
+pub(crate) struct SocketWriter {
     stream: UnixStream,
     /// Descriptors that are sent with the next bytes.
     waiting: VecDeque<OwnedFd>,
 }
 
 /// Reads from the other process.
-pub(crate) struct Incoming {
+pub(crate) struct SocketReader {
     stream: UnixStream,
     /// The moment after which reads fail.
     deadline: Option<Instant>,
@@ -33,7 +33,7 @@ pub(crate) struct Incoming {
     arrived: Vec<Option<OwnedFd>>,
 }
 
-impl Outgoing {
+impl SocketWriter {
     pub(crate) fn new(stream: UnixStream) -> Self {
         Self { stream, waiting: VecDeque::new() }
     }
@@ -44,7 +44,7 @@ impl Outgoing {
     }
 }
 
-impl Write for Outgoing {
+impl Write for SocketWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         // Descriptors beyond one message travel with the next bytes, so that each message has at least one.
         let (count, is_more) = (self.waiting.len().min(MOST), self.waiting.len() > MOST);
@@ -65,14 +65,14 @@ impl Write for Outgoing {
     }
 }
 
-impl Carrier for Outgoing {
+impl Carrier for SocketWriter {
     fn attach(&mut self, descriptor: OwnedFd) -> io::Result<()> {
         self.waiting.push_back(descriptor);
         Ok(())
     }
 }
 
-impl Incoming {
+impl SocketReader {
     pub(crate) fn new(stream: UnixStream) -> Self {
         Self { stream, deadline: None, arrived: Vec::new() }
     }
@@ -83,7 +83,7 @@ impl Incoming {
     }
 }
 
-impl Read for Incoming {
+impl Read for SocketReader {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let left = self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         if left == Some(Duration::ZERO) {
@@ -107,7 +107,7 @@ impl Read for Incoming {
     }
 }
 
-impl Source for Incoming {
+impl Source for SocketReader {
     fn detach(&mut self, number: u32) -> Option<OwnedFd> {
         self.arrived.get_mut(number as usize)?.take()
     }
@@ -124,7 +124,7 @@ mod tests {
     fn more_descriptors_arrive_in_order_than_one_message_carries() {
         let (here, there) = UnixStream::pair().unwrap();
         let file = tempfile::tempfile().unwrap();
-        let mut writer = Writer::new(Outgoing::new(here)).unwrap();
+        let mut writer = Writer::new(SocketWriter::new(here)).unwrap();
         for number in 0..2 * MOST as u32 + 1 {
             assert_eq!(writer.descriptor(file.try_clone().unwrap().into()).unwrap(), number);
         }
@@ -132,7 +132,7 @@ mod tests {
         other.set_len(7).unwrap();
         let last = writer.descriptor(other.into()).unwrap();
         writer.part("files", 1, |out| out.write_all(b"content")).unwrap();
-        let mut reader = Reader::new(Incoming::new(there)).unwrap();
+        let mut reader = Reader::new(SocketReader::new(there)).unwrap();
         assert_eq!(reader.next().unwrap().unwrap().content, Ok(b"content".to_vec()));
         let length = |file: OwnedFd| File::from(file).metadata().unwrap().len();
         assert_eq!(length(reader.take(0).unwrap()), 0);
@@ -143,7 +143,7 @@ mod tests {
     #[test]
     fn a_silent_process_is_waited_for_until_the_deadline() {
         let (_here, there) = UnixStream::pair().unwrap();
-        let mut incoming = Incoming::new(there);
+        let mut incoming = SocketReader::new(there);
         incoming.until(Some(Instant::now() + Duration::from_millis(20)));
         assert_eq!(incoming.read(&mut [0]).unwrap_err().kind(), ErrorKind::TimedOut);
     }

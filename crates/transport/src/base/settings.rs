@@ -44,7 +44,7 @@ use http::HeaderName;
 use ipnet::IpNet;
 pub use larder_advise::Prices;
 use larder_evict::{By, Capacity, Spec};
-pub use larder_packages::age::{Allowed, Dates, MinAge};
+pub use larder_packages::age::{Dates, Exemption, MinAge};
 pub use larder_packages::{Protocol, Protocols};
 pub use larder_rpc::line::Form as LineForm;
 pub use larder_rules::{
@@ -79,7 +79,7 @@ pub use self::origin_tls::{OriginTls, OriginTlsFiles};
 pub use self::pages::{Page, Pages};
 pub use self::parent::{NoProxy, Pac, ParentProxy, ParentSettings};
 pub use self::rule::{Answer, CookieFilter, Edits};
-pub use self::signed::{SignaturePlace, SignedUrls, Unsigned};
+pub use self::signed::{SignatureFault, SignaturePlace, SignedUrls};
 pub use self::site::SiteRule;
 pub use self::statistics::{ClientDetail, Database, QueryStrings, Statistics};
 pub use self::sticky::OriginTag;

@@ -42,7 +42,7 @@ with_defaults! {
 
 /// What is timed.
 #[derive(Clone, Copy)]
-pub enum Timed {
+pub enum LatencyKind {
     /// Requests served without a request to an origin.
     Hit,
     /// Requests served after the origin has revalidated the response.
@@ -55,7 +55,7 @@ pub enum Timed {
     Origin,
 }
 
-/// The times that one worker records, by what is [`Timed`].
+/// The times that one worker records, by their [`LatencyKind`].
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct Times([Histogram; 5]);
@@ -157,10 +157,10 @@ impl Times {
     /// Records a request that took `time`.
     pub fn served(&self, kind: Kind, time: Duration) {
         let timed = match kind {
-            Kind::Hit | Kind::StaleHit | Kind::Coalesced => Timed::Hit,
-            Kind::Revalidated => Timed::Validated,
-            Kind::Miss => Timed::Miss,
-            Kind::Pass | Kind::Failed => Timed::Other,
+            Kind::Hit | Kind::StaleHit | Kind::Coalesced => LatencyKind::Hit,
+            Kind::Revalidated => LatencyKind::Validated,
+            Kind::Miss => LatencyKind::Miss,
+            Kind::Pass | Kind::Failed => LatencyKind::Other,
             Kind::Refused => return,
         };
         self.0[timed as usize].record(time, 1);
@@ -169,13 +169,13 @@ impl Times {
     /// Records hits that were served as a group in `time`; each counts with the time of the group.
     #[inline]
     pub fn served_as_group(&self, hits: u64, time: Duration) {
-        self.0[Timed::Hit as usize].record(time, hits);
+        self.0[LatencyKind::Hit as usize].record(time, hits);
     }
 
     /// Records the time until an origin's response began.
     #[inline]
     pub fn answered(&self, time: Duration) {
-        self.0[Timed::Origin as usize].record(time, 1);
+        self.0[LatencyKind::Origin as usize].record(time, 1);
     }
 }
 
@@ -194,7 +194,7 @@ impl Distributions {
 
     /// Returns the times of one kind.
     #[inline]
-    pub fn of(&self, timed: Timed) -> &Distribution {
+    pub fn of(&self, timed: LatencyKind) -> &Distribution {
         &self.0[timed as usize]
     }
 

@@ -55,13 +55,13 @@ impl Protocols {
 
 /// A connection for requests to an origin.
 #[derive(Debug)]
-pub(super) struct Opened {
+pub(super) struct OpenConnection {
     pub(super) stream: Stream,
     /// The parent proxy at its other end; for https, behind a tunnel.
     pub(super) parent: Option<Arc<Parent>>,
 }
 
-impl Opened {
+impl OpenConnection {
     /// Whether the origin has negotiated HTTP/2.
     pub(super) fn is_http2(&self) -> bool {
         matches!(&self.stream, Stream::Tls(stream) if stream.get_ref().1.alpn_protocol() == Some(HTTP2))
@@ -183,7 +183,7 @@ impl Connector {
         https: bool,
         authority: &str,
         client: Option<IpAddr>,
-    ) -> Result<Opened, ConnectError> {
+    ) -> Result<OpenConnection, ConnectError> {
         self.open_for(https, authority, client, Protocols::Http1).await
     }
 
@@ -194,7 +194,7 @@ impl Connector {
         authority: &str,
         client: Option<IpAddr>,
         protocols: Protocols,
-    ) -> (Result<Opened, ConnectError>, bool) {
+    ) -> (Result<OpenConnection, ConnectError>, bool) {
         let watch = Arc::<CertificateRequest>::default();
         let tls = self.tls.as_ref().map(|tls| {
             let mut tls = ClientConfig::clone(tls);
@@ -214,17 +214,17 @@ impl Connector {
         authority: &str,
         client: Option<IpAddr>,
         protocols: Protocols,
-    ) -> Result<Opened, ConnectError> {
+    ) -> Result<OpenConnection, ConnectError> {
         if let Some(path) = socket_of(authority) {
             let stream = self.socket(path, authority).await.map(Stream::Plain)?;
-            return Ok(Opened { stream, parent: None });
+            return Ok(OpenConnection { stream, parent: None });
         }
         let (host, port) = host_and_port(https, authority);
         // Proxies translate no HTTP/2.
         let by_tunnel = (https || protocols != Protocols::Http1).then_some(&[][..]);
         let (stream, parent) = self.reach((https, host, port), by_tunnel, client).await?;
         let stream = if https { self.secured(stream, authority, protocols).await? } else { stream };
-        Ok(Opened { stream, parent })
+        Ok(OpenConnection { stream, parent })
     }
 
     /// Opens a connection to a host, without TLS to it: directly, or else to the parent proxy that is returned, or

@@ -9,7 +9,7 @@ use http::Method;
 use larder_semantics::fields::members;
 
 use super::careless::Suspects;
-use super::connect::Opened;
+use super::connect::OpenConnection;
 use super::failure::Failure;
 use super::parent::Parent;
 use super::resolve::Resolver;
@@ -50,7 +50,7 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    pub(super) fn new(opened: Opened, https: bool, authority: &str) -> Self {
+    pub(super) fn new(opened: OpenConnection, https: bool, authority: &str) -> Self {
         Self {
             found: opened.found(authority),
             stream: opened.stream,

@@ -7,7 +7,7 @@ use crate::bench::measure::median;
 use crate::bench::options::claim_cores;
 use crate::bench::origin::Origin;
 use crate::bench::peers::{self, Peer, Programs, Setup, Start, Which};
-use crate::bench::server::{self, Running};
+use crate::bench::server::{self, RunningServer};
 use crate::bench::table::{self, Cell, Row};
 use crate::bench::{CONNECTIONS, process};
 use crate::packages;
@@ -27,10 +27,8 @@ const DURATION: Duration = Duration::from_secs(3);
 const MOST: f64 = 1.02;
 const MOST_MIB: f64 = 16.0;
 
-/// Measures both, prints a table, and returns the goals.
-///
-/// # Errors
-/// A program is missing, or a request is not answered from the cache.
+/// Measures both, prints a table, and returns the goals. Errors: a program is missing, or a request is not answered
+/// from the cache.
 pub(super) fn run(larder: &Path) -> Result<Vec<Goal>> {
     if !packages::missing([&packages::WRK]).is_empty() {
         bail!("not installed: wrk (run: apt-get install wrk)");
@@ -39,7 +37,8 @@ pub(super) fn run(larder: &Path) -> Result<Vec<Goal>> {
     let (programs, origin) = (Programs::given(larder), Origin::start());
     let on = Peer::apart("advise on", Which::Larder, None, |setup| configure(setup, "on"));
     let off = Peer::apart("advise off", Which::Larder, None, |setup| configure(setup, "off"));
-    let both = [Running::start(&on, &programs, &origin)?, Running::start(&off, &programs, &origin)?];
+    let both =
+        [RunningServer::start(&on, &programs, &origin)?, RunningServer::start(&off, &programs, &origin)?];
     let (mut rows, mut goals) = (Vec::new(), Vec::new());
     let path = |number| format!("/1k/{number}");
     for larder in &both {
@@ -71,12 +70,12 @@ fn configure(setup: &Setup, advise: &str) -> Result<Start> {
     peers::larder_of_site(setup, &format!("advise = \"{advise}\"\nmemory.size = \"64MiB\"\n"), "")
 }
 
-fn lap<'a>(larder: &Running, path: &'a (dyn Fn(u64) -> String + Sync)) -> Lap<'a> {
+fn lap<'a>(larder: &RunningServer, path: &'a (dyn Fn(u64) -> String + Sync)) -> Lap<'a> {
     Lap { port: larder.port, length: BYTES, connections: 4, depth: 8, path }
 }
 
 /// Returns the CPU time of a hit in microseconds for each larder, and the median of the ratios of the rounds.
-fn compare(both: &[Running; 2], script: &Script, origin: &Origin) -> Result<([f64; 2], f64)> {
+fn compare(both: &[RunningServer; 2], script: &Script, origin: &Origin) -> Result<([f64; 2], f64)> {
     let mut samples = [Vec::new(), Vec::new()];
     for larder in both {
         // The sample becomes smaller in the first seconds of a load.
@@ -98,11 +97,11 @@ fn compare(both: &[Running; 2], script: &Script, origin: &Origin) -> Result<([f6
 }
 
 /// Returns the resident memory in MiB.
-fn memory(larder: &Running) -> Result<f64> {
+fn memory(larder: &RunningServer) -> Result<f64> {
     Ok(process::resident(&larder.processes()?)? as f64 / f64::from(1 << 20))
 }
 
-fn row(load: &str, larder: &Running, unit: &str, figure: f64) -> Row {
+fn row(load: &str, larder: &RunningServer, unit: &str, figure: f64) -> Row {
     vec![
         ("load", Cell::word(load)),
         ("larder", Cell::word(larder.name)),

@@ -5,7 +5,7 @@
 //! trace lacks is synthetic: sizes if all are 1, lifetimes (two seconds for one object in four, otherwise a day), validators (for half
 //! of the objects, whose responses never change), and purges (of the URL of one request in 400, before it).
 
-use super::{Compared, Differences};
+use super::{Differences, Prediction};
 use crate::client::Client;
 use anyhow::{Context, Result, bail, ensure};
 use larder_testkit::{self as testkit, Process, Seen, free_ports};
@@ -55,10 +55,8 @@ struct Larder {
 }
 
 impl Replay {
-    /// Reads the first requests of a trace in oracleGeneral form, compressed or not.
-    ///
-    /// # Errors
-    /// If it cannot be read, or `zstd` is not installed.
+    /// Reads the first requests of a trace in oracleGeneral form, compressed or not. Fails if it cannot be read, or
+    /// `zstd` is not installed.
     pub(super) fn read(trace: &Path) -> Result<Self> {
         let bytes = match trace.extension() {
             Some(extension) if extension == "zst" => {
@@ -111,10 +109,8 @@ impl Replay {
         changed
     }
 
-    /// Returns the predictions of a process, and the truth: hit ratios, and byte hit ratios.
-    ///
-    /// # Errors
-    /// If a process does not start, or does not answer.
+    /// Returns the predictions of a process, and the truth: hit ratios, and byte hit ratios. Fails if a process does
+    /// not start, or does not answer.
     pub(super) fn run(&self, larder: &Path) -> Result<Differences> {
         let (listener, address) = testkit::listen();
         testkit::answer(listener, |seen, stream| stream.write_all(&answer(seen)));
@@ -124,7 +120,7 @@ impl Replay {
         let mut report = predicting.ask("GET /advise")?;
         let Value::Array(cells) = report["cells"].take() else { bail!("the process predicts nothing") };
         drop(predicting);
-        let mut found = Differences { checks: vec![Compared::check(&report)], ..Differences::default() };
+        let mut found = Differences { checks: vec![Prediction::check(&report)], ..Differences::default() };
         let usual = POLICIES.iter().flat_map(|policy| FACTORS.map(|factor| (*policy, factor)));
         // The advised policy is the best of many figures, which may be too good.
         let advised = report["advice"]["policy"].as_str();
@@ -138,7 +134,7 @@ impl Replay {
             let real = Larder::start(larder, origin, policy, size, "off")?;
             real.replay(self)?;
             let stats = real.ask("GET /stats")?;
-            let both = ["hit_ratio", "byte_hit_ratio"].map(|ratio| Compared::new(cell, &stats, ratio));
+            let both = ["hit_ratio", "byte_hit_ratio"].map(|ratio| Prediction::new(cell, &stats, ratio));
             if advised == Some(policy) && factor == 1.0 {
                 found.advised.extend(both.clone());
             }

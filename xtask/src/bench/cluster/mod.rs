@@ -10,7 +10,7 @@ use super::measure::median;
 use super::options::{Options, claim_cores};
 use super::origin::Origin;
 use super::peers::{self, Programs};
-use super::server::Running;
+use super::server::RunningServer;
 use super::table::{Cell, Row};
 use super::{CONNECTIONS, process, server};
 use crate::packages;
@@ -98,7 +98,7 @@ struct Sample {
 }
 
 /// A kind of load, and its sample of each round.
-struct Measured {
+struct Measurement {
     kind: Kind,
     name: &'static str,
     samples: Vec<Sample>,
@@ -117,7 +117,7 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Goal>> {
     claim_cores(&server::in_memory())?;
     let origin = Origin::start();
     let nodes = Nodes::start(&programs, &origin)?;
-    let mut measured = KINDS.map(|(kind, name)| Measured { kind, name, samples: Vec::new() });
+    let mut measured = KINDS.map(|(kind, name)| Measurement { kind, name, samples: Vec::new() });
     for kind in [Kind::Alone, Kind::Own, Kind::Copy, Kind::Peer] {
         nodes.warm(kind, (0..OBJECTS).map(|number| format!("{HITS}{number}")))?;
     }
@@ -134,7 +134,7 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Goal>> {
 /// Loads the node that answers in this way, and checks the source of its answers.
 fn sample(options: &Options, nodes: &Nodes, (kind, round): (Kind, u32), origin: &Origin) -> Result<Sample> {
     let node = nodes.of(kind);
-    let used = |running: &[&Running]| {
+    let used = |running: &[&RunningServer]| {
         let mut sum = Duration::ZERO;
         for running in running {
             sum += process::cpu_time(&running.processes()?)?;
@@ -177,17 +177,17 @@ fn check(kind: Kind, requests: u64, origin: u64, crossed: u64) -> Result<()> {
     Ok(())
 }
 
-fn samples(measured: &[Measured], kind: Kind) -> &[Sample] {
+fn samples(measured: &[Measurement], kind: Kind) -> &[Sample] {
     measured.iter().find(|own| own.kind == kind).map_or(&[], |own| &own.samples)
 }
 
 /// Returns the ratio of a figure of one kind to that of another, in the same rounds.
-fn ratio(measured: &[Measured], [own, base]: [Kind; 2], figure: fn(&Sample) -> f64) -> f64 {
+fn ratio(measured: &[Measurement], [own, base]: [Kind; 2], figure: fn(&Sample) -> f64) -> f64 {
     let pairs = samples(measured, own).iter().zip(samples(measured, base));
     median(pairs.map(|(own, base)| figure(own) / figure(base)).collect())
 }
 
-fn goals(measured: &[Measured]) -> Vec<Goal> {
+fn goals(measured: &[Measurement]) -> Vec<Goal> {
     let goal = |what: &str, most: f64, pair: [Kind; 2], figure: fn(&Sample) -> f64| {
         Goal::new(what.to_owned(), most, ratio(measured, pair, figure))
     };
@@ -199,8 +199,8 @@ fn goals(measured: &[Measured]) -> Vec<Goal> {
     ]
 }
 
-fn rows(measured: &[Measured]) -> Vec<Row> {
-    let row = |own: &Measured| {
+fn rows(measured: &[Measurement]) -> Vec<Row> {
+    let row = |own: &Measurement| {
         let figure = |figure: fn(&Sample) -> f64| median(own.samples.iter().map(figure).collect());
         let base = if own.kind.asks_origin() { Kind::AloneMiss } else { Kind::Alone };
         vec![
@@ -217,7 +217,7 @@ fn rows(measured: &[Measured]) -> Vec<Row> {
     measured.iter().map(row).collect()
 }
 
-fn show(options: &Options, measured: &[Measured]) -> Result<Vec<Goal>> {
+fn show(options: &Options, measured: &[Measurement]) -> Result<Vec<Goal>> {
     let (rows, goals) = (rows(measured), goals(measured));
     println!("\nrequests for 1 KiB, {CONNECTIONS} connections and one");
     goal::report(options.json.as_deref(), ("answers", &rows), &goals)?;

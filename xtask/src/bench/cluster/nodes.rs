@@ -3,7 +3,7 @@
 
 use super::super::origin::Origin;
 use super::super::peers::{Peer, Programs, Setup, Start, Which, start};
-use super::super::server::{self, Running};
+use super::super::server::{self, RunningServer};
 use super::Kind;
 use crate::client::Client;
 use crate::packages::Package;
@@ -31,9 +31,9 @@ const NODES: [(&str, u32, f64); 3] =
 /// Running nodes, which end when this value is dropped.
 pub(super) struct Nodes {
     // In this order, so that nodes end before their engine.
-    alone: Running,
-    cluster: Vec<Running>,
-    _engine: Running,
+    alone: RunningServer,
+    cluster: Vec<RunningServer>,
+    _engine: RunningServer,
     _folder: TempDir,
 }
 
@@ -44,11 +44,11 @@ impl Nodes {
         let folder = tempfile::tempdir()?;
         let base = server::in_memory();
         let engine = Peer::apart("engine", Which::Installed, Some(ENGINE), engine);
-        let engine = Running::start(&engine, programs, origin)?;
+        let engine = RunningServer::start(&engine, programs, origin)?;
         let node = |name: &'static str, text: &str| {
             let file = config(folder.path(), name, text)?;
             let node = Peer::apart(name, Which::Larder, None, larder);
-            Running::start_with(&base, &node, programs, origin.port(), &["--config", &file])
+            RunningServer::start_with(&base, &node, programs, origin.port(), &["--config", &file])
         };
         let alone = node("node-alone", "")?;
         let mut cluster = Vec::new();
@@ -79,7 +79,7 @@ impl Nodes {
     }
 
     /// Returns the node that is asked.
-    pub(super) fn of(&self, kind: Kind) -> &Running {
+    pub(super) fn of(&self, kind: Kind) -> &RunningServer {
         match kind {
             Kind::Alone | Kind::AloneMiss => &self.alone,
             Kind::Own | Kind::OwnMiss => &self.cluster[0],
@@ -89,7 +89,7 @@ impl Nodes {
     }
 
     /// Returns all nodes that take part.
-    pub(super) fn all(&self, kind: Kind) -> Vec<&Running> {
+    pub(super) fn all(&self, kind: Kind) -> Vec<&RunningServer> {
         match kind {
             Kind::Alone | Kind::AloneMiss => vec![&self.alone],
             _ => self.cluster.iter().collect(),

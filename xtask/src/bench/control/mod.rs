@@ -66,7 +66,7 @@ struct Sample {
 }
 
 /// A way under a load, and its sample of each round.
-struct Measured {
+struct Measurement {
     way: Way,
     cost: u64,
     load: Load,
@@ -93,12 +93,12 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Goal>> {
     Ok(goals)
 }
 
-fn measure(options: &Options, ways: &[Open], programs: &Programs) -> Result<Vec<Measured>> {
+fn measure(options: &Options, ways: &[Open], programs: &Programs) -> Result<Vec<Measurement>> {
     let mut measured = Vec::new();
     for load in LOADS {
         // A cache that does not know of writes is not comparable to those that do.
         for open in ways.iter().filter(|open| load.writes == 0.0 || open.way != Way::Memory) {
-            measured.push(Measured { way: open.way, cost: open.cost, load, samples: Vec::new() });
+            measured.push(Measurement { way: open.way, cost: open.cost, load, samples: Vec::new() });
         }
     }
     for open in ways {
@@ -160,7 +160,7 @@ fn ask(programs: &Programs, open: &Open, load: Load, more: &[&str]) -> Result<Va
 }
 
 /// Returns the samples of a way under a load.
-fn samples(measured: &[Measured], way: Way, cost: u64, load: Load) -> &[Sample] {
+fn samples(measured: &[Measurement], way: Way, cost: u64, load: Load) -> &[Sample] {
     let own = measured.iter().find(|own| (own.way, own.cost, own.load) == (way, cost, load));
     own.map_or(&[], |own| &own.samples)
 }
@@ -170,7 +170,7 @@ fn compare(own: &[Sample], base: &[Sample], figure: impl Fn(&Sample, &Sample) ->
     median(own.iter().zip(base).map(|(own, base)| figure(own, base)).collect())
 }
 
-fn goals(measured: &[Measured]) -> Vec<Goal> {
+fn goals(measured: &[Measurement]) -> Vec<Goal> {
     let [one, many, _] = LOADS;
     let of = |way, cost, load| samples(measured, way, cost, load);
     let memory = of(Way::Memory, CHEAP, many);
@@ -217,8 +217,8 @@ fn endpoint(cost: u64) -> String {
     format!("{} ms", cost as f64 / 1e3)
 }
 
-fn rows(measured: &[Measured], load: Load) -> Vec<Row> {
-    let row = |own: &Measured| {
+fn rows(measured: &[Measurement], load: Load) -> Vec<Row> {
+    let row = |own: &Measurement| {
         let straight = samples(measured, Way::Direct, own.cost, load);
         let figure = |figure: fn(&Sample) -> f64| median(own.samples.iter().map(figure).collect());
         vec![
@@ -239,7 +239,7 @@ fn rows(measured: &[Measured], load: Load) -> Vec<Row> {
     measured.iter().filter(|own| own.load == load).map(row).collect()
 }
 
-fn show(options: &Options, measured: &[Measured], goals: &[Goal]) -> Result<()> {
+fn show(options: &Options, measured: &[Measurement], goals: &[Goal]) -> Result<()> {
     let mut report = Map::new();
     let goals: Vec<_> = goals.iter().map(Goal::row).collect();
     let tables = LOADS.iter().map(|load| (load.name, rows(measured, *load)));
@@ -254,7 +254,7 @@ fn show(options: &Options, measured: &[Measured], goals: &[Goal]) -> Result<()> 
 
 #[cfg(test)]
 mod tests {
-    use super::{COSTS, LOADS, Measured, Sample, goals};
+    use super::{COSTS, LOADS, Measurement, Sample, goals};
     use crate::bench::control::ways::Way;
     use crate::bench::table;
 
@@ -273,7 +273,7 @@ mod tests {
                     (Way::Push, 10.0, 90.0),
                     (Way::Memory, 10.0, 90.0),
                 ] {
-                    measured.push(Measured { way, cost, load, samples: vec![sample(cpu, p50)] });
+                    measured.push(Measurement { way, cost, load, samples: vec![sample(cpu, p50)] });
                 }
             }
         }

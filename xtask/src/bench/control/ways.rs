@@ -2,7 +2,7 @@
 
 use super::super::peers::{Peer, Programs, Setup, Start, Which, start};
 use super::super::process;
-use super::super::server::{self, Running};
+use super::super::server::{self, RunningServer};
 use anyhow::{Context, Result};
 use std::fs;
 use std::path::Path;
@@ -65,23 +65,24 @@ pub(super) struct Open {
     /// The backend's time for an answer, in microseconds.
     pub(super) cost: u64,
     // Those next to the clients first, so that they end first.
-    larders: Vec<Running>,
-    backend: Running,
+    larders: Vec<RunningServer>,
+    backend: RunningServer,
 }
 
 impl Open {
     /// Starts a backend whose answers take `cost` microseconds, and the proxies in front of it; config files are
     /// written to `folder`. Fails if one of them does not start.
     pub(super) fn start(way: Way, cost: u64, programs: &Programs, folder: &Path) -> Result<Self> {
-        let start =
-            |peer: &Peer, more: &[&str]| Running::start_with(&server::in_memory(), peer, programs, 0, more);
+        let start = |peer: &Peer, more: &[&str]| {
+            RunningServer::start_with(&server::in_memory(), peer, programs, 0, more)
+        };
         let [entities, time] = [u64::from(ENTITIES), cost].map(|number| number.to_string());
         let mut more = vec!["--entities", &entities, "--cost", &time];
         if way == Way::Memory {
             more.extend(["--lifetime", "86400"]);
         }
         let backend = start(&SERVICES, &more)?;
-        let mut larders: Vec<Running> = Vec::new();
+        let mut larders: Vec<RunningServer> = Vec::new();
         for (hop, keys) in way.sites().iter().enumerate() {
             let origin = larders.first().unwrap_or(&backend).port;
             let file = folder.join(format!("{}-{cost}-{hop}.toml", way.name().replace(' ', "-")));

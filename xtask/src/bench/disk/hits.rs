@@ -4,7 +4,7 @@ use super::super::lap::Lap;
 use super::super::load::Script;
 use super::super::measure::{self, Expect, Object, Sample, median};
 use super::super::peers::{Peer, Which};
-use super::super::server::Running;
+use super::super::server::RunningServer;
 use super::super::table::{Cell, Row};
 use super::super::{CONNECTIONS, process};
 use super::servers::{DISK, MEMORY, NGINX, NGINX_AIO, forget_pages, ready, written};
@@ -45,7 +45,7 @@ const FROM_DISK: f64 = 0.9;
 
 /// The data of a table of hits: a server and its samples, one for each round.
 struct Entrant<'a, S> {
-    server: &'a Running,
+    server: &'a RunningServer,
     samples: Vec<S>,
 }
 
@@ -76,7 +76,7 @@ pub(super) fn measure(bench: &Bench, goals: &mut Vec<Goal>) -> Result<[Vec<Row>;
 }
 
 /// Starts the servers that the parts need, each with the whole set stored.
-fn start(bench: &Bench, set: &Set) -> Result<Vec<Running>> {
+fn start(bench: &Bench, set: &Set) -> Result<Vec<RunningServer>> {
     let (hits, cold) = (bench.has(Part::Hits), bench.has(Part::Cold));
     let peers: [(Peer, bool); 4] = [(MEMORY, hits), (DISK, true), (NGINX, hits), (NGINX_AIO, cold)];
     let chosen = peers.iter().filter(|(peer, needed)| *needed && bench.takes(peer));
@@ -91,7 +91,7 @@ fn start(bench: &Bench, set: &Set) -> Result<Vec<Running>> {
 }
 
 /// Fetches all objects until no more requests reach the origin.
-fn fill(bench: &Bench, set: &Set, server: &Running) -> Result<()> {
+fn fill(bench: &Bench, set: &Set, server: &RunningServer) -> Result<()> {
     ready(server)?;
     for _ in 0..LAPS {
         let before = bench.origin.requests();
@@ -106,7 +106,7 @@ fn fill(bench: &Bench, set: &Set, server: &Running) -> Result<()> {
 
 impl Set {
     /// Fetches each object once; returns objects per second.
-    fn lap(&self, server: &Running, path: &(dyn Fn(u64) -> String + Sync)) -> Result<f64> {
+    fn lap(&self, server: &RunningServer, path: &(dyn Fn(u64) -> String + Sync)) -> Result<f64> {
         let connections = self.object.connections.min(LAP_CONNECTIONS) as usize;
         let lap = Lap { port: server.port, length: self.object.length, connections, depth: 1, path };
         Ok(self.count as f64 / lap.run(0..self.count)?.as_secs_f64())
@@ -116,7 +116,7 @@ impl Set {
 fn warm<'a>(
     bench: &Bench,
     set: &Set,
-    servers: impl Iterator<Item = &'a Running>,
+    servers: impl Iterator<Item = &'a RunningServer>,
 ) -> Result<Vec<Entrant<'a, (Sample, f64)>>> {
     let script = Script::walk(set.object.path, set.count, STRIDE)?;
     let mut entrants: Vec<_> = servers.map(|server| Entrant { server, samples: Vec::new() }).collect();
@@ -131,7 +131,7 @@ fn warm<'a>(
 }
 
 /// Returns a sample, and the share of the hits that came from the disk.
-fn warm_sample(bench: &Bench, set: &Set, server: &Running, script: &Script) -> Result<(Sample, f64)> {
+fn warm_sample(bench: &Bench, set: &Set, server: &RunningServer, script: &Script) -> Result<(Sample, f64)> {
     let counts = || -> Result<[f64; 2]> {
         let stats = if server.which == Which::Larder { server.stats()? } else { serde_json::Value::Null };
         Ok(["hits", "disk_hits"].map(|name| stats[name].as_f64().unwrap_or_default()))
@@ -189,7 +189,7 @@ fn warm_goals(set: &Set, entrants: &[Entrant<(Sample, f64)>]) -> Vec<Goal> {
 fn cold<'a>(
     bench: &Bench,
     set: &Set,
-    servers: impl Iterator<Item = &'a Running>,
+    servers: impl Iterator<Item = &'a RunningServer>,
 ) -> Result<Vec<Entrant<'a, Cold>>> {
     let mut entrants: Vec<_> = servers.map(|server| Entrant { server, samples: Vec::new() }).collect();
     for round in 1..=bench.options.common.rounds {
@@ -206,7 +206,7 @@ fn cold<'a>(
 }
 
 /// Measures a lap after the page cache was emptied.
-fn cold_sample(bench: &Bench, set: &Set, server: &Running) -> Result<Cold> {
+fn cold_sample(bench: &Bench, set: &Set, server: &RunningServer) -> Result<Cold> {
     forget_pages(server.folder())?;
     let processes = server.processes()?;
     let (asked, before) = (bench.origin.requests(), process::read_from_storage(&processes)?);

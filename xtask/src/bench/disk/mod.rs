@@ -10,7 +10,7 @@ use super::goal::Goal;
 use super::options::{self, claim_cores};
 use super::origin::Origin;
 use super::peers::{self, Peer, Programs, Which};
-use super::server::Running;
+use super::server::RunningServer;
 use super::table::{self, Row};
 use crate::{args, packages};
 use anyhow::{Context, Result, bail};
@@ -73,8 +73,8 @@ impl Bench<'_> {
         self.with_nginx || peer.which == Which::Larder
     }
 
-    fn start(&self, peer: &Peer) -> Result<Running> {
-        let started = Running::start_in(&self.options.folder, peer, &self.programs, self.origin);
+    fn start(&self, peer: &Peer) -> Result<RunningServer> {
+        let started = RunningServer::start_in(&self.options.folder, peer, &self.programs, self.origin);
         started.with_context(|| peer.name.to_owned())
     }
 }

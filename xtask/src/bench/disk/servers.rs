@@ -1,7 +1,7 @@
 //! The servers of `bench disk`, and their files on the measured file system.
 
 use super::super::peers::{self, NGINX as PACKAGE, NGINX_FRUGAL, Peer, Setup, Start, Which, nginx_with};
-use super::super::server::Running;
+use super::super::server::RunningServer;
 use anyhow::{Context, Result, bail};
 use rustix::fs::{Advice, fadvise, statfs, syncfs};
 use std::fs::{self, File};
@@ -57,14 +57,14 @@ fn on_disk(setup: &Setup, policy: &str, size: &str) -> Result<Start> {
 }
 
 /// Waits until a larder's disk is in use and knows all its objects; other servers are ready when they listen.
-pub(super) fn ready(server: &Running) -> Result<()> {
+pub(super) fn ready(server: &RunningServer) -> Result<()> {
     wait(server, "its disk is ready", |stats| {
         disks(stats).all(|disk| disk["state"] == "ready" && disk["objects"].is_u64())
     })
 }
 
 /// Waits until a larder's disk has written its queue; other servers write before they answer.
-pub(super) fn written(server: &Running) -> Result<()> {
+pub(super) fn written(server: &RunningServer) -> Result<()> {
     wait(server, "all is written", |stats| disks(stats).all(|disk| disk["bytes_queued"] == 0))
 }
 
@@ -72,7 +72,7 @@ fn disks(stats: &serde_json::Value) -> impl Iterator<Item = &serde_json::Value> 
     stats["disks"].as_array().into_iter().flatten()
 }
 
-fn wait(server: &Running, what: &str, holds: impl Fn(&serde_json::Value) -> bool) -> Result<()> {
+fn wait(server: &RunningServer, what: &str, holds: impl Fn(&serde_json::Value) -> bool) -> Result<()> {
     let began = Instant::now();
     while server.which == Which::Larder && !holds(&server.stats()?) {
         if began.elapsed() > LIMIT {
@@ -84,7 +84,7 @@ fn wait(server: &Running, what: &str, holds: impl Fn(&serde_json::Value) -> bool
 }
 
 /// Returns a figure of a larder's only disk; NaN for a server without figures.
-pub(super) fn figure(server: &Running, name: &str) -> Result<f64> {
+pub(super) fn figure(server: &RunningServer, name: &str) -> Result<f64> {
     match server.which {
         Which::Larder => Ok(server.stats()?["disks"][0][name].as_f64().unwrap_or(f64::NAN)),
         _ => Ok(f64::NAN),

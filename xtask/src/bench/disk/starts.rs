@@ -4,7 +4,7 @@
 use super::super::lap::Lap;
 use super::super::measure::median;
 use super::super::process;
-use super::super::server::Running;
+use super::super::server::RunningServer;
 use super::super::table::{Cell, Row};
 use super::servers::{DISK, figure, forget_pages, ready, written};
 use super::{Bench, Goal};
@@ -103,7 +103,7 @@ fn path(object: u64) -> String {
     format!("/512/{object:08}")
 }
 
-fn fill(bench: &Bench, server: &Running) -> Result<()> {
+fn fill(bench: &Bench, server: &RunningServer) -> Result<()> {
     let objects = bench.options.objects;
     eprintln!("starts: storing {objects} objects");
     let lap = Lap { port: server.port, length: BODY, connections: CONNECTIONS, depth: DEPTH, path: &path };
@@ -118,7 +118,7 @@ fn fill(bench: &Bench, server: &Running) -> Result<()> {
 
 /// Ends the server, starts it again, and requests an object that it never had and one that it has. `asked` counts the
 /// requests: none is repeated, so that no hit is an object stored after the start.
-fn restart(bench: &Bench, server: &mut Running, end: &End, asked: &mut u64) -> Result<Sample> {
+fn restart(bench: &Bench, server: &mut RunningServer, end: &End, asked: &mut u64) -> Result<Sample> {
     server.end(end.signal)?;
     if end.loses_snapshot {
         forget(&server.folder().join(SNAPSHOT))?;

@@ -5,7 +5,7 @@ use super::super::lap::Lap;
 use super::super::measure::median;
 use super::super::peers::Which;
 use super::super::process;
-use super::super::server::Running;
+use super::super::server::RunningServer;
 use super::super::table::{Cell, Row};
 use super::servers::{SMALL, WRITTEN, figure, occupied, ready, written};
 use super::{Bench, Goal};
@@ -63,15 +63,15 @@ struct Sample {
 
 /// Bytes of objects accepted, and bytes written for them.
 #[derive(Clone, Copy)]
-struct Written {
+struct ByteCounts {
     accepted: f64,
     written: f64,
 }
 
 /// A server, its written bytes when it was full, and its samples.
 struct Entrant {
-    server: Running,
-    when_full: Written,
+    server: RunningServer,
+    when_full: ByteCounts,
     samples: Vec<Sample>,
 }
 
@@ -103,7 +103,7 @@ fn rounds(bench: &Bench, workload: &Workload) -> Result<Vec<Entrant>> {
         let server = bench.start(peer)?;
         ready(&server)?;
         sample(bench, workload, &server, 0..full).with_context(|| peer.name.to_owned())?;
-        let when_full = Written::of(&server)?;
+        let when_full = ByteCounts::of(&server)?;
         entrants.push(Entrant { server, when_full, samples: Vec::new() });
     }
     for round in 0..u64::from(bench.options.common.rounds) {
@@ -118,7 +118,7 @@ fn rounds(bench: &Bench, workload: &Workload) -> Result<Vec<Entrant>> {
 }
 
 /// Sends the requests of these numbers, and waits until all their objects are written.
-fn sample(bench: &Bench, workload: &Workload, server: &Running, numbers: Range<u64>) -> Result<Sample> {
+fn sample(bench: &Bench, workload: &Workload, server: &RunningServer, numbers: Range<u64>) -> Result<Sample> {
     let stored = || match server.which {
         Which::Larder => figure(server, "stored"),
         _ => Ok(bench.origin.requests() as f64),
@@ -143,8 +143,8 @@ fn sample(bench: &Bench, workload: &Workload, server: &Running, numbers: Range<u
     })
 }
 
-impl Written {
-    fn of(server: &Running) -> Result<Self> {
+impl ByteCounts {
+    fn of(server: &RunningServer) -> Result<Self> {
         Ok(Self { accepted: figure(server, "bytes_accepted")?, written: figure(server, "bytes_written")? })
     }
 }
@@ -152,7 +152,7 @@ impl Written {
 impl Entrant {
     /// Returns the bytes written for each byte stored since the disk was full.
     fn amplification(&self) -> Result<f64> {
-        let now = Written::of(&self.server)?;
+        let now = ByteCounts::of(&self.server)?;
         Ok((now.written - self.when_full.written) / (now.accepted - self.when_full.accepted))
     }
 

@@ -2,7 +2,7 @@
 
 use super::super::origin::Origin;
 use super::super::peers::{self, Peer, Programs, Setup, Start, Which};
-use super::super::server::{self, Running};
+use super::super::server::{self, RunningServer};
 use super::{OBJECTS, path};
 use crate::packages::Package;
 use anyhow::{Context, Result, bail};
@@ -41,7 +41,7 @@ pub(super) struct Entrant {
     pub(super) name: &'static str,
     pub(super) kind: Kind,
     // In this order, so that the larder ends first.
-    pub(super) larder: Running,
+    pub(super) larder: RunningServer,
     database: Option<Server>,
     url: String,
     program: PathBuf,
@@ -70,7 +70,7 @@ impl Entrant {
         };
         let peer = Peer::apart(name, Which::Larder, None, configure);
         let more = ["--stats", &url];
-        let larder = Running::start_with(&server::in_memory(), &peer, programs, origin.port(), &more)?;
+        let larder = RunningServer::start_with(&server::in_memory(), &peer, programs, origin.port(), &more)?;
         let mut client = crate::client::Client::connect(larder.port)?;
         for number in 0..OBJECTS {
             client.get(&path(number))?;

@@ -25,7 +25,7 @@ const LENGTH: u64 = 1_024;
 const STRIDE: u64 = 617;
 /// The requests per second of the steady load, and its connections.
 const RATE: u32 = 5_000;
-const STEADY: u32 = 16;
+const STEADY: usize = 16;
 
 /// The maximum losses: a tenth of the throughput, and a fifth more time at the 99th percentile.
 const THROUGHPUT: f64 = 1.0 / 0.9;
@@ -69,7 +69,7 @@ struct Sample {
 }
 
 /// A larder, and its samples of each round: of the steady load, and of the maximum throughput.
-struct Measured {
+struct Measurement {
     entrant: Entrant,
     steady: Vec<Sample>,
     full: Vec<Sample>,
@@ -85,12 +85,12 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Goal>> {
     let mut measured = Vec::new();
     for (name, kind) in entrants(&options.kinds) {
         let entrant = Entrant::start(name, kind, &programs, &origin)?;
-        measured.push(Measured { entrant, steady: Vec::new(), full: Vec::new() });
+        measured.push(Measurement { entrant, steady: Vec::new(), full: Vec::new() });
     }
     let asked = origin.requests();
     for round in 1..=options.common.rounds {
         eprintln!("round {round} of {}", options.common.rounds);
-        for Measured { entrant, steady, full } in &mut measured {
+        for Measurement { entrant, steady, full } in &mut measured {
             steady.push(hold(entrant, options.common.duration)?);
             full.push(saturate(entrant, options.common.duration)?);
         }
@@ -151,7 +151,7 @@ fn saturate(entrant: &Entrant, duration: Duration) -> Result<Sample> {
 }
 
 /// Returns the samples of the first larder without a database, which is the base of comparisons.
-fn without(measured: &[Measured], samples: fn(&Measured) -> &[Sample]) -> &[Sample] {
+fn without(measured: &[Measurement], samples: fn(&Measurement) -> &[Sample]) -> &[Sample] {
     measured.iter().find(|it| it.entrant.kind == Kind::Off).map_or(&[], samples)
 }
 
@@ -180,10 +180,10 @@ fn pause(sample: &Sample) -> f64 {
     1.0 / sample.per_second
 }
 
-fn goals(measured: &[Measured]) -> Vec<Goal> {
+fn goals(measured: &[Measurement]) -> Vec<Goal> {
     let [off_full, off_steady] = [without(measured, |it| &it.full), without(measured, |it| &it.steady)];
     let others = measured.iter().filter(|other| other.entrant.kind != Kind::Off);
-    let goals = others.flat_map(|Measured { entrant, steady, full }| {
+    let goals = others.flat_map(|Measurement { entrant, steady, full }| {
         let goal = |what: &str, most, figure: Rounds| {
             Goal::new(format!("{}: {what}, median", entrant.name), most, figure.median)
         };
@@ -197,9 +197,9 @@ fn goals(measured: &[Measured]) -> Vec<Goal> {
 }
 
 /// Checks the sums of all entrants, and stops each server for a while.
-fn outages(options: &Options, measured: &[Measured], goals: &mut Vec<Goal>) -> Result<Vec<Row>> {
+fn outages(options: &Options, measured: &[Measurement], goals: &mut Vec<Goal>) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
-    for Measured { entrant, .. } in measured {
+    for Measurement { entrant, .. } in measured {
         let before = entrant.settle()?;
         let Some(server) = entrant.server() else { continue };
         eprintln!("{} stands still for {} s", entrant.name, options.outage.as_secs());
@@ -235,9 +235,9 @@ fn outages(options: &Options, measured: &[Measured], goals: &mut Vec<Goal>) -> R
 
 /// Returns the rows with the median figures. Ratios are medians, too, each to `off` in the same round, with the worst
 /// ones.
-fn rows(measured: &[Measured], samples: fn(&Measured) -> &[Sample]) -> Vec<Row> {
+fn rows(measured: &[Measurement], samples: fn(&Measurement) -> &[Sample]) -> Vec<Row> {
     let off = without(measured, samples);
-    let row = |own: &Measured| {
+    let row = |own: &Measurement| {
         let (name, own) = (own.entrant.name, samples(own));
         let figure = |figure: fn(&Sample) -> f64| Rounds::of(own.iter().map(figure)).median;
         let [slower, cpu, p99] =
@@ -259,7 +259,7 @@ fn rows(measured: &[Measured], samples: fn(&Measured) -> &[Sample]) -> Vec<Row> 
     measured.iter().map(row).collect()
 }
 
-fn show(options: &Options, measured: &[Measured], outages: &[Row], goals: &[Goal]) -> Result<()> {
+fn show(options: &Options, measured: &[Measurement], outages: &[Row], goals: &[Goal]) -> Result<()> {
     let mut report = Map::new();
     let goals: Vec<_> = goals.iter().map(Goal::row).collect();
     for (name, title, rows) in [

@@ -42,18 +42,13 @@ struct Sample {
     cpu: Duration,
 }
 
-/// Reads the words after `bench run`.
-///
-/// # Errors
-/// The same as for [`Options::parse`].
+/// Reads the words after `bench run`. Errors: the same as for [`Options::parse`].
 pub(super) fn parse(words: &[String]) -> Result<Options> {
     Ok(Options::with(words, &[], [1, 1], [1, 1])?.0)
 }
 
-/// Runs the bench and prints its table, and the goals with their results.
-///
-/// # Errors
-/// If a build fails, a program is missing, or a download fails.
+/// Runs the bench and prints its table, and the goals with their results. Fails if a build fails, a program is missing,
+/// or a download fails.
 pub(super) fn run(options: &Options) -> Result<Vec<Goal>> {
     let missing = options.missing(&[&CURL, &OPENSSL, &peers::NGINX], &[&MITMPROXY, &SQUID])?;
     let larder = peers::program(options.larder.as_deref())?;

@@ -38,10 +38,8 @@ pub(super) struct Registry {
 }
 
 impl Registry {
-    /// Makes packages, and a layer of `layer` bytes, and serves them behind a relay.
-    ///
-    /// # Errors
-    /// If a file cannot be written, or nginx does not start.
+    /// Makes packages, and a layer of `layer` bytes, and serves them behind a relay. Fails if a file cannot be written,
+    /// or nginx does not start.
     pub(super) fn start(layer: u64) -> Result<Self> {
         let folder = tempfile::tempdir().context("cannot make a folder")?;
         let [cert, key, _] = certify(folder.path())?;

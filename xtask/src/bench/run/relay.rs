@@ -23,10 +23,7 @@ type Direction = Arc<Mutex<Instant>>;
 /// A part of a stream, and the time at which it arrives. It is empty at the end.
 type Piece = (Instant, Vec<u8>);
 
-/// Starts a relay to a port of this machine, and returns its own.
-///
-/// # Errors
-/// If there is no port.
+/// Starts a relay to a port of this machine, and returns its own. Fails if there is no port.
 pub(super) fn start(server: u16) -> Result<u16> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no port for the relay")?;
     let port = listener.local_addr()?.port();

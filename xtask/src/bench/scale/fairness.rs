@@ -7,7 +7,7 @@ use crate::bench::h2::H2LOAD;
 use crate::bench::measure::percentile;
 use crate::bench::origin::Origin;
 use crate::bench::peers::{Peer, Programs, Which};
-use crate::bench::server::Running;
+use crate::bench::server::RunningServer;
 use crate::bench::table::{Cell, Row};
 use anyhow::{Context, Result, ensure};
 use std::fs;
@@ -36,7 +36,7 @@ impl Fairness {
         origin: &Origin,
         duration: Duration,
     ) -> Result<Self> {
-        let server = Running::start(&peer, programs, origin)?;
+        let server = RunningServer::start(&peer, programs, origin)?;
         // Its workers begin, and the page is stored.
         load(server.port, Duration::from_secs(1))?;
         widen(&server)?;
@@ -96,7 +96,7 @@ fn load(port: u16, duration: Duration) -> Result<Vec<f64>> {
 }
 
 /// Returns the nanoseconds that each worker has run.
-fn ran(server: &Running) -> Result<Vec<f64>> {
+fn ran(server: &RunningServer) -> Result<Vec<f64>> {
     let mut all = Vec::new();
     for process in server.processes()? {
         let tasks = fs::read_dir(format!("/proc/{process}/task")).context("no threads")?;

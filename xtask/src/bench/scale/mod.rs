@@ -24,7 +24,7 @@ use super::options::{Options, claim_cores};
 use super::origin::Origin;
 use super::peers::{self, FLOOR, Peer, Programs, Setup, Start, Which};
 use super::rules::rules;
-use super::server::{self, Running};
+use super::server::{self, RunningServer};
 use super::table::{self, Cell, Row};
 use crate::packages;
 use anyhow::{Context, Result, ensure};
@@ -83,23 +83,18 @@ const CASES: [Case; 6] = [
 struct Entrant {
     workers: &'static str,
     kind: Kind,
-    server: Running,
+    server: RunningServer,
     /// The CPU time of a hit in microseconds, by case and round.
     samples: Vec<Vec<f64>>,
 }
 
-/// Reads the words after `bench scale`.
-///
-/// # Errors
-/// The same as for [`Options::parse`].
+/// Reads the words after `bench scale`. Errors: the same as for [`Options::parse`].
 pub(super) fn parse(words: &[String]) -> Result<Options> {
     Options::parse(words, [3, 7])
 }
 
-/// Runs the bench and prints its tables, and the goals with their results.
-///
-/// # Errors
-/// If a program is missing, a build fails, or a request is not answered from the cache.
+/// Runs the bench and prints its tables, and the goals with their results. Fails if a program is missing, a build
+/// fails, or a request is not answered from the cache.
 pub(crate) fn run(options: &Options) -> Result<Vec<Goal>> {
     options.missing(&[&packages::WRK, &H2LOAD], &[])?;
     let own: Vec<_> =
@@ -244,7 +239,7 @@ fn start(programs: &Programs, origin: &Origin) -> Result<Vec<Entrant>> {
         (MANY, Kind::Ruled, larder("64-workers-rules", |setup| configure(setup, MANY, true))),
     ];
     let start = |(workers, kind, peer): (&'static str, Kind, Peer)| {
-        let server = Running::start(&peer, programs, origin)?;
+        let server = RunningServer::start(&peer, programs, origin)?;
         if workers != ONE {
             widen(&server)?;
         }
@@ -258,7 +253,7 @@ fn threads(setup: &Setup, threads: &str) -> Start {
 }
 
 /// Lets all threads of a server run on both cores.
-fn widen(server: &Running) -> Result<()> {
+fn widen(server: &RunningServer) -> Result<()> {
     for process in server.processes()? {
         let mut taskset = Command::new("taskset");
         taskset.args(["--all-tasks", "--cpu-list", "--pid", CORES, &process.to_string()]);

@@ -5,7 +5,7 @@ use crate::bench::lap::Lap;
 use crate::bench::origin::Origin;
 use crate::bench::peers::Which;
 use crate::bench::process;
-use crate::bench::server::Running;
+use crate::bench::server::RunningServer;
 use crate::bench::table::{Cell, Row};
 use crate::client::Client;
 use anyhow::{Result, bail};
@@ -25,7 +25,7 @@ const CHECK_EVERY: u64 = 997;
 
 /// Returns the table of overheads, and its goal; a server that fails is omitted and named in `failures`.
 pub(super) fn memory(
-    servers: &[Running],
+    servers: &[RunningServer],
     origin: &Origin,
     failures: &mut Vec<String>,
 ) -> (Vec<Row>, Vec<Goal>) {
@@ -50,7 +50,7 @@ pub(super) fn memory(
 }
 
 /// Returns a row, and the bytes for an object in addition to its body.
-fn measure(server: &Running, origin: &Origin) -> Result<(Row, f64)> {
+fn measure(server: &RunningServer, origin: &Origin) -> Result<(Row, f64)> {
     fill(server.port, 0..WARM_UP)?;
     let before = process::resident(&server.processes()?)?;
     fill(server.port, WARM_UP..WARM_UP + OBJECTS)?;

@@ -10,7 +10,7 @@ use super::measure::Object;
 use super::options::{self, claim_cores};
 use super::origin::Origin;
 use super::peers::{self, Peer, Subject, Which};
-use super::server::{self, Running};
+use super::server::{self, RunningServer};
 use super::{CONNECTIONS, table};
 use crate::{args, packages};
 use anyhow::{Result, bail};
@@ -78,7 +78,7 @@ pub(super) fn run(options: &Options) -> Result<Vec<Goal>> {
     let mut failures = Vec::new();
     let mut servers = Vec::new();
     for peer in chosen {
-        match Running::start(peer, &programs, &origin) {
+        match RunningServer::start(peer, &programs, &origin) {
             Ok(server) => servers.push(server),
             Err(error) => failures.push(format!("{}: {error:#}", peer.name)),
         }

@@ -7,7 +7,7 @@ use crate::bench::goal::Goal;
 use crate::bench::measure::{Expect, Object, Sample, median, sample};
 use crate::bench::origin::{Origin, UNCACHEABLE};
 use crate::bench::peers::Which;
-use crate::bench::server::Running;
+use crate::bench::server::RunningServer;
 use crate::bench::table::{Cell, Row};
 use crate::client::Client;
 use anyhow::{Result, bail};
@@ -28,7 +28,7 @@ const STORED: f64 = 0.9;
 /// server that fails is omitted and named in `failures`.
 pub(super) fn hits(
     options: &Options,
-    servers: &[Running],
+    servers: &[RunningServer],
     origin: &Origin,
     failures: &mut Vec<String>,
 ) -> Result<(Vec<Row>, Vec<Goal>)> {
@@ -57,7 +57,7 @@ pub(super) fn hits(
 /// Returns the table of misses and their goals: for 1 KiB that must not be stored, and for 1 KiB that Larder stores.
 pub(super) fn misses(
     options: &Options,
-    servers: &[Running],
+    servers: &[RunningServer],
     origin: &Origin,
     failures: &mut Vec<String>,
 ) -> Result<(Vec<Row>, Vec<Goal>)> {
@@ -98,7 +98,7 @@ fn goal(what: String, most: f64, own: Option<&Entrant>, peers: &[&Entrant]) -> O
 }
 
 /// Fetches until no more requests reach the origin.
-fn warm(server: &Running, object: &Object, origin: &Origin) -> Result<()> {
+fn warm(server: &RunningServer, object: &Object, origin: &Origin) -> Result<()> {
     let mut client = Client::connect(server.port)?;
     for _ in 0..WARMING_TRIES {
         let before = origin.requests();
@@ -143,7 +143,12 @@ fn rounds<'a>(
 }
 
 /// Returns a success; adds a failure with the server and the object to `failures`.
-fn note<T>(server: &Running, object: &Object, result: Result<T>, failures: &mut Vec<String>) -> Option<T> {
+fn note<T>(
+    server: &RunningServer,
+    object: &Object,
+    result: Result<T>,
+    failures: &mut Vec<String>,
+) -> Option<T> {
     result.map_err(|error| failures.push(format!("{} at {}: {error:#}", server.name, object.name))).ok()
 }
 

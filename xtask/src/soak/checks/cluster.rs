@@ -3,7 +3,7 @@
 //! the lag.
 
 use super::Task;
-use super::pages::{Pages, Reader, Shown, host, path};
+use super::pages::{PageVersions, Pages, Reader, host, path};
 use super::purges;
 use crate::client::{Answer, Client};
 use crate::soak::ordinary::Random;
@@ -23,20 +23,20 @@ const START: Duration = Duration::from_secs(30);
 
 /// The versions of a page that each node has acknowledged, and those that any node has published.
 #[derive(Default)]
-struct Acknowledged {
+struct NodeVersions {
     by_node: [u64; NODES.len()],
-    published: Published,
+    published: PublishedVersions,
 }
 
 /// Published versions with their times.
 #[derive(Default)]
-struct Published {
+struct PublishedVersions {
     recent: Vec<(Instant, u64)>,
     /// The highest version that was published before the lag.
     overdue: u64,
 }
 
-impl Published {
+impl PublishedVersions {
     /// Returns the lowest valid version for a request that is sent at `now`. `now` never goes back.
     fn least(&mut self, now: Instant) -> u64 {
         let overdue = self.recent.extract_if(.., |(then, _)| now > *then + LAG);
@@ -50,7 +50,7 @@ struct Nodes<'t> {
     task: &'t Task<'t>,
     pages: &'t Pages,
     nodes: &'t [Larder],
-    acknowledged: Vec<Mutex<Acknowledged>>,
+    acknowledged: Vec<Mutex<NodeVersions>>,
 }
 
 pub(super) fn run(task: &Task<'_>) -> Result<()> {
@@ -132,13 +132,13 @@ impl Nodes<'_> {
         }
     }
 
-    fn least(&self, node: usize, page: u64) -> Shown {
+    fn least(&self, node: usize, page: u64) -> PageVersions {
         let mut acknowledged = self.page(page);
         let own = acknowledged.by_node[node].max(acknowledged.published.least(Instant::now()));
-        Shown { own, user: 0 }
+        PageVersions { own, user: 0 }
     }
 
-    fn page(&self, page: u64) -> std::sync::MutexGuard<'_, Acknowledged> {
+    fn page(&self, page: u64) -> std::sync::MutexGuard<'_, NodeVersions> {
         locked(&self.acknowledged[page as usize])
     }
 
@@ -183,13 +183,13 @@ fn is_published(answer: &Answer) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{LAG, Published};
+    use super::{LAG, PublishedVersions};
     use std::time::{Duration, Instant};
 
     #[test]
     fn a_published_version_has_to_be_read_after_the_lag() {
         let now = Instant::now();
-        let mut published = Published { recent: vec![(now, 2), (now + LAG, 3)], overdue: 0 };
+        let mut published = PublishedVersions { recent: vec![(now, 2), (now + LAG, 3)], overdue: 0 };
         assert_eq!(published.least(now + LAG), 0);
         assert_eq!(published.least(now + LAG + Duration::from_millis(1)), 2);
         assert_eq!(published.least(now + 3 * LAG), 3);

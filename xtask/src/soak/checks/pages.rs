@@ -34,7 +34,7 @@ pub(super) struct Form {
 
 /// The versions of a page and of the user that it shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Shown {
+pub(super) struct PageVersions {
     pub(super) own: u64,
     pub(super) user: u64,
 }
@@ -119,23 +119,23 @@ impl Pages {
             }
         }
         let mut content = self.content(page, shown);
-        if self.form.is_damaged && shown == Shown::default() {
+        if self.form.is_damaged && shown == PageVersions::default() {
             let middle = content.len() / 2;
             content[middle] ^= 1;
         }
         content::answer("200 OK", &lines, &content)
     }
 
-    fn shown(&self, page: u64) -> Shown {
+    fn shown(&self, page: u64) -> PageVersions {
         let of = |page: u64| self.versions[page as usize].load(Ordering::SeqCst);
         // A user is read before its path: the shown version is then current or old, and later reads are at least as
         // new.
         let user = if self.form.is_coupled && page % 2 == 1 { of(page - 1) } else { 0 };
-        Shown { user, own: of(page) }
+        PageVersions { user, own: of(page) }
     }
 
     /// Returns a content that repeats a line with the path and the versions.
-    fn content(&self, page: u64, shown: Shown) -> Vec<u8> {
+    fn content(&self, page: u64, shown: PageVersions) -> Vec<u8> {
         let lengths = self.form.lengths;
         let line = format!("{} {} {}\n", path(page), shown.own, shown.user);
         line.bytes().cycle().take(lengths[page as usize % lengths.len()]).collect()
@@ -152,10 +152,10 @@ impl Pages {
     }
 
     /// Returns the minimum versions for a read that begins now.
-    pub(super) fn least(&self, page: u64) -> Shown {
+    pub(super) fn least(&self, page: u64) -> PageVersions {
         let of = |page: u64| self.acknowledged[page as usize].load(Ordering::SeqCst);
         let user = if self.form.is_coupled && page % 2 == 1 { of(page - 1) } else { 0 };
-        Shown { user, own: of(page) }
+        PageVersions { user, own: of(page) }
     }
 
     /// Returns the version that the change of this name has created, once it has.
@@ -169,13 +169,13 @@ impl Pages {
 
     /// Returns the versions in a content, after comparing every received byte. Fails on a content that belongs to no
     /// version of the page.
-    pub(super) fn read(&self, page: u64, answer: &Answer) -> Result<Shown> {
+    pub(super) fn read(&self, page: u64, answer: &Answer) -> Result<PageVersions> {
         let body = &answer.body;
         let line = body.split(|byte| *byte == b'\n').next().unwrap_or_default();
         let text = String::from_utf8_lossy(line);
         let mut words = text.split(' ').skip(1).map(str::parse);
         let shown = match (words.next(), words.next()) {
-            (Some(Ok(own)), Some(Ok(user))) => Shown { own, user },
+            (Some(Ok(own)), Some(Ok(user))) => PageVersions { own, user },
             _ => anyhow::bail!("wrong content of {} bytes: `{:.60}`", body.len(), text),
         };
         let right = self.content(page, shown);
@@ -188,7 +188,7 @@ impl Pages {
 }
 
 /// Returns the error of a page that shows `shown` although it must show at least `least`.
-pub(super) fn older(shown: Shown, least: Shown) -> Option<String> {
+pub(super) fn older(shown: PageVersions, least: PageVersions) -> Option<String> {
     let is_older = shown.own < least.own || shown.user < least.user;
     is_older.then(|| format!("read {shown:?}, acknowledged before were {least:?}"))
 }
@@ -199,7 +199,7 @@ pub(super) struct Reader<'r> {
     pub(super) pages: &'r Pages,
     client: Client,
     /// Entity-tags with the versions of their contents, by page.
-    kept: HashMap<u64, (String, Shown)>,
+    kept: HashMap<u64, (String, PageVersions)>,
 }
 
 impl<'r> Reader<'r> {
@@ -213,7 +213,7 @@ impl<'r> Reader<'r> {
         host: &str,
         page: u64,
         is_conditional: bool,
-        least: Shown,
+        least: PageVersions,
     ) -> Option<Answer> {
         let findings = &self.task.findings;
         let kept = self.kept.get(&page).filter(|_| is_conditional);
@@ -253,7 +253,7 @@ impl<'r> Reader<'r> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Form, Pages, Shown, number, older, path};
+    use super::{Form, PageVersions, Pages, number, older, path};
     use crate::client::Client;
 
     fn pages(is_damaged: bool) -> std::sync::Arc<Pages> {
@@ -270,7 +270,7 @@ mod tests {
 
     #[test]
     fn a_read_may_be_newer_than_what_was_acknowledged_and_not_older() {
-        let shown = |own, user| Shown { own, user };
+        let shown = |own, user| PageVersions { own, user };
         assert_eq!(older(shown(3, 2), shown(3, 1)), None);
         assert!(older(shown(2, 2), shown(3, 1)).is_some());
         assert!(older(shown(4, 0), shown(3, 1)).is_some(), "the user counts, too");
@@ -282,7 +282,7 @@ mod tests {
         let mut client = Client::to(pages.serve());
         client.ask("PUT /users/0", "").unwrap();
         let mut answer = client.ask("GET /paths/0", "").unwrap();
-        assert_eq!(pages.read(1, &answer).unwrap(), Shown { own: 0, user: 1 });
+        assert_eq!(pages.read(1, &answer).unwrap(), PageVersions { own: 0, user: 1 });
         assert_eq!(client.ask("GET /paths/0", "If-None-Match: \"0-1\"\r\n").unwrap().status, 304);
         assert!(pages.read(3, &answer).is_err(), "another page's");
         answer.is_whole = false;
@@ -305,8 +305,8 @@ mod tests {
         let mut client = Client::to(pages.serve());
         assert!(client.ask("PUT /users/1", "Change: a\r\nCut: 1\r\n").is_err());
         assert_eq!(pages.committed("a"), Some(1));
-        assert_eq!(pages.least(2), Shown::default());
+        assert_eq!(pages.least(2), PageVersions::default());
         pages.acknowledge(2, 1);
-        assert_eq!(pages.least(3), Shown { own: 0, user: 1 });
+        assert_eq!(pages.least(3), PageVersions { own: 0, user: 1 });
     }
 }

@@ -20,7 +20,7 @@ const FITTED: &str = "The distance between visits is not published, so the datas
 const FIT: &str = "the distance between visits is not published, so it is fitted to the report's times.";
 
 /// A dataset, with what the seed report says about it.
-struct Told {
+struct ReportClaims {
     course: &'static str,
     title: &'static str,
     /// The policies in the order of the report, the best first.
@@ -39,8 +39,8 @@ const UNCACHED: ClaimSource = seed(
      datasets.",
 );
 
-const DATASETS: [Told; 2] = [
-    Told {
+const DATASETS: [ReportClaims; 2] = [
+    ReportClaims {
         course: COURSES[0].0,
         title: COURSES[0].1,
         order: ["lru", "lfu", "fifo", "rand", "maxs"],
@@ -54,7 +54,7 @@ const DATASETS: [Told; 2] = [
             "For dataset1, no significant gain in time is achieved as we increase the cache size after 20%.",
         ),
     },
-    Told {
+    ReportClaims {
         course: COURSES[1].0,
         title: COURSES[1].1,
         order: ["lru", "fifo", "lfu", "rand", "maxs"],
@@ -91,7 +91,7 @@ fn hits(run: &Run) -> f64 {
 }
 
 /// Decides the order of all five policies.
-fn order(of: &[&List], told: &Told) -> Finding {
+fn order(of: &[&List], told: &ReportClaims) -> Finding {
     let mut samples = Samples::default();
     for percent in lists::percents(of) {
         for pair in told.order.windows(2) {
@@ -118,7 +118,7 @@ fn order(of: &[&List], told: &Told) -> Finding {
 }
 
 /// Returns the mean hit ratios at the smallest size, in the order of the seed report.
-fn means(of: &[&List], told: &Told) -> String {
+fn means(of: &[&List], told: &ReportClaims) -> String {
     let Some(percent) = lists::percents(of).first().copied() else { return String::new() };
     let mean = |policy: &&str| {
         let ratios = of.iter().filter_map(|list| Some(list.run(policy, percent)?.hit_ratio * 100.0));
@@ -168,7 +168,7 @@ fn worst(of: &[&List], title: &str) -> Finding {
 }
 
 /// Decides the same as a function of the fit: with ever more visits in other places.
-fn worst_by_fit(all: &[List], told: &Told) -> Finding {
+fn worst_by_fit(all: &[List], told: &ReportClaims) -> Finding {
     let mut samples = Samples::default();
     for loose in LOOSE {
         let of = lists::those(all, told.course, loose);
@@ -209,7 +209,7 @@ fn of_all<'a>(
 }
 
 /// Decides the claim that no cache takes a number of times the time of the slowest policy at the smallest size.
-fn without(cells: &[&CellResult], told: &Told) -> Finding {
+fn without(cells: &[&CellResult], told: &ReportClaims) -> Finding {
     let (title, times) = (told.title, told.times);
     let cached: Vec<_> = cells.iter().filter(|measured| measured.cell.policy != NONE).copied().collect();
     let least = percents(&cached).first().copied().unwrap_or(0);
@@ -242,7 +242,7 @@ fn without(cells: &[&CellResult], told: &Told) -> Finding {
 }
 
 /// Decides the claim that LRU gains less than [`LITTLE`] from a size to the largest.
-fn little_beyond(of: &[&List], told: &Told) -> Finding {
+fn little_beyond(of: &[&List], told: &ReportClaims) -> Finding {
     let (title, enough) = (told.title, told.enough);
     let most = lists::percents(of).last().copied().unwrap_or(0);
     let gain = |list: &&List| Some(list.run("lru", most)?.hit_ratio - list.run("lru", enough)?.hit_ratio);

@@ -18,7 +18,7 @@ use crate::{Bound, ClaimKind, Halt, Samples};
 
 /// The shares of the GETs for which the services do no work, because the tag of the last answer is not blank.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Unasked {
+pub(super) struct AvoidedWork {
     repetition: u64,
     /// If a write blanks all endpoints of its service, and a write to users those of all services.
     by_service: f64,
@@ -107,7 +107,7 @@ impl Tags {
     }
 }
 
-impl Unasked {
+impl AvoidedWork {
     /// Sends the first `requests` requests of `seed` to new services. Fails if the services cannot be created.
     pub(super) fn new(requests: u64, seed: u64, repetition: u64) -> Result<Self, Halt> {
         let services = Rehearsal::new(ENTITIES).map_err(|error| Halt::because("cannot simulate", error))?;
@@ -140,12 +140,12 @@ impl Unasked {
 }
 
 /// Returns the mean of `value` over all lists, in percent.
-fn mean(all: &[Unasked], value: fn(&Unasked) -> f64) -> f64 {
+fn mean(all: &[AvoidedWork], value: fn(&AvoidedWork) -> f64) -> f64 {
     ratio(all.iter().map(value).sum(), all.len() as f64) * 100.0
 }
 
 /// Decides whether discovered couplings are enough to blank single endpoints.
-pub(super) fn discovery(all: &[Unasked]) -> Finding {
+pub(super) fn discovery(all: &[AvoidedWork]) -> Finding {
     let mut samples = Samples::default();
     samples.add("all", all.iter().map(|one| (one.repetition, one.stale)));
     let claim = "Couplings of single endpoints that a cache discovers from changed answers leave at most one GET in a hundred \
@@ -167,7 +167,7 @@ pub(super) fn discovery(all: &[Unasked]) -> Finding {
 }
 
 /// Decides the seed report's expectation of finer blanking.
-pub(super) fn claim(all: &[Unasked]) -> Finding {
+pub(super) fn claim(all: &[AvoidedWork]) -> Finding {
     let mut samples = Samples::default();
     samples.add("all", all.iter().map(|one| (one.repetition, one.by_endpoint - one.by_service)));
     let claim = "Blanking only the endpoints that a write changes leaves more GETs without work of the services than blanking whole \
@@ -232,7 +232,7 @@ mod tests {
 
     #[test]
     fn finer_blanking_leaves_more_answers_current() {
-        let unasked = Unasked::new(600, 1, 0).unwrap();
+        let unasked = AvoidedWork::new(600, 1, 0).unwrap();
         assert!(unasked.by_endpoint > unasked.by_service + 0.1, "{unasked:?}");
         assert!(unasked.discovered > unasked.by_endpoint && unasked.stale > 0.0, "{unasked:?}");
     }

@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use self::cell::{CellResult, Room, room, take};
 use self::conditions::{Cell, ENTITIES};
-use self::couplings::Unasked;
+use self::couplings::AvoidedWork;
 use self::places::Savings;
 use self::plan::{POLICIES, Plan, SIZE};
 use self::simulated::{Growth, RequestRehearsal, SimulatedRatio};
@@ -97,7 +97,7 @@ pub(super) fn measure(bench: &mut Bench) -> Result<(), Halt> {
     bench.measure_together(
         &lists,
         |at| format!("unasked/{at:02}"),
-        |_, at| Unasked::new(plan.requests, scale.of(*at), *at),
+        |_, at| AvoidedWork::new(plan.requests, scale.of(*at), *at),
     )?;
     bench.measure_together(
         &lists,

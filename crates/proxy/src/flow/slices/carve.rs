@@ -21,7 +21,7 @@ use crate::origin::{Chunk, Download};
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// The rest of a response that arrives.
-struct Carving {
+struct ResponseRest {
     worker: Arc<Worker>,
     entry: Entry,
     sliced: Arc<SlicedBody>,
@@ -45,13 +45,13 @@ pub(crate) fn begin(
     let length = sliced.len();
     let worker = Arc::clone(worker);
     let (early, ahead) = Default::default();
-    let mut carving = Carving { worker, entry, sliced, download, cost, early, ahead };
+    let mut carving = ResponseRest { worker, entry, sliced, download, cost, early, ahead };
     carving.lead(0);
     tokio::spawn(carving.run(sender));
     PieceQueue::new(pieces, length)
 }
 
-impl Carving {
+impl ResponseRest {
     async fn run(mut self, to: Sender<QueuedPiece>) {
         let last = self.sliced.index(self.sliced.len() - 1);
         for index in 0..=last {

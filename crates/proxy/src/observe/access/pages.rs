@@ -22,12 +22,12 @@ const FULL: usize = 64 << 10;
 
 /// The pages and the sink to which they are written.
 pub(super) struct Pages {
-    shared: Arc<Shared>,
+    shared: Arc<PageSet>,
     /// The thread that writes pages, since the first line; `None` if it could not be started.
     writer: OnceLock<Option<Thread>>,
 }
 
-struct Shared {
+struct PageSet {
     pages: Box<[Page]>,
     /// The sink, and the empty buffer that the next page gets.
     sink: Mutex<(Sink, Vec<u8>)>,
@@ -50,7 +50,7 @@ impl Pages {
     pub(super) fn new(workers: usize, sink: Sink) -> Self {
         let pages = (0..workers.max(1)).map(|_| Page::default()).collect();
         let sink = Mutex::new((sink, Vec::new()));
-        Self { shared: Arc::new(Shared { pages, sink, lost: AtomicU64::new(0) }), writer: OnceLock::new() }
+        Self { shared: Arc::new(PageSet { pages, sink, lost: AtomicU64::new(0) }), writer: OnceLock::new() }
     }
 
     /// Appends the line that `write` appends to the page of a worker. If it is `urgent`, it is written at once.
@@ -103,7 +103,7 @@ impl Pages {
     }
 }
 
-impl Shared {
+impl PageSet {
     fn write_all(&self) {
         self.pages.iter().for_each(|page| self.write(page));
     }

@@ -20,7 +20,7 @@ use crate::cluster::invalidations::InvalidationsReport;
 use crate::cluster::members::MemberState;
 use crate::cluster::tier::TierReport;
 use crate::counts::counters::{Counts, OutcomeCounts};
-use crate::counts::histogram::Timed;
+use crate::counts::histogram::LatencyKind;
 use crate::exchange::rule_counts::RuleReport;
 use crate::observe::ledger::StatisticsReport;
 
@@ -98,14 +98,14 @@ pub(super) const METRICS: &[Metric] = &[
     metric!(Histogram "larder_request_duration_seconds" ["result"]
     "Duration of requests, by result: hit, validated, miss, or other."
     |moment, to| {
-        to.put_times(&["hit"], moment.times.of(Timed::Hit));
-        to.put_times(&["validated"], moment.times.of(Timed::Validated));
-        to.put_times(&["miss"], moment.times.of(Timed::Miss));
-        to.put_times(&["other"], moment.times.of(Timed::Other));
+        to.put_times(&["hit"], moment.times.of(LatencyKind::Hit));
+        to.put_times(&["validated"], moment.times.of(LatencyKind::Validated));
+        to.put_times(&["miss"], moment.times.of(LatencyKind::Miss));
+        to.put_times(&["other"], moment.times.of(LatencyKind::Other));
     }),
     metric!(Histogram "larder_origin_duration_seconds" []
         "Time until the origin began to answer, for each request to one."
-        |moment, to| to.put_times(&[], moment.times.of(Timed::Origin))),
+        |moment, to| to.put_times(&[], moment.times.of(LatencyKind::Origin))),
     metric!(Gauge "larder_origin_healthy" ["site", "origin"]
     "1 if the origin answers, 0 while it is down after failures. Absent until the origin is asked for the first time."
     |moment, to| origins(moment, |labels, origin| {

@@ -113,7 +113,7 @@ mod tests {
 
     use super::*;
     use crate::base::outcome;
-    use crate::counts::histogram::{Distributions, Timed, Times};
+    use crate::counts::histogram::{Distributions, LatencyKind, Times};
 
     static METRIC: Metric = Metric {
         name: "larder_test_seconds",
@@ -143,7 +143,7 @@ mod tests {
         }
         all.add(&times);
         let mut page = String::new();
-        Samples::of(&METRIC, Form::Page(&mut page)).put_times(&["x", "y"], all.of(Timed::Miss));
+        Samples::of(&METRIC, Form::Page(&mut page)).put_times(&["x", "y"], all.of(LatencyKind::Miss));
         let value = |line: &str| {
             let start = format!("larder_test_seconds{line} ");
             page.lines()

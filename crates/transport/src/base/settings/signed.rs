@@ -55,7 +55,7 @@ struct Parts<'u> {
 
 /// The reason why a URL is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unsigned {
+pub enum SignatureFault {
     /// It has no signature by one of the keys, or no time.
     Forged,
     /// Its time is over.
@@ -98,21 +98,21 @@ impl SignedUrls {
     ///
     /// # Errors
     /// The reason why the URL is refused.
-    pub fn verify(&self, uri: &str, client: IpAddr, now: u64) -> Result<(), Unsigned> {
-        let Parts { signed, signature, rest } = self.split(uri).ok_or(Unsigned::Forged)?;
+    pub fn verify(&self, uri: &str, client: IpAddr, now: u64) -> Result<(), SignatureFault> {
+        let Parts { signed, signature, rest } = self.split(uri).ok_or(SignatureFault::Forged)?;
         let text = match self.by_client {
             true => format!("{signed} {}", client.to_canonical()).into(),
             false => Cow::Borrowed(signed),
         };
         let is_by = |key: &hmac::Key| hmac::verify(key, text.as_bytes(), &signature).is_ok();
         if may_leave(rest) {
-            return Err(Unsigned::Forged);
+            return Err(SignatureFault::Forged);
         }
         if !self.keys.iter().any(is_by) {
-            return Err(Unsigned::Forged);
+            return Err(SignatureFault::Forged);
         }
-        let time: u64 = self.time(signed).and_then(|time| time.parse().ok()).ok_or(Unsigned::Forged)?;
-        if now > time.saturating_add(self.skew.into()) { Err(Unsigned::Expired) } else { Ok(()) }
+        let time: u64 = self.time(signed).and_then(|time| time.parse().ok()).ok_or(SignatureFault::Forged)?;
+        if now > time.saturating_add(self.skew.into()) { Err(SignatureFault::Expired) } else { Ok(()) }
     }
 
     /// Returns the path of the resource, for a URL that is valid.
@@ -253,7 +253,7 @@ mod tests {
         for key in [OLD, NEW] {
             let url = sign("/a.zip?v=1&expires=1000", key);
             assert_eq!([1_000, 1_030].map(|now| at(&url, now)), [Ok(()), Ok(())]);
-            assert_eq!(at(&url, 1_031), Err(Unsigned::Expired));
+            assert_eq!(at(&url, 1_031), Err(SignatureFault::Expired));
         }
         let stranger = sign("/a.zip?expires=1000", "0123456789abcdeF");
         let timeless = sign("/a.zip?v=1", OLD);
@@ -268,7 +268,7 @@ mod tests {
             "/a.zip?signature=",
             "/a?expires=1000&signature=00",
         ] {
-            assert_eq!(at(url, 0), Err(Unsigned::Forged), "{url}");
+            assert_eq!(at(url, 0), Err(SignatureFault::Forged), "{url}");
         }
         for text in ["", "short", "a b 0123456789abcdef"] {
             assert!(SignedUrls::parse("keys", text).is_err(), "{text}");
@@ -282,7 +282,7 @@ mod tests {
         assert_eq!(urls().verify(&format!("/a?expires=9&signature={signature}"), CLIENT, 0), Ok(()));
         assert_eq!(
             urls().verify(&format!("/a?expires=9?signature={signature}"), CLIENT, 0),
-            Err(Unsigned::Forged)
+            Err(SignatureFault::Forged)
         );
     }
 
@@ -291,7 +291,7 @@ mod tests {
         let urls = SignedUrls { place: SignaturePlace::Path, ..urls() };
         let url = sign_path("/a/film.mp4", 1_000, NEW);
         assert_eq!((urls.verify(&url, CLIENT, 1_030), &*urls.resource(&url)), (Ok(()), "/a/film.mp4"));
-        assert_eq!(urls.verify(&url, CLIENT, 1_031), Err(Unsigned::Expired));
+        assert_eq!(urls.verify(&url, CLIENT, 1_031), Err(SignatureFault::Expired));
         for other in [
             &*format!("{url}?v=1"),
             &*url.replace("film", "book"),
@@ -300,7 +300,7 @@ mod tests {
             "/a/film.mp4",
             "",
         ] {
-            assert_eq!(urls.verify(other, CLIENT, 0), Err(Unsigned::Forged), "{other}");
+            assert_eq!(urls.verify(other, CLIENT, 0), Err(SignatureFault::Forged), "{other}");
         }
     }
 
@@ -314,15 +314,15 @@ mod tests {
         {
             let url = format!("{folder}{rest}");
             assert_eq!((urls.verify(&url, CLIENT, 1_030), &*urls.resource(&url)), (Ok(()), resource));
-            assert_eq!(urls.verify(&url, CLIENT, 1_031), Err(Unsigned::Expired));
-            assert_eq!(urls.verify(&url.replace("film", "book"), CLIENT, 0), Err(Unsigned::Forged));
+            assert_eq!(urls.verify(&url, CLIENT, 1_031), Err(SignatureFault::Expired));
+            assert_eq!(urls.verify(&url.replace("film", "book"), CLIENT, 0), Err(SignatureFault::Forged));
         }
         let of_file = sign_path("/a/film", 1_000, NEW);
         let plain = ["/../x", "/%2e%2E/x", "/a%2f..", "/a%5Cb", "/.", "/./x", "//x", "/a\\b", ""];
         let odd = ["/%252e%252E/x", "/%c0%ae%C0%AE/x", "/%uFF0E%uFF0E/x", "/.%09./x", "/a%00/x"];
         let outside = plain.iter().chain(&odd).map(|rest| format!("{folder}{rest}"));
         for other in outside.chain([format!("{of_file}/1.ts")]) {
-            assert_eq!(urls.verify(&other, CLIENT, 0), Err(Unsigned::Forged), "{other}");
+            assert_eq!(urls.verify(&other, CLIENT, 0), Err(SignatureFault::Forged), "{other}");
         }
     }
 
@@ -334,9 +334,9 @@ mod tests {
         let other = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 2));
         assert_eq!(
             [CLIENT, other].map(|client| urls.verify(&url, client, 0)),
-            [Ok(()), Err(Unsigned::Forged)]
+            [Ok(()), Err(SignatureFault::Forged)]
         );
-        assert_eq!(urls.verify(&sign(link, OLD), CLIENT, 0), Err(Unsigned::Forged));
+        assert_eq!(urls.verify(&sign(link, OLD), CLIENT, 0), Err(SignatureFault::Forged));
     }
 
     proptest! {
@@ -350,7 +350,7 @@ mod tests {
             let at = at.index(url.len());
             changed.replace_range(at..=at, &byte);
             prop_assume!(changed != url && !(at >= url.len() - 64 && changed.eq_ignore_ascii_case(&url)));
-            prop_assert_eq!(urls.verify(&changed, CLIENT, 0), Err(Unsigned::Forged));
+            prop_assert_eq!(urls.verify(&changed, CLIENT, 0), Err(SignatureFault::Forged));
             prop_assert_eq!((urls.verify(&url, CLIENT, 0), &*urls.resource(&url)), (Ok(()), &*path));
         }
 
@@ -364,7 +364,7 @@ mod tests {
             changed.replace_range(at..=at, &byte);
             // The digits of a signature may be in either case.
             prop_assume!(changed != url && !(at >= url.len() - 64 && changed.eq_ignore_ascii_case(&url)));
-            prop_assert_eq!(urls().verify(&changed, CLIENT, 0), Err(Unsigned::Forged));
+            prop_assert_eq!(urls().verify(&changed, CLIENT, 0), Err(SignatureFault::Forged));
             prop_assert_eq!(urls().verify(&url, CLIENT, 0), Ok(()));
             for end in 0..url.len() {
                 prop_assert!(urls().verify(&url[..end], CLIENT, 0).is_err());
@@ -375,7 +375,7 @@ mod tests {
         fn any_text_is_checked_without_a_panic(uri in ".{0,90}", digits in "[0-9a-f]{64}") {
             let _ = urls().verify(&uri, CLIENT, 0);
             let forged = format!("{uri}?expires=9&signature={digits}");
-            prop_assert_eq!(urls().verify(&forged, CLIENT, 0), Err(Unsigned::Forged));
+            prop_assert_eq!(urls().verify(&forged, CLIENT, 0), Err(SignatureFault::Forged));
         }
     }
 }

@@ -22,7 +22,7 @@ use crate::base::clock;
 use crate::base::networks::{bare, host_of};
 use crate::http::response::LONGEST;
 use crate::net::stream;
-use crate::origin::connect::Opened;
+use crate::origin::connect::OpenConnection;
 use crate::origin::quota::QuotaPermit;
 use crate::origin::resolve::Resolver;
 
@@ -78,7 +78,7 @@ impl Connection {
     /// connection's task calls `look` periodically, and when the connection has ended; with `true` if it has ended before
     /// the origin's `SETTINGS`.
     pub(super) async fn begin(
-        opened: Opened,
+        opened: OpenConnection,
         authority: &str,
         (window, counted): (u32, Option<QuotaPermit>),
         look: impl Fn(bool) + Send + 'static,

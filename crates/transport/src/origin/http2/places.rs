@@ -14,7 +14,7 @@ use tokio::time::timeout;
 
 use super::connection::{Connection, Stream, WINDOW};
 use crate::base::clock;
-use crate::origin::connect::{Opened, Protocols};
+use crate::origin::connect::{OpenConnection, Protocols};
 use crate::origin::connection;
 use crate::origin::idle::Idle;
 use crate::origin::quota::Quota;
@@ -115,7 +115,7 @@ impl Places {
     /// Keeps a connection over TLS to `authority`, whose origin has chosen the protocol. Returns it if that is HTTP/2.
     pub(in crate::origin) async fn keep(
         &self,
-        opened: Opened,
+        opened: OpenConnection,
         authority: &str,
         idle: &Arc<Idle>,
     ) -> Option<Arc<Connection>> {

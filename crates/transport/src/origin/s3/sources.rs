@@ -23,7 +23,7 @@ const LONGEST: usize = 64 << 10;
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The result of a source: `None` if it is not set up here.
-type Found = Result<Option<Credentials>, String>;
+type SourceResult = Result<Option<Credentials>, String>;
 
 /// Finds credentials for `bucket`. Errors: what each source said, in one line.
 pub(super) async fn find(client: &Client, bucket: &S3Bucket) -> Result<Credentials, String> {
@@ -63,7 +63,7 @@ fn of_environment() -> Option<Credentials> {
     Some(credentials.with_token(variable("AWS_SESSION_TOKEN").as_deref()))
 }
 
-fn of_file(profile: Option<&str>) -> Found {
+fn of_file(profile: Option<&str>) -> SourceResult {
     let named = variable("AWS_SHARED_CREDENTIALS_FILE");
     let usual = || variable("HOME").map(|home| format!("{home}/.aws/credentials"));
     let is_named = named.is_some() || profile.is_some();
@@ -100,7 +100,7 @@ fn of_profile(text: &str, profile: &str) -> Option<Credentials> {
 }
 
 /// Exchanges a token file for credentials of a role (AssumeRoleWithWebIdentity).
-async fn of_web_identity(client: &Client, bucket: &S3Bucket) -> Found {
+async fn of_web_identity(client: &Client, bucket: &S3Bucket) -> SourceResult {
     let (Some(path), Some(role)) = (variable("AWS_WEB_IDENTITY_TOKEN_FILE"), variable("AWS_ROLE_ARN")) else {
         return Ok(None);
     };
@@ -129,7 +129,7 @@ async fn of_web_identity(client: &Client, bucket: &S3Bucket) -> Found {
 }
 
 /// Asks the endpoint that a container's variables name.
-async fn of_container(client: &Client) -> Found {
+async fn of_container(client: &Client) -> SourceResult {
     let relative = variable("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI");
     let url = relative.map(|path| format!("http://169.254.170.2{path}"));
     let Some(url) = url.or_else(|| variable("AWS_CONTAINER_CREDENTIALS_FULL_URI")) else { return Ok(None) };
@@ -144,7 +144,7 @@ async fn of_container(client: &Client) -> Found {
 }
 
 /// Asks the metadata service of the machine, in version 2: with a token, which a request from outside cannot get.
-async fn of_metadata(client: &Client) -> Found {
+async fn of_metadata(client: &Client) -> SourceResult {
     if variable("AWS_EC2_METADATA_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true")) {
         return Ok(None);
     }
