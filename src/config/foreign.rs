@@ -30,6 +30,10 @@ const TABLES: &[(&[&str], &str)] = &[
         &["server", "http", "proxy", "host", "upstream", "backend", "frontend", "location"],
         "write a [[site]] with origin; its listeners are in [reverse]",
     ),
+    (
+        &["ssl", "certificate", "certificates"],
+        "write [[tls]] with cert and key; its listener is listen_tls in [reverse]",
+    ),
     (&["rules"], "rules are [[site.rule]], [[forward.rule]], or [[rule]] for all sites"),
     (&["log", "logs", "logging"], "write access_log = \"json\" above all tables"),
 ];
@@ -232,6 +236,7 @@ const RENAMED: &[(&[&str], &str)] = &[
     ),
     (&["lb", "load_balance", "load_balancing"], "write balance = \"two-choices\""),
     (&["ip_hash", "source_hash"], "write balance = \"client\", or sticky for a cookie"),
+    (&["host_header", "set_host", "preserve_host"], "write host = \"preserve\" or host = \"origin\""),
     (&["set_status"], "write error_page = { 404 = { status = 410 } } in a rule"),
     (&["error_document", "errorfile", "error_pages"], "write error_page = { 404 = \"404.html\" } in a rule"),
     (&["remote_user", "send_user"], "write user_field = \"X-Remote-User\" beside users or tokens"),

@@ -329,6 +329,11 @@ fn elsewhere(table: &str, name: &str) -> Option<String> {
         }
         "rule" if of_sites() => Some("; write it in the [[site]]".to_owned()),
         "rule.match" if of_rules() => Some("; write it in the rule, beside match".to_owned()),
+        "rule.request" | "rule.response" | "rule.reply"
+            if name.starts_with(|first: char| first.is_ascii_uppercase()) =>
+        {
+            Some(format!("; write set = {{ {} = .. }}", name.escape_debug()))
+        }
         "" if of_sites() => Some("; write it in a [[site]]".to_owned()),
         _ => None,
     }

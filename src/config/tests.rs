@@ -200,6 +200,18 @@ fn unknown_keys_get_the_nearest_name() {
             "4: unknown key 'set' in this rule; write it in request, response or reply, as in reply = { set = .. }",
         ),
         (
+            "[[site]]\norigin = 'http://a'\n[[site.rule]]\nreply = { X-A = 'b' }",
+            "4: unknown key 'X-A' in 'reply' of this rule; write set = { X-A = .. }",
+        ),
+        (
+            "[ssl]\ncert = 'a'",
+            "1: unknown table [ssl]; write [[tls]] with cert and key; its listener is listen_tls in [reverse]",
+        ),
+        (
+            "[[site]]\norigin = 'http://a'\nhost_header = 'b'",
+            "3: unknown key 'host_header' in [[site]]; write host = \"preserve\" or host = \"origin\"",
+        ),
+        (
             "[[site]]\norigin = 'http://a'\n[[site.rule]]\nmatch = { ttl = '1h' }",
             "4: unknown key 'ttl' in 'match' of this rule; write it in the rule, beside match",
         ),

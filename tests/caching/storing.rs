@@ -81,6 +81,15 @@ fn answers_about_one_connection_are_not_stored_for_others() {
 }
 
 #[test]
+fn rfc_3229_a_difference_to_what_one_client_has_is_not_stored() {
+    check(&[(
+        "\nA-IM: feed\nIf-None-Match: \"a\"",
+        "226 IM Used\nIM: feed\nETag: \"b\"\nCache-Control: max-age=60",
+        false,
+    )]);
+}
+
+#[test]
 fn section_5_2_2_3_must_understand_overrides_no_store_when_understood() {
     check(&[
         ("", "200 OK\nCache-Control: max-age=60, must-understand, no-store", true),

@@ -20,6 +20,18 @@ fn section_4_3_1_validation_sends_stored_validators_instead_of_the_clients() {
 }
 
 #[test]
+fn rfc_3229_no_difference_to_the_stored_response_is_asked_for() {
+    let origin = Origin::in_order([STALE, "304 Not Modified\nETag: \"1\""]);
+    let larder = Larder::before(&origin);
+    let feed = "GET /\nA-IM: feed\nIf-None-Match: \"mine\"";
+    for own in [None, Some("\"1\"")] {
+        assert_eq!(larder.ask(feed).text(), "body");
+        let asked = origin.last();
+        assert_eq!([asked.field("if-none-match"), asked.field("a-im")], [own, None]);
+    }
+}
+
+#[test]
 fn section_4_3_4_a_304_freshens_what_is_stored() {
     let news = "304 Not Modified\nETag: \"1\"\nCache-Control: max-age=1000\nNew: n\nContent-Type: x/y\nContent-Encoding: x";
     let origin = Origin::in_order([STALE, news]);

@@ -49,8 +49,14 @@ pub fn is_for_origin(request: &HeaderMap) -> bool {
 
 const FOR_ORIGINS: [HeaderName; 2] = [header::IF_MATCH, header::IF_UNMODIFIED_SINCE];
 
-const EVALUATED: [HeaderName; 4] =
-    [header::IF_NONE_MATCH, header::IF_MODIFIED_SINCE, header::IF_RANGE, header::RANGE];
+/// `A-IM` asks for the difference to what a condition names (RFC 3229): to another one, where caches replace the condition.
+const EVALUATED: [HeaderName; 5] = [
+    header::IF_NONE_MATCH,
+    header::IF_MODIFIED_SINCE,
+    header::IF_RANGE,
+    header::RANGE,
+    HeaderName::from_static("a-im"),
+];
 
 /// The effect of a client's conditions on the response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

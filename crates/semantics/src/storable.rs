@@ -108,12 +108,13 @@ fn is_plainly_fresh(freshness: &Freshness, lifetime: Lifetime) -> bool {
     matches!(lifetime, Lifetime::Explicit(1..)) && !freshness.flags.contains(Flags::NO_CACHE)
 }
 
-/// Interim responses, those to a condition or range of this request, and those about its client or connection (401, 407: it
-/// lacks credentials; 408: too slow; 421: not for this server; 425: too early in it; 426: another protocol; RFC 6585: too many
-/// requests, too large fields, no login to the network) are not the representation that other requests ask for.
+/// Interim responses, those to a condition or range of this request (226: the difference to what its client has), and those
+/// about its client or connection (401, 407: it lacks credentials; 408: too slow; 421: not for this server; 425: too early in
+/// it; 426: another protocol; RFC 6585: too many requests, too large fields, no login to the network) are not the
+/// representation that other requests ask for.
 fn status_allows(status: StatusCode, response: &impl Fields) -> Result<(), Why> {
     match status.as_u16() {
-        ..200 | 304 | 401 | 407 | 408 | 412 | 416 | 421 | 425 | 426 | 428 | 429 | 431 | 511 => {
+        ..200 | 226 | 304 | 401 | 407 | 408 | 412 | 416 | 421 | 425 | 426 | 428 | 429 | 431 | 511 => {
             Err(Why::StatusNotStorable)
         }
         206 if !ContentRange::of(response).is_some_and(|part| has_its_length(response, part)) => {

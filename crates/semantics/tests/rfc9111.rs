@@ -67,7 +67,7 @@ fn section_3_every_final_status_with_explicit_freshness() {
     for code in [200, 203, 204, 299, 301, 302, 303, 307, 308, 400, 404, 410, 499, 500, 502, 503, 504, 599] {
         assert_eq!(refusal(code, "", "Cache-Control: max-age=60"), None, "{code}");
     }
-    for code in [100, 103, 304, 401, 407, 408, 412, 416, 421, 425, 426, 428, 429, 431, 511] {
+    for code in [100, 103, 226, 304, 401, 407, 408, 412, 416, 421, 425, 426, 428, 429, 431, 511] {
         assert_eq!(refusal(code, "", "Cache-Control: max-age=60"), Some(Why::StatusNotStorable), "{code}");
     }
 }

@@ -45,7 +45,7 @@ fn location(value: &DeValue<'_>) -> Result<Template, String> {
         true => Err(format!(
             "'{shown}': only {{host}}, and {{1}} of match.host, may stand in the host of a redirect"
         )),
-        false => Template::parse(&text),
+        false => Template::parse_url(&text),
     }?;
     let is_unknown = |own: &&Placeholder| {
         own.is_of_reply() || matches!(own, Placeholder::Field(_) | Placeholder::Cookie(_))

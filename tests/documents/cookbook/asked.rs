@@ -94,4 +94,13 @@ pub(super) const ASKED: &[(usize, Check)] = &[
         }
         assert_eq!([larder.get("/a").status, larder.ask("HEAD /status:404/b").status], [200, 410]);
     }),
+    (194, |larder, _| {
+        let login = "https://login.test/?next=http://site.test%2Faccount%2Fa%3Fb%3D1%26c%3D%2523";
+        redirects(larder, "GET /account/a?b=1&c=%23\nHost: site.test", 302, login);
+        assert_eq!(larder.ask("GET /account/a\nCookie: session=1").status, 200);
+    }),
+    (195, |larder, _| {
+        redirects(larder, "GET /spring", 302, "/sale?campaign=spring");
+        redirects(larder, "GET /spring?a=b&c?", 302, "/sale?campaign=spring&a=b&c?");
+    }),
 ];

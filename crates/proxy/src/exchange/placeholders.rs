@@ -9,7 +9,7 @@ use http::{HeaderName, HeaderValue};
 use larder_rules::{CertificateNames, Conditions, Pattern, normal_path, sent_captures};
 use larder_semantics::fields::Fields;
 use larder_semantics::key;
-use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
+use percent_encoding::{AsciiSet, CONTROLS, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::base::clock;
 use crate::base::networks::host_of;
@@ -107,6 +107,9 @@ impl<'r> Parts<'r> {
     fn value(&self, placeholder: &Placeholder) -> Cow<'r, str> {
         match placeholder {
             Placeholder::Uri => [self.path, self.query].concat().into(),
+            Placeholder::EncodedUri => {
+                utf8_percent_encode(&[self.path, self.query].concat(), IN_VALUE).to_string().into()
+            }
             Placeholder::Path => self.path.into(),
             Placeholder::LowerPath => lower(self.path).into(),
             Placeholder::Query => self.query.into(),
@@ -195,6 +198,9 @@ fn encoded(part: &str) -> String {
 
 /// The bytes that a client may send, but that a URL must not contain.
 const UNSENT: &AsciiSet = &IN_PATH.remove(b'%');
+
+/// The bytes that mean nothing in the value of a parameter are kept: the others might end it.
+const IN_VALUE: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// The bytes that no URL may contain, whether from a client or from the file of a map.
 const NOT_IN_URL: &AsciiSet = &CONTROLS.add(b' ');
@@ -314,6 +320,7 @@ mod tests {
             ("{client} {id} {outcome}", "192.0.2.1 7f miss"),
             ("{origin} {origin_time}", "a:80 1.500"),
             ("{scheme}://{host}{uri}", "https://a.example:8443/u/x%2Fy?b=x%2Fy?&bc=1&b=2"),
+            ("{uri:encoded}", "%2Fu%2Fx%252Fy%3Fb%3Dx%252Fy%3F%26bc%3D1%26b%3D2"),
             ("{1}{query}", "x%2Fy?b=x%2Fy?&bc=1&b=2"),
             ("{map}", "mapped text"),
             ("{field:X-A} {field:X-B}", "tenant one "),

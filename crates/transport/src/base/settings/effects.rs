@@ -108,7 +108,7 @@ macro_rules! effects {
             /// The response that is sent instead of a response from the cache or an origin.
             answer: Option<Arc<Answer>>, Guard, named "respond" {
                 "redirect", "URL, or { to = URL, status = 301 }", draft[redirect = redirect],
-                "redirects to this URL; {uri} {path} {query} {host} {scheme} {client} {id}, {path:lower}, {query:NAME} and {1} to {9} (the stars of match.path) stand for parts of the request";
+                "redirects to this URL; {uri} {path} {query} {host} {scheme} {client} {id}, {uri:encoded}, {path:lower}, {query:NAME} and {1} to {9} (the stars of match.path) stand for parts of the request";
                 "respond", "status code, or { status = 200, type = \"text/plain\", body = text } or with file = path", draft[respond = respond],
                 "answers without a request to an origin"; }
             origin: Option<Vec<Origin>>, Guard { "origin", "URL or list of URLs, or {map}", read[origins],

@@ -25,6 +25,8 @@ enum Part {
 pub enum Placeholder {
     /// Path and query.
     Uri,
+    /// Path and query as the value of one parameter: all but letters, digits and `-._~` are encoded.
+    EncodedUri,
     /// The path.
     Path,
     /// The path in lower case.
@@ -61,8 +63,9 @@ pub enum Placeholder {
     Star(usize),
 }
 
-static PLACEHOLDERS: [(&str, Placeholder); 14] = [
+static PLACEHOLDERS: [(&str, Placeholder); 15] = [
     ("uri", Placeholder::Uri),
+    ("uri:encoded", Placeholder::EncodedUri),
     ("path", Placeholder::Path),
     ("path:lower", Placeholder::LowerPath),
     ("query", Placeholder::Query),
@@ -127,6 +130,17 @@ impl Template {
         Ok(Self { continues_query: true, ..Self::parse(text)? })
     }
 
+    /// Parses the URL of a redirect: a query continues one that has begun, unless it is that of a path in that query.
+    ///
+    /// # Errors
+    /// The same as for [`parse`](Self::parse).
+    pub fn parse_url(text: &str) -> Result<Self, String> {
+        let before = text.split("{query}").next().and_then(|before| before.split_once('?'));
+        let has_path =
+            before.is_some_and(|(_, query)| ["/", "{uri}", "{path"].iter().any(|own| query.contains(own)));
+        Ok(Self { continues_query: !has_path, ..Self::parse(text)? })
+    }
+
     /// Returns the text with `value` in the place of each placeholder.
     pub fn fill<'v>(&self, value: impl Fn(&Placeholder) -> Cow<'v, str>) -> String {
         let mut text = String::new();
@@ -163,7 +177,9 @@ impl Template {
     /// Whether the text contains a question mark or a placeholder for the query.
     pub fn is_about_query(&self) -> bool {
         self.texts().any(|text| text.contains('?'))
-            || self.placeholders().any(|own| matches!(own, Placeholder::Uri | Placeholder::Query))
+            || self
+                .placeholders()
+                .any(|own| matches!(own, Placeholder::Uri | Placeholder::EncodedUri | Placeholder::Query))
     }
 
     /// Whether a placeholder stands for a star of the rule's path.
@@ -295,9 +311,16 @@ mod tests {
         let filled =
             ["/x?a=1{query}", "/x{query}"].map(|text| Template::parse_path(text).unwrap().fill(query));
         assert_eq!(filled, ["/x?a=1&b=?", "/x?b=?"]);
-        // The URL of a redirect may have a whole URL in its query.
-        assert_eq!(Template::parse("/login?next=/x{query}").unwrap().fill(query), "/login?next=/x?b=?");
-        let known = "{uri} {path} {path:lower} {query} {host} {scheme} {client} {client_cert} {id} {time} {outcome} {origin} {origin_time} {map} {query:NAME} {field:NAME} {cookie:NAME} {1} to {9}";
+        for (text, url) in [
+            ("/new?from=old{query}", "/new?from=old&b=?"),
+            ("https://a.example/new{query}", "https://a.example/new?b=?"),
+            // The URL of a redirect may have a whole URL in its query.
+            ("/login?next=/x{query}", "/login?next=/x?b=?"),
+            ("/login?next={path}{query}", "/login?next=?b=??b=?"),
+        ] {
+            assert_eq!(Template::parse_url(text).unwrap().fill(query), url, "{text}");
+        }
+        let known = "{uri} {uri:encoded} {path} {path:lower} {query} {host} {scheme} {client} {client_cert} {id} {time} {outcome} {origin} {origin_time} {map} {query:NAME} {field:NAME} {cookie:NAME} {1} to {9}";
         for (text, error) in [
             ("{ur}", format!("unknown placeholder '{{ur}}'; known: {known}")),
             ("{0}", format!("unknown placeholder '{{0}}'; known: {known}")),
