@@ -116,11 +116,12 @@ impl Layout {
             };
         }
         let rows: Vec<_> = rows(head, self.has_comments).take(TRIED).collect();
-        let is_request = |row: &&&[u8]| {
-            !matches!(self.row(row).request(), Err(_) | Ok(LineContent::LeftOut(Exclusion::Incomplete)))
-        };
-        let good = rows.iter().filter(is_request).count();
-        if good * 2 <= rows.len() {
+        let read: Vec<_> = rows.iter().map(|row| self.row(row).request()).collect();
+        let is_incomplete =
+            |line: &&LineResult| matches!(line, Ok(LineContent::LeftOut(Exclusion::Incomplete)));
+        let incomplete = read.iter().filter(is_incomplete).count();
+        let good = read.iter().filter(|line| line.is_ok()).count() - incomplete;
+        if good * 2 <= rows.len() || incomplete * 10 > rows.len() {
             return Verdict::No;
         }
         let [firsts, seconds] = [0, 1].map(|column| {
@@ -280,14 +281,15 @@ fn names(line: &[u8]) -> Option<Vec<Field>> {
     (fields.len() > 1 && (fields.contains(&Field::Key) || are_words && known > 1)).then_some(fields)
 }
 
-/// Whether the first line of `head` has delimiters, and most lines have the same number of them.
+/// Whether the first line of `head` has delimiters, and most lines have as many: of one kind, or of several, as in files that
+/// were joined.
 pub(super) fn is_table(head: &[u8]) -> bool {
     let mut lines = rows(head, false);
     let Some(first) = lines.next() else { return false };
-    let counts = |line: &[u8]| DELIMITERS.map(|delimiter| memchr::memchr_iter(delimiter, line).count());
-    let (expected, lines) = (counts(first), lines.take(TRIED).collect::<Vec<_>>());
-    let alike = lines.iter().filter(|line| counts(line) == expected).count();
-    lines.len() > 1 && alike * 2 > lines.len() && expected.iter().any(|count| *count > 0)
+    let count = |line: &[u8]| line.iter().filter(|byte| DELIMITERS.contains(byte)).count();
+    let (expected, lines) = (count(first), lines.take(TRIED).collect::<Vec<_>>());
+    let alike = lines.iter().filter(|line| count(line) == expected).count();
+    lines.len() > 1 && alike * 2 > lines.len() && expected > 0
 }
 
 fn fault(error: csv::Error) -> Fault {
