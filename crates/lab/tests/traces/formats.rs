@@ -512,4 +512,7 @@ fn records_of_disk_requests_are_read_in_both_versions() {
             (Format::Vscsi, &[0, 1, 0][..], 4096, 5)
         );
     }
+    let garbage = (0..60).map(first).chain([vec![0xff; 32]]).collect::<Vec<_>>().concat();
+    let why = read_from(Cursor::new(garbage), &Options::default()).err().unwrap().to_string();
+    assert!(why.contains("record 61: it has no length, or not the version"), "{why}");
 }
