@@ -36,6 +36,9 @@ const OF_TWITTER: usize = 11;
 const OPERATIONS_WITHOUT_NAMES: &str = "a column has operations, such as write, and no column has a name; name them, as \
      --columns time,key,size,operation, by the trace that they are of, as --columns msr, or, for a log, by --log-format";
 
+const SIZES_WITHOUT_NAME: &str = "no name in its first line is known as that of the size, so that all objects are alike; if a column \
+     has the size, name the columns, as --columns time,key,size";
+
 /// The number of rows from which on one key is doubted.
 const FEW: usize = 3;
 
@@ -111,6 +114,7 @@ impl Layout {
             let why = "no name in its first line is known as that of the key; name the columns, as --columns time,key,size";
             return match self.columns.len() {
                 1 => Verdict::Guess("its first line is taken as the name of the keys below it".to_owned()),
+                _ if has_key && self.lacks_sizes() => Verdict::Guess(SIZES_WITHOUT_NAME.to_owned()),
                 _ if has_key => Verdict::Sure,
                 _ => Verdict::Doubt(why.to_owned()),
             };
@@ -171,6 +175,12 @@ impl Layout {
             [Field::Time, Field::Key, Field::Size] => guess("time,key,size"),
             _ => guess("twitter"),
         }
+    }
+
+    /// Whether no column has sizes, though one that is ignored may have them.
+    fn lacks_sizes(&self) -> bool {
+        self.columns.contains(&Field::Ignored)
+            && !self.columns.iter().any(|field| matches!(field, Field::Size | Field::Whole))
     }
 
     pub(super) fn read(&self, input: impl Read, sink: &mut Sink) -> Result<(), Fault> {
