@@ -22,6 +22,7 @@ fn cause(error: &io::Error) -> String {
     match error.kind() {
         ErrorKind::PermissionDenied => "permission denied".to_owned(),
         ErrorKind::IsADirectory => "it is a directory".to_owned(),
+        ErrorKind::AlreadyExists => "a file of that name exists".to_owned(),
         ErrorKind::NotADirectory => "a part of its path is not a directory".to_owned(),
         ErrorKind::InvalidData => "it is not UTF-8 text".to_owned(),
         ErrorKind::ReadOnlyFilesystem => "the file system is read-only".to_owned(),
@@ -40,6 +41,7 @@ mod tests {
             (ErrorKind::NotFound, "no such file", "there is no such directory"),
             (ErrorKind::PermissionDenied, "permission denied", "permission denied"),
             (ErrorKind::IsADirectory, "it is a directory", "it is a directory"),
+            (ErrorKind::AlreadyExists, "a file of that name exists", "a file of that name exists"),
             (ErrorKind::ReadOnlyFilesystem, "the file system is read-only", "the file system is read-only"),
             (ErrorKind::StorageFull, "the disk is full", "the disk is full"),
         ];

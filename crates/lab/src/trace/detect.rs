@@ -13,12 +13,14 @@ const CONVERTIBLE: &[(&[u8], &str)] = &[
     (b"\xfe\xff", "its text is UTF-16; convert it to UTF-8, such as by iconv -f UTF-16 -t UTF-8"),
     (b"\xfd7zXZ\0", "it is compressed by xz; decompress it, such as by xz -dc"),
     (b"BZh", "it is compressed by bzip2; decompress it, such as by bzip2 -dc"),
+    (b"\x04\x22\x4d\x18", "it is compressed by lz4; decompress it, such as by lz4 -dc"),
     (b"PK\x03\x04", "it is a ZIP archive; extract the trace, such as by unzip -p"),
     (b"PAR1", "it is a Parquet file; convert it to CSV, such as by duckdb"),
     (b"\xd4\xc3\xb2\xa1", CAPTURE),
     (b"\x4d\x3c\xb2\xa1", CAPTURE),
     (b"\x0a\x0d\x0d\x0a", CAPTURE),
     (b"\x1f\x8b", "it is compressed twice; decompress it, such as by gzip -dc"),
+    (b"# larder workload ", "it is a workload of another version; generate it by this one"),
     (b"{\"log\":\"", "its lines are in the JSON of a container's log; extract them, such as by jq -j .log"),
 ];
 
@@ -37,6 +39,9 @@ const FROM_ARCHIVE: &str = "it is the archive (HAR) of a browser; extract its re
 pub(super) fn detect(head: &[u8], options: &Options) -> Result<Found, String> {
     if head.is_empty() {
         return Err("it is empty".to_owned());
+    }
+    if let Some(what) = foreign_text(head) {
+        return Err(what.to_owned());
     }
     let lines_fit = |format, behind_syslog| {
         LineParser::of(format, options.hints(), behind_syslog)
@@ -81,6 +86,19 @@ pub(super) fn detect(head: &[u8], options: &Options) -> Result<Found, String> {
         return Ok(Found { format, behind_syslog: true, guess: Some(guess.join("; ")) });
     }
     text(head)
+}
+
+/// Returns what would make a text readable whose characters or ends of lines are those of another system: as it is, the
+/// formats of records and of lines would find requests in it that are not there.
+fn foreign_text(head: &[u8]) -> Option<&'static str> {
+    let is_letter = |unit: &[u8]| matches!(unit, [_, _, 0..=16, 0]);
+    let mut units = head.chunks_exact(4);
+    if head.starts_with(b"\xff\xfe\0\0") && units.all(is_letter) {
+        return Some("its text is UTF-32; convert it to UTF-8, such as by iconv -f UTF-32 -t UTF-8");
+    }
+    let has_returns_only = !head.contains(&b'\n') && head.trim_ascii_end().contains(&b'\r') && is_text(head);
+    has_returns_only
+        .then_some("its lines end in carriage returns alone; convert them, such as by tr '\\r' '\\n'")
 }
 
 /// Returns a note on the fields that HAProxy captures, of which the configuration says whether one is the host.

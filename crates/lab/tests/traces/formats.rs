@@ -405,6 +405,11 @@ fn guesses_about_hosts_and_names_are_told() {
     let (found, notes) = requests("url\n/a\n/a,b\n", &Options::default());
     assert_eq!(found, [("/a".to_owned(), 1), ("/a,b".to_owned(), 1)]);
     assert_eq!(notes, ["its first line is taken as the name of the keys below it"]);
+    let (found, notes) = requests("time,url,weight\n1,/a,9\n", &Options::default());
+    assert_eq!(found, [("/a".to_owned(), 1)]);
+    assert!(notes[0].contains("that of the size"), "{notes:?}");
+    let (found, notes) = requests("time,url,size (bytes),zone\n1,/a,9,z\n", &Options::default());
+    assert_eq!((found, notes.len()), (vec![("/a".to_owned(), 9)], 0));
 }
 
 #[test]
@@ -512,4 +517,7 @@ fn records_of_disk_requests_are_read_in_both_versions() {
             (Format::Vscsi, &[0, 1, 0][..], 4096, 5)
         );
     }
+    let garbage = (0..60).map(first).chain([vec![0xff; 32]]).collect::<Vec<_>>().concat();
+    let why = read_from(Cursor::new(garbage), &Options::default()).err().unwrap().to_string();
+    assert!(why.contains("record 61: it has no length, or not the version"), "{why}");
 }

@@ -155,10 +155,30 @@ fn files_that_would_be_misread_are_refused_with_a_remedy() {
         ("{\n  \"log\": {\n    \"entries\": []\n  }\n}\n".to_owned(), "jq -c '.log.entries[]"),
         ("{\n  \"url\": \"/a\"\n}\n".to_owned(), "jq -c ."),
         ("PAR1\u{0}".to_owned(), "Parquet"),
+        ("\u{4}\"M\u{18}".to_owned(), "lz4 -dc"),
+        ("# larder workload 9\n0 GET /page/1 8123 20000\n".to_owned(), "another version"),
+        // Joined files with different delimiters; YAML.
+        (row("1,a,5\n2;b;5\n"), "--columns"),
+        (row("a: 1\nb: 2\nc:\n  - d\n"), "--log-format"),
         ("\n\r\r\n\u{1c}\u{0}".to_owned(), "tshark"),
     ] {
         let why = requests(&text).err().unwrap_or_default();
         assert!(why.contains(remedy) && !why.contains('\n'), "{text}: {why}");
+    }
+}
+
+#[test]
+fn texts_of_other_systems_are_refused_with_a_remedy() {
+    let rows: String = (0..24).map(|at| format!("{at},k{},100\n", at % 5)).collect();
+    let utf32 =
+        std::iter::once(0xfeff).chain(rows.chars().map(u32::from)).flat_map(u32::to_le_bytes).collect();
+    let log = "127.0.0.1 - - [01/Mar/2024:10:00:00 +0000] \"GET /x HTTP/1.1\" 200 9\r".repeat(3);
+    let returns = rows.replace('\n', "\r");
+    for (bytes, remedy) in
+        [(utf32, "iconv -f UTF-32"), (returns.into_bytes(), "tr '\\r'"), (log.into_bytes(), "tr '\\r'")]
+    {
+        let why = read_from(Cursor::new(bytes), &Options::default()).err().map(|why| why.to_string());
+        assert!(why.as_ref().is_some_and(|why| why.contains(remedy)), "{remedy}: {why:?}");
     }
 }
 

@@ -36,6 +36,9 @@ const OF_TWITTER: usize = 11;
 const OPERATIONS_WITHOUT_NAMES: &str = "a column has operations, such as write, and no column has a name; name them, as \
      --columns time,key,size,operation, by the trace that they are of, as --columns msr, or, for a log, by --log-format";
 
+const SIZES_WITHOUT_NAME: &str = "no name in its first line is known as that of the size, so that all objects are alike; if a column \
+     has the size, name the columns, as --columns time,key,size";
+
 /// The number of rows from which on one key is doubted.
 const FEW: usize = 3;
 
@@ -111,16 +114,18 @@ impl Layout {
             let why = "no name in its first line is known as that of the key; name the columns, as --columns time,key,size";
             return match self.columns.len() {
                 1 => Verdict::Guess("its first line is taken as the name of the keys below it".to_owned()),
+                _ if has_key && self.lacks_sizes() => Verdict::Guess(SIZES_WITHOUT_NAME.to_owned()),
                 _ if has_key => Verdict::Sure,
                 _ => Verdict::Doubt(why.to_owned()),
             };
         }
         let rows: Vec<_> = rows(head, self.has_comments).take(TRIED).collect();
-        let is_request = |row: &&&[u8]| {
-            !matches!(self.row(row).request(), Err(_) | Ok(LineContent::LeftOut(Exclusion::Incomplete)))
-        };
-        let good = rows.iter().filter(is_request).count();
-        if good * 2 <= rows.len() {
+        let read: Vec<_> = rows.iter().map(|row| self.row(row).request()).collect();
+        let is_incomplete =
+            |line: &&LineResult| matches!(line, Ok(LineContent::LeftOut(Exclusion::Incomplete)));
+        let incomplete = read.iter().filter(is_incomplete).count();
+        let good = read.iter().filter(|line| line.is_ok()).count() - incomplete;
+        if good * 2 <= rows.len() || incomplete * 10 > rows.len() {
             return Verdict::No;
         }
         let [firsts, seconds] = [0, 1].map(|column| {
@@ -170,6 +175,12 @@ impl Layout {
             [Field::Time, Field::Key, Field::Size] => guess("time,key,size"),
             _ => guess("twitter"),
         }
+    }
+
+    /// Whether no column has sizes, though one that is ignored may have them.
+    fn lacks_sizes(&self) -> bool {
+        self.columns.contains(&Field::Ignored)
+            && !self.columns.iter().any(|field| matches!(field, Field::Size | Field::Whole))
     }
 
     pub(super) fn read(&self, input: impl Read, sink: &mut Sink) -> Result<(), Fault> {
@@ -280,14 +291,15 @@ fn names(line: &[u8]) -> Option<Vec<Field>> {
     (fields.len() > 1 && (fields.contains(&Field::Key) || are_words && known > 1)).then_some(fields)
 }
 
-/// Whether the first line of `head` has delimiters, and most lines have the same number of them.
+/// Whether the first line of `head` has delimiters, and most lines have as many: of one kind, or of several, as in files that
+/// were joined.
 pub(super) fn is_table(head: &[u8]) -> bool {
     let mut lines = rows(head, false);
     let Some(first) = lines.next() else { return false };
-    let counts = |line: &[u8]| DELIMITERS.map(|delimiter| memchr::memchr_iter(delimiter, line).count());
-    let (expected, lines) = (counts(first), lines.take(TRIED).collect::<Vec<_>>());
-    let alike = lines.iter().filter(|line| counts(line) == expected).count();
-    lines.len() > 1 && alike * 2 > lines.len() && expected.iter().any(|count| *count > 0)
+    let count = |line: &[u8]| line.iter().filter(|byte| DELIMITERS.contains(byte)).count();
+    let (expected, lines) = (count(first), lines.take(TRIED).collect::<Vec<_>>());
+    let alike = lines.iter().filter(|line| count(line) == expected).count();
+    lines.len() > 1 && alike * 2 > lines.len() && expected > 0
 }
 
 fn fault(error: csv::Error) -> Fault {

@@ -161,6 +161,7 @@ const NAMES: &[(Field, &[&str])] = &[
         Field::Size,
         &[
             "size",
+            "sizebytes",
             "bytes",
             "bytessent",
             "bodybytessent",

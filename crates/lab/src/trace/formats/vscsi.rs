@@ -22,6 +22,14 @@ const VERSIONS: [Version; 2] = [
     Version { number: 1, record: 32, version: 14, length: 4, block: 16, time: 24 },
 ];
 
+impl Version {
+    /// Whether `record` shows this version, and a length.
+    fn shows(&self, record: &[u8]) -> bool {
+        u16_at(record, self.version) >> 8 == self.number
+            && (1..1 << 24).contains(&u32_at(record, self.length))
+    }
+}
+
 /// The number of records that have to show their version.
 const SHOWN: usize = 2;
 
@@ -33,11 +41,7 @@ pub(in crate::trace) fn resembles(head: &[u8]) -> bool {
 fn version(head: &[u8]) -> Option<&'static Version> {
     VERSIONS.iter().find(|layout| {
         let records = head.chunks_exact(layout.record);
-        let shows = |record: &[u8]| {
-            u16_at(record, layout.version) >> 8 == layout.number
-                && (1..1 << 24).contains(&u32_at(record, layout.length))
-        };
-        records.len() >= SHOWN && records.take(super::TRIED).all(shows)
+        records.len() >= SHOWN && records.take(super::TRIED).all(|record| layout.shows(record))
     })
 }
 
@@ -45,7 +49,13 @@ pub(super) fn read(input: Input, sink: &mut Sink) -> Result<(), Fault> {
     let layout =
         version(input.head()).ok_or_else(|| Fault::Bad("its records have no version of vscsi".to_owned()))?;
     let mut records = Records::new(input, layout.record);
+    let mut number = 0;
     while let Some(record) = records.next(sink)? {
+        number += 1;
+        if !layout.shows(record) {
+            sink.broken(number, || "it has no length, or not the version of those before it".to_owned());
+            continue;
+        }
         let size = Fact::Known(u32_at(record, layout.length).into());
         let time = u64_at(record, layout.time);
         sink.number(u64_at(record, layout.block), Facts { time, size, ..Facts::NONE })?;
