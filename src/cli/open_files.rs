@@ -30,16 +30,19 @@ pub(crate) fn raise() {
     }
 }
 
+/// Files of a connection through a parent over TLS: its socket, and the two of its relay.
+const OF_A_RELAY: usize = 3;
+
 /// Lowers the limits of `settings` to what the open files allow. Errors: a line, if there are too few files to serve
 /// clients at all.
 pub(crate) fn plan(settings: &mut Settings) -> Result<(), String> {
     let Some(files) = getrlimit(Resource::Nofile).current else { return Ok(()) };
-    let (wanted, fixed) = (settings.limits.clone(), fixed(settings));
+    let (wanted, taken) = (settings.limits.clone(), (fixed(settings), of_an_origin(settings)));
     let mut rules = settings.sites.iter().flat_map(|site| &site.site_rules);
     if !rules.any(|rule| rule.effects.auth_request.as_ref().is_some_and(Option::is_some)) {
         settings.limits.inquiries = 0;
     }
-    divide(&mut settings.limits, files, fixed)?;
+    divide(&mut settings.limits, files, taken)?;
     let Limits { connections, in_flight, .. } = settings.limits;
     let lowered = [
         (wanted.connections, connections, "connections of clients"),
@@ -63,8 +66,16 @@ fn fixed(settings: &Settings) -> u64 {
     OF_THE_PROCESS + of_threads + disks + cluster * OF_A_CLUSTER
 }
 
-/// Divides `files`, of which `fixed` are open without any client.
-fn divide(limits: &mut Limits, files: u64, fixed: u64) -> Result<(), String> {
+/// Returns the number of files that a connection to an origin, or the other end of a tunnel, may take.
+fn of_an_origin(settings: &Settings) -> usize {
+    let general = &settings.parent;
+    let own = settings.sites.iter().map(|site| &site.parents).chain([&settings.forward.parents]);
+    let mut parents = own.flatten().chain([&general.http, &general.https]).flatten();
+    if parents.any(|parent| parent.https) { OF_A_RELAY } else { 1 }
+}
+
+/// Divides `files`, of which `fixed` are open without any client, where a connection to an origin takes `each`.
+fn divide(limits: &mut Limits, files: u64, (fixed, each): (u64, usize)) -> Result<(), String> {
     let least = fixed + LEAST;
     if files < least {
         return Err(format!(
@@ -73,12 +84,13 @@ fn divide(limits: &mut Limits, files: u64, fixed: u64) -> Result<(), String> {
     }
     let left = files - fixed;
     let others = OTHERS.min(left / 4);
-    limits.idle = limits.idle.min((left / 8) as usize);
+    limits.idle = limits.idle.min((left / 8) as usize / each);
     limits.admin = limits.admin.min((others / 3) as usize);
     limits.inquiries = limits.inquiries.min((left / 8) as usize);
-    let shared = (left - others) as usize - limits.idle - limits.inquiries;
-    limits.in_flight = limits.in_flight.min(shared * 2 / 5);
-    limits.connections = limits.connections.min(shared - limits.in_flight);
+    let shared = (left - others) as usize - limits.idle * each - limits.inquiries;
+    limits.in_flight = limits.in_flight.min(shared * 2 / 5 / each);
+    // A tunnel counts as two connections: its client's, and one like those to origins.
+    limits.connections = limits.connections.min((shared - limits.in_flight * each) * 2 / (1 + each));
     Ok(())
 }
 
@@ -88,21 +100,23 @@ mod tests {
 
     #[test]
     fn all_limits_together_fit_into_the_open_files() {
-        for (files, fixed) in [(92, 60), (200, 60), (1_024, 60), (1_024, 900), (65_536, 300), (1 << 20, 300)]
-        {
+        let plans = [(92, 60), (200, 60), (1_024, 60), (1_024, 900), (65_536, 300), (1 << 20, 300)];
+        for ((files, fixed), each) in plans.into_iter().flat_map(|plan| [(plan, 1), (plan, OF_A_RELAY)]) {
             let mut limits = Limits::default();
-            divide(&mut limits, files, fixed).unwrap();
+            divide(&mut limits, files, (fixed, each)).unwrap();
             let Limits { connections, in_flight, idle, admin, inquiries, .. } = limits;
             let all = [connections, in_flight, idle, admin, inquiries];
             assert!(all.iter().all(|part| *part > 0), "{files}: {limits:?}");
-            let sum = fixed + all.iter().sum::<usize>() as u64;
-            assert!(sum <= files, "{files}: {limits:?}");
+            // Every other connection of a client may be the other end of a tunnel.
+            let of_clients = connections.div_ceil(2) + connections / 2 * each;
+            let sum = of_clients + (in_flight + idle) * each + admin + inquiries;
+            assert!(fixed + sum as u64 <= files, "{files}: {limits:?}");
         }
         let wanted = Limits::default();
         let mut limits = wanted.clone();
-        divide(&mut limits, 1 << 20, 300).unwrap();
+        divide(&mut limits, 1 << 20, (300, 1)).unwrap();
         assert_eq!((limits.connections, limits.in_flight), (wanted.connections, wanted.in_flight));
-        let refusal = divide(&mut limits, 91, 60).unwrap_err();
+        let refusal = divide(&mut limits, 91, (60, 1)).unwrap_err();
         assert_eq!(refusal, "91 files may be open at once (ulimit -n), and this config needs at least 92");
     }
 }

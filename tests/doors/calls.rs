@@ -72,11 +72,17 @@ fn failures_say_why() {
 }
 
 #[test]
-fn a_url_of_16_kib_fails_by_its_exception_over_thrift() {
+fn a_url_too_long_for_a_call_fails_by_the_error_of_its_protocol() {
     let larder = open("");
     for length in [16 << 10, 1 << 20] {
-        let failure = Caller::to(&larder, "thrift").failure(&format!("http://a/{}", "x".repeat(length)));
-        assert!(failure.status == 414 && failure.why.starts_with("the url is too long"), "{failure:?}");
+        for (door, status, why) in [
+            ("thrift", 414, "the url is too long"),
+            ("onc", 0, "the server cannot use the arguments"),
+            ("line", 414, "a line of more than"),
+        ] {
+            let failure = Caller::to(&larder, door).failure(&format!("http://a/{}", "x".repeat(length)));
+            assert!(failure.status == status && failure.why.starts_with(why), "{door} {failure:?}");
+        }
     }
 }
 

@@ -74,6 +74,27 @@ fn section_3_3_a_truncated_body_is_never_a_complete_body() {
 }
 
 #[test]
+fn a_slow_reader_gets_all_that_has_come_of_a_truncated_response() {
+    let content = "x".repeat(400_000);
+    let counted = format!("Content-Length: 500000\r\n\r\n{content}");
+    let chunked = format!("Transfer-Encoding: chunked\r\n\r\n{:x}\r\n{content}\r\n", content.len());
+    for (framing, stored) in
+        [(&counted, "max-age=9"), (&chunked, "max-age=9"), (&counted, "no-store"), (&chunked, "no-store")]
+    {
+        let head = format!("HTTP/1.1 200 OK\r\nCache-Control: {stored}\r\n{framing}");
+        let origin = Origin::answering(move |_| Answer::raw(&*head).then_close());
+        let larder = Larder::before(&origin);
+        let mut client = larder.client();
+        client.send("GET /");
+        larder.wait_for("requests", 1);
+        client.head();
+        let rest = client.rest().expect("an orderly end");
+        let came = rest.iter().filter(|byte| **byte == b'x').count();
+        assert_eq!((came, rest.ends_with(b"0\r\n\r\n")), (content.len(), false));
+    }
+}
+
+#[test]
 fn section_4_4_an_unsafe_request_wins_over_a_fetch_under_way() {
     let gate = Gate::default();
     let origin = halting(TEN, &gate);

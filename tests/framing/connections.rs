@@ -209,6 +209,52 @@ fn a_client_that_leaves_before_the_answer_is_forgotten() {
 }
 
 #[test]
+fn a_client_that_leaves_a_silent_stream_is_forgotten() {
+    for kind in ["text/plain", "text/event-stream\r\nCache-Control: no-store"] {
+        let head = format!("HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nTransfer-Encoding: chunked\r\n\r\n");
+        let (_gate, origin) =
+            Origin::gated(move |_, held| Answer::raw(format!("{head}2\r\nok\r\n")).then_wait(held));
+        let larder = Larder::before(&origin);
+        let mut client = larder.client();
+        client.send("GET /");
+        client.head();
+        assert_eq!(client.chunk(), Some(b"ok".to_vec()));
+        drop(client);
+        larder.wait_for("connections", 0);
+        larder.wait_for("in_flight", 0);
+    }
+}
+
+#[test]
+fn a_client_that_only_ends_its_requests_gets_the_whole_stream() {
+    let large = "x".repeat(20 << 20);
+    let origin = Origin::speaking(move |peer| {
+        while let Some(seen) = peer.request() {
+            if seen.target == "/large" {
+                peer.answer(&format!("200 OK\nCache-Control: no-store\n\n{large}"));
+                continue;
+            }
+            peer.send(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
+            // Together longer than a client that has left is waited for.
+            for _ in 0..8 {
+                std::thread::sleep(std::time::Duration::from_secs(1));
+                peer.send(b"2\r\nok\r\n");
+            }
+            peer.send(b"0\r\n\r\n");
+        }
+    });
+    let larder = Larder::before(&origin);
+    let [mut slow, mut client] = [larder.client(), larder.client()];
+    slow.send("GET /large");
+    slow.finish();
+    client.send("GET /");
+    client.finish();
+    assert_eq!(client.receive("GET").body, b"ok".repeat(8));
+    // All this time, this one has read nothing.
+    assert_eq!(slow.receive("GET").body.len(), 20 << 20);
+}
+
+#[test]
 fn connections_are_spread_evenly_over_all_workers() {
     let origin = by_target();
     // In place of the words `serve --threads 2`.

@@ -1,11 +1,14 @@
 //! A connection to the engine, to one server or to a cluster.
 
 use std::io;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use redis::aio::{ConnectionLike, MultiplexedConnection};
 use redis::cluster::ClusterClientBuilder;
 use redis::cluster_async::ClusterConnection;
+use redis::io::AsyncDNSResolver;
 use redis::io::tcp::TcpSettings;
 use redis::sentinel::{SentinelClientBuilder, SentinelServerType};
 use redis::{
@@ -19,6 +22,10 @@ use crate::address::{EngineAddress, EngineKind};
 
 /// The deadline of a connection.
 const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Connections of one [`Link::Many`] to the servers of a cluster, those that ended included. The link fails when it needs
+/// more, and the next one begins anew: servers may name any number of others.
+const SERVERS: usize = 64;
 
 /// A connection to one server, or several connections that act as one.
 #[derive(Clone)]
@@ -119,6 +126,7 @@ async fn connect_to_cluster(
         .response_timeout(patience)
         .overall_response_timeout(Some(patience))
         .tcp_settings(at_once())
+        .async_dns_resolver(Few(AtomicUsize::new(0)))
         .retries(2);
     if let Some(certificates) = certificates {
         builder = builder.certs(certificates);
@@ -130,6 +138,25 @@ async fn connect_to_cluster(
         builder = builder.password(password);
     }
     builder.build()?.get_async_connection().await
+}
+
+/// Resolves the addresses of at most [`SERVERS`] connections, so that the others fail.
+struct Few(AtomicUsize);
+
+impl AsyncDNSResolver for Few {
+    fn resolve<'a, 'b: 'a>(
+        &'a self,
+        host: &'b str,
+        port: u16,
+    ) -> RedisFuture<'a, Box<dyn Iterator<Item = SocketAddr> + Send + 'a>> {
+        Box::pin(async move {
+            if self.0.fetch_add(1, Ordering::Relaxed) >= SERVERS {
+                return Err(io::Error::other("the cluster names too many servers").into());
+            }
+            let found = tokio::net::lookup_host((host, port)).await?.collect::<Vec<_>>();
+            Ok(Box::new(found.into_iter()) as Box<dyn Iterator<Item = SocketAddr> + Send>)
+        })
+    }
 }
 
 impl ConnectionLike for Link {
@@ -182,4 +209,17 @@ fn login(place: &EngineAddress) -> RedisConnectionInfo {
         login = login.set_password(password);
     }
     login
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cluster_that_names_many_servers_is_reached_at_few() {
+        let few = Few(AtomicUsize::new(0));
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let reached = || runtime.block_on(few.resolve("127.0.0.1", 6379)).is_ok();
+        assert_eq!((0..2 * SERVERS).filter(|_| reached()).count(), SERVERS);
+    }
 }

@@ -80,9 +80,9 @@ impl Server {
         Self { form, limits }
     }
 
-    fn reject(&self, why: Malformed, close: bool) -> Rejection {
+    fn reject(&self, status: u16, why: Malformed, close: bool) -> Rejection {
         let close = close || Reply { form: self.form }.closes();
-        Rejection { reply: self.refuse(400, &why.0), close, why }
+        Rejection { reply: self.refuse(status, &why.0), close, why }
     }
 
     fn refuse(&self, status: u16, why: &str) -> Bytes {
@@ -97,9 +97,9 @@ impl ServerProtocol for Server {
         let line = match take_line(buffer, self.limits.message) {
             Ok(Some(line)) => line,
             Ok(None) => return Ok(None),
-            Err(why) => return Err(self.reject(why, true)),
+            Err(why) => return Err(self.reject(414, why, true)),
         };
-        let call = read_request(&line).map_err(|why| self.reject(why, false))?;
+        let call = read_request(&line).map_err(|why| self.reject(400, why, false))?;
         Ok(Some(CallRequest { call, reply: Reply { form: self.form } }))
     }
 

@@ -1,8 +1,9 @@
 //! The interface for the threads that serve requests.
 
+use std::convert::Infallible;
 use std::sync::Arc;
-use std::sync::mpsc::{self, RecvTimeoutError};
-use std::thread::{self, JoinHandle};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -20,10 +21,14 @@ use crate::writer::Writer;
 /// A time that exceeds every caller's wait.
 const FOREVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
+/// Time for the thread to end once its time to write is over. It may be busy with what a server had it compute.
+const GRACE: Duration = Duration::from_secs(1);
+
 /// Writes requests to a database, without delaying them.
 pub struct Recorder {
     shared: Arc<WriterState>,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    /// Disconnected when the writing thread has ended.
+    thread: Mutex<Option<Receiver<Infallible>>>,
     rate: u32,
 }
 
@@ -45,12 +50,13 @@ impl Recorder {
         let writer = Writer::new(target, &options, Arc::clone(&shared));
         // A channel without a buffer: the sender knows whether its answer was received.
         let (opened, answer) = mpsc::sync_channel(0);
+        let (ends, ended) = mpsc::channel();
         let work = move || {
+            let _ends = ends;
             rank::stand_back();
             runtime.block_on(writer.run(&shown, opened));
         };
-        let thread = thread::Builder::new().name("stats".to_owned()).spawn(work);
-        let thread = thread.map_err(OpenError::System)?;
+        thread::Builder::new().name("stats".to_owned()).spawn(work).map_err(OpenError::System)?;
         match answer.recv_timeout(options.opening) {
             Ok(answer) => answer?,
             Err(RecvTimeoutError::Timeout) => {}
@@ -58,7 +64,7 @@ impl Recorder {
                 return Err(OpenError::System(std::io::Error::other("it ended at once")));
             }
         }
-        Ok(Self { shared, thread: Mutex::new(Some(thread)), rate: options.rate })
+        Ok(Self { shared, thread: Mutex::new(Some(ended)), rate: options.rate })
     }
 
     /// Records a request. This only copies the row into a queue; if that is full, the request is counted as dropped.
@@ -91,11 +97,12 @@ impl Recorder {
     /// Writes the waiting rows, for at most `limit`, and ends. Rows not written by then count as dropped, as
     /// do later ones. A call from another thread meanwhile may shorten the time, and does not wait.
     pub fn close(&self, limit: Duration) -> Figures {
-        self.shared.close(Instant::now() + limit.min(FOREVER));
+        let limit = limit.min(FOREVER);
+        self.shared.close(Instant::now() + limit);
         let thread = self.thread.lock().take();
         if let Some(thread) = thread {
-            // A thread that panicked cannot write any more.
-            let _ = thread.join();
+            // A thread that panicked has ended, too. One that does not end is left behind.
+            let _ = thread.recv_timeout(limit + GRACE);
             self.shared.shut();
         }
         self.figures()

@@ -1,5 +1,8 @@
 //! Answers a request that memory could not answer at once: sends interim responses, then the reply.
 
+use std::future::poll_fn;
+use std::io;
+use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -14,6 +17,9 @@ use crate::flow::worker::Worker;
 use crate::net::io::WriteHalf;
 use crate::wire::answer::{self, WaitingClient};
 
+/// The error of a client that has left while its answer was sent.
+const LEFT: io::ErrorKind = io::ErrorKind::ConnectionAborted;
+
 /// Returns the reply to a request that memory could not answer at once, and the result of sending it.
 pub(super) async fn answer(
     worker: &Arc<Worker>,
@@ -24,11 +30,20 @@ pub(super) async fn answer(
     framing: &mut Framing,
 ) -> (Box<Reply>, Result<(), SendError>) {
     let is_secure = request.is_secure();
-    let mut reply = answer::answer(worker, plan, request, &link, &mut Client { writing, watch }).await;
+    let mut client = Client { writing, watch };
+    let mut reply = answer::answer(worker, plan, request, &link, &mut client).await;
+    let Client { writing, mut watch } = client;
     writing.wake();
     framing.keep_alive &= !reply.close && !reply.ends_with_connection(framing);
     let banner = plan.banner_of(&reply, || is_secure);
-    let sent = send(writing, &mut reply, framing, banner).await;
+    let sent = {
+        let mut sending = pin!(send(writing, &mut reply, framing, banner));
+        let polled = poll_fn(|cx| match sending.as_mut().poll(cx) {
+            Poll::Pending => watch.poll_left_amid(cx).map(|()| Err(SendError::Client(LEFT.into()))),
+            sent => sent,
+        });
+        polled.await
+    };
     reply.is_sent();
     (reply, sent)
 }

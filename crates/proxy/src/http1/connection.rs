@@ -370,14 +370,7 @@ impl Connection {
         let bytes = self.writing.sent + self.writing.out.len() as u64 - from;
         self.worker.witness.replied(plan, &begun.reply, bytes, begun.memo.take());
         self.worker.times.served(begun.reply.outcome.kind, begun.since.elapsed());
-        match sent {
-            Ok(()) if begun.framing.keep_alive => Ok(NextStep::Look),
-            Ok(()) => {
-                self.writing.flush().await?;
-                Ok(NextStep::Close)
-            }
-            Err(_) => Ok(NextStep::Close),
-        }
+        self.conclude(sent, &begun.reply, &begun.framing).await
     }
 
     /// Waits for the rest of a head, and parses it again only when it may be complete.
@@ -454,26 +447,32 @@ impl Connection {
             ));
         }
         self.worker.witness.replied(plan, &reply, bytes, memo);
-        self.conclude(sent, framing.keep_alive && pumped == ContentResult::Whole).await
+        framing.keep_alive &= pumped == ContentResult::Whole;
+        self.conclude(sent, &reply, &framing).await
     }
 
-    async fn conclude(&mut self, sent: Result<(), SendError>, keep_alive: bool) -> io::Result<NextStep> {
+    async fn conclude(
+        &mut self,
+        sent: Result<(), SendError>,
+        reply: &Reply,
+        framing: &Framing,
+    ) -> io::Result<NextStep> {
         match sent {
-            Ok(()) => {}
+            Ok(()) if framing.keep_alive => return Ok(NextStep::Look),
+            Ok(()) => self.writing.flush().await?,
             Err(SendError::Client(error)) => return Err(error),
             Err(error @ SendError::Truncated(_)) => {
                 tracing::debug!(client = %self.client.address, "{error}");
-                // A client that reads until the end of the connection must not take this for the end.
-                let _ = self.writing.flush().await;
-                return Ok(NextStep::Reset);
+                self.writing.flush().await?;
+                // A client that reads until the end of the connection must not take this for the end. To others,
+                // the framing tells it, and a reset would take bytes from those that have not read them yet.
+                if reply.ends_with_connection(framing) {
+                    return Ok(NextStep::Reset);
+                }
             }
         }
-        if !keep_alive {
-            self.writing.flush().await?;
-            Box::pin(linger::linger(&mut self.reading, &mut self.writing)).await;
-            return Ok(NextStep::Close);
-        }
-        Ok(NextStep::Look)
+        Box::pin(linger::linger(&mut self.reading, &mut self.writing)).await;
+        Ok(NextStep::Close)
     }
 
     /// Answers a request that is malformed or beyond a limit, and closes the connection.

@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use tokio::time::{Sleep, sleep};
+use tokio::time::{Instant, Sleep, sleep};
 
 use super::upload::Receiver;
 use crate::net::io::ReadHalf;
@@ -13,11 +13,11 @@ use crate::wire::content::Source;
 /// The bytes that a client may send before its answer until it is no longer watched.
 const AHEAD: usize = 16 << 10;
 
-/// The time that the answer may take after the client has closed its sending side. Most such clients have left; a few
-/// only have no further request, and still read.
+/// The time that the answer, or each of its steps, may take after the client has closed its sending side. Most such
+/// clients have left; a few only have no further request, and still read.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// A watch on a client that waits for its answer.
+/// A watch on a client that waits for its answer, or for the rest of it.
 pub(super) struct Watch<'c> {
     reading: Option<&'c mut ReadHalf>,
     grace: Option<Pin<Box<Sleep>>>,
@@ -36,7 +36,9 @@ impl<'c> Watch<'c> {
 
     /// Ready once, when the client has left. Bytes that it sends meanwhile are kept: they belong to the next request.
     pub(super) fn poll_left(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        while let Some(reading) = &mut self.reading {
+        while self.grace.is_none()
+            && let Some(reading) = &mut self.reading
+        {
             match reading.poll_receive(cx) {
                 Poll::Pending => {
                     reading.input.release_buffers();
@@ -44,7 +46,7 @@ impl<'c> Watch<'c> {
                 }
                 Poll::Ready(Ok(1..)) if reading.input.unread().len() < AHEAD => {}
                 Poll::Ready(Ok(1..)) => self.reading = None,
-                Poll::Ready(Ok(0)) => (self.reading, self.grace) = (None, Some(Box::pin(sleep(GRACE)))),
+                Poll::Ready(Ok(0)) => self.grace = Some(Box::pin(sleep(GRACE))),
                 Poll::Ready(Err(_)) => {
                     self.reading = None;
                     return Poll::Ready(());
@@ -55,9 +57,20 @@ impl<'c> Watch<'c> {
             None => Poll::Pending,
             Some(grace) => {
                 ready!(grace.as_mut().poll(cx));
-                self.grace = None;
+                (self.reading, self.grace) = (None, None);
                 Poll::Ready(())
             }
         }
+    }
+
+    /// The same while the answer is sent, after each step of that: then only a client that waits for its origin may have
+    /// left. Without it, that would be noticed when the origin sends the next bytes.
+    pub(super) fn poll_left_amid(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if let (Some(grace), Some(reading)) = (&mut self.grace, &self.reading)
+            && (reading.is_full(cx) || !grace.is_elapsed())
+        {
+            grace.as_mut().reset(Instant::now() + GRACE);
+        }
+        self.poll_left(cx)
     }
 }

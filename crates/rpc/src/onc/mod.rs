@@ -6,7 +6,7 @@
 
 use bytes::{BufMut, Bytes, BytesMut};
 
-use crate::cursor::{Cursor, whole};
+use crate::cursor::{Cursor, Stop, whole};
 use crate::{
     Answer, Call, CallRequest, ClientProtocol, Envelope, Failure, Limits, Malformed, Rejection, ReplyEncoder,
     ServerProtocol,
@@ -59,11 +59,30 @@ impl ServerProtocol for Server {
     type Reply = Reply;
 
     fn decode(&mut self, buffer: &mut BytesMut) -> Result<Option<CallRequest<Reply>>, Rejection> {
-        match self.records.next(buffer).map_err(gibberish)? {
-            Some(record) => decode(&record, Transport::Stream).map(Some),
-            None => Ok(None),
+        match self.records.next(buffer) {
+            Ok(Some(record)) => decode(&record, Transport::Stream).map(Some),
+            Ok(None) => Ok(None),
+            Err(Stop::TooLong(why)) => overlong_call(&self.records.begun(buffer), self.records.limit, why),
+            Err(stop) => Err(gibberish(whole(stop))),
         }
     }
+}
+
+/// Refuses the call whose record, which begins with `bytes`, is too long, as soon as its head has arrived.
+fn overlong_call(
+    bytes: &[u8],
+    limit: usize,
+    why: Malformed,
+) -> Result<Option<CallRequest<Reply>>, Rejection> {
+    let mut cursor = Cursor::partial(bytes, limit);
+    let (xid, refusal) = match message::read_call(&mut cursor) {
+        Ok((xid, CallMessage::Call(_))) => (xid, Refusal::GarbageArguments),
+        Ok((xid, CallMessage::Refused(refusal, _))) => (xid, refusal),
+        Err(Stop::Short) => return Ok(None),
+        Err(stop) => return Err(gibberish(whole(stop))),
+    };
+    let reply = message::record(&message::write_refusal(xid, refusal));
+    Err(Rejection { reply, close: true, why })
 }
 
 /// Reads the call in one datagram. There is no connection to close for a [`Rejection`].
@@ -222,7 +241,7 @@ impl ClientProtocol for Client {
     }
 
     fn decode(&mut self, buffer: &mut BytesMut) -> Result<Option<Answer>, Malformed> {
-        while let Some(record) = self.records.next(buffer)? {
+        while let Some(record) = self.records.next(buffer).map_err(whole)? {
             let Some(call) = &self.pending else { return Err(Malformed("a reply to no call".to_owned())) };
             let mut cursor = Cursor::whole(&record);
             let answer = match message::read_reply(&mut cursor, self.xid).map_err(whole)? {

@@ -3,6 +3,7 @@
 use bytes::{Bytes, BytesMut};
 
 use crate::Malformed;
+use crate::cursor::Stop;
 
 /// The bytes before each fragment: the highest bit marks the last fragment of the record, the rest is the length.
 const MARK: usize = 4;
@@ -15,7 +16,7 @@ const EMPTY: usize = 16;
 #[derive(Debug)]
 pub(super) struct Records {
     /// The maximum length of a record, in bytes.
-    limit: usize,
+    pub(super) limit: usize,
     record: BytesMut,
     empty: usize,
 }
@@ -25,8 +26,9 @@ impl Records {
         Self { limit, record: BytesMut::new(), empty: 0 }
     }
 
-    /// Takes the next record from the front of `buffer`. Returns `None` until it is complete.
-    pub(super) fn next(&mut self, buffer: &mut BytesMut) -> Result<Option<Bytes>, Malformed> {
+    /// Takes the next record from the front of `buffer`. Returns `None` until it is complete. Errors: `TooLong`, or
+    /// `Malformed`; then, nothing of the record that has arrived is lost.
+    pub(super) fn next(&mut self, buffer: &mut BytesMut) -> Result<Option<Bytes>, Stop> {
         while let Some(mark) = buffer.first_chunk::<MARK>() {
             let mark = u32::from_be_bytes(*mark);
             let length = (mark & !LAST) as usize;
@@ -49,17 +51,21 @@ impl Records {
         Ok(None)
     }
 
-    fn check(&mut self, length: usize, last: bool) -> Result<(), Malformed> {
+    /// Returns what has arrived of a record that is too long.
+    pub(super) fn begun(&self, buffer: &BytesMut) -> Vec<u8> {
+        [&self.record[..], buffer.get(MARK..).unwrap_or_default()].concat()
+    }
+
+    fn check(&mut self, length: usize, last: bool) -> Result<(), Stop> {
         if length > self.limit - self.record.len() {
             let (before, limit) = (self.record.len(), self.limit);
-            return Err(Malformed(format!(
-                "a fragment of {length} bytes after {before} in a record of at most {limit}"
-            )));
+            let why = format!("a fragment of {length} bytes after {before} in a record of at most {limit}");
+            return Err(Stop::TooLong(Malformed(why)));
         }
         if length == 0 && !last {
             self.empty += 1;
             if self.empty > EMPTY {
-                return Err(Malformed(format!("more than {EMPTY} empty fragments in a record")));
+                return Stop::malformed(format!("more than {EMPTY} empty fragments in a record"));
             }
         }
         Ok(())
@@ -76,12 +82,13 @@ mod tests {
     use bytes::BytesMut;
 
     use super::{EMPTY, Records, mark};
+    use crate::cursor::whole;
 
     fn records(wire: &[u8]) -> Result<Vec<Vec<u8>>, String> {
         let mut records = Records::new(8);
         let mut buffer = BytesMut::from(wire);
         let mut found = Vec::new();
-        while let Some(record) = records.next(&mut buffer).map_err(|why| why.to_string())? {
+        while let Some(record) = records.next(&mut buffer).map_err(|stop| whole(stop).to_string())? {
             found.push(record.to_vec());
         }
         Ok(found)

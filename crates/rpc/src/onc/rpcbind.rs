@@ -160,7 +160,7 @@ impl Client {
     /// # Errors
     /// Bytes that are no answer to the last call.
     pub fn decode(&mut self, buffer: &mut BytesMut) -> Result<Option<Answer>, Malformed> {
-        while let Some(record) = self.records.next(buffer)? {
+        while let Some(record) = self.records.next(buffer).map_err(whole)? {
             let mut cursor = Cursor::whole(&record);
             match message::read_reply(&mut cursor, self.xid).map_err(whole)? {
                 None => {}

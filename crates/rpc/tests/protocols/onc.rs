@@ -123,8 +123,8 @@ fn bytes_that_are_no_call_close_the_connection_at_once() {
     let reply = record(&accepted(0, b""));
     for (wire, what) in [
         (&b"GET / HTTP/1.1\r\n"[..], "another protocol: a fragment too long"),
-        (b"\x80\0\x01\x2d", "a record over the limit"),
-        (b"\xff\xff\xff\xff", "a fragment of 2 GiB"),
+        (b"\x80\0\x01\x2d, no call", "a record over the limit"),
+        (b"\xff\xff\xff\xff, no call", "a fragment of 2 GiB"),
         (&[0; 17 * 4], "empty fragments"),
         (b"\x80\0\0\0", "an empty record"),
         (b"\x80\0\0\x08\x01\x02\x03\x04\0\0\0\0", "a call without a version"),
@@ -132,6 +132,19 @@ fn bytes_that_are_no_call_close_the_connection_at_once() {
     ] {
         for piece in [1, 99] {
             assert_eq!(heard(Server::new(LIMITS), wire, piece), [Err((Bytes::new(), true))], "{what}");
+        }
+    }
+}
+
+#[test]
+fn a_call_over_the_limit_is_refused_once_its_head_has_come() {
+    let message = call(1, &[&words(&[400])[..], &[b'x'; 400]].concat());
+    let rest = record(&message[30..]);
+    let fragments = [&words(&[30])[..], &message[..30], &rest].concat();
+    let refused = Err((Bytes::from(record(&accepted(4, b""))), true));
+    for wire in [record(&message)[..44].to_vec(), record(&message), fragments] {
+        for piece in [1, 999] {
+            assert_eq!(heard(Server::new(LIMITS), &wire, piece), [refused.clone()]);
         }
     }
 }

@@ -156,6 +156,12 @@ impl ReadHalf {
         self.opener.as_ref().is_none_or(|opener| opener.is_over())
     }
 
+    /// Whether the socket takes no more bytes to send, since its client does not read. Then `cx` is woken when it does.
+    pub fn is_full(&self, cx: &mut Context<'_>) -> bool {
+        let stream: &TcpStream = self.half.as_ref();
+        stream.poll_write_ready(cx).is_pending()
+    }
+
     /// Ready when there may be more bytes to receive. Otherwise, `cx` is woken once there are.
     pub fn poll_ready(&self, cx: &mut Context<'_>) -> Poll<()> {
         if self.opener.as_ref().is_some_and(|opener| opener.is_over()) {
