@@ -201,7 +201,7 @@ fn a_node_that_slept_answers_with_nothing_that_was_purged_meanwhile() {
     assert_eq!(client.ask("GET /page").status, 200);
     nodes[2].signal(Signal::STOP);
     let new = pages.change();
-    let told = purge(&nodes[0], "tag=t&wait&timeout=1")["nodes"].clone();
+    let told = purge(&nodes[0], "tag=t&wait&timeout=5")["nodes"].clone();
     assert_eq!(told, json!({"published": true, "acknowledged": 2, "of": 3, "missing": ["c"]}));
     // Sleeps for the lag, so that the stopped node distrusts its stored responses when it continues.
     sleep(LAG);
