@@ -38,7 +38,7 @@ fn invalid_rpc_bytes_are_rejected_and_do_not_affect_other_callers() {
         ("onc", b"\xff\xff\xff\xff\x00\x00\x00\x01", ""),
         ("onc", b"\x00\x10\x00\x00", ""),
         ("onc", &[0; 80], ""),
-        ("line", &no_line, "!400 a line of more than"),
+        ("line", &no_line, "!414 a line of more than"),
         ("line", b"*NONSENSE\n\xff\xff\n", "!400 unknown command"),
     ];
     for (door, bytes, answer) in rows {

@@ -112,7 +112,7 @@ fn a_line_has_a_limit() {
     let longest = "a".repeat(LIMITS.message);
     for piece in [1, 999] {
         assert_eq!(heard(framed(), format!("{longest}\n").as_bytes(), piece), [Ok(fetch(&longest))]);
-        let reply = Bytes::from("!400 a line of more than 300 bytes\n");
+        let reply = Bytes::from("!414 a line of more than 300 bytes\n");
         assert_eq!(heard(framed(), format!("{longest}a\n").as_bytes(), piece), [Err((reply, true))]);
     }
 }

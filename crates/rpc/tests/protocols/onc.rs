@@ -144,7 +144,7 @@ fn a_call_over_the_limit_is_refused_once_its_head_has_come() {
     let refused = Err((Bytes::from(record(&accepted(4, b""))), true));
     for wire in [record(&message)[..44].to_vec(), record(&message), fragments] {
         for piece in [1, 999] {
-            assert_eq!(heard(Server::new(LIMITS), &wire, piece), [refused.clone()]);
+            assert_eq!(heard(Server::new(LIMITS), &wire, piece), std::slice::from_ref(&refused));
         }
     }
 }
