@@ -170,85 +170,81 @@ fn codings_and_types_that_are_none() {
     }
 }
 
+/// Texts with a key or a table that is unknown, and what is told of it.
+const UNKNOWN: &[Row] = &[
+    ("trheads = 4", "1: unknown key 'trheads' above all tables; did you mean 'threads'?"),
+    ("[limit]", "1: unknown table [limit]; did you mean 'limits'?"),
+    ("[[sites]]\na = 1", "1: unknown table [[sites]]; did you mean 'site'?"),
+    ("[[test]]\na = 1", "1: unknown table [[test]]; it belongs in a file for larder check --test"),
+    ("[admin]\nlisten = 'off'", "1: unknown table [admin]; it is a key: write admin = .. above all tables"),
+    ("colour = 'red'", "1: unknown key 'colour' above all tables"),
+    ("[cache]\na = 1", "1: unknown table [cache]; the cache is in [memory] and [[disk]]"),
+    (
+        "listen = ':80'",
+        "1: unknown key 'listen' above all tables; write listen = \"127.0.0.1:8080\" in [reverse]",
+    ),
+    (
+        "[[site]]\norigin = 'http://a'\naccess_log_file = 'a'",
+        "3: unknown key 'access_log_file' in [[site]]; write it above all tables",
+    ),
+    (
+        "[[site]]\norigin = 'http://a'\n[[site.rule]]\nstatus = 404",
+        "4: unknown key 'status' in this rule; conditions are in match, as in match = { status = .. }",
+    ),
+    (
+        "[[site]]\norigin = 'http://a'\n[[site.rule]]\nset = { A = 'b' }",
+        "4: unknown key 'set' in this rule; write it in request, response or reply, as in reply = { set = .. }",
+    ),
+    (
+        "[[site]]\norigin = 'http://a'\n[[site.rule]]\nreply = { X-A = 'b' }",
+        "4: unknown key 'X-A' in 'reply' of this rule; write set = { X-A = .. }",
+    ),
+    (
+        "[ssl]\ncert = 'a'",
+        "1: unknown table [ssl]; write [[tls]] with cert and key; its listener is listen_tls in [reverse]",
+    ),
+    (
+        "[[site]]\norigin = 'http://a'\nhost_header = 'b'",
+        "3: unknown key 'host_header' in [[site]]; write host = \"preserve\" or host = \"origin\"",
+    ),
+    (
+        "[[site]]\norigin = 'http://a'\n[[site.rule]]\nmatch = { ttl = '1h' }",
+        "4: unknown key 'ttl' in 'match' of this rule; write it in the rule, beside match",
+    ),
+    (
+        "tproxy = true",
+        "1: unknown key 'tproxy' above all tables; it is absent on purpose (docs/limits.md): configure clients to use the forward proxy, as by a PAC file or https_proxy",
+    ),
+    (
+        "[[site]]\norigin = 'http://a'\nttl = '1h'",
+        "3: unknown key 'ttl' in [[site]]; write it in a [[site.rule]] of this site",
+    ),
+    (
+        "[[site]]\norigin = 'http://a'\n[[site.rule]]\nhealth = '/h'",
+        "4: unknown key 'health' in this rule; write it in the [[site]]",
+    ),
+    (
+        "[[site]]\norigin = 'http://a'\nserver_name = 'b'",
+        "3: unknown key 'server_name' in [[site]]; the names of a site are in hosts, and conditions on them in match.host",
+    ),
+    ("[reverse]\ntrust = '10.0.0.1'", "2: unknown key 'trust' in [reverse]; write it above all tables"),
+    (
+        "[[site]]\norigin = 'http://a'\n[[site.rule]]\nproxy_cache_valid = '10m'",
+        "4: unknown key 'proxy_cache_valid' in this rule; write ttl = { 200 = \"1h\", 404 = \"1m\" }",
+    ),
+    (
+        "[[site]]\norigin = 'http://a'\n[[site.rule]]\nkeep = '1h'",
+        "4: unknown key 'keep' in this rule; lifetimes are ttl, ttl_default, stale_while_revalidate and stale_if_error",
+    ),
+    ("[limits]\nurl = '8KiB'", "2: unknown key 'url' in [limits]; did you mean 'uri'?"),
+    ("[[site]]\norigin = 'http://a'\nhots = 'b'", "3: unknown key 'hots' in [[site]]; did you mean 'host'?"),
+    ("[[disk]]\npath = 'd'\nsiz = 1", "3: unknown key 'siz' in [[disk]]; did you mean 'size'?"),
+    ("\"a\\nb\" = 1", "1: unknown key 'a\\nb' above all tables"),
+];
+
 #[test]
 fn unknown_keys_get_the_nearest_name() {
-    let table: &[Row] = &[
-        ("trheads = 4", "1: unknown key 'trheads' above all tables; did you mean 'threads'?"),
-        ("[limit]", "1: unknown table [limit]; did you mean 'limits'?"),
-        ("[[sites]]\na = 1", "1: unknown table [[sites]]; did you mean 'site'?"),
-        ("[[test]]\na = 1", "1: unknown table [[test]]; it belongs in a file for larder check --test"),
-        (
-            "[admin]\nlisten = 'off'",
-            "1: unknown table [admin]; it is a key: write admin = .. above all tables",
-        ),
-        ("colour = 'red'", "1: unknown key 'colour' above all tables"),
-        ("[cache]\na = 1", "1: unknown table [cache]; the cache is in [memory] and [[disk]]"),
-        (
-            "listen = ':80'",
-            "1: unknown key 'listen' above all tables; write listen = \"127.0.0.1:8080\" in [reverse]",
-        ),
-        (
-            "[[site]]\norigin = 'http://a'\naccess_log_file = 'a'",
-            "3: unknown key 'access_log_file' in [[site]]; write it above all tables",
-        ),
-        (
-            "[[site]]\norigin = 'http://a'\n[[site.rule]]\nstatus = 404",
-            "4: unknown key 'status' in this rule; conditions are in match, as in match = { status = .. }",
-        ),
-        (
-            "[[site]]\norigin = 'http://a'\n[[site.rule]]\nset = { A = 'b' }",
-            "4: unknown key 'set' in this rule; write it in request, response or reply, as in reply = { set = .. }",
-        ),
-        (
-            "[[site]]\norigin = 'http://a'\n[[site.rule]]\nreply = { X-A = 'b' }",
-            "4: unknown key 'X-A' in 'reply' of this rule; write set = { X-A = .. }",
-        ),
-        (
-            "[ssl]\ncert = 'a'",
-            "1: unknown table [ssl]; write [[tls]] with cert and key; its listener is listen_tls in [reverse]",
-        ),
-        (
-            "[[site]]\norigin = 'http://a'\nhost_header = 'b'",
-            "3: unknown key 'host_header' in [[site]]; write host = \"preserve\" or host = \"origin\"",
-        ),
-        (
-            "[[site]]\norigin = 'http://a'\n[[site.rule]]\nmatch = { ttl = '1h' }",
-            "4: unknown key 'ttl' in 'match' of this rule; write it in the rule, beside match",
-        ),
-        (
-            "tproxy = true",
-            "1: unknown key 'tproxy' above all tables; it is absent on purpose (docs/limits.md): configure clients to use the forward proxy, as by a PAC file or https_proxy",
-        ),
-        (
-            "[[site]]\norigin = 'http://a'\nttl = '1h'",
-            "3: unknown key 'ttl' in [[site]]; write it in a [[site.rule]] of this site",
-        ),
-        (
-            "[[site]]\norigin = 'http://a'\n[[site.rule]]\nhealth = '/h'",
-            "4: unknown key 'health' in this rule; write it in the [[site]]",
-        ),
-        (
-            "[[site]]\norigin = 'http://a'\nserver_name = 'b'",
-            "3: unknown key 'server_name' in [[site]]; the names of a site are in hosts, and conditions on them in match.host",
-        ),
-        ("[reverse]\ntrust = '10.0.0.1'", "2: unknown key 'trust' in [reverse]; write it above all tables"),
-        (
-            "[[site]]\norigin = 'http://a'\n[[site.rule]]\nproxy_cache_valid = '10m'",
-            "4: unknown key 'proxy_cache_valid' in this rule; write ttl = { 200 = \"1h\", 404 = \"1m\" }",
-        ),
-        (
-            "[[site]]\norigin = 'http://a'\n[[site.rule]]\nkeep = '1h'",
-            "4: unknown key 'keep' in this rule; lifetimes are ttl, ttl_default, stale_while_revalidate and stale_if_error",
-        ),
-        ("[limits]\nurl = '8KiB'", "2: unknown key 'url' in [limits]; did you mean 'uri'?"),
-        (
-            "[[site]]\norigin = 'http://a'\nhots = 'b'",
-            "3: unknown key 'hots' in [[site]]; did you mean 'host'?",
-        ),
-        ("[[disk]]\npath = 'd'\nsiz = 1", "3: unknown key 'siz' in [[disk]]; did you mean 'size'?"),
-        ("\"a\\nb\" = 1", "1: unknown key 'a\\nb' above all tables"),
-    ];
-    for (text, line) in table {
+    for (text, line) in UNKNOWN {
         assert_eq!(problems(text, &[]), [*line], "{text}");
     }
 }

@@ -72,7 +72,7 @@ fn failures_say_why() {
 }
 
 #[test]
-fn a_url_too_long_for_a_call_fails_by_the_error_of_its_protocol() {
+fn urls_too_long_fail_by_the_error_of_the_protocol() {
     let larder = open("");
     for length in [16 << 10, 1 << 20] {
         for (door, status, why) in [

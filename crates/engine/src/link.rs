@@ -24,7 +24,7 @@ use crate::address::{EngineAddress, EngineKind};
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Connections of one [`Link::Many`] to the servers of a cluster, those that ended included. The link fails when it needs
-/// more, and the next one begins anew: servers may name any number of others.
+/// more, and the next one begins with none: servers may name any number of others.
 const SERVERS: usize = 64;
 
 /// A connection to one server, or several connections that act as one.
