@@ -122,7 +122,7 @@ fn a_node_cut_off_from_the_engine_validates_and_rejoins() {
         nodes.iter().for_each(|node| assert_eq!(version(node, "/page"), old));
         relay.set(mode);
         let new = pages.change();
-        let told = purge(&nodes[0], "tag=t&wait&timeout=5")["nodes"].clone();
+        let told = purge(&nodes[0], "tag=t&wait&timeout=1")["nodes"].clone();
         assert_eq!(told, json!({"published": true, "acknowledged": 2, "of": 3, "missing": ["c"]}));
         // Waits for the invalidation lag, after which `c` distrusts its stored responses.
         sleep(LAG);
