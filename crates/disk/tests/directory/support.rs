@@ -101,7 +101,7 @@ pub(crate) fn store(disk: &Disk, key: &[u8], body: &[u8], now: u32) {
     disk.sync().unwrap();
 }
 
-/// Polls `is_so` until it holds; `what` is what it says.
+/// Polls `is_so` until it holds. A failure names `what` was awaited.
 pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !is_so() {
