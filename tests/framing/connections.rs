@@ -210,13 +210,16 @@ fn a_client_that_leaves_before_the_answer_is_forgotten() {
 
 #[test]
 fn a_client_that_leaves_a_silent_stream_is_forgotten() {
-    for kind in ["text/plain", "text/event-stream\r\nCache-Control: no-store"] {
+    let kinds = ["text/plain", "text/event-stream\r\nCache-Control: no-store"];
+    let requests = [("GET /", ""), ("POST /\nContent-Length: 2", "ok")];
+    for (kind, (request, content)) in kinds.iter().zip(requests) {
         let head = format!("HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nTransfer-Encoding: chunked\r\n\r\n");
         let (_gate, origin) =
             Origin::gated(move |_, held| Answer::raw(format!("{head}2\r\nok\r\n")).then_wait(held));
         let larder = Larder::before(&origin);
         let mut client = larder.client();
-        client.send("GET /");
+        client.send(request);
+        client.raw(content.as_bytes());
         client.head();
         assert_eq!(client.chunk(), Some(b"ok".to_vec()));
         drop(client);

@@ -26,7 +26,7 @@ pub(super) async fn answer(
     plan: &Arc<Plan>,
     request: Box<Request>,
     writing: &mut WriteHalf,
-    (link, watch): (Link, Watch<'_>),
+    (link, watch): (Link, Watch<'_, '_>),
     framing: &mut Framing,
 ) -> (Box<Reply>, Result<(), SendError>) {
     let is_secure = request.is_secure();
@@ -49,12 +49,12 @@ pub(super) async fn answer(
 }
 
 /// The two directions of the client's connection.
-struct Client<'c> {
-    writing: &'c mut WriteHalf,
-    watch: Watch<'c>,
+struct Client<'w, 'c> {
+    writing: &'w mut WriteHalf,
+    watch: Watch<'w, 'c>,
 }
 
-impl WaitingClient for Client<'_> {
+impl WaitingClient for Client<'_, '_> {
     fn poll_left(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.watch.poll_left(cx)
     }

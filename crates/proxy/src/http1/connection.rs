@@ -19,7 +19,7 @@ use larder_stats::BatchSums;
 use super::answer::answer;
 use super::tunnel::{self, TunnelStart};
 use super::upload::Receiver;
-use super::watch::Watch;
+use super::watch::{Unread, Watch};
 use crate::cluster::probe;
 use crate::exchange::link::Link;
 use crate::exchange::plan::Plan;
@@ -411,7 +411,10 @@ impl Connection {
             Ok(ends) => ends,
             Err(refusal) => return Box::pin(self.refuse(plan, refusal, (Some(&request), memo))).await,
         };
-        let (source, watch) = Watch::beside(source);
+        let (source, unread) = match source {
+            Ok(source) => (Some(source), Unread::new(None)),
+            Err(receiver) => (None, Unread::new(Some(receiver.reading))),
+        };
         link.expects(expects && source.is_some());
         request.content = content;
         request.link = Some(link.clone());
@@ -420,8 +423,9 @@ impl Connection {
             self.writing.limit(own);
         }
         let talked = {
+            let watch = Watch::new(&unread);
             let answer = answer(&self.worker, plan, request, &mut self.writing, (link, watch), &mut framing);
-            content::talk(pin!(answer), source).await
+            content::talk(pin!(answer), source, |receiver| *unread.lock() = Some(receiver.reading)).await
         };
         // If the answer was sent before all content arrived, the connection cannot be reused: the rest could not be
         // distinguished from a next request.

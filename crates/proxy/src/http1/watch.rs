@@ -4,11 +4,13 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::{Instant, Sleep, sleep};
 
-use super::upload::Receiver;
 use crate::net::io::ReadHalf;
-use crate::wire::content::Source;
+
+/// The place of a connection's reading half once nothing of a request has yet to arrive.
+pub(super) type Unread<'c> = Mutex<Option<&'c mut ReadHalf>>;
 
 /// The bytes that a client may send before its answer until it is no longer watched.
 const AHEAD: usize = 16 << 10;
@@ -17,25 +19,24 @@ const AHEAD: usize = 16 << 10;
 /// clients have left; a few only have no further request, and still read.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// A watch on a client that waits for its answer, or for the rest of it.
-pub(super) struct Watch<'c> {
+/// A watch on a client that waits for its answer, or for the rest of it. It begins when the request's content has arrived;
+/// before that, the content's source notices an early end.
+pub(super) struct Watch<'w, 'c> {
+    unread: &'w Unread<'c>,
     reading: Option<&'c mut ReadHalf>,
     grace: Option<Pin<Box<Sleep>>>,
 }
 
-impl<'c> Watch<'c> {
-    /// Watches the client of a request without content; `source`, if there is one, notices an early end itself.
-    pub(super) fn beside<'s>(
-        source: Result<Source<'s, Receiver<'c>>, Receiver<'c>>,
-    ) -> (Option<Source<'s, Receiver<'c>>>, Self) {
-        match source {
-            Ok(source) => (Some(source), Self { reading: None, grace: None }),
-            Err(receiver) => (None, Self { reading: Some(receiver.reading), grace: None }),
-        }
+impl<'w, 'c> Watch<'w, 'c> {
+    pub(super) fn new(unread: &'w Unread<'c>) -> Self {
+        Self { unread, reading: None, grace: None }
     }
 
     /// Ready once, when the client has left. Bytes that it sends meanwhile are kept: they belong to the next request.
     pub(super) fn poll_left(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.reading.is_none() {
+            self.reading = self.unread.lock().take();
+        }
         while self.grace.is_none()
             && let Some(reading) = &mut self.reading
         {

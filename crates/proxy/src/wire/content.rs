@@ -92,32 +92,38 @@ pub(crate) async fn none(receiver: &mut impl Receive, timeouts: &Timeouts) -> Re
 }
 
 /// Answers a request while its content is carried. Content that has not arrived when the answer was sent is unwanted.
-/// Errors: the refusal of content that is not acceptable.
+/// `received` gets the receiver of content that has all arrived before that. Errors: the refusal of content that is not
+/// acceptable.
 pub(crate) async fn talk<T, R: Receive>(
     mut answer: Pin<&mut impl Future<Output = T>>,
     source: Option<Source<'_, R>>,
+    received: impl FnOnce(R),
 ) -> Result<(T, ContentResult), Refusal> {
     let mut pumped = ContentResult::Whole;
     if let Some(source) = source {
         let mut pump = Box::pin(source.pump());
+        let receiver;
         tokio::select! {
             biased;
             answered = &mut answer => return Ok((answered, ContentResult::Unwanted)),
-            result = &mut pump => pumped = result?,
+            result = &mut pump => (pumped, receiver) = result?,
+        }
+        if pumped == ContentResult::Whole {
+            received(receiver);
         }
     }
     Ok((answer.await, pumped))
 }
 
 impl<R: Receive> Source<'_, R> {
-    /// Carries all content to its reader. Content without a reader is left with the receiver. Errors: the refusal of
-    /// content that is malformed, too large or too slow; its reader is notified that the client has left.
-    async fn pump(mut self) -> Result<ContentResult, Refusal> {
+    /// Carries all content to its reader, and returns the receiver. Content without a reader is left with that. Errors:
+    /// the refusal of content that is malformed, too large or too slow; its reader is notified that the client has left.
+    async fn pump(mut self) -> Result<(ContentResult, R), Refusal> {
         let result = self.carry().await;
         if result.is_err() {
             let _ = self.frames.send(Err(ClientGone)).await;
         }
-        result
+        Ok((result?, self.receiver))
     }
 
     async fn carry(&mut self) -> Result<ContentResult, Refusal> {
@@ -226,7 +232,7 @@ mod tests {
             }
         };
         let (pumped, read) = tokio::join!(source.pump(), reader);
-        assert_eq!(pumped.is_ok(), read.1, "{pumped:?}");
+        assert_eq!(pumped.is_ok(), read.1);
         read
     }
 

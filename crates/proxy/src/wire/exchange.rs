@@ -71,7 +71,7 @@ pub(crate) async fn answer<S: RawStream>(
     (request.content, request.link) = (content, Some(link.clone()));
     let talked = {
         let reply = pin!(reply(&mut stream, &worker, &plan, request, link, head_only));
-        content::talk(reply, source).await
+        content::talk(reply, source, drop).await
     };
     match talked {
         Ok(((mut reply, sent), _)) => {
