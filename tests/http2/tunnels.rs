@@ -413,6 +413,8 @@ fn a_websocket_that_the_origin_does_not_accept_is_no_tunnel() {
         websocket(&mut client, stream, protocol, path);
         let response = client.response(stream);
         assert_eq!((response.status, response.whole), (status, true), "{protocol} {path}");
+        let is_told = response.body == b"502: the origin answered 200 and began no tunnel\n";
+        assert_eq!(is_told, path == "/unaware", "{path}");
     }
     assert_eq!(client.get(9, "/unaware").body, b"a page");
     assert_eq!(origin.count(), 4);

@@ -17,10 +17,10 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use super::content::Piece;
 use super::stream::{RawStream, Reset, Stream};
 use crate::base::clock;
+use crate::base::outcome::{Kind, Outcome};
 use crate::exchange::reply::{Content, Reply, Source, Tunnel};
 use crate::exchange::request::Request;
 use crate::exchange::tunnel::{Abort, carry_for};
-use crate::flow::context::failure;
 
 /// The only supported protocol of extended `CONNECT`.
 const WEBSOCKET: &str = "websocket";
@@ -50,7 +50,9 @@ pub(super) fn translate(reply: &mut Reply) {
         }
         // The client would take a success for the beginning of a tunnel.
         _ if reply.status.is_success() => {
-            *reply = failure(StatusCode::BAD_GATEWAY, Why::OriginMalformed);
+            let text = format!("502: the origin answered {} and began no tunnel\n", reply.status.as_str());
+            let outcome = Outcome::forwarded(Kind::Failed, Why::OriginMalformed);
+            *reply = Reply::text(StatusCode::BAD_GATEWAY, text, outcome);
         }
         _ => {}
     }
