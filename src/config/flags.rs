@@ -96,8 +96,8 @@ pub(crate) struct Flags {
     /// Write an access log in this form [default: off]
     #[arg(long, value_name = "FORM", value_parser = choice(AccessLog::NAMES))]
     pub(crate) access_log: Option<AccessLog>,
-    /// File of the access log [default: standard output]
-    #[arg(long, value_name = "FILE", value_parser = names::directory)]
+    /// File of the access log [default: stdout]
+    #[arg(long, value_name = "FILE", value_parser = names::log_file)]
     pub(crate) access_log_file: Option<PathBuf>,
     /// Answer https requests to public registries, or to intercept.hosts, to cache them (docs/run.md)
     #[arg(long)]
@@ -165,7 +165,9 @@ impl Flags {
         values.memory.policy = self.policy.clone().unwrap_or_else(|| values.memory.policy.clone());
         values.memory.counts = self.count.unwrap_or(values.memory.counts);
         values.access_log = self.access_log.unwrap_or(values.access_log);
-        values.access_log_file = self.access_log_file.clone().or(values.access_log_file.take());
+        if let Some(file) = &self.access_log_file {
+            values.access_log_file = Some(file.clone()).filter(|file| file.as_os_str() != "stdout");
+        }
         values.forward.allow_private |= self.allow_private;
         if self.intercept && draft.intercept.hosts.is_empty() {
             places.insert("intercept.hosts".to_owned(), "--intercept".to_owned());

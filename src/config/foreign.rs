@@ -36,6 +36,12 @@ const TABLES: &[(&[&str], &str)] = &[
     ),
     (&["rules"], "rules are [[site.rule]], [[forward.rule]], or [[rule]] for all sites"),
     (&["log", "logs", "logging"], "write access_log = \"json\" above all tables"),
+    (&["redis", "valkey", "memcached"], "write engine = \"redis://127.0.0.1\" in [cluster]"),
+    (
+        &["acme", "letsencrypt", "lets_encrypt"],
+        "write acme = { contact = \"mailto:admin@site.example\", accept_terms = true } in the [[site]]",
+    ),
+    (&["user", "users", "basic_auth"], "write users = \"passwords.txt\" in a rule (larder passwd)"),
 ];
 
 /// What a site or its rules have under another name.
@@ -206,6 +212,16 @@ const RENAMED: &[(&[&str], &str)] = &[
     ),
     (&["lets_encrypt", "letsencrypt"], "write acme in the [[site]]"),
     (&["log_format"], "write access_log above all tables"),
+    (
+        &["error_log", "log_level", "loglevel"],
+        "messages go to standard error; the environment variable LARDER_LOG has their level",
+    ),
+    (
+        &["metrics", "prometheus"],
+        "write admin = \"127.0.0.1:9145\" above all tables; metrics are at /metrics",
+    ),
+    (&["metrics"], "write admin = \"127.0.0.1:9145\" above all tables; metrics are at /metrics"),
+    (&["user", "group", "pid", "daemon"], "systemd or the container decides about it (docs/install.md)"),
     (&["debug"], "larder why URL explains what is done with a request"),
     (&["shield"], "write its URL as origin, and purge_edges there (docs/purge.md)"),
     (
@@ -264,7 +280,7 @@ const ABSENT: &[(&[&str], &str)] = &[
         "there are only TLS 1.2 and 1.3 with ciphers that testssl.sh finds no fault with",
     ),
     (
-        &["root", "file_server"],
+        &["root", "file_server", "fastcgi_pass", "php_fastcgi", "uwsgi_pass"],
         "put a web server behind; rules with respond = { file = \"robots.txt\" } serve single files",
     ),
     (

@@ -296,6 +296,19 @@ pub(crate) fn directory(text: &str) -> Result<PathBuf, String> {
     }
 }
 
+/// Parses the path of a log. The words with which other programs name something else than a file are refused.
+pub(crate) fn log_file(text: &str) -> Result<PathBuf, String> {
+    let way = match text {
+        "off" | "none" | "false" => "write access_log = \"off\"",
+        "stderr" | "-" => "standard output is \"stdout\"",
+        _ if text.starts_with('|') || text.starts_with("syslog:") => {
+            "for syslog or a program, write to standard output (docs/logs.md)"
+        }
+        _ => return directory(text),
+    };
+    Err(format!("{} is not a file: {way}", quoted(text)))
+}
+
 /// Parses a value of `User-Agent`.
 pub(super) fn user_agent(text: &str) -> Result<String, String> {
     let visible = text.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ');

@@ -179,6 +179,11 @@ const UNKNOWN: &[Row] = &[
     ("[admin]\nlisten = 'off'", "1: unknown table [admin]; it is a key: write admin = .. above all tables"),
     ("colour = 'red'", "1: unknown key 'colour' above all tables"),
     ("[cache]\na = 1", "1: unknown table [cache]; the cache is in [memory] and [[disk]]"),
+    ("[redis]\nurl = 'a'", "1: unknown table [redis]; write engine = \"redis://127.0.0.1\" in [cluster]"),
+    (
+        "error_log = 'a'",
+        "1: unknown key 'error_log' above all tables; messages go to standard error; the environment variable LARDER_LOG has their level",
+    ),
     (
         "listen = ':80'",
         "1: unknown key 'listen' above all tables; write listen = \"127.0.0.1:8080\" in [reverse]",

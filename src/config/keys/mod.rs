@@ -26,7 +26,7 @@ pub(super) use site::SITE;
 use statistics::CLIENT_DETAIL;
 use values::{
     ACCESS_LOG, ACCESS_LOG_FLUSH, ADDRESS, ADMIN, ADVISE, AUTO, CLIENT_ADDRESS, CLIENT_AUTH, COLLECTOR,
-    COUNTS, DIRECTORY, FILES, INTERCEPTED, LISTEN, MODE, NETWORK, NO_PROXY, NODE_URL, PARENT,
+    COUNTS, DIRECTORY, FILES, INTERCEPTED, LISTEN, LOG_FILE, MODE, NETWORK, NO_PROXY, NODE_URL, PARENT,
     PARENT_FALLBACK, POLICY, REAL_IP, REQUEST_ID, SECRET, TIMES, TOKEN,
 };
 pub(super) use values::{BALANCE, EARLY_HINTS, HOST_HEADER, ORIGIN, PREFETCHES, SLICE};
@@ -46,7 +46,7 @@ pub(super) const TOP: &[Key<Draft>] = keys! {
     "advise" in values.advise: ADVISE,
         "whether shadow caches, without contents, show what other policies and sizes would bring (docs/advise.md)";
     "access_log" in values.access_log: ACCESS_LOG, "one line for each request, in this form (docs/logs.md)";
-    "access_log_file" in values.access_log_file: OrWord("stdout", DIRECTORY),
+    "access_log_file" in values.access_log_file: OrWord("stdout", LOG_FILE),
         "file of the access log; SIGHUP reopens it";
     "access_log_flush" in values.access_log_by_line: ACCESS_LOG_FLUSH,
         "when lines are written: many together, each within 100 ms, or each line at once";

@@ -62,6 +62,7 @@ pub(super) const ACCESS_LOG: Choice<AccessLog> = Choice(AccessLog::NAMES);
 pub(super) const ACCESS_LOG_FLUSH: Choice<bool> = Choice(&[("batch", false), ("line", true)]);
 pub(super) const ADVISE: Choice<bool> = Choice(&[("on", true), ("off", false)]);
 pub(super) const AUTO: Choice<bool> = Choice(&[("off", false), ("policy", true)]);
+pub(super) const LOG_FILE: Text<PathBuf> = Text("path", names::log_file, |path| path.display().to_string());
 pub(super) const DIRECTORY: Text<PathBuf> = Text("path", names::directory, |path| path.display().to_string());
 pub(super) const FILES: Text<String> =
     Text("path with * in its last part if wanted", |text| Ok(text.to_owned()), String::clone);
