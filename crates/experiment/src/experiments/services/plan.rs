@@ -85,7 +85,7 @@ impl Plan {
             },
             Size::Quick => Self {
                 repetitions: 3,
-                often: 6,
+                often: 5,
                 seldom: 2,
                 close: 2,
                 closest: 2,
@@ -96,7 +96,7 @@ impl Plan {
                 shares: (&[1, 5], 120),
                 policy: 120,
                 instances: (&[4, 16], 300),
-                situations: [48, 16, 24],
+                situations: [40, 16, 20],
                 simulated: 40,
                 lists: 24,
             },
