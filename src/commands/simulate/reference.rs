@@ -58,7 +58,7 @@ not listed follow their paper. [docs/internals/policies.md](internals/policies.m
 | `adaptive` | not from a paper: GDSF with counts that survive eviction; ghost caches choose between GDSF, LRU, and a queue for new objects as in S3-FIFO | learns from the traffic |
 | `arc` | the target moves by an object's weight | sizes |
 | `gdsf` | a new object that is worth less than the objects that would be evicted for it is refused; the paper stores it | one large object does not evict many small ones |
-| `lecar` | the age of a regret is the number of victims since, not of requests; by default a regret is not discounted (`discount`) | a cache has no other clock |
+| `lecar` | the age of a regret is the number of the expert's victims since, not of requests | a cache has no other clock |
 | `lirs` | the ghosts weigh at most as much as the capacity; the paper's stack has no bound | bounds the memory |
 | `lruk` | no period of correlated references; requests of evicted objects are remembered for a quarter of the capacity, not for a time | a cache has no clock here |
 | `s3fifo` | `fill=main` is not in the paper: before the first eviction, new objects enter the main queue once the small one is full. libCacheSim has used both rules | over 27 public traces at 6 sizes 2.0% fewer misses on average: 45 cells with 0.5% or more fewer, most of all where a loop is larger than the cache, and 18 with more, one of them 49% more, since objects that fill the main queue stay there even if they are not requested again |

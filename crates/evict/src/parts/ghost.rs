@@ -123,12 +123,7 @@ impl<T: Copy> Ghosts<T> {
     /// Forgets `name`, which is not resident. Returns its note if it was remembered.
     #[inline(always)]
     pub(crate) fn remove(&mut self, name: impl Into<Name>, residents: &impl Residents) -> Option<T> {
-        Some(self.forget(name.into(), residents)?.1)
-    }
-
-    /// Forgets `name`. Returns its place in the queue and its note if it was remembered.
-    #[inline(always)]
-    fn forget<R: Residents>(&mut self, name: Name, residents: &R) -> Option<(usize, T)> {
+        let name = name.into();
         let at = match name.number {
             Some(number) => self.position_of_number(number, residents)?,
             None => self.take_position(name.key)?,
@@ -136,7 +131,7 @@ impl<T: Copy> Ghosts<T> {
         let ghost = &mut self.queue[at];
         self.len -= 1;
         self.used -= u64::from(std::mem::take(&mut ghost.weight));
-        Some((at, ghost.note))
+        Some(ghost.note)
     }
 
     #[inline(always)]
@@ -153,14 +148,6 @@ impl<T: Copy> Ghosts<T> {
         let at = |place: u32| place.wrapping_sub(self.first) as usize;
         let is_key = |place| self.queue[at(place)].id == fingerprint;
         self.index.take(hash(fingerprint), is_key).map(at)
-    }
-
-    /// Forgets `name`. Returns the number of names that were added after it, if it was remembered; the number may lack
-    /// a few names that were forgotten.
-    #[inline]
-    pub(crate) fn take(&mut self, name: impl Into<Name>, residents: &impl Residents) -> Option<usize> {
-        let (place, _) = self.forget(name.into(), residents)?;
-        Some(self.queue.len() - 1 - place)
     }
 
     /// Forgets the oldest name.
@@ -344,12 +331,6 @@ mod tests {
                 let key = key.wrapping_mul(0x9E37_79B9_7F4A_7C15);
                 let name = Name { key, number };
                 match op {
-                    0 if weight < 4 => {
-                        let after = naive.0.iter().rev().position(|ghost| ghost.0 == key);
-                        let taken = ghosts.take(name, &notes);
-                        prop_assert_eq!(taken.is_some(), naive.remove(key).is_some());
-                        prop_assert!(taken >= after);
-                    }
                     0 => prop_assert_eq!(ghosts.remove(name, &notes), naive.remove(key)),
                     1 if weight == 0 => {
                         prop_assert_eq!(ghosts.pop_oldest(), naive.0.first().map(|ghost| ghost.2));

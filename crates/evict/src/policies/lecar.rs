@@ -17,8 +17,10 @@ use crate::policy::{Capacity, Object, Policy, Residents, Slot};
 pub struct LeCaR {
     recent: Queue,
     frequent: Frequencies,
-    /// The victims of LRU and of LFU.
-    regrets: [Ghosts; 2],
+    /// The victims of LRU and of LFU, with their numbers among the expert's.
+    regrets: [Ghosts<u32>; 2],
+    /// The number of the next victim of each expert; numbers wrap.
+    victims: [u32; 2],
     /// The weight of LRU; the weight of LFU is 1 minus this.
     weight: f64,
     params: LeCaRParams,
@@ -31,16 +33,17 @@ params! {
         /// The effect of a regret that occurs immediately.
         rate: f64 = 0.45, read_share, "weight of a regret that comes at once, 0 to 1";
         /// The remaining share of a regret that occurs after as many further victims as there are residents.
-        discount: f64 = 1.0, read_share,
+        discount: f64 = 0.005, read_share,
             "remaining share of a regret that comes as many victims later as there are residents, 0 to 1";
     }
 }
 
 impl LeCaR {
-    /// Reduces the weight of the expert `wrong`, whose victim of `late` victims ago is requested now.
-    fn regret<R: Residents>(&mut self, wrong: usize, late: usize, residents: &R) {
+    /// Reduces the weight of the expert `wrong`, whose victim of this number is requested now.
+    fn regret<R: Residents>(&mut self, wrong: usize, victim: u32, residents: &R) {
         let LeCaRParams { rate, discount } = self.params;
-        let regret = discount.powf(late as f64 / residents.len().max(1) as f64);
+        let later = self.victims[wrong].wrapping_sub(victim).saturating_sub(1);
+        let regret = discount.powf(f64::from(later) / residents.len().max(1) as f64);
         let mut weights = [self.weight, 1.0 - self.weight];
         weights[wrong] *= (-rate * regret).exp();
         let lru = weights[LRU] / (weights[LRU] + weights[LFU]);
@@ -65,14 +68,15 @@ impl Policy for LeCaR {
     fn new(_capacity: Capacity, params: LeCaRParams, seed: u64) -> Self {
         let regrets = [Ghosts::new(), Ghosts::new()];
         let (recent, frequent, rng) = (Queue::new(), Frequencies::new(), Rng::with_seed(seed));
-        Self { recent, frequent, regrets, weight: 0.5, params, rng }
+        Self { recent, frequent, regrets, victims: [0; 2], weight: 0.5, params, rng }
     }
 
     #[inline]
     fn admit<R: Residents>(&mut self, new: &Object, residents: &R) -> bool {
         for expert in [LRU, LFU] {
-            if let Some(late) = self.regrets[expert].take(Name::of_newcomer(new, residents), residents) {
-                self.regret(expert, late, residents);
+            let name = Name::of_newcomer(new, residents);
+            if let Some(victim) = self.regrets[expert].remove(name, residents) {
+                self.regret(expert, victim, residents);
             }
         }
         true
@@ -100,7 +104,9 @@ impl Policy for LeCaR {
             if weight > bound {
                 self.regrets[expert].truncate(0);
             }
-            self.regrets[expert].insert(Name::of(victim, residents), weight, (), bound, residents);
+            let number = self.victims[expert];
+            self.victims[expert] = number.wrapping_add(1);
+            self.regrets[expert].insert(Name::of(victim, residents), weight, number, bound, residents);
         }
         self.on_remove(victim, residents);
         Some(victim)

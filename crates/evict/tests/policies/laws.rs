@@ -16,7 +16,9 @@ fn all_policies() -> impl Iterator<Item = Spec> {
     let names =
         POLICIES.iter().flat_map(|policy| [policy.name.to_owned(), format!("tinylfu+{}", policy.name)]);
     let names = names.chain(FILTERS.iter().map(|filter| format!("{}+lru", filter.name)));
-    names.chain(["size:max=12+lru".to_owned()]).map(|name| Spec::parse(&name).expect("listed names"))
+    names
+        .chain(["size:max=12+lru", "lecar:discount=0.3"].map(str::to_owned))
+        .map(|name| Spec::parse(&name).expect("listed names"))
 }
 
 /// Whether the policy admits every object that there is room for.
