@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use sfv::{BareItem, Dictionary, Item, ListEntry, Parser};
 
 use crate::fields::{Fields, joined};
+use crate::readings;
 use crate::wire::put_part;
 
 /// The name of the field.
@@ -113,28 +114,8 @@ fn decoded(text: &[u8]) -> Cow<'_, [u8]> {
     if text.is_ascii() && !text.iter().any(|byte| matches!(byte, b'+' | b'%')) {
         return Cow::Borrowed(text);
     }
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text;
-    while let Some((&byte, after)) = rest.split_first() {
-        let (byte, after) = match (byte, after) {
-            (b'+', _) => (b' ', after),
-            (b'%', [high, low, after @ ..]) => match (hex(*high), hex(*low)) {
-                (Some(high), Some(low)) => (high << 4 | low, after),
-                _ => (byte, &rest[1..]),
-            },
-            _ => (byte, after),
-        };
-        bytes.push(byte);
-        rest = after;
-    }
-    Cow::Owned(match String::from_utf8_lossy(&bytes) {
-        Cow::Borrowed(_) => bytes,
-        Cow::Owned(replaced) => replaced.into_bytes(),
-    })
-}
-
-fn hex(digit: u8) -> Option<u8> {
-    char::from(digit).to_digit(16).map(|digit| digit as u8)
+    let bytes = readings::decode(text);
+    Cow::Owned(String::from_utf8_lossy(&bytes).into_owned().into_bytes())
 }
 
 #[cfg(test)]
