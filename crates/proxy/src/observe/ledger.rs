@@ -91,12 +91,12 @@ impl Ledger {
                 Ok(None)
             }
             Database::At(url) => {
-                let ledger = Self::open_at(url, settings);
+                let ledger = Self::open_at(url, settings, None);
                 ledger.map(Some).map_err(|error| Error::new("cannot start", error))
             }
             Database::Default(path) => {
                 let open = |lock| {
-                    let ledger = Self::open_at_with(&settings.database.url(), settings, Some(lock));
+                    let ledger = Self::open_at(&settings.database.url(), settings, Some(lock));
                     ledger.map_err(|error| error.to_string())
                 };
                 match Lock::make(path, lock).and_then(open) {
@@ -110,12 +110,8 @@ impl Ledger {
         }
     }
 
-    fn open_at(url: &str, settings: &Statistics) -> Result<Self, OpenError> {
-        Self::open_at_with(url, settings, None)
-    }
-
-    /// The same for a database that is used only once its lock is held.
-    fn open_at_with(url: &str, settings: &Statistics, lock: Option<Arc<Lock>>) -> Result<Self, OpenError> {
+    /// A database with a `lock` is used only once that is held.
+    fn open_at(url: &str, settings: &Statistics, lock: Option<Arc<Lock>>) -> Result<Self, OpenError> {
         let Statistics { instance, rate, queue, keep, client, max_size, .. } = settings;
         let options = Options {
             instance: instance.clone(),
