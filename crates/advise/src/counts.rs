@@ -11,11 +11,11 @@ pub struct Sums {
     pub requests: f64,
     /// Bytes sent for them.
     pub bytes: f64,
-    /// Microseconds that origins take for them. Only shadows know it: 0 in [`Traffic`].
+    /// Microseconds that origins take for them. Only shadows know it: 0 in what the cache really did.
     pub micros: f64,
 }
 
-/// What the cache really did.
+/// Requests, and those that were hits: of the cache, or of a shadow.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Traffic {
     /// Cacheable requests.
@@ -24,18 +24,11 @@ pub struct Traffic {
     pub hit: Sums,
 }
 
-/// The requests that a shadow has seen, and its hits.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct GroupCount {
-    pub(crate) asked: Sums,
-    pub(crate) hit: Sums,
-}
-
 /// The counts of a shadow: of each group of the sample, and of heavy keys.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counts {
-    pub(crate) groups: [GroupCount; GROUPS],
-    pub(crate) heavy: GroupCount,
+    pub(crate) groups: [Traffic; GROUPS],
+    pub(crate) heavy: Traffic,
 }
 
 impl Add for Sums {
@@ -71,13 +64,6 @@ impl AddAssign for Sums {
 }
 
 impl AddAssign for Traffic {
-    fn add_assign(&mut self, other: Self) {
-        self.asked += other.asked;
-        self.hit += other.hit;
-    }
-}
-
-impl AddAssign for GroupCount {
     fn add_assign(&mut self, other: Self) {
         self.asked += other.asked;
         self.hit += other.hit;

@@ -10,7 +10,7 @@
 //! all other estimates. So are their differences in the same requests for groups of the keys: a shadow may be wrong about the
 //! end of a lifetime, or about the size of a response.
 
-use crate::counts::{Counts, GroupCount, Sums, Traffic};
+use crate::counts::{Counts, Sums, Traffic};
 use crate::sample::GROUPS;
 
 /// The differences in standard errors that chance may explain.
@@ -83,8 +83,7 @@ impl Survey<'_> {
     /// selects. The same requests asked both, so its error is smaller than those of the ratios. It says how far the difference may be
     /// chance in what clients request, even if all keys are seen.
     pub(crate) fn gain(&self, counts: &Counts, takes: GroupFilter) -> Estimate {
-        let less =
-            |one: &GroupCount, other: &GroupCount| GroupCount { asked: one.asked, hit: one.hit - other.hit };
+        let less = |one: &Traffic, other: &Traffic| Traffic { asked: one.asked, hit: one.hit - other.hit };
         let mut gain = Counts { heavy: less(&counts.heavy, &self.running.heavy), ..*counts };
         for (group, other) in gain.groups.iter_mut().zip(&self.running.groups) {
             *group = less(group, other);
