@@ -10,6 +10,7 @@ use std::fs;
 use std::path::Path;
 
 use larder_lab::html::escape;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use self::answers::{answers, chip, numbers};
 use super::findings::{ClaimSource, Figure, Findings, Grid, JudgedFinding, common_level};
@@ -17,6 +18,9 @@ use super::{Halt, Host};
 
 /// Tables with more columns use a smaller font.
 const MANY_COLUMNS: usize = 8;
+
+/// What is encoded in a `data:` URL.
+const IN_DATA: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b',');
 
 const STYLE: &str = include_str!("report.css");
 
@@ -195,7 +199,7 @@ fn figure(figure: &Figure) -> String {
          <p><a download=\"{name}.csv\" href=\"data:text/csv;charset=utf-8,{}\">{name}.csv</a></p>\n<pre>{}</pre>\n</details>\n</figure>\n",
         plot.svg(),
         escape(caption),
-        percent_encoded(&csv),
+        utf8_percent_encode(&csv, IN_DATA),
         escape(&csv),
     )
 }
@@ -261,20 +265,6 @@ fn facts(parts: &[Part], origin: &Provenance) -> Vec<Vec<String>> {
     }
     rows.extend(origin.more.iter().map(|(what, which)| vec![(*what).to_owned(), which.clone()]));
     rows
-}
-
-/// Encodes `text` for a `data:` URL.
-fn percent_encoded(text: &str) -> String {
-    let mut encoded = String::with_capacity(text.len() * 5 / 4);
-    for byte in text.bytes() {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b',' => {
-                encoded.push(byte.into())
-            }
-            _ => _ = write!(encoded, "%{byte:02X}"),
-        }
-    }
-    encoded
 }
 
 #[cfg(test)]
