@@ -140,7 +140,7 @@ impl Index {
 
     /// Returns the bytes of the longest record that the index accepts.
     pub(crate) fn largest(&self) -> u64 {
-        self.shards.iter().map(|shard| lock(shard).capacity().amount).min().unwrap_or(0)
+        self.shards.iter().map(|shard| shard.lock().capacity().amount).min().unwrap_or(0)
     }
 
     /// Looks an object up, and counts a use at `now`.
@@ -231,7 +231,7 @@ impl Index {
         let count = self.shards.len() as u64;
         for shard in &self.shards {
             let mut dropped = Vec::new();
-            let mut shard = lock(shard);
+            let mut shard = shard.lock();
             let amount = shard.capacity().amount;
             let target = shard.used().saturating_sub(bytes.div_ceil(count));
             shard.set_capacity(target, &mut dropped);
@@ -245,14 +245,14 @@ impl Index {
         let count = self.shards.len() as u64;
         for (n, shard) in (0..).zip(&self.shards) {
             let mut dropped = Vec::new();
-            lock(shard).set_capacity(part(capacity, n, count), &mut dropped);
+            shard.lock().set_capacity(part(capacity, n, count), &mut dropped);
             self.release(&dropped);
         }
     }
 
     pub(crate) fn set_policy(&self, policy: &Spec) {
         for shard in &self.shards {
-            let mut shard = lock(shard);
+            let mut shard = shard.lock();
             *shard = policy.succeed(&mut shard, fastrand::u64(..));
         }
     }
@@ -260,7 +260,7 @@ impl Index {
     pub(crate) fn clear(&self) {
         for shard in &self.shards {
             let mut dropped = Vec::new();
-            lock(shard).clear(&mut dropped);
+            shard.lock().clear(&mut dropped);
             self.release(&dropped);
         }
     }
@@ -268,7 +268,7 @@ impl Index {
     /// Passes every entry that lookups can find to `see`, a shard at a time, in no particular order.
     pub(crate) fn for_each(&self, mut see: impl FnMut(u64, &ObjectLocation)) {
         for shard in &self.shards {
-            lock(shard).for_each(&mut |hash, place| {
+            shard.lock().for_each(&mut |hash, place| {
                 if !place.is_pending() {
                     see(hash, place);
                 }
@@ -278,7 +278,7 @@ impl Index {
 
     /// Returns the current figures.
     pub(crate) fn usage(&self) -> IndexUsage {
-        self.shards.iter().map(lock).fold(IndexUsage::default(), |sum, shard| {
+        self.shards.iter().map(Mutex::lock).fold(IndexUsage::default(), |sum, shard| {
             let objects = shard.len() as u64;
             let memory = (shard.overhead_per_object() * objects as f64) as u64 + objects * PLACE as u64;
             IndexUsage {
@@ -292,14 +292,14 @@ impl Index {
 
     /// Whether there are no entries.
     pub(crate) fn is_empty(&self) -> bool {
-        self.shards.iter().all(|shard| lock(shard).is_empty())
+        self.shards.iter().all(|shard| shard.lock().is_empty())
     }
 
     /// Checks the shards, and that every segment counts the bytes of its index entries.
     pub(crate) fn validate(&self) -> Result<(), String> {
         let mut live = std::collections::HashMap::<u32, u64>::new();
         for shard in &self.shards {
-            let shard = lock(shard);
+            let shard = shard.lock();
             shard.validate()?;
             shard.for_each(&mut |_, place| *live.entry(place.segment.get()).or_default() += place.len());
         }
@@ -332,16 +332,12 @@ impl Index {
 
     fn shard(&self, hash: u64) -> MutexGuard<'_, AnyShard<ObjectLocation>> {
         // The index inside a shard uses the low bits.
-        lock(&self.shards[(hash >> 48) as usize % self.shards.len()])
+        self.shards[(hash >> 48) as usize % self.shards.len()].lock()
     }
 }
 
 fn part(whole: u64, n: u64, count: u64) -> u64 {
     whole / count + u64::from(n < whole % count)
-}
-
-fn lock(shard: &Shard) -> MutexGuard<'_, AnyShard<ObjectLocation>> {
-    shard.lock()
 }
 
 #[cfg(test)]

@@ -56,7 +56,7 @@ impl WriterState {
 
     /// Adds a request; the lock is held while its fields are copied.
     pub(crate) fn put(&self, transaction: Transaction) {
-        let mut inlet = lock(&self.inlet);
+        let mut inlet = self.inlet.lock();
         inlet.recorded += 1;
         if inlet.waiting.len() == INLET || inlet.is_closed {
             inlet.refused += 1;
@@ -76,7 +76,7 @@ impl WriterState {
     /// requests found no room until now.
     pub(crate) fn drain(&self, empty: &mut Vec<Transaction>) -> u64 {
         empty.reserve(INLET);
-        let mut inlet = lock(&self.inlet);
+        let mut inlet = self.inlet.lock();
         std::mem::swap(&mut inlet.waiting, empty);
         inlet.refused
     }
@@ -84,13 +84,13 @@ impl WriterState {
     /// Creates another tally.
     pub(crate) fn tally(&self, rate: u32) -> Tally {
         let tally = Tally::new(rate);
-        lock(&self.tallies).push(tally.clone());
+        self.tallies.lock().push(tally.clone());
         tally
     }
 
     /// Passes everything summed before `second` to `take`, by means of `empty`.
     pub(crate) fn collect(&self, second: u32, empty: &mut SumTable, mut take: impl FnMut(Transaction, u64)) {
-        let tallies = lock(&self.tallies).clone();
+        let tallies = self.tallies.lock().clone();
         for tally in tallies {
             if tally.take(second, empty) {
                 empty.drain().for_each(|(row, requests)| take(row, requests));
@@ -99,22 +99,22 @@ impl WriterState {
     }
 
     pub(crate) fn put_contents(&self, contents: Vec<Content>) {
-        let before = lock(&self.contents).replace(contents);
+        let before = self.contents.lock().replace(contents);
         drop(before);
         self.wake.notify_one();
     }
 
     pub(crate) fn take_contents(&self) -> Option<Vec<Content>> {
-        lock(&self.contents).take()
+        self.contents.lock().take()
     }
 
     /// Restores contents that could not be written, unless there are newer ones.
     pub(crate) fn return_contents(&self, contents: Vec<Content>) {
-        lock(&self.contents).get_or_insert(contents);
+        self.contents.lock().get_or_insert(contents);
     }
 
     pub(crate) fn put_predictions(&self, predictions: Vec<Prediction>) {
-        let mut waiting = lock(&self.predictions);
+        let mut waiting = self.predictions.lock();
         waiting.extend(predictions);
         waiting.truncate(PREDICTIONS);
         drop(waiting);
@@ -122,11 +122,11 @@ impl WriterState {
     }
 
     pub(crate) fn take_predictions(&self) -> Vec<Prediction> {
-        std::mem::take(&mut *lock(&self.predictions))
+        std::mem::take(&mut *self.predictions.lock())
     }
 
     pub(crate) fn close(&self, until: Instant) {
-        let mut closing = lock(&self.closing);
+        let mut closing = self.closing.lock();
         *closing = Some(closing.map_or(until, |earlier| earlier.min(until)));
         drop(closing);
         self.wake.notify_one();
@@ -136,18 +136,18 @@ impl WriterState {
     /// Refuses further requests, and counts unwritten ones as dropped.
     pub(crate) fn shut(&self) {
         let waiting = {
-            let mut inlet = lock(&self.inlet);
+            let mut inlet = self.inlet.lock();
             inlet.is_closed = true;
             std::mem::take(&mut inlet.waiting)
         };
         drop(waiting);
-        lock(&self.tallies).iter().for_each(Tally::close);
+        self.tallies.lock().iter().for_each(Tally::close);
         let queued = self.figures().queued;
         self.done().dropped += queued;
     }
 
     pub(crate) fn closing(&self) -> Option<Instant> {
-        *lock(&self.closing)
+        *self.closing.lock()
     }
 
     /// Waits for a call of [`WriterState::close`].
@@ -162,23 +162,18 @@ impl WriterState {
 
     /// Returns the figures of what the writing thread did, for its additions.
     pub(crate) fn done(&self) -> MutexGuard<'_, Figures> {
-        lock(&self.done)
+        self.done.lock()
     }
 
     pub(crate) fn figures(&self) -> Figures {
-        let inlet = lock(&self.inlet);
+        let inlet = self.inlet.lock();
         let counts = (inlet.recorded, inlet.refused);
         drop(inlet);
-        let tallies = lock(&self.tallies);
+        let tallies = self.tallies.lock();
         let add = |(recorded, refused), (more, lost)| (recorded + more, refused + lost);
         let (recorded, refused) = tallies.iter().map(Tally::counts).fold(counts, add);
         let done = *self.done();
         let dropped = done.dropped + refused;
         Figures { recorded, queued: recorded.saturating_sub(done.written + dropped), dropped, ..done }
     }
-}
-
-/// No operation under these locks leaves inconsistent data after a panic.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock()
 }

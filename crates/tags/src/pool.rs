@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use larder_evict::{By, Capacity, InsertResult, Lru, Object, Shard};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use serde::Serialize;
 
 use crate::identity::Key;
@@ -159,7 +159,7 @@ impl Pool {
 
     /// Returns the lines of the tag under `key` that is of this generation and `fits`.
     pub(crate) fn find(&self, key: &Key, generation: u64, fits: impl Fn(&Tag) -> bool) -> Option<Arc<[u8]>> {
-        let mut shelf = self.locked();
+        let mut shelf = self.shelf.lock();
         let resident = shelf.residents.get(key.hash).filter(|resident| resident.key == key.bytes)?;
         let tag = resident.tags.iter().find(|tag| tag.generation == generation && fits(tag))?;
         Some(Arc::clone(&tag.lines))
@@ -169,7 +169,7 @@ impl Pool {
     pub(crate) fn store(&self, key: &Key, tag: Tag) {
         let generation = tag.generation;
         let mut dropped = Vec::new();
-        let mut shelf = self.locked();
+        let mut shelf = self.shelf.lock();
         if shelf.current.0 < generation {
             shelf.current = (generation, 0);
         }
@@ -197,14 +197,14 @@ impl Pool {
     pub(crate) fn change(&self, settings: &Settings) {
         self.blank_all();
         let mut dropped = Vec::new();
-        let mut shelf = self.locked();
+        let mut shelf = self.shelf.lock();
         shelf.residents.clear(&mut dropped);
         shelf.residents.set_capacity(settings.bytes, &mut dropped);
         (shelf.least, shelf.current.1) = (least(settings), 0);
     }
 
     pub(crate) fn report(&self, pool: &str) -> PoolReport {
-        let shelf = self.locked();
+        let shelf = self.shelf.lock();
         let tags = match &*self.eras {
             [only] if only.generation.load(Ordering::SeqCst) != shelf.current.0 => 0,
             [_] => shelf.current.1,
@@ -224,10 +224,6 @@ impl Pool {
             blanked: of(&counts.blanked),
             evictions: shelf.residents.evictions(),
         }
-    }
-
-    fn locked(&self) -> MutexGuard<'_, Shelf> {
-        self.shelf.lock()
     }
 }
 
