@@ -26,7 +26,7 @@ use std::time::Instant;
 use hashbrown::HashMap;
 use http::StatusCode;
 use larder_semantics::status::Why;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::Entry;
@@ -124,12 +124,8 @@ impl Fill {
         Reader::new(Arc::clone(self))
     }
 
-    fn progress(&self) -> MutexGuard<'_, Progress> {
-        self.progress.lock()
-    }
-
     fn advance(&self, change: impl FnOnce(&mut Progress)) {
-        change(&mut self.progress());
+        change(&mut self.progress.lock());
         self.advanced.notify_waiters();
     }
 
@@ -138,7 +134,7 @@ impl Fill {
         loop {
             // Created before the look, so that no notification between the two is missed.
             let advanced = self.advanced.notified();
-            let found = look(&self.progress());
+            let found = look(&self.progress.lock());
             match found {
                 Some(found) => return found,
                 None => advanced.await,
@@ -148,7 +144,7 @@ impl Fill {
 
     /// Returns the head of the announced response.
     fn head(&self) -> Option<Arc<Head>> {
-        match &self.progress().verdict {
+        match &self.progress.lock().verdict {
             Some(Verdict::Stream(head)) => Some(Arc::clone(head)),
             _ => None,
         }

@@ -34,7 +34,7 @@ use self::rules::{Rule, Rules};
 use larder_semantics::fields::Fields;
 use larder_semantics::purge::{Effect, Scope};
 use larder_semantics::{groups, key, partition};
-use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use parking_lot::{Mutex, RwLock};
 
 /// The most rules before the oldest half is merged.
 pub const MOST: usize = 1 << 16;
@@ -149,7 +149,7 @@ impl Purges {
         // A hit that reads the old number is earlier than this purge. One that reads the new number locks the rules, and
         // so finds them changed. With 3 before 1, it could read the new number and the old rules, and would then
         // record that no purge up to this one reaches the response.
-        let mut rules = self.write();
+        let mut rules = self.rules.write();
         let seen = look(&rules);
         let second = self.latest.fetch_max(second, Ordering::Relaxed).max(second);
         let second = NonZeroU32::new(second).unwrap_or(NonZeroU32::MIN);
@@ -166,7 +166,7 @@ impl Purges {
     /// Restores a rule of an earlier process: it reaches the earlier responses that disks still have.
     pub(crate) fn restore(&self, rule: JournalPurge) {
         self.note(rule.second.get());
-        let mut rules = self.write();
+        let mut rules = self.rules.write();
         rules.add(&rule, Generation::default());
         rules.fold();
     }
@@ -178,7 +178,7 @@ impl Purges {
 
     /// Returns all rules and their generations.
     fn marks(&self) -> Vec<(JournalPurge, Generation)> {
-        let rules = self.read();
+        let rules = self.rules.read();
         let marks = |(hash, rule): (&u64, &Rule)| {
             let (hash, Rule { kind, length, marks }) = (*hash, *rule);
             Effect::ALL.into_iter().zip(marks).filter_map(move |(effect, mark)| {
@@ -229,7 +229,7 @@ impl Purges {
     /// From now on, responses create rules only for groups that are [known](Self::know) to belong to a stored
     /// response. To be called before any response is stored.
     pub(crate) fn know_groups(&self) {
-        self.write().known.is_on = true;
+        self.rules.write().known.is_on = true;
     }
 
     /// Notes the groups of a response to `key` with these fields that may be stored, and was fetched when `born` was in
@@ -247,10 +247,10 @@ impl Purges {
     }
 
     fn know_groups_of(&self, origin: u64, groups: &[u64], born: Generation) {
-        if self.read().known.has(origin, groups, born) {
+        if self.rules.read().known.has(origin, groups, born) {
             return;
         }
-        let mut rules = self.write();
+        let mut rules = self.rules.write();
         let now = self.now();
         for (group, mark) in rules.known.insert(origin, groups, born, now) {
             rules.answered.add_group(origin, group, mark);
@@ -264,7 +264,7 @@ impl Purges {
 
     /// Returns the number of separate scopes.
     pub fn len(&self) -> usize {
-        let rules = self.read();
+        let rules = self.rules.read();
         rules.rules.len() + rules.answered.len()
     }
 
@@ -286,7 +286,7 @@ impl Purges {
         key: &[u8],
         tagged: Option<&impl Fields>,
     ) -> Option<Reach> {
-        self.reach_by(&self.read(), until, since, (key, tagged))
+        self.reach_by(&self.rules.read(), until, since, (key, tagged))
     }
 
     fn reach_by(
@@ -315,14 +315,6 @@ impl Purges {
         }
         !orders.is_empty()
             && purges.reach(PurgeStart::Generation(Generation::default()), key, Some(fields)).is_some()
-    }
-
-    fn read(&self) -> RwLockReadGuard<'_, Rules> {
-        self.rules.read()
-    }
-
-    fn write(&self) -> RwLockWriteGuard<'_, Rules> {
-        self.rules.write()
     }
 }
 

@@ -107,7 +107,7 @@ impl Fills {
             return None;
         }
         let since = PurgeStart::Generation(fill.born);
-        match &fill.progress().verdict {
+        match &fill.progress.lock().verdict {
             Some(Verdict::Stream(head)) => purges.reach(since, &fill.key, Some(&head.fields.view())),
             Some(Verdict::Stored(entry) | Verdict::StandIn(entry)) => {
                 purges.reach(since, &fill.key, entry.tagged().as_ref())

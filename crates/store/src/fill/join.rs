@@ -105,7 +105,7 @@ impl Fills {
         if let Some(fill) = reloads.iter().find(|fill| fill.reloads_since >= Some(arrived)) {
             return ReloadResult::Follow(fill.reader());
         }
-        match reloads.iter().find(|fill| fill.progress().verdict.is_none()) {
+        match reloads.iter().find(|fill| fill.progress.lock().verdict.is_none()) {
             Some(fill) => ReloadResult::Wait(fill.reader()),
             None => {
                 let (began, now) = (self.begins(), Instant::now());

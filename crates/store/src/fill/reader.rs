@@ -61,7 +61,7 @@ impl Reader {
 
     /// Whether the fill has its verdict, so that nobody has to wait for it.
     pub fn has_verdict(&self) -> bool {
-        self.fill.progress().verdict.is_some()
+        self.fill.progress.lock().verdict.is_some()
     }
 
     /// Whether this reader, of a request that has waited for the head, may read the content. If no tier stores the
@@ -82,12 +82,12 @@ impl Reader {
 
     /// Returns how many bytes of the content have arrived.
     pub fn arrived(&self) -> u64 {
-        self.fill.progress().len
+        self.fill.progress.lock().len
     }
 
     /// Returns whether the complete response has been stored; `None` before its end.
     pub fn result(&self) -> Option<Result<(), StoreRefusal>> {
-        self.fill.progress().result
+        self.fill.progress.lock().result
     }
 
     /// Reads only the bytes from `from` up to and not including `to`. To be called before the first piece is read.
@@ -129,7 +129,7 @@ impl Reader {
 
     /// Returns the content's length, once all of the content has arrived.
     pub fn total(&self) -> Option<u64> {
-        let progress = self.fill.progress();
+        let progress = self.fill.progress.lock();
         progress.ending.map(|_| progress.len)
     }
 }

@@ -266,7 +266,7 @@ impl FillWriter {
 
     /// Returns the bytes of content so far.
     pub fn len(&self) -> u64 {
-        self.fill.progress().len
+        self.fill.progress.lock().len
     }
 
     /// Returns the kernel's error if a memory file did not take all of the content; memory does not store it then.
@@ -305,7 +305,7 @@ impl FillWriter {
     }
 
     fn end(&self, ending: ContentEnd) {
-        if self.fill.progress().ending.is_some() {
+        if self.fill.progress.lock().ending.is_some() {
             return;
         }
         self.fill.advance(|progress| {

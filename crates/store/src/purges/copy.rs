@@ -59,7 +59,7 @@ impl Purges {
     pub fn restore_copy(&self, copy: &[u8]) -> Option<()> {
         let Copied { now, latest, rules } = read(copy)?;
         self.note(latest);
-        let mut own = self.write();
+        let mut own = self.rules.write();
         rules.iter().for_each(|(rule, generation)| own.add(rule, *generation));
         own.fold();
         let last = rules.iter().map(|(_, generation)| *generation).max().unwrap_or_default();
@@ -74,7 +74,7 @@ impl Purges {
         let rules: Vec<_> = rules.into_iter().map(|(rule, _)| rule).collect();
         if !rules.is_empty() {
             let mut repeated = self.repeated.lock();
-            let mut own = self.write();
+            let mut own = self.rules.write();
             let generation = Generation(self.now().0 + 1);
             repeated.insert(generation);
             rules.iter().for_each(|rule| own.add(rule, generation));

@@ -48,7 +48,7 @@ impl FillWriter {
         let received = head.as_ref().map_or(0, |head| head.freshness.received);
         self.fills.store.learned(&self.fill.key, received, learned);
         self.fills.forget(&self.fill);
-        self.fill.progress().result = Some(stored.as_ref().map(|_| ()).map_err(|why| *why));
+        self.fill.progress.lock().result = Some(stored.as_ref().map(|_| ()).map_err(|why| *why));
         self.end(ContentEnd::Complete);
         match &stored {
             Ok(entry) => self.start.offer(entry, None),

@@ -51,12 +51,6 @@ pub struct RecordState {
     wants_update: AtomicBool,
 }
 
-impl RecordState {
-    fn kernel(&self) -> parking_lot::MutexGuard<'_, KernelConnection<ServerConnectionData>> {
-        self.kernel.lock()
-    }
-}
-
 /// Returns the two directions of a connection whose handshake is done.
 pub fn halves(
     secrets: rustls::ExtractedSecrets,
@@ -169,7 +163,7 @@ impl Sealer {
             return Err(Fault::Internal);
         }
         self.append(out, HANDSHAKE, &[KEY_UPDATE, 0, 0, 1, 0])?;
-        let next = self.shared.kernel().update_tx_secret().map_err(|_| Fault::Internal)?;
+        let next = self.shared.kernel.lock().update_tx_secret().map_err(|_| Fault::Internal)?;
         self.keys = Keys::new(next, true)?;
         Ok(())
     }
@@ -354,7 +348,7 @@ impl Opener {
             1 => self.shared.wants_update.store(true, Ordering::Relaxed),
             _ => return Err(Fault::IllegalParameter),
         }
-        let next = self.shared.kernel().update_rx_secret().map_err(|_| Fault::Internal)?;
+        let next = self.shared.kernel.lock().update_rx_secret().map_err(|_| Fault::Internal)?;
         self.keys = Keys::new(next, true)?;
         Ok(())
     }
