@@ -21,7 +21,8 @@ pub(crate) enum EngineKind {
 #[derive(Clone, PartialEq, Eq)]
 pub struct EngineAddress {
     pub(crate) kind: EngineKind,
-    pub(crate) tls: bool,
+    /// Whether connections to the engine use TLS.
+    pub tls: bool,
     /// Host names or addresses, with ports. At least one.
     pub hosts: Vec<(String, u16)>,
     pub(crate) user: Option<String>,
@@ -48,11 +49,6 @@ impl EngineAddress {
     /// Returns the supported schemes.
     pub fn schemes() -> impl Iterator<Item = &'static str> {
         SCHEMES.iter().map(|(scheme, ..)| *scheme)
-    }
-
-    /// Whether connections to the engine use TLS.
-    pub fn is_over_tls(&self) -> bool {
-        self.tls
     }
 
     /// Returns the URL, password included.

@@ -75,7 +75,7 @@ pub(super) fn of_engine(draft: &Draft, engine: &EngineAddress, problems: &mut Pr
     let [ca, cert, key] = ["cluster.engine_ca", "cluster.engine_cert", "cluster.engine_key"];
     let own = pair(draft, [cert, key], [&written.engine_cert, &written.engine_key], problems);
     let tls = EngineTls { ca: written.engine_ca.clone(), own };
-    if tls != EngineTls::default() && !engine.is_over_tls() {
+    if tls != EngineTls::default() && !engine.tls {
         let text = format!("{ca} and {cert} are for an engine over TLS: write rediss:// in cluster.engine");
         problems.add(&[ca, cert, key], &text);
         return EngineTls::default();
