@@ -85,7 +85,7 @@ impl Samples {
 
 impl Condition {
     fn worst(&self, bound: Bound) -> Option<&Lists> {
-        let distance = |lists: &&Lists| bound.margin(overall_mean(lists));
+        let distance = |lists: &&Lists| bound.margin(mean(&means(lists)));
         self.comparisons.iter().min_by(|one, other| distance(one).total_cmp(&distance(other)))
     }
 
@@ -106,10 +106,6 @@ pub(crate) fn mean(values: &[f64]) -> f64 {
 
 fn means(lists: &Lists) -> Vec<f64> {
     lists.values().map(|values| mean(values)).collect()
-}
-
-fn overall_mean(lists: &Lists) -> f64 {
-    mean(&means(lists))
 }
 
 fn interval(lists: &Lists) -> Option<Interval> {
