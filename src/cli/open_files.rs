@@ -43,15 +43,19 @@ pub(crate) fn plan(settings: &mut Settings) -> Result<(), String> {
         settings.limits.inquiries = 0;
     }
     divide(&mut settings.limits, files, taken)?;
-    let Limits { connections, in_flight, .. } = settings.limits;
-    let lowered = [
-        (wanted.connections, connections, "connections of clients"),
-        (wanted.in_flight, in_flight, "requests to origins"),
-    ];
-    for (wanted, left, subject) in lowered.into_iter().filter(|(wanted, left, _)| left < wanted) {
+    for (wanted, left, subject) in lowered(&wanted, &settings.limits) {
         info!("{files} files may be open at once (ulimit -n): they serve {left} {subject}, not {wanted}");
     }
     Ok(())
+}
+
+/// Returns the limits of which less is `left` than `wanted`: both numbers, and what they limit.
+pub(crate) fn lowered(wanted: &Limits, left: &Limits) -> impl Iterator<Item = (usize, usize, &'static str)> {
+    let limits = [
+        (wanted.connections, left.connections, "connections of clients"),
+        (wanted.in_flight, left.in_flight, "requests to origins"),
+    ];
+    limits.into_iter().filter(|(wanted, left, _)| left < wanted)
 }
 
 /// Returns the number of files that are open without any client.

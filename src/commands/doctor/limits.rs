@@ -1,7 +1,6 @@
 //! Limits of the process: open files, and the size of files.
 
 use larder_proxy::Settings;
-use larder_proxy::settings::Limits;
 use rustix::process::{Resource, getrlimit};
 
 use super::finding::Finding;
@@ -22,17 +21,13 @@ pub(super) fn open_files(settings: &Settings) -> Finding {
     }
     let limit = getrlimit(Resource::Nofile).current;
     let limit = limit.map_or_else(|| "any number".to_owned(), |limit| limit.to_string());
-    let (wanted, Limits { connections, in_flight, .. }) = (&settings.limits, planned.limits);
-    let kinds = [
-        (wanted.connections, connections, "connections of clients"),
-        (wanted.in_flight, in_flight, "requests to origins"),
-    ];
-    let fewer = kinds.iter().filter(|(wanted, planned, _)| planned < wanted);
+    let fewer = open_files::lowered(&settings.limits, &planned.limits);
     let fewer: Vec<_> = fewer.map(|(wanted, planned, of)| format!("{planned} {of}, not {wanted}")).collect();
     if !fewer.is_empty() {
         let found = format!("{limit} may be open at once, enough for {}", fewer.join(", and "));
         return Finding::warning(FILES, found, format!("{ADVICE}; or lower limits.connections"));
     }
+    let connections = planned.limits.connections;
     Finding::ok(
         FILES,
         format!("{limit} may be open at once, enough for {connections} connections of clients"),
