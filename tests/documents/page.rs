@@ -161,7 +161,8 @@ fn missing<'e>(expected: &'e [String], output: &str) -> Option<&'e str> {
 /// Normalizes a line by removing the parts that vary between runs: most numbers, units, names of days and months, and
 /// the width of columns.
 fn alike(line: &str) -> String {
-    const DATES: &str = "Mon, Tue, Wed, Thu, Fri, Sat, Sun, Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec";
+    const DAYS: &str = "Mon, Tue, Wed, Thu, Fri, Sat, Sun,";
+    const MONTHS: &str = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec";
     const UNITS: &str = "B KiB MiB GiB us ms s";
     let words: Vec<_> = line.split_whitespace().collect();
     let mut text = String::new();
@@ -172,12 +173,14 @@ fn alike(line: &str) -> String {
             continue;
         }
         let word = whole.replace(|c: char| c.is_ascii_digit(), "#");
+        // As in `[22/Nov/2026`, the date of many logs.
+        let word = MONTHS.split(' ').fold(word, |word, month| word.replace(&format!("/{month}/"), "/day/"));
         let word = word.as_str();
         let is_number = word.contains('#') && word.chars().all(|c| "#.,%*-".contains(c));
         let is_one_of = |words: &str| words.split(' ').any(|known| known == word);
         let kind = if is_number {
             "#"
-        } else if is_one_of(DATES) {
+        } else if is_one_of(DAYS) || is_one_of(MONTHS) {
             "day"
         } else if is_one_of(UNITS) {
             "unit"
@@ -255,6 +258,8 @@ fn output_is_compared_but_for_numbers() {
     assert_eq!(missing(&expected(&["a: miss; ttl=1"]), output), Some("a: miss; ttl=1"));
     for (line, same, other) in [
         ("HTTP/1.1 200 OK", "HTTP/1.1 200 OK", "HTTP/1.1 404 OK"),
+        ("Sun, 22 Nov 2026", "Tue, 01 Dec 2026", "Tue, 01 2026"),
+        ("[22/Nov/2026 08:27] GET /a", "[01/Dec/2026 09:00] GET /a", "[22/Nov/2026 08:27] GET /b"),
         ("a; fwd-status=200; ttl=9", "a; fwd-status=200; ttl=8", "a; fwd-status=304; ttl=9"),
         ("in force on 3 of 3 nodes", "in force on 3 of 3 nodes", "in force on 3 of 2 nodes"),
         ("1 object, 12.3 KiB", "1 object, 9 B", "0 objects, 12.3 KiB"),
