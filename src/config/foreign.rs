@@ -220,7 +220,6 @@ const RENAMED: &[(&[&str], &str)] = &[
         &["metrics", "prometheus"],
         "write admin = \"127.0.0.1:9145\" above all tables; metrics are at /metrics",
     ),
-    (&["metrics"], "write admin = \"127.0.0.1:9145\" above all tables; metrics are at /metrics"),
     (&["user", "group", "pid", "daemon"], "systemd or the container decides about it (docs/install.md)"),
     (&["debug"], "larder why URL explains what is done with a request"),
     (&["shield"], "write its URL as origin, and purge_edges there (docs/purge.md)"),

@@ -142,6 +142,10 @@ fn values_beside_a_word_and_paths_of_sites() {
             "[cluster]\ntls = 'yes'",
             "2: cluster.tls: unknown word 'yes'; known: token files off; also valid: \"auto\"",
         ),
+        (
+            "access_log_file = 'syslog:server=10.0.0.1'",
+            "1: access_log_file: 'syslog:server=10.0.0.1' is not a file: for syslog or a program, write to standard output (docs/logs.md); also valid: \"stdout\"",
+        ),
         ("[onc]\nudp = 'yes'", "2: onc.udp: expected true or false, got type string; also valid: \"auto\""),
         (
             "[[site]]\norigin = 'http://a'\npath = '/api/*'",

@@ -227,7 +227,9 @@ fn valid_but_doubtful_settings_cause_a_warning() {
         assert!(stderr(&output).starts_with(&format!("larder: warning: {warning}")), "{}", stderr(&output));
         assert_eq!(stderr(&output).lines().count(), 1, "{}", stderr(&output));
     }
-    assert_eq!(stderr(&larder(&["check", "--memory", "64MiB", "--access-log", "text"])), "");
+    for words in [&["--memory", "64MiB", "--access-log", "text"][..], &["--access-log-file", "stdout"]] {
+        assert_eq!(stderr(&larder(&[&["check", "--stats", "none"], words].concat())), "");
+    }
 }
 
 #[test]

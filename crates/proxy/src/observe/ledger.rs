@@ -110,7 +110,7 @@ impl Ledger {
         }
     }
 
-    /// A database with a `lock` is used only once that is held.
+    /// Opens the database at `url`. One with a `lock` is used only once that is held.
     fn open_at(url: &str, settings: &Statistics, lock: Option<Arc<Lock>>) -> Result<Self, OpenError> {
         let Statistics { instance, rate, queue, keep, client, max_size, .. } = settings;
         let options = Options {
