@@ -286,6 +286,8 @@ fn parameters_that_some_language_reads_meet_conditions() {
         "a=1;debug_x=1",
         "role=%61dmin",
         "role[]=admin",
+        "%u0072ole=admin",
+        "role=%u0061dm%69n",
     ] {
         assert_eq!(larder.get(&format!("/?{query}")).status, 403, "{query}");
     }
@@ -304,6 +306,7 @@ fn parameters_behind_semicolons_are_dropped_and_none_is_kept() {
         ("debug=1;id=1", "?id=1", "?id=1"),
         (";debug=1", "", ""),
         ("id=1;+debug", "?id=1", "?id=1;+debug"),
+        ("id=1&%u0064ebug=1", "?id=1", "?id=1"),
         ("id=1;%64ebug[]=1&id=2;x=3", "?id=1&id=2;x=3", "?id=1&id=2"),
         ("id=a;b;c", "?id=a;b;c", "?id=a;b;c"),
         ("x=1;2;utm.source=y", "?x=1;2", ""),

@@ -70,7 +70,9 @@ pub fn any_name(written: &[u8], mut holds: impl FnMut(&[u8]) -> bool) -> bool {
             || (bare.len() < whole.len() && any(bare))
     };
     let is_coded = memchr::memchr2(b'%', b'+', written).is_some();
-    any_trimmed(written) || (is_coded && any_trimmed(before(0, &decode(written))))
+    any_trimmed(written)
+        || (is_coded && any_trimmed(before(0, &decode(written))))
+        || wide(written).is_some_and(|written| any_trimmed(before(0, &decode(&written))))
 }
 
 /// Whether `holds` is true for one of the values that origins may read in the value of a cookie or parameter.
@@ -79,6 +81,7 @@ pub fn any_value(written: &[u8], mut holds: impl FnMut(&[u8]) -> bool) -> bool {
     let mut any = |value: &[u8]| {
         holds(value)
             || (is_coded && (holds(&decode(value)) || holds(&percent_decode(value).collect::<Vec<u8>>())))
+            || wide(value).is_some_and(|value| holds(&decode(&value)))
     };
     let end = written.iter().position(ends_value);
     let quoted = written.strip_prefix(b"\"");
@@ -128,6 +131,22 @@ fn unquoted(mut rest: &[u8]) -> Vec<u8> {
 pub fn decode(text: &[u8]) -> Vec<u8> {
     let spaced: Vec<u8> = text.iter().map(|byte| if *byte == b'+' { b' ' } else { *byte }).collect();
     percent_decode(&spaced).collect()
+}
+
+/// Returns `text` with the characters that are encoded as `%uXXXX`, which ASP.NET decodes; `None` if there are none.
+fn wide(text: &[u8]) -> Option<Vec<u8>> {
+    let (mut decoded, mut done) = (Vec::new(), 0);
+    for at in memchr::memmem::find_iter(text, b"%u").filter(|at| *at + 6 <= text.len()) {
+        let digits = str::from_utf8(&text[at + 2..at + 6]).ok();
+        let number = digits.and_then(|digits| u32::from_str_radix(digits, 16).ok());
+        if let Some(character) = number.and_then(char::from_u32) {
+            decoded.extend_from_slice(&text[done..at]);
+            decoded.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
+            done = at + 6;
+        }
+    }
+    decoded.extend_from_slice(&text[done..]);
+    (done > 0).then_some(decoded)
 }
 
 fn ends_value(byte: &u8) -> bool {
@@ -185,12 +204,14 @@ mod tests {
             "s_a[x]",
             "s[a",
             "s_a%00b",
+            "%u0073_a",
+            "s%u005fa%5b",
             "\u{a0}S_A ",
         ] {
             let is_read = any_name(written.as_bytes(), |name| is_same_name(name, b"s_a"));
             assert!(is_read, "{written}");
         }
-        for written in ["s_ab", "xs_a", "s_", "s%5Fab", "s-a", ""] {
+        for written in ["s_ab", "xs_a", "s_", "s%5Fab", "s-a", "%u00s_a", "%ud800s_a", ""] {
             let is_read = any_name(written.as_bytes(), |name| is_same_name(name, b"s_a"));
             assert!(!is_read, "{written}");
         }
@@ -198,7 +219,9 @@ mod tests {
 
     #[test]
     fn values_are_read_bare_decoded_and_up_to_a_blank() {
-        for written in ["ad", "\"ad\"", "%61d", "\"\\141d\"", "\"a\\d\" x", "ad x", "ad,x", "\"ad"] {
+        for written in
+            ["ad", "\"ad\"", "%61d", "\"\\141d\"", "\"a\\d\" x", "ad x", "ad,x", "\"ad", "%u0061%64"]
+        {
             assert!(any_value(written.as_bytes(), |value| value == b"ad"), "{written}");
         }
         assert!(any_value(b"a+d", |value| value == b"a d") && any_value(b"a+d%20", |value| value == b"a+d "));
